@@ -1,0 +1,72 @@
+"""The batch contract between `data/` and `training/`, `serving/`.
+
+Letters: B batch, T segment length, P predictions per segment, C options of a
+multiple-choice example. One table per kind of batch; readers yield exactly
+these names, objectives consume them, tests derive from them.
+
+Polarity: `input_mask` 1 = real token, 0 = padding; `perm_mask[b, i, j]` = 1
+means that i may NOT attend to j.
+"""
+
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True)
+class Field:
+    """One array of a batch: shape letters, dtype name and meaning."""
+
+    shape: str
+    dtype: str
+    meaning: str
+
+
+# Batches of the pretraining reader. In every replica's share the first half of
+# the rows is forward and the second half backward when the data are bi_data.
+PRETRAIN_BATCH = {
+    "input_ids": Field("B T", "int32", "token ids of the content stream"),
+    "segment_ids": Field(
+        "B T", "int32", "0 = A and reuse part, 1 = B, 2 = CLS"
+    ),
+    "input_mask": Field("B T", "int32", "1 = real token, 0 = padding"),
+    "ranks": Field("B T", "int32", "factorization order, design section 4"),
+    "target_positions": Field("B P", "int32", "0 in unused slots"),
+    "target_ids": Field("B P", "int32", "ids at `target_positions`"),
+    "target_weights": Field("B P", "float32", "1 = counts, 0 = unused slot"),
+    "reset_memory": Field("B", "bool", "this row's memory is empty before it"),
+    "next_sentence_label": Field("B", "int32", "1 = B really follows A"),
+    "row_weight": Field("B", "float32", "0 = padding row of a corpus's end"),
+}
+
+# With `--materialize_masks` these two come instead of being derived.
+PRETRAIN_MATERIALIZED = {
+    "perm_mask": Field("B T T", "int32", "1 = i may not attend to j"),
+    "target_mapping": Field("B P T", "float32", "one-hot rows; zero = unused"),
+}
+
+# Every fine-tuning batch.
+FINETUNE_BATCH = {
+    "input_ids": Field("B T", "int32", "token ids"),
+    "segment_ids": Field("B T", "int32", "segment ids"),
+    "input_mask": Field("B T", "int32", "1 = real token, 0 = padding"),
+    "example_weight": Field("B", "float32", "0 = row that pads the last batch"),
+    "example_index": Field("B", "int32", "position in input order"),
+}
+
+# What each head adds. Keys of this table are the names of the heads that a
+# task in `data/` gives and `training/` maps to models.
+HEAD_FIELDS = {
+    "classification": {"label_ids": Field("B", "int32", "class index")},
+    "multi_label": {"label_ids": Field("B Y", "float32", "0 or 1 per label")},
+    "regression": {"label_ids": Field("B", "float32", "target value")},
+    "span": {
+        "paragraph_mask": Field("B T", "int32", "1 = may hold an answer"),
+        "cls_index": Field("B", "int32", "position of CLS"),
+        "start_positions": Field("B", "int32", "first piece of the answer"),
+        "end_positions": Field("B", "int32", "last piece of the answer"),
+        "is_impossible": Field("B", "float32", "1 = no answer in the window"),
+    },
+    "multiple_choice": {"label_ids": Field("B", "int32", "right option")},
+    "token_classification": {"label_ids": Field("B T", "int32", "-1 = none")},
+}
+# `multiple_choice` arrays of FINETUNE_BATCH with a T are [B, C, T]. Labels and
+# positions are absent when a batch is made for prediction only.

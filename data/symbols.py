@@ -1,0 +1,58 @@
+"""Special symbols and segment ids; nothing else in the project defines them.
+
+The ids of a model file that we train are those of `TRAINED_LAYOUT` (the
+original's recipe). Files that lay the symbols out otherwise work too: the ids
+are always read from the file (`data.tokenizer`) and travel as `SymbolIds`.
+"""
+
+import dataclasses
+
+UNK = "<unk>"
+BOS = "<s>"
+EOS = "</s>"
+CLS = "<cls>"
+SEP = "<sep>"
+PAD = "<pad>"
+MASK = "<mask>"
+EOD = "<eod>"
+EOP = "<eop>"
+
+# Piece -> id in the files that `data.train_sentencepiece` makes.
+TRAINED_LAYOUT = {
+    UNK: 0,
+    BOS: 1,
+    EOS: 2,
+    CLS: 3,
+    SEP: 4,
+    PAD: 5,
+    MASK: 6,
+    EOD: 7,
+    EOP: 8,
+}
+
+# Segment ids. Only "same segment or not" enters the model (relative segment
+# encoding, XLNet paper section 2.5), memory counts as segment 0.
+SEGMENT_A = 0
+SEGMENT_B = 1
+SEGMENT_CLS = 2
+SEGMENT_Q = 3  # the question's padding id in SQuAD, as in the original
+SEGMENT_PAD = 4  # left padding of classification and RACE
+
+
+@dataclasses.dataclass(frozen=True)
+class SymbolIds:
+    """Ids of the special symbols in one SentencePiece file."""
+
+    unk: int = 0
+    bos: int = 1
+    eos: int = 2
+    cls: int = 3
+    sep: int = 4
+    pad: int = 5
+    mask: int = 6
+    eod: int = 7
+    eop: int = 8
+
+    def functional(self) -> tuple[int, ...]:
+        """Ids that are never a prediction target: SEP and CLS."""
+        return (self.sep, self.cls)

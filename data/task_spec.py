@@ -1,0 +1,80 @@
+"""`task.json`: what a fine-tuned model needs besides weights and config.
+
+Written into `model_dir` by the fine-tuning commands beside a copy of the
+SentencePiece file (`spiece.model`) and `xlnet_config.json`; read by evaluation,
+export and serving, so that a model directory can be used on its own.
+"""
+
+import dataclasses
+import json
+import os
+
+from common import files
+from common.errors import UserError
+
+FILE_NAME = "task.json"
+SPIECE_NAME = "spiece.model"
+FORMAT_VERSION = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class TaskSpec:
+    """A task as its model sees it.
+
+    Attributes:
+      task_name: e.g. "tsv", "mnli", "squad", "race".
+      head: a key of `data.schema.HEAD_FIELDS`.
+      labels: class names in the order of the logits; empty when not used.
+      max_seq_length: T of the training batches.
+      uncased: text is lower-cased before tokenization.
+      spiece_sha256: of `spiece.model`, checked on load.
+      head_options: keyword arguments of the head (e.g. `summary_type`).
+      data_options: how examples become features (e.g. `doc_stride`).
+    """
+
+    task_name: str
+    head: str
+    labels: tuple[str, ...]
+    max_seq_length: int
+    uncased: bool
+    spiece_sha256: str
+    head_options: dict = dataclasses.field(default_factory=dict)
+    data_options: dict = dataclasses.field(default_factory=dict)
+
+    def write(self, model_dir: str) -> None:
+        """Writes `task.json` into `model_dir`, atomically."""
+        value = dataclasses.asdict(self) | {"format_version": FORMAT_VERSION}
+        files.write_json(os.path.join(model_dir, FILE_NAME), value)
+
+    @classmethod
+    def read(cls, model_dir: str) -> "TaskSpec":
+        """Reads `task.json` of a model directory.
+
+        Raises:
+          UserError: the file is missing, is no JSON or of another version.
+        """
+        path = os.path.join(model_dir, FILE_NAME)
+        try:
+            with files.open_binary(path) as f:
+                value = json.loads(f.read())
+        except FileNotFoundError as e:
+            raise UserError(
+                f"{path} does not exist: `{model_dir}` is no directory of a "
+                "fine-tuned model; give the --model_dir of a run_classifier.py, "
+                "run_squad.py or run_race.py run"
+            ) from e
+        except ValueError as e:
+            raise UserError(f"{path} is not valid JSON: {e}") from e
+        version = value.pop("format_version", None)
+        if version != FORMAT_VERSION:
+            raise UserError(
+                f"{path}: wanted format_version {FORMAT_VERSION}, found "
+                f"{version}; train again or use the version that wrote it"
+            )
+        names = {f.name for f in dataclasses.fields(cls)}
+        if set(value) != names:
+            raise UserError(
+                f"{path}: wanted the fields {sorted(names)}, found "
+                f"{sorted(value)}"
+            )
+        return cls(**(value | {"labels": tuple(value["labels"])}))
