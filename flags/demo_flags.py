@@ -1,0 +1,100 @@
+"""Flags of `data.demo_corpus` and `data.train_sentencepiece`."""
+
+from absl import flags
+
+from data.demo_options import (
+    MODEL_TYPES,
+    DemoCorpusOptions,
+    SentencePieceOptions,
+)
+
+FLAGS = flags.FLAGS
+
+
+def define_corpus() -> None:
+    """Registers the flags of the embedded corpus."""
+    flags.DEFINE_string(
+        "output_dir", None, "Folder that receives the corpus.", required=True
+    )
+    flags.DEFINE_float(
+        "max_megabytes",
+        DemoCorpusOptions.max_megabytes,
+        "Cut the pretraining text at so many megabytes.",
+    )
+    flags.DEFINE_integer(
+        "examples_per_class",
+        DemoCorpusOptions.examples_per_class,
+        "Rows per class of the classification training split.",
+    )
+
+
+def corpus_from_flags() -> DemoCorpusOptions:
+    """The parsed flags as options."""
+    return DemoCorpusOptions(
+        output_dir=FLAGS.output_dir,
+        max_megabytes=FLAGS.max_megabytes,
+        examples_per_class=FLAGS.examples_per_class,
+    )
+
+
+def define_sentencepiece() -> None:
+    """Registers the flags of vocabulary training."""
+    default = SentencePieceOptions
+    flags.DEFINE_string(
+        "input_glob",
+        None,
+        "Text files to learn from: one sentence per line, plain or .gz; "
+        "comma-separated globs.",
+        required=True,
+    )
+    flags.DEFINE_string(
+        "model_prefix",
+        None,
+        "Output prefix: writes PREFIX.model and PREFIX.vocab.",
+        required=True,
+    )
+    flags.DEFINE_integer(
+        "vocab_size",
+        default.vocab_size,
+        "Pieces in the vocabulary, the nine special symbols included.",
+    )
+    flags.DEFINE_enum(
+        "model_type", default.model_type, MODEL_TYPES, "Kind of vocabulary."
+    )
+    flags.DEFINE_float(
+        "character_coverage",
+        default.character_coverage,
+        "Share of the text's characters that get a piece; 1.0 for small "
+        "alphabets, 0.9995 for Chinese or Japanese.",
+    )
+    flags.DEFINE_bool(
+        "uncased", default.uncased, "Lower-case the text before learning."
+    )
+    flags.DEFINE_bool(
+        "keep_accents",
+        default.keep_accents,
+        "Keep combining marks when the vocabulary is learned.",
+    )
+    flags.DEFINE_integer(
+        "input_sentence_size",
+        default.input_sentence_size,
+        "Sample so many sentences to learn from; 0 takes all.",
+    )
+    flags.DEFINE_integer(
+        "seed", default.seed, "Seed of the sample of sentences."
+    )
+
+
+def sentencepiece_from_flags() -> SentencePieceOptions:
+    """The parsed flags as options."""
+    return SentencePieceOptions(
+        input_glob=FLAGS.input_glob,
+        model_prefix=FLAGS.model_prefix,
+        vocab_size=FLAGS.vocab_size,
+        model_type=FLAGS.model_type,
+        character_coverage=FLAGS.character_coverage,
+        uncased=FLAGS.uncased,
+        keep_accents=FLAGS.keep_accents,
+        input_sentence_size=FLAGS.input_sentence_size,
+        seed=FLAGS.seed,
+    )
