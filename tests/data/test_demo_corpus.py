@@ -1,0 +1,86 @@
+"""The embedded corpus: what is in it, and that it is always the same."""
+
+import csv
+import hashlib
+import json
+import subprocess
+import sys
+
+import pytest
+
+from data import demo_corpus
+from data.demo_options import DemoCorpusOptions
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("corpus")
+    options = DemoCorpusOptions(str(folder), max_megabytes=4.0)
+    return folder, demo_corpus.write_corpus(options)
+
+
+@pytest.mark.slow
+def test_size_format_and_checksums(corpus):
+    folder, summary = corpus
+    text = (folder / "pretrain.txt").read_text()
+    assert 3.0e6 < len(text.encode()) <= 4.0e6
+    documents = text.rstrip("\n").split("\n\n")
+    assert len(documents) > 200
+    sentences = [s for d in documents for s in d.split("\n")]
+    assert len({s.casefold() for s in sentences}) == len(sentences)
+    assert json.loads((folder / "corpus.json").read_text()) == summary
+    for name, about in summary["files"].items():
+        digest = hashlib.sha256((folder / name).read_bytes()).hexdigest()
+        assert digest == about["sha256"]
+
+
+@pytest.mark.slow
+def test_splits_share_no_row_and_dev_text_is_not_pretrained_on(corpus):
+    folder, _ = corpus
+    rows = {}
+    for split in ("train", "dev"):
+        with open(folder / "classification" / f"{split}.tsv") as f:
+            found = list(
+                csv.DictReader(f, delimiter="\t", quoting=csv.QUOTE_NONE)
+            )
+        assert {r["label"] for r in found} == {
+            *demo_corpus.PACKAGES,
+            "python",
+        }
+        rows[split] = {r["text"] for r in found}
+    assert not rows["train"] & rows["dev"]
+    text = (folder / "pretrain.txt").read_text()
+    lines = set(text.split("\n"))
+    firsts = {t.split(". ")[0] + "." for t in rows["dev"]}
+    assert not firsts & lines
+
+
+@pytest.mark.slow
+def test_same_versions_give_the_same_bytes_in_another_process(corpus, tmp_path):
+    _, summary = corpus
+    subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "data.demo_corpus",
+            f"--output_dir={tmp_path}",
+            "--max_megabytes=4",
+        ],
+        check=True,
+        capture_output=True,
+        env={"PYTHONHASHSEED": "7", "PATH": ""},
+    )
+    assert json.loads((tmp_path / "corpus.json").read_text()) == summary
+
+
+def test_a_row_that_names_its_package_is_left_out():
+    long = "Computes something useful for everyone who reads all of this."
+    assert demo_corpus.example_text([long]) == long
+    assert demo_corpus.example_text([long, "Like numpy does it."]) == ""
+    assert demo_corpus.example_text(["Too short."]) == ""
+
+
+def test_module_split_is_stable_and_about_the_wanted_share():
+    names = [f"package.module_{i}" for i in range(2000)]
+    share = sum(map(demo_corpus.module_is_dev, names)) / len(names)
+    assert abs(share - demo_corpus.DEV_PERCENT / 100) < 0.03
