@@ -12,6 +12,7 @@ are a function of the installed versions alone.
 
 import hashlib
 import importlib.metadata
+import json
 import os
 import platform
 import random
@@ -45,6 +46,7 @@ STANDARD_LIBRARY = (
     "tempfile textwrap threading tkinter turtle typing unittest urllib uuid "
     "warnings wsgiref xml zipfile"
 ).split()
+SUMMARY = "corpus.json"
 DEV_PERCENT = 15
 MIN_EXAMPLE_WORDS = 8
 MAX_EXAMPLE_WORDS = 60
@@ -171,7 +173,13 @@ def example_text(sentences: list[str]) -> str:
 
 
 def write_corpus(options: DemoCorpusOptions) -> dict:
-    """Builds and writes everything; returns the content of `corpus.json`."""
+    """Builds and writes everything; returns the content of `corpus.json`.
+
+    A finished corpus of the same versions and options is left as it is.
+    """
+    found = finished(options)
+    if found is not None:
+        return found
     builder = CorpusBuilder(options)
     for _, sentences in language_topics():
         builder.add_document(builder.fresh(sentences))
@@ -189,7 +197,7 @@ def write_corpus(options: DemoCorpusOptions) -> dict:
         outputs[f"classification/{split}.tsv"] = "text\tlabel\n" + "".join(
             f"{text}\t{label}\n" for text, label in rows
         )
-    summary = {"versions": versions(), "files": {}}
+    summary = {**identity(options), "files": {}}
     for name, text in outputs.items():
         files.write_text(os.path.join(folder, name), text)
         summary["files"][name] = {
@@ -197,7 +205,46 @@ def write_corpus(options: DemoCorpusOptions) -> dict:
             "lines": text.count("\n"),
             "sha256": hashlib.sha256(text.encode()).hexdigest(),
         }
-    files.write_json(os.path.join(folder, "corpus.json"), summary)
+    files.write_json(os.path.join(folder, SUMMARY), summary)
+    return summary
+
+
+def identity(options: DemoCorpusOptions) -> dict:
+    """What the corpus is a function of."""
+    return {
+        "versions": versions(),
+        "max_megabytes": options.max_megabytes,
+        "examples_per_class": options.examples_per_class,
+    }
+
+
+def finished(options: DemoCorpusOptions) -> dict | None:
+    """`corpus.json` of a finished, unchanged corpus; None if there is none.
+
+    Raises:
+      UserError: the folder holds a corpus of other versions or options.
+    """
+    path = os.path.join(options.output_dir, SUMMARY)
+    if not os.path.exists(path):
+        return None
+    with open(path, encoding="utf-8") as f:
+        summary = json.load(f)
+    wanted = identity(options)
+    other = {k: summary.get(k) for k in wanted if summary.get(k) != wanted[k]}
+    if other:
+        raise UserError(
+            f"{path} is a corpus of other settings: wanted "
+            f"{ {k: wanted[k] for k in other} }, found {other}; give another "
+            "--output_dir or remove that folder"
+        )
+    for name, about in summary["files"].items():
+        target = os.path.join(options.output_dir, name)
+        if (
+            not os.path.exists(target)
+            or files.sha256_of_file(target) != about["sha256"]
+        ):
+            return None
+    print(f"{path}: already finished, nothing to do")
     return summary
 
 

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from common.errors import UserError
 from data import demo_corpus
 from data.demo_options import DemoCorpusOptions
 
@@ -71,6 +72,22 @@ def test_same_versions_give_the_same_bytes_in_another_process(corpus, tmp_path):
         env={"PYTHONHASHSEED": "7", "PATH": ""},
     )
     assert json.loads((tmp_path / "corpus.json").read_text()) == summary
+
+
+@pytest.mark.slow
+def test_finished_corpus_is_kept_repaired_or_refused(corpus, capsys):
+    folder, summary = corpus
+    path = folder / "pretrain.txt"
+    before = path.stat().st_mtime_ns
+    options = DemoCorpusOptions(str(folder), max_megabytes=4.0)
+    assert demo_corpus.write_corpus(options) == summary
+    assert "nothing to do" in capsys.readouterr().out
+    assert path.stat().st_mtime_ns == before
+    with pytest.raises(UserError, match="max_megabytes.*5.0.*found.*4.0"):
+        demo_corpus.write_corpus(DemoCorpusOptions(str(folder), 5.0))
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1])
+    assert demo_corpus.finished(options) is None
 
 
 def test_a_row_that_names_its_package_is_left_out():

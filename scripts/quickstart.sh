@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# The whole path on a machine with only Python and git: raw text -> vocabulary
+# -> TFRecords -> pretraining -> fine-tuning -> SavedModel -> prediction.
+#   bash scripts/quickstart.sh [output folder, default quickstart_output]
+# Run again, it reuses what is there and goes on where it stopped.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+OUT="${1:-quickstart_output}"
+. scripts/setup.sh
+setup requirements.txt
+
+run() {
+  printf '\n$ python'
+  printf ' %s' "$@"
+  printf '\n'
+  "$PY" "$@"
+}
+
+PRETRAIN_STEPS="${PRETRAIN_STEPS:-900}"
+FINETUNE_STEPS="${FINETUNE_STEPS:-150}"
+
+say "1/7 raw text: documentation of the installed Python packages"
+run -m data.demo_corpus --output_dir="$OUT/corpus"
+
+say "2/7 vocabulary"
+run -m data.train_sentencepiece --input_glob="$OUT/corpus/pretrain.txt" \
+  --model_prefix="$OUT/spiece" --vocab_size=8000
+
+say "3/7 TFRecords: lanes, factorization orders, targets"
+run -m data.create_pretraining_data --input_glob="$OUT/corpus/pretrain.txt" \
+  --spiece_model_file="$OUT/spiece.model" --output_dir="$OUT/records" \
+  --seq_len=128 --reuse_len=64 --bi_data --dev_fraction=0.03
+
+say "4/7 pretraining: two-stream permutation language model with memory"
+run run_pretrain.py --data_dir="$OUT/records" --model_dir="$OUT/pretrain" \
+  --n_layer=4 --d_model=192 --n_head=4 --d_head=48 --d_inner=768 \
+  --mem_len=64 --dropout=0.0 --dropatt=0.0 \
+  --train_batch_size=16 --train_steps="$PRETRAIN_STEPS" \
+  --learning_rate=1e-3 --warmup_steps=100 \
+  --iterations=50 --save_steps=300 --eval_steps=8
+
+CLASSIFIER=(run_classifier.py --task_name=tsv
+  --data_dir="$OUT/corpus/classification"
+  --spiece_model_file="$OUT/spiece.model" --max_seq_length=64
+  --train_batch_size=32 --train_steps="$FINETUNE_STEPS"
+  --learning_rate=3e-4 --warmup_steps=20)
+
+say "5/7 fine-tuning from the pretrained weights, export"
+run "${CLASSIFIER[@]}" --init_checkpoint="$OUT/pretrain" \
+  --model_dir="$OUT/classifier" \
+  --do_train --do_eval --do_predict --do_export
+
+say "6/7 the same without pretraining, for comparison"
+run "${CLASSIFIER[@]}" --model_config_path="$OUT/pretrain/xlnet_config.json" \
+  --model_dir="$OUT/classifier_scratch" --do_train --do_eval
+
+say "7/7 a prediction from the SavedModel alone"
+TEXT="Solve the linear least-squares problem with bounds on the variables."
+run -m serving.predict --saved_model_dir="$OUT/classifier/export" \
+  --text="$TEXT" --output_file="$OUT/prediction.jsonl"
+
+say "report"
+run -m scripts.quickstart_report --output_dir="$OUT"
