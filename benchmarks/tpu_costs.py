@@ -1,0 +1,153 @@
+"""What a compiled step costs on a chip and on a pod. Pure arithmetic.
+
+Assumptions, all printed with the plan:
+
+1. Forward + backward + clipping takes the compiler's own `optimal seconds`
+   where that is positive, else the roofline: the larger of FLOPs over peak and
+   bytes over HBM bandwidth (perfect overlap, no launch cost).
+2. The rest of the step (optimizer, memory update) is bound by HBM: what the
+   full program accesses beyond the first program, over the bandwidth.
+3. Gradients are summed over all chips in float32 by a ring on the chip's
+   links, 2 (n - 1) / n times their bytes, in one direction of the links, not
+   overlapped with the backward pass.
+4. The host keeps up, and no step is lost.
+"""
+
+import dataclasses
+
+GIB = 2.0**30
+
+
+@dataclasses.dataclass(frozen=True)
+class Chip:
+    """Published numbers of one chip, and how many cores a program sees.
+
+    Attributes:
+      peak_flops: bfloat16 FLOP/s of the chip; float32 products run as
+        bfloat16 passes at the same nominal rate.
+      hbm_bytes: of the chip.
+      hbm_bandwidth: bytes/s of the chip.
+      link_bandwidth: bytes/s of all links of the chip, both directions.
+      cores: replicas per chip (v4's two cores act as one).
+    """
+
+    peak_flops: float
+    hbm_bytes: float
+    hbm_bandwidth: float
+    link_bandwidth: float
+    cores: int
+
+
+CHIPS = {
+    "v3": Chip(123e12, 32 * GIB, 900e9, 656e9 / 8, 2),
+    "v4": Chip(275e12, 32 * GIB, 1228e9, 2400e9 / 8, 1),
+    "v5e": Chip(197e12, 16 * GIB, 819e9, 1600e9 / 8, 1),
+    "v6e": Chip(918e12, 32 * GIB, 1640e9, 3584e9 / 8, 1),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class StepTime:
+    """Seconds of the parts of one step.
+
+    Attributes:
+      compute: forward + backward + clipping.
+      source: "compiler" or "roofline".
+      update: optimizer and memory.
+      all_reduce: gradient exchange.
+    """
+
+    compute: float
+    source: str
+    update: float
+    all_reduce: float
+
+    @property
+    def total(self) -> float:
+        """One step, nothing overlapped."""
+        return self.compute + self.update + self.all_reduce
+
+
+def roofline(flops: float, bytes_accessed: float, chip: Chip) -> float:
+    """Seconds on one core by the slower of arithmetic and HBM."""
+    return max(
+        flops / (chip.peak_flops / chip.cores),
+        bytes_accessed / (chip.hbm_bandwidth / chip.cores),
+    )
+
+
+def compute_seconds(
+    flops: float, bytes_accessed: float, optimal_seconds: float, chip: Chip
+) -> tuple[float, str]:
+    """Assumption 1: (seconds, "compiler" or "roofline")."""
+    if optimal_seconds > 0:
+        return optimal_seconds, "compiler"
+    return roofline(flops, bytes_accessed, chip), "roofline"
+
+
+def all_reduce_seconds(gradient_bytes: float, chips: int, chip: Chip) -> float:
+    """Assumption 3; the cores of one chip sum in its own HBM, for free."""
+    if chips <= 1:
+        return 0.0
+    one_way = chip.link_bandwidth / 2
+    return 2 * (chips - 1) / chips * gradient_bytes / one_way
+
+
+def step_time(
+    forward_backward, full_step, gradient_bytes: float, chips: int, chip: Chip
+) -> StepTime:
+    """Puts the parts together.
+
+    Args:
+      forward_backward: `tpu_lowering.Compiled` of forward, backward, clipping.
+      full_step: the same of the whole step, or None.
+      gradient_bytes: of all gradients, float32.
+      chips: of the pod.
+      chip: from `CHIPS`.
+    """
+    compute, source = compute_seconds(
+        forward_backward.flops,
+        forward_backward.bytes_accessed,
+        forward_backward.optimal_seconds,
+        chip,
+    )
+    more = 0.0
+    if full_step is not None:
+        more = full_step.bytes_accessed - forward_backward.bytes_accessed
+    return StepTime(
+        compute=compute,
+        source=source,
+        update=max(0.0, more) / (chip.hbm_bandwidth / chip.cores),
+        all_reduce=all_reduce_seconds(gradient_bytes, chips, chip),
+    )
+
+
+def days(seconds_per_step: float, steps: int) -> float:
+    """Wall days of `steps` steps."""
+    return seconds_per_step * steps / 86400.0
+
+
+def largest_fitting(fits, start: int = 1, limit: int = 4096) -> int:
+    """The largest n with `fits(n)`, by doubling and then halving the gap.
+
+    Args:
+      fits: called with a count; once false it stays false for larger ones.
+      start: first count tried.
+      limit: no count above it is tried.
+
+    Returns:
+      0 when not even `start` fits.
+    """
+    if not fits(start):
+        return 0
+    low, high = start, start * 2
+    while high <= limit and fits(high):
+        low, high = high, high * 2
+    high = min(high, limit + 1)
+    while high - low > 1:
+        middle = (low + high) // 2
+        if fits(middle):
+            low = middle
+        else:
+            high = middle
+    return low

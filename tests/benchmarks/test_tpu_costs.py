@@ -1,0 +1,78 @@
+"""Cost formulas against values computed by hand."""
+
+import dataclasses
+
+import pytest
+
+from benchmarks import tpu_costs
+
+TOY = tpu_costs.Chip(
+    peak_flops=200.0,
+    hbm_bytes=64.0,
+    hbm_bandwidth=20.0,
+    link_bandwidth=8.0,
+    cores=2,
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Program:
+    flops: float
+    bytes_accessed: float
+    optimal_seconds: float
+
+
+def test_roofline_takes_the_slower_side():
+    # One of two cores: 100 FLOP/s and 10 bytes/s.
+    assert tpu_costs.roofline(300.0, 20.0, TOY) == 3.0
+    assert tpu_costs.roofline(100.0, 50.0, TOY) == 5.0
+
+
+def test_compiler_estimate_wins_where_it_is_positive():
+    assert tpu_costs.compute_seconds(300.0, 20.0, 0.7, TOY) == (0.7, "compiler")
+    assert tpu_costs.compute_seconds(300.0, 20.0, -1.0, TOY) == (
+        3.0,
+        "roofline",
+    )
+
+
+def test_all_reduce_of_a_ring():
+    # 2 * 3/4 * 16 bytes at 4 bytes/s one way.
+    assert tpu_costs.all_reduce_seconds(16.0, 4, TOY) == 6.0
+    assert tpu_costs.all_reduce_seconds(16.0, 1, TOY) == 0.0
+
+
+def test_step_adds_its_parts():
+    first = Program(300.0, 20.0, 0.5)
+    full = Program(310.0, 50.0, -3.0)
+    time = tpu_costs.step_time(first, full, 16.0, 4, TOY)
+    assert time == tpu_costs.StepTime(0.5, "compiler", 3.0, 6.0)
+    assert time.total == 9.5
+    alone = tpu_costs.step_time(first, None, 16.0, 1, TOY)
+    assert alone.total == 0.5
+
+
+def test_days():
+    assert tpu_costs.days(0.432, 500_000) == pytest.approx(2.5)
+
+
+@pytest.mark.parametrize("bound", [0, 1, 2, 3, 16, 17, 100])
+def test_search_finds_the_bound_and_never_exceeds_it_twice(bound):
+    tried = []
+
+    def fits(n):
+        tried.append(n)
+        return n <= bound
+
+    assert tpu_costs.largest_fitting(fits) == bound
+    assert len(tried) == len(set(tried))
+
+
+def test_search_stops_at_its_limit():
+    assert tpu_costs.largest_fitting(lambda n: True, limit=12) == 12
+
+
+def test_chips_hold_what_the_tables_of_the_maker_say():
+    v3 = tpu_costs.CHIPS["v3"]
+    assert v3.hbm_bytes / v3.cores == 16 * 2**30
+    assert set(tpu_costs.CHIPS) == {"v3", "v4", "v5e", "v6e"}
