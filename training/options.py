@@ -1,0 +1,225 @@
+"""Everything that a run can be told, as frozen and validated dataclasses (L0).
+
+`RunOptions` holds the three others. The values that the original leaves at
+its defaults are its defaults; where this project adds something, off is the
+default.
+"""
+
+import dataclasses
+
+from common.errors import UserError
+
+PRECISIONS = ("float32", "mixed_bfloat16", "mixed_float16")
+STRATEGIES = ("one_device", "mirrored", "multi_worker_mirrored", "tpu")
+DECAY_METHODS = ("poly", "cos", "constant")
+LAYER_DECAY_STYLES = ("learning_rate", "gradient")
+
+
+def _require(condition: bool, message: str) -> None:
+    if not condition:
+        raise UserError(message)
+
+
+def _choice(name: str, value: str, choices: tuple[str, ...]) -> None:
+    _require(
+        value in choices,
+        f"`{name}` must be one of {list(choices)}, received {value!r}",
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class OptimizerOptions:
+    """AdamW (or plain Adam) and its schedule.
+
+    Attributes:
+      learning_rate: peak rate.
+      warmup_steps: steps of linear warm-up; the first update has rate 0.
+      decay_method: "poly" (linear), "cos" or "constant" after the warm-up.
+      min_lr_ratio: the rate at the last step over the peak rate.
+      weight_decay: decoupled; 0 selects the original's bias-corrected Adam.
+      beta1: decay of the first moment.
+      beta2: decay of the second moment.
+      adam_epsilon: added to the root of the second moment.
+      clip: largest global norm of the gradient, after aggregation; 0 = off.
+      lr_layer_decay_rate: a; layer m of L learns with a^(L-m) of the rate.
+      lr_layer_decay_style: "learning_rate" scales the update and the decay;
+        "gradient" scales the clipped gradients, as the original does.
+      ema_decay: of an exponential moving average of the weights; 0 = off.
+      freeze_layers: the embeddings and so many lower layers stay as they are.
+    """
+
+    learning_rate: float = 1e-5
+    warmup_steps: int = 0
+    decay_method: str = "poly"
+    min_lr_ratio: float = 0.0
+    weight_decay: float = 0.0
+    beta1: float = 0.9
+    beta2: float = 0.999
+    adam_epsilon: float = 1e-8
+    clip: float = 1.0
+    lr_layer_decay_rate: float = 1.0
+    lr_layer_decay_style: str = "learning_rate"
+    ema_decay: float = 0.0
+    freeze_layers: int = 0
+
+    def __post_init__(self):
+        for name in ("learning_rate", "adam_epsilon"):
+            value = getattr(self, name)
+            _require(value > 0, f"`{name}` must be > 0, received {value}")
+        for name in ("warmup_steps", "weight_decay", "clip", "freeze_layers"):
+            value = getattr(self, name)
+            _require(value >= 0, f"`{name}` must be >= 0, received {value}")
+        for name in ("beta1", "beta2", "ema_decay"):
+            value = getattr(self, name)
+            _require(
+                0 <= value < 1, f"`{name}` must be in [0, 1), received {value}"
+            )
+        _require(
+            0 <= self.min_lr_ratio <= 1,
+            f"`min_lr_ratio` must be in [0, 1], received {self.min_lr_ratio}",
+        )
+        _require(
+            0 < self.lr_layer_decay_rate <= 1,
+            "`lr_layer_decay_rate` must be in (0, 1], received "
+            f"{self.lr_layer_decay_rate}",
+        )
+        _choice("decay_method", self.decay_method, DECAY_METHODS)
+        _choice(
+            "lr_layer_decay_style",
+            self.lr_layer_decay_style,
+            LAYER_DECAY_STYLES,
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class StrategyOptions:
+    """Where and in which precision the steps run.
+
+    Attributes:
+      distribution_strategy: a name of `STRATEGIES`.
+      num_gpus: GPUs used by "one_device" and "mirrored"; -1 = all there are.
+      all_reduce_alg: "nccl", "hierarchical_copy", "ring" or None.
+      num_virtual_replicas: > 1 splits the CPU into so many replicas of
+        "mirrored"; for tests, it is not faster.
+      tpu: name or address of the TPU; "local" on a TPU VM.
+      tpu_zone: zone of a named TPU.
+      gcp_project: project of a named TPU.
+      worker_hosts: "host:port" of every worker, comma-separated; None reads
+        TF_CONFIG.
+      task_index: which of `worker_hosts` this process is.
+      precision: a name of `PRECISIONS`.
+      jit_compile: compile the step with XLA (always so on TPU).
+      deterministic: TensorFlow's deterministic ops; exact resume needs them.
+      intra_op_threads: threads of one op; 0 leaves it to TensorFlow.
+      inter_op_threads: ops at a time; 0 leaves it to TensorFlow.
+      seed: of weights, dropout and data order.
+    """
+
+    distribution_strategy: str = "one_device"
+    num_gpus: int = -1
+    all_reduce_alg: str | None = None
+    num_virtual_replicas: int = 0
+    tpu: str | None = None
+    tpu_zone: str | None = None
+    gcp_project: str | None = None
+    worker_hosts: str | None = None
+    task_index: int = -1
+    precision: str = "float32"
+    jit_compile: bool = False
+    deterministic: bool = True
+    intra_op_threads: int = 0
+    inter_op_threads: int = 0
+    seed: int = 0
+
+    def __post_init__(self):
+        _choice("distribution_strategy", self.distribution_strategy, STRATEGIES)
+        _choice("precision", self.precision, PRECISIONS)
+        _require(
+            self.num_virtual_replicas <= 1
+            or self.distribution_strategy == "mirrored",
+            "`num_virtual_replicas` needs --distribution_strategy=mirrored, "
+            f"received {self.distribution_strategy!r}",
+        )
+        _require(
+            0 <= self.seed < 2**31,
+            f"`seed` must be in [0, 2^31), received {self.seed}",
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class RunOptions:
+    """One run of a `run_*.py` command.
+
+    Attributes:
+      model_dir: holds checkpoints, `checkpoint`, `xlnet_config.json`,
+        `run.json`, `losses.tsv` and TensorBoard files.
+      init_checkpoint: warm start when `model_dir` has no checkpoint yet.
+      init_require: "encoder" (heads may be new) or "all".
+      train_steps: optimizer steps of the whole run.
+      train_batch_size: rows per optimizer step over all replicas.
+      eval_batch_size: rows per evaluation step over all replicas.
+      grad_accumulation_steps: the batch goes through in so many parts.
+      iterations: steps per host loop.
+      save_steps: a checkpoint at every multiple; 0 = at the end only.
+      max_save: checkpoints kept; 0 = all.
+      eval_every: evaluate at every multiple of so many steps; 0 = at the end.
+      eval_steps: batches per evaluation; -1 = the whole set.
+      best_metric: name of the metric that `best/` is kept by; None = off.
+      best_higher: True when a higher value of it is better.
+      reset_memory: start with empty memory instead of the checkpoint's.
+      max_hours: save and stop cleanly after so many hours; 0 = off.
+      progress: "auto" (a bar on a terminal, lines elsewhere), "lines", "none".
+      optimizer: see `OptimizerOptions`.
+      strategy: see `StrategyOptions`.
+    """
+
+    model_dir: str
+    init_checkpoint: str | None = None
+    init_require: str = "encoder"
+    train_steps: int = 1000
+    train_batch_size: int = 16
+    eval_batch_size: int = 16
+    grad_accumulation_steps: int = 1
+    iterations: int = 100
+    save_steps: int = 1000
+    max_save: int = 3
+    eval_every: int = 0
+    eval_steps: int = -1
+    best_metric: str | None = None
+    best_higher: bool = True
+    reset_memory: bool = False
+    max_hours: float = 0.0
+    progress: str = "auto"
+    optimizer: OptimizerOptions = OptimizerOptions()
+    strategy: StrategyOptions = StrategyOptions()
+
+    def __post_init__(self):
+        _require(bool(self.model_dir), "`model_dir` must be given")
+        for name in (
+            "train_steps",
+            "train_batch_size",
+            "eval_batch_size",
+            "grad_accumulation_steps",
+            "iterations",
+        ):
+            value = getattr(self, name)
+            _require(value >= 1, f"`{name}` must be >= 1, received {value}")
+        for name in ("save_steps", "max_save", "eval_every", "max_hours"):
+            value = getattr(self, name)
+            _require(value >= 0, f"`{name}` must be >= 0, received {value}")
+        _require(
+            self.eval_steps >= 1 or self.eval_steps == -1,
+            f"`eval_steps` must be >= 1 or -1 (all), got {self.eval_steps}",
+        )
+        _require(
+            self.optimizer.warmup_steps < self.train_steps
+            or self.optimizer.warmup_steps == 0,
+            f"`warmup_steps` ({self.optimizer.warmup_steps}) must be smaller "
+            f"than `train_steps` ({self.train_steps})",
+        )
+        _choice("init_require", self.init_require, ("encoder", "all"))
+        _choice("progress", self.progress, ("auto", "lines", "none"))
+
+    def replace(self, **changes) -> "RunOptions":
+        """A copy with some fields changed."""
+        return dataclasses.replace(self, **changes)
