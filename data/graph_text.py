@@ -1,0 +1,295 @@
+"""Text normalisation inside a TensorFlow graph (L1).
+
+White space, quotes, NFKD, accents and case by code-point tables that Python's
+own string methods fill. TensorFlow's text ops are not used because they differ
+from Python: `tf.strings.lower` cuts at NUL and knows other code points,
+`tensorflow_text`'s NFKD is of a newer Unicode, RE2's classes differ too.
+
+Text travels as one flat list of code points with the row and the raw position
+of each (`Flat`), so that every later position leads back to the raw text.
+"""
+
+import dataclasses
+import functools
+import unicodedata
+
+import numpy as np
+import tensorflow as tf
+
+_CODE_POINTS = 0x110000
+_SURROGATES = range(0xD800, 0xE000)
+_PAGE = 256  # code points per page of the two-stage tables
+_SPACE, _SIGMA, _FINAL_SIGMA, _SMALL_SIGMA = 0x20, 0x3A3, 0x3C2, 0x3C3
+
+# Classes of the final-sigma rule, as `str.lower` sees them.
+_OTHER, _CASED, _IGNORABLE = 0, 1, 2
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """How raw text is normalised before SentencePiece; the original's names.
+
+    Attributes:
+      lower: lower-case after the accents are gone.
+      keep_accents: leave the text as it is instead of NFKD without marks.
+      remove_space: strip, and make one space of each run of white space.
+    """
+
+    lower: bool = False
+    keep_accents: bool = False
+    remove_space: bool = True
+
+
+# --- Tables, made once per process by Python's own string methods ------------
+
+
+def _rewrite(char: str, options: Options) -> str:
+    """What one character becomes; capital sigma is left for the context."""
+    if not options.keep_accents:
+        char = "".join(
+            c
+            for c in unicodedata.normalize("NFKD", char)
+            if not unicodedata.combining(c)
+        )
+    if options.lower:
+        char = "".join(c if ord(c) == _SIGMA else c.lower() for c in char)
+    return char
+
+
+def _sigma_class(char: str) -> int:
+    """Asks `str.lower` how the final-sigma rule sees `char`."""
+    if (char + "\u03a3").lower()[-1] == "\u03c2":
+        return _CASED
+    if ("a" + char + "\u03a3").lower()[-1] == "\u03c2":
+        return _IGNORABLE
+    return _OTHER
+
+
+def _two_stage(dense: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Splits a [0x110000] table into page numbers and distinct pages."""
+    pages = dense.reshape(-1, _PAGE)
+    distinct, index = np.unique(pages, axis=0, return_inverse=True)
+    return index.reshape(-1).astype(np.int32), distinct.astype(np.int32)
+
+
+@functools.lru_cache(maxsize=8)
+def _rewrite_tables(options: Options) -> tuple[np.ndarray, ...]:
+    """Entry number of every code point, and the entries' code points.
+
+    Returns:
+      page index, pages, entry starts [E], entry lengths [E], code points. The
+      entry 0 means "stays as it is".
+    """
+    dense = np.zeros(_CODE_POINTS, np.int32)
+    starts, lengths, values = [0], [1], [0]
+    for point in range(_CODE_POINTS):
+        if point in _SURROGATES:
+            continue
+        char = chr(point)
+        new = _rewrite(char, options)
+        if new != char:
+            dense[point] = len(starts)
+            starts.append(len(values))
+            lengths.append(len(new))
+            values.extend(map(ord, new))
+    as_int = functools.partial(np.asarray, dtype=np.int32)
+    return (*_two_stage(dense), as_int(starts), as_int(lengths), as_int(values))
+
+
+@functools.lru_cache(maxsize=1)
+def _sigma_tables() -> tuple[np.ndarray, np.ndarray]:
+    dense = np.zeros(_CODE_POINTS, np.int32)
+    for point in range(_CODE_POINTS):
+        if point not in _SURROGATES:
+            dense[point] = _sigma_class(chr(point))
+    return _two_stage(dense)
+
+
+@functools.lru_cache(maxsize=1)
+def _white_space() -> np.ndarray:
+    """Code points that `str.split` and `str.strip` drop, sorted."""
+    return np.asarray(
+        [p for p in range(_CODE_POINTS) if chr(p).isspace()], np.int32
+    )
+
+
+# --- The graph ---------------------------------------------------------------
+
+
+def _lookup(pages: tuple[tf.Tensor, tf.Tensor], points: tf.Tensor) -> tf.Tensor:
+    index, table = pages
+    return tf.gather_nd(
+        table,
+        tf.stack([tf.gather(index, points // _PAGE), points % _PAGE], axis=-1),
+    )
+
+
+def expand(lengths: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """For [n] output lengths: the source and the offset of every output."""
+    source = tf.repeat(tf.range(tf.size(lengths)), lengths)
+    starts = tf.cumsum(lengths, exclusive=True)
+    return source, tf.range(tf.size(source)) - tf.gather(starts, source)
+
+
+class Flat:
+    """Rows of code points, laid end to end, with their raw positions.
+
+    Attributes:
+      points: int32 [n] code points.
+      rows: int32 [n] row numbers, not decreasing.
+      raw: int32 [n] position of the raw character each one came from.
+      count: int32 [] number of rows.
+    """
+
+    def __init__(self, points, rows, raw, count):
+        self.points, self.rows, self.raw = points, rows, raw
+        self.count = count
+
+    def take(self, source: tf.Tensor, points: tf.Tensor) -> "Flat":
+        """New code points, each with the position of its source."""
+        return Flat(
+            points,
+            tf.gather(self.rows, source),
+            tf.gather(self.raw, source),
+            self.count,
+        )
+
+    def lengths(self) -> tf.Tensor:
+        """int32 [rows]."""
+        return tf.math.bincount(
+            self.rows, minlength=self.count, maxlength=self.count
+        )
+
+
+class GraphNormalizer:
+    """Raw UTF-8 strings -> normalised code points.
+
+    The tables are constants, made eagerly: a function that uses this object can
+    be exported and then needs no Python.
+    """
+
+    def __init__(self, options: Options):
+        self.options = options
+        constants = [tf.constant(t) for t in _rewrite_tables(options)]
+        self._rewrite_pages = tuple(constants[:2])
+        self._entry_starts, self._entry_lengths, self._entries = constants[2:]
+        self._sigma_pages = tuple(map(tf.constant, _sigma_tables()))
+        self._white = tf.constant(_white_space())
+
+    def _decode(self, texts: tf.Tensor) -> Flat:
+        points = tf.strings.unicode_decode(texts, "UTF-8", errors="strict")
+        lengths = tf.cast(points.row_lengths(), tf.int32)
+        rows, raw = expand(lengths)
+        return Flat(points.values, rows, raw, tf.size(lengths))
+
+    def _collapse_space(self, flat: Flat) -> Flat:
+        """`" ".join(text.split())`."""
+        white = self.is_white(flat.points)
+        # A run of white space becomes one space if text stands before and
+        # after it in the row: keep the last of the run, then strip the rows.
+        same = tf.equal(flat.rows[1:], flat.rows[:-1])
+        next_white = tf.concat([white[1:] & same, [False]], 0)
+        text_at = tf.cast(tf.where(~white)[:, 0], tf.int32)
+        place = tf.range(tf.size(flat.points))
+        after = tf.searchsorted(text_at, place, side="left")
+        before = after - 1
+        has_text = self._same_row(flat, text_at, before, flat.rows)
+        has_text &= self._same_row(flat, text_at, after, flat.rows)
+        keep = tf.where(white, has_text & ~next_white, True)
+        source = tf.cast(tf.where(keep)[:, 0], tf.int32)
+        points = tf.where(white, _SPACE, flat.points)
+        return flat.take(source, tf.gather(points, source))
+
+    @staticmethod
+    def _same_row(flat, places, index, rows) -> tf.Tensor:
+        """Whether `places[index]` exists and lies in the row `rows`."""
+        count = tf.size(places)
+        valid = (index >= 0) & (index < count)
+        padded = tf.concat([places, [0]], 0)
+        place = tf.gather(padded, tf.where(valid, index, count))
+        rows_padded = tf.concat([flat.rows, [-1]], 0)
+        return valid & tf.equal(tf.gather(rows_padded, place), rows)
+
+    def is_white(self, points: tf.Tensor) -> tf.Tensor:
+        """bool [n]: code points that `str.split` drops."""
+        index = tf.searchsorted(self._white, points)
+        index = tf.minimum(index, tf.size(self._white) - 1)
+        return tf.equal(tf.gather(self._white, index), points)
+
+    def _quotes(self, flat: Flat, quote: str) -> Flat:
+        """Two `quote` in a row become one double quote, from the left."""
+        hit = tf.equal(flat.points, ord(quote))
+        same = tf.equal(flat.rows[1:], flat.rows[:-1])
+        begins = hit & ~tf.concat([[False], hit[:-1] & same], 0)
+        place = tf.range(tf.size(hit))
+        starts = tf.cast(tf.where(begins)[:, 0], tf.int32)
+        run = tf.searchsorted(starts, place, side="right") - 1
+        start = tf.gather(tf.concat([starts, [0]], 0), tf.maximum(run, 0))
+        odd = hit & tf.equal((place - start) % 2, 1)
+        next_odd = tf.concat([odd[1:] & same, [False]], 0)
+        points = tf.where(next_odd & hit, ord('"'), flat.points)
+        source = tf.cast(tf.where(~odd)[:, 0], tf.int32)
+        return flat.take(source, tf.gather(points, source))
+
+    def _apply_tables(self, flat: Flat) -> Flat:
+        entry = _lookup(self._rewrite_pages, flat.points)
+        source, offset = expand(tf.gather(self._entry_lengths, entry))
+        entry = tf.gather(entry, source)
+        changed = tf.gather(
+            self._entries, tf.gather(self._entry_starts, entry) + offset
+        )
+        kept = tf.gather(flat.points, source)
+        return flat.take(source, tf.where(tf.equal(entry, 0), kept, changed))
+
+    def _lower_sigma(self, flat: Flat) -> Flat:
+        """Capital sigma: the final form after, and not before, a cased one."""
+        kind = _lookup(self._sigma_pages, flat.points)
+        solid = tf.cast(tf.where(kind != _IGNORABLE)[:, 0], tf.int32)
+        cased = tf.concat([tf.equal(kind, _CASED), [False]], 0)
+        place = tf.range(tf.size(kind))
+        near = {}
+        for name, index in (
+            ("before", tf.searchsorted(solid, place, side="left") - 1),
+            ("after", tf.searchsorted(solid, place, side="right")),
+        ):
+            there = self._same_row(flat, solid, index, flat.rows)
+            at = tf.gather(tf.concat([solid, [0]], 0), tf.maximum(index, 0))
+            near[name] = there & tf.gather(cased, at)
+        final = near["before"] & ~near["after"]
+        lowered = tf.where(final, _FINAL_SIGMA, _SMALL_SIGMA)
+        is_sigma = tf.equal(flat.points, _SIGMA)
+        points = tf.where(is_sigma, lowered, flat.points)
+        return Flat(points, flat.rows, flat.raw, flat.count)
+
+    def __call__(self, texts: tf.Tensor) -> Flat:
+        """[B] raw UTF-8 -> the rows' code points after normalisation."""
+        flat = self._decode(texts)
+        if self.options.remove_space:
+            flat = self._collapse_space(flat)
+        flat = self._quotes(self._quotes(flat, "`"), "'")
+        if not self.options.keep_accents or self.options.lower:
+            flat = self._apply_tables(flat)
+        if self.options.lower:
+            flat = self._lower_sigma(flat)
+        return flat
+
+
+# UTF-8 takes one byte more from each of these on.
+_UTF8_LIMITS = (0x80, 0x800, 0x10000)
+
+
+def utf8_sizes(points: tf.Tensor) -> tf.Tensor:
+    """int32 [n] bytes that each code point takes in UTF-8."""
+    sizes = [tf.cast(points >= limit, tf.int32) for limit in _UTF8_LIMITS]
+    return 1 + tf.add_n(sizes)
+
+
+def encode(flat: Flat) -> tf.Tensor:
+    """[rows] UTF-8 strings."""
+    return tf.strings.unicode_encode(
+        tf.RaggedTensor.from_row_lengths(
+            flat.points, flat.lengths(), validate=False
+        ),
+        "UTF-8",
+        errors="strict",
+    )
