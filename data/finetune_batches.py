@@ -1,0 +1,97 @@
+"""Which examples make batch number s: a pure function of (seed, s) (L1).
+
+Training reads the endless list `perm(epoch 0), perm(epoch 1), ...` of all
+examples: batch s holds its entries `s * B .. (s + 1) * B`. So resuming at step
+s needs no replay, and neither replicas nor hosts enter. With length buckets,
+windows of `WINDOW` batches of that list are sorted by length, cut into batches
+and the batches shuffled, which is as stateless.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from common.errors import UserError
+
+WINDOW = 64
+
+
+def bucket_lengths(text: str, max_seq_length: int) -> tuple[int, ...]:
+    """Parses "64,128" (or "auto") into rising lengths ending in the maximum.
+
+    Raises:
+      UserError: not rising numbers below `max_seq_length`.
+    """
+    if not text:
+        return (max_seq_length,)
+    if text == "auto":
+        lengths = [n for n in (32, 64, 96, 128, 192, 256, 384, 512, 768)]
+        lengths = [n for n in lengths if n < max_seq_length]
+    else:
+        try:
+            lengths = [int(part) for part in text.split(",")]
+        except ValueError:
+            lengths = [0]
+    if any(n < 1 for n in lengths) or sorted(set(lengths)) != lengths:
+        raise UserError(
+            '--length_buckets wants rising lengths such as "64,128" or '
+            f'"auto", received {text!r}'
+        )
+    return (*[n for n in lengths if n < max_seq_length], max_seq_length)
+
+
+def fitting_length(longest: int, buckets: Sequence[int]) -> int:
+    """The smallest bucket of at least `longest` tokens."""
+    return next(n for n in buckets if n >= longest)
+
+
+def endless_slice(
+    num_examples: int, seed: int, begin: int, end: int
+) -> np.ndarray:
+    """Entries begin..end of `perm(epoch 0), perm(epoch 1), ...`, int64."""
+    parts = []
+    for epoch in range(begin // num_examples, -(-end // num_examples)):
+        rng = np.random.default_rng((seed & 0xFFFFFFFF, epoch))
+        order = rng.permutation(num_examples)
+        first = epoch * num_examples
+        parts.append(order[max(0, begin - first) : end - first])
+    return np.concatenate(parts)
+
+
+def training_batch(
+    lengths: np.ndarray,
+    batch_size: int,
+    seed: int,
+    step: int,
+    sort_by_length: bool = False,
+) -> np.ndarray:
+    """Examples of training batch `step`, int64 `[batch_size]`.
+
+    Args:
+      lengths: tokens per example `[N]`, N > 0.
+      batch_size: the global batch.
+      seed: of the order.
+      step: from 0.
+      sort_by_length: make batches of like lengths (see the module).
+    """
+    count = len(lengths)
+    if not sort_by_length:
+        begin = step * batch_size
+        return endless_slice(count, seed, begin, begin + batch_size)
+    window, place = divmod(step, WINDOW)
+    size = WINDOW * batch_size
+    entries = endless_slice(count, seed, window * size, (window + 1) * size)
+    entries = entries[np.argsort(lengths[entries], kind="stable")]
+    rng = np.random.default_rng((seed & 0xFFFFFFFF, window, 1))
+    row = rng.permutation(WINDOW)[place]
+    return entries[row * batch_size : (row + 1) * batch_size]
+
+
+def evaluation_batches(
+    lengths: np.ndarray, batch_size: int, sort_by_length: bool = False
+) -> list[np.ndarray]:
+    """Every example once, in input order or by length; the last one ragged."""
+    order = np.arange(len(lengths))
+    if sort_by_length:
+        order = np.argsort(lengths, kind="stable")
+    return [order[i : i + batch_size] for i in range(0, len(order), batch_size)]

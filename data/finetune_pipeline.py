@@ -1,0 +1,98 @@
+"""`FeatureTable` -> `tf.data`: the `input_fn(params)` of training and evaluation."""
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from common.errors import UserError
+from data import finetune_batches
+from data.finetune_table import FeatureTable
+
+
+def make_input_fn(
+    table: FeatureTable,
+    max_seq_length: int,
+    training: bool,
+    seed: int = 0,
+    buckets: Sequence[int] = (),
+    names: Sequence[str] | None = None,
+    expand: Callable[[dict], dict] | None = None,
+):
+    """Batches of a split.
+
+    Args:
+      table: the split's features.
+      max_seq_length: T when there are no buckets.
+      training: endless, shuffled by (seed, step), whole batches; else every
+        example once, the last batch padded with rows of weight 0.
+      seed: of the training order.
+      buckets: rising lengths ending in `max_seq_length`; batches then hold
+        examples of like lengths and are as short as fits.
+      names: columns to include (None = all): prediction leaves labels out.
+      expand: turns a numpy batch into the task's own arrays.
+
+    Returns:
+      `input_fn(params) -> tf.data.Dataset` of `data.schema` batches;
+      `params["batch_size"]` is the global batch, `params.get("start_step", 0)`
+      the first training batch.
+
+    Raises:
+      UserError: the split has no examples.
+    """
+    if not table.num_examples:
+        raise UserError("the split holds no examples")
+    lengths = table.lengths()
+    sort = len(buckets) > 1
+    buckets = tuple(buckets) or (max_seq_length,)
+
+    def make(indices: np.ndarray, batch_size: int) -> dict[str, np.ndarray]:
+        longest = int(lengths[indices].max())
+        length = finetune_batches.fitting_length(longest, buckets)
+        batch = table.batch(indices, length, batch_size, names)
+        return expand(batch) if expand else batch
+
+    def generate(batch_size: int, start: int) -> Iterator[dict]:
+        if not training:
+            for indices in finetune_batches.evaluation_batches(
+                lengths, batch_size, sort
+            ):
+                yield make(indices, batch_size)
+            return
+        step = start
+        while True:
+            indices = finetune_batches.training_batch(
+                lengths, batch_size, seed, step, sort
+            )
+            yield make(indices, batch_size)
+            step += 1
+
+    def input_fn(params):
+        import tensorflow as tf
+
+        batch_size = int(params["batch_size"])
+        start = int(params.get("start_step", 0))
+        example = make(np.arange(1), batch_size)
+        signature = {
+            name: tf.TensorSpec(
+                _static_shape(name, value, len(buckets) > 1),
+                tf.as_dtype(value.dtype),
+            )
+            for name, value in example.items()
+        }
+        dataset = tf.data.Dataset.from_generator(
+            lambda: generate(batch_size, start), output_signature=signature
+        )
+        return dataset.prefetch(2)
+
+    return input_fn
+
+
+# Arrays whose last dimension is T.
+LENGTH_FIELDS = ("input_ids", "segment_ids", "input_mask", "paragraph_mask")
+
+
+def _static_shape(name: str, value: np.ndarray, dynamic: bool) -> list:
+    shape: list = list(value.shape)
+    if dynamic and name in LENGTH_FIELDS:
+        shape[-1] = None
+    return shape

@@ -1,0 +1,126 @@
+"""Metrics on gathered per-example outputs, from scikit-learn and SciPy (L1).
+
+Arrays are numpy, one row per real example in input order; results are plain
+floats. A correlation of constant values is undefined and reported as 0.0.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+
+def classification_metrics(
+    logits: np.ndarray, labels: np.ndarray, names: Sequence[str]
+) -> dict[str, float]:
+    """Metrics of class predictions.
+
+    Args:
+      logits: `[N, Y]`.
+      labels: int `[N]`.
+      names: of "accuracy", "f1" (of class 1), "macro_f1", "matthews".
+
+    Raises:
+      ValueError: an unknown name or a logit that is not finite.
+    """
+    from sklearn import metrics
+
+    _require_finite(logits)
+    guesses = np.argmax(logits, axis=-1)  # [N]
+    result = {}
+    for name in names:
+        if name == "accuracy":
+            value = metrics.accuracy_score(labels, guesses)
+        elif name == "f1":
+            value = metrics.f1_score(
+                labels == 1, guesses == 1, zero_division=0.0
+            )
+        elif name == "macro_f1":
+            value = metrics.f1_score(
+                labels,
+                guesses,
+                labels=np.unique(labels),
+                average="macro",
+                zero_division=0.0,
+            )
+        elif name == "matthews":
+            value = matthews(labels, guesses)
+        else:
+            raise ValueError(f"`names`: unknown metric {name!r}")
+        result[name] = float(value)
+    return result
+
+
+def matthews(labels: np.ndarray, guesses: np.ndarray) -> float:
+    """Matthews correlation; 0.0 when one side is constant."""
+    from sklearn import metrics
+
+    if len(np.unique(labels)) < 2 or len(np.unique(guesses)) < 2:
+        return 0.0
+    return float(metrics.matthews_corrcoef(labels, guesses))
+
+
+def multi_label_metrics(
+    logits: np.ndarray, labels: np.ndarray
+) -> dict[str, float]:
+    """Micro and macro F1 and exact-match accuracy at probability 0.5.
+
+    Args:
+      logits: `[N, Y]`; labels: 0 or 1, `[N, Y]`.
+    """
+    from sklearn import metrics
+
+    _require_finite(logits)
+    guesses = (logits > 0).astype(int)  # sigmoid(x) > 0.5
+    truth = labels.astype(int)
+    scores = {
+        f"{kind}_f1": float(
+            metrics.f1_score(truth, guesses, average=kind, zero_division=0.0)
+        )
+        for kind in ("micro", "macro")
+    }
+    return scores | {
+        "exact_match": float((guesses == truth).all(axis=-1).mean())
+    }
+
+
+def regression_metrics(
+    values: np.ndarray, labels: np.ndarray
+) -> dict[str, float]:
+    """Pearson and Spearman correlation and mean squared error, `[N]` each."""
+    from scipy import stats
+
+    _require_finite(values)
+    values = np.asarray(values, np.float64).reshape(-1)
+    labels = np.asarray(labels, np.float64)
+    result = {"mse": float(np.mean((values - labels) ** 2))}
+    constant = len(values) < 2 or np.ptp(values) == 0 or np.ptp(labels) == 0
+    for name, function in (
+        ("pearson", stats.pearsonr),
+        ("spearman", stats.spearmanr),
+    ):
+        result[name] = 0.0 if constant else float(function(values, labels)[0])
+    return result
+
+
+def softmax(logits: np.ndarray) -> np.ndarray:
+    """Probabilities over the last axis, float64."""
+    logits = np.asarray(logits, np.float64)
+    exps = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    return exps / exps.sum(axis=-1, keepdims=True)
+
+
+def sigmoid(logits: np.ndarray) -> np.ndarray:
+    """Probabilities of independent labels, float64."""
+    return 0.5 * (1.0 + np.tanh(0.5 * np.asarray(logits, np.float64)))
+
+
+def majority_baseline(labels: np.ndarray) -> float:
+    """Accuracy of always guessing the most frequent class."""
+    _, counts = np.unique(labels, return_counts=True)
+    return float(counts.max() / len(labels))
+
+
+def _require_finite(values: np.ndarray) -> None:
+    if not np.all(np.isfinite(values)):
+        row = int(np.argwhere(~np.isfinite(values))[0][0])
+        raise ValueError(f"the model's output for example {row} is not finite")

@@ -1,0 +1,132 @@
+"""Joins tokenized segments the way classification and RACE feed them (L1).
+
+Two segments, `max_length` 10, ids 3 = CLS, 4 = SEP:
+
+    a = [11 12 13], b = [21 22]
+    input_ids    0  0 11 12 13  4 21 22  4  3
+    segment_ids  4  4  0  0  0  0  1  1  1  2
+    input_mask   0  0  1  1  1  1  1  1  1  1
+
+Padding is on the left, its input id is 0 and its segment id 4, as in the
+original (whose mask is the other way round: 1 = padding). Only "same segment
+or not" enters the model, so a third segment and further ones take any ids
+that no other segment has.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+
+from data import symbols
+
+# Ids of segments A, B, C, ...: 2 is CLS, 3 and 4 are padding.
+SEGMENT_IDS = (symbols.SEGMENT_A, symbols.SEGMENT_B) + tuple(range(5, 35))
+MAX_SEGMENTS = len(SEGMENT_IDS)
+
+
+@dataclasses.dataclass(frozen=True)
+class Sequence1D:
+    """One model input before padding: ids and segment ids of equal length."""
+
+    ids: list[int]
+    segments: list[int]
+
+
+def truncate_pair(
+    a: Sequence[int], b: Sequence[int], max_length: int
+) -> tuple[Sequence[int], Sequence[int]]:
+    """Cuts the longer end until both fit: (6, 5) into 7 gives (4, 3).
+
+    Each step drops the last token of the longer one, of `b` when they are
+    equally long, as the original does.
+    """
+    length_a, length_b = shared_lengths([len(a), len(b)], max_length)
+    return a[:length_a], b[:length_b]
+
+
+def shared_lengths(lengths: Sequence[int], max_length: int) -> list[int]:
+    """Lengths after dropping, one by one, a token of the longest segment.
+
+    The last of equally long segments gives first. `[9, 1]` into 4 is `[3, 1]`;
+    `[5, 5]` into 7 is `[4, 3]`; `[4, 4, 1]` into 6 is `[3, 2, 1]`.
+    """
+    kept = list(lengths)
+    surplus = sum(kept) - max(0, max_length)
+    while surplus > 0:
+        top = max(kept)
+        at_top = [i for i, n in enumerate(kept) if n == top]
+        below = max((n for n in kept if n < top), default=0)
+        # All levels that keep the order of "longest gives" at once.
+        whole = min(top - below, surplus // len(at_top))
+        if whole:
+            for i in at_top:
+                kept[i] -= whole
+            surplus -= whole * len(at_top)
+        else:
+            for i in at_top[::-1][:surplus]:
+                kept[i] -= 1
+            surplus = 0
+    return kept
+
+
+def join_segments(
+    parts: Sequence[Sequence[int]],
+    max_length: int,
+    ids: symbols.SymbolIds,
+) -> Sequence1D:
+    """`A SEP B SEP ... CLS`, cut to `max_length`.
+
+    Args:
+      parts: token ids of 1 to 32 segments; an empty one keeps its SEP.
+      max_length: T, at least the number of segments + 1.
+      ids: the special ids of the SentencePiece file.
+
+    Returns:
+      Ids and segment ids (SEP belongs to the segment before it; CLS is 2).
+
+    Raises:
+      ValueError: no segments, too many, or no room for the special symbols.
+    """
+    if not 1 <= len(parts) <= MAX_SEGMENTS:
+        raise ValueError(
+            f"`parts` must hold 1 to {MAX_SEGMENTS} segments, received "
+            f"{len(parts)}"
+        )
+    room = max_length - len(parts) - 1
+    if room < 0:
+        raise ValueError(
+            f"`max_length` must be at least {len(parts) + 1} for {len(parts)} "
+            f"segments, received {max_length}"
+        )
+    if len(parts) == 1:
+        kept = [min(len(parts[0]), room)]
+    else:
+        kept = shared_lengths([len(p) for p in parts], room)
+    tokens: list[int] = []
+    segments: list[int] = []
+    for part, length, segment in zip(parts, kept, SEGMENT_IDS, strict=False):
+        tokens.extend(part[:length])
+        tokens.append(ids.sep)
+        segments.extend([segment] * (length + 1))
+    tokens.append(ids.cls)
+    segments.append(symbols.SEGMENT_CLS)
+    return Sequence1D(tokens, segments)
+
+
+def pad_left(
+    sequence: Sequence1D, length: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Input ids, segment ids and input mask, int32 `[length]` each."""
+    gap = length - len(sequence.ids)
+    if gap < 0:
+        raise ValueError(
+            f"`length` must be at least {len(sequence.ids)}, received {length}"
+        )
+    input_ids = np.zeros(length, np.int32)  # [T]
+    segment_ids = np.full(length, symbols.SEGMENT_PAD, np.int32)  # [T]
+    input_mask = np.zeros(length, np.int32)  # [T]
+    input_ids[gap:] = sequence.ids
+    segment_ids[gap:] = sequence.segments
+    input_mask[gap:] = 1
+    return input_ids, segment_ids, input_mask

@@ -1,0 +1,187 @@
+"""Start and end beams of every window -> answers, n-best lists, null odds (L1).
+
+A window's beams are the `SpanModel`'s: S start positions with their
+log-probabilities and, for each, E ends; entry `i * E + j` of the flat end
+arrays belongs to start i. The score of a span is the sum of both; the null
+odds of a question are the smallest CLS logit over its windows.
+"""
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+# What the original writes for a question without any valid span.
+EMPTY_LOG_PROB = -1e6
+MAX_NULL_ODDS = 1000000
+
+
+@dataclasses.dataclass(frozen=True)
+class WindowBeams:
+    """What the model says about one window.
+
+    Attributes:
+      start_log_probs, start_index: `[S]`.
+      end_log_probs, end_index: `[S * E]`, start-major.
+      cls_logit: evidence that the window holds no answer.
+    """
+
+    start_log_probs: Sequence[float]
+    start_index: Sequence[int]
+    end_log_probs: Sequence[float]
+    end_index: Sequence[int]
+    cls_logit: float
+
+
+@dataclasses.dataclass(frozen=True)
+class WindowText:
+    """Where the tokens of one window lie in the raw paragraph.
+
+    Attributes:
+      token_start, token_end: first and last character of each paragraph token
+        of the window, `[n]`.
+      max_context: True where this window is the one with most context, `[n]`.
+    """
+
+    token_start: Sequence[int]
+    token_end: Sequence[int]
+    max_context: Sequence[bool]
+
+
+@dataclasses.dataclass(frozen=True)
+class AnswerOptions:
+    """How answers are picked.
+
+    Attributes:
+      n_best_size: answers kept per question.
+      max_answer_length: longest answer in tokens.
+      skip_last_token: the original's off-by-one, which never lets the last
+        paragraph token of a window be in an answer; for parity only.
+    """
+
+    n_best_size: int = 5
+    max_answer_length: int = 64
+    skip_last_token: bool = False
+
+
+def answer_question(
+    paragraph: str,
+    windows: Sequence[tuple[WindowText, WindowBeams]],
+    options: AnswerOptions,
+) -> tuple[list[dict], float]:
+    """N-best answers of one question, best first, and its null odds.
+
+    Args:
+      paragraph: the raw text that `WindowText` points into.
+      windows: every window of the question, in order.
+      options: see `AnswerOptions`.
+
+    Returns:
+      Dicts with text, probability (softmax over the list), start_log_prob and
+      end_log_prob; at least one. The smallest CLS logit over the windows.
+    """
+    null_odds = MAX_NULL_ODDS
+    spans = []
+    for text, beams in windows:
+        null_odds = min(null_odds, beams.cls_logit)
+        spans.extend(_valid_spans(text, beams, options))
+    # Stable: equal scores stay in window, start, end order.
+    spans.sort(key=lambda s: s[0] + s[1], reverse=True)
+    seen, best = set(), []
+    for start_log_prob, end_log_prob, first, last in spans:
+        if len(best) >= options.n_best_size:
+            break
+        text = paragraph[first : last + 1].strip()
+        if text in seen:
+            continue
+        seen.add(text)
+        best.append((text, start_log_prob, end_log_prob))
+    if not best:
+        best.append(("", EMPTY_LOG_PROB, EMPTY_LOG_PROB))
+    probabilities = softmax([s + e for _, s, e in best])
+    nbest = [
+        {
+            "text": text,
+            "probability": probability,
+            "start_log_prob": s,
+            "end_log_prob": e,
+        }
+        for (text, s, e), probability in zip(best, probabilities, strict=True)
+    ]
+    return nbest, null_odds
+
+
+def _valid_spans(
+    text: WindowText, beams: WindowBeams, options: AnswerOptions
+) -> list[tuple[float, float, int, int]]:
+    """(start score, end score, first character, last character) of a window."""
+    limit = len(text.token_start) - int(options.skip_last_token)
+    ends_per_start = len(beams.end_index) // max(1, len(beams.start_index))
+    spans = []
+    for i, start in enumerate(beams.start_index):
+        if not 0 <= start < limit or not text.max_context[start]:
+            continue
+        for j in range(i * ends_per_start, (i + 1) * ends_per_start):
+            end = beams.end_index[j]
+            # The length is end - start + 1 tokens.
+            if end >= limit or not (
+                start <= end < start + options.max_answer_length
+            ):
+                continue
+            spans.append(
+                (
+                    float(beams.start_log_probs[i]),
+                    float(beams.end_log_probs[j]),
+                    int(text.token_start[start]),
+                    int(text.token_end[end]),
+                )
+            )
+    return spans
+
+
+def softmax(scores: Sequence[float]) -> list[float]:
+    """Softmax in float64; [] for []."""
+    if not scores:
+        return []
+    top = max(scores)
+    exps = [math.exp(s - top) for s in scores]
+    total = sum(exps)
+    return [e / total for e in exps]
+
+
+def max_context(
+    spans: Sequence[tuple[int, int]], span_index: int
+) -> np.ndarray:
+    """Bool `[length]`: is this the window with most context for the token?
+
+    The context of a token in a window is the smaller of the tokens left and
+    right of it, plus 0.01 per token of the window; the first best window wins.
+
+    Args:
+      spans: (start, length) of every window of the paragraph.
+      span_index: the window asked about.
+    """
+    start, length = spans[span_index]
+    position = np.arange(start, start + length)
+    scores = []
+    for begin, size in spans:
+        left = position - begin
+        right = begin + size - 1 - position
+        score = np.minimum(left, right) + 0.01 * size
+        scores.append(np.where((left >= 0) & (right >= 0), score, -np.inf))
+    return np.argmax(np.stack(scores), axis=0) == span_index
+
+
+def final_answers(
+    nbest: Mapping[str, list[dict]],
+    null_odds: Mapping[str, float],
+    threshold: float | None = None,
+) -> dict[str, str]:
+    """Best text per question; "" where the null odds exceed `threshold`."""
+    return {
+        q: ""
+        if threshold is not None and null_odds[q] > threshold
+        else answers[0]["text"]
+        for q, answers in nbest.items()
+    }

@@ -1,0 +1,114 @@
+"""What a task's files become before tokenization, and what a bad row does (L1).
+
+Every problem names file and line. By default the first one ends the command;
+with `--skip_bad_rows` such rows are left out, counted and reported.
+"""
+
+import dataclasses
+import math
+from collections.abc import Mapping
+
+from common.errors import UserError
+
+# Problems of one file that are printed before only counting goes on.
+SHOWN_PROBLEMS = 10
+
+
+@dataclasses.dataclass(frozen=True)
+class TextExample:
+    """One row of a classification or regression task.
+
+    Attributes:
+      guid: the id of the submission file, or the row's number from 0.
+      texts: one to 32 segments.
+      label: class name, value, names (multi-label) or None when unknown.
+      where: "file:line", for messages.
+    """
+
+    guid: str
+    texts: tuple[str, ...]
+    label: str | float | tuple[str, ...] | None
+    where: str
+
+
+class BadRows:
+    """Collects the problems of one reading; see the module's docstring.
+
+    Args:
+      skip: leave bad rows out instead of raising at the first one.
+    """
+
+    def __init__(self, skip: bool = False):
+        self.skip = skip
+        self.count = 0
+        self.shown: list[str] = []
+
+    def report(self, where: str, problem: str) -> None:
+        """Counts the problem, or raises it.
+
+        Raises:
+          UserError: `skip` is off.
+        """
+        message = f"{where}: {problem}"
+        if not self.skip:
+            raise UserError(
+                f"{message}; correct the row or give --skip_bad_rows"
+            )
+        self.count += 1
+        if len(self.shown) < SHOWN_PROBLEMS:
+            self.shown.append(message)
+
+    def summary(self) -> str:
+        """Lines for the log; empty when nothing was skipped."""
+        if not self.count:
+            return ""
+        lines = [f"skipped {self.count} bad rows:"] + self.shown
+        if self.count > len(self.shown):
+            lines.append(f"... and {self.count - len(self.shown)} more")
+        return "\n  ".join(lines)
+
+
+def parse_score(text: str) -> float | str:
+    """A finite number, or the problem as text."""
+    try:
+        value = float(text)
+    except ValueError:
+        return f"wanted a number as label, found {text[:40]!r}"
+    if not math.isfinite(value):
+        return f"wanted a finite number as label, found {text[:40]!r}"
+    return value
+
+
+def parse_label(
+    text: str,
+    kind: str,
+    known: Mapping[str, int] | None = None,
+    separator: str = "|",
+) -> tuple[str | float | tuple[str, ...] | None, str | None]:
+    """(label, problem): one of both is None.
+
+    Args:
+      text: the label field.
+      kind: "classification", "regression" or "multi_label".
+      known: allowed class names; None allows all.
+      separator: between the names of a multi-label field; "" has no label.
+    """
+    text = text.strip()
+    if kind == "regression":
+        value = parse_score(text)
+        return (None, value) if isinstance(value, str) else (value, None)
+    if kind == "multi_label":
+        names = tuple(n.strip() for n in text.split(separator) if n.strip())
+        if len(set(names)) != len(names):
+            return None, f"a label is given twice in {text[:60]!r}"
+    else:
+        if not text:
+            return None, "the label is empty"
+        names = (text,)
+    for name in names:
+        if known is not None and name not in known:
+            return None, (
+                f"unknown label {name[:40]!r}, wanted one of "
+                f"{', '.join(list(known)[:20])}"
+            )
+    return (names if kind == "multi_label" else names[0]), None
