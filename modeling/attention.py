@@ -1,0 +1,280 @@
+"""Relative multi-head attention, the core of both streams.
+
+Letters: B batch, T segment length, Q query rows (T, or P in the query stream),
+K keys, R relative positions, S directions, N heads, H head size, D model.
+
+Heads are the outermost axis inside, [N, B, ...]: masks [B, Q, K] then
+broadcast over whole blocks, and the position scores of a direction are one
+matrix product per head over all of its rows.
+"""
+
+import dataclasses
+
+import tensorflow as tf
+import tf_keras
+
+from modeling import dropout, initializers, positions
+from modeling.normalization import LayerNorm
+
+
+@dataclasses.dataclass(frozen=True)
+class QueryRows:
+    """Which rows of the segment a query stream has.
+
+    Attributes:
+      positions: int32 [B, P], or None for all T in order.
+      gate: float32 [B or 1, P] factor of the attention vector, 0 for a row
+        that sees nothing; None = 1.
+      method: how the P rows are shifted, see `positions.shift_at`.
+    """
+
+    positions: tf.Tensor | None = None
+    gate: tf.Tensor | None = None
+    method: str = "gather"
+
+
+@dataclasses.dataclass(frozen=True)
+class Keys:
+    """What both streams attend to.
+
+    Attributes:
+      k: [N, B, K, H].
+      v: [N, B, K, H].
+      r: [N, S, R, H], projected position table.
+      query_len: T.
+      key_len: K.
+    """
+
+    k: tf.Tensor
+    v: tf.Tensor
+    r: tf.Tensor
+    query_len: int
+    key_len: int
+
+
+@tf_keras.utils.register_keras_serializable("xlnet")
+class RelativeAttention(tf_keras.layers.Layer):
+    """LayerNorm(x + dropout(O attention(x))), Transformer-XL section 3.3.
+
+    score = ((q+u) k + shift((q+v) r) + (q+s) e_seg) / sqrt(H). Of the two rows
+    of `seg_embed` (same, different) only the difference matters, because
+    softmax ignores what all keys share: (q+s)(e_different - e_same) is added
+    where the segments differ.
+
+    Args:
+      d_model: D.
+      n_head: N.
+      d_head: H.
+      dropout_rate: on the output projection.
+      dropatt: on the attention probabilities.
+      untie_r: the layer owns u, v, s (`r_w_bias`, `r_r_bias`, `r_s_bias`);
+        else they come with each call.
+      initializer: of every variable but LayerNorm's, serialised.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        n_head: int,
+        d_head: int,
+        dropout_rate: float = 0.0,
+        dropatt: float = 0.0,
+        untie_r: bool = True,
+        initializer: dict | str = "glorot_uniform",
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.d_model = d_model
+        self.n_head = n_head
+        self.d_head = d_head
+        self.dropout_rate = dropout_rate
+        self.dropatt = dropatt
+        self.untie_r = untie_r
+        self.initializer = initializer
+        self.norm = LayerNorm(name="LayerNorm", dtype=self.dtype_policy)
+
+    def build(self, input_shape):
+        def add(name, shape):
+            return self.add_weight(
+                name,
+                shape,
+                initializer=initializers.fresh(self.initializer),
+                experimental_autocast=False,
+            )
+
+        n, h = self.n_head, self.d_head
+        self.kernels = {}
+        for name in "qkvor":
+            with tf.name_scope(name):
+                self.kernels[name] = add("kernel", [self.d_model, n, h])
+        if self.untie_r:
+            self.r_w_bias = add("r_w_bias", [n, h])
+            self.r_r_bias = add("r_r_bias", [n, h])
+            self.r_s_bias = add("r_s_bias", [n, h])
+        self.seg_embed = add("seg_embed", [2, n, h])
+        with tf.name_scope("LayerNorm"):
+            self.norm.build([None, None, self.d_model])
+        super().build(input_shape)
+
+    def keys(self, context, table, query_len) -> Keys:
+        """Projects what the streams attend to: one matmul for K and V.
+
+        Args:
+          context: [B, K, D], memory and segment.
+          table: [S, R, D], positions.
+          query_len: T.
+        """
+        n, h = self.n_head, self.d_head
+        kernel = tf.concat(
+            [self._flat("k", context.dtype), self._flat("v", context.dtype)], 1
+        )  # [D, 2NH]
+        batch, key_len = _sizes(context)
+        both = tf.matmul(tf.reshape(context, [-1, self.d_model]), kernel)
+        both = tf.reshape(both, [batch, key_len, 2, n, h])
+        both = tf.transpose(both, [2, 3, 0, 1, 4])  # [2, N, B, K, H]
+        directions, count = _sizes(table)
+        r = tf.matmul(
+            tf.reshape(table, [-1, self.d_model]),
+            self._flat("r", context.dtype),
+        )
+        r = tf.reshape(r, [directions, count, n, h])
+        r = tf.transpose(r, [2, 0, 1, 3])  # [N, S, R, H]
+        return Keys(both[0], both[1], r, query_len, key_len)
+
+    def call(
+        self,
+        x,
+        keys,
+        biases=None,
+        mask=None,
+        segment_difference=None,
+        rows=None,
+        training=False,
+        seed=None,
+    ):
+        """Attends from x to the keys.
+
+        Args:
+          x: [B, Q, D], rows of one stream.
+          keys: `Keys` of this layer.
+          biases: (u, v, s), each [N, H]; only without `untie_r`.
+          mask: float32 [B or 1, Q, K] added to the scores, or None.
+          segment_difference: [B, Q, K], 1 where segments differ, or None.
+          rows: `QueryRows` for the query stream, None for the content stream.
+          training: apply dropout.
+          seed: int32 [2].
+
+        Returns:
+          [B, Q, D].
+        """
+        sites = (dropout.CONTENT_PROBABILITIES, dropout.CONTENT_OUTPUT)
+        if rows is not None:
+            sites = (dropout.QUERY_PROBABILITIES, dropout.QUERY_OUTPUT)
+        seed = seed if training else None
+        if self.untie_r:
+            biases = (self.r_w_bias, self.r_r_bias, self.r_s_bias)
+        n, h = self.n_head, self.d_head
+        batch, length = _sizes(x)
+
+        q = tf.matmul(
+            tf.reshape(x, [-1, self.d_model]), self._flat("q", x.dtype)
+        )
+        # Scaling the small q instead of the scores saves passes over [Q, K].
+        scale = self.d_head**-0.5
+        q = tf.reshape(q * scale, [batch, length, n, h])
+        q = tf.transpose(q, [2, 0, 1, 3])  # [N, B, Q, H]
+        u, v, s = [
+            tf.cast(bias, x.dtype)[:, tf.newaxis, tf.newaxis] * scale
+            for bias in biases
+        ]  # [N, 1, 1, H]
+
+        scores = self._scores(q, u, v, s, keys, segment_difference, rows)
+        if mask is not None:
+            scores += mask
+        probabilities = tf.cast(tf.nn.softmax(scores), x.dtype)
+        probabilities = dropout.dropout(
+            probabilities, self.dropatt, seed, sites[0]
+        )  # [N, B, Q, K]
+        vector = tf.matmul(probabilities, keys.v)  # [N, B, Q, H]
+        if rows is not None and rows.gate is not None:
+            vector *= tf.cast(rows.gate, x.dtype)[..., tf.newaxis]
+        vector = tf.transpose(vector, [1, 2, 0, 3])  # [B, Q, N, H]
+        vector = tf.reshape(vector, [-1, n * h])
+        out = tf.matmul(vector, self._flat("o", x.dtype), transpose_b=True)
+        out = tf.reshape(out, [batch, length, self.d_model])
+        out = dropout.dropout(out, self.dropout_rate, seed, sites[1])
+        return self.norm(out + x)
+
+    def _scores(self, q, u, v, s, keys, segment_difference, rows):
+        """float32 [N, B, Q, K]."""
+        content = tf.matmul(q + u, keys.k, transpose_b=True)
+        scores = tf.cast(content, tf.float32)  # [N, B, Q, K]
+
+        n, batch, length, _ = tf.unstack(tf.shape(q))
+        directions, count = _sizes(keys.r[0])
+        by_direction = tf.reshape(
+            q + v,
+            [self.n_head, directions, -1, self.d_head],
+        )  # [N, S, B/S*Q, H]
+        position = tf.matmul(by_direction, keys.r, transpose_b=True)
+        static = q.shape.as_list()
+        position = tf.reshape(
+            position,
+            [
+                self.n_head,
+                batch if static[1] is None else static[1],
+                length if static[2] is None else static[2],
+                count,
+            ],
+        )  # [N, B, Q, R]
+        if rows is None or rows.positions is None:
+            position = positions.shift_all(position, keys.key_len)
+        else:
+            position = positions.shift_at(
+                position,
+                rows.positions,
+                keys.query_len,
+                keys.key_len,
+                rows.method,
+            )
+        scores += tf.cast(position, tf.float32)
+
+        if segment_difference is not None:
+            e = tf.cast(self.seg_embed, q.dtype)
+            e = (e[1] - e[0])[:, tf.newaxis, :, tf.newaxis]  # [N, 1, H, 1]
+            segment = tf.matmul(q + s, e)  # [N, B, Q, 1]
+            scores += tf.cast(segment * segment_difference, tf.float32)
+        return scores
+
+    def _flat(self, name, dtype):
+        """A kernel as [D, N*H]."""
+        kernel = tf.cast(self.kernels[name], dtype)
+        return tf.reshape(kernel, [self.d_model, self.n_head * self.d_head])
+
+    def variable_paths(self) -> dict[str, str]:
+        """The original's names (biases and segments per layer) -> paths."""
+        found = {f"{name}/kernel": f"kernels/{name}" for name in self.kernels}
+        own = ["r_w_bias", "r_r_bias", "r_s_bias"] if self.untie_r else []
+        found |= {name: name for name in [*own, "seg_embed"]}
+        found["LayerNorm/gamma"] = "norm/gamma"
+        found["LayerNorm/beta"] = "norm/beta"
+        return found
+
+    def get_config(self):
+        return super().get_config() | {
+            "d_model": self.d_model,
+            "n_head": self.n_head,
+            "d_head": self.d_head,
+            "dropout_rate": self.dropout_rate,
+            "dropatt": self.dropatt,
+            "untie_r": self.untie_r,
+            "initializer": self.initializer,
+        }
+
+
+def _sizes(x: tf.Tensor) -> tuple:
+    """The first two sizes, static where known."""
+    dynamic = tf.shape(x)
+    return tuple(
+        dynamic[i] if x.shape[i] is None else x.shape[i] for i in (0, 1)
+    )

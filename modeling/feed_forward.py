@@ -1,0 +1,117 @@
+"""The position-wise feed-forward sublayer, post-LN."""
+
+import tensorflow as tf
+import tf_keras
+
+from modeling import dropout, initializers
+from modeling.normalization import LayerNorm
+
+
+def gelu(x: tf.Tensor) -> tf.Tensor:
+    """The tanh form: 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))."""
+    inner = 0.7978845608028654 * (x + 0.044715 * (x * x * x))
+    return 0.5 * x * (1.0 + tf.tanh(inner))
+
+
+ACTIVATIONS = {"gelu": gelu, "relu": tf.nn.relu}
+
+
+@tf_keras.utils.register_keras_serializable("xlnet")
+class FeedForward(tf_keras.layers.Layer):
+    """LayerNorm(x + dropout(W2 dropout(act(W1 x)))).
+
+    Args:
+      d_model: D.
+      d_inner: F.
+      activation: "gelu" or "relu".
+      dropout_rate: on the result of W2.
+      inner_dropout: after the activation.
+      initializer: of both kernels, serialised.
+
+    Call: x [B, T, D] -> [B, T, D].
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        d_inner: int,
+        activation: str = "gelu",
+        dropout_rate: float = 0.0,
+        inner_dropout: float = 0.0,
+        initializer: dict | str = "glorot_uniform",
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.d_model = d_model
+        self.d_inner = d_inner
+        self.activation = activation
+        self.dropout_rate = dropout_rate
+        self.inner_dropout = inner_dropout
+        self.initializer = initializer
+        self.norm = LayerNorm(name="LayerNorm", dtype=self.dtype_policy)
+
+    def build(self, input_shape):
+        def add(name, shape, initializer):
+            return self.add_weight(
+                name,
+                shape,
+                initializer=initializer,
+                experimental_autocast=False,
+            )
+
+        d, f = self.d_model, self.d_inner
+        with tf.name_scope("layer_1"):
+            self.kernel_1 = add(
+                "kernel", [d, f], initializers.fresh(self.initializer)
+            )
+            self.bias_1 = add("bias", [f], "zeros")
+        with tf.name_scope("layer_2"):
+            self.kernel_2 = add(
+                "kernel", [f, d], initializers.fresh(self.initializer)
+            )
+            self.bias_2 = add("bias", [d], "zeros")
+        with tf.name_scope("LayerNorm"):
+            self.norm.build([None, None, d])
+        super().build(input_shape)
+
+    def call(self, x, training=False, seed=None, query_stream=False):
+        """x [B, T, D] -> [B, T, D]; `query_stream` picks the dropout sites."""
+        sites = (dropout.CONTENT_INNER, dropout.CONTENT_FEED_FORWARD)
+        if query_stream:
+            sites = (dropout.QUERY_INNER, dropout.QUERY_FEED_FORWARD)
+        seed = seed if training else None
+        dtype = x.dtype
+        batch, length = tf.shape(x)[0], tf.shape(x)[1]
+        flat = tf.reshape(x, [-1, self.d_model])  # [B*T, D]
+        inner = tf.matmul(flat, tf.cast(self.kernel_1, dtype))
+        inner = tf.nn.bias_add(inner, tf.cast(self.bias_1, dtype))
+        inner = ACTIVATIONS[self.activation](inner)  # [B*T, F]
+        inner = dropout.dropout(inner, self.inner_dropout, seed, sites[0])
+        out = tf.matmul(inner, tf.cast(self.kernel_2, dtype))
+        out = tf.nn.bias_add(out, tf.cast(self.bias_2, dtype))  # [B*T, D]
+        out = dropout.dropout(out, self.dropout_rate, seed, sites[1])
+        out = self.norm(out + flat)
+        out = tf.reshape(out, [batch, length, self.d_model])
+        out.set_shape(x.shape)
+        return out
+
+    def variable_paths(self) -> dict[str, str]:
+        """The original's variable names -> attribute paths."""
+        return {
+            "layer_1/kernel": "kernel_1",
+            "layer_1/bias": "bias_1",
+            "layer_2/kernel": "kernel_2",
+            "layer_2/bias": "bias_2",
+            "LayerNorm/gamma": "norm/gamma",
+            "LayerNorm/beta": "norm/beta",
+        }
+
+    def get_config(self):
+        return super().get_config() | {
+            "d_model": self.d_model,
+            "d_inner": self.d_inner,
+            "activation": self.activation,
+            "dropout_rate": self.dropout_rate,
+            "inner_dropout": self.inner_dropout,
+            "initializer": self.initializer,
+        }

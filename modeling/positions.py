@@ -1,0 +1,168 @@
+"""Relative positions: the sinusoid table and the relative shift.
+
+Letters: T queries, M memory, K = M + T keys, R relative positions, D model.
+Column c of the table is the distance K - c, so query i and key j (distance
+M + i - j) meet in column c = j + T - i. Transformer-XL, appendix B.
+"""
+
+import tensorflow as tf
+
+
+def num_positions(query_len: int, key_len: int, attn_type: str) -> int:
+    """R: K + T for "bi", K + 1 for "uni" (no key lies ahead)."""
+    return key_len + (query_len if attn_type == "bi" else 1)
+
+
+def sinusoid_table(
+    query_len: int,
+    key_len: int,
+    d_model: int,
+    attn_type: str = "bi",
+    clamp_len: int = -1,
+    bi_data: bool = False,
+) -> tf.Tensor:
+    """Encodings of the distances K, K-1, ..., float32 under any policy.
+
+    T = 2, K = 3 gives the distances 3 2 1 0 -1 for "bi" and 3 2 1 0 for "uni".
+
+    Args:
+      query_len: T.
+      key_len: K.
+      d_model: D, even.
+      attn_type: "bi" or "uni".
+      clamp_len: distances are clipped to +- this when > 0.
+      bi_data: add a second table with the sign of the distance flipped, for
+        the backward half of the batch.
+
+    Returns:
+      [S, R, D], S = 2 with `bi_data` else 1: D/2 sines, then D/2 cosines.
+    """
+    count = num_positions(query_len, key_len, attn_type)
+    distances = tf.cast(key_len - tf.range(count), tf.float32)  # [R]
+    if bi_data:
+        distances = tf.stack([distances, -distances])  # [2, R]
+    else:
+        distances = distances[tf.newaxis]  # [1, R]
+    if clamp_len > 0:
+        distances = tf.clip_by_value(distances, -clamp_len, clamp_len)
+    exponents = tf.range(0, d_model, 2, dtype=tf.float32) / d_model
+    frequencies = 1.0 / tf.pow(10000.0, exponents)  # [D/2]
+    angles = distances[..., tf.newaxis] * frequencies  # [S, R, D/2]
+    return tf.concat([tf.sin(angles), tf.cos(angles)], -1)  # [S, R, D]
+
+
+def shift_all(scores: tf.Tensor, key_len: int) -> tf.Tensor:
+    """Aligns position scores of all T queries with their keys.
+
+    Row i of the result is `scores[..., i, T - i : T - i + K]`. Read as one
+    line of memory, that is a fixed stride of R - 1 after the first T numbers.
+    For "uni" the columns ahead of a query hold numbers of its neighbour; the
+    causal mask hides them.
+
+    Args:
+      scores: [..., T, R] by table column.
+      key_len: K.
+
+    Returns:
+      [..., T, K] by key.
+    """
+    *lead, query_len, count = _shape(scores)
+    line = tf.reshape(scores, [*lead, query_len * count])
+    line = line[..., query_len:]  # [..., T * (R - 1)]
+    scores = tf.reshape(line, [*lead, query_len, count - 1])
+    return scores[..., :key_len]  # [..., T, K]
+
+
+def shift_at(
+    scores: tf.Tensor,
+    positions: tf.Tensor,
+    query_len: int,
+    key_len: int,
+    method: str = "gather",
+) -> tf.Tensor:
+    """Aligns position scores of chosen queries with their keys.
+
+    Args:
+      scores: [N, B, P, R] by table column.
+      positions: int32 [B, P], the place i of each row in the segment.
+      query_len: T.
+      key_len: K.
+      method: "gather" (fast on CPU and GPU) or "radix" (fast on TPU); equal
+        results.
+
+    Returns:
+      [N, B, P, K] by key: row p is `scores[..., p, T - i : T - i + K]`.
+    """
+    offsets = query_len - positions  # [B, P], 1..T
+    if method == "radix":
+        return _shift_radix(scores, offsets, query_len, key_len)
+    if method != "gather":
+        raise ValueError(
+            f"`method` must be 'gather' or 'radix', received {method!r}"
+        )
+    return _shift_gather(scores, offsets, key_len)
+
+
+def _shift_gather(scores, offsets, key_len):
+    """One gather forward; its gradient is one gather, too (no scatter)."""
+    n, b, p, count = _shape(scores)
+    rows = tf.range(b * p)[:, tf.newaxis]  # [B*P, 1]
+    offsets = tf.reshape(offsets, [-1, 1])  # [B*P, 1]
+
+    @tf.custom_gradient
+    def shift(x):
+        columns = tf.minimum(offsets + tf.range(key_len), count - 1)
+        index = rows * count + columns  # [B*P, K]
+        x = tf.reshape(x, [n, b * p * count])
+        y = tf.gather(x, tf.reshape(index, [-1]), axis=1)
+
+        def gradient(dy):
+            columns = tf.range(count) - offsets  # [B*P, R]
+            inside = (columns >= 0) & (columns < key_len)
+            # Column K is a zero that every place outside reads.
+            dy = tf.reshape(dy, [n, b * p, key_len])
+            dy = tf.pad(dy, [[0, 0], [0, 0], [0, 1]])
+            columns = tf.where(inside, columns, key_len)
+            index = rows * (key_len + 1) + columns  # [B*P, R]
+            dy = tf.reshape(dy, [n, b * p * (key_len + 1)])
+            dx = tf.gather(dy, tf.reshape(index, [-1]), axis=1)
+            return tf.reshape(dx, [n, b, p, count])
+
+        return tf.reshape(y, [n, b, p, key_len]), gradient
+
+    return shift(scores)
+
+
+def _shift_radix(scores, offsets, query_len, key_len):
+    """Shifts by the digits of the offset, base 8: selects of static slices."""
+    width = _shape(scores)[-1]
+    step = 1
+    while step * 8 <= query_len:
+        step *= 8
+    offsets = offsets[tf.newaxis, ..., tf.newaxis]  # [1, B, P, 1]
+    rest = query_len  # the largest offset still to come
+    while step >= 1:
+        digits = min(rest // step, 7)
+        # What the later digits can still shift past the key columns.
+        later = step - 1
+        new_width = min(key_len + later, width)
+        pad = max(0, digits * step + new_width - width)
+        if pad:
+            scores = tf.pad(scores, [[0, 0], [0, 0], [0, 0], [0, pad]])
+        digit = (offsets // step) % 8
+        result = scores[..., :new_width]
+        for value in range(1, digits + 1):
+            moved = scores[..., value * step : value * step + new_width]
+            result = tf.where(digit == value, moved, result)
+        scores, width, rest = result, new_width, later
+        step //= 8
+    return scores  # [N, B, P, K]
+
+
+def _shape(x: tf.Tensor) -> list:
+    """Static sizes where known, dynamic ones elsewhere."""
+    dynamic = tf.shape(x)
+    return [
+        dynamic[i] if size is None else size
+        for i, size in enumerate(x.shape.as_list())
+    ]

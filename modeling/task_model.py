@@ -1,0 +1,94 @@
+"""What every task model shares: the backbone, its options, its names."""
+
+import tensorflow as tf
+import tf_keras
+
+from modeling import dropout, initializers
+from modeling.backbone import XLNetModel, XLNetOutput
+from modeling.config import XLNetConfig
+
+
+class TaskModel(tf_keras.Model):
+    """A backbone (`encoder`) with a head.
+
+    Args:
+      config: `XLNetConfig`, or its `to_dict()`.
+      recompute: see `XLNetModel`.
+      query_shift: see `XLNetModel`.
+      blind_rows: see `XLNetModel`.
+      **kwargs: of `tf_keras.Model`.
+    """
+
+    # Names of constructor arguments beyond these four, for `get_config`.
+    head_arguments: tuple[str, ...] = ()
+
+    def __init__(
+        self,
+        config: XLNetConfig | dict,
+        recompute: str = "none",
+        query_shift: str = "auto",
+        blind_rows: str = "zero",
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        if isinstance(config, dict):
+            config = XLNetConfig.from_dict(config)
+        self.config = config
+        self.encoder = XLNetModel(
+            config,
+            recompute,
+            query_shift,
+            blind_rows,
+            name="encoder",
+            dtype=self.dtype_policy,
+        )
+        self.built = True
+
+    def encode(
+        self, input_ids, training=False, seed=None, **arguments
+    ) -> XLNetOutput:
+        """The backbone with the head's share of the seed kept apart."""
+        return self.encoder(
+            input_ids, training=training, seed=seed, **arguments
+        )
+
+    def head_seed(self, training, seed) -> tf.Tensor | None:
+        """Seed of the head's dropout sites; None when they are off."""
+        if not training or seed is None:
+            return None
+        return dropout.fold(seed, self.config.n_layer + 1)
+
+    def dense(self, units: int, name: str, **kwargs) -> tf_keras.layers.Dense:
+        """A float32 layer of a head, not built yet."""
+        initializer = initializers.from_config(self.config)
+        return tf_keras.layers.Dense(
+            units,
+            kernel_initializer=initializers.fresh(initializer),
+            name=name,
+            dtype="float32",
+            **kwargs,
+        )
+
+    def head_variable_paths(self) -> dict[str, str]:
+        """The original's full names of the head's variables -> paths."""
+        return {}
+
+    def get_config(self):
+        return self.encoder.get_config() | {
+            "name": self.name,
+            **{name: getattr(self, name) for name in self.head_arguments},
+        }
+
+
+def dense_paths(scope: str, path: str, use_bias: bool = True) -> dict[str, str]:
+    """`scope/kernel` and `scope/bias` of the Dense layer at `path`."""
+    names = ("kernel", "bias") if use_bias else ("kernel",)
+    return {f"{scope}/{name}": f"{path}/{name}" for name in names}
+
+
+def pooler_paths(scope: str, pooler: tf_keras.layers.Layer) -> dict[str, str]:
+    """The names of a `SequenceSummary` called `pooler`, below `scope`."""
+    return {
+        f"{scope}/{name}": f"pooler/{path}"
+        for name, path in pooler.variable_paths().items()
+    }

@@ -1,0 +1,87 @@
+"""Reads the original's numbers; helper of the parity tests."""
+
+import pathlib
+
+import numpy as np
+
+from modeling import XLNetConfig, tf1_checkpoint
+from modeling.variables import named_variables
+
+VALUE_TOLERANCE = 2e-5
+GRADIENT_TOLERANCE = 2e-5
+
+
+def load(golden: pathlib.Path, name: str) -> dict[str, np.ndarray]:
+    """Arrays of `golden/A/<name>.npz`."""
+    with np.load(golden / "A" / f"{name}.npz", allow_pickle=False) as f:
+        return {key: f[key] for key in f.files}
+
+
+def config(golden: pathlib.Path, **changes) -> XLNetConfig:
+    """Config A without dropout."""
+    read = XLNetConfig.from_json_file(str(golden / "A" / "xlnet_config.json"))
+    return read.replace(**({"dropout": 0.0, "dropatt": 0.0} | changes))
+
+
+def assign(model, golden: pathlib.Path, name: str, rename=()) -> None:
+    """Gives a model the weights of `golden/A/<name>`, by name.
+
+    What the checkpoint lacks must be `mask_emb` (fine-tuned ones have none).
+    """
+    arrays, _ = tf1_checkpoint.read(
+        str(golden / "A" / name), model.config.untie_r
+    )
+    for old, new in rename:
+        arrays = {k.replace(old, new): v for k, v in arrays.items()}
+    for key, variable in named_variables(model).items():
+        if key.endswith("mask_emb") and key not in arrays:
+            continue
+        variable.assign(arrays[key])
+
+
+def assert_close(actual, expected, what="value"):
+    """|a - b| <= 2e-5 max(1, max |b|); masked scores (-1e30) only as such."""
+    actual, expected = np.asarray(actual), np.asarray(expected)
+    assert actual.shape == expected.shape, what
+    masked = expected < -1e29
+    assert (actual[masked] < -1e29).all(), what
+    actual, expected = actual[~masked], expected[~masked]
+    bound = VALUE_TOLERANCE * max(1.0, np.abs(expected).max(initial=0.0))
+    error = np.abs(actual - expected).max(initial=0.0)
+    assert error <= bound, f"{what}: {error} > {bound}"
+
+
+def stacked_gradients(tape, loss, model) -> dict[str, np.ndarray]:
+    """Gradients by the original's names; None where there is none."""
+    import tensorflow as tf
+
+    variables = named_variables(model)
+    gradients = tape.gradient(loss, list(variables.values()))
+    dense = {
+        name: tf.convert_to_tensor(g).numpy()
+        for name, g in zip(variables, gradients, strict=True)
+        if g is not None
+    }
+    return tf1_checkpoint.stack(dense)
+
+
+def assert_gradients(actual, expected, skip=()):
+    """All expected gradients are there and agree; no other is."""
+    assert set(actual) == set(expected)
+    for name, wanted in expected.items():
+        if name in skip:
+            assert np.abs(actual[name]).max() < 1e-6, name
+            continue
+        bound = GRADIENT_TOLERANCE * np.abs(wanted).max() + 1e-7
+        error = np.abs(actual[name] - wanted).max()
+        assert error <= bound, f"{name}: {error} > {bound}"
+
+
+def gradients_of(arrays: dict, prefix: str) -> dict[str, np.ndarray]:
+    """Entries `<prefix>/<variable>` by variable."""
+    prefix += "/"
+    return {
+        key.removeprefix(prefix): value
+        for key, value in arrays.items()
+        if key.startswith(prefix)
+    }
