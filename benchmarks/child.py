@@ -1,0 +1,77 @@
+"""Command: one system of a comparison; `benchmarks.harness` starts it.
+
+    python -m benchmarks.child '{"module": "benchmarks.system_peak",
+        "options": {}, "workload": {"kind": "peak"}}'
+
+Reads "step" and "stop" from standard input, answers in JSON lines. Whatever
+libraries print goes to standard error.
+"""
+
+import importlib
+import json
+import os
+import sys
+import time
+
+from benchmarks.workloads import Workload
+
+
+def peak_mb() -> float:
+    """Largest resident memory of this process so far, MB."""
+    with open("/proc/self/status", encoding="ascii") as f:
+        for line in f:
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) / 1024
+    return 0.0
+
+
+def main() -> None:
+    """Builds the system, warms it up and serves steps."""
+    started = time.perf_counter()
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+
+    def say(event: str, **fields) -> None:
+        answers.write(json.dumps({"event": event} | fields) + "\n")
+        answers.flush()
+
+    spec = json.loads(sys.argv[1])
+    try:
+        module = importlib.import_module(spec["module"])
+        imported = time.perf_counter()
+        step = module.build(Workload(**spec["workload"]), spec["options"])
+        built = time.perf_counter()
+        warm_up = []
+        for _ in range(spec["options"].get("warm_up", 2)):
+            begin = time.perf_counter()
+            step()
+            warm_up.append(time.perf_counter() - begin)
+    except Exception as e:  # the parent shows it in the table
+        say("error", message=f"{type(e).__name__}: {e}")
+        raise
+    say(
+        "ready",
+        import_s=imported - started,
+        build_s=built - imported,
+        warm_up_s=warm_up,
+    )
+    for request in sys.stdin:
+        if request.strip() == "stop":
+            break
+        begin, cpu = time.perf_counter(), time.process_time()
+        try:
+            loss = step()
+        except Exception as e:  # e.g. out of memory: the others go on
+            say("error", message=f"{type(e).__name__}: {e}")
+            raise
+        say(
+            "step",
+            seconds=time.perf_counter() - begin,
+            cpu_seconds=time.process_time() - cpu,
+            loss=float(loss),
+        )
+    say("done", peak_mb=peak_mb())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,81 @@
+"""Matrix-product FLOPs that a workload needs, whoever computes it.
+
+Counted: every product without which the result cannot be had, at two FLOPs per
+multiply-add; the backward pass twice the forward pass, less the gradients that
+nobody uses. Not counted: what a system computes and throws away. So
+`FLOPs / time / peak` says how near a system is to the machine's limit.
+"""
+
+from benchmarks.workloads import Workload
+
+
+def stream_rows(w: Workload, rows: int, keys: int, positions: int) -> int:
+    """Forward FLOPs of one layer for `rows` query rows of one example.
+
+    Query and output projections, content and position scores, the weighted
+    sum, and the feed-forward sublayer.
+    """
+    d = w.heads * w.head_size
+    project = 2 * 2 * rows * w.width * d
+    attend = 2 * rows * d * (2 * keys + positions)
+    feed_forward = 2 * 2 * rows * w.width * w.inner
+    return project + attend + feed_forward
+
+
+def keys_and_values(w: Workload, keys: int) -> int:
+    """Forward FLOPs of K and V for one example."""
+    return 2 * 2 * keys * w.width * w.heads * w.head_size
+
+
+def positions_table(w: Workload, positions: int, directions: int) -> int:
+    """Forward FLOPs of the projected position table, once per direction."""
+    return 2 * directions * positions * w.width * w.heads * w.head_size
+
+
+def forward(w: Workload) -> int:
+    """FLOPs of inference on one batch of a classifier without memory."""
+    t = w.length
+    layer = w.batch * (stream_rows(w, t, t, 2 * t) + keys_and_values(w, t))
+    return w.layers * (layer + positions_table(w, 2 * t, 1))
+
+
+def finetune_step(w: Workload) -> int:
+    """Forward and backward of a classifier.
+
+    The position table has no gradient of its own.
+    """
+    table = w.layers * positions_table(w, 2 * w.length, 1)
+    return 3 * forward(w) - table
+
+
+def pretrain_step(w: Workload) -> int:
+    """Forward and backward of the two-stream objective.
+
+    The last layer needs no content stream: nobody reads its output, and the
+    memory is made of layers' inputs. Memory and position table have no
+    gradients.
+    """
+    keys = w.memory + w.length
+    positions = keys + w.length
+    content = stream_rows(w, w.length, keys, positions)
+    query = stream_rows(w, w.predict, keys, positions)
+    table = positions_table(w, positions, 2)
+    total = 0
+    for layer in range(w.layers):
+        example = query + keys_and_values(w, keys)
+        if layer < w.layers - 1:
+            example += content
+        total += 3 * (w.batch * example + table) - table
+        total -= w.batch * keys_and_values(w, w.memory)
+    lm_head = 2 * w.batch * w.predict * w.width * w.vocab
+    return total + 3 * lm_head
+
+
+def of(w: Workload) -> int:
+    """FLOPs of one step of a workload; 0 where the count means nothing."""
+    counts = {
+        "pretrain": pretrain_step,
+        "finetune": finetune_step,
+        "inference": forward,
+    }
+    return counts[w.kind](w) if w.kind in counts else 0

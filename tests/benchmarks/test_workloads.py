@@ -1,0 +1,88 @@
+"""Synthetic batches and the FLOP counts, by hand for toy sizes."""
+
+import numpy as np
+import pytest
+
+from benchmarks import flops, workloads
+from benchmarks.workloads import Workload
+
+TINY = Workload(
+    layers=2,
+    batch=3,
+    length=12,
+    memory=5,
+    predict=4,
+    vocab=50,
+    width=8,
+    heads=2,
+    inner=16,
+)
+
+
+def test_batches_have_the_fields_of_the_schema():
+    from data import schema
+
+    sizes = {"B": 3, "T": 12, "P": 4}
+    batch = workloads.pretrain_batch(TINY)
+    assert set(batch) == set(schema.PRETRAIN_BATCH)
+    for name, field in schema.PRETRAIN_BATCH.items():
+        shape = tuple(sizes[s] for s in field.shape.split())
+        assert batch[name].shape == shape, name
+        assert batch[name].dtype == field.dtype, name
+    batch = workloads.finetune_batch(TINY)
+    assert set(batch) == {*schema.FINETUNE_BATCH, "label_ids"}
+
+
+def test_targets_are_distinct_and_masks_hide_them():
+    batch = workloads.pretrain_batch(TINY)
+    masks = workloads.explicit_masks(batch, TINY.length)
+    for row in range(TINY.batch):
+        positions = batch["target_positions"][row]
+        assert len(set(positions)) == TINY.predict
+        assert masks["is_target"][row].sum() == TINY.predict
+        # A target does not see itself; a token of context does.
+        diagonal = np.diag(masks["perm_mask"][row])
+        np.testing.assert_array_equal(diagonal, masks["is_target"][row])
+    # The reuse part never sees the second part.
+    assert masks["perm_mask"][:, :6, 6:].all()
+    np.testing.assert_array_equal(
+        masks["target_mapping"].argmax(-1), batch["target_positions"]
+    )
+
+
+def test_kinds_are_checked():
+    with pytest.raises(ValueError, match="kind"):
+        Workload(kind="sing")
+
+
+def test_forward_flops_by_hand():
+    # T 12, D = NH = 8, F 16, keys 12, positions 24.
+    project = 4 * 12 * 64
+    attend = 2 * 12 * 8 * (2 * 12 + 24)
+    feed_forward = 4 * 12 * 8 * 16
+    keys = 4 * 12 * 64
+    table = 2 * 24 * 64
+    layer = 3 * (project + attend + feed_forward + keys) + table
+    assert flops.forward(TINY) == 2 * layer
+    assert flops.finetune_step(TINY) == 3 * 2 * layer - 2 * table
+
+
+def test_pretrain_flops_leave_out_what_nobody_reads():
+    # Keys 17, positions 29; the content stream of layer 2 of 2 is not needed.
+    def stream(rows):
+        return 4 * rows * 64 + 2 * rows * 8 * (2 * 17 + 29) + 4 * rows * 8 * 16
+
+    table = 2 * 2 * 29 * 64
+    keys = 4 * 17 * 64
+    memory = 4 * 5 * 64
+    first = 3 * (3 * (stream(4) + stream(12) + keys) + table)
+    last = 3 * (3 * (stream(4) + keys) + table)
+    no_gradient = 2 * (table + 3 * memory)
+    head = 3 * 2 * 3 * 4 * 8 * 50
+    assert flops.pretrain_step(TINY) == first + last - no_gradient + head
+
+
+def test_base_width_has_the_known_size():
+    # About 0.40 TFLOP for the sizes of the main comparison.
+    assert flops.of(Workload()) / 1e12 == pytest.approx(0.40, abs=0.03)
+    assert flops.of(Workload(kind="peak")) == 0
