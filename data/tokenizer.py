@@ -1,0 +1,292 @@
+"""Text -> piece ids, equal to the original's, and back (L1; no TensorFlow).
+
+`data.text` normalises, SentencePiece cuts into pieces, and a piece that ends in
+digit + comma is cut again: the digits are encoded on their own. (So `2000,`
+and `2000` share their pieces.)
+"""
+
+import hashlib
+from collections.abc import Sequence
+
+import numpy as np
+import sentencepiece
+
+from common import files
+from common.errors import UserError
+from data import symbols as symbols_lib
+from data import text as text_lib
+
+WORD_MARK = "\u2581"  # SentencePiece's mark of a word's beginning
+_PUNCTUATION = frozenset('!"#$%&"()*+,-./:;?@[\\]^_`{|}~')
+_REQUIRED = {
+    "cls": symbols_lib.CLS,
+    "sep": symbols_lib.SEP,
+    "pad": symbols_lib.PAD,
+    "mask": symbols_lib.MASK,
+    "eod": symbols_lib.EOD,
+    "eop": symbols_lib.EOP,
+}
+_OPTIONAL = {"bos": symbols_lib.BOS, "eos": symbols_lib.EOS}
+
+
+class Tokenizer:
+    """A SentencePiece file with the original's text handling.
+
+    Args:
+      spiece_model_file: path of the model, local or `tf.io.gfile`.
+      uncased: lower-case text first.
+      keep_accents: keep combining marks and compatibility characters.
+      remove_space: strip text and collapse its white space.
+
+    Attributes:
+      symbols: `SymbolIds` as the file has them.
+      vocab_size: number of pieces V.
+      sha256: hex digest of the file's bytes.
+      word_starts: bool [V], pieces that begin a word: a word mark, a symbol
+        such as `<eod>`, or one punctuation character.
+
+    Raises:
+      UserError: the file is missing, is no SentencePiece model or lacks a
+        special symbol.
+    """
+
+    def __init__(
+        self,
+        spiece_model_file: str,
+        uncased: bool = False,
+        keep_accents: bool = False,
+        remove_space: bool = True,
+    ):
+        self.path = spiece_model_file
+        self.uncased = uncased
+        self.keep_accents = keep_accents
+        self.remove_space = remove_space
+        model = _read_model(spiece_model_file)
+        self.sha256 = hashlib.sha256(model).hexdigest()
+        self._processor = _load(spiece_model_file, model)
+        self.vocab_size = self._processor.get_piece_size()
+        self._pieces = self._processor.id_to_piece(list(range(self.vocab_size)))
+        self.symbols = self._read_symbols()
+        self.word_starts = np.asarray([is_word_start(p) for p in self._pieces])
+        self._make_split_tables()
+
+    # --- Symbols and pieces ---------------------------------------------------
+
+    def _read_symbols(self) -> symbols_lib.SymbolIds:
+        unk = self._processor.unk_id()
+        ids = {"unk": unk}
+        for name, piece in (_REQUIRED | _OPTIONAL).items():
+            index = self._processor.piece_to_id(piece)
+            found = index != unk or piece == self._pieces[unk]
+            if not found and name in _REQUIRED:
+                raise UserError(
+                    f"{self.path}: the special symbol {piece} is missing; wanted "
+                    f"{', '.join(_REQUIRED.values())}: train the vocabulary "
+                    "with `python -m data.train_sentencepiece`"
+                )
+            ids[name] = index if found else -1
+        return symbols_lib.SymbolIds(**ids)
+
+    def id_to_piece(self, index: int) -> str:
+        """The piece of an id in 0..V-1."""
+        return self._pieces[index]
+
+    def piece_to_id(self, piece: str) -> int:
+        """The id of a piece; unknown pieces give the id of `<unk>`."""
+        return self._processor.piece_to_id(piece)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Detokenises: word marks become spaces, symbols are left out."""
+        return self._processor.decode([int(i) for i in ids])
+
+    # --- Digit + comma --------------------------------------------------------
+
+    def _split_piece(self, piece: str) -> list[str]:
+        """The pieces that replace one, in the original's way."""
+        if len(piece) < 2 or piece[-1] != "," or not piece[-2].isdigit():
+            return [piece]
+        digits = piece[:-1].replace(WORD_MARK, "")
+        parts = self._processor.encode(digits, return_type=str)
+        if piece[0] != WORD_MARK and parts and parts[0][0] == WORD_MARK:
+            rest = parts[0][1:]
+            parts = [rest, *parts[1:]] if rest else parts[1:]
+        return [*parts, ","]
+
+    def _make_split_tables(self) -> None:
+        """Ids of every piece after the split, flat; most keep their own."""
+        self._splits = {}
+        for i, piece in enumerate(self._pieces):
+            parts = self._split_piece(piece)
+            if len(parts) > 1:
+                self._splits[i] = [self.piece_to_id(p) for p in parts]
+        lists = [self._splits.get(i, [i]) for i in range(self.vocab_size)]
+        self._split_sizes = np.asarray([len(x) for x in lists], np.int64)
+        self._split_starts = np.cumsum(self._split_sizes) - self._split_sizes
+        self._split_flat = np.asarray([i for x in lists for i in x], np.int32)
+        # Where "," is unknown it can sit in a longer unknown piece, of which
+        # only the surface tells whether it is to be split.
+        comma = self.piece_to_id(",")
+        self._by_surface = comma == self.symbols.unk
+
+    # --- Encoding -------------------------------------------------------------
+
+    def normalise(self, text: str) -> str:
+        """The text that SentencePiece sees."""
+        return text_lib.normalise(
+            text, self.uncased, self.keep_accents, self.remove_space
+        )
+
+    def encode(self, text: str) -> list[int]:
+        """Ids of one text, without any special symbol added."""
+        text = self.normalise(text)
+        if self._by_surface and "," in text:
+            return [self.piece_to_id(p) for p in self._encode_pieces(text)]
+        ids = self._processor.encode(text)
+        if "," not in text:
+            return ids
+        splits = self._splits
+        if splits.keys().isdisjoint(ids):
+            return ids
+        return [j for i in ids for j in splits.get(i, (i,))]
+
+    def encode_pieces(self, text: str) -> list[str]:
+        """The pieces of one text; `encode` gives their ids."""
+        return self._encode_pieces(self.normalise(text))
+
+    def _encode_pieces(self, normalised: str) -> list[str]:
+        pieces = self._processor.encode(normalised, return_type=str)
+        return [part for p in pieces for part in self._split_piece(p)]
+
+    def encode_batch(
+        self, texts: Sequence[str], num_threads: int = 1
+    ) -> list[np.ndarray]:
+        """`encode` of many texts.
+
+        Args:
+          texts: raw texts.
+          num_threads: SentencePiece's threads.
+
+        Returns:
+          One int32 array of ids per text.
+        """
+        ids, lengths = self.encode_flat(texts, num_threads)
+        return np.split(ids, np.cumsum(lengths)[:-1]) if len(lengths) else []
+
+    def encode_flat(
+        self, texts: Sequence[str], num_threads: int = 1
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """`encode_batch`, laid end to end.
+
+        Returns:
+          ids int32 [sum of lengths], lengths int64 [len(texts)].
+        """
+        if self._by_surface:
+            arrays = [np.asarray(self.encode(t), np.int32) for t in texts]
+        else:
+            arrays = self._processor.encode(
+                [self.normalise(t) for t in texts],
+                return_type="numpy",
+                num_threads=num_threads,
+            )
+        lengths = np.fromiter(map(len, arrays), np.int64, len(arrays))
+        if not lengths.sum():
+            return np.zeros(0, np.int32), lengths
+        ids = np.concatenate(arrays)
+        if self._by_surface or not self._splits:
+            return ids, lengths
+        sizes = self._split_sizes[ids]
+        if sizes.max() > 1:
+            ids, lengths = self._split_ids(ids, sizes, lengths)
+        return ids, lengths
+
+    def _split_ids(self, ids, sizes, lengths):
+        out = np.cumsum(sizes)
+        offset = np.arange(out[-1]) - np.repeat(out - sizes, sizes)
+        flat = np.repeat(self._split_starts[ids], sizes) + offset
+        ends = np.concatenate([[0], out])[np.cumsum(lengths)]
+        return self._split_flat[flat], np.diff(ends, prepend=0)
+
+    def encode_with_offsets(
+        self, text: str
+    ) -> tuple[list[int], list[int], list[int]]:
+        """Ids with the raw characters that each piece came from.
+
+        Args:
+          text: raw text.
+
+        Returns:
+          ids, starts, ends of equal length; `text[start:end]` holds the piece,
+          without the white space that its word mark stands for. A lone word
+          mark has an empty span; pieces that came from one raw character share
+          its span; a dropped combining mark belongs to the piece before it.
+        """
+        aligned = text_lib.align(
+            text, self.uncased, self.keep_accents, self.remove_space
+        )
+        result = self._processor.encode(
+            aligned.text, return_type="offset_mapping"
+        )
+        ids, starts, ends = [], [], []
+        for piece, span in zip(
+            result["pieces"], result["offsets"], strict=True
+        ):
+            for part, start, end in self._split_span(piece, span, aligned.text):
+                ids.append(self.piece_to_id(part))
+                starts.append(start)
+                ends.append(end)
+        return ids, *_raw_spans(aligned, len(text), starts, ends)
+
+    def _split_span(self, piece: str, span: tuple[int, int], text: str):
+        """Parts of a piece with their spans in the normalised text."""
+        start, end = span
+        has_text = piece != WORD_MARK
+        if end == start and has_text and start < len(text):
+            end = start + 1  # SentencePiece took one character apart
+        while start < end and (
+            text[start].isspace() or text[start] == "\u200b"
+        ):
+            start += 1
+        parts = self._split_piece(piece)
+        sizes = [len(p.replace(WORD_MARK, "")) for p in parts]
+        if len(parts) > 1 and sum(sizes) == end - start:
+            for part, size in zip(parts, sizes, strict=True):
+                yield part, start, start + size
+                start += size
+            return
+        for part, size in zip(parts, sizes, strict=True):
+            yield part, start, end if size else start
+
+
+def _raw_spans(aligned, raw_length, starts, ends):
+    """Spans of normalised characters -> spans of raw characters."""
+    first = np.append(aligned.starts, raw_length)[np.asarray(starts, np.int64)]
+    last = np.insert(aligned.ends, 0, 0)[np.asarray(ends, np.int64)]
+    empty = np.asarray(starts) >= np.asarray(ends)
+    last = np.where(empty, first, last)
+    return first.tolist(), last.tolist()
+
+
+def is_word_start(piece: str) -> bool:
+    """Whether a piece begins a word: word mark, symbol or punctuation."""
+    return piece[:1] in (WORD_MARK, "<") or piece in _PUNCTUATION
+
+
+def _read_model(path: str) -> bytes:
+    try:
+        with files.open_binary(path) as f:
+            return f.read()
+    except (OSError, FileNotFoundError) as e:
+        raise UserError(
+            f"--spiece_model_file={path} cannot be read: {e}; make one with "
+            "`python -m data.train_sentencepiece`"
+        ) from e
+
+
+def _load(path: str, model: bytes) -> sentencepiece.SentencePieceProcessor:
+    try:
+        return sentencepiece.SentencePieceProcessor(model_proto=model)
+    except (RuntimeError, OSError, ValueError) as e:
+        raise UserError(
+            f"{path}: wanted a SentencePiece model, found {len(model)} bytes "
+            "that are none; give the .model file, not the .vocab"
+        ) from e
