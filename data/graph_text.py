@@ -12,6 +12,7 @@ of each (`Flat`), so that every later position leads back to the raw text.
 import dataclasses
 import functools
 import unicodedata
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -131,28 +132,29 @@ def expand(lengths: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     return source, tf.range(tf.size(source)) - tf.gather(starts, source)
 
 
-class Flat:
+class Flat(NamedTuple):
     """Rows of code points, laid end to end, with their raw positions.
 
     Attributes:
       points: int32 [n] code points.
       rows: int32 [n] row numbers, not decreasing.
-      raw: int32 [n] position of the raw character each one came from.
+      starts, ends: int32 [n] the raw characters that each one came from; a
+        dropped combining mark belongs to the character before it.
       count: int32 [] number of rows.
     """
 
-    def __init__(self, points, rows, raw, count):
-        self.points, self.rows, self.raw = points, rows, raw
-        self.count = count
+    points: tf.Tensor
+    rows: tf.Tensor
+    starts: tf.Tensor
+    ends: tf.Tensor
+    count: tf.Tensor
 
     def take(self, source: tf.Tensor, points: tf.Tensor) -> "Flat":
-        """New code points, each with the position of its source."""
-        return Flat(
-            points,
-            tf.gather(self.rows, source),
-            tf.gather(self.raw, source),
-            self.count,
+        """New code points, each with the span of its source."""
+        rows, starts, ends = (
+            tf.gather(x, source) for x in (self.rows, self.starts, self.ends)
         )
+        return Flat(points, rows, starts, ends, self.count)
 
     def lengths(self) -> tf.Tensor:
         """int32 [rows]."""
@@ -180,7 +182,7 @@ class GraphNormalizer:
         points = tf.strings.unicode_decode(texts, "UTF-8", errors="strict")
         lengths = tf.cast(points.row_lengths(), tf.int32)
         rows, raw = expand(lengths)
-        return Flat(points.values, rows, raw, tf.size(lengths))
+        return Flat(points.values, rows, raw, raw + 1, tf.size(lengths))
 
     def _collapse_space(self, flat: Flat) -> Flat:
         """`" ".join(text.split())`."""
@@ -227,19 +229,34 @@ class GraphNormalizer:
         start = tf.gather(tf.concat([starts, [0]], 0), tf.maximum(run, 0))
         odd = hit & tf.equal((place - start) % 2, 1)
         next_odd = tf.concat([odd[1:] & same, [False]], 0)
-        points = tf.where(next_odd & hit, ord('"'), flat.points)
+        pair = next_odd & hit
+        points = tf.where(pair, ord('"'), flat.points)
+        ends = tf.where(pair, flat.ends + 1, flat.ends)
+        flat = flat._replace(ends=ends)
         source = tf.cast(tf.where(~odd)[:, 0], tf.int32)
         return flat.take(source, tf.gather(points, source))
 
     def _apply_tables(self, flat: Flat) -> Flat:
         entry = _lookup(self._rewrite_pages, flat.points)
-        source, offset = expand(tf.gather(self._entry_lengths, entry))
+        lengths = tf.gather(self._entry_lengths, entry)
+        flat = self._widen(flat, lengths)
+        source, offset = expand(lengths)
         entry = tf.gather(entry, source)
         changed = tf.gather(
             self._entries, tf.gather(self._entry_starts, entry) + offset
         )
         kept = tf.gather(flat.points, source)
         return flat.take(source, tf.where(tf.equal(entry, 0), kept, changed))
+
+    def _widen(self, flat: Flat, lengths: tf.Tensor) -> Flat:
+        """Ends after the characters of no length that follow each one."""
+        count = tf.size(lengths)
+        kept = tf.cast(tf.where(lengths > 0)[:, 0], tf.int32)
+        following = tf.searchsorted(kept, tf.range(count), side="right")
+        next_kept = tf.gather(tf.concat([kept, [count]], 0), following)
+        row_ends = tf.gather(tf.cumsum(flat.lengths()), flat.rows)
+        last = tf.minimum(next_kept, row_ends) - 1
+        return flat._replace(ends=tf.gather(flat.ends, last))
 
     def _lower_sigma(self, flat: Flat) -> Flat:
         """Capital sigma: the final form after, and not before, a cased one."""
@@ -259,7 +276,7 @@ class GraphNormalizer:
         lowered = tf.where(final, _FINAL_SIGMA, _SMALL_SIGMA)
         is_sigma = tf.equal(flat.points, _SIGMA)
         points = tf.where(is_sigma, lowered, flat.points)
-        return Flat(points, flat.rows, flat.raw, flat.count)
+        return flat._replace(points=points)
 
     def __call__(self, texts: tf.Tensor) -> Flat:
         """[B] raw UTF-8 -> the rows' code points after normalisation."""

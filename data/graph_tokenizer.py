@@ -23,6 +23,7 @@ from data.graph_text import (
     utf8_sizes,
 )
 
+_ZERO_WIDTH_SPACE = 0x200B
 _PREFIX = "\u2581"  # SentencePiece's mark of a word's beginning
 
 
@@ -135,9 +136,13 @@ class GraphTokenizer(tf.Module):
             tf.gather(tf.cast(ends.values, tf.int32), source),
         )
         start, end = self._part_of(slot, start, end)
-        first = tf.gather(tf.concat([flat.raw, [0]], 0), start)
-        last = tf.gather(tf.concat([[-1], flat.raw], 0), end)
-        first, last = first, tf.where(end > start, last + 1, first)
+        texts_end = tf.strings.length(texts, "UTF8_CHAR")
+        after = tf.gather(tf.concat([texts_end, [0]], 0), rows)
+        row_ends = tf.gather(tf.cumsum(flat.lengths()), rows)
+        first = tf.gather(tf.concat([flat.starts, [0]], 0), start)
+        first = tf.where(start < row_ends, first, after)
+        last = tf.gather(tf.concat([[0], flat.ends], 0), end)
+        last = tf.where(end > start, last, first)
         return tuple(
             tf.RaggedTensor.from_row_lengths(v, lengths, validate=False)
             for v in (ids, first, last)
@@ -150,15 +155,17 @@ class GraphTokenizer(tf.Module):
         row_starts = tf.cumsum(flat.lengths(), exclusive=True)
         padded = tf.concat([begins, [tf.reduce_sum(sizes)]], 0)
         base = tf.gather(padded, tf.gather(row_starts, rows))
+        row_end = tf.gather(row_starts + flat.lengths(), rows)
         first = tf.searchsorted(begins, base + start, side="right") - 1
         last = tf.searchsorted(begins, base + end, side="left")
-        # A character that SentencePiece itself took apart (keep_accents) ends
-        # in its last piece only: the others get its whole span, too.
         first = tf.maximum(first, 0)
-        first = tf.where(end > start, first, tf.minimum(first, last))
-        text_at = tf.cast(
-            tf.where(~self._normalizer.is_white(flat.points))[:, 0], tf.int32
-        )
+        # A character that SentencePiece itself took apart (keep_accents) ends
+        # in its last piece only: the pieces before get its whole span, too.
+        last = tf.where(end > start, last, tf.minimum(first + 1, row_end))
+        # SentencePiece makes a word mark of the zero-width space, too.
+        blank = self._normalizer.is_white(flat.points)
+        blank |= tf.equal(flat.points, _ZERO_WIDTH_SPACE)
+        text_at = tf.cast(tf.where(~blank)[:, 0], tf.int32)
         index = tf.searchsorted(text_at, first, side="left")
         end_of_all = tf.fill([1], tf.size(flat.points))
         trimmed = tf.gather(tf.concat([text_at, end_of_all], 0), index)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from data.graph_text import GraphNormalizer, Options, encode
 from data.graph_tokenizer import GraphTokenizer
+from data.tokenizer import Tokenizer
 
 SURROGATES = range(0xD800, 0xE000)
 
@@ -158,3 +159,31 @@ def test_empty_batches_and_rows(tokenizers):
     )
     assert [len(r) for r in ids.to_list()] == [0, 0, len(ids[2]), 0]
     assert starts.row_lengths().numpy().tolist() == [0, 0, len(ids[2]), 0]
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_offsets_equal_the_offline_tokenizer(
+    cases, tokenizers, spiece_model, variant
+):
+    options = VARIANTS[variant]
+    offline = Tokenizer(
+        spiece_model,
+        uncased=options.lower,
+        keep_accents=options.keep_accents,
+        remove_space=options.remove_space,
+    )
+    texts = [c["text"] for c in cases] + [
+        "  I owe 12,000, ``\ufb01ne'' \u2167 e\u0301\u0302a  ",
+        "\u0301leading mark",
+        "\u03a3\u03a3 \uac00\uac01 trailing \u00a0",
+        "",
+    ]
+    got = tokenizers[variant].tokenize_with_offsets(
+        tf.constant([t.encode() for t in texts])
+    )
+    got = [x.to_list() for x in got]
+    for row, text in enumerate(texts):
+        wanted = offline.encode_with_offsets(text)
+        for a, b in zip(got, wanted, strict=True):
+            assert a[row] == list(b), ascii(text)
