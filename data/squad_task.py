@@ -1,0 +1,263 @@
+"""SQuAD as a task: file -> windows (parallel, cached) -> answers -> scores."""
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+
+from common import files
+from common.errors import UserError
+from data import (
+    finetune_cache,
+    squad_features,
+    squad_metrics,
+    squad_predictions,
+    task_tokens,
+    task_workers,
+)
+from data.finetune_table import FeatureTable
+from data.squad_examples import SquadFile
+from data.squad_features import AnswerSpan, SquadWindows, TokenizedParagraph
+from data.squad_predictions import AnswerOptions
+from data.task_options import FeatureOptions, SquadDataOptions
+
+HEAD = "span"
+# Paragraphs that one worker call handles.
+CHUNK_PARAGRAPHS = 64
+BEAM_FIELDS = (
+    "start_top_log_probs",
+    "start_top_index",
+    "end_top_log_probs",
+    "end_top_index",
+    "cls_logits",
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class SquadSplit:
+    """A file with its features.
+
+    Attributes:
+      file: paragraphs and questions.
+      windows: model inputs.
+      paragraphs: tokenized, by index.
+      from_cache: the features were read and not made.
+    """
+
+    file: SquadFile
+    windows: SquadWindows
+    paragraphs: list[TokenizedParagraph]
+    from_cache: bool
+
+
+def build_split(
+    file: SquadFile,
+    features: FeatureOptions,
+    options: SquadDataOptions,
+    training: bool,
+) -> SquadSplit:
+    """Tokenizes and windows a file, in parallel, or reads them from the cache.
+
+    Raises:
+      UserError: no room for the paragraph beside the longest question.
+    """
+    room = features.max_seq_length - options.max_query_length - 3
+    if room < 1:
+        raise UserError(
+            f"--max_seq_length={features.max_seq_length} leaves no room for "
+            f"the paragraph beside --max_query_length="
+            f"{options.max_query_length} and 3 special tokens"
+        )
+    key = {
+        "task": "squad",
+        "data": finetune_cache.hash_texts(
+            [*file.paragraphs, *map(dataclasses.astuple, file.questions)]
+        ),
+        "spiece": files.sha256_of_file(features.spiece_model_file),
+        "uncased": features.uncased,
+        "max_seq_length": features.max_seq_length,
+        "max_query_length": options.max_query_length,
+        "doc_stride": options.doc_stride,
+        "training": training,
+    }
+    arrays, hit = finetune_cache.cached(
+        features.cache_dir,
+        "squad-train" if training else "squad-eval",
+        key,
+        lambda: build_arrays(file, features, options, training),
+    )
+    windows, paragraphs = from_arrays(arrays)
+    return SquadSplit(file, windows, paragraphs, hit)
+
+
+def build_arrays(
+    file: SquadFile,
+    features: FeatureOptions,
+    options: SquadDataOptions,
+    training: bool,
+) -> dict[str, np.ndarray]:
+    """All features of a file as named arrays; the same for any worker count."""
+    by_paragraph: list[list[tuple]] = [[] for _ in file.paragraphs]
+    for index, question in enumerate(file.questions):
+        first, last = -1, -1
+        if training and question.answerable:
+            first = question.answer_start
+            last = first + len(question.answer) - 1
+        by_paragraph[question.paragraph].append(
+            (index, question.text, first, last)
+        )
+    items = list(zip(file.paragraphs, by_paragraph, strict=True))
+    settings = (
+        features.max_seq_length,
+        options.max_query_length,
+        options.doc_stride,
+        training,
+    )
+    chunks = [
+        (settings, chunk)
+        for chunk in task_workers.split_chunks(items, CHUNK_PARAGRAPHS)
+    ]
+    parts = list(
+        task_workers.map_chunks(
+            _chunk_arrays,
+            chunks,
+            task_tokens.open_tokenizer,
+            (features.spiece_model_file, features.uncased),
+            features.num_workers,
+        )
+    )
+    return {
+        name: np.concatenate([part[name] for part in parts])
+        for name in parts[0]
+    }
+
+
+def _chunk_arrays(tokenizer, job) -> dict[str, np.ndarray]:
+    """Features of some paragraphs with their questions."""
+    (max_seq_length, max_query_length, doc_stride, training), items = job
+    builder = squad_features.WindowBuilder(
+        max_seq_length,
+        max_query_length,
+        doc_stride,
+        task_tokens.symbol_ids(tokenizer),
+        training,
+    )
+    texts = [q[1] for _, questions in items for q in questions]
+    queries = iter(task_tokens.encode_batch(tokenizer, texts))
+    tokenized = task_tokens.encode_with_offsets(
+        tokenizer, [paragraph for paragraph, _ in items]
+    )
+    for paragraph, (_, questions) in zip(tokenized, items, strict=True):
+        for index, _, first, last in questions:
+            span = AnswerSpan(first, last)
+            builder.add(index, next(queries), paragraph, span)
+    windows = builder.finish()
+    lengths = [len(p.ids) for p in tokenized]
+    arrays = {
+        "token_ids": windows.table.token_ids,
+        "segment_ids": windows.table.segment_ids,
+        "row_lengths": np.diff(windows.table.row_splits),
+        "question": windows.question,
+        "doc_start": windows.doc_start,
+        "paragraph_ids": np.concatenate([p.ids for p in tokenized]),
+        "paragraph_starts": np.concatenate([p.start for p in tokenized]),
+        "paragraph_ends": np.concatenate([p.end for p in tokenized]),
+        "paragraph_lengths": np.array(lengths, np.int32),
+    }
+    for name, column in windows.table.columns.items():
+        arrays[f"column:{name}"] = column
+    return arrays
+
+
+def from_arrays(
+    arrays: dict[str, np.ndarray],
+) -> tuple[SquadWindows, list[TokenizedParagraph]]:
+    """The opposite of `build_arrays`."""
+    splits = np.concatenate([[0], np.cumsum(arrays["row_lengths"])])
+    table = FeatureTable(
+        arrays["token_ids"],
+        arrays["segment_ids"],
+        splits.astype(np.int64),
+        {
+            name.removeprefix("column:"): value
+            for name, value in arrays.items()
+            if name.startswith("column:")
+        },
+        pad_left=False,
+        pad_segment=squad_features.symbols.SEGMENT_Q,
+    )
+    windows = SquadWindows(table, arrays["question"], arrays["doc_start"])
+    ends = np.cumsum(arrays["paragraph_lengths"], dtype=np.int64)
+    starts = ends - arrays["paragraph_lengths"]
+    paragraphs = [
+        TokenizedParagraph(
+            arrays["paragraph_ids"][a:b],
+            arrays["paragraph_starts"][a:b],
+            arrays["paragraph_ends"][a:b],
+        )
+        for a, b in zip(starts, ends, strict=True)
+    ]
+    return windows, paragraphs
+
+
+@dataclasses.dataclass(frozen=True)
+class SquadAnswers:
+    """What is written: per question id, in file order."""
+
+    predictions: dict[str, str]
+    nbest: dict[str, list[dict]]
+    null_odds: dict[str, float]
+
+
+def answer_split(
+    split: SquadSplit,
+    outputs: dict[str, np.ndarray],
+    options: SquadDataOptions,
+) -> SquadAnswers:
+    """Answers of every question from the beams of every window.
+
+    Args:
+      split: the evaluated split.
+      outputs: `BEAM_FIELDS`, first dimension the windows in order.
+      options: see `SquadDataOptions`.
+    """
+    texts = squad_features.window_texts(
+        split.windows,
+        split.paragraphs,
+        [q.paragraph for q in split.file.questions],
+    )
+    beams: Sequence[Sequence] = [outputs[name].tolist() for name in BEAM_FIELDS]
+    grouped: list[list] = [[] for _ in split.file.questions]
+    for window, (question, text) in enumerate(texts):
+        entry = squad_predictions.WindowBeams(*(b[window] for b in beams))
+        grouped[question].append((text, entry))
+    answer_options = AnswerOptions(
+        options.n_best_size,
+        options.max_answer_length,
+        options.original_last_token_bug,
+    )
+    nbest, odds = {}, {}
+    for question, windows in zip(split.file.questions, grouped, strict=True):
+        paragraph = split.file.paragraphs[question.paragraph]
+        nbest[question.question_id], odds[question.question_id] = (
+            squad_predictions.answer_question(
+                paragraph, windows, answer_options
+            )
+        )
+    predictions = squad_predictions.final_answers(
+        nbest, odds, options.null_score_diff_threshold
+    )
+    return SquadAnswers(predictions, nbest, odds)
+
+
+def evaluate_answers(
+    file: SquadFile, answers: SquadAnswers
+) -> dict[str, float]:
+    """The official numbers.
+
+    On v2.0 files the null odds enter (best_exact, best_f1 and their
+    thresholds); on v1.1 files every question has an answer and they do not.
+    """
+    gold = file.gold_answers()
+    odds = answers.null_odds if file.version_2 else None
+    return squad_metrics.evaluate(gold, answers.predictions, odds)
