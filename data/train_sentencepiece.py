@@ -1,0 +1,220 @@
+"""Command: trains a vocabulary from text.
+
+    python -m data.train_sentencepiece --input_glob='corpus/*.txt' \\
+        --model_prefix=out/spiece --vocab_size=32000
+
+Writes PREFIX.model, PREFIX.vocab and PREFIX.json (settings and checksums). The
+special symbols come first and in the original's order
+(`data.symbols.TRAINED_LAYOUT`), then the punctuation that is always a piece of
+its own. The same command on finished output changes nothing.
+"""
+
+import hashlib
+import io
+import json
+import os
+import re
+from collections.abc import Iterator
+
+import sentencepiece
+from tqdm import tqdm
+
+from common import files
+from common.errors import UserError
+from data import symbols, text_files
+from data.demo_options import SentencePieceOptions
+from data.text import normalise
+from flags import app, demo_flags
+
+CONTROL = (symbols.CLS, symbols.SEP, symbols.PAD, symbols.MASK, symbols.EOD)
+# Always pieces of their own, as in the original's recipe.
+PUNCTUATION = (".", "(", ")", '"', "-", "–", "£", "€")
+
+
+class Sentences:
+    """The sentences of the input, with their number and a checksum."""
+
+    def __init__(self, options: SentencePieceOptions) -> None:
+        self._options = options
+        self._digest = hashlib.sha256()
+        self.count = 0
+
+    def __iter__(self) -> Iterator[str]:
+        options = self._options
+        paths = text_files.expand_globs(options.input_glob)
+        for path in tqdm(paths, desc="reading", unit="file", mininterval=1.0):
+            for line in text_files.read_lines(path):
+                sentence = normalise(
+                    line.replace(symbols.EOP, " "),
+                    uncased=options.uncased,
+                    keep_accents=options.keep_accents,
+                )
+                if not sentence:
+                    continue
+                self.count += 1
+                self._digest.update(sentence.encode() + b"\n")
+                yield sentence
+
+    def sha256(self) -> str:
+        """Of the normalised sentences read so far."""
+        return self._digest.hexdigest()
+
+
+def train(options: SentencePieceOptions) -> dict:
+    """Trains and writes the vocabulary; returns the content of PREFIX.json.
+
+    Raises:
+      UserError: no text, a size that the text does not allow, output of
+        other settings.
+    """
+    if finished := already_finished(options):
+        return finished
+    sentences = Sentences(options)
+    model = train_model(sentences, options)
+    processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+    check_layout(processor)
+    vocab = "".join(
+        f"{processor.id_to_piece(i)}\t{processor.get_score(i):g}\n"
+        for i in range(processor.get_piece_size())
+    )
+    summary = settings(options) | {
+        "sentences": sentences.count,
+        "sentences_sha256": sentences.sha256(),
+        "model_sha256": hashlib.sha256(model).hexdigest(),
+    }
+    folder = os.path.dirname(options.model_prefix)
+    if folder and not files.is_remote(folder):
+        os.makedirs(folder, exist_ok=True)
+    with files.atomic_open(options.model_prefix + ".model") as f:
+        f.write(model)
+    files.write_text(options.model_prefix + ".vocab", vocab)
+    files.write_json(options.model_prefix + ".json", summary)
+    return summary
+
+
+def train_model(sentences: Sentences, options: SentencePieceOptions) -> bytes:
+    """The trained model as bytes, with SentencePiece's errors in one line."""
+    model = io.BytesIO()
+    sentencepiece.set_random_generator_seed(options.seed)
+    try:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(sentences),
+            model_writer=model,
+            vocab_size=options.vocab_size,
+            model_type=options.model_type,
+            character_coverage=options.character_coverage,
+            control_symbols=list(CONTROL),
+            user_defined_symbols=[symbols.EOP, *PUNCTUATION],
+            shuffle_input_sentence=options.input_sentence_size > 0,
+            input_sentence_size=options.input_sentence_size,
+            # One thread and a fixed seed: the same text gives the same file.
+            num_threads=1,
+            minloglevel=2,
+        )
+    except (RuntimeError, OSError) as e:
+        if sentences.count == 0:
+            raise UserError(
+                f"{options.input_glob}: no text in the input files; wanted one "
+                "sentence per line"
+            ) from e
+        raise UserError(explain(str(e), options)) from e
+    return model.getvalue()
+
+
+def explain(message: str, options: SentencePieceOptions) -> str:
+    """SentencePiece's message as one line that says what to change."""
+    limit = re.search(r"value <= (\d+)", message)
+    if limit:
+        return (
+            f"--vocab_size={options.vocab_size} is too large for this text: at "
+            f"most {limit[1]} pieces; give --vocab_size={limit[1]} or less, or "
+            "more text"
+        )
+    needed = re.search(r"smaller than required_chars\. \d+ vs (\d+)", message)
+    if needed:
+        return (
+            f"--vocab_size={options.vocab_size} is too small: the text's "
+            f"characters alone need {needed[1]} pieces; give a larger "
+            "--vocab_size or a lower --character_coverage"
+        )
+    return f"SentencePiece could not train: {' '.join(message.split())}"
+
+
+def check_layout(processor: sentencepiece.SentencePieceProcessor) -> None:
+    """Raises UserError unless the symbols have the ids of the contract."""
+    found = {s: processor.piece_to_id(s) for s in symbols.TRAINED_LAYOUT}
+    if found != symbols.TRAINED_LAYOUT:
+        raise UserError(
+            f"the trained vocabulary has symbols at {found}, wanted "
+            f"{symbols.TRAINED_LAYOUT}: use the pinned sentencepiece version"
+        )
+
+
+def settings(options: SentencePieceOptions) -> dict:
+    """What, with the text, the vocabulary is a function of."""
+    return {
+        "character_coverage": options.character_coverage,
+        "input_sentence_size": options.input_sentence_size,
+        "keep_accents": options.keep_accents,
+        "model_type": options.model_type,
+        "seed": options.seed,
+        "sentencepiece": sentencepiece.__version__,
+        "uncased": options.uncased,
+        "vocab_size": options.vocab_size,
+    }
+
+
+def already_finished(options: SentencePieceOptions) -> dict | None:
+    """PREFIX.json of finished output with these settings and this text.
+
+    Raises:
+      UserError: PREFIX.model is there, but of other settings or text.
+    """
+    model, about = (
+        options.model_prefix + ".model",
+        options.model_prefix + ".json",
+    )
+    try:
+        with files.open_binary(about) as f:
+            summary = json.loads(f.read())
+        digest = files.sha256_of_file(model)
+    except FileNotFoundError:
+        if os.path.exists(model):
+            raise UserError(
+                f"{model} exists, but not {about}: it is no output of this "
+                "command; give another --model_prefix"
+            ) from None
+        return None
+    wanted = settings(options)
+    sentences = Sentences(options)
+    for _ in sentences:
+        pass
+    wanted["sentences_sha256"] = sentences.sha256()
+    wanted["model_sha256"] = digest
+    other = {k: summary.get(k) for k in wanted if summary.get(k) != wanted[k]}
+    if other:
+        raise UserError(
+            f"{model} was made otherwise: wanted "
+            f"{ {k: wanted[k] for k in other} }, found {other}; give another "
+            "--model_prefix or remove it"
+        )
+    print(f"{model}: already finished, nothing to do")
+    return summary
+
+
+def main() -> None:
+    """Runs the command."""
+    options = demo_flags.sentencepiece_from_flags()
+    summary = train(options)
+    print(
+        f"{options.model_prefix}.model: {summary['vocab_size']} "
+        f"{summary['model_type']} pieces from {summary['sentences']} sentences\n"
+        "next: python -m data.create_pretraining_data "
+        f"--input_glob={options.input_glob} "
+        f"--spiece_model_file={options.model_prefix}.model --output_dir=..."
+    )
+
+
+if __name__ == "__main__":
+    demo_flags.define_sentencepiece()
+    app.run(main)

@@ -1,0 +1,149 @@
+"""Vocabulary training: layout, kinds, errors, repetition."""
+
+import json
+import random
+import subprocess
+import sys
+
+import pytest
+import sentencepiece
+
+from common.errors import UserError
+from data import symbols
+from data import train_sentencepiece as command
+from data.demo_options import SentencePieceOptions
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory):
+    rng = random.Random(5)
+    parts = [
+        "".join(rng.choices("abcdefgilmnoprstuñÜM", k=3)) for _ in range(60)
+    ]
+    words = [a + b for a in parts[:30] for b in parts[30:]]
+    lines = [" ".join(rng.choices(words, k=9)) + "." for _ in range(400)]
+    path = tmp_path_factory.mktemp("text") / "t.txt"
+    path.write_text("\n".join(lines) + "\n<eop>\n")
+    return path
+
+
+def options(text, tmp_path, **changes):
+    values = {"vocab_size": 80} | changes
+    return SentencePieceOptions(str(text), f"{tmp_path}/o/sp", **values)
+
+
+@pytest.mark.parametrize("model_type", ["unigram", "bpe", "char"])
+def test_symbols_are_laid_out_as_in_the_original(text, tmp_path, model_type):
+    size = 37 if model_type == "char" else 80
+    wanted = options(text, tmp_path, model_type=model_type, vocab_size=size)
+    summary = command.train(wanted)
+    processor = sentencepiece.SentencePieceProcessor(
+        model_file=wanted.model_prefix + ".model"
+    )
+    assert processor.get_piece_size() == size == summary["vocab_size"]
+    first = [processor.id_to_piece(i) for i in range(17)]
+    assert first == [*symbols.TRAINED_LAYOUT, *command.PUNCTUATION]
+    assert processor.is_control(3) and not processor.is_control(8)
+    longest = max(len(processor.id_to_piece(i)) for i in range(17, size))
+    assert (longest == 1) == (model_type == "char")
+    vocab = (tmp_path / "o" / "sp.vocab").read_text()
+    assert vocab.count("\n") == size
+
+
+def test_uncased_and_accents_go_through_our_normalisation(text, tmp_path):
+    for uncased, keep in ((False, False), (True, False), (True, True)):
+        prefix = tmp_path / f"{uncased}{keep}"
+        prefix.mkdir()
+        wanted = options(text, prefix, uncased=uncased, keep_accents=keep)
+        command.train(wanted)
+        characters = (prefix / "o" / "sp.vocab").read_text()[len("<unk>") :]
+        assert ("M" in characters) != uncased
+        assert ("ñ" in characters) == keep
+
+
+def test_the_same_command_again_changes_nothing(text, tmp_path, capsys):
+    wanted = options(text, tmp_path)
+    command.train(wanted)
+    model = tmp_path / "o" / "sp.model"
+    before = model.read_bytes(), model.stat().st_mtime_ns
+    command.train(wanted)
+    assert "nothing to do" in capsys.readouterr().out
+    assert (model.read_bytes(), model.stat().st_mtime_ns) == before
+    again = options(text, tmp_path / "elsewhere")
+    command.train(again)
+    other = tmp_path / "elsewhere" / "o" / "sp.model"
+    # Only the output prefix inside the file may differ.
+    assert command_pieces(other) == command_pieces(model)
+
+
+def command_pieces(path):
+    p = sentencepiece.SentencePieceProcessor(model_file=str(path))
+    return [(p.id_to_piece(i), p.get_score(i)) for i in range(len(p))]
+
+
+def test_other_settings_or_text_on_finished_output_are_refused(text, tmp_path):
+    command.train(options(text, tmp_path))
+    with pytest.raises(UserError, match="wanted.*70.*found.*80"):
+        command.train(options(text, tmp_path, vocab_size=70))
+    changed = tmp_path / "changed.txt"
+    changed.write_text(text.read_text() + "More.\n")
+    with pytest.raises(UserError, match="sentences_sha256"):
+        command.train(options(changed, tmp_path))
+    about = tmp_path / "o" / "sp.json"
+    about.unlink()
+    with pytest.raises(UserError, match="is no output of this command"):
+        command.train(options(text, tmp_path))
+
+
+def test_sizes_that_the_text_does_not_allow(text, tmp_path):
+    with pytest.raises(UserError, match=r"too large for this text: at most"):
+        command.train(options(text, tmp_path, vocab_size=90000))
+    with pytest.raises(UserError, match=r"too small: the text's characters"):
+        command.train(options(text, tmp_path, vocab_size=20))
+    assert not (tmp_path / "o").exists()
+
+
+def test_no_text(tmp_path):
+    empty = tmp_path / "empty.txt"
+    empty.write_text("\n \n")
+    with pytest.raises(UserError, match="no text in the input files"):
+        command.train(options(empty, tmp_path))
+
+
+@pytest.mark.parametrize(
+    "changes, message",
+    [
+        ({"vocab_size": 3}, "--vocab_size must be at least"),
+        ({"model_type": "word"}, "--model_type must be one of"),
+        ({"character_coverage": 0.1}, "--character_coverage must lie"),
+        ({"input_sentence_size": -1}, "--input_sentence_size"),
+    ],
+)
+def test_bad_options(text, tmp_path, changes, message):
+    with pytest.raises(UserError, match=message):
+        options(text, tmp_path, **changes)
+
+
+def test_the_command_prints_one_line_for_an_error(tmp_path):
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "data.train_sentencepiece",
+            f"--input_glob={tmp_path}/none",
+            f"--model_prefix={tmp_path}/sp",
+        ],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.startswith("error: no file matches")
+    assert not list(tmp_path.iterdir())
+
+
+def test_summary_file(text, tmp_path):
+    summary = command.train(options(text, tmp_path))
+    stored = json.loads((tmp_path / "o" / "sp.json").read_text())
+    assert stored == summary
+    assert summary["sentences"] == 400
