@@ -103,10 +103,8 @@ class RelativeAttention(tf_keras.layers.Layer):
             )
 
         n, h = self.n_head, self.d_head
-        self.kernels = {}
-        for name in "qkvor":
-            with tf.name_scope(name):
-                self.kernels[name] = add("kernel", [self.d_model, n, h])
+        shape = [self.d_model, n, h]
+        self.kernels = {name: add(f"{name}_kernel", shape) for name in "qkvor"}
         if self.untie_r:
             self.r_w_bias = add("r_w_bias", [n, h])
             self.r_r_bias = add("r_r_bias", [n, h])

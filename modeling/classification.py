@@ -23,7 +23,6 @@ class ClassificationModel(TaskModel):
       regression: name the head so in checkpoints.
       cls_index: fixed position of CLS for "last"; None = last real token.
       pooling: "masked", or "original" (padding included).
-      task_name: the original's scope is `model/classification_<task name>`.
       **kwargs: of `TaskModel`.
 
     Call: the backbone's arguments and `cls_index` -> float32 [B, Y].
@@ -36,7 +35,6 @@ class ClassificationModel(TaskModel):
         "regression",
         "cls_index",
         "pooling",
-        "task_name",
     )
 
     def __init__(
@@ -48,7 +46,6 @@ class ClassificationModel(TaskModel):
         regression: bool = False,
         cls_index: int | None = None,
         pooling: str = "masked",
-        task_name: str = "",
         **kwargs,
     ):
         super().__init__(config, **kwargs)
@@ -58,13 +55,15 @@ class ClassificationModel(TaskModel):
         self.regression = regression
         self.cls_index = cls_index
         self.pooling = pooling
-        self.task_name = task_name
         self.pooler = SequenceSummary(
             self.config, summary_type, use_proj, pooling, name="summary"
         )
         self.pooler.build([None, None, self.config.d_model])
-        self.logit = self.dense(num_labels, "logit")
-        self.logit.build([None, self.config.d_model])
+        # Two names, so that a checkpoint tells which kind of head it holds.
+        self.logit_name = "value_dense" if regression else "class_dense"
+        dense = self.dense(num_labels, "logit")
+        dense.build([None, self.config.d_model])
+        setattr(self, self.logit_name, dense)
 
     def call(
         self, input_ids, cls_index=None, training=False, seed=None, **arguments
@@ -97,14 +96,12 @@ class ClassificationModel(TaskModel):
             training=training,
             seed=self.head_seed(training, seed),
         )
-        return self.logit(pooled)
+        return getattr(self, self.logit_name)(pooled)
 
     def head_variable_paths(self):
         scope = "regression" if self.regression else "classification"
-        if self.task_name:
-            scope += f"_{self.task_name}"
         return pooler_paths(SUMMARY_SCOPE, self.pooler) | dense_paths(
-            f"model/{scope}/logit", "logit"
+            f"model/{scope}/logit", self.logit_name
         )
 
 
@@ -140,8 +137,8 @@ class MultipleChoiceModel(TaskModel):
             self.config, summary_type, use_proj, pooling, name="summary"
         )
         self.pooler.build([None, None, self.config.d_model])
-        self.logit = self.dense(1, "logit")
-        self.logit.build([None, self.config.d_model])
+        self.choice_dense = self.dense(1, "logit")
+        self.choice_dense.build([None, self.config.d_model])
 
     def call(
         self,
@@ -179,11 +176,11 @@ class MultipleChoiceModel(TaskModel):
             training=training,
             seed=self.head_seed(training, seed),
         )
-        return tf.reshape(self.logit(pooled), [-1, options])  # [B, C]
+        return tf.reshape(self.choice_dense(pooled), [-1, options])  # [B, C]
 
     def head_variable_paths(self):
         return pooler_paths(SUMMARY_SCOPE, self.pooler) | dense_paths(
-            "logits/dense", "logit"
+            "logits/dense", "choice_dense"
         )
 
 
@@ -204,15 +201,15 @@ class TokenClassificationModel(TaskModel):
     def __init__(self, config, num_labels: int, **kwargs):
         super().__init__(config, **kwargs)
         self.num_labels = num_labels
-        self.logit = self.dense(num_labels, "logit")
-        self.logit.build([None, None, self.config.d_model])
+        self.token_dense = self.dense(num_labels, "logit")
+        self.token_dense.build([None, None, self.config.d_model])
 
     def call(self, input_ids, training=False, seed=None, **arguments):
         """float32 [B, T, Y]; arguments as `XLNetModel.call`."""
         output = self.encode(
             input_ids, training=training, seed=seed, **arguments
         )
-        return self.logit(output.sequence_output)
+        return self.token_dense(output.sequence_output)
 
     def head_variable_paths(self):
-        return dense_paths("model/token_classification/logit", "logit")
+        return dense_paths("model/token_classification/logit", "token_dense")

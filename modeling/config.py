@@ -26,7 +26,7 @@ _ORIGINAL_KEYS = (
     "vocab_size",
 )
 _CHOICES = {
-    "ff_activation": ("gelu", "relu"),
+    "ff_activation": ("gelu", "gelu_erf", "relu"),
     "attn_type": ("bi", "uni"),
     "init_method": ("normal", "uniform"),
 }
@@ -43,7 +43,8 @@ class XLNetConfig:
       n_head: N.
       d_head: H; N * H need not be D.
       d_inner: F.
-      ff_activation: "gelu" (tanh form) or "relu".
+      ff_activation: "gelu" (tanh form, as in the original), "relu", or
+        "gelu_erf" (the exact form, which Hugging Face calls "gelu").
       untie_r: each layer has its own u, v and s biases; else one set is shared.
       attn_type: "bi" sees both sides; "uni" is causal (Transformer-XL).
       same_length: with "uni", every position sees the same number of keys

@@ -13,7 +13,11 @@ def gelu(x: tf.Tensor) -> tf.Tensor:
     return 0.5 * x * (1.0 + tf.tanh(inner))
 
 
-ACTIVATIONS = {"gelu": gelu, "relu": tf.nn.relu}
+ACTIVATIONS = {
+    "gelu": gelu,
+    "gelu_erf": lambda x: tf.nn.gelu(x, approximate=False),
+    "relu": tf.nn.relu,
+}
 
 
 @tf_keras.utils.register_keras_serializable("xlnet")
@@ -23,7 +27,7 @@ class FeedForward(tf_keras.layers.Layer):
     Args:
       d_model: D.
       d_inner: F.
-      activation: "gelu" or "relu".
+      activation: "gelu", "gelu_erf" or "relu".
       dropout_rate: on the result of W2.
       inner_dropout: after the activation.
       initializer: of both kernels, serialised.
@@ -60,16 +64,11 @@ class FeedForward(tf_keras.layers.Layer):
             )
 
         d, f = self.d_model, self.d_inner
-        with tf.name_scope("layer_1"):
-            self.kernel_1 = add(
-                "kernel", [d, f], initializers.fresh(self.initializer)
-            )
-            self.bias_1 = add("bias", [f], "zeros")
-        with tf.name_scope("layer_2"):
-            self.kernel_2 = add(
-                "kernel", [f, d], initializers.fresh(self.initializer)
-            )
-            self.bias_2 = add("bias", [d], "zeros")
+        fresh = initializers.fresh
+        self.kernel_1 = add("kernel_1", [d, f], fresh(self.initializer))
+        self.bias_1 = add("bias_1", [f], "zeros")
+        self.kernel_2 = add("kernel_2", [f, d], fresh(self.initializer))
+        self.bias_2 = add("bias_2", [d], "zeros")
         with tf.name_scope("LayerNorm"):
             self.norm.build([None, None, d])
         super().build(input_shape)

@@ -174,7 +174,7 @@ class AttentionPooling(tf_keras.layers.Layer):
 
         self.summary_bias = add("summary_bias", [config.d_model])
         shape = [config.d_model, config.n_head, config.d_head]
-        self.kernels = {name: add(f"{name}/kernel", shape) for name in "qkvo"}
+        self.kernels = {name: add(f"{name}_kernel", shape) for name in "qkvo"}
         self.norm.build([None, config.d_model])
         super().build(input_shape)
 

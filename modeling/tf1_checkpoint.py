@@ -2,7 +2,8 @@
 
 A TF1 checkpoint is a prefix (`xlnet_model.ckpt`) of an `.index` and `.data`
 files. The original stacks what ours keeps per layer: `seg_embed` [L, 2, N, H]
-and, with `untie_r`, the three biases [L, N, H].
+and, with `untie_r`, the three biases [L, N, H]. It puts the task's name into
+the scope of a classifier (`model/classification_mnli`); ours has none.
 """
 
 import os
@@ -13,18 +14,21 @@ import numpy as np
 import tensorflow as tf
 
 from common.errors import UserError
+from modeling.native_checkpoint import open_reader
 
 SCOPE = "model/transformer/"
 _BIASES = ("r_w_bias", "r_r_bias", "r_s_bias")
-_SLOT = re.compile(
-    r"/(adam_m|adam_v|Adam|Adam_1|Momentum|ExponentialMovingAverage)$"
-)
+_SLOT = re.compile(r"/(adam_m|adam_v|Adam|Adam_1)$")
 _COUNTERS = ("global_step", "beta1_power", "beta2_power")
+_TASK = re.compile(r"^model/(classification|regression)_([^/]+)/logit/")
+_PER_LAYER = re.compile(
+    re.escape(SCOPE) + r"layer_(\d+)/rel_attn/(seg_embed|r_[wrs]_bias)$"
+)
 
 
 def read(
     prefix: str, untie_r: bool = True
-) -> tuple[dict[str, np.ndarray], list[str]]:
+) -> tuple[dict[str, np.ndarray], list[str], dict[str, str]]:
     """Reads the weights of a TF1 checkpoint by canonical name.
 
     Args:
@@ -32,21 +36,47 @@ def read(
       untie_r: whether biases are per layer, as the config says.
 
     Returns:
-      (arrays, stripped): canonical name -> array, and the names of optimizer
-      slots and counters left out.
+      (arrays, stripped, tasks): canonical name -> array; the names of
+      optimizer slots and counters left out; "classification" or "regression"
+      -> the task name of its scope.
 
     Raises:
-      UserError: unreadable, or stacked where it should not be.
+      UserError: unreadable, stacked where it should not be, or with the heads
+        of several tasks of a kind.
     """
-    try:
-        reader = tf.train.load_checkpoint(prefix)
-    except Exception as e:  # TF raises several types for damaged files.
-        raise UserError(f"{prefix} is no readable TF1 checkpoint: {e}") from e
+    reader = open_reader(prefix)
     names = sorted(reader.get_variable_to_shape_map())
-    kept = [n for n in names if not _SLOT.search(n) and n not in _COUNTERS]
-    stripped = [n for n in names if n not in kept]
-    arrays = {name: reader.get_tensor(name) for name in kept}
-    return unstack(arrays, untie_r, prefix), stripped
+    stripped = [n for n in names if _SLOT.search(n) or n in _COUNTERS]
+    kept = [n for n in names if n not in stripped]
+    tasks = _tasks(kept, prefix)
+    arrays = {}
+    for name in kept:
+        match = _TASK.match(name)
+        key = name
+        if match is not None:
+            key = name.replace(f"_{match.group(2)}/", "/", 1)
+        try:
+            arrays[key] = reader.get_tensor(name)
+        except tf.errors.OpError as e:
+            raise UserError(
+                f"{prefix}: `{name}` is damaged: {str(e).splitlines()[0]}"
+            ) from e
+    return unstack(arrays, untie_r, prefix), stripped, tasks
+
+
+def _tasks(names, prefix):
+    tasks = {}
+    for name in names:
+        match = _TASK.match(name)
+        if match is None:
+            continue
+        kind, task = match.groups()
+        if tasks.setdefault(kind, task) != task:
+            raise UserError(
+                f"{prefix} holds the {kind} heads of two tasks, "
+                f"{tasks[kind]!r} and {task!r}: keep one"
+            )
+    return tasks
 
 
 def unstack(
@@ -56,21 +86,17 @@ def unstack(
     found = {}
     for name, value in arrays.items():
         short = name.removeprefix(SCOPE)
-        per_layer = short == "seg_embed" or (untie_r and short in _BIASES)
-        if not name.startswith(SCOPE) or not per_layer:
-            if name.startswith(SCOPE) and short in _BIASES and value.ndim != 2:
-                raise UserError(
-                    f"{source}: `{name}` has shape {list(value.shape)}, wanted "
-                    "[N, H] for a config with `untie_r` false; check the config"
-                )
-            found[name] = value
-            continue
-        wanted = 4 if short == "seg_embed" else 3
-        if value.ndim != wanted:
+        bias = name.startswith(SCOPE) and short in _BIASES
+        stacked = name == SCOPE + "seg_embed" or (bias and untie_r)
+        wanted = (4 if short == "seg_embed" else 3) if stacked else 2
+        if (stacked or bias) and value.ndim != wanted:
             raise UserError(
                 f"{source}: `{name}` has shape {list(value.shape)}, wanted "
-                f"{wanted} axes, layers first; check `untie_r` of the config"
+                f"{wanted} axes; is `untie_r` of the config right?"
             )
+        if not stacked:
+            found[name] = value
+            continue
         for i, part in enumerate(value):
             found[f"{SCOPE}layer_{i}/rel_attn/{short}"] = part
     return found
@@ -78,12 +104,9 @@ def unstack(
 
 def stack(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """One array per layer -> the original's arrays."""
-    pattern = re.compile(
-        re.escape(SCOPE) + r"layer_(\d+)/rel_attn/(seg_embed|r_[wrs]_bias)$"
-    )
     found, stacks = {}, {}
     for name, value in arrays.items():
-        match = pattern.match(name)
+        match = _PER_LAYER.match(name)
         if match is None:
             found[name] = value
         else:
@@ -94,14 +117,21 @@ def stack(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     return found
 
 
-def write(prefix: str, arrays: dict[str, np.ndarray]) -> None:
+def write(
+    prefix: str, arrays: dict[str, np.ndarray], tasks: dict[str, str]
+) -> None:
     """Writes canonical arrays as a TF1 checkpoint, complete or not at all.
 
     Args:
       prefix: of the checkpoint; its folder is made.
       arrays: canonical name -> array.
+      tasks: "classification" or "regression" -> task name for the scope.
     """
-    found = stack(arrays)
+    found = {}
+    for name, value in stack(arrays).items():
+        for kind, task in tasks.items():
+            name = name.replace(f"model/{kind}/", f"model/{kind}_{task}/", 1)
+        found[name] = value
     names = sorted(found)
     folder, base = os.path.split(prefix)
     if folder:
@@ -116,12 +146,8 @@ def write(prefix: str, arrays: dict[str, np.ndarray]) -> None:
             shape_and_slices=[""] * len(names),
             tensors=[tf.constant(found[name]) for name in names],
         )
-        shards = [
-            p
-            for p in tf.io.gfile.glob(temporary + "*")
-            if not p.endswith(".index")
-        ]
-        for path in [*shards, temporary + ".index"]:
+        written = tf.io.gfile.glob(temporary + "*")
+        for path in sorted(written, key=lambda p: p.endswith(".index")):
             tf.io.gfile.rename(
                 path, prefix + path[len(temporary) :], overwrite=True
             )

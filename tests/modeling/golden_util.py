@@ -28,7 +28,7 @@ def assign(model, golden: pathlib.Path, name: str, rename=()) -> None:
 
     What the checkpoint lacks must be `mask_emb` (fine-tuned ones have none).
     """
-    arrays, _ = tf1_checkpoint.read(
+    arrays, _, _ = tf1_checkpoint.read(
         str(golden / "A" / name), model.config.untie_r
     )
     for old, new in rename:

@@ -1,0 +1,152 @@
+"""Native checkpoints: `tf.train.Checkpoint` with a task model as `model`.
+
+Variables are found by walking the stored object graph along attribute paths,
+so optimizers, counters and memory beside the model do not matter.
+"""
+
+import os
+import shutil
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.core.protobuf import trackable_object_graph_pb2
+
+from common import files
+from common.errors import UserError
+
+PREFIX = "ckpt"
+
+_GRAPH_KEY = "_CHECKPOINTABLE_OBJECT_GRAPH"
+_VALUE = "VARIABLE_VALUE"
+
+
+def is_native(prefix: str) -> bool:
+    """Whether a checkpoint prefix holds an object graph."""
+    return open_reader(prefix).has_tensor(_GRAPH_KEY)
+
+
+def open_reader(prefix: str):
+    """`tf.train.load_checkpoint` with a `UserError` for a damaged file."""
+    try:
+        return tf.train.load_checkpoint(prefix)
+    except (tf.errors.OpError, ValueError, RuntimeError) as e:
+        raise UserError(
+            f"{prefix} is no readable checkpoint: {str(e).splitlines()[0]}"
+        ) from e
+
+
+def read(prefix: str) -> dict[tuple[str, ...], np.ndarray]:
+    """Every array below `model`: all of its attribute paths -> array.
+
+    Raises:
+      UserError: no attribute `model`, or a damaged file.
+    """
+    reader = open_reader(prefix)
+    graph = trackable_object_graph_pb2.TrackableObjectGraph()
+    graph.ParseFromString(reader.get_tensor(_GRAPH_KEY))
+    nodes = graph.nodes
+    roots = [c.node_id for c in nodes[0].children if c.local_name == "model"]
+    if not roots:
+        found = sorted(c.local_name for c in nodes[0].children)
+        raise UserError(
+            f"{prefix}: wanted a checkpoint with the attribute `model`, found "
+            f"{found}"
+        )
+    # Breadth first; objects are walked below once, named by every path.
+    names, queue, seen = {}, [(roots[0], "")], set()
+    while queue:
+        node_id, path = queue.pop(0)
+        for attribute in nodes[node_id].attributes:
+            if attribute.name == _VALUE:
+                names.setdefault(attribute.checkpoint_key, []).append(path)
+        if node_id in seen:
+            continue
+        seen.add(node_id)
+        for child in nodes[node_id].children:
+            below = f"{path}/{child.local_name}" if path else child.local_name
+            queue.append((child.node_id, below))
+    return {
+        tuple(paths): _tensor(reader, key, prefix)
+        for key, paths in names.items()
+    }
+
+
+def by_name(
+    arrays: dict[tuple[str, ...], np.ndarray], paths: dict[str, str]
+) -> tuple[dict[str, np.ndarray], list[str]]:
+    """Renames from attribute paths to canonical names.
+
+    Args:
+      arrays: as `read` returns them.
+      paths: `variables.variable_paths` of the model.
+
+    Returns:
+      (arrays by canonical name, attribute paths that no name takes).
+    """
+    names = {path: name for name, path in paths.items()}
+    found, surplus = {}, []
+    for aliases, value in arrays.items():
+        name = next((names[a] for a in aliases if a in names), None)
+        if name is None:
+            surplus.append(aliases[0])
+        else:
+            found[name] = value
+    return found, surplus
+
+
+def write(folder: str, model, config_json: str) -> None:
+    """Writes a model as a new native folder, complete or not at all.
+
+    Args:
+      folder: must not exist or be empty.
+      model: task model.
+      config_json: content of `xlnet_config.json`.
+    """
+    with new_folder(folder) as temporary:
+        checkpoint = tf.train.Checkpoint(model=model)
+        manager = tf.train.CheckpointManager(
+            checkpoint, temporary, max_to_keep=1, checkpoint_name=PREFIX
+        )
+        manager.save(checkpoint_number=1)
+        files.write_text(
+            os.path.join(temporary, "xlnet_config.json"), config_json
+        )
+
+
+class new_folder:
+    """A temporary sibling that becomes `folder` when all went well."""
+
+    def __init__(self, folder: str):
+        self.folder = folder.rstrip("/")
+        self.temporary = files.temporary_name(self.folder)
+
+    def __enter__(self) -> str:
+        if tf.io.gfile.exists(self.folder) and (
+            not tf.io.gfile.isdir(self.folder)
+            or tf.io.gfile.listdir(self.folder)
+        ):
+            raise UserError(
+                f"{self.folder} is not empty: give a new folder, or remove it"
+            )
+        tf.io.gfile.makedirs(self.temporary)
+        return self.temporary
+
+    def __exit__(self, kind, value, traceback):
+        if kind is not None:
+            tf.io.gfile.rmtree(self.temporary)
+            return
+        if tf.io.gfile.exists(self.folder):
+            tf.io.gfile.rmtree(self.folder)
+        if files.is_remote(self.folder):
+            tf.io.gfile.rename(self.temporary, self.folder)
+        else:
+            shutil.move(self.temporary, self.folder)
+
+
+def _tensor(reader, key, prefix):
+    try:
+        return reader.get_tensor(key)
+    except tf.errors.OpError as e:
+        raise UserError(
+            f"{prefix}: `{key}` is damaged: {str(e).splitlines()[0]}"
+        ) from e
