@@ -1,0 +1,275 @@
+"""A task model -> a SavedModel that takes raw text.
+
+    python -m serving.export --model_dir=DIR [--output_dir=DIR/export]
+
+The result is a version folder as TF-Serving wants it:
+
+    OUTPUT_DIR/1/saved_model.pb, variables/     weights and signatures
+                 assets/spiece.model, labels.txt
+                 assets.extra/tf_serving_warmup_requests
+                 signature.json                 inputs, outputs, meanings
+
+It is built under a temporary name, loaded in a fresh process that imports only
+TensorFlow and tensorflow_text, compared with the model in memory, and renamed.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unicodedata
+from collections.abc import Mapping
+
+import numpy as np
+import tensorflow as tf
+
+from common import files
+from common.errors import UserError
+from data.graph_text import Options
+from data.graph_tokenizer import GraphTokenizer
+from data.task_spec import SPIECE_NAME, TaskSpec
+from data.tokenizer import Tokenizer
+from serving import heads, reload_check, warmup
+from serving.signatures import TOKENIZE, Context, Signature
+
+SIGNATURE_FILE = "signature.json"
+FORMAT_VERSION = 1
+Arrays = dict[str, dict[str, np.ndarray]]
+
+
+def export_model(
+    output_dir: str,
+    model,
+    spec: TaskSpec,
+    spiece_path: str,
+    model_name: str = "xlnet",
+    check: bool = True,
+) -> str:
+    """Writes a new version folder; nothing is left behind after an error.
+
+    Args:
+      output_dir: parent of the version folders 1, 2, ...
+      model: a task model of `modeling` with its weights.
+      spec: the task; `spec.head` picks the signatures.
+      spiece_path: the SentencePiece file that the model was trained with.
+      model_name: in the warm-up requests; TF-Serving's `--model_name`.
+      check: reload in a fresh process and compare.
+
+    Returns:
+      The version folder.
+
+    Raises:
+      UserError: unknown head, another SentencePiece file than the task's, or
+        the reloaded model answers differently.
+    """
+    offline = Tokenizer(spiece_path, uncased=spec.uncased)
+    _check_spiece(offline, model, spec)
+    root = _build_root(model, spec, spiece_path, offline)
+    version = _next_version(output_dir)
+    final = os.path.join(output_dir, str(version))
+    temporary = files.temporary_name(final)
+    try:
+        arrays = _save(root, temporary, model_name)
+        if check:
+            _check_ids(root, offline)
+            _check_reload(temporary, arrays)
+        tf.io.gfile.rename(temporary, final)
+    except BaseException:
+        if tf.io.gfile.exists(temporary):
+            tf.io.gfile.rmtree(temporary)
+        raise
+    return final
+
+
+class _Root(tf.Module):
+    """What is saved: variables, tokenizer resource, assets; no Keras object."""
+
+    def __init__(self, variables, tokenizer: GraphTokenizer):
+        super().__init__(name="xlnet")
+        self.all_variables = variables
+        self.tokenizer = tokenizer
+
+
+def _check_spiece(offline: Tokenizer, model, spec: TaskSpec) -> None:
+    if spec.spiece_sha256 and offline.sha256 != spec.spiece_sha256:
+        raise UserError(
+            f"{offline.path}: wanted the SentencePiece file of the training "
+            f"run (SHA-256 {spec.spiece_sha256[:12]}...), found "
+            f"{offline.sha256[:12]}...; give the copy in the model directory"
+        )
+    if model.config.vocab_size != offline.vocab_size:
+        raise UserError(
+            f"{offline.path} has {offline.vocab_size} pieces, the model "
+            f"{model.config.vocab_size}: give the file it was trained with"
+        )
+
+
+def _build_root(model, spec: TaskSpec, spiece_path: str, offline) -> _Root:
+    with files.open_binary(spiece_path) as f:
+        proto = f.read()
+    tokenizer = GraphTokenizer(proto, Options(lower=spec.uncased))
+    root = _Root(list(model.variables), tokenizer)
+    context = Context(model, spec, tokenizer, offline.symbols)
+    signatures = heads.build(context)
+    root.functions = {
+        name: tf.function(s.function) for name, s in signatures.items()
+    }
+    # tf.Module would wrap them as trackables: they are plain Python.
+    object.__setattr__(root, "_described", (signatures, spec, proto))
+    return root
+
+
+def _save(root: _Root, directory: str, model_name: str) -> Arrays:
+    """Writes the folder; the example requests and their answers."""
+    signatures, spec, proto = root._described
+    concrete = {
+        name: root.functions[name].get_concrete_function(**s.inputs)
+        for name, s in signatures.items()
+    }
+    with tempfile.TemporaryDirectory() as scratch:
+        root.assets = [
+            _asset(scratch, SPIECE_NAME, proto),
+            _asset(scratch, "labels.txt", _lines(spec.labels)),
+        ]
+        tf.saved_model.save(root, directory, signatures=concrete)
+    requests = {
+        name: {key: _array(s.inputs[key], v) for key, v in s.example.items()}
+        for name, s in signatures.items()
+    }
+    warmup.write(directory, model_name, requests)
+    description = _describe(signatures, concrete, spec)
+    files.write_json(os.path.join(directory, SIGNATURE_FILE), description)
+    return _answers(root, requests)
+
+
+def _asset(folder: str, name: str, content: bytes) -> tf.saved_model.Asset:
+    path = os.path.join(folder, name)
+    with open(path, "wb") as f:
+        f.write(content)
+    return tf.saved_model.Asset(path)
+
+
+def _lines(labels) -> bytes:
+    return "".join(f"{label}\n" for label in labels).encode()
+
+
+def _array(spec: tf.TensorSpec, value) -> np.ndarray:
+    """A request value as NumPy; strings as UTF-8 bytes."""
+    array = tf.constant(value, spec.dtype)
+    if not spec.is_compatible_with(array):
+        raise ValueError(f"`{spec.name}`: {array.shape} does not fit {spec}")
+    return array.numpy()
+
+
+def _answers(root: _Root, requests: Mapping) -> Arrays:
+    """`in/...` and `out/...` arrays of the model in memory, run eagerly."""
+    signatures = root._described[0]
+    arrays: Arrays = {"in": {}, "out": {}}
+    for name, inputs in requests.items():
+        tensors = {k: tf.constant(v) for k, v in inputs.items()}
+        outputs = signatures[name].function(**tensors)
+        for key, value in inputs.items():
+            arrays["in"][f"{name}/{key}"] = value
+        for key, value in outputs.items():
+            arrays["out"][f"{name}/{key}"] = value.numpy()
+    return arrays
+
+
+def _describe(signatures, concrete, spec: TaskSpec) -> dict:
+    def tensor(value) -> dict:
+        return {"dtype": value.dtype.name, "shape": list(value.shape)}
+
+    return {
+        "format_version": FORMAT_VERSION,
+        "task": spec.task_name,
+        "head": spec.head,
+        "labels": list(spec.labels),
+        "max_seq_length": spec.max_seq_length,
+        "uncased": spec.uncased,
+        "spiece_sha256": spec.spiece_sha256,
+        "unicode_version": unicodedata.unidata_version,
+        "signatures": {
+            name: {
+                "meaning": s.meaning,
+                "inputs": {k: tensor(v) for k, v in s.inputs.items()},
+                "outputs": {
+                    k: tensor(v)
+                    for k, v in concrete[name].structured_outputs.items()
+                },
+            }
+            for name, s in signatures.items()
+        },
+    }
+
+
+def _check_ids(root: _Root, offline: Tokenizer) -> None:
+    """The graph's ids are the offline tokenizer's on the example texts."""
+    if TOKENIZE not in root._described[0]:
+        return
+    texts = _example_texts(root._described[0][TOKENIZE])
+    found = root.tokenizer.tokenize(tf.constant(texts)).to_list()
+    wanted = [offline.encode(text) for text in texts]
+    if found != wanted:
+        raise UserError(
+            f"{offline.path}: the ids in the graph {found} are not the offline "
+            f"tokenizer's {wanted}; this SentencePiece file cannot be exported"
+        )
+
+
+def _example_texts(signature: Signature) -> list[str]:
+    return list(signature.example["text"])
+
+
+def _check_reload(directory: str, arrays: Arrays) -> None:
+    with tempfile.TemporaryDirectory() as scratch:
+        path = os.path.join(scratch, "requests.npz")
+        flat = {
+            f"{kind}/{name}": _savable(value)
+            for kind, values in arrays.items()
+            for name, value in values.items()
+        }
+        np.savez(path, **flat)
+        command = [sys.executable, reload_check.__file__, directory, path]
+        # Away from the project, so that none of it can be imported.
+        done = subprocess.run(
+            command, cwd=scratch, capture_output=True, text=True, check=False
+        )
+    if done.returncode:
+        lines = (done.stdout + done.stderr).strip().splitlines()
+        raise UserError(
+            f"{directory}: the reloaded SavedModel differs from the model in "
+            f"memory, nothing was exported: {'; '.join(lines[-3:])}"
+        )
+
+
+def _savable(value: np.ndarray) -> np.ndarray:
+    """Byte strings as fixed-width arrays: the file needs no pickling."""
+    if value.dtype != object:
+        return value
+    width = max((len(v) for v in value.reshape(-1)), default=0)
+    return value.astype(f"S{max(width, 1)}")
+
+
+def _next_version(output_dir: str) -> int:
+    tf.io.gfile.makedirs(output_dir)
+    names = (n.rstrip("/") for n in tf.io.gfile.listdir(output_dir))
+    return 1 + max((int(n) for n in names if n.isdigit()), default=0)
+
+
+def read_description(version_dir: str) -> dict:
+    """`signature.json` of an exported version folder.
+
+    Raises:
+      UserError: it is missing, no JSON or of another format version.
+    """
+    path = os.path.join(version_dir, SIGNATURE_FILE)
+    try:
+        with files.open_binary(path) as f:
+            value = json.loads(f.read())
+    except (OSError, tf.errors.NotFoundError, ValueError) as e:
+        raise UserError(
+            f"{path} cannot be read: wanted a folder that `--do_export` or "
+            "`python -m serving.export` wrote"
+        ) from e
+    return value

@@ -1,0 +1,26 @@
+"""Names of heads -> the signatures of their exported models."""
+
+from common.errors import UserError
+from serving import signatures
+from serving.signatures import Context, Signature
+
+BUILDERS = {
+    "classification": signatures.sequence_signatures,
+    "multi_label": signatures.sequence_signatures,
+    "regression": signatures.sequence_signatures,
+    "token_classification": signatures.token_signatures,
+}
+
+
+def build(context: Context) -> dict[str, Signature]:
+    """All signatures of `context.spec.head`.
+
+    Raises:
+      UserError: the head cannot be exported.
+    """
+    head = context.spec.head
+    if head not in BUILDERS:
+        raise UserError(
+            f"head must be one of {sorted(BUILDERS)}, received {head!r}"
+        )
+    return BUILDERS[head](context)

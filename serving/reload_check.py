@@ -1,0 +1,75 @@
+"""Loads a SavedModel as a stranger would and compares its answers.
+
+Run as a script in a fresh process; it imports TensorFlow and tensorflow_text
+alone (the latter registers the SentencePiece op) and none of this project:
+
+    python reload_check.py SAVED_MODEL_DIR REQUESTS.npz
+
+`REQUESTS.npz` holds `in/SIGNATURE/NAME` and `out/SIGNATURE/NAME` arrays. Ends
+with status 0 when every output agrees, else prints one line per difference.
+"""
+
+import sys
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_text  # noqa: F401  registers ops
+
+TOLERANCE = 2e-5
+
+
+def main(directory: str, requests: str) -> int:
+    """Compares all signatures; the number of differences."""
+    loaded = tf.saved_model.load(directory)
+    with np.load(requests) as arrays:
+        values = {name: arrays[name] for name in arrays.files}
+    signatures = sorted({name.split("/")[1] for name in values})
+    problems = []
+    for signature in signatures:
+        function = loaded.signatures[signature]
+        prefix = f"in/{signature}/"
+        inputs = {
+            name.removeprefix(prefix): tf.constant(_tensor(value))
+            for name, value in values.items()
+            if name.startswith(prefix)
+        }
+        outputs = function(**inputs)
+        prefix = f"out/{signature}/"
+        wanted = {
+            name.removeprefix(prefix): value
+            for name, value in values.items()
+            if name.startswith(prefix)
+        }
+        if set(wanted) != set(outputs):
+            problems.append(
+                f"{signature}: wanted {sorted(wanted)}, found {sorted(outputs)}"
+            )
+            continue
+        for name, value in wanted.items():
+            problem = _difference(_tensor(value), outputs[name].numpy())
+            if problem:
+                problems.append(f"{signature}/{name}: {problem}")
+    for problem in problems:
+        print(problem)
+    return len(problems)
+
+
+def _tensor(value: np.ndarray) -> np.ndarray:
+    """Fixed-width byte strings back to the objects that TensorFlow takes."""
+    return value.astype(object) if value.dtype.kind == "S" else value
+
+
+def _difference(wanted: np.ndarray, found: np.ndarray) -> str:
+    if wanted.shape != found.shape:
+        return f"wanted the shape {wanted.shape}, found {found.shape}"
+    if wanted.dtype.kind != "f":
+        return "" if np.array_equal(wanted, found) else "values differ"
+    gap = np.abs(wanted.astype(np.float64) - found.astype(np.float64))
+    limit = TOLERANCE * np.maximum(1.0, np.abs(wanted))
+    if gap.size and not (gap <= limit).all():
+        return f"values differ by {gap.max():.3g}"
+    return ""
+
+
+if __name__ == "__main__":
+    sys.exit(1 if main(*sys.argv[1:3]) else 0)
