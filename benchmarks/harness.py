@@ -298,7 +298,7 @@ def table(found: Sequence[dict]) -> str:
             for key, _, form in COLUMNS
         ]
         if row.get("error"):
-            cells[1] = f"failed: {row['error'][:60]}"
+            cells[1] = f"failed: {row['error'].splitlines()[0][:60]}"
         lines.append(cells)
     widths = [max(len(line[i]) for line in lines) for i in range(len(COLUMNS))]
     text = [

@@ -1,0 +1,181 @@
+"""This project's own steps: the ones that the commands run."""
+
+import functools
+
+import numpy as np
+import tensorflow as tf
+
+from benchmarks import workloads
+from benchmarks.workloads import Workload
+from modeling import ClassificationModel, XLNetConfig
+from training import strategy as strategy_lib
+from training.heads import build_objective
+from training.optimizer import AdamW
+from training.options import OptimizerOptions, StrategyOptions
+from training.recurrence import RecurrentMemory
+from training.schedule import Schedule
+from training.train_step import Trainer
+from training.variable_groups import build_groups
+
+OPTIMIZER = OptimizerOptions(learning_rate=1e-5, weight_decay=0.01, clip=1.0)
+
+
+def config(w: Workload) -> XLNetConfig:
+    """The architecture of a workload."""
+    train_memory = w.kind == "pretrain" and w.memory
+    return XLNetConfig(
+        vocab_size=w.vocab,
+        d_model=w.width,
+        n_layer=w.layers,
+        n_head=w.heads,
+        d_head=w.head_size,
+        d_inner=w.inner,
+        dropout=w.dropout,
+        dropatt=w.dropout,
+        mem_len=w.memory if train_memory else None,
+        reuse_len=w.reuse if train_memory else None,
+    )
+
+
+def build(workload: Workload, options: dict):
+    """A step function of the workload; `options`: jit, precision."""
+    run = StrategyOptions(
+        precision=options.get("precision", "float32"),
+        jit_compile=bool(options.get("jit")),
+        deterministic=options.get("deterministic", True),
+        seed=workload.seed,
+    )
+    strategy = strategy_lib.setup(run)
+    makers = {
+        "pretrain": functools.partial(_train, head="pretraining"),
+        "finetune": functools.partial(_train, head="classification"),
+        "inference": _inference,
+        "lengths": _lengths,
+    }
+    return makers[workload.kind](workload, run, strategy)
+
+
+def trainer(w: Workload, run: StrategyOptions, strategy, head: str) -> Trainer:
+    """The training step of a head on one endless synthetic batch."""
+    options = {} if head == "pretraining" else {"num_labels": w.labels}
+    objective = build_objective(head, config(w), **options)
+    memory = None
+    with strategy.scope():
+        model = objective.build_model()
+        variables = objective.named_variables(model)
+        groups = build_groups(variables, w.layers, OPTIMIZER)
+        optimizer = AdamW(
+            OPTIMIZER,
+            Schedule(OPTIMIZER, train_steps=100_000),
+            variables,
+            groups,
+        )
+    if objective.memory_len:
+        memory = RecurrentMemory(
+            strategy,
+            w.batch,
+            1,
+            objective.row_groups,
+            w.layers,
+            w.memory,
+            w.width,
+            model.compute_dtype,
+            with_saved=False,
+        )
+    make = (
+        workloads.pretrain_batch
+        if head == "pretraining"
+        else workloads.finetune_batch
+    )
+    batch = make(w) | (
+        {"reset_memory": np.zeros([w.batch], bool)} if memory else {}
+    )
+    dataset = tf.data.Dataset.from_tensors(
+        {k: tf.constant(v) for k, v in batch.items()}
+    ).repeat()
+    return Trainer(
+        objective,
+        model,
+        optimizer,
+        memory,
+        strategy,
+        strategy.experimental_distribute_dataset(dataset),
+        seed=w.seed,
+        jit_compile=run.jit_compile,
+    )
+
+
+def _train(w: Workload, run: StrategyOptions, strategy, head: str):
+    made = trainer(w, run, strategy, head)
+    one = tf.constant(1)
+
+    def step():
+        made.train(one)
+        return made.last[0, 0]
+
+    return step
+
+
+def _classifier(w: Workload):
+    return ClassificationModel(config(w), num_labels=w.labels)
+
+
+def _inference(w: Workload, run: StrategyOptions, strategy):
+    with strategy.scope():
+        model = _classifier(w)
+    batch = {k: tf.constant(v) for k, v in workloads.finetune_batch(w).items()}
+
+    @tf.function(jit_compile=run.jit_compile, autograph=False)
+    def infer():
+        logits = model(
+            batch["input_ids"],
+            segment_ids=batch["segment_ids"],
+            input_mask=batch["input_mask"],
+        )
+        return tf.reduce_mean(
+            tf.nn.sparse_softmax_cross_entropy_with_logits(
+                batch["label_ids"], logits
+            )
+        )
+
+    return lambda: infer().numpy()
+
+
+def _lengths(w: Workload, run: StrategyOptions, strategy):
+    """Examples of real lengths, in batches of similar length.
+
+    One "step" is one pass over the sample; results go back to input order.
+    """
+    with strategy.scope():
+        model = _classifier(w)
+    random = np.random.default_rng(w.seed)
+    lengths = np.loadtxt(w.lengths, dtype=np.int64, ndmin=1)
+    lengths = np.minimum(lengths, w.length)
+    count = len(lengths) - len(lengths) % w.batch
+    ids = random.integers(9, w.vocab, [len(lengths), w.length])
+    ids = ids.astype(np.int32)
+    order = np.argsort(lengths[:count], kind="stable")
+
+    @tf.function(
+        jit_compile=run.jit_compile,
+        autograph=False,
+        reduce_retracing=True,
+        input_signature=[
+            tf.TensorSpec([None, None], tf.int32),
+            tf.TensorSpec([None, None], tf.int32),
+        ],
+    )
+    def infer(ids, mask):
+        return model(ids, segment_ids=tf.zeros_like(ids), input_mask=mask)
+
+    def step():
+        out = np.zeros([count], np.float32)
+        for i in range(0, count, w.batch):
+            rows = order[i : i + w.batch]
+            width = lengths[rows].max()
+            inside = np.arange(width)[None] >= width - lengths[rows, None]
+            logits = infer(ids[rows, -width:], inside.astype(np.int32))
+            out[rows] = logits.numpy()[:, 0]
+        return float(out.sum())
+
+    return step
