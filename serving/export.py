@@ -13,7 +13,6 @@ It is built under a temporary name, loaded in a fresh process that imports only
 TensorFlow and tensorflow_text, compared with the model in memory, and renamed.
 """
 
-import json
 import os
 import subprocess
 import sys
@@ -31,9 +30,9 @@ from data.graph_tokenizer import GraphTokenizer
 from data.task_spec import SPIECE_NAME, TaskSpec
 from data.tokenizer import Tokenizer
 from serving import heads, reload_check, warmup
+from serving.saved_model import SIGNATURE_FILE
 from serving.signatures import TOKENIZE, Context, Signature
 
-SIGNATURE_FILE = "signature.json"
 FORMAT_VERSION = 1
 Arrays = dict[str, dict[str, np.ndarray]]
 
@@ -255,21 +254,3 @@ def _next_version(output_dir: str) -> int:
     tf.io.gfile.makedirs(output_dir)
     names = (n.rstrip("/") for n in tf.io.gfile.listdir(output_dir))
     return 1 + max((int(n) for n in names if n.isdigit()), default=0)
-
-
-def read_description(version_dir: str) -> dict:
-    """`signature.json` of an exported version folder.
-
-    Raises:
-      UserError: it is missing, no JSON or of another format version.
-    """
-    path = os.path.join(version_dir, SIGNATURE_FILE)
-    try:
-        with files.open_binary(path) as f:
-            value = json.loads(f.read())
-    except (OSError, tf.errors.NotFoundError, ValueError) as e:
-        raise UserError(
-            f"{path} cannot be read: wanted a folder that `--do_export` or "
-            "`python -m serving.export` wrote"
-        ) from e
-    return value

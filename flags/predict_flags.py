@@ -1,0 +1,60 @@
+"""Flags of `serving.predict`."""
+
+from absl import flags
+
+from serving.options import PredictOptions
+
+FLAGS = flags.FLAGS
+
+
+def define() -> None:
+    """Registers the flags of batch prediction."""
+    default = PredictOptions
+    flags.DEFINE_string(
+        "saved_model_dir",
+        None,
+        "Exported version folder, or its parent (the newest is taken).",
+        required=True,
+    )
+    flags.DEFINE_multi_string(
+        "text",
+        [],
+        "Text to predict; may be given again. A model of several texts takes "
+        "them divided by tabs.",
+    )
+    flags.DEFINE_string(
+        "input_file",
+        default.input_file,
+        "Rows to predict: .jsonl (input names as keys), else one row per line "
+        "with tabs between texts; plain, .gz or .xz.",
+    )
+    flags.DEFINE_string(
+        "output_file",
+        default.output_file,
+        "JSONL with one answer per row, in input order; standard output if "
+        "not given. An interrupted run goes on where it stopped.",
+    )
+    flags.DEFINE_integer(
+        "predict_batch_size", default.batch_size, "Rows per call of the model."
+    )
+    flags.DEFINE_integer(
+        "max_chars", default.max_chars, "Longest text in characters."
+    )
+    flags.DEFINE_bool(
+        "skip_bad_rows",
+        default.skip_bad_rows,
+        'Answer bad rows with {"error": ...} instead of stopping there.',
+    )
+
+
+def from_flags() -> PredictOptions:
+    """The parsed flags as options."""
+    return PredictOptions(
+        saved_model_dir=FLAGS.saved_model_dir,
+        text=tuple(FLAGS.text),
+        input_file=FLAGS.input_file,
+        output_file=FLAGS.output_file,
+        batch_size=FLAGS.predict_batch_size,
+        max_chars=FLAGS.max_chars,
+        skip_bad_rows=FLAGS.skip_bad_rows,
+    )

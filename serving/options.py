@@ -1,0 +1,66 @@
+"""Options of the serving commands (L0)."""
+
+import dataclasses
+
+from common.errors import UserError
+
+
+def at_least(name: str, value: float, least: float) -> None:
+    """Raises UserError when a flag's value is too small."""
+    if value < least:
+        raise UserError(f"--{name} must be at least {least}, received {value}")
+
+
+@dataclasses.dataclass(frozen=True)
+class PredictOptions:
+    """Batch prediction.
+
+    Attributes:
+      saved_model_dir: exported version folder, or its parent.
+      text: texts given on the command line.
+      input_file: JSONL, TSV or one text per line (plain, .gz or .xz).
+      output_file: JSONL; empty = standard output.
+      batch_size: rows per call.
+      max_chars: longest text.
+      skip_bad_rows: answer bad rows with {"error": ...} and go on.
+    """
+
+    saved_model_dir: str
+    text: tuple[str, ...] = ()
+    input_file: str = ""
+    output_file: str = ""
+    batch_size: int = 32
+    max_chars: int = 50_000
+    skip_bad_rows: bool = False
+
+    def __post_init__(self) -> None:
+        at_least("batch_size", self.batch_size, 1)
+        at_least("max_chars", self.max_chars, 1)
+        if bool(self.text) == bool(self.input_file):
+            raise UserError("give one of --text and --input_file")
+
+
+@dataclasses.dataclass(frozen=True)
+class ExportOptions:
+    """Export of a model directory.
+
+    Attributes:
+      model_dir: of a fine-tuning or pretraining run.
+      task: head or task name; empty = as in `task.json`.
+      checkpoint: other weights than the directory's; empty = its own.
+      spiece_model_file: empty = the directory's copy.
+      output_dir: parent of the version folders; empty = MODEL_DIR/export.
+      max_seq_length: 0 = as in `task.json`.
+      check: reload and compare.
+    """
+
+    model_dir: str
+    task: str = ""
+    checkpoint: str = ""
+    spiece_model_file: str = ""
+    output_dir: str = ""
+    max_seq_length: int = 0
+    check: bool = True
+
+    def __post_init__(self) -> None:
+        at_least("max_seq_length", self.max_seq_length, 0)

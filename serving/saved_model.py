@@ -1,0 +1,107 @@
+"""Runs an exported SavedModel: TensorFlow and tensorflow_text, no model code.
+
+The thin layer under `serving.predict` and `serving.serve`.
+"""
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_text  # noqa: F401  registers the SentencePiece op
+
+from common import files
+from common.errors import UserError
+
+RAW = "serving_default"
+SIGNATURE_FILE = "signature.json"
+
+
+class SavedModel:
+    """A loaded version folder.
+
+    Args:
+      directory: a version folder, or its parent (the highest number is taken).
+
+    Attributes:
+      version_dir: the folder that was loaded.
+      version: its name.
+      description: content of `signature.json`.
+
+    Raises:
+      UserError: no SavedModel of ours is there.
+    """
+
+    def __init__(self, directory: str):
+        self.version_dir = find_version(directory)
+        self.version = os.path.basename(os.path.normpath(self.version_dir))
+        self.description = _read_description(self.version_dir)
+        self._loaded = tf.saved_model.load(self.version_dir)
+
+    def inputs(self, signature: str = RAW) -> dict[str, dict]:
+        """Input name -> dtype and shape.
+
+        Raises:
+          UserError: no such signature.
+        """
+        known = self.description["signatures"]
+        if signature not in known:
+            raise UserError(
+                f"signature_name must be one of {sorted(known)}, received "
+                f"{signature!r}"
+            )
+        return known[signature]["inputs"]
+
+    def __call__(
+        self, inputs: Mapping[str, object], signature: str = RAW
+    ) -> dict[str, np.ndarray]:
+        """Runs one batch.
+
+        Args:
+          inputs: name -> nested lists or arrays, batch first.
+          signature: which function.
+
+        Returns:
+          Output name -> array; strings are bytes objects.
+        """
+        wanted = self.inputs(signature)
+        if set(wanted) != set(inputs):
+            raise UserError(
+                f"wanted the inputs {sorted(wanted)}, found {sorted(inputs)}"
+            )
+        tensors = {
+            name: tf.constant(inputs[name], tf.as_dtype(spec["dtype"]))
+            for name, spec in wanted.items()
+        }
+        outputs = self._loaded.signatures[signature](**tensors)
+        return {name: value.numpy() for name, value in outputs.items()}
+
+
+def find_version(directory: str) -> str:
+    """The version folder itself, or the highest one below `directory`."""
+    if tf.io.gfile.exists(os.path.join(directory, "saved_model.pb")):
+        return directory
+    names: Sequence[str] = ()
+    if tf.io.gfile.isdir(directory):
+        names = [n.rstrip("/") for n in tf.io.gfile.listdir(directory)]
+    versions = [int(n) for n in names if n.isdigit()]
+    if not versions:
+        raise UserError(
+            f"--saved_model_dir={directory} holds no SavedModel: wanted "
+            "saved_model.pb or a folder with a number; export one with "
+            "`--do_export` or `python -m serving.export`"
+        )
+    return find_version(os.path.join(directory, str(max(versions))))
+
+
+def _read_description(version_dir: str) -> dict:
+    path = os.path.join(version_dir, SIGNATURE_FILE)
+    try:
+        with files.open_binary(path) as f:
+            return json.loads(f.read())
+    except (OSError, tf.errors.OpError, ValueError) as e:
+        raise UserError(
+            f"{path} cannot be read: wanted a folder that `--do_export` or "
+            "`python -m serving.export` wrote"
+        ) from e
