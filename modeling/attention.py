@@ -52,14 +52,82 @@ class Keys:
     key_len: int
 
 
+def relative_scores(
+    q: tf.Tensor,
+    keys: Keys,
+    biases: tuple[tf.Tensor, tf.Tensor, tf.Tensor],
+    seg_embed: tf.Tensor,
+    segment_difference: tf.Tensor | None = None,
+    rows: QueryRows | None = None,
+) -> tf.Tensor:
+    """((q+u) k + shift((q+v) r) + (q+s) e_seg) / sqrt(H), before any mask.
+
+    Of the two rows of `seg_embed` (same, different) only the difference
+    matters, because softmax ignores what all keys share: (q+s)(e_different -
+    e_same) is added where the segments differ.
+
+    Args:
+      q: [N, B, Q, H].
+      keys: what to score.
+      biases: (u, v, s), each [N, H].
+      seg_embed: [2, N, H].
+      segment_difference: [B, Q, K], 1 where segments differ; None = no term.
+      rows: which rows of the segment; None = all.
+
+    Returns:
+      float32 [N, B, Q, K].
+    """
+    # Scaling the small q instead of the scores saves passes over [Q, K].
+    scale = q.shape[-1] ** -0.5
+    q *= scale
+    u, v, s = [
+        tf.cast(bias, q.dtype)[:, tf.newaxis, tf.newaxis] * scale
+        for bias in biases
+    ]  # [N, 1, 1, H]
+    content = tf.matmul(q + u, keys.k, transpose_b=True)
+    scores = tf.cast(content, tf.float32)  # [N, B, Q, K]
+
+    position = _position_scores(q + v, keys.r)  # [N, B, Q, R]
+    if rows is None or rows.positions is None:
+        position = positions.shift_all(position, keys.key_len)
+    else:
+        position = positions.shift_at(
+            position,
+            rows.positions,
+            keys.query_len,
+            keys.key_len,
+            rows.method,
+        )
+    scores += tf.cast(position, tf.float32)
+
+    if segment_difference is not None:
+        e = tf.cast(seg_embed[1] - seg_embed[0], q.dtype)  # [N, H]
+        segment = tf.matmul(q + s, e[:, tf.newaxis, :, tf.newaxis])
+        scores += tf.cast(segment * segment_difference, tf.float32)
+    return scores
+
+
+def _position_scores(q, r):
+    """q [N, B, Q, H] and r [N, S, R, H] -> [N, B, Q, R] by table column.
+
+    All rows of a direction are one matrix product per head.
+    """
+    n, directions, count, h = r.shape.as_list()
+    if count is None:
+        count = tf.shape(r)[2]
+    batch, length = (
+        tf.shape(q)[i] if q.shape[i] is None else q.shape[i] for i in (1, 2)
+    )
+    q = tf.reshape(q, [n, directions, -1, h])  # [N, S, B/S*Q, H]
+    scores = tf.matmul(q, r, transpose_b=True)  # [N, S, B/S*Q, R]
+    return tf.reshape(scores, [n, batch, length, count])
+
+
 @tf_keras.utils.register_keras_serializable("xlnet")
 class RelativeAttention(tf_keras.layers.Layer):
     """LayerNorm(x + dropout(O attention(x))), Transformer-XL section 3.3.
 
-    score = ((q+u) k + shift((q+v) r) + (q+s) e_seg) / sqrt(H). Of the two rows
-    of `seg_embed` (same, different) only the difference matters, because
-    softmax ignores what all keys share: (q+s)(e_different - e_same) is added
-    where the segments differ.
+    See `relative_scores` for the scores.
 
     Args:
       d_model: D.
@@ -177,16 +245,11 @@ class RelativeAttention(tf_keras.layers.Layer):
         q = tf.matmul(
             tf.reshape(x, [-1, self.d_model]), self._flat("q", x.dtype)
         )
-        # Scaling the small q instead of the scores saves passes over [Q, K].
-        scale = self.d_head**-0.5
-        q = tf.reshape(q * scale, [batch, length, n, h])
+        q = tf.reshape(q, [batch, length, n, h])
         q = tf.transpose(q, [2, 0, 1, 3])  # [N, B, Q, H]
-        u, v, s = [
-            tf.cast(bias, x.dtype)[:, tf.newaxis, tf.newaxis] * scale
-            for bias in biases
-        ]  # [N, 1, 1, H]
-
-        scores = self._scores(q, u, v, s, keys, segment_difference, rows)
+        scores = relative_scores(
+            q, keys, biases, self.seg_embed, segment_difference, rows
+        )
         if mask is not None:
             scores += mask
         probabilities = tf.cast(tf.nn.softmax(scores), x.dtype)
@@ -202,47 +265,6 @@ class RelativeAttention(tf_keras.layers.Layer):
         out = tf.reshape(out, [batch, length, self.d_model])
         out = dropout.dropout(out, self.dropout_rate, seed, sites[1])
         return self.norm(out + x)
-
-    def _scores(self, q, u, v, s, keys, segment_difference, rows):
-        """float32 [N, B, Q, K]."""
-        content = tf.matmul(q + u, keys.k, transpose_b=True)
-        scores = tf.cast(content, tf.float32)  # [N, B, Q, K]
-
-        n, batch, length, _ = tf.unstack(tf.shape(q))
-        directions, count = _sizes(keys.r[0])
-        by_direction = tf.reshape(
-            q + v,
-            [self.n_head, directions, -1, self.d_head],
-        )  # [N, S, B/S*Q, H]
-        position = tf.matmul(by_direction, keys.r, transpose_b=True)
-        static = q.shape.as_list()
-        position = tf.reshape(
-            position,
-            [
-                self.n_head,
-                batch if static[1] is None else static[1],
-                length if static[2] is None else static[2],
-                count,
-            ],
-        )  # [N, B, Q, R]
-        if rows is None or rows.positions is None:
-            position = positions.shift_all(position, keys.key_len)
-        else:
-            position = positions.shift_at(
-                position,
-                rows.positions,
-                keys.query_len,
-                keys.key_len,
-                rows.method,
-            )
-        scores += tf.cast(position, tf.float32)
-
-        if segment_difference is not None:
-            e = tf.cast(self.seg_embed, q.dtype)
-            e = (e[1] - e[0])[:, tf.newaxis, :, tf.newaxis]  # [N, 1, H, 1]
-            segment = tf.matmul(q + s, e)  # [N, B, Q, 1]
-            scores += tf.cast(segment * segment_difference, tf.float32)
-        return scores
 
     def _flat(self, name, dtype):
         """A kernel as [D, N*H]."""

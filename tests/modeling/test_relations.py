@@ -1,0 +1,178 @@
+"""Different ways to say the same thing give the same numbers."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from modeling import XLNetConfig, XLNetModel, masks
+
+CONFIG = XLNetConfig(
+    vocab_size=23,
+    d_model=12,
+    n_layer=2,
+    n_head=3,
+    d_head=5,
+    d_inner=20,
+    mem_len=6,
+    init_std=0.3,
+)
+B, T, M, P = 4, 9, 6, 3
+
+
+def _case(seed=0):
+    rng = np.random.default_rng(seed)
+    positions = np.stack([rng.permutation(T)[:P] for _ in range(B)])
+    is_target = np.zeros((B, T), np.int32)
+    np.put_along_axis(is_target, positions, 1, 1)
+    return {
+        "input_ids": rng.integers(0, 23, (B, T)),
+        "segment_ids": rng.integers(0, 3, (B, T)),
+        "ranks": np.stack([rng.permutation(T) for _ in range(B)]),
+        "is_target": is_target,
+        "target_positions": positions.astype(np.int32),
+        "memory": tuple(
+            rng.normal(size=(B, M, 12)).astype(np.float32) for _ in range(2)
+        ),
+    }
+
+
+def _assert_equal(a, b, atol=2e-5):
+    for name in ("sequence_output", "query_output"):
+        x, y = getattr(a, name), getattr(b, name)
+        if y is not None:
+            np.testing.assert_allclose(x, y, atol=atol, err_msg=name)
+
+
+@pytest.mark.parametrize("attn_type", ["bi", "uni"])
+@pytest.mark.parametrize("bi_data", [False, True])
+def test_p_rows_equal_the_full_query_stream(attn_type, bi_data):
+    config = CONFIG.replace(attn_type=attn_type, clamp_len=7)
+    model = XLNetModel(config, query_shift="gather")
+    radix = XLNetModel(config, query_shift="radix")
+    radix.set_weights(model.get_weights())
+    case = _case()
+    rows = model(**case, bi_data=bi_data)
+    _assert_equal(radix(**case, bi_data=bi_data), rows)
+    positions = case.pop("target_positions")
+    full = model(
+        **case, query_input=np.ones((B, T)), bi_data=bi_data
+    ).query_output
+    np.testing.assert_allclose(
+        rows.query_output,
+        np.take_along_axis(full.numpy(), positions[..., None], 1),
+        atol=2e-5,
+    )
+
+
+def test_ranks_equal_masks_and_positions_equal_mappings():
+    model = XLNetModel(CONFIG)
+    case = _case()
+    by_ranks = model(**case)
+    ranks, is_target = case.pop("ranks"), case.pop("is_target")
+    case["perm_mask"] = tf.cast(masks.rank_mask(ranks, is_target), tf.float32)
+    _assert_equal(model(**case), by_ranks, 0)
+    positions = case.pop("target_positions")
+    mapping = np.eye(T, dtype=np.float32)[positions]
+    by_mapping = model(**case, target_mapping=mapping)
+    _assert_equal(by_mapping, by_ranks, 0)
+    # `is_target` may be left to the mapping.
+    del case["perm_mask"]
+    _assert_equal(
+        model(**case, ranks=ranks, target_mapping=mapping), by_ranks, 0
+    )
+
+
+def test_zero_rows_of_a_mapping_do_not_matter():
+    model = XLNetModel(CONFIG)
+    case = _case()
+    rows = model(**case)
+    mapping = np.eye(T, dtype=np.float32)[case.pop("target_positions")]
+    mapping = np.concatenate([mapping, np.zeros((B, 2, T), np.float32)], 1)
+    more = model(**case, target_mapping=mapping).query_output
+    np.testing.assert_allclose(more[:, :P], rows.query_output, atol=1e-6)
+
+
+def test_backward_data_is_forward_data_reversed():
+    """The backward half on a sequence = the forward half on its mirror."""
+    model = XLNetModel(CONFIG)
+    ids = _case()["input_ids"]
+    mirrored = np.concatenate([ids[:2], ids[:2, ::-1]])
+    both = model(mirrored, bi_data=True).sequence_output
+    np.testing.assert_allclose(both[2:, ::-1], both[:2], atol=2e-5)
+
+
+def test_segments_with_memory_equal_one_causal_pass():
+    config = CONFIG.replace(attn_type="uni", mem_len=16)
+    model = XLNetModel(config)
+    ids = np.random.default_rng(0).integers(0, 23, (2, 15))
+    whole = model(ids).sequence_output
+    for cuts in ((5, 10), (4, 5, 12)):
+        memory, parts = None, []
+        for part in np.split(ids, cuts, axis=1):
+            output = model(part, memory=memory)
+            memory = output.new_memory
+            parts.append(output.sequence_output)
+        np.testing.assert_allclose(np.concatenate(parts, 1), whole, atol=2e-5)
+
+
+def test_same_length_gives_every_position_as_many_keys():
+    mask = masks.causal_mask(5, 3, True).numpy()
+    np.testing.assert_array_equal((~mask).sum(1), [4] * 5)
+
+
+def test_shared_biases_equal_equal_ones():
+    tied = XLNetModel(CONFIG.replace(untie_r=False))
+    untied = XLNetModel(CONFIG)
+    source = tied.variable_paths()
+    from modeling.variables import named_variables
+
+    values = named_variables(tied)
+    for name, variable in named_variables(untied).items():
+        shared = f"model/transformer/{name.split('/')[-1]}"
+        variable.assign(values.get(name, values.get(shared)))
+    assert "r_w_bias" in source
+    case = _case()
+    _assert_equal(tied(**case), untied(**case), 1e-6)
+
+
+def test_mask_polarity_row_by_row():
+    """The worked rows of `masks`, order 3 2 4 1."""
+    ranks = tf.constant([[3, 1, 0, 2]])
+    blocked = masks.rank_mask(ranks, tf.ones([1, 4]))
+    made = masks.attention_masks(
+        4, 0, perm_mask=blocked, target_positions=None, two_streams=True
+    )
+    query = [[0, 1, 1, 1], [0, 0, 1, 0], [0, 0, 0, 0], [0, 1, 1, 0]]
+    np.testing.assert_array_equal(made.query[0] == 0, query)
+    np.testing.assert_array_equal(
+        made.content[0] == 0, np.array(query) + np.eye(4)
+    )
+    np.testing.assert_array_equal(made.query_visible, [[1, 1, 0, 1]])
+
+
+@pytest.mark.parametrize("recompute", ["none", "layer", "layer_barrier"])
+@pytest.mark.parametrize("untie_r", [True, False])
+def test_recompute_changes_no_gradient(recompute, untie_r):
+    config = CONFIG.replace(untie_r=untie_r)
+    plain = XLNetModel(config)
+    model = XLNetModel(config, recompute=recompute)
+    model.set_weights(plain.get_weights())
+    case = {
+        k: v if k == "memory" else tf.constant(v, tf.int32)
+        for k, v in _case().items()
+    }
+    gradients = []
+    for one in (plain, model):
+
+        @tf.function(jit_compile=recompute == "layer_barrier")
+        def run(one=one):
+            with tf.GradientTape() as tape:
+                output = one(**case, training=True, seed=tf.constant([1, 2]))
+                loss = tf.reduce_sum(tf.square(output.query_output))
+            found = tape.gradient(loss, one.trainable_variables)
+            return [tf.convert_to_tensor(g) for g in found if g is not None]
+
+        gradients.append(run())
+    assert len(gradients[0]) == len(gradients[1])
+    for a, b in zip(*gradients, strict=True):
+        np.testing.assert_allclose(a, b, atol=2e-4, rtol=1e-4)
