@@ -66,14 +66,13 @@ class AdamW:
             dtype=tf.int64,
             trainable=False,
             name="global_step",
-            aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
         )
         self.m = {n: _slot(v) for n, v in self._variables.items()}
         self.v = {n: _slot(v) for n, v in self._variables.items()}
         self.ema = {}
         if options.ema_decay:
             self.ema = {
-                n: tf.Variable(v, trainable=False, name="ema")
+                n: tf.Variable(v.value(), trainable=False, name="ema")
                 for n, v in self._variables.items()
             }
         self.state = tf.Module(name="adamw")

@@ -104,6 +104,8 @@ class StrategyOptions:
       tpu: name or address of the TPU; "local" on a TPU VM.
       tpu_zone: zone of a named TPU.
       gcp_project: project of a named TPU.
+      num_hosts: hosts that must be there; None = any number.
+      num_core_per_host: replicas per host that must be there; None = any.
       worker_hosts: "host:port" of every worker, comma-separated; None reads
         TF_CONFIG.
       task_index: which of `worker_hosts` this process is.
@@ -122,6 +124,8 @@ class StrategyOptions:
     tpu: str | None = None
     tpu_zone: str | None = None
     gcp_project: str | None = None
+    num_hosts: int | None = None
+    num_core_per_host: int | None = None
     worker_hosts: str | None = None
     task_index: int = -1
     precision: str = "float32"

@@ -1,0 +1,113 @@
+"""Flags of the optimizer and its schedule."""
+
+import dataclasses
+
+from absl import flags
+
+from training.options import (
+    DECAY_METHODS,
+    LAYER_DECAY_STYLES,
+    OptimizerOptions,
+)
+
+FLAGS = flags.FLAGS
+
+
+def define(**defaults) -> None:
+    """Registers the flags.
+
+    Args:
+      **defaults: values that differ from `OptimizerOptions`, by flag name;
+        others are ignored.
+    """
+    get = {
+        f.name: f.default for f in dataclasses.fields(OptimizerOptions)
+    } | defaults
+    flags.DEFINE_float(
+        "learning_rate", get["learning_rate"], "Largest learning rate."
+    )
+    flags.DEFINE_integer(
+        "warmup_steps",
+        get["warmup_steps"],
+        "Steps in which the learning rate rises from 0.",
+    )
+    flags.DEFINE_enum(
+        "decay_method",
+        get["decay_method"],
+        DECAY_METHODS,
+        "How the rate falls after the warm-up: poly is a straight line.",
+    )
+    flags.DEFINE_float(
+        "min_lr_ratio",
+        get["min_lr_ratio"],
+        "Last learning rate over the largest one.",
+    )
+    flags.DEFINE_float(
+        "weight_decay",
+        get["weight_decay"],
+        "Decoupled decay; 0 selects the original's bias-corrected Adam.",
+    )
+    flags.DEFINE_float("adam_beta1", get["beta1"], "Decay of the first moment.")
+    flags.DEFINE_float(
+        "adam_beta2", get["beta2"], "Decay of the second moment."
+    )
+    flags.DEFINE_float(
+        "adam_epsilon",
+        get["adam_epsilon"],
+        "Added to the root of the second moment.",
+    )
+    flags.DEFINE_float(
+        "clip",
+        get["clip"],
+        "Largest norm of the whole gradient, after aggregation; 0 = off.",
+    )
+    flags.DEFINE_float(
+        "lr_layer_decay_rate",
+        get["lr_layer_decay_rate"],
+        "a: layer m of L learns with a^(L-m) of the rate, embeddings a^L.",
+    )
+    flags.DEFINE_enum(
+        "lr_layer_decay_style",
+        get["lr_layer_decay_style"],
+        LAYER_DECAY_STYLES,
+        "What the layer-wise factor scales; gradient is the original's, which "
+        "Adam nearly cancels.",
+    )
+    flags.DEFINE_float(
+        "ema_decay",
+        get["ema_decay"],
+        "Decay of a moving average of the weights that evaluations use; "
+        "0 = off.",
+    )
+    flags.DEFINE_integer(
+        "freeze_layers",
+        get["freeze_layers"],
+        "The embeddings and so many lower layers are not trained.",
+    )
+
+
+def from_flags(**changes) -> OptimizerOptions:
+    """The parsed flags as options.
+
+    Args:
+      **changes: fields that the command sets itself.
+
+    Raises:
+      UserError: a value is out of range.
+    """
+    values = dict(
+        learning_rate=FLAGS.learning_rate,
+        warmup_steps=FLAGS.warmup_steps,
+        decay_method=FLAGS.decay_method,
+        min_lr_ratio=FLAGS.min_lr_ratio,
+        weight_decay=FLAGS.weight_decay,
+        beta1=FLAGS.adam_beta1,
+        beta2=FLAGS.adam_beta2,
+        adam_epsilon=FLAGS.adam_epsilon,
+        clip=FLAGS.clip,
+        lr_layer_decay_rate=FLAGS.lr_layer_decay_rate,
+        lr_layer_decay_style=FLAGS.lr_layer_decay_style,
+        ema_decay=FLAGS.ema_decay,
+        freeze_layers=FLAGS.freeze_layers,
+    )
+    return OptimizerOptions(**(values | changes))

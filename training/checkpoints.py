@@ -1,0 +1,197 @@
+"""Checkpoints of a run: atomic, rotating, only the chief writes."""
+
+import contextlib
+import os
+import re
+
+import tensorflow as tf
+
+from common.errors import UserError
+
+PREFIX = "model.ckpt"
+BEST = "best"
+
+
+class RunCheckpoints:
+    """Saves and restores everything that a run is.
+
+    Files appear under temporary names and the `checkpoint` file is replaced at
+    the end, so a process killed at any moment leaves the last whole one.
+
+    Args:
+      model_dir: holds the files.
+      items: attribute name -> trackable; `model` among them.
+      max_save: checkpoints kept; 0 = all.
+      chief: this process writes.
+    """
+
+    def __init__(
+        self, model_dir: str, items: dict, max_save: int, chief: bool = True
+    ):
+        self.model_dir = model_dir
+        self._chief = chief
+        self._max_save = max_save
+        self._items = dict(items)
+        self._make()
+        if chief:
+            _remove_leftovers(model_dir, self._manager.checkpoints)
+
+    def _make(self) -> None:
+        self._checkpoint = tf.train.Checkpoint(**self._items)
+        self._manager = None
+        if self._chief:
+            tf.io.gfile.makedirs(self.model_dir)
+            self._manager = tf.train.CheckpointManager(
+                self._checkpoint,
+                self.model_dir,
+                max_to_keep=self._max_save or None,
+                checkpoint_name=PREFIX,
+            )
+
+    def add(self, name: str, item) -> None:
+        """Also saves `item` from now on.
+
+        The root is made anew: a restored one would fill `item` from the old
+        checkpoint.
+        """
+        self._items[name] = item
+        self._make()
+
+    def latest(self) -> str | None:
+        """Prefix of the newest whole checkpoint, or None."""
+        return tf.train.latest_checkpoint(self.model_dir)
+
+    def restore(self, path: str) -> None:
+        """Restores all items from `path`, all of them or none.
+
+        Raises:
+          UserError: unreadable, or of another model or optimizer.
+        """
+        try:
+            status = self._checkpoint.read(path)
+            status.assert_existing_objects_matched()
+            status.expect_partial()
+        except (tf.errors.OpError, AssertionError, ValueError) as e:
+            text = _shorten(e)
+            raise UserError(
+                f"{path} does not fit this run or is damaged ({text}); use the "
+                "flags it was made with, or another --model_dir; older "
+                f"checkpoints in `checkpoint` of {self.model_dir} may be whole"
+            ) from e
+
+    def save(self, step: int) -> str | None:
+        """Saves as number `step`; the prefix, None when not chief.
+
+        Raises:
+          UserError: the disk is full or cannot be written.
+        """
+        if not self._chief:
+            return None
+        before = self.latest()
+        path = os.path.join(self.model_dir, f"{PREFIX}-{step}")
+        if before == path:
+            return path
+        try:
+            return self._manager.save(checkpoint_number=step)
+        except (tf.errors.OpError, OSError) as e:
+            _remove_files_of(path)
+            kept = f"{before} is intact" if before else "none was saved before"
+            raise UserError(
+                f"saving {path} failed ({_shorten(e)}); {kept}; free some "
+                "space and start the same command again"
+            ) from e
+
+
+class BestCheckpoint:
+    """Keeps the weights with the best value of a metric in `best/`.
+
+    Args:
+      model_dir: parent of `best/`.
+      model: saved as attribute `model`.
+      metric: its name.
+      higher: a higher value is better.
+      chief: this process writes.
+    """
+
+    def __init__(
+        self,
+        model_dir: str,
+        model,
+        metric: str,
+        higher: bool,
+        chief: bool = True,
+    ):
+        self.metric = metric
+        self._sign = 1.0 if higher else -1.0
+        self._chief = chief
+        self.value = tf.Variable(
+            float("nan"), trainable=False, dtype=tf.float64, name="best"
+        )
+        self.step = tf.Variable(0, trainable=False, dtype=tf.int64)
+        self.directory = os.path.join(model_dir, BEST)
+        self._checkpoint = tf.train.Checkpoint(
+            model=model, value=self.value, step=self.step
+        )
+        found = tf.train.latest_checkpoint(self.directory)
+        if found:
+            reader = tf.train.load_checkpoint(found)
+            self.value.assign(
+                reader.get_tensor("value/.ATTRIBUTES/VARIABLE_VALUE")
+            )
+            self.step.assign(
+                reader.get_tensor("step/.ATTRIBUTES/VARIABLE_VALUE")
+            )
+
+    def offer(self, metrics: dict[str, float], step: int) -> bool:
+        """Saves when `metrics` beats the best so far; whether it did.
+
+        Raises:
+          UserError: the metric is not among `metrics`.
+        """
+        if self.metric not in metrics:
+            raise UserError(
+                f"`best_metric` is {self.metric!r} but the evaluation gives "
+                f"{sorted(metrics)}"
+            )
+        new, old = metrics[self.metric], float(self.value.numpy())
+        if self._sign * new <= self._sign * old:
+            return False
+        self.value.assign(new)
+        self.step.assign(step)
+        if self._chief:
+            manager = tf.train.CheckpointManager(
+                self._checkpoint,
+                self.directory,
+                max_to_keep=1,
+                checkpoint_name=PREFIX,
+            )
+            manager.save(checkpoint_number=step)
+        return True
+
+
+def _remove_leftovers(model_dir: str, whole: list[str]) -> None:
+    """Deletes what a killed process left of an unfinished save."""
+    names = {os.path.basename(path) for path in whole}
+    pattern = re.compile(rf"({re.escape(PREFIX)}-\d+)(_temp|\.index|\.data-.*)")
+    for name in tf.io.gfile.listdir(model_dir):
+        match = pattern.match(name.rstrip("/"))
+        if match and match[1] not in names:
+            _remove(os.path.join(model_dir, name))
+
+
+def _remove_files_of(path: str) -> None:
+    for found in tf.io.gfile.glob(path + "[._]*"):
+        _remove(found)
+
+
+def _remove(path: str) -> None:
+    with contextlib.suppress(tf.errors.OpError):
+        if tf.io.gfile.isdir(path):
+            tf.io.gfile.rmtree(path)
+        else:
+            tf.io.gfile.remove(path)
+
+
+def _shorten(error: Exception) -> str:
+    text = str(error).strip().splitlines()
+    return text[0][:200] if text else type(error).__name__

@@ -1,0 +1,79 @@
+"""Failures of a run in one line each."""
+
+import contextlib
+import re
+
+import numpy as np
+import tensorflow as tf
+
+from common.errors import UserError
+from training.session import Session
+
+# What collectives raise when another process is gone.
+_PEER_ERRORS = (
+    tf.errors.UnavailableError,
+    tf.errors.AbortedError,
+    tf.errors.DeadlineExceededError,
+    tf.errors.CancelledError,
+    tf.errors.InternalError,
+)
+
+
+def check_finite(
+    rows: np.ndarray, names: list[str], first_step: int, session: Session
+) -> None:
+    """Stops at a loss (or gradient norm, unless loss-scaled) of NaN or inf.
+
+    Raises:
+      UserError: the steps, the value and the last good checkpoint.
+    """
+    columns = ["loss"]
+    if session.loss_scale is None:
+        columns.append("gradient_norm")
+    for column in columns:
+        values = rows[:, names.index(column)]
+        bad = np.flatnonzero(~np.isfinite(values))
+        if not len(bad):
+            continue
+        good = session.checkpoints.latest()
+        kept = f"last good checkpoint {good}" if good else "nothing was saved"
+        raise UserError(
+            f"{column} is {values[bad[0]]} at step {first_step + bad[0]} "
+            f"(steps {first_step}-{first_step + len(rows) - 1}); {kept}; lower "
+            "--learning_rate, lengthen --warmup_steps or check the data"
+        )
+
+
+@contextlib.contextmanager
+def translate_errors(processes: int, checkpoints):
+    """Turns what TensorFlow raises for a user's error into `UserError`."""
+    try:
+        yield
+    except tf.errors.OpError as e:
+        inner = re.search(r"UserError: (.*)", e.message or "")
+        if inner:
+            raise UserError(inner[1].strip()) from e
+        if isinstance(e, tf.errors.ResourceExhaustedError):
+            raise UserError(
+                "out of memory: take a smaller --train_batch_size with "
+                "--grad_accumulation_steps, --recompute_layers, or "
+                "--precision=mixed_bfloat16 "
+                f"({_first_line(e)})"
+            ) from e
+        if processes > 1 and isinstance(e, _PEER_ERRORS):
+            latest = checkpoints.latest() if checkpoints else None
+            raise UserError(
+                "another process of the run is gone "
+                f"({_first_line(e)}); start the same command in all processes "
+                f"again, it goes on from {latest or 'the beginning'}"
+            ) from e
+        if isinstance(e, tf.errors.DataLossError):
+            raise UserError(
+                f"an input file is damaged: {_first_line(e)}"
+            ) from e
+        raise
+
+
+def _first_line(error: tf.errors.OpError) -> str:
+    text = (error.message or "").strip().splitlines()
+    return text[0][:160] if text else type(error).__name__

@@ -1,0 +1,112 @@
+"""`losses.tsv`: one line per step, cut to the step that a run goes on from.
+
+Values are written so that float32 reads back to the same bits, so two runs
+can be compared with `cmp`.
+"""
+
+import os
+
+import numpy as np
+
+from common import files
+from common.errors import UserError
+
+FILE_NAME = "losses.tsv"
+
+
+class LossLog:
+    """Appends steps; every append reaches the disk before a save can follow.
+
+    Args:
+      model_dir: its folder.
+      start_step: updates that the restored checkpoint has made.
+    """
+
+    def __init__(self, model_dir: str, start_step: int):
+        self.path = os.path.join(model_dir, FILE_NAME)
+        self._header: str | None = None
+        kept = _lines_up_to(self.path, start_step)
+        self.last_step = int(kept[-1].split("\t")[0]) if len(kept) > 1 else 0
+        if kept:
+            self._header = kept[0]
+            files.write_text(self.path, "".join(line + "\n" for line in kept))
+        self._text = "".join(line + "\n" for line in kept)
+
+    def append(self, first_step: int, names: list[str], rows: np.ndarray):
+        """Adds steps `first_step`, `first_step + 1`, ...
+
+        Args:
+          first_step: number of the first step (the first of a run is 1).
+          names: columns of `rows`.
+          rows: float32 [steps, columns].
+
+        Raises:
+          UserError: the disk is full, or the columns changed.
+        """
+        header = "\t".join(["step", *names])
+        text = ""
+        if self._header is None:
+            text = header + "\n"
+        elif self._header != header:
+            raise UserError(
+                f"{self.path}: wanted the columns {self._header!r}, this run "
+                f"has {header!r}; move the file away or use another --model_dir"
+            )
+        for i, row in enumerate(rows):
+            values = [format_float32(v) for v in row]
+            text += "\t".join([str(first_step + i), *values]) + "\n"
+        self._write(text)
+        self._header = header
+
+    def _write(self, text: str) -> None:
+        try:
+            if files.is_remote(self.path):
+                # Object stores cannot append; the file is small.
+                self._text += text
+                files.write_text(self.path, self._text)
+                return
+            with open(self.path, "a", encoding="utf-8") as f:
+                f.write(text)
+                f.flush()
+                os.fsync(f.fileno())
+        except OSError as e:
+            raise UserError(f"cannot write {self.path}: {e}") from e
+
+
+def format_float32(value: float) -> str:
+    """The shortest text that reads back to the same float32."""
+    return str(np.float32(value))
+
+
+def read(model_dir: str) -> tuple[list[str], np.ndarray]:
+    """(column names without `step`, float64 [steps, 1 + columns])."""
+    path = os.path.join(model_dir, FILE_NAME)
+    with files.open_binary(path) as f:
+        lines = f.read().decode("utf-8").splitlines()
+    rows = [[float(x) for x in line.split("\t")] for line in lines[1:]]
+    return lines[0].split("\t")[1:], np.array(rows)
+
+
+def _lines_up_to(path: str, step: int) -> list[str]:
+    """The header and the whole lines of steps 1..step."""
+    try:
+        with files.open_binary(path) as f:
+            text = f.read().decode("utf-8", errors="replace")
+    except (FileNotFoundError, OSError):
+        return []
+    except Exception as e:
+        # tf.io.gfile has its own error for a missing remote file.
+        if type(e).__name__ == "NotFoundError":
+            return []
+        raise
+    # A process killed while writing leaves half a line: it has no newline.
+    lines = text.split("\n")[:-1]
+    if not lines or step == 0:
+        return []
+    kept = [lines[0]]
+    for line in lines[1:]:
+        number = line.split("\t", 1)[0]
+        if not number.isdigit() or int(number) > step:
+            break
+        kept.append(line)
+    return kept

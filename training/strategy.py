@@ -1,0 +1,184 @@
+"""From `StrategyOptions` to a `tf.distribute.Strategy`, once per process."""
+
+import functools
+import json
+import os
+
+import tensorflow as tf
+import tf_keras
+from official.common import distribute_utils
+
+from common.errors import UserError
+from training.options import StrategyOptions
+
+
+@functools.cache
+def setup(options: StrategyOptions) -> tf.distribute.Strategy:
+    """Prepares TensorFlow for a run and makes the strategy.
+
+    Sets threads, virtual devices, determinism, the global seed and the Keras
+    precision policy, so it must come before anything touches a device. A
+    second call with equal options returns the same strategy.
+
+    Raises:
+      UserError: the devices asked for are not there.
+    """
+    _set_threads(options)
+    if options.num_virtual_replicas > 1:
+        _split_cpu(options.num_virtual_replicas)
+    tf_keras.utils.set_random_seed(options.seed)
+    if options.deterministic and options.distribution_strategy != "tpu":
+        tf.config.experimental.enable_op_determinism()
+    tf_keras.mixed_precision.set_global_policy(options.precision)
+    if options.num_virtual_replicas > 1:
+        # `distribute_utils` gives "mirrored" a single CPU.
+        strategy = tf.distribute.MirroredStrategy(
+            [f"CPU:{i}" for i in range(options.num_virtual_replicas)],
+            # Adds in the order of replicas; the default, a collective, would
+            # tie the process to one number of replicas.
+            cross_device_ops=tf.distribute.ReductionToOneDevice(),
+        )
+    else:
+        strategy = _make(options)
+    _check_counts(strategy, options)
+    return strategy
+
+
+def _check_counts(strategy, options: StrategyOptions) -> None:
+    """The original's flags say what should be there: find out what is."""
+    replicas = strategy.num_replicas_in_sync
+    hosts = worker_count(strategy)
+    if options.distribution_strategy == "tpu":
+        hosts = strategy.extended.num_hosts
+    if options.num_hosts and options.num_hosts != hosts:
+        raise UserError(
+            f"--num_hosts={options.num_hosts} but there are {hosts}"
+        )
+    cores = options.num_core_per_host
+    if cores and cores * hosts != replicas:
+        raise UserError(
+            f"--num_core_per_host={cores} on {hosts} host(s) but there are "
+            f"{replicas} replica(s)"
+        )
+
+
+def _make(options: StrategyOptions) -> tf.distribute.Strategy:
+    name = options.distribution_strategy
+    gpus = len(tf.config.list_physical_devices("GPU"))
+    wanted = gpus if options.num_gpus < 0 else options.num_gpus
+    if wanted > gpus:
+        raise UserError(
+            f"--num_gpus={wanted} but TensorFlow sees {gpus}; check the driver "
+            "and CUDA_VISIBLE_DEVICES"
+        )
+    if name == "one_device":
+        wanted = min(wanted, 1)
+    if name == "multi_worker_mirrored":
+        _configure_cluster(options)
+    if name == "tpu":
+        _name_tpu(options)
+    try:
+        return distribute_utils.get_distribution_strategy(
+            name,
+            num_gpus=wanted,
+            all_reduce_alg=options.all_reduce_alg,
+            tpu_address=options.tpu or "local",
+        )
+    except (ValueError, tf.errors.OpError) as e:
+        text = str(e).strip().splitlines()[0]
+        raise UserError(
+            f"--distribution_strategy={name} could not be made: {text}"
+        ) from e
+
+
+def _configure_cluster(options: StrategyOptions) -> None:
+    try:
+        distribute_utils.configure_cluster(
+            options.worker_hosts, options.task_index
+        )
+        cluster = json.loads(os.environ.get("TF_CONFIG", "{}"))
+    except ValueError as e:
+        raise UserError(
+            f"multi_worker_mirrored: wrong TF_CONFIG or --task_index: {e}"
+        ) from e
+    if not cluster:
+        raise UserError(
+            "multi_worker_mirrored needs --worker_hosts=host:port,host:port "
+            "with --task_index, or TF_CONFIG"
+        )
+
+
+def _name_tpu(options: StrategyOptions) -> None:
+    """Zone and project go to the resolver through its environment."""
+    if options.tpu_zone:
+        os.environ["CLOUDSDK_COMPUTE_ZONE"] = options.tpu_zone
+    if options.gcp_project:
+        os.environ["CLOUDSDK_CORE_PROJECT"] = options.gcp_project
+
+
+def _set_threads(options: StrategyOptions) -> None:
+    try:
+        if options.intra_op_threads:
+            tf.config.threading.set_intra_op_parallelism_threads(
+                options.intra_op_threads
+            )
+        if options.inter_op_threads:
+            tf.config.threading.set_inter_op_parallelism_threads(
+                options.inter_op_threads
+            )
+    except RuntimeError as e:
+        raise UserError(
+            f"thread counts must be set before TensorFlow starts: {e}"
+        ) from e
+
+
+def _split_cpu(count: int) -> None:
+    cpu = tf.config.list_physical_devices("CPU")[0]
+    have = tf.config.get_logical_device_configuration(cpu)
+    if have and len(have) >= count:
+        return
+    try:
+        tf.config.set_logical_device_configuration(
+            cpu, [tf.config.LogicalDeviceConfiguration()] * count
+        )
+    except RuntimeError as e:
+        raise UserError(
+            f"the CPU cannot be split into {count} replicas any more: {e}"
+        ) from e
+
+
+def is_chief(strategy: tf.distribute.Strategy) -> bool:
+    """True in the one process that writes files."""
+    resolver = strategy.cluster_resolver
+    if resolver is None or "Tpu" in type(resolver).__name__:
+        return True
+    if "TPU" in type(resolver).__name__:
+        return True
+    spec = resolver.cluster_spec()
+    if not spec or not spec.jobs:
+        return True
+    if resolver.task_type == "chief":
+        return True
+    has_chief = "chief" in spec.jobs
+    return (
+        not has_chief
+        and resolver.task_type == "worker"
+        and resolver.task_id == 0
+    )
+
+
+def worker_count(strategy: tf.distribute.Strategy) -> int:
+    """Processes that run the same program."""
+    if "MultiWorker" not in type(strategy).__name__:
+        return 1
+    spec = strategy.cluster_resolver.cluster_spec()
+    return max(1, sum(spec.num_tasks(job) for job in spec.jobs))
+
+
+def describe(strategy: tf.distribute.Strategy) -> str:
+    """One phrase for the log."""
+    workers = worker_count(strategy)
+    return (
+        f"{type(strategy).__name__}, {strategy.num_replicas_in_sync} "
+        f"replica(s), {workers} process(es)"
+    )
