@@ -18,7 +18,7 @@ _LAYER = r"model/transformer/layer_(?P<layer>\d+)/"
 # Name of the scopes that the heads of the original and ours live in.
 _HEADS = (
     r"(model/)?(lm_loss|sequnece_summary|sequence_summary|next_sentence\w*|"
-    r"classification_\w+|regression_\w+|multi_label\w*|token_\w+|start_logits|"
+    r"classification[\w.-]*|regression[\w.-]*|multi_label\w*|token_\w+|start_logits|"
     r"end_logits|answer_class|logits|classifier\w*|\w+_head)/(.*/)?"
 )
 
