@@ -51,6 +51,8 @@ class ExportOptions:
       spiece_model_file: empty = the directory's copy.
       output_dir: parent of the version folders; empty = MODEL_DIR/export.
       max_seq_length: 0 = as in `task.json`.
+      model_name: in the warm-up requests.
+      uncased: lower-case text, for a model without `task.json`.
       check: reload and compare.
     """
 
@@ -60,6 +62,8 @@ class ExportOptions:
     spiece_model_file: str = ""
     output_dir: str = ""
     max_seq_length: int = 0
+    model_name: str = "xlnet"
+    uncased: bool = False
     check: bool = True
 
     def __post_init__(self) -> None:

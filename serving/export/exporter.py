@@ -1,7 +1,5 @@
 """A task model -> a SavedModel that takes raw text.
 
-    python -m serving.export --model_dir=DIR [--output_dir=DIR/export]
-
 The result is a version folder as TF-Serving wants it:
 
     OUTPUT_DIR/1/saved_model.pb, variables/     weights and signatures
@@ -29,11 +27,14 @@ from data.graph_text import Options
 from data.graph_tokenizer import GraphTokenizer
 from data.task_spec import SPIECE_NAME, TaskSpec
 from data.tokenizer import Tokenizer
-from serving import heads, reload_check, warmup
+from serving import heads
+from serving.export import warmup
 from serving.saved_model import SIGNATURE_FILE
 from serving.signatures import TOKENIZE, Context, Signature
 
 FORMAT_VERSION = 1
+# Run as a script: a process that imports nothing of this project.
+_RELOAD_CHECK = os.path.join(os.path.dirname(__file__), "reload_check.py")
 Arrays = dict[str, dict[str, np.ndarray]]
 
 
@@ -229,7 +230,8 @@ def _check_reload(directory: str, arrays: Arrays) -> None:
             for name, value in values.items()
         }
         np.savez(path, **flat)
-        command = [sys.executable, reload_check.__file__, directory, path]
+        command = [sys.executable, _RELOAD_CHECK, os.path.abspath(directory)]
+        command.append(path)
         # Away from the project, so that none of it can be imported.
         done = subprocess.run(
             command, cwd=scratch, capture_output=True, text=True, check=False

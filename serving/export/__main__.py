@@ -1,0 +1,75 @@
+"""Exports a model directory.
+
+    python -m serving.export --model_dir=DIR [--task=lm] [--output_dir=DIR]
+
+A fine-tuned directory says in `task.json` what it is; a pretraining run has
+none: give --task=lm (and --spiece_model_file where no copy lies there).
+"""
+
+import dataclasses
+import os
+
+from common import files
+from common.errors import UserError
+from data import task_spec
+from data.task_spec import TaskSpec
+from data.tokenizer import Tokenizer
+from flags import app, export_flags
+from modeling import checkpoints
+from serving.export import export_model
+from serving.options import ExportOptions
+from training.heads import build_objective
+
+LANGUAGE_MODEL = ("lm", "pretraining")
+
+
+def main() -> None:
+    """The command."""
+    options = export_flags.from_flags()
+    spiece = options.spiece_model_file or os.path.join(
+        options.model_dir, task_spec.SPIECE_NAME
+    )
+    spec = _read_spec(options, spiece)
+    source = options.checkpoint or options.model_dir
+    config = checkpoints.find_config(source)
+    objective = build_objective(spec.head, config, **spec.head_options)
+    model = objective.build_model()
+    print(checkpoints.restore(model, source, require="all"))
+    output_dir = options.output_dir or os.path.join(options.model_dir, "export")
+    path = export_model(
+        output_dir, model, spec, spiece, options.model_name, options.check
+    )
+    print(f"exported {spec.head} to {path}")
+
+
+def _read_spec(options: ExportOptions, spiece: str) -> TaskSpec:
+    if options.task in LANGUAGE_MODEL:
+        spec = TaskSpec(
+            task_name="lm",
+            head="pretraining",
+            labels=(),
+            max_seq_length=options.max_seq_length or 512,
+            uncased=options.uncased,
+            spiece_sha256=Tokenizer(spiece).sha256,
+        )
+        return spec
+    path = os.path.join(options.model_dir, task_spec.FILE_NAME)
+    if not os.path.exists(path) and not files.is_remote(path):
+        raise UserError(
+            f"{path} does not exist: give the --model_dir of a fine-tuning "
+            "run, or --task=lm for one of run_pretrain.py"
+        )
+    spec = TaskSpec.read(options.model_dir)
+    if options.task and options.task not in (spec.task_name, spec.head):
+        raise UserError(
+            f"--task={options.task}, but {path} says {spec.task_name} with the "
+            f"head {spec.head}: leave --task out or give another --model_dir"
+        )
+    if options.max_seq_length:
+        spec = dataclasses.replace(spec, max_seq_length=options.max_seq_length)
+    return spec
+
+
+if __name__ == "__main__":
+    export_flags.define()
+    app.run(main)
