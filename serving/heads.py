@@ -2,12 +2,16 @@
 
 from common.errors import UserError
 from serving import signatures
+from serving.choice_signatures import choice_signatures
 from serving.signatures import Context, Signature
+from serving.span_signatures import span_signatures
 
 BUILDERS = {
     "classification": signatures.sequence_signatures,
     "multi_label": signatures.sequence_signatures,
     "regression": signatures.sequence_signatures,
+    "span": span_signatures,
+    "multiple_choice": choice_signatures,
     "token_classification": signatures.token_signatures,
 }
 
