@@ -31,12 +31,36 @@ def flag_definitions() -> list[tuple[pathlib.Path, str, str]]:
     return found
 
 
+def names_in_tables(tree: ast.Module) -> set[str]:
+    """Strings in the tuples that a module names, if it reads FLAGS by name."""
+    by_name = any(
+        isinstance(node, ast.Subscript)
+        and getattr(node.value, "id", "") == "FLAGS"
+        and not isinstance(node.slice, ast.Constant)
+        or isinstance(node, ast.Call)
+        and getattr(node.func, "id", "") == "getattr"
+        and getattr(node.args[0], "id", "") == "FLAGS"
+        for node in ast.walk(tree)
+    )
+    if not by_name:
+        return set()
+    return {
+        constant.value
+        for node in tree.body
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Tuple)
+        for constant in ast.walk(node.value)
+        if isinstance(constant, ast.Constant)
+    }
+
+
 def test_every_flag_is_read():
     reads = set()
     for path in [*ROOT.glob("*.py"), *ROOT.glob("*/**/*.py")]:
         if path.relative_to(ROOT).parts[0].startswith("."):
             continue
-        for node in ast.walk(ast.parse(path.read_text())):
+        tree = ast.parse(path.read_text())
+        reads |= names_in_tables(tree)
+        for node in ast.walk(tree):
             if isinstance(node, ast.Attribute):
                 if getattr(node.value, "id", "") in ("FLAGS", "values"):
                     reads.add(node.attr)
