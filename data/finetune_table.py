@@ -140,6 +140,40 @@ def from_sequences(
     )
 
 
+_SCALARS = ("num_options", "pad_left", "pad_segment")
+
+
+def to_arrays(table: FeatureTable) -> dict[str, np.ndarray]:
+    """The table as named arrays, for `finetune_cache`."""
+    arrays = {
+        "token_ids": table.token_ids,
+        "segment_ids": table.segment_ids,
+        "row_splits": table.row_splits,
+        "scalars": np.array([int(getattr(table, n)) for n in _SCALARS]),
+    }
+    for name, column in table.columns.items():
+        arrays[f"column:{name}"] = column
+    return arrays
+
+
+def from_arrays(arrays: dict[str, np.ndarray]) -> FeatureTable:
+    """The opposite of `to_arrays`."""
+    num_options, pad_left, pad_segment = arrays["scalars"].tolist()
+    return FeatureTable(
+        arrays["token_ids"],
+        arrays["segment_ids"],
+        arrays["row_splits"],
+        {
+            name.removeprefix("column:"): value
+            for name, value in arrays.items()
+            if name.startswith("column:")
+        },
+        num_options,
+        bool(pad_left),
+        pad_segment,
+    )
+
+
 def _flat(parts: Sequence[Sequence[int]], dtype) -> np.ndarray:
     total = sum(map(len, parts))
     return np.fromiter((i for p in parts for i in p), dtype, total)

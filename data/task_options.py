@@ -56,6 +56,7 @@ class ClassifierDataOptions:
         allow_empty_text: see `data.classifier_sources.TableOptions`.
       labels: class names in order of the logits; empty = the task's own, or
         the sorted ones of the training file.
+      eval_split: the split to evaluate; empty = every dev split.
     """
 
     task_name: str
@@ -67,6 +68,7 @@ class ClassifierDataOptions:
     label_separator: str = "|"
     allow_empty_text: bool = False
     labels: tuple[str, ...] = ()
+    eval_split: str = ""
 
     def __post_init__(self) -> None:
         if self.head not in CLASSIFIER_HEADS:

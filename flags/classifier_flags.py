@@ -1,0 +1,82 @@
+"""Flags of run_classifier.py."""
+
+from absl import flags
+
+from common.errors import UserError
+from data.task_options import ClassifierDataOptions
+from flags import finetune_flags
+
+FLAGS = flags.FLAGS
+
+
+def define() -> None:
+    """Registers the flags."""
+    finetune_flags.define(max_seq_length=128)
+    flags.DEFINE_string(
+        "task_name",
+        None,
+        "mnli, qnli, qqp, rte, sst-2, mrpc, cola, sts-b, wnli, imdb, yelp-2, "
+        "yelp-5, dbpedia, ag, amazon-2, amazon-5, tsv, csv, jsonl or "
+        "tfds:NAME; any case.",
+        required=True,
+    )
+    flags.DEFINE_string(
+        "data_dir", "", "The task's files in their official layout."
+    )
+    flags.DEFINE_bool(
+        "is_regression", False, "tsv, csv, jsonl: the label is a number."
+    )
+    flags.DEFINE_bool(
+        "multi_label",
+        False,
+        "tsv, csv, jsonl: a row may have several labels or none.",
+    )
+    flags.DEFINE_list(
+        "text_columns",
+        [],
+        "tsv, csv, jsonl: the columns of text in order, up to 32; default: "
+        "those named text, sentence1, question, ...",
+    )
+    flags.DEFINE_string(
+        "label_column", "", "tsv, csv, jsonl: the column of the label."
+    )
+    flags.DEFINE_bool(
+        "has_header",
+        True,
+        "tsv, csv: the first row names the columns; else they are numbered "
+        "from 0.",
+    )
+    flags.DEFINE_string(
+        "label_separator", "|", "Between the labels of a multi-label row."
+    )
+    flags.DEFINE_bool(
+        "allow_empty_text", False, "An empty text is data and not a bad row."
+    )
+    flags.DEFINE_list(
+        "labels",
+        [],
+        "tsv, csv, jsonl: class names in order; default: those of the "
+        "training file, sorted.",
+    )
+    flags.DEFINE_string(
+        "eval_split", "", "Evaluate this split; default: all dev splits."
+    )
+
+
+def from_flags() -> ClassifierDataOptions:
+    """The task; call `finetune_flags.from_flags` for the rest."""
+    if FLAGS.is_regression and FLAGS.multi_label:
+        raise UserError("give one of --is_regression and --multi_label")
+    head = "regression" if FLAGS.is_regression else "classification"
+    return ClassifierDataOptions(
+        task_name=FLAGS.task_name,
+        data_dir=FLAGS.data_dir,
+        head="multi_label" if FLAGS.multi_label else head,
+        text_columns=tuple(FLAGS.text_columns),
+        label_column=FLAGS.label_column,
+        has_header=FLAGS.has_header,
+        label_separator=FLAGS.label_separator,
+        allow_empty_text=FLAGS.allow_empty_text,
+        labels=tuple(FLAGS.labels),
+        eval_split=FLAGS.eval_split,
+    )

@@ -1,0 +1,216 @@
+"""Flags that run_classifier.py, run_squad.py and run_race.py share."""
+
+from absl import flags
+
+from common.errors import UserError
+from data.task_options import FeatureOptions
+from flags import common_flags, finetune_recipes, strategy_flags
+from training.finetune_options import SUMMARY_TYPES, FinetuneOptions
+
+FLAGS = flags.FLAGS
+
+# Fields of the architecture's file that a fine-tuning run may change.
+CONFIG_FLAGS = ("dropout", "dropatt", "activation_dropout", "clamp_len")
+
+
+def define(max_seq_length: int, **defaults) -> None:
+    """Registers these flags and those of `common_flags`.
+
+    Args:
+      max_seq_length: default of that flag.
+      **defaults: defaults of `common_flags`, by flag name.
+    """
+    common_flags.define(**defaults)
+    _define_actions()
+    _define_features(max_seq_length)
+    _define_model()
+
+
+def _define_actions() -> None:
+    flags.DEFINE_string(
+        "recipe",
+        None,
+        "Preset of Table 8 of the paper, e.g. race, squad_large_v1; flags "
+        "that are given override it.",
+    )
+    flags.DEFINE_bool("do_train", False, "Train on the train split.")
+    flags.DEFINE_bool("do_eval", False, "Evaluate on the labelled dev split.")
+    flags.DEFINE_bool(
+        "do_predict", False, "Write predictions of the test (or dev) split."
+    )
+    flags.DEFINE_bool("do_export", False, "Write a SavedModel.")
+    flags.DEFINE_string(
+        "predict_dir",
+        "",
+        "Where predictions go; default MODEL_DIR/predictions.",
+    )
+    flags.DEFINE_string(
+        "predict_ckpt",
+        "",
+        "Checkpoint to evaluate, predict and export with; default: the best "
+        "one, else the newest.",
+    )
+    flags.DEFINE_integer(
+        "predict_batch_size",
+        0,
+        "Rows per prediction step; 0 = --eval_batch_size.",
+    )
+    flags.DEFINE_bool(
+        "eval_all_ckpt",
+        False,
+        "Evaluate every checkpoint of --model_dir and go on with the best.",
+    )
+    flags.DEFINE_string(
+        "export_dir", "", "SavedModel folder; default MODEL_DIR/export."
+    )
+
+
+def _define_features(max_seq_length: int) -> None:
+    flags.DEFINE_string(
+        "spiece_model_file",
+        "",
+        "SentencePiece model; default: the copy in --model_dir or beside "
+        "--init_checkpoint.",
+    )
+    flags.DEFINE_integer(
+        "max_seq_length", max_seq_length, "Longest input in tokens."
+    )
+    flags.DEFINE_bool("uncased", False, "Lower-case the task's text.")
+    flags.DEFINE_bool(
+        "skip_bad_rows",
+        False,
+        "Leave rows that cannot be used out, and count them, instead of "
+        "stopping at the first one.",
+    )
+    flags.DEFINE_integer(
+        "num_proc",
+        1,
+        "Processes that make features; 0 = one per core.",
+    )
+    flags.DEFINE_string(
+        "output_dir",
+        "",
+        "Keep features here under a hash of data, vocabulary and options; "
+        "empty = do not keep them.",
+    )
+    flags.DEFINE_string(
+        "length_buckets",
+        "",
+        'Shorter batches for shorter texts: rising lengths such as "64,128" '
+        'or "auto"; empty = always --max_seq_length.',
+    )
+    flags.DEFINE_integer(
+        "segment_recurrence",
+        0,
+        "Read texts longer than --max_seq_length in up to so many segments "
+        "that carry memory; 0 = cut them.",
+    )
+
+
+def _define_model() -> None:
+    flags.DEFINE_string(
+        "model_config_path",
+        "",
+        "Architecture (xlnet_config.json); default: the one beside the "
+        "checkpoint.",
+    )
+    flags.DEFINE_float(
+        "dropout", None, "Dropout; default: the architecture file's."
+    )
+    flags.DEFINE_float(
+        "dropatt", None, "Attention dropout; default: the file's."
+    )
+    flags.DEFINE_float(
+        "activation_dropout",
+        None,
+        "Dropout after the feed-forward activation; default: the file's.",
+    )
+    flags.DEFINE_integer(
+        "clamp_len",
+        None,
+        "Clamp distances at so many tokens; default: the file's.",
+    )
+    flags.DEFINE_enum(
+        "summary_type",
+        "last",
+        SUMMARY_TYPES,
+        "How hidden states become one vector: last is CLS.",
+    )
+    flags.DEFINE_bool(
+        "use_summ_proj", True, "Project that vector through tanh."
+    )
+
+
+def apply_recipe(command: str) -> list[str]:
+    """Gives flags that were not given the recipe's values.
+
+    Args:
+      command: the running command's file name.
+
+    Returns:
+      Lines that list every value and its source; empty without a recipe.
+
+    Raises:
+      UserError: unknown recipe, or one of another command.
+    """
+    if not FLAGS.recipe:
+        return []
+    name, recipe = finetune_recipes.find(FLAGS.recipe)
+    if recipe.command != command:
+        raise UserError(f"--recipe={name} is for {recipe.command}")
+    given = {}
+    for flag, value in (recipe.flags | recipe.assumed).items():
+        if FLAGS[flag].present:
+            given[flag] = FLAGS[flag].value
+        else:
+            FLAGS.set_default(flag, value)
+    return finetune_recipes.describe(name, recipe, given).splitlines()
+
+
+def from_flags() -> FinetuneOptions:
+    """What to do; call `apply_recipe` before."""
+    changes = {
+        name: FLAGS[name].value
+        for name in CONFIG_FLAGS
+        if FLAGS[name].value is not None
+    }
+    return FinetuneOptions(
+        run=common_flags.from_flags(),
+        do_train=FLAGS.do_train,
+        do_eval=FLAGS.do_eval,
+        do_predict=FLAGS.do_predict,
+        do_export=FLAGS.do_export,
+        model_config_path=FLAGS.model_config_path,
+        config_changes=changes,
+        summary_type=FLAGS.summary_type,
+        use_summ_proj=FLAGS.use_summ_proj,
+        recompute_layers=strategy_flags.recompute_layers(),
+        predict_dir=FLAGS.predict_dir,
+        predict_ckpt=FLAGS.predict_ckpt,
+        predict_batch_size=FLAGS.predict_batch_size,
+        eval_all_ckpt=FLAGS.eval_all_ckpt,
+        export_dir=FLAGS.export_dir,
+    )
+
+
+def features_from_flags(spiece_model_file: str) -> FeatureOptions:
+    """How text becomes features.
+
+    Args:
+      spiece_model_file: what --spiece_model_file resolved to.
+    """
+    return FeatureOptions(
+        spiece_model_file=spiece_model_file,
+        max_seq_length=FLAGS.max_seq_length,
+        uncased=FLAGS.uncased,
+        skip_bad_rows=FLAGS.skip_bad_rows,
+        num_workers=FLAGS.num_proc,
+        cache_dir=FLAGS.output_dir,
+        length_buckets=FLAGS.length_buckets,
+        segment_recurrence=FLAGS.segment_recurrence,
+    )
+
+
+def spiece_model_file() -> str:
+    """--spiece_model_file as given, "" without."""
+    return FLAGS.spiece_model_file

@@ -1,0 +1,269 @@
+"""Fine-tunes, evaluates, predicts and exports classification and regression.
+
+    python run_classifier.py --task_name=mnli --data_dir=GLUE/MNLI \
+        --init_checkpoint=xlnet_cased_L-24_H-1024_A-16 --recipe=mnli \
+        --model_dir=OUT --do_train --do_eval --do_predict --do_export
+
+See docs/classification.md. TensorFlow is imported after the flags are parsed:
+the processes that make features import this file and do without it.
+"""
+
+import dataclasses
+import os
+
+import numpy as np
+
+from common import files
+from common.errors import UserError
+from data import (
+    classifier_tasks,
+    finetune_batches,
+    finetune_cache,
+    finetune_pipeline,
+    finetune_table,
+    glue_tasks,
+    task_tokens,
+)
+from data.classifier_tasks import ClassificationTask
+from data.finetune_table import FeatureTable
+from data.task_examples import BadRows, TextExample
+from data.task_options import ClassifierDataOptions, FeatureOptions
+from data.task_spec import TaskSpec
+from flags import app, classifier_flags, common_flags, finetune_flags
+
+
+def main() -> None:
+    """Reads the flags, builds the task's job and runs it."""
+    recipe = finetune_flags.apply_recipe("run_classifier.py")
+    options = finetune_flags.from_flags()
+    data_options = classifier_flags.from_flags()
+    for line in recipe:
+        print(line)
+
+    from serving.export import export_model
+    from training import finetune
+
+    spiece = finetune.find_spiece(options, finetune_flags.spiece_model_file())
+    features = finetune_flags.features_from_flags(spiece)
+    earlier = finetune.read_spec(options.run.model_dir)
+    if earlier and not data_options.labels:
+        data_options = dataclasses.replace(data_options, labels=earlier.labels)
+    job = ClassifierJob(data_options, features, options).build()
+    finetune.run(job, options, export_model, common_flags.all_flags())
+
+
+class ClassifierJob:
+    """Turns a classification task into a `training.finetune.Job`.
+
+    Args:
+      data_options: which task and files.
+      features: how text becomes features.
+      options: what will be done; only those splits are read.
+    """
+
+    def __init__(
+        self,
+        data_options: ClassifierDataOptions,
+        features: FeatureOptions,
+        options,
+    ):
+        self.options = options
+        self.features = features
+        self.task: ClassificationTask = classifier_tasks.build_task(
+            data_options
+        )
+        if self.task.head == "classification" and len(self.task.labels) < 2:
+            raise UserError(
+                f"the training file has {len(self.task.labels)} class, wanted "
+                "at least 2; check --label_column"
+            )
+        self.tokenizer = task_tokens.open_tokenizer(
+            features.spiece_model_file, features.uncased
+        )
+        self.buckets = finetune_batches.bucket_lengths(
+            features.length_buckets, features.max_seq_length
+        )
+        self.train_hash = ""
+        self.num_texts = 1
+        self.loaded: dict[str, tuple] = {}
+
+    def build(self):
+        """Reads and tokenizes the splits that are needed."""
+        from training import finetune
+
+        options, task = self.options, self.task
+        train_input_fn = None
+        evals: dict = {}
+        predicts: dict = {}
+        if options.do_train:
+            examples, table = self.load("train")
+            self.train_hash = hash_examples(examples)
+            train_input_fn = self.input_fn(table, True)
+        if options.do_eval or options.run.eval_every:
+            chosen = task.options.eval_split
+            for split in (chosen,) if chosen else task.eval_splits():
+                evals[split] = self.eval_split(split)
+        if options.do_predict:
+            for split in task.predict_splits():
+                predicts[split] = self.predict_split(split)
+        spec = self.spec()
+        return finetune.Job(
+            spec=spec,
+            spiece_path=self.features.spiece_model_file,
+            vocab_size=self.tokenizer.vocab_size,
+            main_metric=task.main_metric,
+            train_input_fn=train_input_fn,
+            evals=evals,
+            predicts=predicts,
+            must_match={
+                "task": task.name,
+                "train_data": self.train_hash,
+                "spiece_sha256": spec.spiece_sha256,
+                "max_seq_length": spec.max_seq_length,
+                "length_buckets": list(self.buckets),
+            },
+        )
+
+    def spec(self) -> TaskSpec:
+        """task.json of this task."""
+        task, options = self.task, self.options
+        head_options = {
+            "summary_type": options.summary_type,
+            "use_proj": options.use_summ_proj,
+        }
+        if task.head != "regression":
+            head_options["num_labels"] = len(task.labels)
+        return TaskSpec(
+            task_name=task.name,
+            head=task.head,
+            labels=task.labels,
+            max_seq_length=self.features.max_seq_length,
+            uncased=self.features.uncased,
+            spiece_sha256=self.tokenizer.sha256,
+            head_options=head_options,
+            data_options={"num_texts": self.num_texts},
+        )
+
+    def load(
+        self, split: str, with_labels: bool = True
+    ) -> tuple[list[TextExample], FeatureTable]:
+        """Examples and features of a split; says what was read."""
+        if split in self.loaded:
+            return self.loaded[split]
+        bad = BadRows(self.features.skip_bad_rows)
+        examples = self.task.read(split, bad, with_labels)
+        counts = {len(e.texts) for e in examples}
+        self.num_texts = max(counts)
+        if self.features.max_seq_length < self.num_texts + 2:
+            raise UserError(
+                f"--max_seq_length must be at least {self.num_texts + 2} for "
+                f"{self.num_texts} texts per row"
+            )
+        table, hit = self.table(examples, split)
+        cut = int((table.lengths() >= self.features.max_seq_length).sum())
+        print(
+            f"{self.task.name} {split}: {len(examples)} examples of "
+            f"{self.task.path(split)}; {cut} fill --max_seq_length="
+            f"{self.features.max_seq_length}"
+            + ("; features from the cache" if hit else "")
+        )
+        if bad.count:
+            print(bad.summary())
+        self.loaded[split] = examples, table
+        return examples, table
+
+    def table(
+        self, examples: list[TextExample], split: str
+    ) -> tuple[FeatureTable, bool]:
+        """Features of examples, and whether they came from the cache."""
+        key = {
+            "task": self.task.name,
+            "data": hash_examples(examples),
+            "labels": list(self.task.labels),
+            "spiece": self.tokenizer.sha256,
+            "uncased": self.features.uncased,
+            "max_seq_length": self.features.max_seq_length,
+        }
+
+        def build() -> dict[str, np.ndarray]:
+            tokenized = task_tokens.encode_groups(
+                [e.texts for e in examples],
+                self.features.spiece_model_file,
+                self.features.uncased,
+                self.features.num_workers,
+            )
+            table = self.task.table(
+                examples,
+                tokenized,
+                self.features.max_seq_length,
+                self.tokenizer.symbols,
+            )
+            return finetune_table.to_arrays(table)
+
+        name = f"{self.task.name}-{split}".replace(":", "-").replace("/", "-")
+        arrays, hit = finetune_cache.cached(
+            self.features.cache_dir, name, key, build
+        )
+        return finetune_table.from_arrays(arrays), hit
+
+    def input_fn(
+        self, table: FeatureTable, training: bool, with_labels: bool = True
+    ):
+        """Batches of a split."""
+        return finetune_pipeline.make_input_fn(
+            table,
+            self.features.max_seq_length,
+            training,
+            self.options.run.strategy.seed,
+            self.buckets,
+            None if with_labels else (),
+        )
+
+    def eval_split(self, split: str):
+        """A labelled split with the task's metrics."""
+        from training import finetune
+
+        _, table = self.load(split)
+        if "label_ids" not in table.columns:
+            raise UserError(f"the split {split!r} has no labels")
+
+        def metrics(outputs, labels) -> dict[str, float]:
+            return self.task.evaluate(outputs["logits"], labels["label_ids"])
+
+        return finetune.EvalSplit(self.input_fn(table, False), metrics)
+
+    def predict_split(self, split: str):
+        """A split to predict, with its writers."""
+        from training import finetune
+
+        examples, table = self.load(split, with_labels=False)
+
+        def write(outputs, folder: str) -> list[str]:
+            logits = outputs["logits"]
+            rows = classifier_tasks.prediction_rows(self.task, examples, logits)
+            path = os.path.join(folder, f"{split}_predictions.tsv")
+            files.write_text(path, classifier_tasks.to_tsv(rows))
+            paths = [path]
+            glue = glue_tasks.GLUE.get(self.task.name)
+            if glue and split in glue.test:
+                name = glue_tasks.submission_name(glue, split)
+                paths.append(os.path.join(folder, name))
+                rows = classifier_tasks.submission_rows(
+                    self.task, examples, logits
+                )
+                files.write_text(paths[-1], classifier_tasks.to_tsv(rows))
+            return paths
+
+        return finetune.PredictSplit(
+            self.input_fn(table, False, with_labels=False), write
+        )
+
+
+def hash_examples(examples: list[TextExample]) -> str:
+    """Hash of texts and labels, not of where they stand."""
+    return finetune_cache.hash_texts((e.texts, e.label) for e in examples)
+
+
+if __name__ == "__main__":
+    classifier_flags.define()
+    app.run(main)
