@@ -156,7 +156,7 @@ def read_arrays(
 ) -> tuple[dict[str, np.ndarray], list[str], list[str]]:
     """(arrays by canonical name, unknown names, stripped names)."""
     if source.format == "hf":
-        arrays = hf_checkpoint.read_weights(source.folder, model.config)
+        arrays, _ = hf_checkpoint.read_weights(source.folder, model.config)
         return arrays, [], []
     if source.format == "tf1":
         arrays, stripped, _ = tf1_checkpoint.read(

@@ -7,7 +7,6 @@ the original's tanh form is "gelu_new" there), and biases are always per layer.
 
 import json
 import os
-import re
 from typing import Any
 
 import numpy as np
@@ -154,7 +153,10 @@ def read_config(folder: str) -> XLNetConfig:
 
 
 def write_config(
-    folder: str, config: XLNetConfig, head: str, outputs: int | None
+    folder: str,
+    config: XLNetConfig,
+    head: str,
+    arrays: dict[str, np.ndarray],
 ) -> None:
     """Writes `config.json`; what theirs cannot say goes to `xlnet_config`.
 
@@ -162,7 +164,7 @@ def write_config(
       folder: existing.
       config: ours.
       head: key of `HEADS`.
-      outputs: number of labels, or None.
+      arrays: weights by canonical name, which tell the number of labels.
     """
     if config.n_head * config.d_head != config.d_model:
         raise UserError(
@@ -171,12 +173,12 @@ def write_config(
         )
     theirs = dict(config.extra.get("hf", {}))
     read_back = dict(theirs)
-    names = {ours: name for name, ours in _ACTIVATIONS.items()}
+    activations = {ours: name for name, ours in _ACTIVATIONS.items()}
     theirs |= {k: getattr(config, k) for k in _SAME_KEYS}
     theirs |= {
         "model_type": "xlnet",
         "architectures": [HEADS[head][0]],
-        "ff_activation": names[config.ff_activation],
+        "ff_activation": activations[config.ff_activation],
         "layer_norm_eps": 1e-12,
         "initializer_range": config.init_std,
     }
@@ -184,11 +186,12 @@ def write_config(
         theirs["d_head"] = config.d_head
         theirs["summary_activation"] = "tanh"
         theirs["summary_last_dropout"] = config.dropout
-    if outputs is not None and head != "multiple_choice":
-        labels = theirs.get("id2label", {})
-        if len(labels) != outputs and outputs != theirs.get("num_labels", 2):
-            theirs["id2label"] = {str(i): f"LABEL_{i}" for i in range(outputs)}
-            theirs["label2id"] = {f"LABEL_{i}": i for i in range(outputs)}
+    outputs = _outputs(head, arrays)
+    labels = len(theirs.get("id2label", {})) or theirs.get("num_labels", 2)
+    if outputs is not None and labels != outputs:
+        names = [f"LABEL_{i}" for i in range(outputs)]
+        theirs["id2label"] = {str(i): name for i, name in enumerate(names)}
+        theirs["label2id"] = {name: i for i, name in enumerate(names)}
     beside = {
         "dropatt": config.dropatt,
         "activation_dropout": config.activation_dropout,
@@ -205,11 +208,10 @@ def write_config(
     theirs.pop("xlnet_config", None)
     if beside:
         theirs["xlnet_config"] = beside
-    theirs = theirs if theirs != read_back else read_back
     files.write_json(os.path.join(folder, CONFIG), theirs)
 
 
-def name_table(names, n_layer: int, head: str) -> dict[str, tuple[str, bool]]:
+def name_table(n_layer: int, head: str) -> dict[str, tuple[str, bool]]:
     """Canonical name -> (their name, transposed) for one head."""
     table = {
         _SCOPE + ours: (f"transformer.{theirs}", flip)
@@ -241,8 +243,10 @@ def find_head(theirs, config: dict[str, Any], source: str) -> str:
     return "encoder"
 
 
-def read_weights(folder: str, config: XLNetConfig) -> dict[str, np.ndarray]:
-    """`model.safetensors` by canonical name, every tensor consumed.
+def read_weights(
+    folder: str, config: XLNetConfig
+) -> tuple[dict[str, np.ndarray], str]:
+    """`model.safetensors` by canonical name, and its head.
 
     Raises:
       UserError: unreadable, a tensor that no name takes, or untied weights
@@ -259,7 +263,7 @@ def read_weights(folder: str, config: XLNetConfig) -> dict[str, np.ndarray]:
     if theirs and not any(name.startswith("transformer.") for name in theirs):
         theirs = {f"transformer.{name}": v for name, v in theirs.items()}
     head = find_head(theirs, _read_json(folder), path)
-    table = name_table(theirs, config.n_layer, head)
+    table = name_table(config.n_layer, head)
     arrays, left = {}, dict(theirs)
     for ours, (name, flip) in table.items():
         if name in left:
@@ -278,7 +282,7 @@ def read_weights(folder: str, config: XLNetConfig) -> dict[str, np.ndarray]:
         )
     if not config.untie_r:
         _share_biases(arrays, config.n_layer, path)
-    return arrays
+    return arrays, head
 
 
 def _share_biases(arrays, n_layer, path):
@@ -312,7 +316,7 @@ def write_weights(
             shared = arrays.pop(_SCOPE + bias)
             for i in range(config.n_layer):
                 arrays[f"{_SCOPE}layer_{i}/rel_attn/{bias}"] = shared
-    table = name_table(arrays, config.n_layer, head)
+    table = name_table(config.n_layer, head)
     surplus = sorted(set(arrays) - set(table))
     if surplus:
         raise UserError(
@@ -343,7 +347,11 @@ def _read_json(folder: str) -> dict[str, Any]:
     return value
 
 
-def layer_count(names) -> int:
-    """Number of layers among their names."""
-    found = re.findall(r"layer\.(\d+)\.", " ".join(names))
-    return 1 + max(map(int, found), default=-1)
+def _outputs(head: str, arrays: dict[str, np.ndarray]) -> int | None:
+    """Number of labels, None for heads without."""
+    kernels = {
+        "classification": "model/classification/logit/kernel",
+        "regression": "model/regression/logit/kernel",
+        "token_classification": "model/token_classification/logit/kernel",
+    }
+    return arrays[kernels[head]].shape[-1] if head in kernels else None

@@ -6,9 +6,11 @@ so optimizers, counters and memory beside the model do not matter.
 
 import os
 import shutil
+from collections.abc import Callable
 
 import numpy as np
 import tensorflow as tf
+import tf_keras
 from tensorflow.core.protobuf import trackable_object_graph_pb2
 
 from common import files
@@ -94,13 +96,19 @@ def by_name(
     return found, surplus
 
 
-def write(folder: str, model, config_json: str) -> None:
+def write(
+    folder: str,
+    model: tf_keras.Model,
+    config_json: str,
+    add: Callable[[str], None] | None = None,
+) -> None:
     """Writes a model as a new native folder, complete or not at all.
 
     Args:
       folder: must not exist or be empty.
       model: task model.
       config_json: content of `xlnet_config.json`.
+      add: puts more files into the folder that it is given.
     """
     with new_folder(folder) as temporary:
         checkpoint = tf.train.Checkpoint(model=model)
@@ -111,6 +119,8 @@ def write(folder: str, model, config_json: str) -> None:
         files.write_text(
             os.path.join(temporary, "xlnet_config.json"), config_json
         )
+        if add is not None:
+            add(temporary)
 
 
 class new_folder:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import tensorflow as tf
+from tensorflow.compiler.tf2xla.ops import gen_xla_ops
 
 METHODS = ("none", "layer", "layer_barrier")
 
@@ -40,7 +41,7 @@ def _with_barrier(fn: Callable) -> Callable:
         def gradient(*upstream, variables=None):
             variables = list(variables or [])
             tensors = [*args, *upstream]
-            held = tf.raw_ops.XlaOptimizationBarrier(input=tensors)
+            held = gen_xla_ops.xla_optimization_barrier(input=tensors)
             inputs, upstream = held[: len(args)], held[len(args) :]
             with tf.GradientTape() as tape:
                 tape.watch(inputs)

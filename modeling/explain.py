@@ -1,0 +1,135 @@
+"""A factorization order made visible: who sees whom, and the factors."""
+
+import dataclasses
+import os
+
+import numpy as np
+import tensorflow as tf
+
+from common import files
+from common.errors import UserError
+from modeling import masks
+
+
+@dataclasses.dataclass(frozen=True)
+class Explanation:
+    """One sentence under one order.
+
+    Attributes:
+      tokens: T texts.
+      order: places from 1, first predicted first.
+      query: int [T, T], 1 = i may see j in the query stream.
+      content: int [T, T], the same for the content stream.
+    """
+
+    tokens: tuple[str, ...]
+    order: tuple[int, ...]
+    query: np.ndarray
+    content: np.ndarray
+
+    def factors(self) -> list[str]:
+        """`Pr(x_i | what it sees, in the order it was predicted)`."""
+        lines = []
+        for step, place in enumerate(self.order):
+            seen = [self.tokens[p - 1] for p in self.order[:step]]
+            given = f" | {', '.join(seen)}" if seen else ""
+            lines.append(f"Pr({self.tokens[place - 1]}{given})")
+        return lines
+
+    def __str__(self) -> str:
+        parts = [
+            f"order: {', '.join(map(str, self.order))}",
+            "",
+            "query stream (predicts x_i without seeing it), 1 = may see:",
+            _table(self.tokens, self.query),
+            "",
+            "content stream (encodes x_i), 1 = may see:",
+            _table(self.tokens, self.content),
+            "",
+            "factors:",
+            *(f"  {line}" for line in self.factors()),
+        ]
+        return "\n".join(parts)
+
+
+def explain(tokens: list[str], order: tuple[int, ...]) -> Explanation:
+    """The masks that the model uses for an order, every token a target.
+
+    Args:
+      tokens: T texts.
+      order: a permutation of 1..T.
+
+    Raises:
+      UserError: `order` is no permutation of the places.
+    """
+    count = len(tokens)
+    if not count:
+        raise UserError("the text is empty: give at least one word")
+    if sorted(order) != list(range(1, count + 1)):
+        raise UserError(
+            f"--order must hold each of 1..{count} once, as the text has "
+            f"{count} tokens ({' '.join(tokens)}), found "
+            f"{','.join(map(str, order))}"
+        )
+    ranks = np.zeros([1, count], np.int32)
+    ranks[0, np.array(order) - 1] = np.arange(count)
+    made = masks.attention_masks(
+        count,
+        0,
+        perm_mask=masks.rank_mask(tf.constant(ranks), tf.ones([1, count])),
+        two_streams=True,
+    )
+    return Explanation(
+        tuple(tokens),
+        tuple(order),
+        (made.query[0].numpy() == 0).astype(int),
+        (made.content[0].numpy() == 0).astype(int),
+    )
+
+
+def draw(explanation: Explanation, path: str) -> None:
+    """Draws both matrices side by side as a PNG, atomically."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    folder = os.path.dirname(path)
+    if folder and not tf.io.gfile.isdir(folder):
+        raise UserError(f"--output: the folder {folder} does not exist")
+    count = len(explanation.tokens)
+    size = 1.5 + 0.5 * count
+    figure = Figure(figsize=(2 * size + 1, size + 0.5))
+    FigureCanvasAgg(figure)
+    for i, (title, matrix) in enumerate(
+        (
+            ("query stream", explanation.query),
+            ("content stream", explanation.content),
+        )
+    ):
+        axes = figure.add_subplot(1, 2, i + 1)
+        axes.imshow(matrix, cmap="Blues", vmin=0, vmax=1.4)
+        axes.set_title(title)
+        axes.set_xlabel("may see")
+        axes.set_xticks(range(count), explanation.tokens, rotation=60)
+        axes.set_yticks(range(count), explanation.tokens)
+        for row in range(count):
+            for column in range(count):
+                axes.text(
+                    column,
+                    row,
+                    matrix[row, column],
+                    ha="center",
+                    va="center",
+                )
+    figure.suptitle(f"order {', '.join(map(str, explanation.order))}")
+    figure.tight_layout()
+    with files.atomic_open(path, "wb") as f:
+        figure.savefig(f, format="png", dpi=150)
+
+
+def _table(tokens, matrix) -> str:
+    width = max(len(token) for token in tokens)
+    lines = [
+        f"  {token:>{width}}  {' '.join(map(str, row))}"
+        for token, row in zip(tokens, matrix, strict=True)
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,43 @@
+"""Options of the commands `modeling.*`, frozen."""
+
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True)
+class ConvertOptions:
+    """Options of `modeling.convert_checkpoint`.
+
+    Attributes:
+      from_format: "tf1", "hf" or "native".
+      to_format: the same.
+      input: checkpoint to read.
+      output: prefix for tf1, new folder for native and hf.
+      config: `xlnet_config.json` to use; "" = the one beside the input.
+      head: which head to take where there are several; "" = the only one.
+    """
+
+    from_format: str
+    to_format: str
+    input: str
+    output: str
+    config: str = ""
+    head: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class ExplainOptions:
+    """Options of `modeling.explain_permutation`.
+
+    Attributes:
+      text: the sentence.
+      order: factorization order, places from 1.
+      split: "words" or "pieces".
+      spiece_model_file: for "pieces".
+      output: picture to draw, or "".
+    """
+
+    text: str
+    order: tuple[int, ...]
+    split: str = "words"
+    spiece_model_file: str = ""
+    output: str = ""
