@@ -22,6 +22,7 @@ from data import (
     finetune_pipeline,
     finetune_table,
     glue_tasks,
+    task_examples,
     task_tokens,
 )
 from data.classifier_tasks import ClassificationTask
@@ -242,7 +243,7 @@ class ClassifierJob:
             logits = outputs["logits"]
             rows = classifier_tasks.prediction_rows(self.task, examples, logits)
             path = os.path.join(folder, f"{split}_predictions.tsv")
-            files.write_text(path, classifier_tasks.to_tsv(rows))
+            files.write_text(path, task_examples.to_tsv(rows))
             paths = [path]
             glue = glue_tasks.GLUE.get(self.task.name)
             if glue and split in glue.test:
@@ -251,7 +252,7 @@ class ClassifierJob:
                 rows = classifier_tasks.submission_rows(
                     self.task, examples, logits
                 )
-                files.write_text(paths[-1], classifier_tasks.to_tsv(rows))
+                files.write_text(paths[-1], task_examples.to_tsv(rows))
             return paths
 
         return finetune.PredictSplit(

@@ -5,7 +5,6 @@ A task is one small object; `run_classifier.py` needs nothing else of it:
 """
 
 import dataclasses
-import json
 import os
 from collections.abc import Sequence
 
@@ -327,16 +326,3 @@ def submission_rows(
     else:
         guesses = [task.labels[int(i)] for i in np.argmax(logits, axis=-1)]
     return rows + [[e.guid, g] for e, g in zip(examples, guesses, strict=True)]
-
-
-def to_tsv(rows: Sequence[Sequence[str]]) -> str:
-    """Rows as TSV text; tabs and line ends inside fields become spaces."""
-    clean = str.maketrans("\t\r\n", "   ")
-    return "".join(
-        "\t".join(f.translate(clean) for f in row) + "\n" for row in rows
-    )
-
-
-def labels_text(labels: Sequence[str]) -> str:
-    """Labels for a log line, cut after twenty."""
-    return json.dumps(list(labels[:20]), ensure_ascii=False)

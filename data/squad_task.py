@@ -70,9 +70,7 @@ def build_split(
         )
     key = {
         "task": "squad",
-        "data": finetune_cache.hash_texts(
-            [*file.paragraphs, *map(dataclasses.astuple, file.questions)]
-        ),
+        "data": hash_file(file),
         "spiece": files.sha256_of_file(features.spiece_model_file),
         "uncased": features.uncased,
         "max_seq_length": features.max_seq_length,
@@ -88,6 +86,13 @@ def build_split(
     )
     windows, paragraphs = from_arrays(arrays)
     return SquadSplit(file, windows, paragraphs, hit)
+
+
+def hash_file(file: SquadFile) -> str:
+    """Hash of all paragraphs, questions and answers."""
+    return finetune_cache.hash_texts(
+        [*file.paragraphs, *map(dataclasses.astuple, file.questions)]
+    )
 
 
 def build_arrays(

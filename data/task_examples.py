@@ -6,7 +6,7 @@ with `--skip_bad_rows` such rows are left out, counted and reported.
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from common.errors import UserError
 
@@ -112,3 +112,11 @@ def parse_label(
                 f"{', '.join(list(known)[:20])}"
             )
     return (names if kind == "multi_label" else names[0]), None
+
+
+def to_tsv(rows: Sequence[Sequence[str]]) -> str:
+    """Rows as TSV text; tabs and line ends inside fields become spaces."""
+    clean = str.maketrans("\t\r\n", "   ")
+    return "".join(
+        "\t".join(f.translate(clean) for f in row) + "\n" for row in rows
+    )

@@ -129,6 +129,7 @@ class RaceDataOptions:
       data_dir: holds `train`, `dev`, `test` with `middle` and `high`.
       max_qa_length: tokens kept (the last ones) of question + option.
       high_only, middle_only: use one level.
+      eval_split: the split to evaluate.
       accumulate_options: the original's aliasing bug, for parity.
     """
 
@@ -136,6 +137,7 @@ class RaceDataOptions:
     max_qa_length: int = 128
     high_only: bool = False
     middle_only: bool = False
+    eval_split: str = "dev"
     accumulate_options: bool = False
 
     def __post_init__(self) -> None:

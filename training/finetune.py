@@ -34,12 +34,12 @@ class EvalSplit:
     Attributes:
       input_fn: every example once.
       metrics: outputs and labels in input order -> name -> value.
-      write: outputs, metrics, folder -> paths that were written; or None.
+      write: outputs, folder -> paths that were written; or None.
     """
 
     input_fn: Callable
     metrics: Callable[[Outputs, Outputs], dict[str, float]]
-    write: Callable[[Outputs, dict, str], list[str]] | None = None
+    write: Callable[[Outputs, str], list[str]] | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -294,7 +294,7 @@ def _evaluate(job, options, objective, checkpoint, model, say):
         path = os.path.join(options.run.model_dir, f"eval_{name}.json")
         files.write_json(path, metrics)
         if split.write:
-            for path in split.write(result.predictions, metrics, folder):
+            for path in split.write(result.predictions, folder):
                 say(f"wrote {path}")
     return results
 

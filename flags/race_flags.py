@@ -1,0 +1,42 @@
+"""Flags of run_race.py."""
+
+from absl import flags
+
+from data.task_options import RaceDataOptions
+from flags import finetune_flags
+
+FLAGS = flags.FLAGS
+
+
+def define() -> None:
+    """Registers the flags."""
+    default = RaceDataOptions
+    finetune_flags.define(max_seq_length=512, eval_batch_size=8)
+    flags.DEFINE_string(
+        "data_dir", None, "The RACE folder: train, dev, test.", required=True
+    )
+    flags.DEFINE_integer(
+        "max_qa_length",
+        default.max_qa_length,
+        "Tokens kept, the last ones, of question and option.",
+    )
+    flags.DEFINE_bool("high_only", False, "Only the high level.")
+    flags.DEFINE_bool("middle_only", False, "Only the middle level.")
+    flags.DEFINE_string("eval_split", "dev", "Split to evaluate.")
+    flags.DEFINE_bool(
+        "accumulate_options",
+        False,
+        "Let each option see the options before it, as the original does.",
+    )
+
+
+def from_flags() -> RaceDataOptions:
+    """The task; call `finetune_flags.from_flags` for the rest."""
+    return RaceDataOptions(
+        data_dir=FLAGS.data_dir,
+        max_qa_length=FLAGS.max_qa_length,
+        high_only=FLAGS.high_only,
+        middle_only=FLAGS.middle_only,
+        eval_split=FLAGS.eval_split,
+        accumulate_options=FLAGS.accumulate_options,
+    )

@@ -1,0 +1,70 @@
+"""Flags of run_squad.py."""
+
+from absl import flags
+
+from data.task_options import SquadDataOptions
+from flags import finetune_flags
+
+FLAGS = flags.FLAGS
+
+
+def define() -> None:
+    """Registers the flags."""
+    default = SquadDataOptions
+    finetune_flags.define(max_seq_length=512, eval_batch_size=32)
+    flags.DEFINE_string("train_file", "", "SQuAD 1.1 or 2.0 JSON to train on.")
+    flags.DEFINE_string(
+        "predict_file", "", "SQuAD JSON to evaluate and predict."
+    )
+    flags.DEFINE_integer(
+        "max_query_length",
+        default.max_query_length,
+        "Longest question in tokens; the rest is cut.",
+    )
+    flags.DEFINE_integer(
+        "doc_stride",
+        default.doc_stride,
+        "Tokens between the starts of two windows of a paragraph.",
+    )
+    flags.DEFINE_integer(
+        "n_best_size", default.n_best_size, "Answers kept per question."
+    )
+    flags.DEFINE_integer(
+        "max_answer_length",
+        default.max_answer_length,
+        "Longest answer in tokens.",
+    )
+    flags.DEFINE_integer(
+        "start_n_top", default.start_n_top, "Starts that the beam keeps."
+    )
+    flags.DEFINE_integer(
+        "end_n_top", default.end_n_top, "Ends that the beam keeps per start."
+    )
+    flags.DEFINE_float(
+        "null_score_diff_threshold",
+        None,
+        "Null odds above it make a prediction empty; default: never, as the "
+        "original writes (its evaluation searches the threshold).",
+    )
+    flags.DEFINE_bool(
+        "original_last_token_bug",
+        False,
+        "Never answer with the last paragraph token of a window, as the "
+        "original does.",
+    )
+
+
+def from_flags() -> SquadDataOptions:
+    """The task; call `finetune_flags.from_flags` for the rest."""
+    return SquadDataOptions(
+        train_file=FLAGS.train_file,
+        predict_file=FLAGS.predict_file,
+        max_query_length=FLAGS.max_query_length,
+        doc_stride=FLAGS.doc_stride,
+        n_best_size=FLAGS.n_best_size,
+        max_answer_length=FLAGS.max_answer_length,
+        start_n_top=FLAGS.start_n_top,
+        end_n_top=FLAGS.end_n_top,
+        null_score_diff_threshold=FLAGS.null_score_diff_threshold,
+        original_last_token_bug=FLAGS.original_last_token_bug,
+    )

@@ -1,0 +1,234 @@
+"""Fine-tunes, evaluates, predicts and exports RACE.
+
+    python run_race.py --data_dir=RACE --recipe=race --model_dir=OUT \
+        --init_checkpoint=xlnet_cased_L-24_H-1024_A-16 --do_train --do_eval
+
+See docs/race.md. TensorFlow is imported after the flags are parsed: the
+processes that make features import this file and do without it.
+"""
+
+import dataclasses
+import os
+
+from common import files
+from common.errors import UserError
+from data import (
+    finetune_batches,
+    finetune_cache,
+    finetune_pipeline,
+    finetune_table,
+    race_examples,
+    race_task,
+    task_examples,
+    task_tokens,
+)
+from data.finetune_table import FeatureTable
+from data.race_examples import RaceExample
+from data.task_examples import BadRows
+from data.task_options import FeatureOptions, RaceDataOptions
+from data.task_spec import TaskSpec
+from flags import app, common_flags, finetune_flags, race_flags
+
+
+def main() -> None:
+    """Reads the flags, builds the job and runs it."""
+    recipe = finetune_flags.apply_recipe("run_race.py")
+    options = finetune_flags.from_flags()
+    data_options = race_flags.from_flags()
+    for line in recipe:
+        print(line)
+
+    from serving.export import export_model
+    from training import finetune
+
+    spiece = finetune.find_spiece(options, finetune_flags.spiece_model_file())
+    features = finetune_flags.features_from_flags(spiece)
+    job = RaceJob(data_options, features, options).build()
+    finetune.run(job, options, export_model, common_flags.all_flags())
+
+
+class RaceJob:
+    """Turns RACE folders into a `training.finetune.Job`.
+
+    Args:
+      data_options: folders, levels, options.
+      features: how text becomes features.
+      options: what will be done; only those splits are read.
+    """
+
+    def __init__(
+        self, data_options: RaceDataOptions, features: FeatureOptions, options
+    ):
+        self.data_options = data_options
+        self.features = features
+        self.options = options
+        self.tokenizer = task_tokens.open_tokenizer(
+            features.spiece_model_file, features.uncased
+        )
+        self.buckets = finetune_batches.bucket_lengths(
+            features.length_buckets, features.max_seq_length
+        )
+        self.loaded: dict[str, tuple] = {}
+
+    def build(self):
+        """Reads and tokenizes the splits that are needed."""
+        from training import finetune
+
+        options = self.options
+        train_input_fn, train_hash = None, ""
+        evals: dict = {}
+        predicts: dict = {}
+        if options.do_train:
+            examples, table = self.load("train")
+            self.require_labels(table, "train")
+            train_hash = hash_examples(examples)
+            train_input_fn = self.input_fn(table, True, None)
+        split = self.data_options.eval_split
+        if options.do_eval or options.run.eval_every:
+            evals[split] = self.eval_split(split)
+        if options.do_predict:
+            test = os.path.join(self.data_options.data_dir, "test")
+            name = "test" if os.path.isdir(test) else split
+            predicts[name] = self.predict_split(name)
+        spec = self.spec()
+        return finetune.Job(
+            spec=spec,
+            spiece_path=self.features.spiece_model_file,
+            vocab_size=self.tokenizer.vocab_size,
+            main_metric="accuracy",
+            train_input_fn=train_input_fn,
+            evals=evals,
+            predicts=predicts,
+            must_match={
+                "task": "race",
+                "train_data": train_hash,
+                "spiece_sha256": spec.spiece_sha256,
+                "max_seq_length": spec.max_seq_length,
+                "length_buckets": list(self.buckets),
+                **spec.data_options,
+            },
+        )
+
+    def spec(self) -> TaskSpec:
+        """task.json of this task."""
+        return TaskSpec(
+            task_name="race",
+            head=race_task.HEAD,
+            labels=tuple(race_examples.ANSWERS),
+            max_seq_length=self.features.max_seq_length,
+            uncased=self.features.uncased,
+            spiece_sha256=self.tokenizer.sha256,
+            head_options={
+                "summary_type": self.options.summary_type,
+                "use_proj": self.options.use_summ_proj,
+            },
+            data_options={
+                "max_qa_length": self.data_options.max_qa_length,
+                "accumulate_options": self.data_options.accumulate_options,
+            },
+        )
+
+    def load(self, split: str) -> tuple[list[RaceExample], FeatureTable]:
+        """Examples and features of a split; says what was read."""
+        if split in self.loaded:
+            return self.loaded[split]
+        bad = BadRows(self.features.skip_bad_rows)
+        examples = race_examples.read_race(
+            self.data_options.data_dir,
+            split,
+            bad,
+            race_task.levels(self.data_options),
+        )
+        key = {
+            "task": "race",
+            "data": hash_examples(examples),
+            "spiece": self.tokenizer.sha256,
+            "uncased": self.features.uncased,
+            "max_seq_length": self.features.max_seq_length,
+            "max_qa_length": self.data_options.max_qa_length,
+            "accumulate_options": self.data_options.accumulate_options,
+        }
+
+        def build():
+            tokenized = task_tokens.encode_groups(
+                race_task.texts(examples),
+                self.features.spiece_model_file,
+                self.features.uncased,
+                self.features.num_workers,
+            )
+            table = race_task.build_table(
+                examples,
+                tokenized,
+                self.features.max_seq_length,
+                self.tokenizer.symbols,
+                self.data_options,
+            )
+            return finetune_table.to_arrays(table)
+
+        arrays, hit = finetune_cache.cached(
+            self.features.cache_dir, f"race-{split}", key, build
+        )
+        table = finetune_table.from_arrays(arrays)
+        cut = int((table.lengths() >= self.features.max_seq_length).sum())
+        print(
+            f"race {split}: {len(examples)} questions; {cut} fill "
+            f"--max_seq_length={self.features.max_seq_length}"
+            + ("; features from the cache" if hit else "")
+        )
+        if bad.count:
+            print(bad.summary())
+        self.loaded[split] = examples, table
+        return examples, table
+
+    def require_labels(self, table: FeatureTable, split: str) -> None:
+        """Labels are needed to train and to evaluate."""
+        if "label_ids" not in table.columns:
+            raise UserError(f"the split {split!r} has questions without answer")
+
+    def input_fn(self, table: FeatureTable, training: bool, names):
+        """Batches of a split."""
+        return finetune_pipeline.make_input_fn(
+            table,
+            self.features.max_seq_length,
+            training,
+            self.options.run.strategy.seed,
+            self.buckets,
+            names,
+        )
+
+    def eval_split(self, split: str):
+        """A labelled split: accuracy, over all and by level."""
+        from training import finetune
+
+        examples, table = self.load(split)
+        self.require_labels(table, split)
+
+        def metrics(outputs, labels) -> dict[str, float]:
+            del labels
+            return race_task.evaluate(examples, outputs["logits"])
+
+        return finetune.EvalSplit(self.input_fn(table, False, None), metrics)
+
+    def predict_split(self, split: str):
+        """A split to predict, with its writer."""
+        from training import finetune
+
+        examples, table = self.load(split)
+
+        def write(outputs, folder: str) -> list[str]:
+            rows = race_task.prediction_rows(examples, outputs["logits"])
+            path = os.path.join(folder, f"{split}_predictions.tsv")
+            files.write_text(path, task_examples.to_tsv(rows))
+            return [path]
+
+        return finetune.PredictSplit(self.input_fn(table, False, ()), write)
+
+
+def hash_examples(examples: list[RaceExample]) -> str:
+    """Hash of passages, options and answers."""
+    return finetune_cache.hash_texts(map(dataclasses.astuple, examples))
+
+
+if __name__ == "__main__":
+    race_flags.define()
+    app.run(main)
