@@ -8,119 +8,20 @@ broadcast over whole blocks, and the position scores of a direction are one
 matrix product per head over all of its rows.
 """
 
-import dataclasses
-
 import tensorflow as tf
 import tf_keras
 
-from modeling import dropout, initializers, positions
+from modeling import dropout, initializers
+from modeling.attention_core import (
+    Keys,
+    QueryRows,
+    attend,
+    make_queries,
+    relative_scores,
+)
 from modeling.normalization import LayerNorm
 
-
-@dataclasses.dataclass(frozen=True)
-class QueryRows:
-    """Which rows of the segment a query stream has.
-
-    Attributes:
-      positions: int32 [B, P], or None for all T in order.
-      gate: float32 [B or 1, P] factor of the attention vector, 0 for a row
-        that sees nothing; None = 1.
-      method: how the P rows are shifted, see `positions.shift_at`.
-    """
-
-    positions: tf.Tensor | None = None
-    gate: tf.Tensor | None = None
-    method: str = "gather"
-
-
-@dataclasses.dataclass(frozen=True)
-class Keys:
-    """What both streams attend to.
-
-    Attributes:
-      k: [N, B, K, H].
-      v: [N, B, K, H].
-      r: [N, S, R, H], projected position table.
-      query_len: T.
-      key_len: K.
-    """
-
-    k: tf.Tensor
-    v: tf.Tensor
-    r: tf.Tensor
-    query_len: int
-    key_len: int
-
-
-def relative_scores(
-    q: tf.Tensor,
-    keys: Keys,
-    biases: tuple[tf.Tensor, tf.Tensor, tf.Tensor],
-    seg_embed: tf.Tensor,
-    segment_difference: tf.Tensor | None = None,
-    rows: QueryRows | None = None,
-) -> tf.Tensor:
-    """((q+u) k + shift((q+v) r) + (q+s) e_seg) / sqrt(H), before any mask.
-
-    Of the two rows of `seg_embed` (same, different) only the difference
-    matters, because softmax ignores what all keys share: (q+s)(e_different -
-    e_same) is added where the segments differ.
-
-    Args:
-      q: [N, B, Q, H].
-      keys: what to score.
-      biases: (u, v, s), each [N, H].
-      seg_embed: [2, N, H].
-      segment_difference: [B, Q, K], 1 where segments differ; None = no term.
-      rows: which rows of the segment; None = all.
-
-    Returns:
-      float32 [N, B, Q, K].
-    """
-    # Scaling the small q instead of the scores saves passes over [Q, K].
-    scale = q.shape[-1] ** -0.5
-    q *= scale
-    u, v, s = [
-        tf.cast(bias, q.dtype)[:, tf.newaxis, tf.newaxis] * scale
-        for bias in biases
-    ]  # [N, 1, 1, H]
-    content = tf.matmul(q + u, keys.k, transpose_b=True)
-    scores = tf.cast(content, tf.float32)  # [N, B, Q, K]
-
-    position = _position_scores(q + v, keys.r)  # [N, B, Q, R]
-    if rows is None or rows.positions is None:
-        position = positions.shift_all(position, keys.key_len)
-    else:
-        position = positions.shift_at(
-            position,
-            rows.positions,
-            keys.query_len,
-            keys.key_len,
-            rows.method,
-        )
-    scores += tf.cast(position, tf.float32)
-
-    if segment_difference is not None:
-        e = tf.cast(seg_embed[1] - seg_embed[0], q.dtype)  # [N, H]
-        segment = tf.matmul(q + s, e[:, tf.newaxis, :, tf.newaxis])
-        scores += tf.cast(segment * segment_difference, tf.float32)
-    return scores
-
-
-def _position_scores(q, r):
-    """q [N, B, Q, H] and r [N, S, R, H] -> [N, B, Q, R] by table column.
-
-    All rows of a direction are one matrix product per head.
-    """
-    n, directions, count, h = r.shape.as_list()
-    if count is None:
-        count = tf.shape(r)[2]
-    batch, length = (
-        tf.shape(q)[i] if q.shape[i] is None else q.shape[i] for i in (1, 2)
-    )
-    q = tf.reshape(q, [n, directions, -1, h])  # [N, S, B/S*Q, H]
-    scores = tf.matmul(q, r, transpose_b=True)  # [N, S, B/S*Q, R]
-    return tf.reshape(scores, [n, batch, length, count])
+__all__ = ["Keys", "QueryRows", "RelativeAttention", "relative_scores"]
 
 
 @tf_keras.utils.register_keras_serializable("xlnet")
@@ -205,7 +106,8 @@ class RelativeAttention(tf_keras.layers.Layer):
         )
         r = tf.reshape(r, [directions, count, n, h])
         r = tf.transpose(r, [2, 0, 1, 3])  # [N, S, R, H]
-        return Keys(both[0], both[1], r, query_len, key_len)
+        k, v = tf.unstack(both)  # the gradient of a stack is no copy
+        return Keys(k, v, r, query_len, key_len)
 
     def call(
         self,
@@ -245,26 +147,29 @@ class RelativeAttention(tf_keras.layers.Layer):
         q = tf.matmul(
             tf.reshape(x, [-1, self.d_model]), self._flat("q", x.dtype)
         )
-        q = tf.reshape(q, [batch, length, n, h])
-        q = tf.transpose(q, [2, 0, 1, 3])  # [N, B, Q, H]
-        scores = relative_scores(
-            q, keys, biases, self.seg_embed, segment_difference, rows
+        queries = make_queries(
+            tf.reshape(q, [batch, length, n, h]),
+            biases,
+            self.seg_embed if segment_difference is not None else None,
         )
-        if mask is not None:
-            scores += mask
-        probabilities = tf.cast(tf.nn.softmax(scores), x.dtype)
-        probabilities = dropout.dropout(
-            probabilities, self.dropatt, seed, sites[0]
-        )  # [N, B, Q, K]
-        vector = tf.matmul(probabilities, keys.v)  # [N, B, Q, H]
+        vector = attend(
+            queries,
+            keys,
+            segment_difference,
+            mask,
+            rows,
+            dropout.site_seed(seed, sites[0]),
+            self.dropatt,
+        )  # [N, B, Q, H]
         if rows is not None and rows.gate is not None:
             vector *= tf.cast(rows.gate, x.dtype)[..., tf.newaxis]
         vector = tf.transpose(vector, [1, 2, 0, 3])  # [B, Q, N, H]
         vector = tf.reshape(vector, [-1, n * h])
         out = tf.matmul(vector, self._flat("o", x.dtype), transpose_b=True)
         out = tf.reshape(out, [batch, length, self.d_model])
-        out = dropout.dropout(out, self.dropout_rate, seed, sites[1])
-        return self.norm(out + x)
+        return self.norm.after_residual(
+            out, x, None, dropout.site_seed(seed, sites[1]), self.dropout_rate
+        )
 
     def _flat(self, name, dtype):
         """A kernel as [D, N*H]."""

@@ -7,6 +7,8 @@ give equal masks on every device and after every restart.
 
 import tensorflow as tf
 
+from modeling import fusion
+
 # Sites inside one layer.
 CONTENT_PROBABILITIES = 0
 CONTENT_OUTPUT = 1
@@ -51,9 +53,64 @@ def dropout(
     """
     if seed is None or rate == 0.0:
         return x
-    return tf.nn.experimental.stateless_dropout(
-        x, rate=rate, seed=seed + tf.constant([0, site], seed.dtype)
+    return _apply(x, site_seed(seed, site), rate=rate)
+
+
+def site_seed(seed: tf.Tensor | None, site: int) -> tf.Tensor | None:
+    """The seed of one site, for `masked`; None stays None."""
+    if seed is None:
+        return None
+    return seed + tf.constant([0, site], seed.dtype)
+
+
+def masked(x: tf.Tensor, seed: tf.Tensor | None, rate: float) -> tf.Tensor:
+    """`dropout` in plain operations, to be part of a fused function.
+
+    Every element's number is a hash of (seed, index), 32 bits, so `rate` is
+    exact to 2^-32, no random tensor is kept, and the backward pass makes the
+    same mask again.
+
+    Args:
+      x: float tensor.
+      seed: int32 [2] of the site, or None.
+      rate: probability.
+    """
+    if seed is None or rate == 0.0:
+        return x
+    keep = _bits(tf.shape(x), seed) >= tf.constant(
+        round(rate * 2.0**32), tf.uint32
     )
+    return tf.where(keep, x * tf.cast(1.0 / (1.0 - rate), x.dtype), 0)
+
+
+_apply = fusion.fused(masked)
+
+
+def _bits(shape: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+    """uint32 of `shape`, uniform."""
+    index = tf.reshape(tf.range(tf.reduce_prod(shape)), shape)
+    first, second = tf.unstack(tf.bitcast(tf.cast(seed, tf.int32), tf.uint32))
+    # Scalars: near seeds must give far keys.
+    first = _hash(first + _constant(0x9E3779B9))
+    second = _hash(second + first)
+    first = _hash(first + second)
+    x = tf.cast(index, tf.uint32) * _constant(0x9E3779B9) + first
+    return _hash(tf.bitwise.bitwise_xor(_hash(x), second))
+
+
+def _hash(x):
+    """A bijection of 32 bits in which every bit moves every other."""
+    x = _mix(x, 16) * _constant(0x21F0AAAD)
+    x = _mix(x, 15) * _constant(0x735A2D97)
+    return _mix(x, 15)
+
+
+def _mix(x, bits):
+    return tf.bitwise.bitwise_xor(x, tf.bitwise.right_shift(x, _constant(bits)))
+
+
+def _constant(value: int) -> tf.Tensor:
+    return tf.constant(value, tf.uint32)
 
 
 def check_seed(training: bool, seed: tf.Tensor | None, rate: float) -> None:

@@ -3,7 +3,7 @@
 import tensorflow as tf
 import tf_keras
 
-from modeling import dropout, initializers
+from modeling import dropout, fusion, initializers
 from modeling.normalization import LayerNorm
 
 
@@ -18,6 +18,12 @@ ACTIVATIONS = {
     "gelu_erf": lambda x: tf.nn.gelu(x, approximate=False),
     "relu": tf.nn.relu,
 }
+
+
+@fusion.fused
+def _activate(x, bias, seed, activation, rate):
+    """dropout(act(x + bias)), [rows, F]."""
+    return dropout.masked(ACTIVATIONS[activation](x + bias), seed, rate)
 
 
 @tf_keras.utils.register_keras_serializable("xlnet")
@@ -82,14 +88,22 @@ class FeedForward(tf_keras.layers.Layer):
         dtype = x.dtype
         batch, length = tf.shape(x)[0], tf.shape(x)[1]
         flat = tf.reshape(x, [-1, self.d_model])  # [B*T, D]
-        inner = tf.matmul(flat, tf.cast(self.kernel_1, dtype))
-        inner = tf.nn.bias_add(inner, tf.cast(self.bias_1, dtype))
-        inner = ACTIVATIONS[self.activation](inner)  # [B*T, F]
-        inner = dropout.dropout(inner, self.inner_dropout, seed, sites[0])
-        out = tf.matmul(inner, tf.cast(self.kernel_2, dtype))
-        out = tf.nn.bias_add(out, tf.cast(self.bias_2, dtype))  # [B*T, D]
-        out = dropout.dropout(out, self.dropout_rate, seed, sites[1])
-        out = self.norm(out + flat)
+        inner = tf.matmul(flat, tf.cast(self.kernel_1, dtype))  # [B*T, F]
+        inner = _activate(
+            inner,
+            tf.cast(self.bias_1, dtype),
+            dropout.site_seed(seed, sites[0]),
+            activation=self.activation,
+            rate=self.inner_dropout,
+        )
+        out = tf.matmul(inner, tf.cast(self.kernel_2, dtype))  # [B*T, D]
+        out = self.norm.after_residual(
+            out,
+            flat,
+            tf.cast(self.bias_2, dtype),
+            dropout.site_seed(seed, sites[1]),
+            self.dropout_rate,
+        )
         out = tf.reshape(out, [batch, length, self.d_model])
         out.set_shape(x.shape)
         return out

@@ -174,7 +174,12 @@ def write_config(
     theirs = dict(config.extra.get("hf", {}))
     read_back = dict(theirs)
     activations = {ours: name for name, ours in _ACTIVATIONS.items()}
-    theirs |= {k: getattr(config, k) for k in _SAME_KEYS}
+    theirs |= {
+        key: getattr(config, key)
+        for key in _SAME_KEYS
+        # Recent versions leave this key out: there it is always true.
+        if key != "untie_r" or key in theirs or not config.untie_r
+    }
     theirs |= {
         "model_type": "xlnet",
         "architectures": [HEADS[head][0]],

@@ -37,6 +37,17 @@ def open_reader(prefix: str):
         ) from e
 
 
+def read_tensor(reader, key: str, prefix: str):
+    """One tensor, with a `UserError` for a damaged file."""
+    try:
+        return reader.get_tensor(key)
+    # The reader has an exception of its own for each way to fail.
+    except Exception as e:
+        raise UserError(
+            f"{prefix}: `{key}` is damaged: {str(e).splitlines()[0]}"
+        ) from e
+
+
 def read(prefix: str) -> dict[tuple[str, ...], np.ndarray]:
     """Every array below `model`: all of its attribute paths -> array.
 
@@ -45,7 +56,7 @@ def read(prefix: str) -> dict[tuple[str, ...], np.ndarray]:
     """
     reader = open_reader(prefix)
     graph = trackable_object_graph_pb2.TrackableObjectGraph()
-    graph.ParseFromString(reader.get_tensor(_GRAPH_KEY))
+    graph.ParseFromString(read_tensor(reader, _GRAPH_KEY, prefix))
     nodes = graph.nodes
     roots = [c.node_id for c in nodes[0].children if c.local_name == "model"]
     if not roots:
@@ -68,7 +79,7 @@ def read(prefix: str) -> dict[tuple[str, ...], np.ndarray]:
             below = f"{path}/{child.local_name}" if path else child.local_name
             queue.append((child.node_id, below))
     return {
-        tuple(paths): _tensor(reader, key, prefix)
+        tuple(paths): read_tensor(reader, key, prefix)
         for key, paths in names.items()
     }
 
@@ -151,12 +162,3 @@ class new_folder:
             tf.io.gfile.rename(self.temporary, self.folder)
         else:
             shutil.move(self.temporary, self.folder)
-
-
-def _tensor(reader, key, prefix):
-    try:
-        return reader.get_tensor(key)
-    except tf.errors.OpError as e:
-        raise UserError(
-            f"{prefix}: `{key}` is damaged: {str(e).splitlines()[0]}"
-        ) from e

@@ -28,7 +28,14 @@ class LanguageModelHead(tf_keras.layers.Layer):
         """[..., D] and table [V, D] -> logits float32 [..., V]."""
         hidden = tf.cast(hidden, tf.float32)
         table = tf.cast(table, tf.float32)
-        return tf.matmul(hidden, table, transpose_b=True) + self.bias
+        # Two matrices: with [B, P, D] the table's gradient would be made for
+        # each of the B rows and then summed.
+        flat = tf.reshape(hidden, [-1, table.shape[1]])  # [B*P, D]
+        logits = tf.matmul(flat, table, transpose_b=True) + self.bias
+        shape = tf.concat([tf.shape(hidden)[:-1], [self.vocab_size]], 0)
+        logits = tf.reshape(logits, shape)
+        logits.set_shape([*hidden.shape[:-1], self.vocab_size])
+        return logits
 
     def get_config(self):
         return super().get_config() | {"vocab_size": self.vocab_size}

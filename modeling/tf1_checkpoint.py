@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from common.errors import UserError
-from modeling.native_checkpoint import open_reader
+from modeling.native_checkpoint import open_reader, read_tensor
 
 SCOPE = "model/transformer/"
 _BIASES = ("r_w_bias", "r_r_bias", "r_s_bias")
@@ -55,12 +55,7 @@ def read(
         key = name
         if match is not None:
             key = name.replace(f"_{match.group(2)}/", "/", 1)
-        try:
-            arrays[key] = reader.get_tensor(name)
-        except tf.errors.OpError as e:
-            raise UserError(
-                f"{prefix}: `{name}` is damaged: {str(e).splitlines()[0]}"
-            ) from e
+        arrays[key] = read_tensor(reader, name, prefix)
     return unstack(arrays, untie_r, prefix), stripped, tasks
 
 
