@@ -68,3 +68,51 @@ class ExportOptions:
 
     def __post_init__(self) -> None:
         at_least("max_seq_length", self.max_seq_length, 0)
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelOptions:
+    """A pretrained checkpoint.
+
+    Attributes:
+      checkpoint: directory, prefix or `.index`, of any known format.
+      spiece_model_file: empty = `spiece.model` beside the checkpoint.
+      uncased: lower-case text.
+    """
+
+    checkpoint: str
+    spiece_model_file: str = ""
+    uncased: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class SamplingOptions:
+    """How new tokens are picked.
+
+    Attributes:
+      max_new_tokens: at most so many.
+      num_samples: continuations of one prompt.
+      temperature: 0 = always the most probable token.
+      top_k: only the k most probable; 0 = all.
+      top_p: only the most probable with this much probability; 1 = all.
+      seed: equal seeds give equal text.
+      use_cache: keep keys and values (the results are the same).
+    """
+
+    max_new_tokens: int = 100
+    num_samples: int = 1
+    temperature: float = 1.0
+    top_k: int = 0
+    top_p: float = 0.9
+    seed: int = 0
+    use_cache: bool = True
+
+    def __post_init__(self) -> None:
+        at_least("max_new_tokens", self.max_new_tokens, 1)
+        at_least("num_samples", self.num_samples, 1)
+        at_least("temperature", self.temperature, 0)
+        at_least("top_k", self.top_k, 0)
+        if not 0.0 < self.top_p <= 1.0:
+            raise UserError(f"--top_p must be in (0, 1], received {self.top_p}")
+        if not -(2**31) <= self.seed < 2**31:
+            raise UserError(f"--seed must fit 32 bits, received {self.seed}")

@@ -1,0 +1,55 @@
+"""Picking the next token: temperature, top-k, top-p; stateless seeds."""
+
+import tensorflow as tf
+
+
+def filter_logits(
+    logits: tf.Tensor, temperature: float, top_k: int, top_p: float
+) -> tf.Tensor:
+    """Scales logits and hides all but the allowed tokens.
+
+    Args:
+      logits: float32 [B, V].
+      temperature: > 0 divides the logits.
+      top_k: keep so many; 0 = all. Ties with the k-th are kept.
+      top_p: keep the most probable ones whose sum reaches this; 1 = all. The
+        first one is always kept.
+
+    Returns:
+      float32 [B, V], -inf where hidden.
+    """
+    logits = logits / temperature
+    vocab_size = logits.shape[-1]
+    if 0 < top_k < vocab_size:
+        lowest = tf.math.top_k(logits, top_k).values[:, -1:]
+        logits = tf.where(logits < lowest, -float("inf"), logits)
+    if top_p < 1.0:
+        ordered = tf.sort(logits, direction="DESCENDING")  # [B, V]
+        probabilities = tf.nn.softmax(ordered)
+        before = tf.cumsum(probabilities, -1, exclusive=True)
+        kept = tf.cast(before < top_p, tf.int32)  # the first is always kept
+        last = tf.maximum(tf.reduce_sum(kept, -1, keepdims=True) - 1, 0)
+        lowest = tf.gather(ordered, last, batch_dims=1)
+        logits = tf.where(logits < lowest, -float("inf"), logits)
+    return logits
+
+
+def pick(
+    logits: tf.Tensor,
+    temperature: float,
+    top_k: int,
+    top_p: float,
+    seed: tf.Tensor,
+) -> tf.Tensor:
+    """int32 [B]; the most probable token with temperature 0.
+
+    Args:
+      logits: float32 [B, V].
+      temperature, top_k, top_p: see `filter_logits`.
+      seed: int32 [2]; equal seeds give equal tokens.
+    """
+    if temperature == 0.0:
+        return tf.argmax(logits, -1, output_type=tf.int32)
+    logits = filter_logits(logits, temperature, top_k, top_p)
+    token = tf.random.stateless_categorical(logits, 1, seed, dtype=tf.int32)
+    return token[:, 0]

@@ -1,0 +1,82 @@
+"""Generation with cached keys and values equals generation without."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from modeling import PretrainingModel, XLNetConfig
+from serving import sampling
+from serving.decoder import Generator
+from serving.options import SamplingOptions
+
+
+def make_generator(**overrides) -> Generator:
+    tf.keras.utils.set_random_seed(5)
+    config = XLNetConfig(
+        **{
+            "vocab_size": 37,
+            "d_model": 20,
+            "n_layer": 3,
+            "n_head": 2,
+            "d_head": 6,
+            "d_inner": 28,
+            "init_std": 0.35,
+        }
+        | overrides
+    )
+    return Generator(
+        PretrainingModel(config), np.array([0, 3, 4]), eod=7, pad=5
+    )
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [{}, {"untie_r": False, "clamp_len": 4}, {"attn_type": "uni"}],
+    ids=["bi", "tied-clamped", "uni"],
+)
+@pytest.mark.parametrize("temperature", [0.0, 0.8])
+def test_cache_changes_nothing(overrides, temperature):
+    generator = make_generator(**overrides)
+    prompt = np.array([11, 12, 30, 9, 14], np.int32)
+    options = {
+        "max_new_tokens": 12,
+        "num_samples": 3,
+        "temperature": temperature,
+        "top_k": 20,
+        "seed": 3,
+    }
+    fast = generator.generate(prompt, SamplingOptions(**options))
+    slow = generator.generate(
+        prompt, SamplingOptions(**options, use_cache=False)
+    )
+    np.testing.assert_array_equal(fast.tokens, slow.tokens)
+    np.testing.assert_array_equal(fast.lengths, slow.lengths)
+    np.testing.assert_allclose(fast.log_probs, slow.log_probs, atol=2e-5)
+    if temperature:
+        assert len({tuple(row) for row in fast.tokens}) > 1
+
+
+def test_text_ends_at_eod_and_banned_ids_never_come():
+    generator = make_generator()
+    options = SamplingOptions(
+        max_new_tokens=40, num_samples=8, temperature=3.0, top_p=1.0, seed=1
+    )
+    result = generator.generate(np.array([11], np.int32), options)
+    for row, length in zip(result.tokens, result.lengths, strict=True):
+        assert not set(row[:length]) & {0, 3, 4}
+        assert 7 not in row[: length - 1]
+        assert set(row[length:]) <= {5}
+    assert (result.lengths < 40).any(), "some text ends"
+
+
+def test_filtering():
+    logits = tf.math.log(tf.constant([[0.5, 0.3, 0.15, 0.05]]))
+    kept = sampling.filter_logits(logits, 1.0, 2, 1.0)
+    assert np.isfinite(kept).tolist() == [[True, True, False, False]]
+    kept = sampling.filter_logits(logits, 1.0, 0, 0.6)
+    assert np.isfinite(kept).tolist() == [[True, True, False, False]]
+    kept = sampling.filter_logits(logits, 1.0, 0, 0.01)
+    assert np.isfinite(kept).tolist() == [[True, False, False, False]]
+    np.testing.assert_allclose(
+        sampling.filter_logits(logits, 2.0, 0, 1.0), logits / 2.0
+    )
