@@ -213,7 +213,7 @@ class _Run:
             finished,
             reason,
             self.last,
-            self.evaluator.history if self.evaluator else [],
+            self._evaluations(),
             s.checkpoints.latest(),
             s.model,
             self.trainer.trace_count,
@@ -296,6 +296,12 @@ class _Run:
         if s.memory:
             s.memory.gather()
         s.checkpoints.save(step)
+
+    def _evaluations(self) -> list[tuple[int, dict[str, float]]]:
+        # A tracked module wraps its lists; give back plain ones.
+        if self.evaluator is None:
+            return []
+        return [(step, dict(m)) for step, m in self.evaluator.history]
 
     def _end(self, result: TrainResult) -> None:
         if self.options.progress == "none":

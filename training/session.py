@@ -76,6 +76,8 @@ def open_session(objective: Objective, options: RunOptions) -> Session:
         objective.row_groups,
     )
     check_config(options.model_dir, objective)
+    # A second run in the same process starts from the same weights.
+    tf_keras.utils.set_random_seed(options.strategy.seed)
     with strategy.scope():
         model = objective.build_model()
         variables = objective.named_variables(model)

@@ -26,6 +26,7 @@ def setup(options: StrategyOptions) -> tf.distribute.Strategy:
     _set_threads(options)
     if options.num_virtual_replicas > 1:
         _split_cpu(options.num_virtual_replicas)
+    # Deterministic mode wants a global seed before the first random op.
     tf_keras.utils.set_random_seed(options.seed)
     if options.deterministic and options.distribution_strategy != "tpu":
         tf.config.experimental.enable_op_determinism()

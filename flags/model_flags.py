@@ -1,0 +1,148 @@
+"""Flags of the architecture: single sizes or a configuration file."""
+
+from absl import flags
+
+from common.errors import UserError
+from modeling.config import XLNetConfig
+
+FLAGS = flags.FLAGS
+
+# Fields that a run may set although --model_config_path gives the sizes.
+FREE = (
+    "mem_len",
+    "reuse_len",
+    "clamp_len",
+    "same_length",
+    "dropout",
+    "dropatt",
+    "activation_dropout",
+    "init_method",
+    "init_std",
+    "init_range",
+)
+SIZES = (
+    "n_layer",
+    "d_model",
+    "n_head",
+    "d_head",
+    "d_inner",
+    "ff_activation",
+    "untie_r",
+    "attn_type",
+)
+# XLNet-Base.
+DEFAULTS = dict(n_layer=12, d_model=768, n_head=12, d_head=64, d_inner=3072)
+
+
+def define() -> None:
+    """Registers the flags."""
+    flags.DEFINE_string(
+        "model_config_path",
+        None,
+        "xlnet_config.json with the sizes; --n_layer and the like are then "
+        "taken from it.",
+    )
+    flags.DEFINE_integer("n_layer", None, "L, layers. Default: 12.")
+    flags.DEFINE_integer("d_model", None, "D, width. Default: 768.")
+    flags.DEFINE_integer("n_head", None, "N, attention heads. Default: 12.")
+    flags.DEFINE_integer("d_head", None, "H, width of a head. Default: 64.")
+    flags.DEFINE_integer(
+        "d_inner", None, "F, width of the feed-forward layer. Default: 3072."
+    )
+    flags.DEFINE_enum(
+        "ff_activation",
+        None,
+        ["gelu", "relu"],
+        "Activation of the feed-forward layer. Default: gelu.",
+    )
+    flags.DEFINE_bool(
+        "untie_r",
+        None,
+        "Every layer has its own relative biases. Default: true.",
+    )
+    flags.DEFINE_enum(
+        "attn_type",
+        None,
+        ["bi", "uni"],
+        "Attention to both sides or to the past only. Default: bi.",
+    )
+    flags.DEFINE_bool(
+        "same_length",
+        None,
+        "With attn_type=uni every position sees equally many keys.",
+    )
+    flags.DEFINE_integer(
+        "clamp_len", None, "Distances beyond it count as this one; -1 = off."
+    )
+    flags.DEFINE_integer(
+        "mem_len", None, "M, positions kept for the next segment; 0 = none."
+    )
+    flags.DEFINE_integer(
+        "reuse_len",
+        None,
+        "Only so many first positions of a segment enter the memory.",
+    )
+    flags.DEFINE_float("dropout", None, "Dropout rate. Default: 0.1.")
+    flags.DEFINE_float(
+        "dropatt", None, "Dropout rate of attention. Default: 0.1."
+    )
+    flags.DEFINE_float(
+        "activation_dropout",
+        None,
+        "Dropout rate after the feed-forward activation. Default: --dropout.",
+    )
+    flags.DEFINE_enum(
+        "init_method",
+        None,
+        ["normal", "uniform"],
+        "Distribution of the first weights. Default: normal.",
+    )
+    flags.DEFINE_float(
+        "init_std", None, "Deviation of normal first weights. Default: 0.02."
+    )
+    flags.DEFINE_float(
+        "init_range", None, "Bound of uniform first weights. Default: 0.1."
+    )
+
+
+def from_flags(
+    vocab_size: int, config: XLNetConfig | None = None, **defaults
+) -> XLNetConfig:
+    """The architecture.
+
+    Args:
+      vocab_size: V of the data.
+      config: sizes from elsewhere (beside a checkpoint), used when there is no
+        --model_config_path.
+      **defaults: values of fields whose flag is not given.
+
+    Raises:
+      UserError: a size contradicts the file, or the vocabulary differs.
+    """
+    path = FLAGS.model_config_path
+    if path:
+        config = XLNetConfig.from_json_file(path)
+    given = {
+        name: FLAGS[name].value
+        for name in (*SIZES, *FREE)
+        if FLAGS[name].value is not None
+    }
+    values = {k: v for k, v in defaults.items() if v is not None} | given
+    if config is None:
+        return XLNetConfig(vocab_size=vocab_size, **(DEFAULTS | values))
+    source = path or "the checkpoint's configuration"
+    wrong = [
+        f"`{name}` wanted {given[name]}, found {getattr(config, name)}"
+        for name in SIZES
+        # A recipe's value is a default and yields to the file.
+        if name in given
+        and FLAGS[name].present
+        and given[name] != getattr(config, name)
+    ]
+    if config.vocab_size != vocab_size:
+        wrong.append(
+            f"vocabulary of the data {vocab_size}, found {config.vocab_size}"
+        )
+    if wrong:
+        raise UserError(f"{source} does not fit: {'; '.join(wrong)}")
+    return config.replace(**{k: v for k, v in values.items() if k in FREE})

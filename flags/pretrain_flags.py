@@ -1,0 +1,162 @@
+"""Flags of run_pretrain.py."""
+
+from absl import flags
+
+from flags import common_flags, model_flags, pretrain_recipes
+from flags.finetune_recipes import describe
+from training.pretrain_options import MODES, PretrainOptions
+
+FLAGS = flags.FLAGS
+
+# What the manifest knows; flags that are given must agree with it.
+DATA_FLAGS = (
+    "seq_len",
+    "reuse_len",
+    "num_predict",
+    "perm_size",
+    "bi_data",
+    "uncased",
+    "mask_alpha",
+    "mask_beta",
+)
+
+
+def define() -> None:
+    """Registers these flags and those of model, optimizer and strategy."""
+    common_flags.define(
+        # The original's pretraining defaults, where it has some.
+        learning_rate=2.5e-4,
+        clip=0.25,
+        train_steps=100_000,
+        iterations=100,
+        save_steps=10_000,
+    )
+    model_flags.define()
+    _define_data()
+    flags.DEFINE_string(
+        "recipe",
+        None,
+        "Preset of Table 7 of the paper: "
+        f"{', '.join(sorted(pretrain_recipes.RECIPES))}; flags that are given "
+        "override it.",
+    )
+    flags.DEFINE_enum(
+        "mode",
+        PretrainOptions.mode,
+        MODES,
+        "train_and_eval evaluates where there are held-out data.",
+    )
+    flags.DEFINE_bool(
+        "follow",
+        False,
+        "With --mode=eval: evaluate every new checkpoint of another job that "
+        "writes --model_dir.",
+    )
+    flags.DEFINE_bool(
+        "reset_memory",
+        False,
+        "Start with empty memory instead of the checkpoint's; needed when the "
+        "batch size changes.",
+    )
+    flags.DEFINE_integer(
+        "loss_chunk_size",
+        None,
+        "Make LM logits for so many targets at a time: less memory.",
+    )
+    flags.DEFINE_bool(
+        "next_sentence", False, "Also train next-sentence prediction (Table 6)."
+    )
+
+
+def _define_data() -> None:
+    flags.DEFINE_string(
+        "data_dir",
+        None,
+        "Output of data.create_pretraining_data: records and manifest.json.",
+        required=True,
+    )
+    flags.DEFINE_string(
+        "eval_data_dir",
+        None,
+        "Held-out data of the same vocabulary; default: the dev split of "
+        "--data_dir, if it has one.",
+    )
+    flags.DEFINE_string(
+        "spiece_model_file",
+        None,
+        "SentencePiece file, to check that the data were made with it.",
+    )
+    flags.DEFINE_integer("seq_len", None, "T, must agree with the data.")
+    flags.DEFINE_integer(
+        "num_predict", None, "P, targets per segment; must agree with the data."
+    )
+    flags.DEFINE_integer(
+        "perm_size", None, "Positions per permutation, as the data have it."
+    )
+    flags.DEFINE_bool(
+        "bi_data", None, "Forward and backward rows, as the data have them."
+    )
+    flags.DEFINE_bool("uncased", None, "Lower-cased text, as the data are.")
+    flags.DEFINE_integer(
+        "mask_alpha", None, "The data's: one span in so many tokens."
+    )
+    flags.DEFINE_integer(
+        "mask_beta", None, "The data's: so many targets in mask_alpha tokens."
+    )
+    flags.DEFINE_bool(
+        "reset_memory_at_document",
+        False,
+        "Empty a row's memory where a document starts, not at lanes only.",
+    )
+    flags.DEFINE_bool(
+        "resample_permutation",
+        False,
+        "Draw a fresh factorization order of the stored targets each epoch.",
+    )
+    flags.DEFINE_bool(
+        "resample_targets", False, "Draw fresh targets each epoch, too."
+    )
+
+
+def apply_recipe() -> list[str]:
+    """Gives flags that were not given the recipe's values.
+
+    Returns:
+      Lines that list every value and its source; empty without a recipe.
+
+    Raises:
+      UserError: unknown recipe.
+    """
+    if not FLAGS.recipe:
+        return []
+    recipe = pretrain_recipes.find(FLAGS.recipe)
+    given = {}
+    for flag, value in (recipe.flags | recipe.assumed).items():
+        if FLAGS[flag].present:
+            given[flag] = FLAGS[flag].value
+        else:
+            FLAGS.set_default(flag, value)
+    return describe(FLAGS.recipe, recipe, given).splitlines()
+
+
+def from_flags() -> PretrainOptions:
+    """What is trained on which data; call `apply_recipe` before."""
+    wanted = {name: FLAGS[name].value for name in DATA_FLAGS}
+    return PretrainOptions(
+        data_dir=FLAGS.data_dir,
+        eval_data_dir=FLAGS.eval_data_dir,
+        mode=FLAGS.mode,
+        follow=FLAGS.follow,
+        wanted={k: v for k, v in wanted.items() if v is not None},
+        spiece_model_file=FLAGS.spiece_model_file,
+        loss_chunk_size=FLAGS.loss_chunk_size,
+        next_sentence=FLAGS.next_sentence,
+        reset_memory_at_document=FLAGS.reset_memory_at_document,
+        resample_permutation=FLAGS.resample_permutation,
+        resample_targets=FLAGS.resample_targets,
+    )
+
+
+def run_from_flags():
+    """The `RunOptions`."""
+    return common_flags.from_flags(reset_memory=FLAGS.reset_memory)

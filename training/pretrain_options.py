@@ -1,0 +1,53 @@
+"""Options of `run_pretrain.py` beside those of every run (L0)."""
+
+import dataclasses
+
+from common.errors import UserError
+
+MODES = ("train", "eval", "train_and_eval")
+
+
+@dataclasses.dataclass(frozen=True)
+class PretrainOptions:
+    """What is read, and what is trained on it.
+
+    Attributes:
+      data_dir: with the `manifest.json` of the training data.
+      eval_data_dir: held-out data; None = the dev split of `data_dir`, if it
+        has one.
+      mode: "train_and_eval" evaluates when there are held-out data; "eval"
+        only evaluates.
+      follow: with mode=eval: every new checkpoint of another job.
+      wanted: manifest property -> value that the user gave; must be equal.
+      spiece_model_file: must be the file of the data; None = not compared.
+      loss_chunk_size: rows of LM logits alive at a time; None = all.
+      next_sentence: train the ablation's head, too.
+      reset_memory_at_document: empty a row's memory where a document starts.
+      resample_permutation: a fresh order of the stored targets each epoch.
+      resample_targets: fresh targets each epoch, too.
+    """
+
+    data_dir: str
+    eval_data_dir: str | None = None
+    mode: str = "train_and_eval"
+    follow: bool = False
+    wanted: dict = dataclasses.field(default_factory=dict)
+    spiece_model_file: str | None = None
+    loss_chunk_size: int | None = None
+    next_sentence: bool = False
+    reset_memory_at_document: bool = False
+    resample_permutation: bool = False
+    resample_targets: bool = False
+
+    def __post_init__(self):
+        if self.mode not in MODES:
+            raise UserError(
+                f"`mode` must be one of {list(MODES)}, received {self.mode!r}"
+            )
+        if self.follow and self.mode != "eval":
+            raise UserError("--follow is for --mode=eval")
+        if self.loss_chunk_size is not None and self.loss_chunk_size < 1:
+            raise UserError(
+                "`loss_chunk_size` must be >= 1, received "
+                f"{self.loss_chunk_size}"
+            )
