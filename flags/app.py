@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable
 
-from absl import app
+from absl import app, flags, logging
 
 from common.errors import UserError
 
@@ -24,7 +24,18 @@ def run(main: Callable[[], None]) -> None:
         except UserError as e:
             fail(str(e))
 
+    _show_flags_in_help()
+    # Libraries report every file they write; --verbosity=0 shows that again.
+    flags.FLAGS.set_default("verbosity", logging.WARNING)
     app.run(call)
+
+
+def _show_flags_in_help() -> None:
+    """Makes `--help` list the flags of `flags/`, not of the main file alone."""
+    for module, found in flags.FLAGS.flags_by_module_dict().items():
+        if module.startswith("flags."):
+            for flag in found:
+                flags.FLAGS.register_key_flag_for_module(sys.argv[0], flag)
 
 
 def fail(message: str) -> None:
