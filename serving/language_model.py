@@ -10,7 +10,7 @@ from common import files
 from common.errors import UserError
 from data.task_spec import SPIECE_NAME
 from data.tokenizer import Tokenizer
-from modeling import PretrainingModel, XLNetModel, checkpoints
+from modeling import PretrainingModel, checkpoints
 from serving.options import ModelOptions
 
 
@@ -73,11 +73,12 @@ def load_encoder(options: ModelOptions, memory_len: int):
     """
     tokenizer = load_tokenizer(options)
     config = _config(options, tokenizer)
-    encoder = XLNetModel(
+    # A native checkpoint holds a task model: only its encoder is asked for.
+    model = PretrainingModel(
         config.replace(mem_len=memory_len or None, reuse_len=None)
     )
-    checkpoints.restore(encoder, options.checkpoint, require="all")
-    return encoder, tokenizer
+    checkpoints.restore(model, options.checkpoint, require="encoder")
+    return model.encoder, tokenizer
 
 
 def _config(options: ModelOptions, tokenizer: Tokenizer):

@@ -116,3 +116,120 @@ class SamplingOptions:
             raise UserError(f"--top_p must be in (0, 1], received {self.top_p}")
         if not -(2**31) <= self.seed < 2**31:
             raise UserError(f"--seed must fit 32 bits, received {self.seed}")
+
+
+@dataclasses.dataclass(frozen=True)
+class GenerateOptions:
+    """`serving.generate` beside `SamplingOptions`.
+
+    Attributes:
+      prompt: the text to continue.
+      priming_file: UTF-8 text that comes first, closed by `<eod>`.
+      max_chars: longest prompt or priming text.
+    """
+
+    prompt: str
+    priming_file: str = ""
+    max_chars: int = 50_000
+
+    def __post_init__(self) -> None:
+        at_least("max_chars", self.max_chars, 1)
+
+
+@dataclasses.dataclass(frozen=True)
+class FillOptions:
+    """`serving.fill_mask`.
+
+    Attributes:
+      text: holds `<mask>`.
+      fill: texts for the masks, divided by "|"; empty = search.
+      order: see `serving.fill.parse_order`.
+      beam_size: fillings kept while searching, and given.
+      seed: of a random order.
+      max_chars: longest text.
+    """
+
+    text: str
+    fill: str = ""
+    order: str = "left_to_right"
+    beam_size: int = 5
+    seed: int = 0
+    max_chars: int = 50_000
+
+    def __post_init__(self) -> None:
+        at_least("beam_size", self.beam_size, 1)
+        at_least("max_chars", self.max_chars, 1)
+
+
+@dataclasses.dataclass(frozen=True)
+class ScoreOptions:
+    """`serving.score`.
+
+    Attributes:
+      text: the texts.
+      order: "left_to_right", "right_to_left" or "random".
+      num_orders: random orders per text.
+      seed: of the first random order.
+      context_chars: so many first characters are given, not scored.
+      max_seq_length: T of a segment.
+      memory_len: M between segments.
+      max_chars: longest text.
+    """
+
+    text: tuple[str, ...]
+    order: str = "left_to_right"
+    num_orders: int = 4
+    seed: int = 0
+    context_chars: int = 0
+    max_seq_length: int = 512
+    memory_len: int = 384
+    max_chars: int = 50_000
+
+    def __post_init__(self) -> None:
+        if not self.text:
+            raise UserError("--text is missing: give the text to score")
+        for name in ("num_orders", "max_seq_length", "max_chars"):
+            at_least(name, getattr(self, name), 1)
+        at_least("context_chars", self.context_chars, 0)
+        at_least("memory_len", self.memory_len, 0)
+
+
+@dataclasses.dataclass(frozen=True)
+class EmbedOptions:
+    """`serving.embed`.
+
+    Attributes:
+      text: texts of the command line.
+      input_file: one text per line.
+      output_file: .npz, .jsonl or .csv; empty = JSON lines to the terminal.
+      layer: 0 = word embeddings, -1 = the last.
+      pooling: "none", "mean", "cls" or "last".
+      max_seq_length: T of a segment.
+      memory_len: M between segments; 0 = segments do not see each other.
+      embed_batch_size: texts at a time.
+      max_chars: longest text.
+    """
+
+    text: tuple[str, ...] = ()
+    input_file: str = ""
+    output_file: str = ""
+    layer: int = -1
+    pooling: str = "none"
+    max_seq_length: int = 512
+    memory_len: int = 512
+    embed_batch_size: int = 8
+    max_chars: int = 1_000_000
+
+    def __post_init__(self) -> None:
+        if bool(self.text) == bool(self.input_file):
+            raise UserError("give one of --text and --input_file")
+        for name in ("max_seq_length", "embed_batch_size", "max_chars"):
+            at_least(name, getattr(self, name), 1)
+        at_least("memory_len", self.memory_len, 0)
+        if self.output_file and not self.output_file.endswith(
+            (".npz", ".jsonl", ".csv")
+        ):
+            raise UserError(
+                "--output_file must end in .npz, .jsonl or .csv, received "
+                f"{self.output_file!r}"
+            )

@@ -1,0 +1,144 @@
+"""Embeds texts with a pretrained or fine-tuned encoder.
+
+    python -m serving.embed --checkpoint=DIR --text="..." --output_file=a.npz
+    python -m serving.embed --checkpoint=DIR --input_file=lines.txt \
+        --pooling=mean --output_file=vectors.csv
+
+The output's ending says the format: .jsonl and .csv hold one text per line,
+.npz arrays. With --pooling=none every piece keeps its vector and its
+characters `[start, end)` of the raw text.
+"""
+
+import contextlib
+import csv
+import json
+import os
+import sys
+
+import numpy as np
+
+from common import files
+from common.errors import UserError
+from flags import app, lm_flags
+from serving import limits
+from serving.embeddings import Embedded, Embedder
+from serving.language_model import load_encoder
+
+
+def main() -> None:
+    """The command."""
+    options, model_options = lm_flags.embed_from_flags()
+    texts = _texts(options)
+    encoder, tokenizer = load_encoder(model_options, options.memory_len)
+    try:
+        embedder = Embedder(
+            encoder, tokenizer, options.max_seq_length, options.layer
+        )
+    except ValueError as e:
+        raise UserError(f"--layer: {e}") from e
+    found = embedder.embed(texts, options.embed_batch_size)
+    if not options.output_file:
+        for embedded in found:
+            print(json.dumps(as_json(embedded, options.pooling)), flush=True)
+        return
+    _WRITERS[os.path.splitext(options.output_file)[1]](
+        options.output_file, found, options.pooling
+    )
+    print(f"{len(texts)} texts in {options.output_file}", file=sys.stderr)
+
+
+def as_json(embedded: Embedded, pooling: str) -> dict:
+    """One text as a JSON object."""
+    if pooling != "none":
+        return {"vector": _numbers(embedded.pooled(pooling))}
+    return {
+        "pieces": embedded.pieces,
+        "starts": [int(i) for i in embedded.starts],
+        "ends": [int(i) for i in embedded.ends],
+        "vectors": [_numbers(v) for v in embedded.vectors],
+    }
+
+
+def _numbers(vector: np.ndarray) -> list[float]:
+    return [float(f"{x:.7g}") for x in vector]
+
+
+def _write_jsonl(path, found, pooling):
+    with files.atomic_open(path, "w") as f:
+        for embedded in found:
+            f.write(json.dumps(as_json(embedded, pooling)) + "\n")
+
+
+def _write_csv(path, found, pooling):
+    """Pooled: text, d0, d1, ...; else text, piece, start, end, d0, d1, ..."""
+    with files.atomic_open(path, "w") as f:
+        writer = csv.writer(f, lineterminator="\n")
+        for number, embedded in enumerate(found):
+            size = [f"d{i}" for i in range(len(embedded.cls))]
+            if not number:
+                middle = ["piece", "start", "end"] if pooling == "none" else []
+                writer.writerow(["text", *middle, *size])
+            if pooling != "none":
+                vector = _numbers(embedded.pooled(pooling))
+                writer.writerow([number, *vector])
+                continue
+            for cells in zip(
+                embedded.pieces,
+                embedded.starts,
+                embedded.ends,
+                embedded.vectors,
+                strict=True,
+            ):
+                writer.writerow([number, *cells[:3], *_numbers(cells[3])])
+
+
+def _write_npz(path, found, pooling):
+    """Pooled: `vectors` [N, D]; else flat pieces with `row_splits`."""
+    rows = list(found)
+    if pooling != "none":
+        arrays = {"vectors": np.stack([r.pooled(pooling) for r in rows])}
+    else:
+        splits = np.cumsum([0, *[len(r.pieces) for r in rows]])
+        arrays = {
+            "row_splits": splits.astype(np.int64),
+            "vectors": np.concatenate([r.vectors for r in rows]),
+            "starts": np.concatenate([r.starts for r in rows]).astype(np.int64),
+            "ends": np.concatenate([r.ends for r in rows]).astype(np.int64),
+            "pieces": np.asarray([p for r in rows for p in r.pieces], str),
+        }
+    with files.atomic_open(path, "wb") as f:
+        np.savez(f, **arrays)
+
+
+_WRITERS = {".jsonl": _write_jsonl, ".csv": _write_csv, ".npz": _write_npz}
+
+
+def _texts(options) -> list[str]:
+    if options.text:
+        return [
+            limits.check_text(t, f"--text[{i}]", options.max_chars)
+            for i, t in enumerate(options.text)
+        ]
+    with contextlib.ExitStack() as stack:
+        try:
+            f = stack.enter_context(open(options.input_file, "rb"))
+        except OSError as e:
+            raise UserError(
+                f"--input_file={options.input_file} cannot be read: {e.strerror}"
+            ) from e
+        texts = []
+        for number, line in enumerate(f, start=1):
+            where = f"{options.input_file}:{number}"
+            try:
+                text = line.decode().rstrip("\r\n")
+            except UnicodeDecodeError as e:
+                raise UserError(f"{where}: is not UTF-8") from e
+            texts.append(limits.check_text(text, where, options.max_chars))
+    if not texts:
+        raise UserError(f"--input_file={options.input_file} is empty")
+    return texts
+
+
+if __name__ == "__main__":
+    lm_flags.define_embed()
+    app.run(main)

@@ -1,0 +1,54 @@
+"""Fills hidden spans, or gives the probability of a filling.
+
+    python -m serving.fill_mask --checkpoint=DIR --text="The <mask> sat."
+    python -m serving.fill_mask --checkpoint=DIR --text="The <mask> sat." \
+        --fill="black cat" --order=right_to_left
+
+One JSON object per filling: the pieces, the log-probability of each factor in
+the order asked for, and the joint.
+"""
+
+import json
+
+import numpy as np
+
+from flags import app, lm_flags
+from serving import fill, limits
+from serving.language_model import load_model
+
+
+def main() -> None:
+    """The command."""
+    options, model_options = lm_flags.fill_from_flags()
+    text = limits.check_text(options.text, "--text", options.max_chars)
+    lm = load_model(model_options)
+    fills = options.fill.split("|") if options.fill else None
+    hidden = fill.parse(lm, text, fills)
+    order = fill.parse_order(options.order, len(hidden.positions), options.seed)
+    filler = fill.Filler(lm)
+    if fills is not None:
+        found = [filler.score(hidden, order)]
+    else:
+        found = filler.search(hidden, order, options.beam_size)
+    for filling in found:
+        print(json.dumps(describe(lm, hidden, order, filling)))
+
+
+def describe(lm, hidden, order, filling) -> dict:
+    """A filling as a JSON object."""
+    ids = hidden.ids.copy()
+    ids[hidden.positions] = filling.ids
+    pieces = [lm.tokenizer.id_to_piece(int(i)) for i in filling.ids]
+    return {
+        "text": lm.tokenizer.decode(ids),
+        "pieces": pieces,
+        "order": [int(place) for place in order],
+        "log_probs": [round(float(x), 6) for x in filling.log_probs],
+        "joint_log_prob": round(filling.joint, 6),
+        "joint_probability": float(np.exp(filling.joint)),
+    }
+
+
+if __name__ == "__main__":
+    lm_flags.define_fill()
+    app.run(main)
