@@ -242,7 +242,7 @@ def _position_gradients(d_scores, q, r):
 
 def _with_undo(function, x):
     """function(x) and its vector-Jacobian product."""
-    with tf.GradientTape() as tape:
+    with tf.GradientTape(persistent=True) as tape:
         tape.watch(x)
         y = function(x)
     return y, lambda dy: tape.gradient(y, x, dy)
