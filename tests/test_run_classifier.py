@@ -1,0 +1,259 @@
+"""run_classifier.py end to end on toy data and a toy model."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from common.errors import UserError
+from data.task_options import ClassifierDataOptions, FeatureOptions
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+CONFIG = {
+    "d_head": 5,
+    "d_inner": 24,
+    "d_model": 20,
+    "ff_activation": "gelu",
+    "n_head": 3,
+    "n_layer": 2,
+    "n_token": 1000,
+    "untie_r": True,
+    "dropout": 0.0,
+    "dropatt": 0.0,
+}
+WORDS = ("red", "green", "tower", "river", "winter")
+
+
+def write_task(folder, rows=30, labels=("no", "yes")):
+    """train/dev/test of texts whose label is whether "red" is in them."""
+    rng = np.random.default_rng(0)
+    for split, count in (("train", rows), ("dev", 11), ("test", 7)):
+        lines = ["text\tlabel"] if split != "test" else ["text"]
+        for _ in range(count):
+            words = rng.choice(WORDS, rng.integers(1, 9)).tolist()
+            line = " ".join(words)
+            if split != "test":
+                line += "\t" + labels["red" in words]
+            lines.append(line)
+        (folder / f"{split}.tsv").write_text("\n".join(lines) + "\n")
+    (folder / "config.json").write_text(json.dumps(CONFIG))
+
+
+def make_job(folder, spiece, options, features=None, **data):
+    import run_classifier
+
+    return run_classifier.ClassifierJob(
+        ClassifierDataOptions(
+            **({"task_name": "tsv", "data_dir": str(folder)} | data)
+        ),
+        features or FeatureOptions(spiece, 16),
+        options,
+    ).build()
+
+
+def make_options(folder, steps=3, **changes):
+    from training.finetune_options import FinetuneOptions
+    from training.options import OptimizerOptions, RunOptions
+
+    run = RunOptions(
+        model_dir=str(folder / "model"),
+        train_steps=steps,
+        train_batch_size=6,
+        eval_batch_size=4,
+        iterations=steps,
+        save_steps=0,
+        progress="none",
+        optimizer=OptimizerOptions(learning_rate=3e-3),
+    )
+    run = run.replace(**changes.pop("run", {}))
+    return FinetuneOptions(
+        run=run, model_config_path=str(folder / "config.json"), **changes
+    )
+
+
+def run(folder, spiece, options, features=None, **data):
+    from training import finetune
+
+    job = make_job(folder, spiece, options, features, **data)
+    said = []
+    return finetune.run(job, options, say=said.append), said
+
+
+def read_rows(path):
+    return [line.split("\t") for line in path.read_text().splitlines()]
+
+
+@pytest.mark.shared
+def test_train_evaluate_predict(tmp_path, spiece_model):
+    write_task(tmp_path)
+    options = make_options(
+        tmp_path, do_train=True, do_eval=True, do_predict=True
+    )
+    results, _ = run(tmp_path, spiece_model, options)
+    assert set(results["dev"]) == {"accuracy", "macro_f1", "loss"}
+    model_dir = tmp_path / "model"
+    stored = json.loads((model_dir / "eval_dev.json").read_text())
+    assert stored == results["dev"]
+    spec = json.loads((model_dir / "task.json").read_text())
+    assert spec["labels"] == ["no", "yes"]
+    copy = (model_dir / "spiece.model").read_bytes()
+    assert copy == pathlib.Path(spiece_model).read_bytes()
+    # 7 rows in batches of 4: each once, in order, no padding row.
+    rows = read_rows(model_dir / "predictions" / "test_predictions.tsv")
+    assert rows[0] == ["guid", "prediction", "p(no)", "p(yes)"]
+    assert [r[0] for r in rows[1:]] == [str(i) for i in range(7)]
+    for _, guess, no, yes in rows[1:]:
+        assert float(no) + float(yes) == pytest.approx(1, abs=2e-6)
+        assert guess == ("no", "yes")[float(yes) > float(no)]
+
+    # Another task in the same folder is refused before anything is written.
+    with pytest.raises(UserError, match="is of another task: `max_seq_length`"):
+        run(tmp_path, spiece_model, options, FeatureOptions(spiece_model, 12))
+
+
+@pytest.mark.shared
+def test_what_users_get_wrong_is_one_line(tmp_path, spiece_model):
+    from training import finetune
+
+    write_task(tmp_path)
+    options = make_options(tmp_path, do_train=True)
+    config = dict(CONFIG, n_token=999)
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(UserError, match="vocabulary of 999 pieces.*has 1000"):
+        run(tmp_path, spiece_model, options)
+    assert not (tmp_path / "model").exists()
+    with pytest.raises(UserError, match="no SentencePiece file"):
+        finetune.find_spiece(options, "")
+    with pytest.raises(UserError, match="nothing to do"):
+        make_options(tmp_path)
+
+
+def command(tmp_path, spiece, *flags):
+    """Runs the command; its output."""
+    result = subprocess.run(
+        [
+            sys.executable,
+            os.path.join(ROOT, "run_classifier.py"),
+            "--task_name=tsv",
+            f"--data_dir={tmp_path}",
+            f"--spiece_model_file={spiece}",
+            "--max_seq_length=16",
+            "--train_batch_size=8",
+            "--progress=none",
+            *flags,
+        ],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3"},
+    )
+    return result
+
+
+@pytest.mark.slow
+@pytest.mark.shared
+def test_replicas_batch_sizes_and_buckets_agree(tmp_path, spiece_model):
+    write_task(tmp_path)
+    train = command(
+        tmp_path,
+        spiece_model,
+        f"--model_config_path={tmp_path}/config.json",
+        f"--model_dir={tmp_path}/model",
+        "--train_steps=30",
+        "--learning_rate=3e-3",
+        "--do_train",
+    )
+    assert train.returncode == 0, train.stderr[-2000:]
+    outputs, metrics = {}, {}
+    for name, flags in {
+        "one": ["--eval_batch_size=8"],
+        "batch 3": ["--eval_batch_size=3"],
+        "buckets": ["--eval_batch_size=4", "--length_buckets=6,9"],
+        "two": ["--eval_batch_size=4", *replicas(2)],
+        "four": ["--eval_batch_size=8", *replicas(4)],
+    }.items():
+        folder = tmp_path / name
+        done = command(
+            tmp_path,
+            spiece_model,
+            f"--model_dir={tmp_path}/model",
+            f"--predict_dir={folder}",
+            "--do_eval",
+            "--do_predict",
+            *flags,
+        )
+        assert done.returncode == 0, done.stderr[-2000:]
+        rows = read_rows(folder / "test_predictions.tsv")
+        outputs[name] = np.array([[float(x) for x in r[2:]] for r in rows[1:]])
+        assert [r[0] for r in rows[1:]] == [str(i) for i in range(7)]
+        metrics[name] = json.loads(
+            (tmp_path / "model" / "eval_dev.json").read_text()
+        )
+    for name in outputs:
+        np.testing.assert_allclose(outputs[name], outputs["one"], atol=2e-6)
+        assert metrics[name] == pytest.approx(metrics["one"], abs=1e-6)
+
+
+def replicas(count):
+    return [
+        "--distribution_strategy=mirrored",
+        f"--num_virtual_replicas={count}",
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.shared
+def test_regression_multi_label_three_texts_and_all_checkpoints(
+    tmp_path, spiece_model
+):
+    write_task(tmp_path)
+    for split in ("train", "dev"):
+        rows = read_rows(tmp_path / f"{split}.tsv")[1:]
+        three = ["text_a\ttext_b\ttext_c\tlabel"]
+        three += [
+            f"{t}\tx\t{t}\t{'r|w' if y == 'yes' else ''}" for t, y in rows
+        ]
+        (tmp_path / f"{split}.tsv").write_text("\n".join(three) + "\n")
+    (tmp_path / "test.tsv").unlink()
+    options = make_options(
+        tmp_path,
+        steps=6,
+        do_train=True,
+        do_eval=True,
+        do_predict=True,
+        eval_all_ckpt=True,
+        run={"save_steps": 2, "iterations": 2, "max_save": 0},
+    )
+    results, said = run(tmp_path, spiece_model, options, head="multi_label")
+    assert set(results["dev"]) >= {"micro_f1", "macro_f1", "exact_match"}
+    chosen = json.loads((tmp_path / "model/eval_all_ckpt.json").read_text())
+    assert len(chosen["scores"]) == 3
+    assert chosen["scores"][chosen["best"]] == max(chosen["scores"].values())
+    assert any("best of 3" in line for line in said)
+    rows = read_rows(tmp_path / "model/predictions/dev_predictions.tsv")
+    assert rows[0] == ["guid", "prediction", "p(r)", "p(w)"]
+    assert len(rows) == 12
+
+
+@pytest.mark.slow
+@pytest.mark.shared
+def test_sts_b_writes_a_submission(tmp_path, spiece_model):
+    write_task(tmp_path)
+    header = "index\tsentence1\tsentence2\tscore\n"
+    for split in ("train", "dev"):
+        body = "".join(f"{i}\tred {i}\tblue\t{i % 6}\n" for i in range(12))
+        (tmp_path / f"{split}.tsv").write_text(header + body)
+    (tmp_path / "test.tsv").write_text(
+        "index\tsentence1\tsentence2\n9\ta\tb\n4\tc\td\n"
+    )
+    options = make_options(
+        tmp_path, do_train=True, do_eval=True, do_predict=True
+    )
+    results, _ = run(tmp_path, spiece_model, options, task_name="STS-B")
+    assert set(results["dev"]) == {"loss", "mse", "pearson", "spearman"}
+    rows = read_rows(tmp_path / "model/predictions/STS-B.tsv")
+    assert [r[0] for r in rows] == ["index", "9", "4"]
+    assert all(0 <= float(r[1]) <= 5 for r in rows[1:])
