@@ -11,7 +11,7 @@ matrix product per head over all of its rows.
 import tensorflow as tf
 import tf_keras
 
-from modeling import dropout, initializers
+from modeling import dropout, initializers, saving
 from modeling.attention_core import (
     Keys,
     QueryRows,
@@ -25,7 +25,7 @@ __all__ = ["Keys", "QueryRows", "RelativeAttention", "relative_scores"]
 
 
 @tf_keras.utils.register_keras_serializable("xlnet")
-class RelativeAttention(tf_keras.layers.Layer):
+class RelativeAttention(saving.Layer):
     """LayerNorm(x + dropout(O attention(x))), Transformer-XL section 3.3.
 
     See `relative_scores` for the scores.

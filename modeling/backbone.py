@@ -5,7 +5,7 @@ from typing import NamedTuple
 import tensorflow as tf
 import tf_keras
 
-from modeling import dropout, initializers, masks, memory, positions
+from modeling import dropout, initializers, masks, memory, positions, saving
 from modeling import inputs as inputs_lib
 from modeling.attention import QueryRows
 from modeling.config import XLNetConfig
@@ -33,7 +33,7 @@ class XLNetOutput(NamedTuple):
 
 
 @tf_keras.utils.register_keras_serializable("xlnet")
-class XLNetModel(tf_keras.Model):
+class XLNetModel(saving.Model):
     """Two-stream Transformer-XL (XLNet, section 2).
 
     Calls are pure: memory comes in and goes out. Variables exist as soon as

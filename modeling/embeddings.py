@@ -3,11 +3,11 @@
 import tensorflow as tf
 import tf_keras
 
-from modeling import initializers
+from modeling import initializers, saving
 
 
 @tf_keras.utils.register_keras_serializable("xlnet")
-class Embeddings(tf_keras.layers.Layer):
+class Embeddings(saving.Layer):
     """`lookup_table` [V, D] and `mask_emb` [1, 1, D].
 
     Args:

@@ -3,7 +3,7 @@
 import tensorflow as tf
 import tf_keras
 
-from modeling import dropout, fusion, initializers
+from modeling import dropout, fusion, initializers, saving
 from modeling.normalization import LayerNorm
 
 
@@ -27,7 +27,7 @@ def _activate(x, bias, seed, activation, rate):
 
 
 @tf_keras.utils.register_keras_serializable("xlnet")
-class FeedForward(tf_keras.layers.Layer):
+class FeedForward(saving.Layer):
     """LayerNorm(x + dropout(W2 dropout(act(W1 x)))).
 
     Args:

@@ -3,14 +3,14 @@
 import tensorflow as tf
 import tf_keras
 
-from modeling import dropout, fusion
+from modeling import dropout, fusion, saving
 
 # The original's; tf_keras's default is 1e-3.
 EPSILON = 1e-12
 
 
 @tf_keras.utils.register_keras_serializable("xlnet")
-class LayerNorm(tf_keras.layers.Layer):
+class LayerNorm(saving.Layer):
     """Normalises the last axis; `gamma` and `beta` are float32 [D].
 
     Args:

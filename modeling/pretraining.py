@@ -3,13 +3,13 @@
 import tensorflow as tf
 import tf_keras
 
-from modeling import losses
+from modeling import losses, saving
 from modeling.summary import SequenceSummary
 from modeling.task_model import TaskModel, dense_paths, pooler_paths
 
 
 @tf_keras.utils.register_keras_serializable("xlnet")
-class LanguageModelHead(tf_keras.layers.Layer):
+class LanguageModelHead(saving.Layer):
     """The bias [V] beside the tied embedding; float32.
 
     Args:

@@ -3,7 +3,7 @@
 import tensorflow as tf
 import tf_keras
 
-from modeling import dropout, initializers
+from modeling import dropout, initializers, saving
 from modeling.config import XLNetConfig
 from modeling.masks import MASK_VALUE
 from modeling.normalization import LayerNorm
@@ -13,7 +13,7 @@ POOLINGS = ("masked", "original")
 
 
 @tf_keras.utils.register_keras_serializable("xlnet")
-class SequenceSummary(tf_keras.layers.Layer):
+class SequenceSummary(saving.Layer):
     """Pools [B, T, D] to float32 [B, D], then tanh(W x) and dropout.
 
     `last` is the last real token, which is CLS in every input that we build,
@@ -57,7 +57,7 @@ class SequenceSummary(tf_keras.layers.Layer):
             self.attention = AttentionPooling(config, name="abs_attn")
         self.projection = None
         if use_proj:
-            self.projection = tf_keras.layers.Dense(
+            self.projection = saving.Dense(
                 config.d_model,
                 "tanh",
                 kernel_initializer=initializers.fresh(initializer),
@@ -147,7 +147,7 @@ class SequenceSummary(tf_keras.layers.Layer):
 
 
 @tf_keras.utils.register_keras_serializable("xlnet")
-class AttentionPooling(tf_keras.layers.Layer):
+class AttentionPooling(saving.Layer):
     """LayerNorm(O attention) of one learned query, no residual, float32.
 
     Args:

@@ -3,12 +3,12 @@
 import tensorflow as tf
 import tf_keras
 
-from modeling import dropout, initializers
+from modeling import dropout, initializers, saving
 from modeling.backbone import XLNetModel, XLNetOutput
 from modeling.config import XLNetConfig
 
 
-class TaskModel(tf_keras.Model):
+class TaskModel(saving.Model):
     """A backbone (`encoder`) with a head.
 
     Args:
@@ -58,10 +58,10 @@ class TaskModel(tf_keras.Model):
             return None
         return dropout.fold(seed, self.config.n_layer + 1)
 
-    def dense(self, units: int, name: str, **kwargs) -> tf_keras.layers.Dense:
+    def dense(self, units: int, name: str, **kwargs) -> saving.Dense:
         """A float32 layer of a head, not built yet."""
         initializer = initializers.from_config(self.config)
-        return tf_keras.layers.Dense(
+        return saving.Dense(
             units,
             kernel_initializer=initializers.fresh(initializer),
             name=name,

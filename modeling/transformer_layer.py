@@ -5,7 +5,7 @@ import dataclasses
 import tensorflow as tf
 import tf_keras
 
-from modeling import initializers
+from modeling import initializers, saving
 from modeling.attention import QueryRows, RelativeAttention
 from modeling.config import XLNetConfig
 from modeling.feed_forward import FeedForward
@@ -31,7 +31,7 @@ class Shared:
 
 
 @tf_keras.utils.register_keras_serializable("xlnet")
-class TransformerLayer(tf_keras.layers.Layer):
+class TransformerLayer(saving.Layer):
     """XLNet section 2.3: both streams use the same weights and the same keys.
 
       h' = FF(attention(h; [memory, h]))    the content stream

@@ -1,0 +1,32 @@
+"""How our layers appear in a SavedModel: as variables, not as Keras traces.
+
+Keras would trace every layer's `call` with and without training and with made
+up arguments. Whoever exports a model gives its own signatures, which hold the
+graph already; what is left to store of a layer is its variables.
+"""
+
+import tf_keras
+
+
+class VariablesOnly:
+    """Mixin before `tf_keras.layers.Layer` or `tf_keras.Model`."""
+
+    def _trackable_children(self, save_type="checkpoint", **kwargs):
+        # The children of a checkpoint: sublayers and variables.
+        return super()._trackable_children("checkpoint", **kwargs)
+
+    @property
+    def _object_identifier(self):
+        return "_generic_user_object"
+
+
+class Layer(VariablesOnly, tf_keras.layers.Layer):
+    """Base of the layers of this package."""
+
+
+class Model(VariablesOnly, tf_keras.Model):
+    """Base of the models of this package."""
+
+
+class Dense(VariablesOnly, tf_keras.layers.Dense):
+    """`tf_keras.layers.Dense`, for the heads."""
