@@ -159,4 +159,6 @@ def from_flags() -> PretrainOptions:
 
 def run_from_flags():
     """The `RunOptions`."""
-    return common_flags.from_flags(reset_memory=FLAGS.reset_memory)
+    return common_flags.from_flags(
+        reset_memory=FLAGS.reset_memory, eval_at_start=True
+    )

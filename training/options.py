@@ -167,6 +167,7 @@ class RunOptions:
       save_steps: a checkpoint at every multiple; 0 = at the end only.
       max_save: checkpoints kept; 0 = all.
       eval_every: evaluate at every multiple of so many steps; 0 = at the end.
+      eval_at_start: also evaluate before the first step.
       eval_steps: batches per evaluation; -1 = the whole set.
       best_metric: name of the metric that `best/` is kept by; None = off.
       best_higher: True when a higher value of it is better.
@@ -188,6 +189,7 @@ class RunOptions:
     save_steps: int = 1000
     max_save: int = 3
     eval_every: int = 0
+    eval_at_start: bool = False
     eval_steps: int = -1
     best_metric: str | None = None
     best_higher: bool = True

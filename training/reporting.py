@@ -92,7 +92,7 @@ class Progress:
         self._style = style
         self._total = train_steps
         self._begin = self._last = time.monotonic()
-        self._start = self._step = start_step
+        self._start = self._step = self._first = start_step
         self._bar = None
         if style == "auto" and sys.stderr.isatty():
             self._bar = tqdm(total=train_steps, initial=start_step, unit="step")
@@ -121,9 +121,9 @@ class Progress:
         }
         # The first loop traces and compiles; it would spoil the estimate.
         rate = (now - self._begin) / max(step - self._start, 1)
-        if self._step == self._start:
+        first = self._step == self._first
+        if first:
             self._begin, self._start = now, step
-            rate = seconds / max(done, 1)
         self._last, self._step = now, step
         if self._style == "none":
             return speed
@@ -139,7 +139,9 @@ class Progress:
             self._bar.update(done)
             self._bar.set_postfix_str(text)
         else:
-            left = clock(rate * (self._total - step))
+            left = "after the next line"
+            if not first or step == self._total:
+                left = clock(rate * (self._total - step))
             self._out(f"step {step}/{self._total} | {text} | ETA {left}")
         return speed
 

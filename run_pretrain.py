@@ -1,0 +1,265 @@
+"""Pretrains XLNet: permutation language modelling with segment recurrence.
+
+    python run_pretrain.py --data_dir=RECORDS --model_dir=OUT \\
+        --n_layer=6 --d_model=256 --n_head=4 --d_head=64 --d_inner=1024 \\
+        --mem_len=96 --train_batch_size=16 --train_steps=10000
+
+RECORDS comes from `python -m data.create_pretraining_data`. The same command
+started again goes on where it stopped. See docs/pretraining.md.
+"""
+
+import math
+import os
+
+from common import files
+from common.errors import UserError
+from data import pretrain_reader
+from data.manifest import FILE_NAME as MANIFEST_NAME
+from data.manifest import Manifest
+from data.options import ReaderOptions
+from data.task_spec import SPIECE_NAME
+from flags import app, common_flags, model_flags, pretrain_flags, strategy_flags
+from modeling import checkpoints
+from modeling.config import FILE_NAME as CONFIG_NAME
+from modeling.config import XLNetConfig
+from training import heads, loop
+from training.options import RunOptions
+from training.pretrain_options import PretrainOptions
+
+
+def main() -> None:
+    """Reads the flags, checks them against the data, trains and evaluates."""
+    recipe = pretrain_flags.apply_recipe()
+    what = pretrain_flags.from_flags()
+    options = pretrain_flags.run_from_flags()
+    for line in recipe:
+        print(line)
+    manifest = check_data(what)
+    config = build_config(manifest, options)
+    objective = heads.build_objective(
+        "pretraining",
+        config,
+        bi_data=manifest.bi_data,
+        next_sentence=what.next_sentence,
+        loss_chunk_size=what.loss_chunk_size,
+        recompute_layers=strategy_flags.recompute_layers(),
+    )
+    held_out = held_out_data(what, manifest)
+    eval_fn = None
+    if held_out and what.mode != "train":
+        eval_fn = input_fn(*held_out, what, options, repeat=False)
+    if what.mode == "eval":
+        evaluate(objective, eval_fn, what, options)
+        return
+    facts = must_match(manifest)
+    result = loop.train(
+        objective,
+        input_fn(manifest, "train", what, options, repeat=True),
+        options,
+        eval_input_fn=eval_fn,
+        must_match=facts,
+        flags=common_flags.all_flags(),
+        notes=data_lines(manifest, held_out, options),
+    )
+    if what.spiece_model_file and result.writes_files:
+        copy_vocabulary(what.spiece_model_file, options.model_dir)
+    if result.finished:
+        report(result, manifest, options)
+
+
+def check_data(what: PretrainOptions) -> Manifest:
+    """The manifest, checked against what the user gave.
+
+    Raises:
+      UserError: no data, or they differ from the flags or the vocabulary.
+    """
+    manifest = pretrain_reader.load_manifest(what.data_dir)
+    wanted = dict(what.wanted)
+    if what.spiece_model_file:
+        wanted["spiece_sha256"] = spiece_hash(what.spiece_model_file)
+    manifest.require(**wanted)
+    return manifest
+
+
+def spiece_hash(path: str) -> str:
+    """SHA-256 of the user's SentencePiece file."""
+    try:
+        return files.sha256_of_file(path)
+    except (OSError, LookupError) as e:
+        raise UserError(
+            f"{path} does not exist: give the --spiece_model_file that the "
+            "data were built with, or leave the flag out"
+        ) from e
+
+
+def build_config(manifest: Manifest, options: RunOptions) -> XLNetConfig:
+    """The architecture, from flags, file, `model_dir` or checkpoint.
+
+    Raises:
+      UserError: sizes that do not fit each other or the data.
+    """
+    known = None
+    kept = os.path.join(options.model_dir, CONFIG_NAME)
+    if os.path.exists(kept):
+        known = XLNetConfig.from_json_file(kept)
+    elif options.init_checkpoint:
+        known = checkpoints.find_config(options.init_checkpoint)
+    defaults = {"reuse_len": manifest.reuse_len}
+    if known is None:
+        # 384 of 512 in the paper.
+        defaults["mem_len"] = manifest.seq_len * 3 // 4
+        if not manifest.reuse_len:
+            defaults["mem_len"] = 0
+    elif known.mem_len is not None:
+        defaults["mem_len"] = known.mem_len
+    config = model_flags.from_flags(manifest.vocab_size, known, **defaults)
+    if config.mem_len and not manifest.reuse_len:
+        raise UserError(
+            f"`mem_len` is {config.mem_len} but {manifest.data_dir} was built "
+            "with --reuse_len=0, so that nothing can be kept; give --mem_len=0 "
+            "or build the data with --reuse_len"
+        )
+    if config.attn_type == "uni":
+        raise UserError(
+            "permutation language modelling needs --attn_type=bi; for a "
+            "left-to-right language model use run_lm.py"
+        )
+    return config
+
+
+def held_out_data(
+    what: PretrainOptions, manifest: Manifest
+) -> tuple[Manifest, str] | None:
+    """(manifest, split) to evaluate on, or None.
+
+    Raises:
+      UserError: `eval_data_dir` does not fit the training data.
+    """
+    if what.eval_data_dir:
+        other = pretrain_reader.load_manifest(what.eval_data_dir)
+        other.require(
+            spiece_sha256=manifest.spiece_sha256,
+            seq_len=manifest.seq_len,
+            reuse_len=manifest.reuse_len,
+            bi_data=manifest.bi_data,
+        )
+        return other, "dev" if other.has_dev() else "train"
+    if manifest.has_dev():
+        return manifest, "dev"
+    if what.mode == "eval":
+        raise UserError(
+            f"{what.data_dir} has no dev split; build it with "
+            "--dev_fraction=0.01 or give --eval_data_dir"
+        )
+    return None
+
+
+def input_fn(
+    manifest: Manifest,
+    split: str,
+    what: PretrainOptions,
+    options: RunOptions,
+    repeat: bool,
+):
+    """`params -> tf.data.Dataset` of global batches, forward rows first."""
+
+    def make(params):
+        return pretrain_reader.make_dataset(
+            manifest,
+            ReaderOptions(
+                global_batch=params["batch_size"],
+                seed=options.strategy.seed,
+                start_step=params["start_step"],
+                split=split,
+                repeat=repeat,
+                reset_memory_at_document=what.reset_memory_at_document,
+                resample_permutation=repeat and what.resample_permutation,
+                resample_targets=repeat and what.resample_targets,
+            ),
+        )
+
+    return make
+
+
+def must_match(manifest: Manifest) -> dict:
+    """What a resumed run cannot change about its data."""
+    path = os.path.join(manifest.data_dir, MANIFEST_NAME)
+    return {
+        "vocabulary": manifest.spiece_sha256,
+        "data": files.sha256_of_file(path),
+        "seq_len": manifest.seq_len,
+        "reuse_len": manifest.reuse_len,
+        "num_predict": manifest.num_predict,
+        "bi_data": manifest.bi_data,
+    }
+
+
+def data_lines(manifest, held_out, options: RunOptions) -> list[str]:
+    """The data's lines of the start-up summary."""
+    tokens = options.train_batch_size * manifest.seq_len
+    targets = options.train_batch_size * manifest.num_predict
+    lines = [
+        f"data         {manifest.data_dir}: {manifest.lanes('train')} lanes of "
+        f"{manifest.segments_per_lane['train']} segments"
+        + (" per direction" if manifest.bi_data else "")
+        + f", vocabulary {manifest.spiece_sha256[:12]}",
+        f"             T={manifest.seq_len} reuse {manifest.reuse_len} "
+        f"P={manifest.num_predict}; {tokens:,d} positions and up to "
+        f"{targets:,d} targets per step",
+        f"             ln(vocabulary) {math.log(manifest.vocab_size):.3f}, "
+        f"unigram entropy {manifest.unigram_entropy:.3f} nats per target",
+    ]
+    if held_out:
+        other, split = held_out
+        lines.append(
+            f"held out     {split} split of {other.data_dir}: "
+            f"{other.lanes(split)} lanes of {other.segments_per_lane[split]}"
+        )
+    return lines
+
+
+def evaluate(objective, eval_fn, what: PretrainOptions, options) -> None:
+    """Held-out loss of the newest checkpoint, or of each new one."""
+    if what.follow:
+        loop.evaluate_continuously(objective, eval_fn, options)
+        return
+    result = loop.evaluate(objective, eval_fn, options)
+    for name, value in sorted(result.metrics.items()):
+        print(f"{name} {value:.6g}")
+
+
+def copy_vocabulary(path: str, model_dir: str) -> None:
+    """So that fine-tuning and serving find it beside the checkpoint."""
+    with files.open_binary(path) as source:
+        content = source.read()
+    with files.atomic_open(os.path.join(model_dir, SPIECE_NAME)) as target:
+        target.write(content)
+
+
+def report(result: loop.TrainResult, manifest, options: RunOptions) -> None:
+    """The last lines: how far it came, and what to run next."""
+    if result.last:
+        print(
+            f"training loss {result.last['loss']:.4f} (last "
+            f"{options.iterations} steps or fewer); ln(vocabulary) "
+            f"{math.log(manifest.vocab_size):.4f}, unigram entropy "
+            f"{manifest.unigram_entropy:.4f}"
+        )
+    if len(result.evaluations) > 1:
+        (first, before), (last, after) = (
+            result.evaluations[0],
+            result.evaluations[-1],
+        )
+        print(
+            f"held-out perplexity {before['perplexity']:.2f} at step {first}, "
+            f"{after['perplexity']:.2f} at step {last}"
+        )
+    print(
+        f"next: python run_classifier.py --init_checkpoint={options.model_dir} "
+        "--task_name=... --data_dir=... --do_train --do_eval"
+    )
+
+
+if __name__ == "__main__":
+    pretrain_flags.define()
+    app.run(main)

@@ -1,0 +1,296 @@
+"""One training run between its start and its end."""
+
+import dataclasses
+import os
+import time
+from collections.abc import Callable
+
+import orbit
+import tensorflow as tf
+
+from modeling.config import FILE_NAME as CONFIG_NAME
+from training import reporting, run_record, session, strategy, train_step
+from training.eval_runner import EvaluatorRunner
+from training.evaluation import MetricFn
+from training.guards import check_finite, translate_errors
+from training.loss_log import LossLog
+from training.memory_estimate import estimate_lines
+from training.objectives import Objective
+from training.options import RunOptions
+from training.rows import distribute
+from training.stop import StopRequest
+
+InputFn = Callable[[dict], tf.data.Dataset]
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainRequest:
+    """The arguments of `loop.train`."""
+
+    objective: Objective
+    input_fn: InputFn
+    options: RunOptions
+    eval_input_fn: InputFn | None
+    metric_fn: MetricFn | None
+    must_match: dict
+    flags: dict
+    notes: list[str]
+    say: Callable[[str], None]
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainResult:
+    """How a training ended.
+
+    Attributes:
+      step: updates made.
+      finished: False when it was stopped on request.
+      reason: why it stopped, None when finished.
+      last: statistics of the last host loop, means by name.
+      evaluations: (step, metrics) of every evaluation of this process.
+      checkpoint: prefix of the newest checkpoint.
+      model: the model, with the final weights.
+      trace_count: traces of the host loop (1 unless shapes change).
+      writes_files: this process is the chief.
+    """
+
+    step: int
+    finished: bool
+    reason: str | None
+    last: dict[str, float]
+    evaluations: list[tuple[int, dict[str, float]]]
+    checkpoint: str | None
+    model: object
+    trace_count: int
+    writes_files: bool
+
+
+class TrainingRun:
+    """Builds everything, then trains when called.
+
+    Args:
+      request: what to train.
+    """
+
+    def __init__(self, request: TrainRequest):
+        options, objective = request.options, request.objective
+        self.options = options
+        self.session = s = session.open_session(objective, options)
+        self.processes = strategy.worker_count(s.strategy)
+        self.say = request.say if s.chief else _silent
+        self._record(request.must_match, request.flags)
+        dataset, spec = distribute(
+            s.strategy,
+            request.input_fn,
+            options.train_batch_size,
+            objective.row_groups,
+            options.grad_accumulation_steps,
+            s.start_step,
+        )
+        self.trainer = train_step.Trainer(
+            objective,
+            s.model,
+            s.optimizer,
+            s.memory,
+            s.strategy,
+            dataset,
+            options.grad_accumulation_steps,
+            options.strategy.seed,
+            options.strategy.jit_compile,
+            s.loss_scale,
+        )
+        self.evaluator = None
+        if request.eval_input_fn is not None:
+            self.evaluator = EvaluatorRunner(
+                s, request.eval_input_fn, request.metric_fn, self.say
+            )
+        self.log = None
+        if s.chief:
+            self.log = LossLog(options.model_dir, s.start_step)
+            config = session.saved_config(objective)
+            config.to_json_file(os.path.join(options.model_dir, CONFIG_NAME))
+        self.last: dict[str, float] = {}
+        self.stop = StopRequest(options.max_hours, s.strategy, self.processes)
+        self.estimate, lines = estimate_lines(s, spec)
+        if options.progress != "none":
+            for line in reporting.start_lines(s, [*request.notes, *lines]):
+                self.say(line)
+
+    def _record(self, must_match: dict, flags: dict) -> None:
+        s, options = self.session, self.options
+        o = options.strategy
+        must = {"seed": o.seed, "head": s.objective.name} | must_match
+        should = {
+            "replicas": s.strategy.num_replicas_in_sync,
+            "processes": self.processes,
+            "train_batch_size": options.train_batch_size,
+            "grad_accumulation_steps": options.grad_accumulation_steps,
+            "precision": o.precision,
+            "jit_compile": o.jit_compile,
+            "deterministic": o.deterministic,
+            "intra_op_threads": o.intra_op_threads or os.cpu_count(),
+            "inter_op_threads": o.inter_op_threads or os.cpu_count(),
+            "train_steps": options.train_steps,
+            "optimizer": dataclasses.asdict(options.optimizer),
+            "dropout": [
+                s.objective.config.dropout,
+                s.objective.config.dropatt,
+                s.objective.config.inner_dropout,
+            ],
+            "versions": run_record.versions(),
+        }
+        warnings = run_record.update(
+            options.model_dir,
+            flags,
+            must,
+            should,
+            resuming=s.start_step > 0,
+            write=s.chief,
+        )
+        for line in warnings:
+            self.say(f"note: {line}")
+
+    def __call__(self) -> TrainResult:
+        s, options = self.session, self.options
+        self.progress = reporting.Progress(
+            options.progress if s.chief else "none",
+            s.start_step,
+            options.train_steps,
+            self.say,
+        )
+        controller = self._controller()
+        finished, reason = True, None
+        self.began = time.monotonic()
+        try:
+            with self.stop, translate_errors(self.processes, s.checkpoints):
+                self._run(controller)
+        except _Stop as stop:
+            finished, reason = False, str(stop)
+        finally:
+            self.progress.close()
+        step = int(s.optimizer.step.numpy())
+        result = TrainResult(
+            step,
+            finished,
+            reason,
+            self.last,
+            self._evaluations(),
+            s.checkpoints.latest(),
+            s.model,
+            self.trainer.trace_count,
+            s.chief,
+        )
+        self._end(result)
+        return result
+
+    def _controller(self) -> orbit.Controller:
+        s = self.session
+        # The lines that orbit prints would double ours.
+        orbit.controller._log = _silent
+        summaries = None
+        if s.chief:
+            summaries = os.path.join(self.options.model_dir, "train")
+        return orbit.Controller(
+            global_step=s.optimizer.step,
+            trainer=self.trainer,
+            evaluator=self.evaluator,
+            strategy=s.strategy,
+            steps_per_loop=lambda step: session.steps_to_boundary(
+                self.options, int(step)
+            ),
+            train_actions=[self._after_loop],
+            summary_dir=summaries,
+            eval_summary_dir=summaries
+            and os.path.join(self.options.model_dir, "eval"),
+        )
+
+    def _run(self, controller: orbit.Controller) -> None:
+        options = self.options
+        step = self.session.start_step
+        if self.evaluator and options.eval_at_start and step == 0:
+            controller.evaluate(options.eval_steps)
+        while step < options.train_steps:
+            target = options.train_steps
+            if self.evaluator and options.eval_every:
+                after = (step // options.eval_every + 1) * options.eval_every
+                target = min(target, after)
+            controller.train(target, checkpoint_at_completion=False)
+            step = target
+            if self.evaluator:
+                controller.evaluate(options.eval_steps)
+        if self.evaluator and not self.evaluator.history:
+            controller.evaluate(options.eval_steps)
+
+    def _after_loop(self, output: dict) -> None:
+        """Check, log, report, save, stop; in this order."""
+        s, options = self.session, self.options
+        step = int(s.optimizer.step.numpy())
+        trainer = self.trainer
+        rows, names = trainer.last, trainer.stat_names
+        first = step - len(rows) + 1
+        check_finite(rows, names, first, s)
+        if self.log:
+            self.log.append(first, names, rows)
+        means = {n: float(v) for n, v in zip(names, rows.mean(0), strict=True)}
+        self.last = means
+        speed = self.progress.update(
+            step,
+            reporting.shown_values(means),
+            trainer.last_tokens,
+            trainer.last_wait_seconds,
+        )
+        output.update(means | speed)
+        output["parameter_norm"] = float(
+            tf.linalg.global_norm([v.value() for v in s.optimizer.trained])
+        )
+        output["peak_memory_gib"] = (
+            reporting.device_peak_bytes() or reporting.peak_memory_bytes()
+        ) / reporting.GIB
+        if "lm_loss" in means:
+            output["perplexity"] = session.perplexity(means["lm_loss"])
+        due = options.save_steps and step % options.save_steps == 0
+        reason = self.stop.reason() if step < options.train_steps else None
+        if due or reason or step == options.train_steps:
+            self._save(step)
+        if reason:
+            raise _Stop(reason)
+
+    def _save(self, step: int) -> None:
+        s = self.session
+        if s.memory:
+            s.memory.gather()
+        s.checkpoints.save(step)
+
+    def _evaluations(self) -> list[tuple[int, dict[str, float]]]:
+        # A tracked module wraps its lists; give back plain ones.
+        if self.evaluator is None:
+            return []
+        return [(step, dict(m)) for step, m in self.evaluator.history]
+
+    def _end(self, result: TrainResult) -> None:
+        if self.options.progress == "none":
+            return
+        took = reporting.clock(time.monotonic() - self.began)
+        if not result.finished:
+            self.say(
+                f"stopped at step {result.step} ({result.reason}), saved "
+                f"{result.checkpoint}; the same command goes on from there"
+            )
+            return
+        peak = reporting.device_peak_bytes() or reporting.peak_memory_bytes()
+        self.say(
+            f"trained to step {result.step} in {took}; checkpoint "
+            f"{result.checkpoint}"
+        )
+        self.say(
+            f"memory: estimated {self.estimate / reporting.GIB:.2f} GiB, "
+            f"largest use {peak / reporting.GIB:.2f} GiB"
+        )
+
+
+class _Stop(Exception):
+    """Ends the outer loop after a save."""
+
+
+def _silent(*unused) -> None:
+    pass
