@@ -1,0 +1,421 @@
+"""A whole build: plan, blocks, manifest; locked and resumable (L2).
+
+plan.json          written first: options, input files, blocks
+block-*.json       one per finished block, while the build runs
+*.tfrecord         records, each file complete from the moment it has its name
+manifest.json      written last; the reader wants nothing else
+"""
+
+import base64
+import contextlib
+import dataclasses
+import fcntl
+import hashlib
+import json
+import math
+import os
+import platform
+import zlib
+from collections.abc import Iterator
+
+import numpy as np
+import sentencepiece
+
+from common import files
+from common.errors import UserError
+from data import corpus, text, workers
+from data.block_builder import BlockBuilder, Plan, block_summary_name
+from data.manifest import FILE_NAME, Manifest, RecordFile, load_manifest
+from data.options import SPLITS, BuildOptions
+from data.record_format import RecordFormat
+from data.tokenizer import Tokenizer
+
+PLAN_NAME = "plan.json"
+LOCK_NAME = ".lock"
+_BYTES_PER_TOKEN = 4.5  # English; only for the choice of the lanes' length
+_LANES_WANTED = {"train": 128, "dev": 32}
+_MAX_SEGMENTS = 64
+
+
+def build(options: BuildOptions, log=print) -> Manifest:
+    """Builds a data directory, or goes on where a build was interrupted.
+
+    Args:
+      options: what to build.
+      log: called with lines of progress.
+
+    Returns:
+      The finished manifest.
+
+    Raises:
+      UserError: anything wrong with the options, the text or the directory.
+    """
+    tokenizer = Tokenizer(
+        options.spiece_model_file, options.uncased, options.keep_accents
+    )
+    paths = corpus.list_files(options.input_glob)
+    _make_directory(options.output_dir)
+    with _locked(options.output_dir):
+        _remove_leftovers(options.output_dir)
+        record = _describe(options, tokenizer, paths)
+        if _is_finished(options.output_dir, record):
+            log(f"{options.output_dir} is finished: nothing to do")
+            return load_manifest(options.output_dir)
+        plan = _plan(options, paths, record, log)
+        summaries = _build_blocks(options, plan, tokenizer, log)
+        manifest = _make_manifest(options, tokenizer, plan, summaries)
+        _report(manifest, log)
+        manifest.write()
+        _remove_summaries(options.output_dir)
+    return manifest
+
+
+# --- The directory ------------------------------------------------------------
+
+
+def _make_directory(path: str) -> None:
+    if files.is_remote(path):
+        import tensorflow as tf
+
+        tf.io.gfile.makedirs(path)
+        return
+    try:
+        os.makedirs(path, exist_ok=True)
+    except OSError as e:
+        raise UserError(f"--output_dir={path} cannot be made: {e}") from e
+
+
+@contextlib.contextmanager
+def _locked(path: str) -> Iterator[None]:
+    """Holds a directory for this process; the system lets go when it ends."""
+    if files.is_remote(path):  # object stores have no locks
+        yield
+        return
+    with open(os.path.join(path, LOCK_NAME), "w") as f:
+        try:
+            fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as e:
+            raise UserError(
+                f"--output_dir={path} is in use by another build; wait for it "
+                "or give another folder"
+            ) from e
+        yield
+
+
+def _list(path: str) -> list[str]:
+    if files.is_remote(path):
+        import tensorflow as tf
+
+        return tf.io.gfile.listdir(path)
+    return os.listdir(path)
+
+
+def _remove(path: str) -> None:
+    if files.is_remote(path):
+        import tensorflow as tf
+
+        tf.io.gfile.remove(path)
+        return
+    os.remove(path)
+
+
+def _remove_leftovers(path: str) -> None:
+    """Temporary files of killed processes; the lock says none is alive."""
+    for name in _list(path):
+        if name.startswith(".") and ".tmp-" in name:
+            _remove(os.path.join(path, name))
+
+
+def _remove_summaries(path: str) -> None:
+    for name in _list(path):
+        if name.startswith("block-") and name.endswith(".json"):
+            _remove(os.path.join(path, name))
+
+
+def _read_json(path: str):
+    try:
+        with files.open_binary(path) as f:
+            return json.loads(f.read())
+    except (OSError, LookupError, ValueError):
+        return None
+
+
+def _describe(options: BuildOptions, tokenizer: Tokenizer, paths) -> dict:
+    """What a directory belongs to: options, vocabulary, input files."""
+    return {
+        "options": options.identity(),
+        "spiece_sha256": tokenizer.sha256,
+        "inputs": [[os.path.basename(p), corpus.file_size(p)] for p in paths],
+        "versions": _versions(),
+    }
+
+
+def _versions() -> dict:
+    return {
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "sentencepiece": sentencepiece.__version__,
+        "unicode": text.UNICODE_VERSION,
+    }
+
+
+def _is_finished(path: str, record: dict) -> bool:
+    """Whether a directory holds this very build; another one is refused."""
+    found = _read_json(os.path.join(path, PLAN_NAME))
+    if found is None:
+        others = [n for n in _list(path) if n != LOCK_NAME]
+        if others:
+            raise UserError(
+                f"--output_dir={path} holds other files ({others[0]}); give an "
+                "empty or new folder"
+            )
+        return False
+    wrong = _differences(record, found)
+    if wrong:
+        raise UserError(
+            f"--output_dir={path} holds a build of other parameters: "
+            f"{'; '.join(wrong)}; give another folder or the same parameters"
+        )
+    return os.path.exists(os.path.join(path, FILE_NAME))
+
+
+def _differences(wanted: dict, found: dict) -> list[str]:
+    lines = []
+    for key, value in wanted.items():
+        other = found.get(key)
+        if isinstance(value, dict) and isinstance(other, dict):
+            lines += [
+                f"{k}: wanted {value.get(k)}, found {other.get(k)}"
+                for k in sorted(value.keys() | other.keys())
+                if value.get(k) != other.get(k)
+            ]
+        elif value != other:
+            lines.append(f"{key}: wanted {value}, found {other}")
+    return lines
+
+
+# --- The plan -----------------------------------------------------------------
+
+
+def _plan(options: BuildOptions, paths, record: dict, log) -> Plan:
+    """Reads the plan of an interrupted build or makes one."""
+    path = os.path.join(options.output_dir, PLAN_NAME)
+    stored = _read_json(path)
+    blocks = []
+    for p in paths:
+        blocks += corpus.plan_blocks(p, int(options.block_megabytes * 1e6))
+    if not blocks:
+        raise UserError(f"--input_glob={options.input_glob}: all files empty")
+    if stored is None:
+        log(f"{len(paths)} files, {len(blocks)} blocks")
+        stored = record | {
+            "segments_per_lane": _segments_per_lane(options, blocks),
+            "duplicates": {},
+        }
+        if options.dedup:
+            stored["duplicates"] = _find_duplicates(options, blocks, log)
+        files.write_json(path, stored)
+    duplicates = {int(k): tuple(v) for k, v in stored["duplicates"].items()}
+    return Plan(tuple(blocks), stored["segments_per_lane"], duplicates)
+
+
+def _segments_per_lane(options: BuildOptions, blocks) -> dict[str, int]:
+    """S: long lanes where the corpus is large, enough lanes where it is not."""
+    if options.segments_per_lane:
+        return {split: options.segments_per_lane for split in SPLITS}
+    tokens = sum(b.end - b.start for b in blocks) / _BYTES_PER_TOKEN
+    advance = options.reuse_len or (options.seq_len - 3) / 2
+    chosen = {}
+    for split, share in (
+        ("train", 1 - options.dev_fraction),
+        ("dev", options.dev_fraction),
+    ):
+        segments = tokens * share / advance
+        size = math.floor(segments / _LANES_WANTED[split])
+        chosen[split] = int(np.clip(size, 1, _MAX_SEGMENTS))
+    return chosen
+
+
+class _Hasher:
+    """Hashes the documents of a block; runs in workers."""
+
+    def __init__(self, blocks, text_field: str):
+        self._blocks, self._field = blocks, text_field
+        self._reader = corpus.BlockReader()
+
+    def __call__(self, number: int) -> tuple[int, np.ndarray]:
+        block = self._blocks[number]
+        found = corpus.documents(self._reader.read(block), block, self._field)
+        digests = [
+            hashlib.blake2b(
+                " ".join(" ".join(d.lines).split()).encode(), digest_size=8
+            ).digest()
+            for d in found
+        ]
+        return number, np.frombuffer(b"".join(digests), np.uint64)
+
+
+def _find_duplicates(options, blocks, log) -> dict[int, list[int]]:
+    """Documents whose text, white space apart, came before."""
+    log("looking for duplicate documents")
+    hashes = [None] * len(blocks)
+    for number, found in workers.run(
+        _Hasher,
+        (blocks, options.text_field),
+        list(range(len(blocks))),
+        options.num_workers,
+    ):
+        hashes[number] = found
+    of_block = np.repeat(np.arange(len(blocks)), [len(h) for h in hashes])
+    inside = np.concatenate([np.arange(len(h)) for h in hashes])
+    _, first = np.unique(np.concatenate(hashes), return_index=True)
+    again = np.ones(len(inside), bool)
+    again[first] = False
+    result = {}
+    for block, place in zip(of_block[again], inside[again], strict=True):
+        result.setdefault(int(block), []).append(int(place))
+    return result
+
+
+# --- Blocks -------------------------------------------------------------------
+
+
+def make_block_call(options: BuildOptions, plan: Plan):
+    """For workers and Beam: block number -> summary, with files written."""
+    return BlockBuilder(options, plan).build
+
+
+def _build_blocks(options, plan: Plan, tokenizer, log) -> list[dict]:
+    summaries, missing = {}, []
+    for block in range(len(plan.blocks)):
+        summary = _finished_block(options.output_dir, block)
+        if summary is None:
+            missing.append(block)
+        else:
+            summaries[block] = summary
+    if summaries:
+        log(f"{len(summaries)} of {len(plan.blocks)} blocks are there already")
+    if options.runner == "beam":
+        from data import beam_runner
+
+        beam_runner.run(options, plan, missing)
+        for block in missing:
+            summaries[block] = _finished_block(options.output_dir, block)
+        missing = []
+    results = workers.run(
+        make_block_call, (options, plan), missing, options.num_workers
+    )
+    for summary in results:
+        summaries[summary["block"]] = summary
+        tokens = sum(s["counts"]["train_tokens"] for s in summaries.values())
+        log(
+            f"block {len(summaries)} of {len(plan.blocks)}: "
+            f"{tokens / 1e6:.2f} million tokens"
+        )
+    return [summaries[block] for block in range(len(plan.blocks))]
+
+
+def _finished_block(output_dir: str, block: int) -> dict | None:
+    """The summary of a block whose files are all there."""
+    path = os.path.join(output_dir, block_summary_name(block))
+    summary = _read_json(path)
+    if summary is None:
+        return None
+    for file in summary["files"]:
+        try:
+            size = corpus.file_size(os.path.join(output_dir, file["name"]))
+        except OSError:
+            return None
+        if size != file["bytes"]:
+            return None
+    return summary
+
+
+# --- The manifest -------------------------------------------------------------
+
+
+def _make_manifest(options, tokenizer, plan, summaries) -> Manifest:
+    counts, targets = {}, {}
+    for summary in summaries:
+        for name, value in summary["counts"].items():
+            counts[name] = counts.get(name, 0) + value
+        for split, packed in summary["targets"].items():
+            raw = zlib.decompress(base64.b64decode(packed))
+            found = np.frombuffer(raw, "<u4").astype(np.int64)
+            targets[split] = targets.get(split, 0) + found
+    if not counts.get("train_tokens"):
+        raise UserError(
+            f"--input_glob={options.input_glob}: no text is left for training "
+            f"of {counts.get('documents', 0)} documents; check the files and "
+            "the filters"
+        )
+    return Manifest(
+        data_dir=options.output_dir,
+        options=options.identity(),
+        spiece_sha256=tokenizer.sha256,
+        vocab_size=tokenizer.vocab_size,
+        symbols=tokenizer.symbols,
+        word_starts=tokenizer.word_starts,
+        versions=_versions(),
+        segments_per_lane=plan.segments_per_lane,
+        counts=counts,
+        unigram=unigram_entropy(targets["train"], targets.get("dev")),
+        files=tuple(RecordFile(**f) for s in summaries for f in s["files"]),
+    )
+
+
+def unigram_entropy(train: np.ndarray, dev: np.ndarray | None) -> dict:
+    """Nats per target token without any context.
+
+    Args:
+      train: int [V], how often each id is a target of the train split.
+      dev: int [V], of the dev split.
+
+    Returns:
+      `train_entropy`, and `dev_cross_entropy` under the train distribution
+      with one added to every count (None without a dev split).
+    """
+    total = max(int(train.sum()), 1)
+    p = train[train > 0] / total
+    result = {
+        "train_entropy": float(-(p * np.log(p)).sum()),
+        "dev_cross_entropy": None,
+    }
+    if dev is not None and dev.sum():
+        q = (train + 1) / (total + len(train))
+        result["dev_cross_entropy"] = float(
+            -(dev * np.log(q)).sum() / dev.sum()
+        )
+    return result
+
+
+def _report(manifest: Manifest, log) -> None:
+    counts = manifest.counts
+    log(
+        f"documents {counts['documents']}, left out: short "
+        f"{counts['left_out_short']}, symbols {counts['left_out_symbols']}, "
+        f"duplicate {counts['left_out_duplicate']}"
+    )
+    for split in SPLITS:
+        lanes = manifest.lanes(split)
+        if lanes:
+            log(
+                f"{split}: {counts[split + '_documents']} documents, "
+                f"{counts[split + '_tokens']} tokens, {lanes} lanes of "
+                f"{manifest.segments_per_lane[split]} segments per direction: "
+                f"batches of up to {lanes * (1 + manifest.bi_data)} rows"
+            )
+    size = RecordFormat(
+        manifest.seq_len, manifest.num_predict, manifest.vocab_size
+    ).record_size
+    log(
+        f"{size} bytes per record; unigram entropy of the targets "
+        f"{manifest.unigram_entropy:.3f} nats"
+    )
+
+
+def describe(options: BuildOptions) -> str:
+    """The options as one line per field, for the log."""
+    return "\n".join(
+        f"  {k} = {v}" for k, v in dataclasses.asdict(options).items()
+    )

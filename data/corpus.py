@@ -1,0 +1,236 @@
+"""Raw corpora: files -> blocks of whole documents (L1).
+
+Text: one sentence per line, an empty line (or one of white space only) ends a
+document, `<eop>` at a line's end ends a paragraph. JSONL: a line is a document,
+its text field holds the lines. Each also gzipped; local or `tf.io.gfile` paths.
+A *block* is a byte range of one file that begins and ends between documents.
+"""
+
+import dataclasses
+import glob
+import gzip
+import json
+import os
+from typing import IO
+
+from common import files
+from common.errors import UserError
+from data import symbols
+
+
+@dataclasses.dataclass(frozen=True)
+class Block:
+    """A run of whole documents: bytes [start, end) of a file's text."""
+
+    path: str
+    start: int
+    end: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Document:
+    """One document.
+
+    Attributes:
+      lines: its sentences, without `<eop>`.
+      paragraph_ends: numbers of the lines that end a paragraph.
+      line_number: in the block, of its first line; from 0.
+    """
+
+    lines: list[str]
+    paragraph_ends: frozenset[int]
+    line_number: int
+
+
+def list_files(pattern: str) -> list[str]:
+    """The files of comma-separated glob patterns, sorted within each.
+
+    Raises:
+      UserError: a pattern matches nothing.
+    """
+    paths = []
+    for part in filter(None, pattern.split(",")):
+        if files.is_remote(part):
+            import tensorflow as tf
+
+            found = tf.io.gfile.glob(part)
+        else:
+            found = [p for p in glob.glob(part) if os.path.isfile(p)]
+        if not found:
+            raise UserError(
+                f"--input_glob={part} matches no file; give a path or a quoted "
+                "pattern such as 'corpus/*.txt'"
+            )
+        paths += sorted(found)
+    if not paths:
+        raise UserError("--input_glob is empty; give a path or a pattern")
+    return list(dict.fromkeys(paths))
+
+
+def is_jsonl(path: str) -> bool:
+    """Whether a file holds one JSON document per line, by its name."""
+    return path.removesuffix(".gz").endswith((".jsonl", ".json"))
+
+
+def _open(path: str) -> IO[bytes]:
+    f = files.open_binary(path)
+    return gzip.open(f) if path.endswith(".gz") else f
+
+
+def file_size(path: str) -> int:
+    """Bytes of a file as it lies there."""
+    if files.is_remote(path):
+        import tensorflow as tf
+
+        return tf.io.gfile.stat(path).length
+    return os.path.getsize(path)
+
+
+def plan_blocks(path: str, block_bytes: int) -> list[Block]:
+    """Cuts a file between documents, every `block_bytes` or a little more.
+
+    Plain files are cut by seeking; gzipped ones are read through once.
+    """
+    if path.endswith(".gz"):
+        return _plan_stream(path, block_bytes)
+    size = file_size(path)
+    blocks, start = [], 0
+    with _open(path) as f:
+        while start < size:
+            end = size
+            if start + block_bytes < size:
+                f.seek(start + block_bytes)
+                end = _next_boundary(f, path, start + block_bytes, size)
+            blocks.append(Block(path, start, end))
+            start = end
+    return blocks
+
+
+def _next_boundary(f: IO[bytes], path: str, place: int, size: int) -> int:
+    """The next place, after a whole line, where a document has ended."""
+    place += len(f.readline())  # the rest of a line
+    if is_jsonl(path):
+        return place
+    while place < size:
+        line = f.readline()
+        if not line:
+            break
+        place += len(line)
+        if not line.strip():
+            return place
+    return size
+
+
+def _plan_stream(path: str, block_bytes: int) -> list[Block]:
+    blocks, start, place = [], 0, 0
+    jsonl = is_jsonl(path)
+    try:
+        with _open(path) as f:
+            for line in f:
+                place += len(line)
+                boundary = jsonl or not line.strip()
+                if boundary and place - start > block_bytes:
+                    blocks.append(Block(path, start, place))
+                    start = place
+    except (OSError, EOFError) as e:
+        raise UserError(f"{path}: cannot be read as gzip: {e}") from e
+    if place > start:
+        blocks.append(Block(path, start, place))
+    return blocks
+
+
+class BlockReader:
+    """Reads blocks; a gzipped file's stream is kept to go on from."""
+
+    def __init__(self):
+        self._path, self._stream = None, None
+
+    def read(self, block: Block) -> bytes:
+        """The bytes of a block."""
+        if not block.path.endswith(".gz"):
+            with _open(block.path) as f:
+                f.seek(block.start)
+                return f.read(block.end - block.start)
+        if self._path != block.path or self._stream.tell() > block.start:
+            self.close()
+            self._path, self._stream = block.path, _open(block.path)
+        while self._stream.tell() < block.start:
+            left = block.start - self._stream.tell()
+            if not self._stream.read(min(left, 1 << 20)):
+                break
+        return self._stream.read(block.end - block.start)
+
+    def close(self) -> None:
+        """Closes the stream, if there is one."""
+        if self._stream is not None:
+            self._stream.close()
+        self._path, self._stream = None, None
+
+
+def documents(
+    data: bytes, block: Block, text_field: str = "text"
+) -> list[Document]:
+    """The documents of a block; empty ones are left out.
+
+    Raises:
+      UserError: a JSONL line is no object with a text field.
+    """
+    text = data.decode("utf-8", errors="replace").removeprefix("\ufeff")
+    # Only "\n" ends a line: others (form feed, U+2028) are white space in it.
+    lines = text.split("\n")
+    if is_jsonl(block.path):
+        return _json_documents(lines, block, text_field)
+    found, current, first = [], [], 0
+    for number, line in enumerate(lines):
+        if line and not line.isspace():
+            if not current:
+                first = number
+            current.append(line)
+        elif current:
+            found.append(_document(current, first))
+            current = []
+    if current:
+        found.append(_document(current, first))
+    return found
+
+
+def _json_documents(lines, block: Block, text_field: str) -> list[Document]:
+    found = []
+    for number, line in enumerate(lines):
+        if not line or line.isspace():
+            continue
+        try:
+            text = json.loads(line)[text_field]
+            if not isinstance(text, str):
+                raise TypeError
+        except (ValueError, KeyError, TypeError) as e:
+            raise UserError(
+                f"{block.path}: line {number + 1} of the block at byte "
+                f"{block.start}: wanted a JSON object with a text in the field "
+                f"{text_field!r}, found {line[:60]!r}"
+            ) from e
+        # A lone surrogate cannot be encoded as UTF-8.
+        text = text.encode("utf-8", "replace").decode("utf-8")
+        kept = [x for x in text.split("\n") if x and not x.isspace()]
+        if kept:
+            found.append(_document(kept, number))
+    return found
+
+
+def _document(lines: list[str], line_number: int) -> Document:
+    ends = []
+    if any(symbols.EOP in line for line in lines):
+        lines = list(lines)
+        for i, line in enumerate(lines):
+            stripped = line.rstrip()
+            if stripped.endswith(symbols.EOP):
+                lines[i] = stripped[: -len(symbols.EOP)]
+                ends.append(i)
+    return Document(lines, frozenset(ends), line_number)
+
+
+def symbol_ratio(lines: list[str]) -> float:
+    """Share of characters that are no letter, digit or white space."""
+    total = sum(map(len, lines))
+    plain = sum(c.isalnum() or c.isspace() for line in lines for c in line)
+    return 1.0 - plain / max(total, 1)

@@ -1,0 +1,24 @@
+"""Command: raw text -> TFRecord lanes with targets and factorization orders.
+
+    python -m data.create_pretraining_data --input_glob='corpus/*.txt' \\
+        --spiece_model_file=spiece.model --output_dir=records \\
+        --seq_len=512 --reuse_len=256 --bi_data --num_workers=8
+
+Interrupted, the same command goes on; finished, it says so and changes
+nothing; other parameters in the same folder are refused.
+"""
+
+from data import build
+from flags import app, prepare_flags
+
+
+def main() -> None:
+    """Builds what the flags say."""
+    options = prepare_flags.from_flags()
+    manifest = build.build(options)
+    print(f"{manifest.data_dir}: {len(manifest.files)} record files")
+
+
+if __name__ == "__main__":
+    prepare_flags.define()
+    app.run(main)

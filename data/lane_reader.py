@@ -1,0 +1,429 @@
+"""Lanes -> rows -> batches, in numpy (L2; no TensorFlow).
+
+Row r of the H rows of a direction (H = half of the batch with backward data)
+reads, in steps k S .. k S + S - 1, the lane in slot k H + r of the endless list
+
+    perm(epoch 0), perm(epoch 1), ...
+
+of the direction's lanes, one segment per step; its memory is reset at each
+lane's first segment. So what a row reads is a pure function of (seed, step),
+and neither replicas, hosts nor accumulation enter: they only say where in the
+batch the row stands. A batch is made of units, one per replica and micro-batch;
+each holds its forward rows, then its backward rows:
+
+    unit 0: F0 F1 B0 B1   unit 1: F2 F3 B2 B3   (batch 8, two replicas)
+"""
+
+import functools
+import os
+from collections.abc import Iterator
+
+import numpy as np
+
+from common import files
+from common.errors import UserError
+from data import examples, spans
+from data import segments as segments_lib
+from data.block_builder import DIRECTIONS
+from data.manifest import Manifest, RecordFile
+from data.options import ReaderOptions
+from data.record_format import FLAG_BACKWARD, FLAG_DOCUMENT, META
+from data.token_stream import split_long_words
+
+_OPEN_FILES = 128
+_SEED_ORDER, _SEED_RESAMPLE = 101, 102
+_COLUMN = {name: i for i, name in enumerate(META)}
+
+
+class LaneReader:
+    """Batches of one host as dicts of numpy arrays.
+
+    Args:
+      manifest: of the data.
+      options: which batches.
+
+    Attributes:
+      rows: b, rows of a batch on this host.
+      steps_per_epoch: steps until every lane was read once; the rows that have
+        no lane left then are empty (`repeat=False`) or begin the next epoch.
+
+    Raises:
+      UserError: the batch does not divide, or there are fewer lanes than rows.
+    """
+
+    def __init__(self, manifest: Manifest, options: ReaderOptions):
+        self.manifest, self.options = manifest, options
+        self.format = manifest.format
+        self._directions = 2 if manifest.bi_data else 1
+        self._segments = manifest.segments_per_lane[options.split]
+        self._half = options.global_batch // self._directions
+        self._check_batch()
+        self._tables = [
+            [
+                _LaneTable(manifest.select(options.split, name, number))
+                for number in range(manifest.num_passes)
+            ]
+            for name in DIRECTIONS[: self._directions]
+        ]
+        self._num_lanes = self._tables[0][0].num_lanes
+        self._check_lanes()
+        self._direction, self._row = self._host_rows()
+        self.rows = len(self._row)
+        periods = -(-self._num_lanes // self._half)
+        self.steps_per_epoch = periods * self._segments
+        self._open = functools.lru_cache(_OPEN_FILES)(self._open_file)
+        self._order = functools.lru_cache(8)(self._draw_order)
+
+    def _check_batch(self) -> None:
+        options = self.options
+        unit = options.num_replicas * options.accumulation * self._directions
+        if options.global_batch % unit:
+            raise UserError(
+                f"the global batch of {options.global_batch} rows must divide "
+                f"by {unit} ({options.num_replicas} replicas x "
+                f"{options.accumulation} accumulation x {self._directions} "
+                f"directions); {options.global_batch // unit * unit or unit} "
+                "or another multiple would do"
+            )
+
+    def _check_lanes(self) -> None:
+        split, lanes = self.options.split, self._num_lanes
+        if not lanes:
+            raise UserError(
+                f"{self.manifest.data_dir} has no {split} split; build it with "
+                "--dev_fraction=0.01"
+            )
+        if lanes < self._half and self.options.repeat:
+            segments = self._segments * lanes // self._half
+            advice = (
+                f"build with --segments_per_lane={segments}"
+                if segments
+                else "the corpus is too small for it: take a smaller batch"
+            )
+            raise UserError(
+                f"{self.manifest.data_dir}: a batch of "
+                f"{self.options.global_batch} rows needs {self._half} {split} "
+                f"lanes per direction, found {lanes} of {self._segments} "
+                f"segments; {advice} or use a batch of at most "
+                f"{lanes * self._directions} rows"
+            )
+
+    def _host_rows(self) -> tuple[np.ndarray, np.ndarray]:
+        """Direction and row number of every row of this host's batches."""
+        options = self.options
+        units = options.num_replicas * options.accumulation
+        row = np.arange(self._half).reshape(units, 1, -1)
+        row = np.repeat(row, self._directions, axis=1)
+        direction = np.zeros_like(row) + np.arange(self._directions)[:, None]
+        share = options.global_batch // options.num_hosts
+        mine = slice(options.host_index * share, None)
+        return direction.reshape(-1)[mine][:share], row.reshape(-1)[mine][
+            :share
+        ]
+
+    # --- Which lanes ----------------------------------------------------------
+
+    def _draw_order(self, direction: int, epoch: int) -> np.ndarray:
+        seed = [self.options.seed, _SEED_ORDER, epoch, direction]
+        rng = np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed)))
+        return rng.permutation(self._num_lanes)
+
+    def lanes_of(self, period: int) -> list[tuple[int, int] | None]:
+        """(epoch, lane) of this host's rows, None for a row without."""
+        found = []
+        for direction, row in zip(self._direction, self._row, strict=True):
+            epoch, place = divmod(period * self._half + row, self._num_lanes)
+            if epoch and not self.options.repeat:
+                found.append(None)
+                continue
+            order = self._order(int(direction), int(epoch))
+            found.append((int(epoch), int(order[place])))
+        return found
+
+    # --- Reading --------------------------------------------------------------
+
+    def _open_file(self, path: str):
+        return files.open_binary(path)
+
+    def chunks(self) -> Iterator[dict[str, np.ndarray]]:
+        """Runs of steps from `start_step` on: arrays [steps, rows, ...].
+
+        Raises:
+          UserError: a record that is not as the manifest says, by file and
+            number.
+        """
+        step = self.options.start_step
+        ahead = self.options.read_ahead
+        if self.manifest.options["materialize_masks"]:
+            ahead = 1  # a T x T mask per row
+        while self.options.repeat or step < self.steps_per_epoch:
+            period, segment = divmod(step, self._segments)
+            # Aligned, so that what is drawn for a chunk does not depend on
+            # where reading began.
+            first = segment // ahead * ahead
+            count = min(ahead, self._segments - first)
+            chunk = self._read_chunk(period, first, count)
+            skip = segment - first
+            yield {k: v[skip:] for k, v in chunk.items()}
+            step += count - skip
+
+    def _read_chunk(self, period, first, count) -> dict[str, np.ndarray]:
+        lanes = self.lanes_of(period)
+        size = self.format.record_size
+        records = np.empty((self.rows, count, size), np.uint8)
+        real = np.asarray([lane is not None for lane in lanes])
+        places = [None] * self.rows
+        for i, lane in enumerate(lanes):
+            if lane is None:
+                continue
+            number = lane[0] % self.manifest.num_passes
+            table = self._tables[self._direction[i]][number]
+            file, inside = table.find(lane[1])
+            begin = inside * self._segments + first
+            places[i] = (file, inside, begin)
+            path = os.path.join(self.manifest.data_dir, file.name)
+            records[i] = self.format.read(self._open(path), path, begin, count)
+        for i in np.flatnonzero(~real):
+            records[i] = 0
+        if self.options.verify and real.any():
+            self._verify_bytes(records, real, places)
+        arrays = self.format.decode(records.reshape(-1, size))
+        arrays = {k: v.reshape(self.rows, count, -1) for k, v in arrays.items()}
+        if self.options.verify and real.any():
+            self._verify_values(arrays, real, places, first)
+        if self.options.resample_permutation or self.options.resample_targets:
+            self._resample(arrays, lanes, first)
+        return self._finish(arrays, real, first)
+
+    # --- Checks ---------------------------------------------------------------
+
+    def _fail(self, places, row: int, offset: int, what: str) -> None:
+        file, _, begin = places[row]
+        path = os.path.join(self.manifest.data_dir, file.name)
+        raise UserError(
+            f"{path}: record {begin + offset}: {what}; the file is damaged or "
+            "of another build: build the data again"
+        )
+
+    def _verify_bytes(self, records, real, places) -> None:
+        count = records.shape[1]
+        rows = np.flatnonzero(real)
+        kept = records if real.all() else records[rows]
+        bad = self.format.find_corrupt(kept.reshape(-1, records.shape[2]))
+        if bad is not None:
+            row, offset = divmod(bad[0], count)
+            self._fail(places, int(rows[row]), offset, bad[1])
+
+    def _verify_values(self, arrays, real, places, first) -> None:
+        """Ids, ranks, positions and lengths in range; the right lane."""
+        manifest = self.manifest
+        seq_len, reuse_len = manifest.seq_len, manifest.reuse_len
+        meta = arrays["meta"]
+        ids, ranks = arrays["input_ids"], arrays["ranks"]
+        count = meta.shape[1]
+        lane = np.asarray([p[1] if p else 0 for p in places])[:, None]
+        segment = first + np.arange(count)[None]
+        backward = (meta[..., 2] & FLAG_BACKWARD) != 0
+        second = meta[..., 4] + meta[..., 5] + 3 * (meta[..., 4] > 0)
+        checks = {
+            "another lane or segment than its place says": (
+                (meta[..., 0] != lane)
+                | (meta[..., 1] != segment)
+                | (backward != (self._direction[:, None] == 1))
+            ),
+            f"an id that is not in 0..{manifest.vocab_size - 1}": (
+                (ids.min(-1) < 0) | (ids.max(-1) >= manifest.vocab_size)
+            ),
+            "a rank out of range": (
+                (ranks.min(-1) < -1) | (ranks.max(-1) > seq_len + 1)
+            ),
+            "a target position out of range": (
+                arrays["target_positions"].max(-1) >= seq_len
+            ),
+            "lengths that do not fit": (
+                (meta[..., 3:].min(-1) < 0)
+                | (meta[..., 3] > reuse_len)
+                | (second > seq_len - reuse_len)
+                | (meta[..., 7] > manifest.num_predict)
+            ),
+        }
+        for what, wrong in checks.items():
+            wrong = wrong & real[:, None]
+            if wrong.any():
+                row, offset = divmod(int(np.argmax(wrong)), count)
+                self._fail(places, row, offset, what)
+
+    # --- Fresh draws ----------------------------------------------------------
+
+    def _resample(self, arrays, lanes, first) -> None:
+        """Fresh orders, or targets too, as a function of seed and place."""
+        for i, lane in enumerate(lanes):
+            if lane is None:
+                continue
+            seed = [self.options.seed, _SEED_RESAMPLE, *lane]
+            seed += [int(self._direction[i]), first]
+            rng = np.random.Generator(
+                np.random.PCG64(np.random.SeedSequence(seed))
+            )
+            row = {k: v[i] for k, v in arrays.items()}
+            draw(
+                row,
+                self.manifest,
+                rng,
+                self.options.resample_targets,
+                bool(self._direction[i]),
+            )
+            for k, v in row.items():
+                arrays[k][i] = v
+
+    # --- Batches --------------------------------------------------------------
+
+    def _finish(self, arrays, real, first) -> dict[str, np.ndarray]:
+        """Record arrays [rows, steps, ...] -> batch arrays [steps, rows, ...]."""
+        manifest = self.manifest
+        arrays = {k: np.swapaxes(v, 0, 1) for k, v in arrays.items()}
+        meta = arrays["meta"]  # [steps, rows, columns]
+        steps, rows = meta.shape[:2]
+        layout = segments_lib.layout(
+            meta[..., 3].reshape(-1),
+            meta[..., 4].reshape(-1),
+            meta[..., 5].reshape(-1),
+            manifest.seq_len,
+            manifest.reuse_len,
+        )
+        shape = (steps, rows, manifest.seq_len)
+        ids = arrays["input_ids"].astype(np.int32)
+        if not real.all():
+            ids[:, ~real] = manifest.pad_id
+        positions = arrays["target_positions"].astype(np.int32)
+        slot = np.arange(manifest.num_predict)
+        used = slot < meta[..., _COLUMN["targets"], None]
+        targets = np.take_along_axis(ids, positions.astype(np.int64), -1)
+        reset = np.zeros((steps, rows), bool)
+        if first == 0:
+            reset[0] = True
+        if self.options.reset_memory_at_document:
+            reset |= (meta[..., 2] & FLAG_DOCUMENT) != 0
+        mask = layout.input_mask.reshape(shape)
+        batch = {
+            "input_ids": ids,
+            "segment_ids": layout.segment_ids.reshape(shape),
+            "input_mask": mask.astype(np.int32),
+            "ranks": arrays["ranks"].astype(np.int32),
+            "target_positions": positions,
+            "target_ids": np.where(used, targets, 0),
+            "target_weights": used.astype(np.float32),
+            "reset_memory": reset,
+            "next_sentence_label": np.ascontiguousarray(meta[..., 6]),
+            "row_weight": (meta[..., 3] + meta[..., 4] > 0).astype(np.float32),
+        }
+        if manifest.options["materialize_masks"]:
+            batch |= self._unpack_masks(arrays, steps, rows)
+        return batch
+
+    def _unpack_masks(self, arrays, steps, rows) -> dict[str, np.ndarray]:
+        seq_len = self.manifest.seq_len
+        masks = {}
+        for name, height, dtype in (
+            ("perm_mask", seq_len, np.int32),
+            ("target_mapping", self.manifest.num_predict, np.float32),
+        ):
+            packed = arrays[name].reshape(steps, rows, height, -1)
+            bits = np.unpackbits(
+                packed, axis=-1, count=seq_len, bitorder="little"
+            )
+            masks[name] = bits.astype(dtype)
+        return masks
+
+
+class _LaneTable:
+    """Lane numbers of one direction and pass -> files."""
+
+    def __init__(self, record_files: list[RecordFile]):
+        self._files = record_files
+        self._ends = np.cumsum([f.lanes for f in record_files], dtype=np.int64)
+        self.num_lanes = int(self._ends[-1]) if record_files else 0
+
+    def find(self, lane: int) -> tuple[RecordFile, int]:
+        """The file of a lane and its number there."""
+        index = int(np.searchsorted(self._ends, lane, side="right"))
+        before = int(self._ends[index - 1]) if index else 0
+        return self._files[index], lane - before
+
+
+def shape_of(manifest: Manifest) -> examples.Shape:
+    """What sampling depends on, as the data were built."""
+    options = manifest.options
+    return examples.Shape(
+        manifest.seq_len,
+        manifest.reuse_len,
+        manifest.num_predict,
+        manifest.perm_size,
+        options["order_context"],
+        options["functional_as_context"],
+        spans.SpanOptions(
+            options["mask_alpha"],
+            options["mask_beta"],
+            options["span_unit"],
+            options["span_lengths"],
+            options["max_span"],
+        ),
+    )
+
+
+def targets_of(row: dict[str, np.ndarray]) -> np.ndarray:
+    """bool [n, T]: the stored targets of n records."""
+    positions, count = row["target_positions"], row["meta"][:, 7]
+    n, seq_len = row["input_ids"].shape
+    hot = np.zeros((n, seq_len), bool)
+    used = np.arange(positions.shape[1]) < count[:, None]
+    where = np.nonzero(used)
+    hot[where[0], positions[where]] = True
+    return hot
+
+
+def word_starts_of(ids, table: np.ndarray, backward: bool) -> np.ndarray:
+    """bool like `ids` (1-D text): where a unit of spans starts."""
+    starts = table[ids]
+    if backward:  # a word's last piece comes first
+        starts = np.roll(starts, 1)
+    starts[0] = True
+    return split_long_words(starts)
+
+
+def draw(row, manifest: Manifest, rng, fresh_targets: bool, backward: bool):
+    """Draws orders (and targets) of n records of one lane, in place."""
+    shape, meta = shape_of(manifest), row["meta"]
+    n = len(meta)
+    reuse, a_len, b_len = (meta[:, k].astype(np.int64) for k in (3, 4, 5))
+    has_second = a_len > 0
+    is_target = targets_of(row)
+    if fresh_targets:
+        table = manifest.word_starts
+        if manifest.options["span_unit"] != "word":
+            table = np.ones_like(table)
+        text = row["input_ids"].reshape(-1).astype(np.int64)
+        words = spans.Words(word_starts_of(text, table, backward))
+        start = np.arange(n, dtype=np.int64) * manifest.seq_len
+        a = start + manifest.reuse_len
+        zeros = np.zeros(n, np.int64)
+        places = segments_lib.Segments(
+            start, reuse, a, a_len, a + a_len + 1, b_len, zeros, zeros
+        )
+        is_target = examples.draw_targets(words, places, shape, rng)
+    layout = segments_lib.layout(
+        reuse, a_len, b_len, manifest.seq_len, manifest.reuse_len
+    )
+    ranks = examples.order(is_target, layout, has_second, shape, rng)
+    drawn = {"input_ids": row["input_ids"], "ranks": ranks}
+    if fresh_targets:
+        drawn |= examples.slots(is_target, manifest.num_predict)
+        meta = meta.copy()
+        meta[:, 7] = drawn.pop("targets")
+        drawn["meta"] = meta
+    if manifest.options["materialize_masks"]:
+        drawn |= examples.materialize(
+            row | drawn | {"is_target": is_target}, only_masks=True
+        )
+    for name, value in drawn.items():
+        row[name] = value.reshape(row[name].shape)

@@ -1,0 +1,270 @@
+"""Options of the pretraining data builder and reader (L0)."""
+
+import dataclasses
+
+from common.errors import UserError
+
+SPAN_UNITS = ("word", "token", "single")
+SPAN_LENGTHS = ("inverse", "uniform")
+SAMPLERS = ("context", "original")
+SPLITS = ("train", "dev")
+RUNNERS = ("local", "beam")
+MIN_SECOND_PART = 5  # A, SEP, B, SEP, CLS
+
+
+def _require(condition: bool, message: str) -> None:
+    if not condition:
+        raise UserError(message)
+
+
+@dataclasses.dataclass(frozen=True)
+class BuildOptions:
+    """How text becomes lanes of records. Every field but the last group is
+    part of the data's identity and stored in the manifest.
+
+    Attributes:
+      input_glob: text (one sentence per line, an empty line ends a document)
+        or .jsonl files, each also as .gz; commas separate several patterns.
+      spiece_model_file: SentencePiece model.
+      output_dir: receives the records and `manifest.json`.
+      seq_len: T, positions per segment.
+      reuse_len: positions of the part that becomes memory; 0 = none.
+      num_predict: P, capacity of targets; None = floor(T * beta / alpha).
+      perm_size: positions per permutation; 0 = the whole part.
+      bi_data: write backward lanes, too.
+      uncased, keep_accents: text handling.
+      mask_alpha, mask_beta: beta of alpha tokens are targets.
+      span_unit: "word", "token" or "single" (one token, for the ablation).
+      span_lengths: "inverse" (weights 1/n) or "uniform" over 1..max_span.
+      max_span: longest span, in units.
+      sampler: "context", or "original" for the released code's exact rule.
+      order_context: give every token a place in the order (paper, Figure 3).
+      functional_as_context: SEP and CLS get no place in the order.
+      segments_per_lane: S; 0 = chosen from the corpus's size.
+      dev_fraction: share of documents held out as the dev split.
+      num_passes: independent draws of targets, orders and B, all stored.
+      seed: of everything drawn.
+      block_megabytes: text per block, the unit of work.
+      min_document_tokens: shorter documents are left out.
+      max_symbol_ratio: documents with a larger share of characters that are
+        neither letters, digits nor white space are left out.
+      dedup: leave out documents whose text came before.
+      materialize_masks: write permutation masks and target mappings, too.
+      materialize_batches: also write train records in the order of batches of
+        so many rows; 0 = no.
+      text_field: of JSONL files.
+      num_workers: processes; any number gives the same bytes.
+      runner: "local" or "beam".
+      beam_options: Beam's own command line.
+    """
+
+    input_glob: str
+    spiece_model_file: str
+    output_dir: str
+    seq_len: int = 512
+    reuse_len: int = 256
+    num_predict: int | None = None
+    perm_size: int = 0
+    bi_data: bool = True
+    uncased: bool = False
+    keep_accents: bool = False
+    mask_alpha: int = 6
+    mask_beta: int = 1
+    span_unit: str = "word"
+    span_lengths: str = "inverse"
+    max_span: int = 5
+    sampler: str = "context"
+    order_context: bool = False
+    functional_as_context: bool = False
+    segments_per_lane: int = 0
+    dev_fraction: float = 0.0
+    num_passes: int = 1
+    seed: int = 0
+    block_megabytes: float = 8.0
+    min_document_tokens: int = 0
+    max_symbol_ratio: float = 1.0
+    dedup: bool = False
+    materialize_masks: bool = False
+    materialize_batches: int = 0
+    text_field: str = "text"
+    num_workers: int = 1
+    runner: str = "local"
+    beam_options: str = ""
+
+    def __post_init__(self) -> None:
+        self._check_lengths()
+        self._check_choices()
+        self._check_ranges()
+        if self.num_predict is None:
+            count = self.seq_len * self.mask_beta // self.mask_alpha
+            object.__setattr__(self, "num_predict", max(1, count))
+        _require(
+            1 <= self.num_predict <= self.seq_len - 3,
+            f"--num_predict must lie in 1..{self.seq_len - 3} (--seq_len="
+            f"{self.seq_len} less SEP, SEP, CLS), received {self.num_predict}",
+        )
+
+    def _check_lengths(self) -> None:
+        _require(
+            8 <= self.seq_len <= 16384,
+            f"--seq_len must lie in 8..16384, received {self.seq_len}",
+        )
+        limit = self.seq_len - MIN_SECOND_PART
+        _require(
+            0 <= self.reuse_len <= limit,
+            f"--reuse_len must lie in 0..{limit} (--seq_len={self.seq_len} "
+            f"less A, SEP, B, SEP, CLS), received {self.reuse_len}",
+        )
+        _require(
+            0 <= self.perm_size <= self.seq_len,
+            f"--perm_size must lie in 0 (whole part)..{self.seq_len}, "
+            f"received {self.perm_size}",
+        )
+        _require(
+            1 <= self.mask_beta < self.mask_alpha,
+            "--mask_beta must lie in 1..mask_alpha-1, received "
+            f"{self.mask_beta} of --mask_alpha={self.mask_alpha}",
+        )
+
+    def _check_choices(self) -> None:
+        for name, choices in (
+            ("span_unit", SPAN_UNITS),
+            ("span_lengths", SPAN_LENGTHS),
+            ("sampler", SAMPLERS),
+            ("runner", RUNNERS),
+        ):
+            value = getattr(self, name)
+            _require(
+                value in choices,
+                f"--{name} must be one of {', '.join(choices)}, received "
+                f"{value!r}",
+            )
+        if self.sampler == "original":
+            size = self.perm_size or self.reuse_len
+            parts = (self.reuse_len, self.seq_len - self.reuse_len)
+            _require(
+                not self.order_context and not self.functional_as_context,
+                "--sampler=original has its own order: leave out "
+                "--order_context and --functional_as_context",
+            )
+            _require(
+                size > 0 and all(part % size == 0 for part in parts),
+                "--sampler=original needs a --perm_size that divides both "
+                f"parts, of {parts[0]} and {parts[1]} positions, received "
+                f"{self.perm_size}",
+            )
+
+    def _check_ranges(self) -> None:
+        for name, low in (
+            ("max_span", 1),
+            ("segments_per_lane", 0),
+            ("num_passes", 1),
+            ("seed", 0),
+            ("min_document_tokens", 0),
+            ("materialize_batches", 0),
+            ("num_workers", 1),
+        ):
+            value = getattr(self, name)
+            _require(
+                value >= low,
+                f"--{name} must be at least {low}, received {value}",
+            )
+        _require(
+            0.0 <= self.dev_fraction < 1.0,
+            f"--dev_fraction must lie in 0..1, received {self.dev_fraction}",
+        )
+        _require(
+            0.0 < self.max_symbol_ratio <= 1.0,
+            "--max_symbol_ratio must lie in 0..1, received "
+            f"{self.max_symbol_ratio}",
+        )
+        _require(
+            self.block_megabytes > 0,
+            "--block_megabytes must be positive, received "
+            f"{self.block_megabytes}",
+        )
+
+    def identity(self) -> dict:
+        """What equal data share; paths and how it was run are left out."""
+        value = dataclasses.asdict(self)
+        for name in (
+            "input_glob",
+            "spiece_model_file",
+            "output_dir",
+            "num_workers",
+            "runner",
+            "beam_options",
+        ):
+            del value[name]
+        return value
+
+
+@dataclasses.dataclass(frozen=True)
+class ReaderOptions:
+    """Which batches a reader gives.
+
+    Attributes:
+      global_batch: rows of a batch over all hosts and replicas.
+      num_replicas: over all hosts.
+      accumulation: micro-batches per step (rows of one divide further).
+      num_hosts: input pipelines; each gives its share of the rows.
+      host_index: of this one.
+      seed: of the lane order (and of resampling).
+      start_step: the first batch given is the one of this step.
+      split: "train" or "dev".
+      repeat: False ends where the first epoch's last lanes end.
+      reset_memory_at_document: also where a document starts.
+      resample_permutation: a fresh order of the stored targets each epoch.
+      resample_targets: fresh targets each epoch, too.
+      verify: check record checksums, ids and lengths.
+      read_ahead: steps read at once.
+      prefetch: batches kept ready; 0 = none.
+    """
+
+    global_batch: int
+    num_replicas: int = 1
+    accumulation: int = 1
+    num_hosts: int = 1
+    host_index: int = 0
+    seed: int = 0
+    start_step: int = 0
+    split: str = "train"
+    repeat: bool = True
+    reset_memory_at_document: bool = False
+    resample_permutation: bool = False
+    resample_targets: bool = False
+    verify: bool = True
+    read_ahead: int = 16
+    prefetch: int = 8
+
+    def __post_init__(self) -> None:
+        for name, low in (
+            ("global_batch", 1),
+            ("num_replicas", 1),
+            ("accumulation", 1),
+            ("num_hosts", 1),
+            ("seed", 0),
+            ("start_step", 0),
+            ("read_ahead", 1),
+            ("prefetch", 0),
+        ):
+            value = getattr(self, name)
+            _require(
+                value >= low,
+                f"`{name}` must be at least {low}, received {value}",
+            )
+        _require(
+            self.split in SPLITS,
+            f"`split` must be one of {', '.join(SPLITS)}, received "
+            f"{self.split!r}",
+        )
+        _require(
+            0 <= self.host_index < self.num_hosts,
+            f"`host_index` must lie in 0..{self.num_hosts - 1}, received "
+            f"{self.host_index}",
+        )
+        _require(
+            self.num_replicas % self.num_hosts == 0,
+            f"`num_replicas` ({self.num_replicas}) must divide by `num_hosts` "
+            f"({self.num_hosts})",
+        )
