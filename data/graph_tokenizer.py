@@ -67,6 +67,9 @@ class GraphTokenizer(tf.Module):
             self._make_tables(processor)
 
     def _make_tables(self, processor) -> None:
+        self._pieces = tf.constant(
+            [processor.id_to_piece(i) for i in range(self.vocab_size)]
+        )
         rows = []  # one per part: id, characters, offset, total, lone mark
         lengths = []
         for i in range(self.vocab_size):
@@ -97,6 +100,14 @@ class GraphTokenizer(tf.Module):
         _, _, ids, lengths = self._split(pieces)
         return tf.RaggedTensor.from_row_lengths(ids, lengths, validate=False)
 
+    def id_to_piece(self, ids: tf.Tensor) -> tf.Tensor:
+        """The pieces of ids, as strings of the same shape."""
+        return tf.gather(self._pieces, ids)
+
+    def detokenize(self, ids: tf.RaggedTensor) -> tf.Tensor:
+        """int32 [B, (pieces)] -> [B] text; symbols are left out."""
+        return self._sentencepiece.detokenize(ids)
+
     def _split(self, pieces: tf.RaggedTensor):
         """Replaces digit + comma pieces; ids, their sources and row lengths."""
         repeats = tf.gather(self._piece_lengths, pieces.values)
@@ -106,7 +117,7 @@ class GraphTokenizer(tf.Module):
         per_row = tf.RaggedTensor.from_row_splits(
             repeats, pieces.row_splits, validate=False
         )
-        lengths = tf.reduce_sum(per_row, axis=1)
+        lengths = tf.cast(tf.reduce_sum(per_row, axis=1), tf.int64)
         return source, slot, tf.gather(self._piece_ids, slot), lengths
 
     def tokenize_with_offsets(

@@ -3,10 +3,12 @@
 from common.errors import UserError
 from serving import signatures
 from serving.choice_signatures import choice_signatures
+from serving.lm_signatures import lm_signatures
 from serving.signatures import Context, Signature
 from serving.span_signatures import span_signatures
 
 BUILDERS = {
+    "pretraining": lm_signatures,
     "classification": signatures.sequence_signatures,
     "multi_label": signatures.sequence_signatures,
     "regression": signatures.sequence_signatures,
