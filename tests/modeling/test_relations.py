@@ -150,8 +150,15 @@ def test_mask_polarity_row_by_row():
     np.testing.assert_array_equal(made.query_visible, [[1, 1, 0, 1]])
 
 
-@pytest.mark.parametrize("recompute", ["none", "layer", "layer_barrier"])
-@pytest.mark.parametrize("untie_r", [True, False])
+@pytest.mark.parametrize(
+    "recompute,untie_r",
+    [
+        pytest.param("layer", False),
+        pytest.param("layer", True, marks=pytest.mark.slow),
+        pytest.param("layer_barrier", True, marks=pytest.mark.slow),
+        pytest.param("layer_barrier", False, marks=pytest.mark.slow),
+    ],
+)
 def test_recompute_changes_no_gradient(recompute, untie_r):
     config = CONFIG.replace(untie_r=untie_r)
     plain = XLNetModel(config)

@@ -1,0 +1,94 @@
+"""mixed_bfloat16: near float32, and float32 where it matters."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from modeling import PretrainingModel, XLNetConfig, positions
+from tests.modeling import golden_util
+
+CONFIG = XLNetConfig(
+    vocab_size=29,
+    d_model=12,
+    n_layer=2,
+    n_head=3,
+    d_head=5,
+    d_inner=20,
+    mem_len=4,
+)
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize("name", ["pretrain_tm", "pretrain_notm"])
+def test_near_float32_on_golden_inputs(golden, name):
+    data = golden_util.load(golden, name)
+    config = golden_util.config(golden, mem_len=6, reuse_len=4)
+    model = PretrainingModel(config, dtype="mixed_bfloat16")
+    golden_util.assign(model, golden, "xlnet_tiny.ckpt")
+    values = golden_util.gradients_of(data, "seg1/in")
+    call = {
+        "input_ids": values["input_k"],
+        "segment_ids": values["seg_id"],
+        "perm_mask": values["perm_mask"],
+        "query_input": values["input_q"],
+        "memory": [
+            tf.transpose(data[f"mems_in_{i}"], [1, 0, 2]) for i in range(3)
+        ],
+    }
+    if "target_mapping" in values:
+        call["target_mapping"] = values["target_mapping"]
+    output = model(**call, bi_data=True)
+    expected = data["seg1/hidden"].transpose(1, 0, 2)
+    actual = tf.cast(output.query_output, tf.float32)
+    assert output.query_output.dtype == tf.bfloat16
+    error = np.linalg.norm(actual - expected) / np.linalg.norm(expected)
+    assert error < 2e-2, error
+    sums = model.lm_loss(
+        output.query_output, values["target"], values["target_mask"]
+    )
+    np.testing.assert_allclose(
+        sums[0] / sums[1], data["seg1/total_loss"], rtol=2e-2
+    )
+
+
+def test_types():
+    model = PretrainingModel(CONFIG, dtype="mixed_bfloat16")
+    ids = np.arange(14).reshape(2, 7)
+    with tf.GradientTape() as tape:
+        output = model(
+            ids,
+            target_positions=[[0, 3]] * 2,
+            segment_ids=ids % 2,
+            training=True,
+            seed=[1, 2],
+        )
+        sums = model.lm_loss(
+            output.query_output, tf.ones([2, 2], tf.int32), tf.ones([2, 2])
+        )
+    assert all(v.dtype == tf.float32 for v in model.variables)
+    assert output.new_memory[0].dtype == tf.bfloat16
+    assert model.lm_logits(output.query_output).dtype == tf.float32
+    assert all(s.dtype == tf.float32 for s in sums)
+    for gradient in tape.gradient(sums[0], model.trainable_variables):
+        if gradient is not None:
+            assert gradient.dtype == tf.float32
+
+
+def test_positions_softmax_and_logits_are_float32():
+    """No bfloat16 tensor where rounding would merge what is distinct."""
+    model = PretrainingModel(CONFIG, dtype="mixed_bfloat16")
+
+    @tf.function
+    def run(ids):
+        output = model(ids, target_positions=[[0, 3]] * 2)
+        return model.lm_logits(output.query_output)
+
+    graph = run.get_concrete_function(tf.TensorSpec([2, 7], tf.int32)).graph
+    seen = set()
+    for op in graph.get_operations():
+        if op.type in ("Softmax", "Sin", "Cos", "Rsqrt", "Pow"):
+            seen.add(op.type)
+            assert op.outputs[0].dtype == tf.float32, op.name
+    assert seen >= {"Softmax", "Sin", "Cos", "Rsqrt"}
+    table = positions.sinusoid_table(512, 896, 12)[0].numpy()
+    assert len(np.unique(table, axis=0)) == 1408
