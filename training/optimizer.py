@@ -9,6 +9,7 @@ variable with the same aggregated gradient, so no replica waits for another.
 
 import tensorflow as tf
 
+from modeling import fusion
 from training.options import OptimizerOptions
 from training.schedule import Schedule
 from training.variable_groups import Group
@@ -124,20 +125,38 @@ class AdamW:
             gradients, self._names, self._groups, strict=True
         ):
             w = self._variables[name]
-            m = o.beta1 * self.m[name] + (1.0 - o.beta1) * g
-            v = o.beta2 * self.v[name] + (1.0 - o.beta2) * tf.square(g)
-            update = correction * m / (tf.sqrt(v) + o.adam_epsilon)
-            if o.weight_decay and group.decayed:
-                update += o.weight_decay * w
-            update *= rate * group.lr_multiplier
+            new_w, m, v, square = _adamw(
+                tf.convert_to_tensor(w),
+                tf.convert_to_tensor(self.m[name]),
+                tf.convert_to_tensor(self.v[name]),
+                g,
+                rate * group.lr_multiplier,
+                correction,
+                beta1=o.beta1,
+                beta2=o.beta2,
+                epsilon=o.adam_epsilon,
+                decay=o.weight_decay if group.decayed else 0.0,
+            )
             self.m[name].assign(m)
             self.v[name].assign(v)
-            w.assign_sub(update)
+            w.assign(new_w)
             if self.ema:
                 d = o.ema_decay
                 self.ema[name].assign(d * self.ema[name] + (1.0 - d) * w)
-            squares.append(tf.reduce_sum(tf.square(update)))
+            squares.append(square)
         return tf.add_n(squares)
+
+
+@fusion.compiled
+def _adamw(w, m, v, g, rate, correction, beta1, beta2, epsilon, decay):
+    """One pass over a variable: (w', m', v', sum of squares of the update)."""
+    m = beta1 * m + (1.0 - beta1) * g
+    v = beta2 * v + (1.0 - beta2) * tf.square(g)
+    update = correction * m / (tf.sqrt(v) + epsilon)
+    if decay:
+        update += decay * w
+    update *= rate
+    return w - update, m, v, tf.reduce_sum(tf.square(update))
 
 
 def _slot(variable: tf.Variable) -> tf.Variable:
