@@ -233,3 +233,48 @@ class EmbedOptions:
                 "--output_file must end in .npz, .jsonl or .csv, received "
                 f"{self.output_file!r}"
             )
+
+
+@dataclasses.dataclass(frozen=True)
+class ServerOptions:
+    """How the local server takes requests.
+
+    Attributes:
+      model_name: NAME of `/v1/models/NAME`.
+      max_body_bytes: of one request.
+      max_chars: of one text.
+      max_instances: rows of one request.
+      max_numbers: numbers of one row's array.
+      max_batch_size: rows that run together.
+      max_wait_ms: how long a first row waits for others.
+      max_queue: rows that may wait; more are answered 503.
+      timeout_s: longest wait for an answer, then 504.
+    """
+
+    model_name: str = "xlnet"
+    max_body_bytes: int = 1_000_000
+    max_chars: int = 50_000
+    max_instances: int = 64
+    max_numbers: int = 1_000_000
+    max_batch_size: int = 32
+    max_wait_ms: float = 2.0
+    max_queue: int = 1024
+    timeout_s: float = 30.0
+
+    def __post_init__(self) -> None:
+        for name in (
+            "max_body_bytes",
+            "max_chars",
+            "max_instances",
+            "max_batch_size",
+            "max_queue",
+        ):
+            at_least(name, getattr(self, name), 1)
+        at_least("max_wait_ms", self.max_wait_ms, 0)
+        if self.timeout_s <= 0:
+            raise UserError("--timeout_s must be above 0")
+        if not self.model_name or set(self.model_name) & set("/:?#% "):
+            raise UserError(
+                "--model_name must be part of a URL without / : ? # % or "
+                f"spaces, received {self.model_name!r}"
+            )

@@ -11,6 +11,7 @@ It is built under a temporary name, loaded in a fresh process that imports only
 TensorFlow and tensorflow_text, compared with the model in memory, and renamed.
 """
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from collections.abc import Mapping
 
 import numpy as np
 import tensorflow as tf
+from absl import logging as absl_logging
 
 from common import files
 from common.errors import UserError
@@ -132,15 +134,33 @@ def _save(root: _Root, directory: str, model_name: str) -> Arrays:
             _asset(scratch, SPIECE_NAME, proto),
             _asset(scratch, "labels.txt", _lines(spec.labels)),
         ]
-        tf.saved_model.save(root, directory, signatures=concrete)
+        with _quiet():
+            tf.saved_model.save(root, directory, signatures=concrete)
     requests = {
         name: {key: _array(s.inputs[key], v) for key, v in s.example.items()}
         for name, s in signatures.items()
     }
     warmup.write(directory, model_name, requests)
-    description = _describe(signatures, concrete, spec)
+    description = _describe(
+        signatures, concrete, spec, root.tokenizer.vocab_size
+    )
     files.write_json(os.path.join(directory, SIGNATURE_FILE), description)
     return _answers(root, requests)
+
+
+@contextlib.contextmanager
+def _quiet():
+    """Keeps TensorFlow's notes about renamed inputs out of the log."""
+    logger = absl_logging.get_absl_logger()
+    before = [logger, tf.get_logger()]
+    levels = [x.level for x in before]
+    for x in before:
+        x.setLevel("WARNING")
+    try:
+        yield
+    finally:
+        for x, level in zip(before, levels, strict=True):
+            x.setLevel(level)
 
 
 def _asset(folder: str, name: str, content: bytes) -> tf.saved_model.Asset:
@@ -176,7 +196,7 @@ def _answers(root: _Root, requests: Mapping) -> Arrays:
     return arrays
 
 
-def _describe(signatures, concrete, spec: TaskSpec) -> dict:
+def _describe(signatures, concrete, spec: TaskSpec, vocab_size) -> dict:
     def tensor(value) -> dict:
         return {"dtype": value.dtype.name, "shape": list(value.shape)}
 
@@ -187,6 +207,7 @@ def _describe(signatures, concrete, spec: TaskSpec) -> dict:
         "labels": list(spec.labels),
         "max_seq_length": spec.max_seq_length,
         "uncased": spec.uncased,
+        "vocab_size": vocab_size,
         "spiece_sha256": spec.spiece_sha256,
         "unicode_version": unicodedata.unidata_version,
         "signatures": {

@@ -1,0 +1,69 @@
+"""Flags of `serving.serve`."""
+
+from absl import flags
+
+from serving.options import ServerOptions
+
+FLAGS = flags.FLAGS
+
+
+def define() -> None:
+    """Registers the flags of the server."""
+    default = ServerOptions
+    flags.DEFINE_string(
+        "saved_model_dir",
+        None,
+        "Exported version folder, or its parent (the newest is served).",
+        required=True,
+    )
+    flags.DEFINE_string(
+        "host", "127.0.0.1", "Address to listen on; this machine alone."
+    )
+    flags.DEFINE_integer(
+        "port", 8501, "Port to listen on; 0 takes a free one.", 0, 65535
+    )
+    flags.DEFINE_string(
+        "model_name", default.model_name, "NAME of /v1/models/NAME."
+    )
+    flags.DEFINE_integer(
+        "max_body_bytes", default.max_body_bytes, "Largest request body."
+    )
+    flags.DEFINE_integer(
+        "max_chars", default.max_chars, "Longest text in characters."
+    )
+    flags.DEFINE_integer(
+        "max_instances", default.max_instances, "Rows of one request."
+    )
+    flags.DEFINE_integer(
+        "max_batch_size", default.max_batch_size, "Rows that run together."
+    )
+    flags.DEFINE_float(
+        "max_wait_ms",
+        default.max_wait_ms,
+        "How long a first row waits for others to share its batch.",
+    )
+    flags.DEFINE_integer(
+        "max_queue",
+        default.max_queue,
+        "Rows that may wait; more are answered with status 503.",
+    )
+    flags.DEFINE_float(
+        "timeout_s",
+        default.timeout_s,
+        "Longest wait for an answer in seconds, then status 504.",
+    )
+
+
+def from_flags() -> tuple[ServerOptions, str, str, int]:
+    """(ServerOptions, saved_model_dir, host, port)."""
+    options = ServerOptions(
+        model_name=FLAGS.model_name,
+        max_body_bytes=FLAGS.max_body_bytes,
+        max_chars=FLAGS.max_chars,
+        max_instances=FLAGS.max_instances,
+        max_batch_size=FLAGS.max_batch_size,
+        max_wait_ms=FLAGS.max_wait_ms,
+        max_queue=FLAGS.max_queue,
+        timeout_s=FLAGS.timeout_s,
+    )
+    return options, FLAGS.saved_model_dir, FLAGS.host, FLAGS.port

@@ -1,0 +1,72 @@
+"""A local server for an exported model.
+
+    python -m serving.serve --saved_model_dir=DIR
+
+    curl -d '{"instances": [{"text": "..."}]}' \
+        http://127.0.0.1:8501/v1/models/xlnet:predict
+
+It answers TF-Serving's REST calls and shows a page at `/`. It listens on this
+machine alone unless --host says otherwise; it has no users and no encryption,
+so put it behind something that has before showing it to others.
+"""
+
+import socket
+import sys
+
+from common.errors import UserError
+from flags import app, serve_flags
+from serving.saved_model import SavedModel
+
+
+def main() -> None:
+    """The command."""
+    options, saved_model_dir, host, port = serve_flags.from_flags()
+    try:
+        import uvicorn
+
+        from serving.web.app import build_app
+    except ModuleNotFoundError as e:
+        raise UserError(
+            f"the package {e.name} is missing: pip install -r "
+            "requirements-serve.txt"
+        ) from e
+    listener = _listen(host, port)
+    model = SavedModel(saved_model_dir)
+    model.warm_up()
+    application = build_app(model, options)
+    port = listener.getsockname()[1]
+    shown = f"[{host}]" if ":" in host else host
+    print(
+        f"serving {options.model_name} at http://{shown}:{port}",
+        file=sys.stderr,
+        flush=True,
+    )
+    config = uvicorn.Config(
+        application,
+        log_level="warning",
+        server_header=False,
+        timeout_keep_alive=30,
+        timeout_graceful_shutdown=10,
+    )
+    uvicorn.Server(config).run(sockets=[listener])
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """Binds first, so that a taken port costs no model loading."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+    except OSError as e:
+        listener.close()
+        raise UserError(
+            f"--host={host} --port={port} cannot be used: {e.strerror}; give "
+            "another --port"
+        ) from e
+    return listener
+
+
+if __name__ == "__main__":
+    serve_flags.define()
+    app.run(main)

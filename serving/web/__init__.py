@@ -1,0 +1,1 @@
+"""The local server: requests, batching, metrics, one page."""

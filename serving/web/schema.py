@@ -1,0 +1,70 @@
+"""The OpenAPI description of the server, from a model's `signature.json`."""
+
+from serving.options import ServerOptions
+from serving.web.requests import RAW
+
+# No NUL, and something else than white space.
+_TEXT_PATTERN = r"^[^\u0000]*[^\s\u0000][^\u0000]*$"
+
+ERROR_SCHEMA = {
+    "type": "object",
+    "properties": {"error": {"type": "string"}},
+    "required": ["error"],
+}
+
+
+def responses(*codes: int) -> dict:
+    """Documented error answers."""
+    meanings = {
+        400: "The request is wrong; the line says where.",
+        404: "No such model.",
+        413: "The body is too large.",
+        503: "Too many requests are waiting.",
+        504: "The answer took too long.",
+    }
+    return {
+        code: {
+            "description": meanings[code],
+            "content": {"application/json": {"schema": ERROR_SCHEMA}},
+        }
+        for code in codes
+    }
+
+
+def predict_body(description: dict, limit: ServerOptions) -> dict:
+    """`openapi_extra` of the predict call: rows of the raw-text signature."""
+    specs = description["signatures"][RAW]["inputs"]
+    row = {
+        "type": "object",
+        "properties": {k: _value(v, limit) for k, v in specs.items()},
+        "required": sorted(specs),
+        "additionalProperties": False,
+    }
+    schema = {
+        "type": "object",
+        "properties": {
+            "signature_name": {"type": "string", "enum": [RAW]},
+            "instances": {
+                "type": "array",
+                "items": row,
+                "minItems": 1,
+                "maxItems": limit.max_instances,
+            },
+        },
+        "required": ["instances"],
+        "additionalProperties": False,
+    }
+    content = {"application/json": {"schema": schema}}
+    return {"requestBody": {"required": True, "content": content}}
+
+
+def _value(spec: dict, limit: ServerOptions) -> dict:
+    text = {
+        "type": "string",
+        "minLength": 1,
+        "maxLength": limit.max_chars,
+        "pattern": _TEXT_PATTERN,
+    }
+    if len(spec["shape"]) == 1:
+        return text
+    return {"type": "array", "items": text, "minItems": 1, "maxItems": 64}

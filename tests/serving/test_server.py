@@ -1,0 +1,253 @@
+"""The server's calls, limits and errors, around a model that only counts."""
+
+import json
+import logging
+import threading
+import time
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+fastapi = pytest.importorskip("fastapi")
+testclient = pytest.importorskip("fastapi.testclient")
+
+from serving.options import ServerOptions  # noqa: E402
+from serving.web.app import build_app  # noqa: E402
+
+PREDICT = "/v1/models/xlnet:predict"
+SPECS = {
+    "serving_default": {
+        "meaning": "text in",
+        "inputs": {"text": {"dtype": "string", "shape": [None]}},
+        "outputs": {},
+    },
+    "ids": {
+        "meaning": "ids in",
+        "inputs": {"input_ids": {"dtype": "int32", "shape": [None, None]}},
+        "outputs": {},
+    },
+}
+
+
+class FakeModel:
+    """Answers with the length of each text; notes the batches it saw."""
+
+    version = "7"
+    description = {"labels": ["short", "long"], "signatures": SPECS}
+
+    def __init__(self):
+        self.batches = []
+        self.gate = threading.Event()
+        self.gate.set()
+
+    def __call__(self, inputs, signature):
+        self.gate.wait(5)
+        if signature == "ids":
+            ids = np.asarray(inputs["input_ids"])
+            if (ids < 0).any():
+                raise tf.errors.InvalidArgumentError(None, None, "/secret/path")
+            return {"total": ids.sum(1)}
+        texts = inputs["text"]
+        self.batches.append(len(texts))
+        if "crash" in texts:
+            raise RuntimeError("/secret/path")
+        lengths = np.asarray([len(t) for t in texts], np.float32)
+        return {
+            "length": lengths,
+            "probabilities": np.stack([1 / lengths, 1 - 1 / lengths], 1),
+            "label": np.asarray([b"long"] * len(texts), object),
+        }
+
+
+@pytest.fixture
+def model():
+    return FakeModel()
+
+
+@pytest.fixture
+def client(model):
+    options = ServerOptions(
+        max_body_bytes=2000, max_chars=100, max_instances=4, timeout_s=0.5
+    )
+    app = build_app(model, options)
+    with testclient.TestClient(app, raise_server_exceptions=False) as client:
+        yield client
+
+
+def test_predictions_in_both_formats(client):
+    rows = {"instances": [{"text": "abcd"}, "ab"]}
+    answer = client.post(PREDICT, json=rows)
+    assert answer.status_code == 200
+    assert answer.json()["predictions"] == [
+        {
+            "length": 4.0,
+            "probabilities": {"short": 0.25, "long": 0.75},
+            "label": "long",
+        },
+        {
+            "length": 2.0,
+            "probabilities": {"short": 0.5, "long": 0.5},
+            "label": "long",
+        },
+    ]
+    columns = client.post(PREDICT, json={"inputs": {"text": ["abc"]}})
+    assert columns.json()["outputs"]["length"] == [3.0]
+    ids = client.post(
+        PREDICT, json={"signature_name": "ids", "instances": [[1, 2], [3, 4]]}
+    )
+    assert [p["total"] for p in ids.json()["predictions"]] == [3, 7]
+
+
+BAD_BODIES = {
+    "no json": b"{",
+    "not utf-8": b'{"instances": ["\xff"]}',
+    "a list": b"[]",
+    "nothing": b"",
+    "no instances": b"{}",
+    "both": b'{"instances": ["a"], "inputs": ["a"]}',
+    "unknown key": b'{"instances": ["a"], "x": 1}',
+    "empty list": b'{"instances": []}',
+    "too many": b'{"instances": ["a", "a", "a", "a", "a"]}',
+    "number": b'{"instances": [3]}',
+    "null": b'{"instances": null}',
+    "wrong keys": b'{"instances": [{"txt": "a"}]}',
+    "empty text": b'{"instances": [""]}',
+    "white space": b'{"instances": [" \\n "]}',
+    "NUL": b'{"instances": ["a\\u0000b"]}',
+    "surrogate": b'{"instances": ["\\ud800"]}',
+    "long text": json.dumps({"instances": ["x" * 101]}).encode(),
+    "signature": b'{"signature_name": "x", "instances": ["a"]}',
+    "signature type": b'{"signature_name": [], "instances": ["a"]}',
+    "nan": b'{"signature_name": "ids", "instances": [[NaN]]}',
+    "ragged": b'{"signature_name": "ids", "instances": [[1, [2]]]}',
+    "two shapes": b'{"signature_name": "ids", "instances": [[1], [1, 2]]}',
+    "strings": b'{"signature_name": "ids", "instances": [["a"]]}',
+    "bool": b'{"signature_name": "ids", "instances": [[true]]}',
+    "too big": b'{"signature_name": "ids", "instances": [[99999999999]]}',
+    "huge": b'{"signature_name": "ids", "instances": [[1' + b"0" * 400 + b"]]}",
+    "no numbers": b'{"signature_name": "ids", "instances": [[]]}',
+    "refused": b'{"signature_name": "ids", "instances": [[-1]]}',
+    "nested": b'{"instances": ' + b"[" * 900 + b"]" * 900 + b"}",
+}
+
+
+@pytest.mark.parametrize("name", BAD_BODIES)
+def test_bad_requests_get_one_clear_line(client, name):
+    answer = client.post(PREDICT, content=BAD_BODIES[name])
+    assert answer.status_code == 400, answer.text
+    message = answer.json()["error"]
+    assert 10 < len(message) < 300 and "\n" not in message
+    assert "Traceback" not in message and "/secret" not in message
+    assert client.post(PREDICT, json={"instances": ["ok"]}).status_code == 200
+
+
+def test_other_errors(client, caplog):
+    large = client.post(PREDICT, content=b"x" * 3000)
+    assert large.status_code == 413 and "2000" in large.json()["error"]
+
+    def chunks():
+        yield from [b"x" * 1000] * 5
+
+    assert client.post(PREDICT, content=chunks()).status_code == 413
+    assert client.post("/v1/models/y:predict", json={}).status_code == 404
+    assert client.get("/v1/models/y").status_code == 404
+    assert client.get(PREDICT).status_code == 405
+    assert client.get("/nothing").status_code == 404
+    with caplog.at_level(logging.CRITICAL):
+        crash = client.post(PREDICT, json={"instances": ["crash"]})
+    assert crash.status_code == 500
+    assert crash.json() == {"error": "internal error"}
+
+
+def test_status_metadata_health_metrics_and_page(client):
+    status = client.get("/v1/models/xlnet").json()["model_version_status"]
+    assert status[0]["state"] == "AVAILABLE" and status[0]["version"] == "7"
+    metadata = client.get("/v1/models/xlnet/metadata").json()
+    assert metadata["metadata"]["labels"] == ["short", "long"]
+    assert client.get("/healthz").json() == {"status": "ok"}
+    client.post(PREDICT, json={"instances": ["a"]})
+    client.post(PREDICT, json={})
+    text = client.get("/metrics").text
+    assert 'xlnet_requests_total{status="200"} 1.0' in text
+    assert 'xlnet_requests_total{status="400"} 1.0' in text
+    page = client.get("/")
+    assert page.status_code == 200
+    assert "default-src 'none'" in page.headers["content-security-policy"]
+    assert "http://" not in page.text and "https://" not in page.text
+
+
+def test_requests_at_the_same_time_share_a_batch(client, model):
+    model.gate.clear()
+    answers = []
+
+    def ask(i):
+        body = {"instances": ["x" * (i + 1)]}
+        answers.append((i, client.post(PREDICT, json=body).json()))
+
+    threads = [threading.Thread(target=ask, args=(i,)) for i in range(9)]
+    for thread in threads:
+        thread.start()
+    time.sleep(0.2)
+    model.gate.set()
+    for thread in threads:
+        thread.join()
+    for i, answer in answers:
+        assert answer["predictions"][0]["length"] == i + 1
+    assert sum(model.batches) == 9 and len(model.batches) < 9
+
+
+def test_a_crash_spares_its_neighbours(client, model):
+    model.gate.clear()
+    codes = {}
+
+    def ask(text):
+        answer = client.post(PREDICT, json={"instances": [text]})
+        codes[text] = answer.status_code
+
+    threads = [
+        threading.Thread(target=ask, args=(t,)) for t in ("a", "crash", "bb")
+    ]
+    for thread in threads:
+        thread.start()
+    time.sleep(0.1)
+    model.gate.set()
+    for thread in threads:
+        thread.join()
+    assert codes == {"a": 200, "crash": 500, "bb": 200}
+
+
+def test_a_slow_answer_times_out_and_a_full_queue_refuses(model):
+    options = ServerOptions(timeout_s=0.2, max_queue=1)
+    model.gate.clear()
+    with testclient.TestClient(build_app(model, options)) as client:
+        codes = []
+
+        def ask():
+            answer = client.post(PREDICT, json={"instances": ["a"]})
+            codes.append(answer.status_code)
+
+        threads = [threading.Thread(target=ask) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+            time.sleep(0.02)
+        for thread in threads:
+            thread.join()
+        model.gate.set()
+        assert set(codes) == {503, 504}
+        assert client.post(PREDICT, json={"instances": ["a"]}).is_success
+
+
+def test_openapi_names_the_errors(client):
+    paths = client.get("/openapi.json").json()["paths"]
+    predict = paths["/v1/models/{name}:predict"]["post"]
+    assert set(predict["responses"]) == {
+        "200",
+        "400",
+        "404",
+        "413",
+        "503",
+        "504",
+    }
+    schema = predict["requestBody"]["content"]["application/json"]["schema"]
+    assert schema["properties"]["instances"]["maxItems"] == 4
