@@ -19,14 +19,15 @@ def run(main: Callable[[], None]) -> None:
     def call(argv: list[str]) -> None:
         if len(argv) > 1:
             fail(f"unexpected argument {argv[1]!r}: options start with --")
+        if not flags.FLAGS["verbosity"].present:
+            # Libraries report every file they write; --verbosity=0 shows it.
+            logging.set_verbosity(logging.WARNING)
         try:
             main()
         except UserError as e:
             fail(str(e))
 
     _show_flags_in_help()
-    # Libraries report every file they write; --verbosity=0 shows that again.
-    flags.FLAGS.set_default("verbosity", logging.WARNING)
     app.run(call)
 
 
