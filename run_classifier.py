@@ -9,6 +9,7 @@ the processes that make features import this file and do without it.
 """
 
 import dataclasses
+import functools
 import os
 
 import numpy as np
@@ -82,7 +83,7 @@ class ClassifierJob:
             features.spiece_model_file, features.uncased
         )
         self.buckets = finetune_batches.bucket_lengths(
-            features.length_buckets, features.max_seq_length
+            features.length_buckets, features.row_length
         )
         self.train_hash = ""
         self.num_texts = 1
@@ -116,13 +117,27 @@ class ClassifierJob:
             train_input_fn=train_input_fn,
             evals=evals,
             predicts=predicts,
+            make_objective=self.make_objective(),
             must_match={
                 "task": task.name,
                 "train_data": self.train_hash,
                 "spiece_sha256": spec.spiece_sha256,
                 "max_seq_length": spec.max_seq_length,
                 "length_buckets": list(self.buckets),
+                "segment_recurrence": self.features.segment_recurrence,
             },
+        )
+
+    def make_objective(self):
+        """The builder of a recurrent objective, None without recurrence."""
+        if not self.features.segment_recurrence:
+            return None
+        from training import recurrent_objective
+
+        return functools.partial(
+            recurrent_objective.build_objective,
+            num_segments=self.features.segment_recurrence,
+            segment_len=self.features.max_seq_length,
         )
 
     def spec(self) -> TaskSpec:
@@ -142,7 +157,10 @@ class ClassifierJob:
             uncased=self.features.uncased,
             spiece_sha256=self.tokenizer.sha256,
             head_options=head_options,
-            data_options={"num_texts": self.num_texts},
+            data_options={
+                "num_texts": self.num_texts,
+                "segment_recurrence": self.features.segment_recurrence,
+            },
         )
 
     def load(
@@ -155,17 +173,17 @@ class ClassifierJob:
         examples = self.task.read(split, bad, with_labels)
         counts = {len(e.texts) for e in examples}
         self.num_texts = max(counts)
-        if self.features.max_seq_length < self.num_texts + 2:
+        if self.features.row_length < self.num_texts + 2:
             raise UserError(
                 f"--max_seq_length must be at least {self.num_texts + 2} for "
                 f"{self.num_texts} texts per row"
             )
         table, hit = self.table(examples, split)
-        cut = int((table.lengths() >= self.features.max_seq_length).sum())
+        cut = int((table.lengths() >= self.features.row_length).sum())
         print(
             f"{self.task.name} {split}: {len(examples)} examples of "
-            f"{self.task.path(split)}; {cut} fill --max_seq_length="
-            f"{self.features.max_seq_length}"
+            f"{self.task.path(split)}; {cut} fill "
+            f"{self.features.row_length} tokens"
             + ("; features from the cache" if hit else "")
         )
         if bad.count:
@@ -183,7 +201,7 @@ class ClassifierJob:
             "labels": list(self.task.labels),
             "spiece": self.tokenizer.sha256,
             "uncased": self.features.uncased,
-            "max_seq_length": self.features.max_seq_length,
+            "max_seq_length": self.features.row_length,
         }
 
         def build() -> dict[str, np.ndarray]:
@@ -196,7 +214,7 @@ class ClassifierJob:
             table = self.task.table(
                 examples,
                 tokenized,
-                self.features.max_seq_length,
+                self.features.row_length,
                 self.tokenizer.symbols,
             )
             return finetune_table.to_arrays(table)
@@ -213,7 +231,7 @@ class ClassifierJob:
         """Batches of a split."""
         return finetune_pipeline.make_input_fn(
             table,
-            self.features.max_seq_length,
+            self.features.row_length,
             training,
             self.options.run.strategy.seed,
             self.buckets,

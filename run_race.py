@@ -8,6 +8,7 @@ processes that make features import this file and do without it.
 """
 
 import dataclasses
+import functools
 import os
 
 from common import files
@@ -66,7 +67,7 @@ class RaceJob:
             features.spiece_model_file, features.uncased
         )
         self.buckets = finetune_batches.bucket_lengths(
-            features.length_buckets, features.max_seq_length
+            features.length_buckets, features.row_length
         )
         self.loaded: dict[str, tuple] = {}
 
@@ -99,6 +100,7 @@ class RaceJob:
             train_input_fn=train_input_fn,
             evals=evals,
             predicts=predicts,
+            make_objective=self.make_objective(),
             must_match={
                 "task": "race",
                 "train_data": train_hash,
@@ -107,6 +109,18 @@ class RaceJob:
                 "length_buckets": list(self.buckets),
                 **spec.data_options,
             },
+        )
+
+    def make_objective(self):
+        """The builder of a recurrent objective, None without recurrence."""
+        if not self.features.segment_recurrence:
+            return None
+        from training import recurrent_objective
+
+        return functools.partial(
+            recurrent_objective.build_objective,
+            num_segments=self.features.segment_recurrence,
+            segment_len=self.features.max_seq_length,
         )
 
     def spec(self) -> TaskSpec:
@@ -125,6 +139,7 @@ class RaceJob:
             data_options={
                 "max_qa_length": self.data_options.max_qa_length,
                 "accumulate_options": self.data_options.accumulate_options,
+                "segment_recurrence": self.features.segment_recurrence,
             },
         )
 
@@ -144,7 +159,7 @@ class RaceJob:
             "data": hash_examples(examples),
             "spiece": self.tokenizer.sha256,
             "uncased": self.features.uncased,
-            "max_seq_length": self.features.max_seq_length,
+            "max_seq_length": self.features.row_length,
             "max_qa_length": self.data_options.max_qa_length,
             "accumulate_options": self.data_options.accumulate_options,
         }
@@ -159,7 +174,7 @@ class RaceJob:
             table = race_task.build_table(
                 examples,
                 tokenized,
-                self.features.max_seq_length,
+                self.features.row_length,
                 self.tokenizer.symbols,
                 self.data_options,
             )
@@ -169,10 +184,10 @@ class RaceJob:
             self.features.cache_dir, f"race-{split}", key, build
         )
         table = finetune_table.from_arrays(arrays)
-        cut = int((table.lengths() >= self.features.max_seq_length).sum())
+        cut = int((table.lengths() >= self.features.row_length).sum())
         print(
             f"race {split}: {len(examples)} questions; {cut} fill "
-            f"--max_seq_length={self.features.max_seq_length}"
+            f"{self.features.row_length} tokens"
             + ("; features from the cache" if hit else "")
         )
         if bad.count:
@@ -189,7 +204,7 @@ class RaceJob:
         """Batches of a split."""
         return finetune_pipeline.make_input_fn(
             table,
-            self.features.max_seq_length,
+            self.features.row_length,
             training,
             self.options.run.strategy.seed,
             self.buckets,

@@ -43,6 +43,11 @@ class FeatureOptions:
                 "--length_buckets"
             )
 
+    @property
+    def row_length(self) -> int:
+        """Tokens of a whole row: T, or all its segments."""
+        return self.max_seq_length * max(1, self.segment_recurrence)
+
 
 @dataclasses.dataclass(frozen=True)
 class ClassifierDataOptions:

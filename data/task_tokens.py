@@ -35,7 +35,7 @@ def encode_with_offsets(
     """Token ids of each text with the raw characters they come from."""
     result = []
     for text in texts:
-        ids, starts, ends = tokenizer.encode_with_offsets(text)
+        ids, starts, ends = tokenizer.encode_spans(text)
         result.append(
             TokenizedParagraph(
                 np.asarray(ids, np.int32),

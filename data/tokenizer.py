@@ -6,6 +6,7 @@ and `2000` share their pieces.)
 """
 
 import hashlib
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -17,6 +18,8 @@ from data import symbols as symbols_lib
 from data import text as text_lib
 
 WORD_MARK = "\u2581"  # SentencePiece's mark of a word's beginning
+# What SentencePiece takes for a space.
+_BLANK = re.compile(r"[\s\u200b]")
 _PUNCTUATION = frozenset('!"#$%&"()*+,-./:;?@[\\]^_`{|}~')
 _REQUIRED = {
     "cls": symbols_lib.CLS,
@@ -69,6 +72,10 @@ class Tokenizer:
         self.symbols = self._read_symbols()
         self.word_starts = np.asarray([is_word_start(p) for p in self._pieces])
         self._make_split_tables()
+        self._mark = self.piece_to_id(WORD_MARK)
+        self._without_text = np.asarray(
+            [not p.replace(WORD_MARK, "") for p in self._pieces]
+        )
 
     # --- Symbols and pieces ---------------------------------------------------
 
@@ -220,21 +227,63 @@ class Tokenizer:
           mark has an empty span; pieces that came from one raw character share
           its span; a dropped combining mark belongs to the piece before it.
         """
+        return tuple(x.tolist() for x in self.encode_spans(text))
+
+    def encode_spans(
+        self, text: str
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """`encode_with_offsets` as int64 arrays."""
         aligned = text_lib.align(
             text, self.uncased, self.keep_accents, self.remove_space
         )
         result = self._processor.encode(
             aligned.text, return_type="offset_mapping"
         )
-        ids, starts, ends = [], [], []
-        for piece, span in zip(
-            result["pieces"], result["offsets"], strict=True
-        ):
-            for part, start, end in self._split_span(piece, span, aligned.text):
-                ids.append(self.piece_to_id(part))
-                starts.append(start)
-                ends.append(end)
+        ids = np.asarray(result["ids"], np.int64)
+        if self._by_surface or self._mark == self.symbols.unk:
+            slow = np.arange(len(ids))
+        else:
+            slow = np.flatnonzero(self._split_sizes[ids] > 1)
+        spans = np.asarray(result["offsets"], np.int64).reshape(-1, 2)
+        starts, ends = self._plain_spans(ids, spans, aligned.text)
+        if len(slow):
+            ids, starts, ends = self._splice(
+                slow, (ids, starts, ends), result, aligned.text
+            )
         return ids, *_raw_spans(aligned, len(text), starts, ends)
+
+    def _plain_spans(self, ids, spans, text: str):
+        """What `_split_span` gives for pieces that stay whole."""
+        starts, ends = spans[:, 0], spans[:, 1]
+        taken_apart = (starts == ends) & (ids != self._mark)
+        ends = ends + (taken_apart & (starts < len(text)))
+        blanks = [m.start() for m in _BLANK.finditer(text)]
+        if blanks:
+            # The next character that is none, from each on.
+            places = np.arange(len(text) + 1)
+            places[blanks] = len(text)
+            places = np.minimum.accumulate(places[::-1])[::-1]
+            starts = np.minimum(places[starts], np.maximum(starts, ends))
+        return starts, np.where(self._without_text[ids], starts, ends)
+
+    def _splice(self, slow, arrays, result, text: str):
+        """Replaces the pieces numbered `slow` by their parts."""
+        chunks, place = [], 0
+        for i in slow.tolist():
+            chunks.append([x[place:i] for x in arrays])
+            parts = list(
+                self._split_span(
+                    result["pieces"][i], result["offsets"][i], text
+                )
+            )
+            ids = [self.piece_to_id(part) for part, _, _ in parts]
+            chunks.append([ids, [p[1] for p in parts], [p[2] for p in parts]])
+            place = i + 1
+        chunks.append([x[place:] for x in arrays])
+        return [
+            np.concatenate([np.asarray(c[k], np.int64) for c in chunks])
+            for k in range(3)
+        ]
 
     def _split_span(self, piece: str, span: tuple[int, int], text: str):
         """Parts of a piece with their spans in the normalised text."""
@@ -242,9 +291,7 @@ class Tokenizer:
         has_text = piece != WORD_MARK
         if end == start and has_text and start < len(text):
             end = start + 1  # SentencePiece took one character apart
-        while start < end and (
-            text[start].isspace() or text[start] == "\u200b"
-        ):
+        while start < end and _BLANK.match(text[start]):
             start += 1
         parts = self._split_piece(piece)
         sizes = [len(p.replace(WORD_MARK, "")) for p in parts]
@@ -263,7 +310,7 @@ def _raw_spans(aligned, raw_length, starts, ends):
     last = np.insert(aligned.ends, 0, 0)[np.asarray(ends, np.int64)]
     empty = np.asarray(starts) >= np.asarray(ends)
     last = np.where(empty, first, last)
-    return first.tolist(), last.tolist()
+    return first, last
 
 
 def is_word_start(piece: str) -> bool:

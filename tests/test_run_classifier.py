@@ -132,76 +132,73 @@ def test_what_users_get_wrong_is_one_line(tmp_path, spiece_model):
         make_options(tmp_path)
 
 
-def command(tmp_path, spiece, *flags):
-    """Runs the command; its output."""
-    result = subprocess.run(
-        [
-            sys.executable,
-            os.path.join(ROOT, "run_classifier.py"),
-            "--task_name=tsv",
-            f"--data_dir={tmp_path}",
-            f"--spiece_model_file={spiece}",
-            "--max_seq_length=16",
-            "--train_batch_size=8",
-            "--progress=none",
-            *flags,
-        ],
-        capture_output=True,
-        text=True,
-        env=os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3"},
-    )
-    return result
-
-
 @pytest.mark.slow
 @pytest.mark.shared
 def test_replicas_batch_sizes_and_buckets_agree(tmp_path, spiece_model):
+    """One child process with four logical CPUs runs every variant."""
     write_task(tmp_path)
-    train = command(
-        tmp_path,
-        spiece_model,
-        f"--model_config_path={tmp_path}/config.json",
-        f"--model_dir={tmp_path}/model",
-        "--train_steps=30",
-        "--learning_rate=3e-3",
-        "--do_train",
-    )
-    assert train.returncode == 0, train.stderr[-2000:]
-    outputs, metrics = {}, {}
-    for name, flags in {
-        "one": ["--eval_batch_size=8"],
-        "batch 3": ["--eval_batch_size=3"],
-        "buckets": ["--eval_batch_size=4", "--length_buckets=6,9"],
-        "two": ["--eval_batch_size=4", *replicas(2)],
-        "four": ["--eval_batch_size=8", *replicas(4)],
-    }.items():
-        folder = tmp_path / name
-        done = command(
-            tmp_path,
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "tests.test_run_classifier",
+            str(tmp_path),
             spiece_model,
-            f"--model_dir={tmp_path}/model",
-            f"--predict_dir={folder}",
-            "--do_eval",
-            "--do_predict",
-            *flags,
-        )
-        assert done.returncode == 0, done.stderr[-2000:]
-        rows = read_rows(folder / "test_predictions.tsv")
-        outputs[name] = np.array([[float(x) for x in r[2:]] for r in rows[1:]])
-        assert [r[0] for r in rows[1:]] == [str(i) for i in range(7)]
-        metrics[name] = json.loads(
-            (tmp_path / "model" / "eval_dev.json").read_text()
-        )
-    for name in outputs:
-        np.testing.assert_allclose(outputs[name], outputs["one"], atol=2e-6)
-        assert metrics[name] == pytest.approx(metrics["one"], abs=1e-6)
+        ],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env=os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3"},
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    results = json.loads((tmp_path / "results.json").read_text())
+    one = results.pop("1 replica, batch 8")
+    assert len(results) == 4
+    for metrics, rows in results.values():
+        assert metrics == pytest.approx(one[0], abs=1e-6)
+        assert [r[0] for r in rows] == [r[0] for r in one[1]]
+        np.testing.assert_allclose(values(rows), values(one[1]), atol=2e-6)
+    assert [r[0] for r in one[1]] == ["guid", *map(str, range(7))]
 
 
-def replicas(count):
-    return [
-        "--distribution_strategy=mirrored",
-        f"--num_virtual_replicas={count}",
-    ]
+def values(rows):
+    return np.array([[float(x) for x in r[2:]] for r in rows[1:]])
+
+
+def child(folder: pathlib.Path, spiece: str) -> None:
+    """Trains on four replicas, then evaluates on 4, 2 and 1."""
+    from training.options import StrategyOptions
+
+    found = {}
+    for name, replicas, batch, buckets in (
+        ("4 replicas, batch 8", 4, 8, ""),
+        ("2 replicas, batch 4", 2, 4, ""),
+        ("1 replica, batch 8", 1, 8, ""),
+        ("1 replica, batch 3", 1, 3, ""),
+        ("1 replica, buckets", 1, 4, "6,9"),
+    ):
+        strategy = StrategyOptions()
+        if replicas > 1:
+            strategy = StrategyOptions(
+                "mirrored", num_virtual_replicas=replicas
+            )
+        options = make_options(
+            folder,
+            steps=20,
+            do_train=not found,
+            do_eval=True,
+            do_predict=True,
+            run={
+                "strategy": strategy,
+                "train_batch_size": 8,
+                "eval_batch_size": batch,
+            },
+        )
+        features = FeatureOptions(spiece, 16, length_buckets=buckets)
+        results, _ = run(folder, spiece, options, features)
+        rows = read_rows(folder / "model/predictions/test_predictions.tsv")
+        found[name] = (results["dev"], rows)
+    (folder / "results.json").write_text(json.dumps(found))
 
 
 @pytest.mark.slow
@@ -257,3 +254,7 @@ def test_sts_b_writes_a_submission(tmp_path, spiece_model):
     rows = read_rows(tmp_path / "model/predictions/STS-B.tsv")
     assert [r[0] for r in rows] == ["index", "9", "4"]
     assert all(0 <= float(r[1]) <= 5 for r in rows[1:])
+
+
+if __name__ == "__main__":
+    child(pathlib.Path(sys.argv[1]), sys.argv[2])
