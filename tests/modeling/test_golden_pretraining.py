@@ -30,9 +30,7 @@ def test_pretraining(
         pytest.skip("no P rows to shift")
     data = golden_util.load(golden, name)
     config = golden_util.config(golden, mem_len=6, reuse_len=4)
-    model = PretrainingModel(
-        config, query_shift=query_shift, blind_rows="original"
-    )
+    model = PretrainingModel(config, query_shift=query_shift)
     golden_util.assign(model, golden, "xlnet_tiny.ckpt")
     memory = None
     if fed:
