@@ -33,6 +33,9 @@ setup() {
     say "installing $file (the first time takes about two minutes)"
     "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check -r "$file" || die "pip install -r $file failed"
     touch "$stamp"
+    if [ "$file" = requirements-dev.txt ]; then # it includes requirements.txt
+      touch "$VENV/.installed-requirements.txt-$(cat requirements.txt requirements.txt | cksum | tr ' ' '-')"
+    fi
   done
   export TF_CPP_MIN_LOG_LEVEL="${TF_CPP_MIN_LOG_LEVEL:-2}" PYTHONUNBUFFERED=1
   PY="$PWD/$VENV/bin/python"

@@ -1,0 +1,113 @@
+"""The shrunk default, end to end, and what a second run and a typo do."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+pytestmark = pytest.mark.slow
+
+
+def quickstart(folder) -> subprocess.CompletedProcess:
+    environment = os.environ | {
+        "VENV": str(pathlib.Path(sys.executable).parents[1]),
+        "PRETRAIN_STEPS": "60",
+        "FINETUNE_STEPS": "12",
+    }
+    return subprocess.run(
+        ["bash", "scripts/quickstart.sh", str(folder)],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=1500,
+    )
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("quickstart") / "out"
+    done = quickstart(folder)
+    assert done.returncode == 0, done.stderr[-4000:]
+    return folder, done
+
+
+def test_the_path_ends_with_numbers_and_a_prediction(finished):
+    folder, done = finished
+    report = json.loads((folder / "report.json").read_text())
+    p = report["pretraining"]
+    assert p["steps"] == 60
+    assert p["loss_end"] < p["loss_start"] - 0.5
+    assert p["held_out_after"] < p["held_out_before"] / 2
+    assert 0 < report["classification"]["scratch"] < 1
+    assert 0 < report["classification"]["pretrained"] < 1
+    probabilities = report["prediction"]["probabilities"]
+    assert len(probabilities) == 6
+    assert abs(sum(probabilities.values()) - 1) < 1e-4
+    assert (pathlib.Path(report["saved_model"]) / "saved_model.pb").exists()
+    last = done.stdout.strip().splitlines()[-5:]
+    assert last[0].startswith("pretraining loss")
+    assert last[-1].startswith("prediction")
+
+
+def test_saved_model_memory_and_ids_path_agree(finished):
+    """Raw text in the graph = ids of the offline tokenizer = our own model."""
+    import tensorflow as tf
+
+    from data.pair_features import make_features
+    from data.task_spec import TaskSpec
+    from data.tokenizer import Tokenizer
+    from modeling import checkpoints
+    from training import heads
+
+    folder, _ = finished
+    model_dir = str(folder / "classifier")
+    report = json.loads((folder / "report.json").read_text())
+    saved = tf.saved_model.load(report["saved_model"])
+    spec = TaskSpec.read(model_dir)
+    tokenizer = Tokenizer(f"{model_dir}/spiece.model", spec.uncased)
+    texts = [
+        line.split("\t")[0]
+        for line in (folder / "corpus/classification/dev.tsv")
+        .read_text()
+        .splitlines()[1:41]
+    ]
+    raw = saved.signatures["serving_default"](text=tf.constant(texts))
+    objective = heads.build_objective(
+        spec.head, checkpoints.find_config(model_dir), **spec.head_options
+    )
+    model = objective.build_model()
+    checkpoints.restore(model, model_dir)
+    rows = [
+        make_features(
+            [tokenizer.encode(t)], spec.max_seq_length, tokenizer.symbols
+        )
+        for t in texts
+    ]
+    batch = {
+        name: tf.constant(np.stack([getattr(r, name) for r in rows]))
+        for name in ("input_ids", "segment_ids", "input_mask")
+    }
+    in_memory = model(**batch)
+    by_ids = saved.signatures["ids"](**batch)
+    np.testing.assert_allclose(raw["logits"], in_memory, atol=2e-5)
+    np.testing.assert_allclose(by_ids["logits"], in_memory, atol=2e-5)
+
+
+def test_a_second_run_reuses_everything(finished):
+    folder, first = finished
+    kept = {
+        path: path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.suffix in (".tfrecord", ".model", ".index", ".txt")
+    }
+    done = quickstart(folder)
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert done.stdout.count("nothing to do") >= 2
+    assert {path: path.read_bytes() for path in kept} == kept
+    assert done.stdout.splitlines()[-5:] == first.stdout.splitlines()[-5:]
