@@ -15,7 +15,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from common import files
-from data import corpus, examples, record_format, spans
+from data import corpus, examples, original_sampler, record_format, spans
 from data import segments as segments_lib
 from data.corpus import Block
 from data.options import SPLITS, BuildOptions
@@ -198,7 +198,7 @@ class BlockBuilder:
     def _write_file(
         self, name, text, length, per_lane, direction, rng, target_counts
     ) -> dict:
-        options, shape = self.options, self._shape
+        options = self.options
         cut = segments_lib.make_segments(
             text, length, options.seq_len, options.reuse_len, rng
         )
@@ -210,7 +210,7 @@ class BlockBuilder:
         with files.atomic_open(path) as f:
             for first in range(0, len(cut), examples.CHUNK):
                 part = cut.slice(first, first + examples.CHUNK)
-                arrays = self._arrays(text, words, part, shape, rng)
+                arrays = self._arrays(text, words, part, direction == 1, rng)
                 meta = arrays["meta"]
                 place = first + np.arange(len(part))
                 meta[:, 0], meta[:, 1] = place // per_lane, place % per_lane
@@ -229,13 +229,12 @@ class BlockBuilder:
             "sha256": digest.hexdigest(),
         }
 
-    def _arrays(self, text, words, part, shape, rng):
-        make = examples.make_arrays
+    def _arrays(self, text, words, part, backward, rng):
+        make, symbols = examples.make_arrays, self.tokenizer.symbols
         if self.options.sampler == "original":
-            from data import original_sampler
-
             make = original_sampler.make_arrays
-        return make(text, words, part, shape, self.tokenizer.symbols, rng)
+            words = (self.tokenizer.word_starts, backward)
+        return make(text, words, part, self._shape, symbols, rng)
 
     def _write_chunk(self, f, digest, arrays) -> None:
         n = len(arrays["meta"])

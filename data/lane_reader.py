@@ -57,6 +57,9 @@ class LaneReader:
         self._directions = 2 if manifest.bi_data else 1
         self._segments = manifest.segments_per_lane[options.split]
         self._half = options.global_batch // self._directions
+        masks = manifest.options["materialize_masks"]
+        self._ahead = 1 if masks else options.read_ahead  # T x T per row
+        self._chunks_per_lane = -(-self._segments // self._ahead)
         self._check_batch()
         self._tables = [
             [
@@ -152,20 +155,35 @@ class LaneReader:
           UserError: a record that is not as the manifest says, by file and
             number.
         """
-        step = self.options.start_step
-        ahead = self.options.read_ahead
-        if self.manifest.options["materialize_masks"]:
-            ahead = 1  # a T x T mask per row
-        while self.options.repeat or step < self.steps_per_epoch:
-            period, segment = divmod(step, self._segments)
-            # Aligned, so that what is drawn for a chunk does not depend on
-            # where reading began.
-            first = segment // ahead * ahead
-            count = min(ahead, self._segments - first)
-            chunk = self._read_chunk(period, first, count)
-            skip = segment - first
+        number, skip = self.chunk_of(self.options.start_step)
+        while self.num_chunks is None or number < self.num_chunks:
+            chunk = self.chunk(number)
             yield {k: v[skip:] for k, v in chunk.items()}
-            step += count - skip
+            number, skip = number + 1, 0
+
+    @property
+    def num_chunks(self) -> int | None:
+        """Chunks until the data end; None without an end."""
+        if self.options.repeat:
+            return None
+        return self.chunk_of(self.steps_per_epoch)[0]
+
+    def chunk_of(self, step: int) -> tuple[int, int]:
+        """The chunk that holds a step, and the steps in it before that one.
+
+        Chunks begin at multiples of `read_ahead` in a lane, so that what is
+        drawn for one does not depend on where reading began.
+        """
+        period, segment = divmod(step, self._segments)
+        chunk, skip = divmod(segment, self._ahead)
+        return period * self._chunks_per_lane + chunk, skip
+
+    def chunk(self, number: int) -> dict[str, np.ndarray]:
+        """The steps of one chunk, a function of seed and number alone."""
+        period, chunk = divmod(number, self._chunks_per_lane)
+        first = chunk * self._ahead
+        count = min(self._ahead, self._segments - first)
+        return self._read_chunk(period, first, count)
 
     def _read_chunk(self, period, first, count) -> dict[str, np.ndarray]:
         lanes = self.lanes_of(period)

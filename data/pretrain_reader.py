@@ -13,6 +13,7 @@ stand where. Errors of the data become `tf.errors` in tf.data; `as_user_error`
 gives the one line back.
 """
 
+import numpy as np
 import tensorflow as tf
 
 from common.errors import UserError
@@ -30,6 +31,7 @@ __all__ = [
     "steps_per_epoch",
 ]
 
+_FOREVER = 1 << 62
 _last_error: list[UserError] = []
 
 
@@ -54,20 +56,31 @@ def make_dataset(
         manifest = load_manifest(data_dir)
     reader = LaneReader(manifest, options)
 
-    def chunks():
+    fields = _fields(manifest, reader.rows)
+
+    def read(number: np.ndarray) -> list[np.ndarray]:
         try:
-            yield from reader.chunks()
+            chunk = reader.chunk(int(number))
         except UserError as e:
             _last_error[:] = [e]
             raise
+        return [chunk[name] for name in fields]
 
-    signature = {
-        name: tf.TensorSpec([None, *shape], field.dtype)
-        for name, (shape, field) in _fields(manifest, reader.rows).items()
-    }
-    dataset = tf.data.Dataset.from_generator(chunks, output_signature=signature)
-    # A chunk holds several steps: one call of Python for all of them.
-    dataset = dataset.unbatch()
+    def to_tensors(number: tf.Tensor) -> dict[str, tf.Tensor]:
+        dtypes = [field.dtype for _, field in fields.values()]
+        values = tf.numpy_function(read, [number], dtypes)
+        for value, (shape, _) in zip(values, fields.values(), strict=True):
+            value.set_shape([None, *shape])
+        return dict(zip(fields, values, strict=True))
+
+    first, skip = reader.chunk_of(options.start_step)
+    last = reader.num_chunks
+    numbers = tf.data.Dataset.range(first, _FOREVER if last is None else last)
+    # One call of Python reads several steps. (No generator: one that is still
+    # open when the process ends keeps it from ending.)
+    dataset = numbers.map(to_tensors, num_parallel_calls=1).unbatch()
+    if skip:
+        dataset = dataset.skip(skip)
     if options.prefetch:
         dataset = dataset.prefetch(options.prefetch)
     return dataset

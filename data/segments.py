@@ -219,26 +219,32 @@ def gather(
     symbols: symbols_lib.SymbolIds,
 ) -> np.ndarray:
     """Token ids int32 [n, T] of segments, padded with `<pad>`."""
+    out = _gather(stream.ids, segments, seq_len, reuse_len, symbols.pad)
+    row = np.flatnonzero(segments.a_len > 0)
+    first = reuse_len + segments.a_len[row]
+    second = first + 1 + segments.b_len[row]
+    out[row, first] = symbols.sep
+    out[row, second] = symbols.sep
+    out[row, second + 1] = symbols.cls
+    return out
+
+
+def _gather(values, segments: Segments, seq_len, reuse_len, fill) -> np.ndarray:
     n = len(segments)
-    out = np.full((n, seq_len + 1), symbols.pad, np.int32)
+    out = np.full((n, seq_len), fill, values.dtype)
     flat = out.reshape(-1)
-    row = np.arange(n, dtype=np.int64) * (seq_len + 1)
+    row = np.arange(n, dtype=np.int64) * seq_len
     a_at = row + reuse_len
-    b_at = a_at + segments.a_len + 1
     for at, place, size in (
         (row, segments.start, segments.reuse),
         (a_at, segments.a, segments.a_len),
-        (b_at, segments.b, segments.b_len),
+        (a_at + segments.a_len + 1, segments.b, segments.b_len),
     ):
         total = np.cumsum(size)
         if not n or not total[-1]:
             continue
         offset = np.arange(total[-1]) - np.repeat(total - size, size)
-        flat[np.repeat(at, size) + offset] = stream.ids[
+        flat[np.repeat(at, size) + offset] = values[
             np.repeat(place, size) + offset
         ]
-    real = segments.a_len > 0
-    flat[(b_at - 1)[real]] = symbols.sep
-    flat[(b_at + segments.b_len)[real]] = symbols.sep
-    flat[(b_at + segments.b_len + 1)[real]] = symbols.cls
-    return out[:, :seq_len]
+    return out
