@@ -34,6 +34,8 @@ def main() -> None:
     model = SavedModel(saved_model_dir)
     model.warm_up()
     application = build_app(model, options)
+    # From here on callers are queued, also before the event loop runs.
+    listener.listen(2048)
     port = listener.getsockname()[1]
     shown = f"[{host}]" if ":" in host else host
     print(
@@ -44,6 +46,7 @@ def main() -> None:
     config = uvicorn.Config(
         application,
         log_level="warning",
+        backlog=2048,
         server_header=False,
         timeout_keep_alive=30,
         timeout_graceful_shutdown=10,
@@ -54,7 +57,8 @@ def main() -> None:
 def _listen(host: str, port: int) -> socket.socket:
     """Binds first, so that a taken port costs no model loading."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
+    # asyncio switches Nagle's delay off only where the protocol is named.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
