@@ -27,10 +27,11 @@ class LossLog:
         self._header: str | None = None
         kept = _lines_up_to(self.path, start_step)
         self.last_step = int(kept[-1].split("\t")[0]) if len(kept) > 1 else 0
+        self._text = "".join(line + "\n" for line in kept)
         if kept:
             self._header = kept[0]
-            files.write_text(self.path, "".join(line + "\n" for line in kept))
-        self._text = "".join(line + "\n" for line in kept)
+        # What an earlier process wrote beyond `start_step` comes again.
+        files.write_text(self.path, self._text)
 
     def append(self, first_step: int, names: list[str], rows: np.ndarray):
         """Adds steps `first_step`, `first_step + 1`, ...
