@@ -1,0 +1,109 @@
+"""run_race.py end to end on toy passages, with and without recurrence."""
+
+import json
+
+import numpy as np
+import pytest
+
+from common.errors import UserError
+from data import race_examples, race_features
+from data.task_examples import BadRows
+from data.task_options import FeatureOptions, RaceDataOptions
+from tests.test_run_classifier import CONFIG, WORDS, make_options, read_rows
+
+
+def write_race(folder):
+    rng = np.random.default_rng(0)
+    for split, files in (("train", 4), ("dev", 3)):
+        for level in ("middle", "high"):
+            place = folder / split / level
+            place.mkdir(parents=True)
+            for number in range(files):
+                words = rng.choice(WORDS, 30).tolist()
+                value = {
+                    "article": " ".join(words),
+                    "questions": [f"It is _ {number}.", "Which colour?"],
+                    "options": [list(WORDS[:4])] * 2,
+                    "answers": [str(rng.choice(list("ABCD"))) for _ in "xy"],
+                    "id": f"{level}{number}",
+                }
+                (place / f"{number}.txt").write_text(json.dumps(value))
+    (folder / "config.json").write_text(json.dumps(CONFIG))
+
+
+def run(folder, spiece, options, features=None, **data):
+    import run_race
+    from training import finetune
+
+    job = run_race.RaceJob(
+        RaceDataOptions(str(folder), max_qa_length=12, **data),
+        features or FeatureOptions(spiece, 40),
+        options,
+    ).build()
+    return finetune.run(job, options, say=lambda line: None)
+
+
+def test_questions_options_and_levels(tmp_path):
+    write_race(tmp_path)
+    examples = race_examples.read_race(str(tmp_path), "dev", BadRows())
+    assert [e.guid for e in examples[:3]] == [
+        "middle/0/0",
+        "middle/0/1",
+        "middle/1/0",
+    ]
+    assert examples[0].options[1] == "It is green 0."
+    assert examples[1].options[2] == "Which colour? tower"
+    high = race_examples.read_race(str(tmp_path), "dev", BadRows(), ("high",))
+    assert {e.level for e in high} == {"high"}
+    assert len(high) == 6
+    assert race_features.question_with_option("a _ b _", "x") == "a x b x"
+
+
+def test_bad_files_are_named(tmp_path):
+    write_race(tmp_path)
+    path = tmp_path / "dev" / "high" / "1.txt"
+    good = json.loads(path.read_text())
+    for change, message in (
+        ({"answers": ["A", "E"]}, "question 1: wanted A, B, C or D"),
+        ({"answers": ["A"]}, "wanted 2 'answers'"),
+        ({"options": [["a"] * 4, ["a"] * 3]}, "question 1: wanted 4 strings"),
+        ({"article": ""}, "non-empty string 'article'"),
+    ):
+        path.write_text(json.dumps(good | change))
+        with pytest.raises(UserError, match=f"1.txt:1: .*{message}"):
+            race_examples.read_race(str(tmp_path), "dev", BadRows())
+        bad = BadRows(skip=True)
+        assert len(race_examples.read_race(str(tmp_path), "dev", bad)) == 10
+        assert bad.count == 1
+    with pytest.raises(UserError, match="no folder test/middle"):
+        race_examples.read_race(str(tmp_path), "test", BadRows())
+
+
+@pytest.mark.shared
+def test_only_one_level_at_a_time(tmp_path):
+    with pytest.raises(UserError, match="one of --high_only"):
+        RaceDataOptions(str(tmp_path), high_only=True, middle_only=True)
+
+
+@pytest.mark.slow
+@pytest.mark.shared
+@pytest.mark.parametrize("recurrence", [0, 3])
+def test_train_evaluate_predict(tmp_path, spiece_model, recurrence):
+    write_race(tmp_path)
+    length = 24 if recurrence else 72
+    features = FeatureOptions(
+        spiece_model, length, segment_recurrence=recurrence
+    )
+    options = make_options(
+        tmp_path, do_train=True, do_eval=True, do_predict=True
+    )
+    results = run(tmp_path, spiece_model, options, features)["dev"]
+    both = (results["accuracy_middle"] + results["accuracy_high"]) / 2
+    assert results["accuracy"] == pytest.approx(both)
+    rows = read_rows(tmp_path / "model/predictions/dev_predictions.tsv")
+    assert len(rows) == 13
+    assert all(r[1] in "ABCD" for r in rows[1:])
+    if recurrence:
+        exporting = make_options(tmp_path, do_export=True)
+        with pytest.raises(UserError, match="leave out --segment_recurrence"):
+            run(tmp_path, spiece_model, exporting, features)

@@ -1,0 +1,104 @@
+"""run_squad.py end to end on the golden files and a toy model."""
+
+import json
+
+import numpy as np
+import pytest
+
+from common.errors import UserError
+from data import squad_metrics
+from data.task_options import FeatureOptions, SquadDataOptions
+from tests.test_run_classifier import CONFIG, make_options
+
+
+def make_job(golden, spiece, options, length=64, **changes):
+    import run_squad
+
+    data = {
+        "train_file": str(golden / "squad" / "train.json"),
+        "predict_file": str(golden / "squad" / "dev.json"),
+        "max_query_length": 12,
+        "doc_stride": 24,
+        "start_n_top": 3,
+        "end_n_top": 2,
+    }
+    return run_squad.SquadJob(
+        SquadDataOptions(**(data | changes)),
+        FeatureOptions(spiece, length),
+        options,
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.shared
+def test_train_evaluate_and_write(tmp_path, golden, spiece_model):
+    from training import finetune
+
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG))
+    options = make_options(
+        tmp_path, do_train=True, do_eval=True, run={"eval_batch_size": 16}
+    )
+    job = make_job(golden, spiece_model, options).build()
+    results = finetune.run(job, options, say=lambda line: None)["dev"]
+    assert results["total"] == 22
+    assert {"exact", "f1", "best_f1", "best_f1_thresh"} <= set(results)
+    folder = tmp_path / "model" / "predictions"
+    texts, nbest, odds = (
+        json.loads((folder / f"{name}.json").read_text())
+        for name in ("predictions", "nbest_predictions", "null_odds")
+    )
+    dev = json.loads((golden / "squad" / "dev.json").read_text())
+    answers = {
+        qa["id"]: [a["text"] for a in qa["answers"]]
+        for article in dev["data"]
+        for paragraph in article["paragraphs"]
+        for qa in paragraph["qas"]
+    }
+    # Every question is answered, the Hangul one that the original drops too.
+    assert set(texts) == set(nbest) == set(odds) == set(answers)
+    assert odds["s6a"] < 1e6
+    score = squad_metrics.evaluate(answers, texts, odds)
+    for name, value in score.items():
+        assert results[name] == pytest.approx(value)
+
+
+@pytest.mark.shared
+def test_answers_from_planted_beams(golden, spiece_model, tmp_path):
+    """Beams on the gold tokens give the gold texts, to the last token."""
+    from data import squad_task
+
+    options = make_options(tmp_path, do_eval=True)
+    job = make_job(golden, spiece_model, options)
+    split = job.load(str(golden / "squad" / "train.json"), True)
+    columns = split.windows.table.columns
+    count = len(split.windows.question)
+    outputs = {
+        "start_top_log_probs": np.where(columns["is_impossible"], -9.0, -0.1),
+        "start_top_index": columns["start_positions"],
+        "end_top_log_probs": np.full(count, -0.1),
+        "end_top_index": columns["end_positions"],
+        "cls_logits": columns["is_impossible"],
+    }
+    outputs = {k: np.reshape(v, [count, -1]) for k, v in outputs.items()}
+    outputs["cls_logits"] = outputs["cls_logits"][:, 0]
+    answers = squad_task.answer_split(split, outputs, job.data_options)
+    metrics = squad_task.evaluate_answers(split.file, answers)
+    # s5b's window split leaves one answer to a window without max context.
+    assert metrics["HasAns_f1"] >= 85
+    assert answers.predictions["s6a"] == "서울은"
+    assert metrics["best_f1"] > metrics["f1"] - 1e-9
+
+
+@pytest.mark.shared
+def test_missing_files_and_lengths(golden, spiece_model, tmp_path):
+    options = make_options(tmp_path, do_train=True, do_eval=True)
+    for change, message in (
+        ({"train_file": ""}, "--do_train needs --train_file"),
+        ({"predict_file": ""}, "need --predict_file"),
+        ({"max_query_length": 61}, "leaves no room for the paragraph"),
+        ({"train_file": str(tmp_path / "x.json")}, "no file that can be read"),
+    ):
+        with pytest.raises(UserError, match=message):
+            make_job(golden, spiece_model, options, **change).build()
+    with pytest.raises(UserError, match="--doc_stride must be at least 1"):
+        make_job(golden, spiece_model, options, doc_stride=0)
