@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from modeling import PretrainingModel, losses
+from modeling import PretrainingModel, fusion, losses
 from tests.modeling import golden_util
 
 pytestmark = pytest.mark.shared
@@ -21,10 +21,15 @@ CASES = [
 @pytest.mark.parametrize("name,segments,mapped,bi_data,fed", CASES)
 @pytest.mark.parametrize("query_shift", ["gather", "radix"])
 @pytest.mark.parametrize(
-    "compiled", [False, pytest.param(True, marks=pytest.mark.slow)]
+    "mode",
+    [
+        "eager",
+        pytest.param("fused", marks=pytest.mark.slow),
+        pytest.param("jit", marks=pytest.mark.slow),
+    ],
 )
 def test_pretraining(
-    golden, name, segments, mapped, bi_data, fed, query_shift, compiled
+    golden, name, segments, mapped, bi_data, fed, query_shift, mode, monkeypatch
 ):
     if query_shift == "radix" and not mapped:
         pytest.skip("no P rows to shift")
@@ -42,8 +47,10 @@ def test_pretraining(
         output = model(memory=memory, bi_data=bi_data, **batch)
         return output, model.lm_logits(output.query_output)
 
-    if compiled:
-        run = tf.function(run, jit_compile=True)
+    if mode != "eager":
+        # "fused": a graph whose islands are all compiled, as at full size.
+        monkeypatch.setattr(fusion, "MIN_ELEMENTS", 1)
+        run = tf.function(run, jit_compile=mode == "jit")
     for s in range(1, segments + 1):
         batch, target, weight = _batch(data, s, mapped)
         with tf.GradientTape() as tape:
