@@ -115,10 +115,20 @@ def _chain(first: Sequence, rest):
     yield from rest
 
 
-def _columns(
+def choose_columns(
     where: str, names: list[str], options: TableOptions, need_label: bool
-) -> tuple[list[int], int | None]:
-    """Numbers of the text columns and of the label column."""
+) -> tuple[list[str], str | None]:
+    """Names of the text columns and of the label column.
+
+    Args:
+      where: "file:line" of the header, for messages.
+      names: all columns.
+      options: what was asked for.
+      need_label: a missing label column is an error.
+
+    Raises:
+      UserError: a column is missing or named twice.
+    """
     duplicates = {n for n in names if names.count(n) > 1}
     label = options.label_column
     if not label:
@@ -143,7 +153,15 @@ def _columns(
         raise UserError(
             f"{where}: at most {MAX_SEGMENTS} text columns, found {len(texts)}"
         )
-    label_at = names.index(label) if label in names else None
+    return texts, label if label in names else None
+
+
+def _columns(
+    where: str, names: list[str], options: TableOptions, need_label: bool
+) -> tuple[list[int], int | None]:
+    """Numbers of the text columns and of the label column."""
+    texts, label = choose_columns(where, names, options, need_label)
+    label_at = names.index(label) if label is not None else None
     return [names.index(n) for n in texts], label_at
 
 
@@ -152,10 +170,8 @@ def _jsonl_rows(path, options, bad, need_label):
     columns = None
     for where, value in task_readers.read_jsonl(path, bad):
         if columns is None:
-            columns = _columns(where, list(value), options, need_label)
-            names = list(value)
-            text_names = [names[i] for i in columns[0]]
-            label_name = names[columns[1]] if columns[1] is not None else None
+            columns = choose_columns(where, list(value), options, need_label)
+            text_names, label_name = columns
         texts = [value.get(n) for n in text_names]
         if not all(isinstance(t, str) for t in texts):
             bad.report(where, f"wanted strings under {text_names}")

@@ -86,6 +86,8 @@ class ClassificationTask:
 
     def predict_splits(self) -> tuple[str, ...]:
         """Splits that are there to predict: the test sets, else dev."""
+        if self.name.startswith(TFDS_PREFIX):
+            return self.eval_splits()
         glue = glue_tasks.GLUE.get(self.name)
         splits = tuple(glue.test) if glue else ("test",)
         found = tuple(s for s in splits if self.path(s))

@@ -1,0 +1,142 @@
+"""Tasks by name: labels, splits, metrics, what is written, tfds names."""
+
+import sys
+import types
+
+import numpy as np
+import pytest
+
+from common.errors import UserError
+from data import classifier_tasks, task_examples
+from data.task_examples import BadRows
+from data.task_options import ClassifierDataOptions
+
+
+def build(name, folder="", **kwargs):
+    options = ClassifierDataOptions(name, str(folder), **kwargs)
+    return classifier_tasks.build_task(options)
+
+
+@pytest.mark.parametrize(
+    "name, canonical, classes",
+    [
+        ("MNLI", "mnli", 3),
+        ("SST2", "sst-2", 2),
+        ("stsb", "sts-b", 0),
+        ("IMDB", "imdb", 2),
+        ("Yelp-5", "yelp-5", 5),
+        ("yelp2", "yelp-2", 2),
+        ("DBpedia", "dbpedia", 14),
+        ("AG_News", "ag", 4),
+        ("amazon-2", "amazon-2", 2),
+        ("Amazon5", "amazon-5", 5),
+    ],
+)
+def test_names_in_any_case(name, canonical, classes):
+    task = build(name)
+    assert (task.name, len(task.labels)) == (canonical, classes)
+
+
+def test_labels_of_a_table_are_sorted_as_numbers_where_they_are(tmp_path):
+    rows = "text\tlabel\n" + "".join(f"a\t{n}\n" for n in (10, 2, 1, 2))
+    (tmp_path / "train.tsv").write_text(rows)
+    task = build("tsv", tmp_path)
+    assert task.labels == ("1", "2", "10")
+    examples = task.read("train", BadRows())
+    assert task.label_array(examples).tolist() == [2, 1, 0, 1]
+    given = build("tsv", tmp_path, labels=("2", "1"))
+    with pytest.raises(UserError, match="train.tsv:2: unknown label '10'"):
+        given.read("train", BadRows())
+    with pytest.raises(UserError, match="no dev split"):
+        task.read("dev", BadRows())
+
+
+def test_multi_label_arrays_and_rows(tmp_path):
+    (tmp_path / "train.tsv").write_text("text\tlabels\na\tp|q\nb\t\nc\tq\n")
+    task = build("tsv", tmp_path, head="multi_label")
+    examples = task.read("train", BadRows())
+    assert task.label_array(examples).tolist() == [[1, 1], [0, 0], [0, 1]]
+    logits = np.array([[1.0, 2.0], [-1.0, -1.0], [3.0, -3.0]])
+    rows = classifier_tasks.prediction_rows(task, examples, logits)
+    assert [r[1] for r in rows] == ["prediction", "p|q", "", "p"]
+    assert rows[3][2:] == ["0.952574", "0.047426"]
+    metrics = task.evaluate(logits, task.label_array(examples))
+    assert metrics["exact_match"] == pytest.approx(2 / 3)
+    assert metrics["micro_f1"] == pytest.approx(2 * 2 / (2 * 2 + 1 + 1))
+
+
+def test_submissions_hold_names_and_clipped_scores(tmp_path):
+    header = "index\tsentence1\tsentence2"
+    (tmp_path / "test.tsv").write_text(f"{header}\n8\ta\tb\n3\tc\td\n")
+    rte = build("rte", tmp_path)
+    examples = rte.read("test", BadRows(), with_labels=False)
+    rows = classifier_tasks.submission_rows(
+        rte, examples, np.array([[0.1, 0.2], [2.0, 1.0]])
+    )
+    assert rows == [
+        ["index", "prediction"],
+        ["8", "not_entailment"],
+        ["3", "entailment"],
+    ]
+    sts = build("sts-b", tmp_path)
+    rows = classifier_tasks.submission_rows(sts, examples, np.array([7.0, -1]))
+    assert [r[1] for r in rows[1:]] == ["5.000", "0.000"]
+    assert task_examples.to_tsv([["a\tb", "c\n"]]) == "a b\tc \n"
+
+
+class FakeBuilder:
+    """A set of three examples, as tensorflow_datasets shows one."""
+
+    def __init__(self, name):
+        if name != "toy/set":
+            raise RuntimeError("no such set\nmore lines")
+        label = types.SimpleNamespace(int2str=("bad", "good").__getitem__)
+        self.info = types.SimpleNamespace(
+            features={"idx": None, "sentence": None, "label": label},
+            splits={"train": 3, "validation": 3},
+        )
+
+    def download_and_prepare(self):
+        pass
+
+    def as_dataset(self, split):
+        return [
+            {"idx": i, "sentence": f"s é {i}".encode(), "label": i % 2}
+            for i in range(3)
+        ]
+
+
+def test_tfds_names(monkeypatch):
+    fake = types.ModuleType("tensorflow_datasets")
+    fake.builder, fake.as_numpy = FakeBuilder, list
+    monkeypatch.setitem(sys.modules, "tensorflow_datasets", fake)
+    task = build("tfds:toy/set")
+    assert task.labels == ("bad", "good")
+    examples = task.read("dev", BadRows())
+    assert [(e.texts[0], e.label) for e in examples[:2]] == [
+        ("s é 0", "bad"),
+        ("s é 1", "good"),
+    ]
+    assert examples[1].where == "tfds:toy/set/validation:1"
+    with pytest.raises(UserError, match="RuntimeError: no such set$"):
+        build("tfds:other")
+    with pytest.raises(UserError, match="no test split, only train"):
+        task.read("test", BadRows())
+    monkeypatch.setitem(sys.modules, "tensorflow_datasets", None)
+    with pytest.raises(UserError, match="pip install tensorflow-datasets"):
+        build("tfds:toy/set")
+
+
+@pytest.mark.shared
+def test_shared_csv_cuts(shared):
+    for name, folder, train, dev in (
+        ("ag", "ag_news_csv", 3200, 600),
+        ("yelp-5", "yelp_review_full_csv", 800, 200),
+    ):
+        task = build(name, shared / "data" / folder)
+        assert task.eval_splits() == ("dev",)
+        assert len(task.read("train", BadRows())) == train
+        assert len(task.read("dev", BadRows())) == dev
+    trec = build("TREC", shared / "data" / "trec")
+    assert len(trec.labels) == 6
+    assert len(trec.read("dev", BadRows())) == 546
