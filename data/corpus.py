@@ -73,8 +73,10 @@ def is_jsonl(path: str) -> bool:
 
 
 def _open(path: str) -> IO[bytes]:
-    f = files.open_binary(path)
-    return gzip.open(f) if path.endswith(".gz") else f
+    if not path.endswith(".gz"):
+        return files.open_binary(path)
+    remote = files.is_remote(path)
+    return gzip.open(files.open_binary(path) if remote else path)
 
 
 def file_size(path: str) -> int:
@@ -165,6 +167,9 @@ class BlockReader:
         if self._stream is not None:
             self._stream.close()
         self._path, self._stream = None, None
+
+    def __del__(self):
+        self.close()
 
 
 def documents(

@@ -16,19 +16,20 @@ each holds its forward rows, then its backward rows:
 
 import functools
 import os
+import weakref
 from collections.abc import Iterator
+from typing import IO
 
 import numpy as np
 
 from common import files
 from common.errors import UserError
-from data import examples, spans
 from data import segments as segments_lib
 from data.block_builder import DIRECTIONS
 from data.manifest import Manifest, RecordFile
 from data.options import ReaderOptions
 from data.record_format import FLAG_BACKWARD, FLAG_DOCUMENT, META
-from data.token_stream import split_long_words
+from data.resampling import draw
 
 _OPEN_FILES = 128
 _SEED_ORDER, _SEED_RESAMPLE = 101, 102
@@ -68,14 +69,16 @@ class LaneReader:
             ]
             for name in DIRECTIONS[: self._directions]
         ]
-        self._num_lanes = self._tables[0][0].num_lanes
+        # With `reuse_len` 0 directions and passes differ in lanes.
+        self._lanes = np.asarray(
+            [[table.num_lanes for table in tables] for tables in self._tables]
+        )
         self._check_lanes()
         self._direction, self._row = self._host_rows()
         self.rows = len(self._row)
-        periods = -(-self._num_lanes // self._half)
+        periods = -(-int(self._lanes[:, 0].max()) // self._half)
         self.steps_per_epoch = periods * self._segments
-        self._open = functools.lru_cache(_OPEN_FILES)(self._open_file)
-        self._order = functools.lru_cache(8)(self._draw_order)
+        self._files = _OpenFiles()
 
     def _check_batch(self) -> None:
         options = self.options
@@ -90,7 +93,7 @@ class LaneReader:
             )
 
     def _check_lanes(self) -> None:
-        split, lanes = self.options.split, self._num_lanes
+        split, lanes = self.options.split, int(self._lanes.min())
         if not lanes:
             raise UserError(
                 f"{self.manifest.data_dir} has no {split} split; build it with "
@@ -126,27 +129,26 @@ class LaneReader:
 
     # --- Which lanes ----------------------------------------------------------
 
-    def _draw_order(self, direction: int, epoch: int) -> np.ndarray:
-        seed = [self.options.seed, _SEED_ORDER, epoch, direction]
-        rng = np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed)))
-        return rng.permutation(self._num_lanes)
-
     def lanes_of(self, period: int) -> list[tuple[int, int] | None]:
         """(epoch, lane) of this host's rows, None for a row without."""
         found = []
         for direction, row in zip(self._direction, self._row, strict=True):
-            epoch, place = divmod(period * self._half + row, self._num_lanes)
+            lanes = self._lanes[direction]
+            cycle, place = divmod(period * self._half + row, lanes.sum())
+            ends = np.cumsum(lanes)
+            number = int(np.searchsorted(ends, place, side="right"))
+            place -= ends[number] - lanes[number]
+            epoch = int(cycle) * len(lanes) + number
             if epoch and not self.options.repeat:
                 found.append(None)
                 continue
-            order = self._order(int(direction), int(epoch))
-            found.append((int(epoch), int(order[place])))
+            order = _lane_order(
+                self.options.seed, int(direction), epoch, int(lanes[number])
+            )
+            found.append((epoch, int(order[place])))
         return found
 
     # --- Reading --------------------------------------------------------------
-
-    def _open_file(self, path: str):
-        return files.open_binary(path)
 
     def chunks(self) -> Iterator[dict[str, np.ndarray]]:
         """Runs of steps from `start_step` on: arrays [steps, rows, ...].
@@ -200,7 +202,9 @@ class LaneReader:
             begin = inside * self._segments + first
             places[i] = (file, inside, begin)
             path = os.path.join(self.manifest.data_dir, file.name)
-            records[i] = self.format.read(self._open(path), path, begin, count)
+            records[i] = self.format.read(
+                self._files.get(path), path, begin, count
+            )
         for i in np.flatnonzero(~real):
             records[i] = 0
         if self.options.verify and real.any():
@@ -354,6 +358,38 @@ class LaneReader:
         return masks
 
 
+@functools.lru_cache(16)
+def _lane_order(seed: int, direction: int, epoch: int, lanes: int):
+    """int64 [lanes]: the order of one epoch's lanes."""
+    seeds = np.random.SeedSequence([seed, _SEED_ORDER, epoch, direction])
+    rng = np.random.Generator(np.random.PCG64(seeds))
+    return rng.permutation(lanes)
+
+
+class _OpenFiles:
+    """The files read last, kept open; closed with this object."""
+
+    def __init__(self):
+        self._files = {}
+        weakref.finalize(self, _close_all, self._files)
+
+    def get(self, path: str) -> IO[bytes]:
+        """An open file."""
+        file = self._files.pop(path, None)
+        if file is None:
+            if len(self._files) >= _OPEN_FILES:
+                oldest = next(iter(self._files))
+                self._files.pop(oldest).close()
+            file = files.open_binary(path)
+        self._files[path] = file
+        return file
+
+
+def _close_all(open_files: dict[str, IO[bytes]]) -> None:
+    for file in open_files.values():
+        file.close()
+
+
 class _LaneTable:
     """Lane numbers of one direction and pass -> files."""
 
@@ -367,81 +403,3 @@ class _LaneTable:
         index = int(np.searchsorted(self._ends, lane, side="right"))
         before = int(self._ends[index - 1]) if index else 0
         return self._files[index], lane - before
-
-
-def shape_of(manifest: Manifest) -> examples.Shape:
-    """What sampling depends on, as the data were built."""
-    options = manifest.options
-    return examples.Shape(
-        manifest.seq_len,
-        manifest.reuse_len,
-        manifest.num_predict,
-        manifest.perm_size,
-        options["order_context"],
-        options["functional_as_context"],
-        spans.SpanOptions(
-            options["mask_alpha"],
-            options["mask_beta"],
-            options["span_unit"],
-            options["span_lengths"],
-            options["max_span"],
-        ),
-    )
-
-
-def targets_of(row: dict[str, np.ndarray]) -> np.ndarray:
-    """bool [n, T]: the stored targets of n records."""
-    positions, count = row["target_positions"], row["meta"][:, 7]
-    n, seq_len = row["input_ids"].shape
-    hot = np.zeros((n, seq_len), bool)
-    used = np.arange(positions.shape[1]) < count[:, None]
-    where = np.nonzero(used)
-    hot[where[0], positions[where]] = True
-    return hot
-
-
-def word_starts_of(ids, table: np.ndarray, backward: bool) -> np.ndarray:
-    """bool like `ids` (1-D text): where a unit of spans starts."""
-    starts = table[ids]
-    if backward:  # a word's last piece comes first
-        starts = np.roll(starts, 1)
-    starts[0] = True
-    return split_long_words(starts)
-
-
-def draw(row, manifest: Manifest, rng, fresh_targets: bool, backward: bool):
-    """Draws orders (and targets) of n records of one lane, in place."""
-    shape, meta = shape_of(manifest), row["meta"]
-    n = len(meta)
-    reuse, a_len, b_len = (meta[:, k].astype(np.int64) for k in (3, 4, 5))
-    has_second = a_len > 0
-    is_target = targets_of(row)
-    if fresh_targets:
-        table = manifest.word_starts
-        if manifest.options["span_unit"] != "word":
-            table = np.ones_like(table)
-        text = row["input_ids"].reshape(-1).astype(np.int64)
-        words = spans.Words(word_starts_of(text, table, backward))
-        start = np.arange(n, dtype=np.int64) * manifest.seq_len
-        a = start + manifest.reuse_len
-        zeros = np.zeros(n, np.int64)
-        places = segments_lib.Segments(
-            start, reuse, a, a_len, a + a_len + 1, b_len, zeros, zeros
-        )
-        is_target = examples.draw_targets(words, places, shape, rng)
-    layout = segments_lib.layout(
-        reuse, a_len, b_len, manifest.seq_len, manifest.reuse_len
-    )
-    ranks = examples.order(is_target, layout, has_second, shape, rng)
-    drawn = {"input_ids": row["input_ids"], "ranks": ranks}
-    if fresh_targets:
-        drawn |= examples.slots(is_target, manifest.num_predict)
-        meta = meta.copy()
-        meta[:, 7] = drawn.pop("targets")
-        drawn["meta"] = meta
-    if manifest.options["materialize_masks"]:
-        drawn |= examples.materialize(
-            row | drawn | {"is_target": is_target}, only_masks=True
-        )
-    for name, value in drawn.items():
-        row[name] = value.reshape(row[name].shape)

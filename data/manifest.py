@@ -3,6 +3,7 @@
 import base64
 import dataclasses
 import functools
+import hashlib
 import json
 import os
 
@@ -149,7 +150,7 @@ class Manifest:
         packed = np.packbits(self.word_starts).tobytes()
         value["word_starts"] = base64.b64encode(packed).decode()
         value["files"] = [dataclasses.asdict(f) for f in self.files]
-        return value
+        return value | {"checksums": _checksums(value)}
 
     def write(self) -> None:
         """Writes the file, atomically."""
@@ -227,6 +228,7 @@ def load_manifest(data_dir: str, verify: bool = True) -> Manifest:
             f"{path}: wanted format_version {FORMAT_VERSION}, found {version}; "
             "build the data again"
         )
+    _check_fields(value, value.pop("checksums", None), path)
     try:
         manifest = _from_json(data_dir, value)
     except (KeyError, TypeError, ValueError) as e:
@@ -237,6 +239,34 @@ def load_manifest(data_dir: str, verify: bool = True) -> Manifest:
     if verify:
         manifest.verify_sizes()
     return manifest
+
+
+def _checksums(value: dict) -> dict[str, str]:
+    """A short checksum of every field; of `options`, of each option."""
+    flat = {k: v for k, v in value.items() if k != "options"}
+    options = value.get("options")
+    if isinstance(options, dict):
+        flat |= {f"options.{k}": v for k, v in options.items()}
+    return {
+        k: hashlib.sha256(json.dumps(v, sort_keys=True).encode()).hexdigest()[
+            :12
+        ]
+        for k, v in flat.items()
+    }
+
+
+def _check_fields(value: dict, wanted, path: str) -> None:
+    """Names the field that was changed after the build."""
+    found = _checksums(value | {"format_version": FORMAT_VERSION})
+    wanted = wanted if isinstance(wanted, dict) else {}
+    wrong = sorted(
+        k for k in found.keys() | wanted.keys() if found.get(k) != wanted.get(k)
+    )
+    if wrong:
+        raise UserError(
+            f"{path}: the field {wrong[0]} is not as it was written (its "
+            "checksum differs); build the data again or restore the file"
+        )
 
 
 def _from_json(data_dir: str, value: dict) -> Manifest:
