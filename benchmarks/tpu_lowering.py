@@ -9,7 +9,11 @@ Nothing here runs the program.
 """
 
 import dataclasses
+import json
 import os
+import subprocess
+import sys
+import tempfile
 import time
 from typing import Any
 
@@ -141,6 +145,33 @@ def compile_for(hlo: bytes, topology: str) -> Compiled:
             raise CompileError(_first_line(e)) from e
         seconds = time.perf_counter() - start
     return _read(executable, seconds)
+
+
+def compile_apart(hlo: bytes, topology: str) -> Compiled:
+    """`compile_for` in a process of its own, whose memory is returned.
+
+    Raises:
+      CompileError: the compiler refuses the program or its process dies.
+    """
+    with tempfile.NamedTemporaryFile(suffix=".hlo") as f:
+        f.write(hlo)
+        f.flush()
+        done = subprocess.run(
+            [sys.executable, "-m", "benchmarks.tpu_compile", f.name, topology],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    lines = done.stdout.splitlines()
+    if done.returncode or not lines:
+        last = (done.stderr.splitlines() or ["no message"])[-1]
+        raise CompileError(
+            f"the compiler's process ended with {done.returncode}: {last}"
+        )
+    found = json.loads(lines[-1])
+    if "error" in found:
+        raise CompileError(found["error"])
+    return Compiled(**found)
 
 
 class CompileError(Exception):

@@ -77,25 +77,41 @@ def masked(x: tf.Tensor, seed: tf.Tensor | None, rate: float) -> tf.Tensor:
     """
     if seed is None or rate == 0.0:
         return x
-    keep = _bits(tf.shape(x), seed) >= tf.constant(
-        round(rate * 2.0**32), tf.uint32
-    )
+    keep = _bits(x, seed) >= tf.constant(round(rate * 2.0**32), tf.uint32)
     return tf.where(keep, x * tf.cast(1.0 / (1.0 - rate), x.dtype), 0)
 
 
 _apply = fusion.fused(masked)
 
 
-def _bits(shape: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-    """uint32 of `shape`, uniform."""
-    index = tf.reshape(tf.range(tf.reduce_prod(shape)), shape)
+def _bits(x: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+    """uint32 of the shape of `x`, uniform."""
     first, second = tf.unstack(tf.bitcast(tf.cast(seed, tf.int32), tf.uint32))
     # Scalars: near seeds must give far keys.
     first = _hash(first + _constant(0x9E3779B9))
     second = _hash(second + first)
     first = _hash(first + second)
-    x = tf.cast(index, tf.uint32) * _constant(0x9E3779B9) + first
+    x = _walk(x, first)
     return _hash(tf.bitwise.bitwise_xor(_hash(x), second))
+
+
+def _walk(x: tf.Tensor, start: tf.Tensor) -> tf.Tensor:
+    """start + 0x9E3779B9 * i for element i of `x`, uint32.
+
+    A sum of one small range per axis that begins with the key: a long range
+    would be folded into a constant of the size of `x`.
+    """
+    shape = tf.shape(x)
+    stride, terms = _constant(0x9E3779B9), []
+    for axis in reversed(range(x.shape.rank)):
+        size = x.shape[axis]
+        size = shape[axis] if size is None else tf.constant(size)
+        place = tf.cast(tf.range(size), tf.uint32) * stride
+        terms.append(tf.reshape(place, [-1] + [1] * len(terms)))
+        stride *= tf.cast(size, tf.uint32)
+    for term in reversed(terms):
+        start += term
+    return start
 
 
 def _hash(x):

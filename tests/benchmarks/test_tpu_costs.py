@@ -28,12 +28,20 @@ def test_roofline_takes_the_slower_side():
     assert tpu_costs.roofline(100.0, 50.0, TOY) == 5.0
 
 
-def test_compiler_estimate_wins_where_it_is_positive():
-    assert tpu_costs.compute_seconds(300.0, 20.0, 0.7, TOY) == (0.7, "compiler")
-    assert tpu_costs.compute_seconds(300.0, 20.0, -1.0, TOY) == (
-        3.0,
-        "roofline",
-    )
+@pytest.mark.parametrize(
+    ("estimate", "expected"),
+    [
+        (0.7, (0.7, "compiler")),
+        # -1 s for each instruction without a price; the roofline is 0.5 s.
+        (-1.3, (0.7, "compiler")),
+        (-0.4, (0.6, "compiler")),
+        (0.0, (0.5, "roofline")),
+        (-99.0, (0.5, "roofline")),
+    ],
+)
+def test_compiler_estimate_and_its_unpriced_instructions(estimate, expected):
+    seconds, source = tpu_costs.compute_seconds(50.0, 1.0, estimate, TOY)
+    assert (pytest.approx(seconds), source) == expected
 
 
 def test_all_reduce_of_a_ring():
@@ -43,8 +51,8 @@ def test_all_reduce_of_a_ring():
 
 
 def test_step_adds_its_parts():
-    first = Program(300.0, 20.0, 0.5)
-    full = Program(310.0, 50.0, -3.0)
+    first = Program(40.0, 2.0, 0.5)
+    full = Program(50.0, 32.0, -3.0)
     time = tpu_costs.step_time(first, full, 16.0, 4, TOY)
     assert time == tpu_costs.StepTime(0.5, "compiler", 3.0, 6.0)
     assert time.total == 9.5

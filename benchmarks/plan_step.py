@@ -1,0 +1,140 @@
+"""The real training steps as functions that `tpu_lowering` can lower.
+
+A step is what `training.train_step.Trainer` runs on one replica, here with the
+choices it makes on TPU: the radix shift, the recomputation behind a barrier.
+"""
+
+import dataclasses
+
+import numpy as np
+import tensorflow as tf
+
+from benchmarks import tpu_lowering
+from data import schema
+from flags.plan_flags import PlanOptions
+from training import strategy as strategy_lib
+from training.heads import build_objective
+from training.optimizer import AdamW
+from training.options import OptimizerOptions, StrategyOptions
+from training.recurrence import RecurrentMemory
+from training.schedule import Schedule
+from training.train_step import Trainer, memory_tensors
+from training.variable_groups import build_groups
+
+OPTIMIZER = OptimizerOptions(learning_rate=4e-4, weight_decay=0.01)
+OPTIONS = 4  # C of a multiple-choice example
+LABELS = 2  # Y
+
+
+@dataclasses.dataclass
+class PlannedStep:
+    """A trainer with the shapes of its batch.
+
+    Attributes:
+      trainer: of the task.
+      batch: name -> TensorSpec.
+      gradient_bytes: of all gradients, float32.
+    """
+
+    trainer: Trainer
+    batch: dict[str, tf.TensorSpec]
+    gradient_bytes: int
+
+    def forward_backward(self) -> bytes:
+        """HLO of forward, backward and clipping."""
+        trainer = self.trainer
+        names = list(self.batch)
+
+        @tf.function(jit_compile=True, autograph=False)
+        def run(*tensors):
+            memory = trainer._memory.read() if trainer._memory else None
+            gradients, sums, _ = trainer._compute(
+                dict(zip(names, tensors, strict=True)),
+                memory_tensors(memory),
+                trainer._optimizer.step.read_value(),
+                tf.constant(0),
+            )
+            scale = 1.0 / tf.maximum(sums[1], 1e-9)
+            gradients = [g * scale for g in gradients]
+            gradients, norm = trainer._optimizer.prepare(gradients)
+            return gradients, sums, norm
+
+        return tpu_lowering.lower(run, *self.batch.values())
+
+    def full(self) -> bytes:
+        """HLO of the whole step: optimizer and memory included."""
+        names = list(self.batch)
+
+        @tf.function(jit_compile=True, autograph=False)
+        def run(*tensors):
+            batch = dict(zip(names, tensors, strict=True))
+            return self.trainer._replica_step(batch)
+
+        return tpu_lowering.lower(run, *self.batch.values())
+
+
+def batch_specs(options: PlanOptions) -> dict[str, tf.TensorSpec]:
+    """The batch of one core, from `data.schema`."""
+    sizes = {
+        "B": options.rows,
+        "T": options.seq_len,
+        "P": options.num_predict,
+        "C": OPTIONS,
+        "Y": LABELS,
+    }
+    if options.task == "pretrain":
+        fields = schema.PRETRAIN_BATCH
+    else:
+        fields = schema.FINETUNE_BATCH | schema.HEAD_FIELDS[options.task]
+    specs = {}
+    for name, field in fields.items():
+        shape = [sizes[letter] for letter in field.shape.split()]
+        if options.task == "multiple_choice" and "T" in field.shape:
+            shape.insert(1, OPTIONS)
+        specs[name] = tf.TensorSpec(shape, field.dtype, name=name)
+    return specs
+
+
+def prepare(options: PlanOptions) -> PlannedStep:
+    """Builds model, optimizer and memory of a plan on this machine's CPU."""
+    strategy = strategy_lib.setup(
+        StrategyOptions(precision=options.precision, deterministic=False)
+    )
+    pretrain = options.task == "pretrain"
+    config = options.config.replace(
+        mem_len=options.mem_len if pretrain else None,
+        reuse_len=options.seq_len // 2 if pretrain else None,
+    )
+    head = "pretraining" if pretrain else options.task
+    more = {"num_labels": LABELS} if head == "classification" else {}
+    objective = build_objective(
+        head, config, recompute_layers=options.recompute_layers, **more
+    )
+    with strategy.scope():
+        model = objective.build_model()
+        model.encoder.query_shift = "radix"
+        if options.recompute_layers:
+            model.encoder.recompute = "layer_barrier"
+        variables = objective.named_variables(model)
+        optimizer = AdamW(
+            OPTIMIZER,
+            Schedule(OPTIMIZER, train_steps=options.train_steps),
+            variables,
+            build_groups(variables, config.n_layer, OPTIMIZER),
+        )
+    memory = None
+    if objective.memory_len:
+        memory = RecurrentMemory(
+            strategy,
+            options.rows,
+            1,
+            objective.row_groups,
+            config.n_layer,
+            options.mem_len,
+            config.d_model,
+            model.compute_dtype,
+            with_saved=False,
+        )
+    trainer = Trainer(objective, model, optimizer, memory, strategy, None)
+    count = sum(int(np.prod(v.shape)) for v in optimizer.trained)
+    return PlannedStep(trainer, batch_specs(options), 4 * count)
