@@ -101,7 +101,7 @@ def build_app(model: SavedModel, options: ServerOptions) -> fastapi.FastAPI:
     router.add_api_route("/metrics", server.metrics_text, response_class=_Text)
     router.add_api_route("/", server.page, response_class=_Html)
     app.include_router(router)
-    _drop_validation_errors(app)
+    _finish_openapi(app, options.model_name)
     return app
 
 
@@ -268,7 +268,7 @@ async def _broken(request, error: Exception):
     return responses.JSONResponse({"error": "internal error"}, 500)
 
 
-def _drop_validation_errors(app: fastapi.FastAPI) -> None:
+def _finish_openapi(app: fastapi.FastAPI, model_name: str) -> None:
     """Bodies are checked here, so no call ever answers FastAPI's 422."""
     make = app.openapi
 
@@ -277,6 +277,9 @@ def _drop_validation_errors(app: fastapi.FastAPI) -> None:
         for path in made["paths"].values():
             for call in path.values():
                 call["responses"].pop("422", None)
+                for parameter in call.get("parameters", []):
+                    if parameter["name"] == "name":
+                        parameter["schema"]["enum"] = [model_name]
         return made
 
     app.openapi = openapi
