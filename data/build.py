@@ -7,16 +7,12 @@ manifest.json      written last; the reader wants nothing else
 """
 
 import base64
-import contextlib
 import dataclasses
-import fcntl
 import hashlib
-import json
 import math
 import os
 import platform
 import zlib
-from collections.abc import Iterator
 
 import numpy as np
 import sentencepiece
@@ -25,13 +21,21 @@ from common import files
 from common.errors import UserError
 from data import corpus, text, workers
 from data.block_builder import BlockBuilder, Plan, block_summary_name
+from data.build_directory import (
+    LOCK_NAME,
+    list_names,
+    locked,
+    make_directory,
+    read_json,
+    remove_leftovers,
+    remove_summaries,
+)
 from data.manifest import FILE_NAME, Manifest, RecordFile, load_manifest
 from data.options import SPLITS, BuildOptions
 from data.record_format import RecordFormat
 from data.tokenizer import Tokenizer
 
 PLAN_NAME = "plan.json"
-LOCK_NAME = ".lock"
 _BYTES_PER_TOKEN = 4.5  # English; only for the choice of the lanes' length
 _LANES_WANTED = {"train": 128, "dev": 32}
 _MAX_SEGMENTS = 64
@@ -54,9 +58,9 @@ def build(options: BuildOptions, log=print) -> Manifest:
         options.spiece_model_file, options.uncased, options.keep_accents
     )
     paths = corpus.list_files(options.input_glob)
-    _make_directory(options.output_dir)
-    with _locked(options.output_dir):
-        _remove_leftovers(options.output_dir)
+    make_directory(options.output_dir)
+    with locked(options.output_dir):
+        remove_leftovers(options.output_dir)
         record = _describe(options, tokenizer, paths)
         if _is_finished(options.output_dir, record):
             log(f"{options.output_dir} is finished: nothing to do")
@@ -66,78 +70,11 @@ def build(options: BuildOptions, log=print) -> Manifest:
         manifest = _make_manifest(options, tokenizer, plan, summaries)
         _report(manifest, log)
         manifest.write()
-        _remove_summaries(options.output_dir)
+        remove_summaries(options.output_dir)
     return manifest
 
 
-# --- The directory ------------------------------------------------------------
-
-
-def _make_directory(path: str) -> None:
-    if files.is_remote(path):
-        import tensorflow as tf
-
-        tf.io.gfile.makedirs(path)
-        return
-    try:
-        os.makedirs(path, exist_ok=True)
-    except OSError as e:
-        raise UserError(f"--output_dir={path} cannot be made: {e}") from e
-
-
-@contextlib.contextmanager
-def _locked(path: str) -> Iterator[None]:
-    """Holds a directory for this process; the system lets go when it ends."""
-    if files.is_remote(path):  # object stores have no locks
-        yield
-        return
-    with open(os.path.join(path, LOCK_NAME), "w") as f:
-        try:
-            fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as e:
-            raise UserError(
-                f"--output_dir={path} is in use by another build; wait for it "
-                "or give another folder"
-            ) from e
-        yield
-
-
-def _list(path: str) -> list[str]:
-    if files.is_remote(path):
-        import tensorflow as tf
-
-        return tf.io.gfile.listdir(path)
-    return os.listdir(path)
-
-
-def _remove(path: str) -> None:
-    if files.is_remote(path):
-        import tensorflow as tf
-
-        tf.io.gfile.remove(path)
-        return
-    os.remove(path)
-
-
-def _remove_leftovers(path: str) -> None:
-    """Temporary files of killed processes; the lock says none is alive."""
-    for name in _list(path):
-        if name.startswith(".") and ".tmp-" in name:
-            _remove(os.path.join(path, name))
-
-
-def _remove_summaries(path: str) -> None:
-    for name in _list(path):
-        if name.startswith("block-") and name.endswith(".json"):
-            _remove(os.path.join(path, name))
-
-
-def _read_json(path: str):
-    try:
-        with files.open_binary(path) as f:
-            return json.loads(f.read())
-    except (OSError, LookupError, ValueError):
-        return None
+# --- What a directory belongs to ---------------------------------------------
 
 
 def _describe(options: BuildOptions, tokenizer: Tokenizer, paths) -> dict:
@@ -161,9 +98,9 @@ def _versions() -> dict:
 
 def _is_finished(path: str, record: dict) -> bool:
     """Whether a directory holds this very build; another one is refused."""
-    found = _read_json(os.path.join(path, PLAN_NAME))
+    found = read_json(os.path.join(path, PLAN_NAME))
     if found is None:
-        others = [n for n in _list(path) if n != LOCK_NAME]
+        others = [n for n in list_names(path) if n != LOCK_NAME]
         if others:
             raise UserError(
                 f"--output_dir={path} holds other files ({others[0]}); give an "
@@ -200,7 +137,7 @@ def _differences(wanted: dict, found: dict) -> list[str]:
 def _plan(options: BuildOptions, paths, record: dict, log) -> Plan:
     """Reads the plan of an interrupted build or makes one."""
     path = os.path.join(options.output_dir, PLAN_NAME)
-    stored = _read_json(path)
+    stored = read_json(path)
     blocks = []
     for p in paths:
         blocks += corpus.plan_blocks(p, int(options.block_megabytes * 1e6))
@@ -318,7 +255,7 @@ def _build_blocks(options, plan: Plan, tokenizer, log) -> list[dict]:
 def _finished_block(output_dir: str, block: int) -> dict | None:
     """The summary of a block whose files are all there."""
     path = os.path.join(output_dir, block_summary_name(block))
-    summary = _read_json(path)
+    summary = read_json(path)
     if summary is None:
         return None
     for file in summary["files"]:

@@ -268,3 +268,53 @@ class ReaderOptions:
             f"`num_replicas` ({self.num_replicas}) must divide by `num_hosts` "
             f"({self.num_hosts})",
         )
+
+
+INSPECT_MODES = ("record", "check", "statistics")
+
+
+@dataclasses.dataclass(frozen=True)
+class InspectOptions:
+    """What to show of a data directory.
+
+    Attributes:
+      data_dir: the builder's output.
+      mode: "record", "check" or "statistics".
+      split: "train" or "dev".
+      direction: "forward" or "backward".
+      pass_number: of the stored passes.
+      lane, segment: which record.
+      spiece_model_file: prints pieces; ids without it.
+      mask_size: positions of the printed mask's rows and columns, at most.
+      max_records: records that statistics read; 0 = all.
+      plot_file: PNG of the statistics; empty = none.
+    """
+
+    data_dir: str
+    mode: str = "check"
+    split: str = "train"
+    direction: str = "forward"
+    pass_number: int = 0
+    lane: int = 0
+    segment: int = 0
+    spiece_model_file: str = ""
+    mask_size: int = 32
+    max_records: int = 100_000
+    plot_file: str = ""
+
+    def __post_init__(self) -> None:
+        _require(
+            self.mode in INSPECT_MODES,
+            f"--mode must be one of {', '.join(INSPECT_MODES)}, received "
+            f"{self.mode!r}",
+        )
+        _require(
+            self.split in SPLITS,
+            f"--split must be one of {', '.join(SPLITS)}, received "
+            f"{self.split!r}",
+        )
+        for name in ("lane", "segment", "pass_number", "mask_size"):
+            value = getattr(self, name)
+            _require(
+                value >= 0, f"--{name} must be 0 or more, received {value}"
+            )

@@ -1,7 +1,5 @@
 """Flags of `python -m data.create_pretraining_data`."""
 
-import dataclasses
-
 from absl import flags
 
 from data.options import (
@@ -13,78 +11,242 @@ from data.options import (
 )
 
 FLAGS = flags.FLAGS
-_DEFAULTS = {f.name: f.default for f in dataclasses.fields(BuildOptions)}
-
-_STRINGS = {
-    "text_field": "Field of JSONL files that holds the text.",
-    "beam_options": "Beam's own command line, for --runner=beam.",
-}
-_INTEGERS = {
-    "seq_len": "Positions per segment.",
-    "reuse_len": "Positions of the part that becomes memory; 0 = none.",
-    "num_predict": "Target slots per segment; default seq_len * beta / alpha.",
-    "perm_size": "Positions that are permuted together; 0 = the whole part.",
-    "mask_alpha": "Of so many tokens, mask_beta are targets.",
-    "mask_beta": "Targets among mask_alpha tokens.",
-    "max_span": "Longest span of targets, in units.",
-    "segments_per_lane": "Segments per lane; 0 = by the corpus's size.",
-    "num_passes": "Independent draws of targets and orders, all stored.",
-    "seed": "Seed of everything that is drawn.",
-    "min_document_tokens": "Leave out documents with fewer tokens.",
-    "materialize_batches": "Also write records in order of batches of so many "
-    "rows; 0 = no.",
-    "num_workers": "Processes; any number gives the same bytes.",
-}
-_FLOATS = {
-    "dev_fraction": "Share of documents held out as the dev split.",
-    "block_megabytes": "Text per block, the unit of work, in 1e6 bytes.",
-    "max_symbol_ratio": "Leave out documents with a larger share of "
-    "characters that are no letter, digit or white space.",
-}
-_BOOLEANS = {
-    "bi_data": "Write backward lanes, too.",
-    "uncased": "Lower-case the text.",
-    "keep_accents": "Keep combining marks.",
-    "order_context": "Give every token a place in the order.",
-    "functional_as_context": "Give SEP and CLS no place in the order.",
-    "dedup": "Leave out documents whose text came before.",
-    "materialize_masks": "Write permutation masks and target mappings, too.",
-}
-_CHOICES = {
-    "span_unit": (SPAN_UNITS, "What spans are made of."),
-    "span_lengths": (SPAN_LENGTHS, "Weights of the spans' lengths."),
-    "sampler": (SAMPLERS, "How spans are placed; 'original' is exact."),
-    "runner": (RUNNERS, "Where the blocks are built."),
-}
 
 
 def define() -> None:
     """Registers the builder's flags."""
+    _define_paths()
+    _define_format()
+    _define_targets()
+    _define_run()
+
+
+def _define_paths() -> None:
+    """Text in, what is left out, where records go."""
+
     flags.DEFINE_string(
         "input_glob",
         None,
         "Text or .jsonl files, plain or .gz; commas separate patterns.",
         required=True,
     )
+
     flags.DEFINE_string(
-        "spiece_model_file", None, "SentencePiece model.", required=True
+        "spiece_model_file",
+        None,
+        "SentencePiece model that cuts the text.",
+        required=True,
     )
+
     flags.DEFINE_string(
         "output_dir", None, "Folder that receives the records.", required=True
     )
-    for table, make in (
-        (_STRINGS, flags.DEFINE_string),
-        (_INTEGERS, flags.DEFINE_integer),
-        (_FLOATS, flags.DEFINE_float),
-        (_BOOLEANS, flags.DEFINE_bool),
-    ):
-        for name, text in table.items():
-            make(name, _DEFAULTS[name], text)
-    for name, (choices, text) in _CHOICES.items():
-        flags.DEFINE_enum(name, _DEFAULTS[name], choices, text)
+
+    flags.DEFINE_string(
+        "text_field",
+        BuildOptions.text_field,
+        "Field of JSONL files that holds the text.",
+    )
+
+    flags.DEFINE_bool("uncased", BuildOptions.uncased, "Lower-case the text.")
+
+    flags.DEFINE_bool(
+        "keep_accents", BuildOptions.keep_accents, "Keep combining marks."
+    )
+
+    flags.DEFINE_integer(
+        "min_document_tokens",
+        BuildOptions.min_document_tokens,
+        "Leave out documents with fewer tokens.",
+    )
+
+    flags.DEFINE_float(
+        "max_symbol_ratio",
+        BuildOptions.max_symbol_ratio,
+        "Leave out documents with a larger share of characters that are no letter, digit or white space.",
+    )
+
+    flags.DEFINE_bool(
+        "dedup",
+        BuildOptions.dedup,
+        "Leave out documents whose text came before.",
+    )
+
+    flags.DEFINE_float(
+        "dev_fraction",
+        BuildOptions.dev_fraction,
+        "Share of documents held out as the dev split.",
+    )
+
+
+def _define_format() -> None:
+    """What a segment, a lane and a file hold."""
+
+    flags.DEFINE_integer(
+        "seq_len", BuildOptions.seq_len, "Positions per segment."
+    )
+
+    flags.DEFINE_integer(
+        "reuse_len",
+        BuildOptions.reuse_len,
+        "Positions of the part that becomes memory; 0 = none.",
+    )
+
+    flags.DEFINE_bool(
+        "bi_data", BuildOptions.bi_data, "Write backward lanes, too."
+    )
+
+    flags.DEFINE_integer(
+        "segments_per_lane",
+        BuildOptions.segments_per_lane,
+        "Segments per lane; 0 = by the corpus's size.",
+    )
+
+    flags.DEFINE_integer(
+        "num_passes",
+        BuildOptions.num_passes,
+        "Independent draws of targets and orders, all stored.",
+    )
+
+    flags.DEFINE_bool(
+        "materialize_masks",
+        BuildOptions.materialize_masks,
+        "Write permutation masks and target mappings, too.",
+    )
+
+    flags.DEFINE_integer(
+        "materialize_batches",
+        BuildOptions.materialize_batches,
+        "Also write records in order of batches of so many rows; 0 = no.",
+    )
+
+
+def _define_targets() -> None:
+    """What is predicted, in which order."""
+
+    flags.DEFINE_integer(
+        "num_predict",
+        BuildOptions.num_predict,
+        "Target slots per segment; default seq_len * beta / alpha.",
+    )
+
+    flags.DEFINE_integer(
+        "perm_size",
+        BuildOptions.perm_size,
+        "Positions that are permuted together; 0 = the whole part.",
+    )
+
+    flags.DEFINE_integer(
+        "mask_alpha",
+        BuildOptions.mask_alpha,
+        "Of so many tokens, mask_beta are targets.",
+    )
+
+    flags.DEFINE_integer(
+        "mask_beta", BuildOptions.mask_beta, "Targets among mask_alpha tokens."
+    )
+
+    flags.DEFINE_enum(
+        "span_unit",
+        BuildOptions.span_unit,
+        SPAN_UNITS,
+        "What spans are made of.",
+    )
+
+    flags.DEFINE_enum(
+        "span_lengths",
+        BuildOptions.span_lengths,
+        SPAN_LENGTHS,
+        "Weights of the spans' lengths.",
+    )
+
+    flags.DEFINE_integer(
+        "max_span", BuildOptions.max_span, "Longest span of targets, in units."
+    )
+
+    flags.DEFINE_enum(
+        "sampler",
+        BuildOptions.sampler,
+        SAMPLERS,
+        "How spans are placed; 'original' is exact.",
+    )
+
+    flags.DEFINE_bool(
+        "order_context",
+        BuildOptions.order_context,
+        "Give every token a place in the order.",
+    )
+
+    flags.DEFINE_bool(
+        "functional_as_context",
+        BuildOptions.functional_as_context,
+        "Give SEP and CLS no place in the order.",
+    )
+
+
+def _define_run() -> None:
+    """How the build runs."""
+
+    flags.DEFINE_integer(
+        "seed", BuildOptions.seed, "Seed of everything that is drawn."
+    )
+
+    flags.DEFINE_float(
+        "block_megabytes",
+        BuildOptions.block_megabytes,
+        "Text per block, the unit of work, in 1e6 bytes.",
+    )
+
+    flags.DEFINE_integer(
+        "num_workers",
+        BuildOptions.num_workers,
+        "Processes; any number gives the same bytes.",
+    )
+
+    flags.DEFINE_enum(
+        "runner", BuildOptions.runner, RUNNERS, "Where the blocks are built."
+    )
+
+    flags.DEFINE_string(
+        "beam_options",
+        BuildOptions.beam_options,
+        "Beam's own command line, for --runner=beam.",
+    )
 
 
 def from_flags() -> BuildOptions:
     """The parsed flags as options."""
-    names = [f.name for f in dataclasses.fields(BuildOptions)]
-    return BuildOptions(**{name: FLAGS[name].value for name in names})
+    return BuildOptions(
+        input_glob=FLAGS.input_glob,
+        spiece_model_file=FLAGS.spiece_model_file,
+        output_dir=FLAGS.output_dir,
+        seq_len=FLAGS.seq_len,
+        reuse_len=FLAGS.reuse_len,
+        num_predict=FLAGS.num_predict,
+        perm_size=FLAGS.perm_size,
+        bi_data=FLAGS.bi_data,
+        uncased=FLAGS.uncased,
+        keep_accents=FLAGS.keep_accents,
+        mask_alpha=FLAGS.mask_alpha,
+        mask_beta=FLAGS.mask_beta,
+        span_unit=FLAGS.span_unit,
+        span_lengths=FLAGS.span_lengths,
+        max_span=FLAGS.max_span,
+        sampler=FLAGS.sampler,
+        order_context=FLAGS.order_context,
+        functional_as_context=FLAGS.functional_as_context,
+        segments_per_lane=FLAGS.segments_per_lane,
+        dev_fraction=FLAGS.dev_fraction,
+        num_passes=FLAGS.num_passes,
+        seed=FLAGS.seed,
+        block_megabytes=FLAGS.block_megabytes,
+        min_document_tokens=FLAGS.min_document_tokens,
+        max_symbol_ratio=FLAGS.max_symbol_ratio,
+        dedup=FLAGS.dedup,
+        materialize_masks=FLAGS.materialize_masks,
+        materialize_batches=FLAGS.materialize_batches,
+        text_field=FLAGS.text_field,
+        num_workers=FLAGS.num_workers,
+        runner=FLAGS.runner,
+        beam_options=FLAGS.beam_options,
+    )

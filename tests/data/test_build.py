@@ -17,6 +17,7 @@ import pytest
 from common.errors import UserError
 from data import corpus
 from data.build import unigram_entropy
+from data.build_directory import locked
 from data.lane_reader import LaneReader
 from data.manifest import load_manifest
 from data.options import BuildOptions, ReaderOptions
@@ -70,10 +71,8 @@ def test_foreign_folders_and_locks(folder):
     (folder / "foreign" / "notes.txt").write_text("mine")
     with pytest.raises(UserError, match="holds other files"):
         builds.run(folder, "foreign")
-    from data.build import _locked
-
     (folder / "locked").mkdir()
-    with _locked(str(folder / "locked")):
+    with locked(str(folder / "locked")):
         with pytest.raises(UserError, match="in use by another build"):
             builds.run(folder, "locked")
 

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from common.errors import UserError
 from data import permutation
 from data.block_builder import BlockBuilder
-from data.build import _plan, _read_json
+from data.build import _plan
+from data.build_directory import read_json
 from data.lane_reader import LaneReader
 from data.manifest import load_manifest
 from data.options import BuildOptions, ReaderOptions
@@ -35,7 +36,7 @@ def expected_lanes(manifest, folder):
         output_dir=manifest.data_dir,
         **manifest.options,
     )
-    record = _read_json(manifest.data_dir + "/plan.json")
+    record = read_json(manifest.data_dir + "/plan.json")
     plan = _plan(options, [options.input_glob], record, lambda line: None)
     builder = BlockBuilder(options, plan)
     size = manifest.segments_per_lane["train"] * manifest.reuse_len

@@ -1,0 +1,83 @@
+"""The output folder of a build: lock, leftovers, local and remote paths (L1)."""
+
+import contextlib
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+
+from common import files
+from common.errors import UserError
+
+LOCK_NAME = ".lock"
+
+
+def make_directory(path: str) -> None:
+    """Makes a folder and the ones above it."""
+    if files.is_remote(path):
+        import tensorflow as tf
+
+        tf.io.gfile.makedirs(path)
+        return
+    try:
+        os.makedirs(path, exist_ok=True)
+    except OSError as e:
+        raise UserError(f"--output_dir={path} cannot be made: {e}") from e
+
+
+@contextlib.contextmanager
+def locked(path: str) -> Iterator[None]:
+    """Holds a directory for this process; the system lets go when it ends."""
+    if files.is_remote(path):  # object stores have no locks
+        yield
+        return
+    with open(os.path.join(path, LOCK_NAME), "w") as f:
+        try:
+            fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as e:
+            raise UserError(
+                f"--output_dir={path} is in use by another build; wait for it "
+                "or give another folder"
+            ) from e
+        yield
+
+
+def list_names(path: str) -> list[str]:
+    """Names of what lies in a folder."""
+    if files.is_remote(path):
+        import tensorflow as tf
+
+        return tf.io.gfile.listdir(path)
+    return os.listdir(path)
+
+
+def _remove(path: str) -> None:
+    if files.is_remote(path):
+        import tensorflow as tf
+
+        tf.io.gfile.remove(path)
+        return
+    os.remove(path)
+
+
+def remove_leftovers(path: str) -> None:
+    """Temporary files of killed processes; the lock says none is alive."""
+    for name in list_names(path):
+        if name.startswith(".") and ".tmp-" in name:
+            _remove(os.path.join(path, name))
+
+
+def remove_summaries(path: str) -> None:
+    """The finished blocks' summaries, once the manifest is written."""
+    for name in list_names(path):
+        if name.startswith("block-") and name.endswith(".json"):
+            _remove(os.path.join(path, name))
+
+
+def read_json(path: str):
+    """A JSON file's value; None where there is none or it is damaged."""
+    try:
+        with files.open_binary(path) as f:
+            return json.loads(f.read())
+    except (OSError, LookupError, ValueError):
+        return None

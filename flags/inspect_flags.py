@@ -1,0 +1,68 @@
+"""Flags of `python -m data.inspect`."""
+
+from absl import flags
+
+from data.options import INSPECT_MODES, SPLITS, InspectOptions
+
+FLAGS = flags.FLAGS
+
+
+def define() -> None:
+    """Registers the flags."""
+    flags.DEFINE_string(
+        "data_dir", None, "Folder with the builder's output.", required=True
+    )
+    flags.DEFINE_enum(
+        "mode", InspectOptions.mode, INSPECT_MODES, "What to do with the data."
+    )
+    flags.DEFINE_enum(
+        "split", InspectOptions.split, SPLITS, "Split whose records are shown."
+    )
+    flags.DEFINE_enum(
+        "direction",
+        InspectOptions.direction,
+        ("forward", "backward"),
+        "Direction whose records are shown.",
+    )
+    flags.DEFINE_integer(
+        "pass_number", InspectOptions.pass_number, "Stored pass to show."
+    )
+    flags.DEFINE_integer("lane", InspectOptions.lane, "Lane to show.")
+    flags.DEFINE_integer("segment", InspectOptions.segment, "Segment to show.")
+    flags.DEFINE_string(
+        "spiece_model_file",
+        InspectOptions.spiece_model_file,
+        "SentencePiece model of the data; with it records print as words.",
+    )
+    flags.DEFINE_integer(
+        "mask_size",
+        InspectOptions.mask_size,
+        "Rows and columns of the mask to print.",
+    )
+    flags.DEFINE_integer(
+        "max_records",
+        InspectOptions.max_records,
+        "Records that the statistics read; 0 = all.",
+    )
+    flags.DEFINE_string(
+        "plot_file",
+        InspectOptions.plot_file,
+        "PNG that receives the statistics; empty = none.",
+    )
+
+
+def from_flags() -> InspectOptions:
+    """The parsed flags as options."""
+    return InspectOptions(
+        data_dir=FLAGS.data_dir,
+        mode=FLAGS.mode,
+        split=FLAGS.split,
+        direction=FLAGS.direction,
+        pass_number=FLAGS.pass_number,
+        lane=FLAGS.lane,
+        segment=FLAGS.segment,
+        spiece_model_file=FLAGS.spiece_model_file,
+        mask_size=FLAGS.mask_size,
+        max_records=FLAGS.max_records,
+        plot_file=FLAGS.plot_file,
+    )
