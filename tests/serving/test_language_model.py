@@ -1,0 +1,167 @@
+"""Filling, scoring and embedding: chains, memory, padding, spans."""
+
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from common.errors import UserError
+from data.tokenizer import Tokenizer
+from modeling import PretrainingModel, XLNetConfig
+from serving import fill
+from serving.embeddings import Embedder
+from serving.language_model import LanguageModel
+from serving.lm_signatures import lm_signatures
+from serving.scoring import Scorer
+
+
+def make_model(**overrides) -> PretrainingModel:
+    tf.keras.utils.set_random_seed(11)
+    config = {
+        "vocab_size": 1000,
+        "d_model": 20,
+        "n_layer": 2,
+        "n_head": 2,
+        "d_head": 6,
+        "d_inner": 28,
+        "init_std": 0.3,
+    }
+    return PretrainingModel(XLNetConfig(**config | overrides))
+
+
+@pytest.fixture(scope="module")
+def lm(spiece_model):
+    return LanguageModel(make_model(), Tokenizer(spiece_model))
+
+
+@pytest.mark.shared
+def test_every_factor_is_a_distribution_and_orders_are_chains(lm):
+    hidden = fill.parse(lm, "The <mask> was <mask>.", ["cat", "old"])
+    filler = fill.Filler(lm)
+    count = len(hidden.positions)
+    left = np.arange(count)
+    for order in (left, left[::-1], np.roll(left, 2)):
+        factors = filler.factors(hidden.ids[None], hidden.positions, order)[0]
+        np.testing.assert_allclose(np.exp(factors).sum(-1), 1.0, atol=1e-5)
+        # A chain: factor k is that of a text in which only what comes before
+        # k in the order is known; later targets cannot matter.
+        chain = filler.score(hidden, order)
+        for step, place in enumerate(order):
+            known = hidden.ids.copy()
+            known[hidden.positions[order[step:]]] = 9
+            alone = filler.factors(known[None], hidden.positions, order)[0]
+            token = hidden.ids[hidden.positions[place]]
+            np.testing.assert_allclose(
+                alone[place, token], chain.log_probs[place], atol=2e-5
+            )
+        assert chain.joint == pytest.approx(float(chain.log_probs.sum()))
+
+
+@pytest.mark.shared
+def test_search_finds_the_best_pair_that_a_full_beam_sees(lm):
+    hidden = fill.parse(lm, "<mask> sat on <mask>", None)
+    filler = fill.Filler(lm)
+    found = filler.search(hidden, np.array([1, 0]), 6)
+    joints = [f.joint for f in found]
+    assert joints == sorted(joints, reverse=True) and len(found) == 6
+    banned = set(lm.banned_ids().tolist())
+    for filling in found:
+        assert not banned & set(filling.ids.tolist())
+        ids = hidden.ids.copy()
+        ids[hidden.positions] = filling.ids
+        again = filler.score(hidden._replace(ids=ids), np.array([1, 0]))
+        assert again.joint == pytest.approx(filling.joint, abs=2e-5)
+
+
+@pytest.mark.shared
+def test_fill_errors(lm):
+    with pytest.raises(UserError, match="holds no <mask>"):
+        fill.parse(lm, "nothing", None)
+    with pytest.raises(UserError, match="wants 1 texts"):
+        fill.parse(lm, "a <mask>", ["a", "b"])
+    with pytest.raises(UserError, match="permutation of 0..1"):
+        fill.parse_order("0,0", 2, 0)
+    assert sorted(fill.parse_order("random", 5, 3)) == list(range(5))
+
+
+def test_left_to_right_scores_are_the_sum_over_prefixes():
+    model = make_model(vocab_size=30)
+    ids = np.array([4, 9, 12, 7, 21, 3], np.int32)
+    scorer = Scorer(model, segment_len=10, memory_len=0)
+    whole = scorer.score(ids, "left_to_right", 0).log_probs
+    for n in range(1, len(ids)):
+        prefix = scorer.score(ids[:n], "left_to_right", 0).log_probs
+        np.testing.assert_allclose(prefix, whole[:n], atol=2e-5)
+    given = scorer.score(ids, "left_to_right", 0, context=2).log_probs
+    assert len(given) == 4
+    random = scorer.score(ids, "random", 5)
+    assert sorted(random.orders[0]) == list(range(6))
+    assert random.total == scorer.score(ids, "random", 5).total
+    # Segments with memory read the text, too, and see what came before.
+    parts = Scorer(model, 3, 8).score(ids, "left_to_right", 0).log_probs
+    np.testing.assert_allclose(parts[:3], whole[:3], atol=2e-5)
+    np.testing.assert_allclose(parts, whole, atol=2e-5)
+
+
+@pytest.mark.shared
+def test_embeddings_ignore_padding_batch_and_order(lm, golden):
+    with open(golden / "text" / "encode.json") as f:
+        texts = [c["text"] for c in json.load(f)["cases"]][:24]
+    texts = [t for t in texts if t.strip()]
+    model = make_model(mem_len=12)
+    embedder = Embedder(model.encoder, lm.tokenizer, segment_len=8)
+    one = list(embedder.embed(texts, batch_size=1))
+    many = list(embedder.embed(texts, batch_size=7))
+    turned = list(embedder.embed(texts[::-1], batch_size=5))[::-1]
+    for text, a, b, c in zip(texts, one, many, turned, strict=True):
+        for other in (b, c):
+            np.testing.assert_allclose(a.vectors, other.vectors, atol=2e-5)
+            np.testing.assert_allclose(a.cls, other.cls, atol=2e-5)
+        ids, starts, ends = lm.tokenizer.encode_with_offsets(text)
+        assert (a.starts, a.ends) == (starts, ends)
+        assert len(a.vectors) == len(ids) == len(a.pieces)
+        mean = a.vectors.astype(np.float64).mean(0)
+        np.testing.assert_allclose(a.pooled("mean"), mean, atol=1e-6)
+        np.testing.assert_array_equal(a.pooled("last"), a.vectors[-1])
+
+
+@pytest.mark.shared
+def test_memory_reaches_later_segments_and_layers_can_be_picked(lm):
+    with_memory = make_model(mem_len=16).encoder
+    without = make_model().encoder
+    first = "One two three four five six. "
+    texts = [first + "The end of it.", "Quite another start. " + first * 2]
+    seen = Embedder(with_memory, lm.tokenizer, 6)
+    blind = Embedder(without, lm.tokenizer, 6)
+    a, b = list(seen.embed(texts))[0], list(blind.embed(texts))[0]
+    np.testing.assert_allclose(a.vectors[:6], b.vectors[:6], atol=2e-5)
+    assert np.abs(a.vectors[6:] - b.vectors[6:]).max() > 1e-2
+    words = Embedder(without, lm.tokenizer, 6, layer=0)
+    table = without.embeddings.lookup_table.numpy()
+    ids = lm.tokenizer.encode(texts[0])
+    vectors = list(words.embed(texts))[0].vectors
+    np.testing.assert_array_equal(vectors, table[ids])
+    with pytest.raises(ValueError, match="layer"):
+        Embedder(without, lm.tokenizer, 6, layer=4)
+
+
+def test_streamed_signatures_equal_one_long_call():
+    """Left-to-right scores in two calls with memory = in one."""
+    model = make_model(vocab_size=30)
+    spec = type("Spec", (), {"max_seq_length": 16})
+    context = type("C", (), {"model": model, "spec": spec, "tokenizer": None})
+    context.ids = type("I", (), {"eod": 7})
+    score = lm_signatures(context)["score"].function
+    ids = np.array([[4, 9, 12, 7, 21, 3], [5, 5, 8, 20, 2, 1]], np.int32)
+    memory = tf.zeros([2, 2, 1, 20])
+    length = tf.zeros([2], tf.int32)
+    ones = tf.ones([2, 6], tf.int32)
+    whole = score(ids, ones, memory, length)["token_log_probs"]
+    parts = []
+    for begin in (0, 3):
+        out = score(ids[:, begin : begin + 3], ones[:, :3], memory, length)
+        memory, length = out["new_memory"], out["new_memory_length"]
+        parts.append(out["token_log_probs"])
+    np.testing.assert_allclose(tf.concat(parts, 1), whole, atol=2e-5)
+    assert length.numpy().tolist() == [6, 6]
