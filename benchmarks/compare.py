@@ -1,0 +1,52 @@
+"""Command: our steps against the peers', in turn, with tables and JSON lines.
+
+    python -m benchmarks.compare --suites=pretrain,inference --rounds=9
+
+Every comparison runs its systems in processes of their own that take turns
+step by step; "x first" is the median over rounds of a system's time over the
+first one's, with a 95 % bootstrap interval. "of peak" divides the FLOPs that
+the task needs by the time and by the matmul peak measured before.
+"""
+
+import json
+
+from benchmarks import extra_suites, harness, suites
+from common import files
+from flags import app, bench_flags
+from flags.bench_flags import BenchOptions
+
+PEAK_SUITES = {"pretrain", "finetune", "inference", "scaling"}
+
+
+def run(options: BenchOptions) -> list[dict]:
+    """Runs the chosen suites and prints their tables; returns all rows."""
+    found, peaks = [], {}
+    if PEAK_SUITES & set(options.suites):
+        peaks = suites.measure_peaks(options.rounds)
+        text = ", ".join(f"{k} {v:.0f}" for k, v in peaks.items())
+        print(f"matmul peak, GFLOP/s: {text}", flush=True)
+        found.append({"benchmark": "peak"} | peaks)
+    for name in options.suites:
+        if name in suites.SUITES:
+            for title, rows in suites.run(name, options, peaks):
+                print(f"\n{title}\n{harness.table(rows)}", flush=True)
+                found.extend(rows)
+        else:
+            for title, text, rows in extra_suites.SUITES[name](options):
+                print(f"\n{title}\n{text}", flush=True)
+                found.extend(rows)
+    return found
+
+
+def main() -> None:
+    """Measures, prints and writes."""
+    options = bench_flags.from_flags()
+    found = run(options)
+    if options.json_output:
+        lines = (json.dumps(row, sort_keys=True) + "\n" for row in found)
+        files.write_text(options.json_output, "".join(lines))
+
+
+if __name__ == "__main__":
+    bench_flags.define()
+    app.run(main)

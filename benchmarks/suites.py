@@ -1,0 +1,135 @@
+"""The comparisons: which systems, on which sizes, and the tables they make."""
+
+from collections.abc import Callable, Iterator
+
+from benchmarks import flops, harness, lengths
+from benchmarks.harness import System
+from benchmarks.workloads import Workload
+from flags.bench_flags import BenchOptions
+
+OURS = "benchmarks.system_ours"
+GARDEN = "benchmarks.system_garden"
+TORCH = "benchmarks.system_torch"
+PEAK = "benchmarks.system_peak"
+BFLOAT16 = {"precision": "mixed_bfloat16"}
+
+
+def measure_peaks(rounds: int) -> dict[str, float]:
+    """The machine's matmul GFLOP/s by type: the best of some rounds."""
+    systems = [System(d, PEAK, {"dtype": d}) for d in ("float32", "bfloat16")]
+    results = harness.compare(systems, Workload(kind="peak"), rounds)
+    return {r.name: max(r.losses) for r in results if r.losses}
+
+
+def trainers(options: BenchOptions) -> list[System]:
+    """Competitors of the training suites; the first is the reference."""
+    found = [
+        System("ours", OURS),
+        System("ours bfloat16", OURS, BFLOAT16),
+        System("Model Garden graph", GARDEN),
+    ]
+    if not options.quick:
+        found += [
+            System("ours XLA", OURS, {"jit": True}),
+            System("Model Garden XLA", GARDEN, {"jit": True}),
+        ]
+    return found + torch_systems(options)
+
+
+def torch_systems(options: BenchOptions) -> list[System]:
+    """Hugging Face under torch.compile, where there is an environment."""
+    python = options.torch_python
+    if not python:
+        return []
+    compiled = {"compile": True}
+    return [System("HF torch.compile", TORCH, compiled, python)]
+
+
+Suite = Callable[[BenchOptions], Iterator[tuple[Workload, list[System]]]]
+
+
+def pretrain(options: BenchOptions):
+    """The pretraining step: B 4, T 512, M 384, P 85, base width."""
+    yield Workload("pretrain", layers=options.layers), trainers(options)
+
+
+def finetune(options: BenchOptions):
+    """The step of a classifier: B 4, T 512."""
+    yield Workload("finetune", layers=options.layers), trainers(options)
+
+
+def inference(options: BenchOptions):
+    """A classifier's forward pass: B 4, T 512."""
+    systems = [
+        System("ours", OURS),
+        System("ours XLA", OURS, {"jit": True}),
+        System("ours bfloat16", OURS, BFLOAT16),
+        System("Model Garden graph", GARDEN),
+        System("Model Garden XLA", GARDEN, {"jit": True}),
+    ]
+    workload = Workload("inference", layers=options.layers)
+    yield workload, systems + torch_systems(options)
+
+
+def real_lengths(options: BenchOptions):
+    """Examples with the lengths of SST-2 (T 128) and IMDB (T 512)."""
+    count = 64 if options.quick else 256
+    systems = [System("ours", OURS), System("Model Garden graph", GARDEN)]
+    if not options.quick:
+        systems.append(System("Model Garden XLA", GARDEN, {"jit": True}))
+    for name, limit in (("sst2", 128), ("imdb", 512)):
+        yield (
+            Workload(
+                "lengths",
+                layers=options.layers,
+                batch=16,
+                length=limit,
+                lengths=lengths.write(name, count),
+            ),
+            systems,
+        )
+
+
+def scaling(options: BenchOptions):
+    """Our pretraining step over B 2..16 and M 0..1024."""
+    batches = (2, 4, 8) if options.quick else (2, 4, 8, 16)
+    memories = (0, 384, 1024) if options.quick else (0, 128, 384, 768, 1024)
+    base = Workload("pretrain", layers=min(options.layers, 2))
+    systems = [System("ours", OURS)]
+    for batch in batches:
+        yield base.replace(batch=batch), systems
+    for memory in memories:
+        yield base.replace(batch=2, memory=memory), systems
+
+
+SUITES: dict[str, Suite] = {
+    "pretrain": pretrain,
+    "finetune": finetune,
+    "inference": inference,
+    "lengths": real_lengths,
+    "scaling": scaling,
+}
+
+
+def run(name: str, options: BenchOptions, peaks: dict[str, float]):
+    """Runs one suite.
+
+    Yields:
+      (title, rows) per comparison.
+    """
+    for workload, systems in SUITES[name](options):
+        rounds = options.rounds if name != "scaling" else 3
+        results = harness.compare(systems, workload, rounds)
+        rows = harness.rows(
+            name, workload, results, flops.of(workload) / 1e9, peaks
+        )
+        yield _title(name, workload), rows
+
+
+def _title(name: str, w: Workload) -> str:
+    sizes = f"L {w.layers}, B {w.batch}, T {w.length}"
+    if w.kind == "pretrain":
+        sizes += f", M {w.memory}, P {w.predict}"
+    if w.kind == "lengths":
+        sizes += f", lengths of {w.lengths.split('/')[-1]}"
+    return f"{name}: {sizes}"

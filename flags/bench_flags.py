@@ -1,0 +1,94 @@
+"""Flags of `benchmarks.compare` and `benchmarks.all`."""
+
+import dataclasses
+import os
+
+from absl import flags
+
+from common.errors import UserError
+
+FLAGS = flags.FLAGS
+SUITES = (
+    "pretrain",
+    "finetune",
+    "inference",
+    "lengths",
+    "scaling",
+    "startup",
+    "generation",
+    "parity",
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class BenchOptions:
+    """What to measure and how long.
+
+    Attributes:
+      suites: names of `SUITES`.
+      rounds: steps per system.
+      layers: L of the compared models.
+      quick: fewer rounds and sizes; with `benchmarks.all` under 12 minutes.
+      torch_python: interpreter of an environment with
+        requirements-bench.txt; None = no PyTorch rows.
+      json_output: file for JSON lines, or None.
+    """
+
+    suites: tuple[str, ...] = SUITES
+    rounds: int = 9
+    layers: int = 3
+    quick: bool = False
+    torch_python: str | None = None
+    json_output: str | None = None
+
+    def __post_init__(self):
+        for suite in self.suites:
+            if suite not in SUITES:
+                raise UserError(
+                    f"--suites must be some of {', '.join(SUITES)}, found "
+                    f"{suite!r}"
+                )
+        if self.rounds < 1 or self.layers < 1:
+            raise UserError(
+                "--rounds and --layers must be at least 1, found "
+                f"{self.rounds} and {self.layers}"
+            )
+        python = self.torch_python
+        if python and not os.access(python, os.X_OK):
+            raise UserError(
+                f"--torch_python must be a Python interpreter, found {python!r}"
+            )
+
+
+def define() -> None:
+    """Registers the flags."""
+    flags.DEFINE_list(
+        "suites", list(SUITES), f"What to measure: some of {', '.join(SUITES)}."
+    )
+    flags.DEFINE_integer(
+        "rounds", None, "Steps per system; default 9, with --quick 5."
+    )
+    flags.DEFINE_integer("layers", 3, "Layers of the compared models.")
+    flags.DEFINE_bool("quick", False, "Fewer rounds, sizes and systems.")
+    flags.DEFINE_string(
+        "torch_python",
+        None,
+        "Python of an environment with requirements-bench.txt, for the rows "
+        "of Hugging Face under torch.compile.",
+    )
+    flags.DEFINE_string("json_output", None, "Also write JSON lines here.")
+
+
+def from_flags() -> BenchOptions:
+    """The parsed flags as options."""
+    rounds = FLAGS.rounds
+    if rounds is None:
+        rounds = 5 if FLAGS.quick else 9
+    return BenchOptions(
+        suites=tuple(FLAGS.suites),
+        rounds=rounds,
+        layers=FLAGS.layers,
+        quick=FLAGS.quick,
+        torch_python=FLAGS.torch_python,
+        json_output=FLAGS.json_output,
+    )
