@@ -5,6 +5,8 @@ so both forms are compared: `pooling="original"` with the stored numbers, and
 the mask-aware form where the two must agree.
 """
 
+import json
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -12,8 +14,10 @@ import tensorflow as tf
 from modeling import (
     ClassificationModel,
     MultipleChoiceModel,
+    PretrainingModel,
     SpanModel,
     XLNetModel,
+    tf1_checkpoint,
 )
 from modeling.summary import SequenceSummary
 from modeling.variables import named_variables
@@ -230,13 +234,9 @@ def test_span_beams(golden, prefix, starts, ends):
 
 def test_heads_checkpoint_names_all_variables_of_the_optimizer_table(golden):
     """Canonical names, stacked, are the original's."""
-    import json
-
     with open(golden / "optim" / "variables_A.json") as f:
         table = json.load(f)
     config = golden_util.config(golden)
-    from modeling import PretrainingModel, tf1_checkpoint
-
     for model in (
         PretrainingModel(config),
         SpanModel(config),
