@@ -56,9 +56,10 @@ class Words:
         after = np.arange(n, n + 2 * _PAD)
         self.starts = np.concatenate([before, places, after])
         # Number of the first word that starts at or after each place.
-        marks = np.ones(n + 3 * _PAD, np.int64)
+        marks = np.ones(n + 3 * _PAD, np.int32)
         marks[_PAD : _PAD + n] = starts
-        self._next = np.cumsum(marks) - marks
+        self._next = np.cumsum(marks, dtype=np.int32)
+        self._next -= marks
         self._last = len(marks) - 1
 
     def next(self, place: np.ndarray) -> np.ndarray:

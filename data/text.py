@@ -22,13 +22,26 @@ _QUOTES = re.compile("``|''")
 _SPACES = re.compile(r"\s+")  # the white space that `str.split` drops
 
 
+_FIRST_COMBINING = 0x300
+
+
 @functools.lru_cache(maxsize=1)
-def _combining() -> re.Pattern[str]:
-    """Matches runs of characters with a combining class, from `unicodedata`."""
-    points = [
-        p for p in range(sys.maxunicode + 1) if unicodedata.combining(chr(p))
-    ]
-    return re.compile("[" + "".join(map(chr, points)) + "]+")
+def _combining() -> np.ndarray:
+    """bool [0x110000]: characters with a combining class, by `unicodedata`."""
+    return np.asarray(
+        [unicodedata.combining(chr(p)) > 0 for p in range(sys.maxunicode + 1)]
+    )
+
+
+def _drop_combining(text: str) -> str:
+    """Without combining marks; in numpy, as text of some languages is full."""
+    points = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<u4")
+    if not len(points) or points.max() < _FIRST_COMBINING:
+        return text
+    marks = _combining()[points]
+    if not marks.any():
+        return text
+    return points[~marks].tobytes().decode("utf-32-le", "surrogatepass")
 
 
 def normalise(
@@ -52,7 +65,7 @@ def normalise(
         text = " ".join(text.split())
     text = text.replace("``", '"').replace("''", '"')
     if not keep_accents and not text.isascii():
-        text = _combining().sub("", unicodedata.normalize("NFKD", text))
+        text = _drop_combining(unicodedata.normalize("NFKD", text))
     return text.lower() if uncased else text
 
 
