@@ -27,6 +27,7 @@ from data.build_directory import (
     locked,
     make_directory,
     read_json,
+    remove_build,
     remove_leftovers,
     remove_summaries,
 )
@@ -67,6 +68,9 @@ def build(options: BuildOptions, log=print) -> Manifest:
             return load_manifest(options.output_dir)
         plan = _plan(options, paths, record, log)
         summaries = _build_blocks(options, plan, tokenizer, log)
+        if not any(s["counts"]["train_tokens"] for s in summaries):
+            remove_build(options.output_dir)
+            raise UserError(_no_text(options, summaries))
         manifest = _make_manifest(options, tokenizer, plan, summaries)
         _report(manifest, log)
         manifest.write()
@@ -271,6 +275,14 @@ def _finished_block(output_dir: str, block: int) -> dict | None:
 # --- The manifest -------------------------------------------------------------
 
 
+def _no_text(options: BuildOptions, summaries: list[dict]) -> str:
+    documents = sum(s["counts"]["documents"] for s in summaries)
+    return (
+        f"--input_glob={options.input_glob}: no text is left for training of "
+        f"{documents} documents; check the files and the filters"
+    )
+
+
 def _make_manifest(options, tokenizer, plan, summaries) -> Manifest:
     counts, targets = {}, {}
     for summary in summaries:
@@ -280,12 +292,6 @@ def _make_manifest(options, tokenizer, plan, summaries) -> Manifest:
             raw = zlib.decompress(base64.b64decode(packed))
             found = np.frombuffer(raw, "<u4").astype(np.int64)
             targets[split] = targets.get(split, 0) + found
-    if not counts.get("train_tokens"):
-        raise UserError(
-            f"--input_glob={options.input_glob}: no text is left for training "
-            f"of {counts.get('documents', 0)} documents; check the files and "
-            "the filters"
-        )
     return Manifest(
         data_dir=options.output_dir,
         options=options.identity(),

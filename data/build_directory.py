@@ -74,6 +74,13 @@ def remove_summaries(path: str) -> None:
             _remove(os.path.join(path, name))
 
 
+def remove_build(path: str) -> None:
+    """Everything that a build without any text wrote, but for the lock."""
+    for name in list_names(path):
+        if name.endswith((".json", ".tfrecord")):
+            _remove(os.path.join(path, name))
+
+
 def read_json(path: str):
     """A JSON file's value; None where there is none or it is damaged."""
     try:
