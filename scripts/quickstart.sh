@@ -36,14 +36,14 @@ run run_pretrain.py --data_dir="$OUT/records" --model_dir="$OUT/pretrain" \
   --n_layer=4 --d_model=192 --n_head=4 --d_head=48 --d_inner=768 \
   --mem_len=64 --dropout=0.0 --dropatt=0.0 \
   --train_batch_size=16 --train_steps="$PRETRAIN_STEPS" \
-  --learning_rate=1e-3 --warmup_steps=100 \
+  --learning_rate=1e-3 --warmup_steps=$((PRETRAIN_STEPS / 9)) \
   --iterations=50 --save_steps=300 --eval_steps=8
 
 CLASSIFIER=(run_classifier.py --task_name=tsv
   --data_dir="$OUT/corpus/classification"
   --spiece_model_file="$OUT/spiece.model" --max_seq_length=64
   --train_batch_size=32 --train_steps="$FINETUNE_STEPS"
-  --learning_rate=3e-4 --warmup_steps=20)
+  --learning_rate=3e-4 --warmup_steps=$((FINETUNE_STEPS / 8)))
 
 say "5/7 fine-tuning from the pretrained weights, export"
 run "${CLASSIFIER[@]}" --init_checkpoint="$OUT/pretrain" \

@@ -38,5 +38,5 @@ setup() {
     fi
   done
   export TF_CPP_MIN_LOG_LEVEL="${TF_CPP_MIN_LOG_LEVEL:-2}" PYTHONUNBUFFERED=1
-  PY="$PWD/$VENV/bin/python"
+  PY="$(cd "$VENV/bin" && pwd)/python"
 }

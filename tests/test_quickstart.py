@@ -59,7 +59,7 @@ def test_saved_model_memory_and_ids_path_agree(finished):
     """Raw text in the graph = ids of the offline tokenizer = our own model."""
     import tensorflow as tf
 
-    from data.pair_features import make_features
+    from data.pair_features import join_segments, pad_left
     from data.task_spec import TaskSpec
     from data.tokenizer import Tokenizer
     from modeling import checkpoints
@@ -83,15 +83,18 @@ def test_saved_model_memory_and_ids_path_agree(finished):
     )
     model = objective.build_model()
     checkpoints.restore(model, model_dir)
+    length = spec.max_seq_length
     rows = [
-        make_features(
-            [tokenizer.encode(t)], spec.max_seq_length, tokenizer.symbols
+        pad_left(
+            join_segments([tokenizer.encode(t)], length, tokenizer.symbols),
+            length,
         )
         for t in texts
     ]
+    names = ("input_ids", "segment_ids", "input_mask")
     batch = {
-        name: tf.constant(np.stack([getattr(r, name) for r in rows]))
-        for name in ("input_ids", "segment_ids", "input_mask")
+        name: tf.constant(np.stack(arrays))
+        for name, arrays in zip(names, zip(*rows, strict=True), strict=True)
     }
     in_memory = model(**batch)
     by_ids = saved.signatures["ids"](**batch)
