@@ -61,7 +61,9 @@ def main() -> None:
         flags=common_flags.all_flags(),
         notes=data_lines(manifest, held_out, options),
     )
-    if what.spiece_model_file and result.writes_files:
+    if not result.writes_files:
+        return
+    if what.spiece_model_file:
         copy_vocabulary(what.spiece_model_file, options.model_dir)
     if result.finished:
         report(result, manifest, options)

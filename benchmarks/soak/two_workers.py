@@ -131,7 +131,7 @@ def main() -> None:
     """Prints the outcome; exit status 1 when something differs."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--output_dir", required=True)
-    parser.add_argument("--steps", type=int, default=60)
+    parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--victim", type=int, default=1, choices=(0, 1))
     parser.add_argument("--timeout", type=float, default=600)
     a = parser.parse_args()

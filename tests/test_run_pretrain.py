@@ -1,0 +1,216 @@
+"""run_pretrain.py on small records: refusals, replicas, resume, evaluation."""
+
+import random
+
+import numpy as np
+import pytest
+
+import run_pretrain
+from common.errors import UserError
+from data import build, pretrain_reader
+from data.options import BuildOptions
+from modeling import XLNetConfig
+from tests.training.conftest import *  # noqa: F403  (virtual CPU replicas)
+from training import heads, loop, loss_log
+from training.options import OptimizerOptions, RunOptions, StrategyOptions
+from training.pretrain_options import PretrainOptions
+
+pytestmark = pytest.mark.shared
+
+
+@pytest.fixture(scope="module")
+def records(tmp_path_factory, spiece_model):
+    folder = tmp_path_factory.mktemp("records")
+    rng = random.Random(3)
+    words = "the of and to in is that it was for on are with as his".split()
+    lines = []
+    for _ in range(40):
+        for _ in range(rng.randint(4, 9)):
+            lines.append(" ".join(rng.choices(words, k=rng.randint(4, 12))))
+        lines.append("")
+    text = folder / "text.txt"
+    text.write_text("\n".join(lines))
+    options = BuildOptions(
+        input_glob=str(text),
+        spiece_model_file=spiece_model,
+        output_dir=str(folder / "data"),
+        seq_len=20,
+        reuse_len=10,
+        segments_per_lane=5,
+        dev_fraction=0.2,
+    )
+    build.build(options)
+    return str(folder / "data")
+
+
+def config_for(manifest, **changes):
+    values = dict(
+        vocab_size=manifest.vocab_size,
+        d_model=8,
+        n_layer=1,
+        n_head=2,
+        d_head=4,
+        d_inner=12,
+        mem_len=10,
+        reuse_len=10,
+        dropout=0.0,
+        dropatt=0.0,
+        init_std=0.2,
+    )
+    return XLNetConfig(**(values | changes))
+
+
+def run_options(model_dir, replicas=0, **changes):
+    values = dict(
+        model_dir=str(model_dir),
+        train_steps=12,
+        train_batch_size=8,
+        eval_batch_size=8,
+        iterations=4,
+        save_steps=4,
+        progress="none",
+        optimizer=OptimizerOptions(learning_rate=1e-2, weight_decay=0.01),
+        strategy=StrategyOptions(
+            distribution_strategy="mirrored" if replicas else "one_device",
+            num_virtual_replicas=replicas,
+        ),
+    )
+    return RunOptions(**(values | changes))
+
+
+def train(records, options, stop_at=None, **changes):
+    """A run on the records; `stop_at` ends it after so many steps."""
+    what = PretrainOptions(data_dir=records)
+    manifest = run_pretrain.check_data(what)
+    objective = heads.build_objective(
+        "pretraining", config_for(manifest, **changes), bi_data=True
+    )
+
+    class Crash(Exception):
+        pass
+
+    def say(line):
+        if stop_at and line.startswith(f"step {stop_at}/"):
+            raise Crash
+
+    if stop_at:
+        options = options.replace(progress="lines")
+    try:
+        return loop.train(
+            objective,
+            run_pretrain.input_fn(manifest, "train", what, options, True),
+            options,
+            must_match=run_pretrain.must_match(manifest),
+            say=say,
+        )
+    except Crash:
+        return None
+
+
+def losses(folder):
+    return loss_log.read(str(folder))[1]
+
+
+@pytest.mark.slow
+def test_one_two_and_four_replicas_give_the_same_losses(records, tmp_path):
+    train(records, run_options(tmp_path / "1"))
+    wanted = losses(tmp_path / "1")
+    for replicas in (2, 4):
+        train(records, run_options(tmp_path / str(replicas), replicas))
+        np.testing.assert_allclose(
+            losses(tmp_path / str(replicas)), wanted, rtol=1e-4, atol=1e-5
+        )
+    # Directions count: with every row forward the losses are others.
+    what = PretrainOptions(data_dir=records)
+    manifest = run_pretrain.check_data(what)
+    options = run_options(tmp_path / "wrong")
+    objective = heads.build_objective(
+        "pretraining", config_for(manifest), bi_data=False
+    )
+    loop.train(
+        objective,
+        run_pretrain.input_fn(manifest, "train", what, options, True),
+        options,
+        say=lambda line: None,
+    )
+    assert np.abs(losses(tmp_path / "wrong") - wanted)[:, 1].max() > 1e-3
+
+
+def test_a_crashed_run_with_dropout_goes_on_bit_for_bit(records, tmp_path):
+    rates = {"dropout": 0.1, "dropatt": 0.1}
+    whole = train(records, run_options(tmp_path / "a"), **rates)
+    train(records, run_options(tmp_path / "b"), stop_at=8, **rates)
+    rest = train(records, run_options(tmp_path / "b"), **rates)
+    a, b = ((tmp_path / x / "losses.tsv").read_text() for x in "ab")
+    assert a == b
+    for x, y in zip(whole.model.variables, rest.model.variables, strict=True):
+        assert x.numpy().tobytes() == y.numpy().tobytes()
+    assert whole.trace_count == rest.trace_count == 1
+
+
+def test_held_out_loss_counts_every_target_once(records, tmp_path):
+    what = PretrainOptions(data_dir=records, mode="eval")
+    manifest = run_pretrain.check_data(what)
+    held_out = run_pretrain.held_out_data(what, manifest)
+    assert held_out == (manifest, "dev")
+    options = run_options(tmp_path, train_steps=4)
+    result = train(records, options)
+    objective = heads.build_objective("pretraining", config_for(manifest))
+    values = []
+    for batch in (4, 8):
+        options = run_options(tmp_path, eval_batch_size=batch)
+        eval_fn = run_pretrain.input_fn(*held_out, what, options, False)
+        values.append(
+            loop.evaluate(
+                objective, eval_fn, options, model=result.model
+            ).metrics
+        )
+    # The same lanes and memories in other batches.
+    assert values[0]["loss"] == pytest.approx(values[1]["loss"], rel=1e-4)
+    assert values[0]["perplexity"] == pytest.approx(np.exp(values[0]["loss"]))
+
+
+def test_flags_that_contradict_the_data_are_listed(records):
+    what = PretrainOptions(
+        data_dir=records, wanted={"seq_len": 512, "num_predict": 85}
+    )
+    with pytest.raises(UserError) as e:
+        run_pretrain.check_data(what)
+    assert "seq_len: wanted 512, found 20" in str(e.value)
+    assert "num_predict: wanted 85, found" in str(e.value)
+
+
+def test_another_vocabulary_is_refused(records, tmp_path):
+    other = tmp_path / "other.model"
+    other.write_bytes(b"another file")
+    what = PretrainOptions(data_dir=records, spiece_model_file=str(other))
+    with pytest.raises(UserError, match="spiece_sha256: wanted"):
+        run_pretrain.check_data(what)
+    missing = PretrainOptions(data_dir=records, spiece_model_file="none.model")
+    with pytest.raises(UserError, match="none.model does not exist"):
+        run_pretrain.check_data(missing)
+
+
+def test_a_missing_manifest_is_named(tmp_path):
+    with pytest.raises(UserError, match="manifest.json does not exist"):
+        run_pretrain.check_data(PretrainOptions(data_dir=str(tmp_path)))
+
+
+def test_an_odd_batch_is_refused_before_anything_is_written(records, tmp_path):
+    with pytest.raises(UserError, match="2 directions"):
+        train(records, run_options(tmp_path / "m", train_batch_size=9))
+    assert not (tmp_path / "m").exists()
+
+
+def test_batches_are_by_global_row(records, tmp_path):
+    # What `training.rows` splits: forward rows first, then backward ones.
+    what = PretrainOptions(data_dir=records)
+    manifest = pretrain_reader.load_manifest(records)
+    options = run_options(tmp_path)
+    make = run_pretrain.input_fn(manifest, "train", what, options, True)
+    params = {"batch_size": 8, "start_step": 0}
+    first = next(iter(make(params).as_numpy_iterator()))
+    assert first["input_ids"].shape == (8, 20)
+    assert first["reset_memory"].all()
+    later = next(iter(make(params | {"start_step": 5}).as_numpy_iterator()))
+    assert later["reset_memory"].all()  # five segments per lane
