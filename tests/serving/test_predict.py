@@ -1,0 +1,171 @@
+"""Batch prediction: order, resume, bad rows; with a model that counts."""
+
+import gzip
+import json
+
+import numpy as np
+import pytest
+
+from common.errors import UserError
+from serving import predict, rows
+from serving.options import PredictOptions
+from serving.saved_model import SavedModel
+
+
+class FakeModel:
+    """Gives each text's length."""
+
+    version_dir = "model/1"
+    description = {"labels": ["a", "b"]}
+
+    def __init__(self, *names):
+        self.names = names or ("text",)
+        self.calls = []
+
+    def inputs(self, signature="serving_default"):
+        return {
+            n: {
+                "dtype": "string",
+                "shape": [None, None] if n == "options" else [None],
+            }
+            for n in self.names
+        }
+
+    def __call__(self, inputs):
+        first = inputs[self.names[0]]
+        self.calls.append(len(first))
+        return {"length": np.array([len(t) for t in first], np.int32)}
+
+
+def options(tmp_path, name="in.txt", **overrides) -> PredictOptions:
+    return PredictOptions(
+        **{
+            "saved_model_dir": "model",
+            "input_file": str(tmp_path / name),
+            "output_file": str(tmp_path / "out.jsonl"),
+            "batch_size": 3,
+        }
+        | overrides
+    )
+
+
+def answers(tmp_path, name="out.jsonl"):
+    lines = (tmp_path / name).read_text().splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def test_order_and_batches(tmp_path):
+    lines = ["x" * (i % 7 + 1) for i in range(10)]
+    (tmp_path / "in.txt").write_text("\n".join(lines) + "\n")
+    model = FakeModel()
+    assert predict.predict_file(model, options(tmp_path)) == 10
+    assert [a["length"] for a in answers(tmp_path)] == list(map(len, lines))
+    assert model.calls == [3, 3, 3, 1]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["in.txt", "out.jsonl"]
+    with pytest.raises(UserError, match="exists and is complete"):
+        predict.predict_file(model, options(tmp_path))
+
+
+def test_a_stopped_run_goes_on(tmp_path):
+    lines = ["x" * (i + 1) for i in range(8)]
+    (tmp_path / "in.txt").write_text("\n".join(lines))
+
+    class Stopped(Exception):
+        pass
+
+    class Stopping(FakeModel):
+        def __call__(self, inputs):
+            if len(self.calls) == 2:
+                raise Stopped
+            return super().__call__(inputs)
+
+    with pytest.raises(Stopped):
+        predict.predict_file(Stopping(), options(tmp_path))
+    partial = tmp_path / "out.jsonl.partial"
+    # A kill may leave half a line.
+    partial.write_bytes(partial.read_bytes() + b'{"leng')
+    model = FakeModel()
+    assert predict.predict_file(model, options(tmp_path)) == 2
+    assert [a["length"] for a in answers(tmp_path)] == list(range(1, 9))
+
+
+def test_another_input_does_not_go_on(tmp_path):
+    (tmp_path / "in.txt").write_text("a\n\nb\n")
+    with pytest.raises(UserError, match=r"in.txt:2: text: the text is empty"):
+        predict.predict_file(FakeModel(), options(tmp_path))
+    (tmp_path / "in.txt").write_text("a\nb\nb\n")
+    with pytest.raises(UserError, match="belongs to another run"):
+        predict.predict_file(FakeModel(), options(tmp_path))
+
+
+def test_bad_rows_are_answered_in_place(tmp_path):
+    (tmp_path / "in.txt").write_text("a\n\nb\x00\nccc\n" + "x" * 30 + "\n")
+    chosen = options(tmp_path, skip_bad_rows=True, max_chars=10)
+    predict.predict_file(FakeModel(), chosen)
+    found = answers(tmp_path)
+    assert [a.get("length") for a in found] == [1, None, None, 3, None]
+    assert "in.txt:2" in found[1]["error"] and "NUL" in found[2]["error"]
+
+
+def test_formats(tmp_path):
+    model = FakeModel("text_a", "text_b")
+    (tmp_path / "in.tsv").write_text("one\ttwo\nthree\tfour\n")
+    predict.predict_file(model, options(tmp_path, "in.tsv"))
+    assert [a["length"] for a in answers(tmp_path)] == [3, 5]
+    (tmp_path / "bad.tsv").write_text("one\n")
+    with pytest.raises(UserError, match="wanted 2 texts divided by tabs"):
+        predict.predict_file(
+            model, options(tmp_path, "bad.tsv", output_file="")
+        )
+    # Rows with lists of different lengths cannot share a tensor.
+    model = FakeModel("passage", "question", "options")
+    texts = [["a", "b"], ["a", "b", "c"], ["c", "d"]]
+    with gzip.open(tmp_path / "in.jsonl.gz", "wt") as f:
+        for i, some in enumerate(texts):
+            row = {"passage": "p" * (i + 1), "question": "q", "options": some}
+            f.write(json.dumps(row) + "\n")
+    found = options(
+        tmp_path, "in.jsonl.gz", output_file=str(tmp_path / "o.jsonl")
+    )
+    predict.predict_file(model, found)
+    assert [a["length"] for a in answers(tmp_path, "o.jsonl")] == [1, 2, 3]
+    (tmp_path / "bad.jsonl").write_text('{"passage": "p"}\n')
+    with pytest.raises(UserError, match="wanted an object with the keys"):
+        predict.predict_file(
+            model, options(tmp_path, "bad.jsonl", output_file="")
+        )
+
+
+def test_errors(tmp_path):
+    (tmp_path / "in.txt").write_bytes(b"ok\n\xff\n")
+    with pytest.raises(UserError, match="in.txt:2: byte 0"):
+        predict.predict_file(FakeModel(), options(tmp_path))
+    with pytest.raises(UserError, match="does not exist"):
+        predict.predict_file(FakeModel(), options(tmp_path, "none.txt"))
+    with pytest.raises(UserError, match="give one of --text"):
+        PredictOptions("model")
+    with pytest.raises(UserError, match="holds no SavedModel"):
+        SavedModel(str(tmp_path))
+    (tmp_path / "3").mkdir()
+    (tmp_path / "3" / "saved_model.pb").write_bytes(b"")
+    with pytest.raises(UserError, match="signature.json cannot be read"):
+        SavedModel(str(tmp_path))
+
+
+def test_rows_are_plain_json():
+    outputs = {
+        "logits": np.zeros([2, 2], np.float32),
+        "probabilities": np.array([[0.25, 0.75], [1.0, 0.0]], np.float32),
+        "label": np.array([b"b", "na\u00efve".encode()], object),
+        "label_ids": np.array([[1, 2, 3], [4, -1, -1]], np.int32),
+        "num_pieces": np.array([3, 1], np.int32),
+        "truncated": np.array([True, False]),
+        "value": np.array([np.inf, 0.1], np.float32),
+    }
+    description = {"labels": ["a", "b"]}
+    first, second = (rows.format_row(description, outputs, i) for i in (0, 1))
+    assert first["probabilities"] == {"a": 0.25, "b": 0.75}
+    assert first["value"] is None and second["value"] == 0.1
+    assert second["label"] == "na\u00efve" and second["label_ids"] == [4]
+    assert first["truncated"] is True and "logits" not in first
+    json.dumps([first, second], allow_nan=False)
