@@ -49,6 +49,28 @@ class XLNetModel(saving.Model):
       blind_rows: a query row that sees no key gets "zero" from attention, or
         with "original" the mean over all keys, hidden ones included, as in
         the original.
+
+    `perm_mask` or `ranks` with `is_target`, and `target_positions` or
+    `target_mapping`, are interchangeable and give equal results. A query
+    stream exists with target positions, a target mapping or `query_input`.
+
+    Call arguments:
+      input_ids: int [B, T].
+      segment_ids: int [B, T]; None = no segment term.
+      input_mask: [B, T], 1 = real token; None = all.
+      perm_mask: [B, T, T], 1 = i may NOT attend to j.
+      ranks: int [B, T], place in the factorization order.
+      is_target: [B, T], 1 = predicted; with `ranks`. May be left out with
+        `target_mapping` or `query_input`, which say the same.
+      target_positions: int [B, P], 0 in unused slots.
+      target_mapping: [B, P, T], one-hot rows; a zero row is unused.
+      query_input: [B, T], 1 = `mask_emb` starts the query stream there.
+      memory: tuple of L tensors [B, M, D].
+      memory_length: int [B], the last so many slots are valid; None = all.
+      bi_data: the second half of the rows is backward.
+      training: apply dropout.
+      seed: int [2], needed for dropout.
+      output_hidden_states: also return every layer's content stream.
     """
 
     def __init__(
@@ -120,33 +142,7 @@ class XLNetModel(saving.Model):
         seed=None,
         output_hidden_states=False,
     ):
-        """Runs the backbone.
-
-        `perm_mask` or `ranks` with `is_target`, and `target_positions` or
-        `target_mapping`, are interchangeable and give equal results. A query
-        stream exists with target positions, a target mapping or `query_input`.
-
-        Args:
-          input_ids: int [B, T].
-          segment_ids: int [B, T]; None = no segment term.
-          input_mask: [B, T], 1 = real token; None = all.
-          perm_mask: [B, T, T], 1 = i may NOT attend to j.
-          ranks: int [B, T], place in the factorization order.
-          is_target: [B, T], 1 = predicted; with `ranks`. May be left out with
-            `target_mapping` or `query_input`, which say the same.
-          target_positions: int [B, P], 0 in unused slots.
-          target_mapping: [B, P, T], one-hot rows; a zero row is unused.
-          query_input: [B, T], 1 = `mask_emb` starts the query stream there.
-          memory: tuple of L tensors [B, M, D].
-          memory_length: int [B], the last so many slots are valid; None = all.
-          bi_data: the second half of the rows is backward.
-          training: apply dropout.
-          seed: int [2], needed for dropout.
-          output_hidden_states: also return every layer's content stream.
-
-        Returns:
-          `XLNetOutput`.
-        """
+        """Runs the backbone, see the class; returns `XLNetOutput`."""
         config = self.config
         dropout.check_seed(
             training,
@@ -326,9 +322,7 @@ class XLNetModel(saving.Model):
             "query_shift": self.query_shift,
             "blind_rows": self.blind_rows,
             "name": self.name,
-            "dtype": tf_keras.mixed_precision.serialize(self.dtype_policy)
-            if hasattr(tf_keras.mixed_precision, "serialize")
-            else self.dtype_policy.name,
+            "dtype": self.dtype_policy.name,
         }
 
 

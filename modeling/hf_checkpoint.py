@@ -197,23 +197,26 @@ def write_config(
         names = [f"LABEL_{i}" for i in range(outputs)]
         theirs["id2label"] = {str(i): name for i, name in enumerate(names)}
         theirs["label2id"] = {name: i for i, name in enumerate(names)}
-    beside = {
-        "dropatt": config.dropatt,
-        "activation_dropout": config.activation_dropout,
-        "init_method": config.init_method,
-        "init_range": config.init_range,
-    }
+    beside = _beside(config)
+    theirs.pop("xlnet_config", None)
+    if beside:
+        theirs["xlnet_config"] = beside
+    files.write_json(os.path.join(folder, CONFIG), theirs)
+
+
+def _beside(config: XLNetConfig) -> dict[str, Any]:
+    """Settings that their config has no key for, where they matter."""
     plain = {
         "dropatt": config.dropout,
         "activation_dropout": None,
         "init_method": "normal",
         "init_range": 0.1,
     }
-    beside = {k: v for k, v in beside.items() if v != plain[k]}
-    theirs.pop("xlnet_config", None)
-    if beside:
-        theirs["xlnet_config"] = beside
-    files.write_json(os.path.join(folder, CONFIG), theirs)
+    return {
+        key: getattr(config, key)
+        for key, value in plain.items()
+        if getattr(config, key) != value
+    }
 
 
 def name_table(n_layer: int, head: str) -> dict[str, tuple[str, bool]]:

@@ -53,44 +53,24 @@ def check(
     Raises:
       ValueError: two arguments say the same thing, or one is missing.
     """
-    if perm_mask is not None and ranks is not None:
-        raise ValueError("give `perm_mask` or `ranks`, not both")
-    if target_positions is not None and target_mapping is not None:
-        raise ValueError(
-            "give `target_positions` or `target_mapping`, not both"
-        )
     batch, length = size_of(input_ids, 0), size_of(input_ids, 1)
     if bi_data and isinstance(batch, int) and batch % 2:
         raise ValueError(
             "`bi_data` needs an even batch (half forward, half backward), "
             f"received {batch} rows"
         )
-
-    used_rows = None
-    if target_mapping is not None:
-        mapping = tf.cast(target_mapping, tf.float32)  # [B, P, T]
-        target_positions = tf.argmax(mapping, -1, tf.int32)  # [B, P]
-        used_rows = tf.reduce_sum(mapping, -1)
-        if is_target is None:
-            is_target = tf.reduce_sum(mapping, 1)  # [B, T]
-    elif is_target is None:
-        is_target = query_input
+    target_positions, used_rows, targets = _targets(
+        target_positions, target_mapping, query_input
+    )
     if target_positions is not None:
-        target_positions = tf.cast(target_positions, tf.int32)
         query_input = None
-
-    if ranks is not None:
-        if is_target is None:
-            raise ValueError(
-                "`ranks` need `is_target` [B, T]: only a target is hidden "
-                "from itself"
-            )
-        perm_mask = masks.rank_mask(tf.convert_to_tensor(ranks), is_target)
-    elif perm_mask is not None:
-        perm_mask = tf.cast(perm_mask, tf.bool)
-
+    perm_mask = _permutation(
+        perm_mask, ranks, targets if is_target is None else is_target
+    )
     memory_len = 0
-    if memory is not None:
+    if memory is None:
+        memory_length = None
+    else:
         memory = tuple(tf.convert_to_tensor(m) for m in memory)
         if len(memory) != n_layer:
             raise ValueError(
@@ -98,8 +78,6 @@ def check(
                 f"received {len(memory)}"
             )
         memory_len = size_of(memory[0], 1)
-    elif memory_length is not None:
-        memory_length = None
     return Inputs(
         batch,
         length,
@@ -111,6 +89,35 @@ def check(
         memory,
         memory_length,
     )
+
+
+def _targets(positions, mapping, query_input):
+    """(int32 [B, P], float32 [B, P] used rows, [B, T] targets) or Nones."""
+    if positions is not None and mapping is not None:
+        raise ValueError(
+            "give `target_positions` or `target_mapping`, not both"
+        )
+    if mapping is not None:
+        mapping = tf.cast(mapping, tf.float32)  # [B, P, T]
+        positions = tf.argmax(mapping, -1, tf.int32)  # [B, P]
+        return positions, tf.reduce_sum(mapping, -1), tf.reduce_sum(mapping, 1)
+    if positions is not None:
+        positions = tf.cast(positions, tf.int32)
+    return positions, None, query_input
+
+
+def _permutation(perm_mask, ranks, is_target):
+    """bool [B, T, T] or None."""
+    if ranks is None:
+        return None if perm_mask is None else tf.cast(perm_mask, tf.bool)
+    if perm_mask is not None:
+        raise ValueError("give `perm_mask` or `ranks`, not both")
+    if is_target is None:
+        raise ValueError(
+            "`ranks` need `is_target` [B, T]: only a target is hidden from "
+            "itself"
+        )
+    return masks.rank_mask(tf.convert_to_tensor(ranks), is_target)
 
 
 def size_of(x, axis: int):

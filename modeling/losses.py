@@ -3,6 +3,8 @@
 Letters: B batch, P predictions, D model, V vocabulary, C chunks of c rows.
 """
 
+import dataclasses
+
 import tensorflow as tf
 
 
@@ -53,7 +55,7 @@ def chunked_lm_sums(
     logits of each chunk again.
 
     Args:
-      hidden: float32 [rows, D].
+      hidden: float [rows, D].
       table: float32 [V, D], the tied embedding.
       bias: float32 [V].
       targets: int [rows].
@@ -62,70 +64,23 @@ def chunked_lm_sums(
     """
     if chunk_size < 1:
         raise ValueError(f"`chunk_size` must be > 0, received {chunk_size}")
-    dim = hidden.shape[-1]
     rows = tf.shape(hidden)[0] if hidden.shape[0] is None else hidden.shape[0]
-    surplus = -rows % chunk_size
+    surplus = -rows % chunk_size  # rows of weight 0 fill the last chunk
     weights = tf.pad(tf.cast(weights, tf.float32), [[0, surplus]])
     weights = tf.reshape(weights, [-1, chunk_size])  # [C, c]
     targets = tf.reshape(tf.pad(targets, [[0, surplus]]), [-1, chunk_size])
-    count = (rows + chunk_size - 1) // chunk_size
-
-    def logits_of(chunk, table, bias):
-        return tf.matmul(chunk, table, transpose_b=True) + bias  # [c, V]
 
     @tf.custom_gradient
     def run(hidden, table, bias):
-        chunks = tf.reshape(
-            tf.pad(hidden, [[0, surplus], [0, 0]]), [-1, chunk_size, dim]
-        )  # [C, c, D]
-
-        def forward(i, loss, right):
-            logits = logits_of(chunks[i], table, bias)
-            sums = weighted_sums(logits, targets[i], weights[i])
-            return i + 1, loss + sums[0], right + sums[2]
-
-        _, loss, right = tf.while_loop(
-            lambda i, *_: i < count,
-            forward,
-            (tf.constant(0), tf.constant(0.0), tf.constant(0.0)),
-            parallel_iterations=1,
-            maximum_iterations=count,
-        )
+        chunks = tf.pad(hidden, [[0, surplus], [0, 0]])
+        chunks = tf.reshape(chunks, [-1, chunk_size, hidden.shape[-1]])
+        made = _Chunks(chunks, targets, weights, table, bias)
 
         def gradient(upstream, _):
-            def backward(i, d_hidden, d_table, d_bias):
-                logits = logits_of(chunks[i], table, bias)
-                error = tf.nn.softmax(logits)
-                error -= tf.one_hot(targets[i], bias.shape[0])
-                error *= (upstream * weights[i])[:, tf.newaxis]  # [c, V]
-                d_hidden = d_hidden.write(i, tf.matmul(error, table))
-                d_table += tf.matmul(error, chunks[i], transpose_a=True)
-                return (
-                    i + 1,
-                    d_hidden,
-                    d_table,
-                    d_bias + tf.reduce_sum(error, 0),
-                )
+            d_hidden, d_table, d_bias = made.gradients(upstream)
+            return d_hidden[:rows], d_table, d_bias
 
-            start = tf.TensorArray(
-                tf.float32, size=count, element_shape=[chunk_size, dim]
-            )
-            _, d_hidden, d_table, d_bias = tf.while_loop(
-                lambda i, *_: i < count,
-                backward,
-                (
-                    tf.constant(0),
-                    start,
-                    tf.zeros_like(table),
-                    tf.zeros_like(bias),
-                ),
-                parallel_iterations=1,
-                maximum_iterations=count,
-            )
-            d_hidden = tf.reshape(d_hidden.stack(), [-1, dim])[:rows]
-            return d_hidden, d_table, d_bias
-
-        return (loss, right), gradient
+        return made.sums(), gradient
 
     loss, right = run(
         tf.cast(hidden, tf.float32),
@@ -133,3 +88,64 @@ def chunked_lm_sums(
         tf.convert_to_tensor(bias),
     )
     return loss, tf.reduce_sum(weights), right
+
+
+@dataclasses.dataclass(frozen=True)
+class _Chunks:
+    """The two loops of `chunked_lm_sums`, one chunk at a time."""
+
+    hidden: tf.Tensor  # [C, c, D]
+    targets: tf.Tensor  # [C, c]
+    weights: tf.Tensor  # [C, c]
+    table: tf.Tensor  # [V, D]
+    bias: tf.Tensor  # [V]
+
+    def _count(self):
+        return self.hidden.shape[0] or tf.shape(self.hidden)[0]
+
+    def _logits(self, i):
+        product = tf.matmul(self.hidden[i], self.table, transpose_b=True)
+        return product + self.bias  # [c, V]
+
+    def _loop(self, body, *start):
+        count = self._count()
+        return tf.while_loop(
+            lambda i, *_: i < count,
+            body,
+            (tf.constant(0), *start),
+            parallel_iterations=1,
+            maximum_iterations=count,
+        )[1:]
+
+    def sums(self):
+        """(loss sum, right sum)."""
+
+        def body(i, loss, right):
+            sums = weighted_sums(
+                self._logits(i), self.targets[i], self.weights[i]
+            )
+            return i + 1, loss + sums[0], right + sums[2]
+
+        return self._loop(body, tf.constant(0.0), tf.constant(0.0))
+
+    def gradients(self, upstream):
+        """Of the loss sum: ([C * c, D], [V, D], [V])."""
+        _, rows, dim = self.hidden.shape
+
+        def body(i, d_hidden, d_table, d_bias):
+            error = tf.nn.softmax(self._logits(i))
+            error -= tf.one_hot(self.targets[i], self.bias.shape[0])
+            error *= (upstream * self.weights[i])[:, tf.newaxis]  # [c, V]
+            d_hidden = d_hidden.write(i, tf.matmul(error, self.table))
+            d_table += tf.matmul(error, self.hidden[i], transpose_a=True)
+            return i + 1, d_hidden, d_table, d_bias + tf.reduce_sum(error, 0)
+
+        d_hidden, d_table, d_bias = self._loop(
+            body,
+            tf.TensorArray(
+                tf.float32, size=self._count(), element_shape=[rows, dim]
+            ),
+            tf.zeros_like(self.table),
+            tf.zeros_like(self.bias),
+        )
+        return tf.reshape(d_hidden.stack(), [-1, dim]), d_table, d_bias

@@ -108,12 +108,7 @@ def attention_masks(
         causal = causal_mask(query_len, memory_len, same_length)[
             tf.newaxis
         ]  # [1, T, K]
-    stale = None
-    if memory_length is not None and not _is_zero(memory_len):
-        first = memory_len - tf.cast(memory_length, tf.int32)  # [B]
-        stale = tf.range(memory_len)[tf.newaxis] < first[:, tf.newaxis]
-        stale = stale[:, tf.newaxis]  # [B, 1, M]
-
+    stale = _stale(memory_len, memory_length)  # [B, 1, M]
     blocked = _any(perm_mask, pad)  # [B, T, T], [B, 1, T] or None
     content = blocked
     if content is not None:
@@ -135,6 +130,15 @@ def attention_masks(
     return AttentionMasks(
         _bias(content), _bias(query), tf.cast(visible, tf.float32)
     )
+
+
+def _stale(memory_len, memory_length):
+    """bool [B, 1, M], True left of the valid slots; None = all are valid."""
+    if memory_length is None or _is_zero(memory_len):
+        return None
+    first = memory_len - tf.cast(memory_length, tf.int32)  # [B]
+    stale = tf.range(memory_len)[tf.newaxis] < first[:, tf.newaxis]
+    return stale[:, tf.newaxis]
 
 
 def segment_difference(
