@@ -36,8 +36,12 @@ def main() -> None:
     options = predict_flags.from_flags()
     model = SavedModel(options.saved_model_dir)
     if options.text:
+        lines = []
         for answer in predict_rows(model, _from_flags(options), options):
-            print(json.dumps(answer, ensure_ascii=False), flush=True)
+            lines.append(json.dumps(answer, ensure_ascii=False))
+            print(lines[-1], flush=True)
+        if options.output_file:
+            files.write_text(options.output_file, "\n".join(lines) + "\n")
         return
     predict_file(model, options)
 
