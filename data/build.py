@@ -19,7 +19,7 @@ import sentencepiece
 
 from common import files
 from common.errors import UserError
-from data import corpus, text, workers
+from data import batch_writer, corpus, text, workers
 from data.block_builder import BlockBuilder, Plan, block_summary_name
 from data.build_directory import (
     LOCK_NAME,
@@ -72,6 +72,9 @@ def build(options: BuildOptions, log=print) -> Manifest:
             remove_build(options.output_dir)
             raise UserError(_no_text(options, summaries))
         manifest = _make_manifest(options, tokenizer, plan, summaries)
+        if options.materialize_batches:
+            log(f"writing batches of {options.materialize_batches} rows")
+            manifest = batch_writer.write(manifest)
         _report(manifest, log)
         manifest.write()
         remove_summaries(options.output_dir)

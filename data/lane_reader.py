@@ -14,25 +14,21 @@ each holds its forward rows, then its backward rows:
     unit 0: F0 F1 B0 B1   unit 1: F2 F3 B2 B3   (batch 8, two replicas)
 """
 
-import functools
 import os
-import weakref
 from collections.abc import Iterator
-from typing import IO
 
 import numpy as np
 
-from common import files
 from common.errors import UserError
 from data import segments as segments_lib
 from data.block_builder import DIRECTIONS
-from data.manifest import Manifest, RecordFile
+from data.lane_files import LaneTable, OpenFiles, lane_order
+from data.manifest import Manifest
 from data.options import ReaderOptions
 from data.record_format import FLAG_BACKWARD, FLAG_DOCUMENT, META
 from data.resampling import draw
 
-_OPEN_FILES = 128
-_SEED_ORDER, _SEED_RESAMPLE = 101, 102
+_SEED_RESAMPLE = 102
 _COLUMN = {name: i for i, name in enumerate(META)}
 
 
@@ -64,7 +60,7 @@ class LaneReader:
         self._check_batch()
         self._tables = [
             [
-                _LaneTable(manifest.select(options.split, name, number))
+                LaneTable(manifest.select(options.split, name, number))
                 for number in range(manifest.num_passes)
             ]
             for name in DIRECTIONS[: self._directions]
@@ -78,7 +74,7 @@ class LaneReader:
         self.rows = len(self._row)
         periods = -(-int(self._lanes[:, 0].max()) // self._half)
         self.steps_per_epoch = periods * self._segments
-        self._files = _OpenFiles()
+        self._files = OpenFiles()
 
     def _check_batch(self) -> None:
         options = self.options
@@ -142,7 +138,7 @@ class LaneReader:
             if epoch and not self.options.repeat:
                 found.append(None)
                 continue
-            order = _lane_order(
+            order = lane_order(
                 self.options.seed, int(direction), epoch, int(lanes[number])
             )
             found.append((epoch, int(order[place])))
@@ -187,14 +183,20 @@ class LaneReader:
         count = min(self._ahead, self._segments - first)
         return self._read_chunk(period, first, count)
 
-    def _read_chunk(self, period, first, count) -> dict[str, np.ndarray]:
+    def read_raw(self, period: int, first: int, count: int):
+        """The records of `count` steps of a period, from segment `first` on.
+
+        Returns:
+          records uint8 [rows, count, record_size] (zero where a row has no
+          lane), the rows' lanes, and (file, lane in it, record) per row.
+        """
         lanes = self.lanes_of(period)
-        size = self.format.record_size
-        records = np.empty((self.rows, count, size), np.uint8)
-        real = np.asarray([lane is not None for lane in lanes])
+        shape = (self.rows, count, self.format.record_size)
+        records = np.empty(shape, np.uint8)
         places = [None] * self.rows
         for i, lane in enumerate(lanes):
             if lane is None:
+                records[i] = 0
                 continue
             number = lane[0] % self.manifest.num_passes
             table = self._tables[self._direction[i]][number]
@@ -205,13 +207,17 @@ class LaneReader:
             records[i] = self.format.read(
                 self._files.get(path), path, begin, count
             )
-        for i in np.flatnonzero(~real):
-            records[i] = 0
-        if self.options.verify and real.any():
+        return records, lanes, places
+
+    def _read_chunk(self, period, first, count) -> dict[str, np.ndarray]:
+        records, lanes, places = self.read_raw(period, first, count)
+        real = np.asarray([lane is not None for lane in lanes])
+        verify = self.options.verify and real.any()
+        if verify:
             self._verify_bytes(records, real, places)
-        arrays = self.format.decode(records.reshape(-1, size))
+        arrays = self.format.decode(records.reshape(-1, records.shape[2]))
         arrays = {k: v.reshape(self.rows, count, -1) for k, v in arrays.items()}
-        if self.options.verify and real.any():
+        if verify:
             self._verify_values(arrays, real, places, first)
         if self.options.resample_permutation or self.options.resample_targets:
             self._resample(arrays, lanes, first)
@@ -356,50 +362,3 @@ class LaneReader:
             )
             masks[name] = bits.astype(dtype)
         return masks
-
-
-@functools.lru_cache(16)
-def _lane_order(seed: int, direction: int, epoch: int, lanes: int):
-    """int64 [lanes]: the order of one epoch's lanes."""
-    seeds = np.random.SeedSequence([seed, _SEED_ORDER, epoch, direction])
-    rng = np.random.Generator(np.random.PCG64(seeds))
-    return rng.permutation(lanes)
-
-
-class _OpenFiles:
-    """The files read last, kept open; closed with this object."""
-
-    def __init__(self):
-        self._files = {}
-        weakref.finalize(self, _close_all, self._files)
-
-    def get(self, path: str) -> IO[bytes]:
-        """An open file."""
-        file = self._files.pop(path, None)
-        if file is None:
-            if len(self._files) >= _OPEN_FILES:
-                oldest = next(iter(self._files))
-                self._files.pop(oldest).close()
-            file = files.open_binary(path)
-        self._files[path] = file
-        return file
-
-
-def _close_all(open_files: dict[str, IO[bytes]]) -> None:
-    for file in open_files.values():
-        file.close()
-
-
-class _LaneTable:
-    """Lane numbers of one direction and pass -> files."""
-
-    def __init__(self, record_files: list[RecordFile]):
-        self._files = record_files
-        self._ends = np.cumsum([f.lanes for f in record_files], dtype=np.int64)
-        self.num_lanes = int(self._ends[-1]) if record_files else 0
-
-    def find(self, lane: int) -> tuple[RecordFile, int]:
-        """The file of a lane and its number there."""
-        index = int(np.searchsorted(self._ends, lane, side="right"))
-        before = int(self._ends[index - 1]) if index else 0
-        return self._files[index], lane - before

@@ -54,6 +54,8 @@ class Manifest:
         own distribution; `dev_cross_entropy` of the dev targets under it,
         None without a dev split.
       files: every record file.
+      batches: files of `--materialize_batches`: name, rows, records, bytes,
+        sha256.
     """
 
     data_dir: str
@@ -67,6 +69,7 @@ class Manifest:
     counts: dict
     unigram: dict
     files: tuple[RecordFile, ...]
+    batches: tuple[dict, ...] = ()
 
     @property
     def seq_len(self) -> int:
@@ -184,8 +187,10 @@ class Manifest:
         Raises:
           UserError: the first file that is not.
         """
-        for file in self.files:
-            path = os.path.join(self.data_dir, file.name)
+        sizes = [(f.name, f.bytes) for f in self.files]
+        sizes += [(f["name"], f["bytes"]) for f in self.batches]
+        for name, wanted in sizes:
+            path = os.path.join(self.data_dir, name)
             try:
                 size = file_size(path)
             except (OSError, LookupError) as e:
@@ -193,9 +198,9 @@ class Manifest:
                     f"{path} is missing, {FILE_NAME} lists it; run the "
                     "builder again in an empty folder"
                 ) from e
-            if size != file.bytes:
+            if size != wanted:
                 raise UserError(
-                    f"{path}: wanted {file.bytes} bytes as in {FILE_NAME}, "
+                    f"{path}: wanted {wanted} bytes as in {FILE_NAME}, "
                     f"found {size}; the file is damaged or of another build"
                 )
 
@@ -274,6 +279,7 @@ def _from_json(data_dir: str, value: dict) -> Manifest:
     value["word_starts"] = np.unpackbits(packed)[: value["vocab_size"]] == 1
     value["symbols"] = SymbolIds(**value["symbols"])
     value["files"] = tuple(RecordFile(**f) for f in value["files"])
+    value["batches"] = tuple(value["batches"])
     return Manifest(data_dir=data_dir, **value)
 
 

@@ -200,6 +200,26 @@ def test_original_sampler_and_orders(folder):
     assert (chunk["ranks"][cls] == none.reuse_len).all()
 
 
+def test_materialized_batches_are_the_readers(folder):
+    manifest = builds.run(folder, "batches", materialize_batches=6)
+    (file,) = manifest.batches
+    assert file["name"].startswith("batches6") and "tfrecord" in file["name"]
+    raw = np.fromfile(os.path.join(manifest.data_dir, file["name"]), np.uint8)
+    raw = raw.reshape(-1, manifest.format.record_size)
+    assert manifest.format.find_corrupt(raw) is None
+    arrays = manifest.format.decode(raw)
+    reader = LaneReader(
+        load_manifest(manifest.data_dir),
+        ReaderOptions(global_batch=6, seed=3, repeat=False),
+    )
+    chunks = list(reader.chunks())
+    real = np.concatenate([c["row_weight"] for c in chunks]).reshape(-1) > 0
+    for name in ("input_ids", "ranks"):
+        wanted = np.concatenate([c[name] for c in chunks]).reshape(-1, 48)
+        assert len(wanted) == file["records"]
+        assert (arrays[name] == wanted)[real].all()
+
+
 def test_unigram_entropy():
     found = unigram_entropy(np.asarray([2, 2, 0]), np.asarray([0, 0, 4]))
     assert found["train_entropy"] == pytest.approx(np.log(2))
