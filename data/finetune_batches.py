@@ -7,6 +7,7 @@ windows of `WINDOW` batches of that list are sorted by length, cut into batches
 and the batches shuffled, which is as stateless.
 """
 
+import functools
 from collections.abc import Sequence
 
 import numpy as np
@@ -51,11 +52,17 @@ def endless_slice(
     """Entries begin..end of `perm(epoch 0), perm(epoch 1), ...`, int64."""
     parts = []
     for epoch in range(begin // num_examples, -(-end // num_examples)):
-        rng = np.random.default_rng((seed & 0xFFFFFFFF, epoch))
-        order = rng.permutation(num_examples)
+        order = _epoch_order(num_examples, seed, epoch)
         first = epoch * num_examples
         parts.append(order[max(0, begin - first) : end - first])
     return np.concatenate(parts)
+
+
+@functools.lru_cache(maxsize=4)
+def _epoch_order(num_examples: int, seed: int, epoch: int) -> np.ndarray:
+    """perm(epoch); kept, because every batch of an epoch asks for it."""
+    rng = np.random.default_rng((seed & 0xFFFFFFFF, epoch))
+    return rng.permutation(num_examples)
 
 
 def training_batch(

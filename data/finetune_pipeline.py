@@ -1,5 +1,7 @@
 """`FeatureTable` -> `tf.data`: the `input_fn(params)` of training and evaluation."""
 
+import dataclasses
+import functools
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
@@ -41,50 +43,75 @@ def make_input_fn(
     """
     if not table.num_examples:
         raise UserError("the split holds no examples")
-    lengths = table.lengths()
-    sort = len(buckets) > 1
-    buckets = tuple(buckets) or (max_seq_length,)
-
-    def make(indices: np.ndarray, batch_size: int) -> dict[str, np.ndarray]:
-        longest = int(lengths[indices].max())
-        length = finetune_batches.fitting_length(longest, buckets)
-        batch = table.batch(indices, length, batch_size, names)
-        return expand(batch) if expand else batch
-
-    def generate(batch_size: int, start: int) -> Iterator[dict]:
-        if not training:
-            for indices in finetune_batches.evaluation_batches(
-                lengths, batch_size, sort
-            ):
-                yield make(indices, batch_size)
-            return
-        step = start
-        while True:
-            indices = finetune_batches.training_batch(
-                lengths, batch_size, seed, step, sort
-            )
-            yield make(indices, batch_size)
-            step += 1
+    source = _Source(
+        table,
+        tuple(buckets) or (max_seq_length,),
+        training,
+        seed,
+        names,
+        expand,
+    )
 
     def input_fn(params):
         import tensorflow as tf
 
         batch_size = int(params["batch_size"])
         start = int(params.get("start_step", 0))
-        example = make(np.arange(1), batch_size)
+        example = source.make(np.arange(1), batch_size)
         signature = {
             name: tf.TensorSpec(
-                _static_shape(name, value, len(buckets) > 1),
+                _static_shape(name, value, len(source.buckets) > 1),
                 tf.as_dtype(value.dtype),
             )
             for name, value in example.items()
         }
         dataset = tf.data.Dataset.from_generator(
-            lambda: generate(batch_size, start), output_signature=signature
+            lambda: source.batches(batch_size, start),
+            output_signature=signature,
         )
         return dataset.prefetch(2)
 
     return input_fn
+
+
+@dataclasses.dataclass(frozen=True)
+class _Source:
+    """Numpy batches of one split; see `make_input_fn`."""
+
+    table: FeatureTable
+    buckets: tuple[int, ...]
+    training: bool
+    seed: int
+    names: Sequence[str] | None
+    expand: Callable[[dict], dict] | None
+
+    @functools.cached_property
+    def lengths(self) -> np.ndarray:
+        """Tokens of each example."""
+        return self.table.lengths()
+
+    def make(self, indices: np.ndarray, batch_size: int) -> dict:
+        """The batch of these examples, as short as the buckets allow."""
+        longest = int(self.lengths[indices].max())
+        length = finetune_batches.fitting_length(longest, self.buckets)
+        batch = self.table.batch(indices, length, batch_size, self.names)
+        return self.expand(batch) if self.expand else batch
+
+    def batches(self, batch_size: int, step: int) -> Iterator[dict]:
+        """Batches from `step` on: endless in training, else each row once."""
+        by_length = len(self.buckets) > 1
+        if not self.training:
+            for indices in finetune_batches.evaluation_batches(
+                self.lengths, batch_size, by_length
+            ):
+                yield self.make(indices, batch_size)
+            return
+        while True:
+            indices = finetune_batches.training_batch(
+                self.lengths, batch_size, self.seed, step, by_length
+            )
+            yield self.make(indices, batch_size)
+            step += 1
 
 
 # Arrays whose last dimension is T.

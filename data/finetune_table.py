@@ -38,10 +38,12 @@ class FeatureTable:
 
     @property
     def num_rows(self) -> int:
+        """Rows: N, or N * C with options."""
         return len(self.row_splits) - 1
 
     @property
     def num_examples(self) -> int:
+        """N."""
         return self.num_rows // max(1, self.num_options)
 
     def lengths(self) -> np.ndarray:

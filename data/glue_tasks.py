@@ -48,6 +48,7 @@ class GlueTask:
 
     @property
     def head(self) -> str:
+        """A key of `data.schema.HEAD_FIELDS`."""
         return "classification" if self.labels else "regression"
 
 

@@ -160,6 +160,7 @@ class _Position:
         self.number = 0
 
     def lines(self, numbered: Iterator[tuple[int, str]]) -> Iterator[str]:
+        """The texts, counted as they are taken."""
         for self.number, text in numbered:
             yield text + "\n"
 
