@@ -11,6 +11,8 @@ started again goes on where it stopped. See docs/pretraining.md.
 import math
 import os
 
+import tensorflow as tf
+
 from common import files
 from common.errors import UserError
 from data import pretrain_reader
@@ -102,7 +104,7 @@ def build_config(manifest: Manifest, options: RunOptions) -> XLNetConfig:
     """
     known = None
     kept = os.path.join(options.model_dir, CONFIG_NAME)
-    if os.path.exists(kept):
+    if tf.io.gfile.exists(kept):
         known = XLNetConfig.from_json_file(kept)
     elif options.init_checkpoint:
         known = checkpoints.find_config(options.init_checkpoint)

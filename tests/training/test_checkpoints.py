@@ -1,0 +1,134 @@
+"""Checkpoints: a full disk, leftovers of a killed process, other models."""
+
+import contextlib
+import os
+import pathlib
+import resource
+import subprocess
+
+import pytest
+import tensorflow as tf
+
+from common.errors import UserError
+from training.checkpoints import BestCheckpoint, RunCheckpoints
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+@contextlib.contextmanager
+def disk_of(limit):
+    """No file may grow beyond `limit` bytes, as on a full disk."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def make(folder, value=0.0, size=5000, max_save=2):
+    module = tf.Module()
+    module.w = tf.Variable(tf.fill([size], value))
+    return module, RunCheckpoints(str(folder), {"model": module}, max_save)
+
+
+def test_a_full_disk_is_one_line_and_the_last_checkpoint_stays(tmp_path):
+    module, checkpoints = make(tmp_path, 1.0)
+    checkpoints.save(10)
+    module.w.assign_add(tf.ones([5000]))
+    with disk_of(4096):
+        with pytest.raises(UserError, match="ckpt-10 is intact") as e:
+            checkpoints.save(20)
+    assert "\n" not in str(e.value)
+    assert not [f for f in os.listdir(tmp_path) if "ckpt-20" in f]
+    again, others = make(tmp_path)
+    assert others.latest().endswith("ckpt-10")
+    others.restore(others.latest())
+    assert again.w.numpy().tolist() == [1.0] * 5000
+    # With space again the same object goes on.
+    checkpoints.save(20)
+    assert checkpoints.latest().endswith("ckpt-20")
+
+
+def test_leftovers_of_an_unfinished_save_are_removed(tmp_path):
+    _, checkpoints = make(tmp_path)
+    checkpoints.save(10)
+    (tmp_path / "model.ckpt-20_temp").mkdir()
+    (tmp_path / "model.ckpt-20_temp" / "part-0").write_text("x")
+    (tmp_path / "model.ckpt-30.data-00000-of-00001").write_text("half")
+    (tmp_path / "notes.txt").write_text("mine")
+    make(tmp_path)
+    found = set(os.listdir(tmp_path))
+    assert not {f for f in found if "ckpt-20" in f or "ckpt-30" in f}
+    assert {"model.ckpt-10.index", "notes.txt"} <= found
+
+
+def test_old_ones_rotate_over_restarts(tmp_path):
+    for step in (1, 2, 3):
+        _, checkpoints = make(tmp_path, max_save=2)
+        checkpoints.save(step)
+    kept = sorted(f for f in os.listdir(tmp_path) if f.endswith(".index"))
+    assert kept == ["model.ckpt-2.index", "model.ckpt-3.index"]
+
+
+def test_a_damaged_or_other_checkpoint_is_refused(tmp_path):
+    _, checkpoints = make(tmp_path)
+    path = checkpoints.save(10)
+    _, other = make(tmp_path, size=7)
+    with pytest.raises(UserError, match="does not fit this run"):
+        other.restore(path)
+    data = tmp_path / "model.ckpt-10.data-00000-of-00001"
+    content = bytearray(data.read_bytes())
+    content[100] ^= 255
+    data.write_bytes(content)
+    with pytest.raises(UserError, match="damaged"):
+        checkpoints.restore(path)
+
+
+def test_a_process_that_is_not_chief_writes_nothing(tmp_path):
+    checkpoints = RunCheckpoints(
+        str(tmp_path), {"model": tf.Module()}, 2, chief=False
+    )
+    assert checkpoints.save(5) is None
+    assert os.listdir(tmp_path) == []
+
+
+def test_the_best_one_is_kept_over_restarts(tmp_path):
+    module = tf.Module()
+    module.w = tf.Variable(1.0)
+    best = BestCheckpoint(str(tmp_path), module, "f1", higher=True)
+    assert best.offer({"f1": 0.5}, 10)
+    module.w.assign(2.0)
+    again = BestCheckpoint(str(tmp_path), module, "f1", higher=True)
+    assert not again.offer({"f1": 0.4}, 20)
+    assert again.offer({"f1": 0.6}, 30)
+    assert os.path.exists(tmp_path / "best" / "model.ckpt-30.index")
+    assert not os.path.exists(tmp_path / "best" / "model.ckpt-10.index")
+    with pytest.raises(UserError, match="best_metric"):
+        again.offer({"loss": 1.0}, 40)
+
+
+@pytest.mark.parametrize("name", ["pretrain", "classifier", "squad", "race"])
+def test_tpu_scripts_print_their_commands(name):
+    folders = ("DATA_DIR", "MODEL_DIR", "INIT_CHECKPOINT", "SPIECE")
+    variables = {
+        v: f"gs://bucket/{v}" for v in (*folders, "TRAIN_FILE", "PREDICT_FILE")
+    }
+    done = subprocess.run(
+        ["bash", f"scripts/tpu/{name}.sh", "--seed=3"],
+        cwd=ROOT,
+        env=os.environ | variables | {"DRY_RUN": "1", "CREATE": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "tpu-vm create xlnet" in done.stdout
+    assert f"run_{name}.py" in done.stdout and "--seed=3" in done.stdout
+    missing = subprocess.run(
+        ["bash", f"scripts/tpu/{name}.sh"],
+        cwd=ROOT,
+        env=os.environ | {"DRY_RUN": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert missing.returncode == 1 and "error: set" in missing.stderr
