@@ -147,6 +147,9 @@ class BlockBuilder:
             )
             counts[f"{split}_documents"] = int(wanted.sum())
             counts[f"{split}_tokens"] = len(streams[split])
+        text = streams["train"]
+        split_words = text.words & ~self._unit_starts()[text.ids]
+        counts["train_tokens_of_long_words"] = int(split_words.sum())
         return streams, counts
 
     def _unit_starts(self) -> np.ndarray:

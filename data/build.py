@@ -34,6 +34,7 @@ from data.build_directory import (
 from data.manifest import FILE_NAME, Manifest, RecordFile, load_manifest
 from data.options import SPLITS, BuildOptions
 from data.record_format import RecordFormat
+from data.token_stream import MAX_WORD_PIECES
 from data.tokenizer import Tokenizer
 
 PLAN_NAME = "plan.json"
@@ -351,6 +352,13 @@ def _report(manifest: Manifest, log) -> None:
                 f"{manifest.segments_per_lane[split]} segments per direction: "
                 f"batches of up to {lanes * (1 + manifest.bi_data)} rows"
             )
+    long = counts["train_tokens_of_long_words"] / counts["train_tokens"]
+    if long > 0.5:
+        log(
+            f"{long:.0%} of the tokens are in words of more than "
+            f"{MAX_WORD_PIECES} pieces (a script without spaces?): spans are "
+            "made of tokens there, as with --span_unit=token"
+        )
     size = RecordFormat(
         manifest.seq_len, manifest.num_predict, manifest.vocab_size
     ).record_size

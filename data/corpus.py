@@ -72,7 +72,8 @@ def is_jsonl(path: str) -> bool:
     return path.removesuffix(".gz").endswith((".jsonl", ".json"))
 
 
-def _open(path: str) -> IO[bytes]:
+def open_text(path: str) -> IO[bytes]:
+    """Opens a plain or gzipped file for reading its bytes."""
     if not path.endswith(".gz"):
         return files.open_binary(path)
     remote = files.is_remote(path)
@@ -97,7 +98,7 @@ def plan_blocks(path: str, block_bytes: int) -> list[Block]:
         return _plan_stream(path, block_bytes)
     size = file_size(path)
     blocks, start = [], 0
-    with _open(path) as f:
+    with open_text(path) as f:
         while start < size:
             end = size
             if start + block_bytes < size:
@@ -127,7 +128,7 @@ def _plan_stream(path: str, block_bytes: int) -> list[Block]:
     blocks, start, place = [], 0, 0
     jsonl = is_jsonl(path)
     try:
-        with _open(path) as f:
+        with open_text(path) as f:
             for line in f:
                 place += len(line)
                 boundary = jsonl or not line.strip()
@@ -150,12 +151,12 @@ class BlockReader:
     def read(self, block: Block) -> bytes:
         """The bytes of a block."""
         if not block.path.endswith(".gz"):
-            with _open(block.path) as f:
+            with open_text(block.path) as f:
                 f.seek(block.start)
                 return f.read(block.end - block.start)
         if self._path != block.path or self._stream.tell() > block.start:
             self.close()
-            self._path, self._stream = block.path, _open(block.path)
+            self._path, self._stream = block.path, open_text(block.path)
         while self._stream.tell() < block.start:
             left = block.start - self._stream.tell()
             if not self._stream.read(min(left, 1 << 20)):

@@ -318,3 +318,30 @@ class InspectOptions:
             _require(
                 value >= 0, f"--{name} must be 0 or more, received {value}"
             )
+
+
+CORPUS_LAYOUTS = ("wikitext", "book")
+
+
+@dataclasses.dataclass(frozen=True)
+class ConvertOptions:
+    """What `data.convert_corpus` reads and writes.
+
+    Attributes:
+      input_glob: files, plain or .gz; commas separate patterns.
+      output_file: one sentence per line, an empty line ends a document.
+      layout: "wikitext" or "book".
+      paragraphs: end paragraphs with `<eop>`.
+    """
+
+    input_glob: str
+    output_file: str
+    layout: str = "wikitext"
+    paragraphs: bool = False
+
+    def __post_init__(self) -> None:
+        _require(
+            self.layout in CORPUS_LAYOUTS,
+            f"--layout must be one of {', '.join(CORPUS_LAYOUTS)}, received "
+            f"{self.layout!r}",
+        )

@@ -1,64 +1,33 @@
-"""Flags of `modeling.convert_checkpoint`."""
+"""Flags of `python -m data.convert_corpus`."""
 
 from absl import flags
 
-from modeling.options import ConvertOptions
+from data.options import CORPUS_LAYOUTS, ConvertOptions
 
 FLAGS = flags.FLAGS
 
-FORMATS = ["tf1", "hf", "native"]
-HEADS = [
-    "",
-    "encoder",
-    "pretraining",
-    "classification",
-    "regression",
-    "span",
-    "multiple_choice",
-    "token_classification",
-]
-
 
 def define() -> None:
-    """Registers the flags."""
-    flags.DEFINE_enum(
-        "from_format",
-        None,
-        FORMATS,
-        "What --input is: the original's layout, a Hugging Face folder or a "
-        "checkpoint of this project.",
-        required=True,
-    )
-    flags.DEFINE_enum(
-        "to_format", None, FORMATS, "What --output becomes.", required=True
+    """Registers the converter's flags."""
+    flags.DEFINE_string(
+        "input_glob", None, "Files to convert, plain or .gz.", required=True
     )
     flags.DEFINE_string(
-        "input",
-        None,
-        "Checkpoint to read: a folder, a prefix or an .index file.",
-        required=True,
-    )
-    flags.DEFINE_string(
-        "output",
-        None,
-        "Where to write: a checkpoint prefix for tf1, else a new folder.",
-        required=True,
-    )
-    flags.DEFINE_string(
-        "config", "", "xlnet_config.json; the one beside --input if not given."
+        "output_file", None, "Text file that is written.", required=True
     )
     flags.DEFINE_enum(
-        "head", "", HEADS, "Which head to take where --input has several."
+        "layout", ConvertOptions.layout, CORPUS_LAYOUTS, "Layout of the input."
+    )
+    flags.DEFINE_bool(
+        "paragraphs", ConvertOptions.paragraphs, "End paragraphs with <eop>."
     )
 
 
 def from_flags() -> ConvertOptions:
-    """The flags as options."""
+    """The parsed flags as options."""
     return ConvertOptions(
-        from_format=FLAGS.from_format,
-        to_format=FLAGS.to_format,
-        input=FLAGS.input,
-        output=FLAGS.output,
-        config=FLAGS.config,
-        head=FLAGS.head,
+        input_glob=FLAGS.input_glob,
+        output_file=FLAGS.output_file,
+        layout=FLAGS.layout,
+        paragraphs=FLAGS.paragraphs,
     )

@@ -171,10 +171,11 @@ def test_empty_corpus(folder):
     assert not (folder / "empty" / "manifest.json").exists()
 
 
-def test_one_document_and_long_word(folder):
+def test_one_document_and_long_word(folder, capsys):
     path = folder / "single.txt"
     path.write_text("lamp" * 300 + "\n")
-    manifest = builds.run(folder, "single", input_glob=str(path))
+    manifest = builds.run(folder, "single", input_glob=str(path), quiet=False)
+    assert "spans are made of tokens" in capsys.readouterr().out
     assert manifest.counts["train_documents"] == 1
     # No other document: B always follows A.
     files = [f for f in manifest.files if f.segments > 2]
