@@ -26,6 +26,8 @@ ENVIRONMENT = {
     "TPU_ACCELERATOR_TYPE": "",
     "TPU_WORKER_HOSTNAMES": "localhost",
     "TPU_WORKER_ID": "0",
+    # Several plans at a time; no device is touched.
+    "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
     "TPU_MIN_LOG_LEVEL": "3",
     "TPU_STDERR_LOG_LEVEL": "3",
 }

@@ -9,7 +9,8 @@ days. Needs `pip install -r requirements-plan.txt`; no TPU.
 """
 
 import dataclasses
-import gc
+import multiprocessing
+from concurrent import futures
 
 from benchmarks import tpu_costs, tpu_lowering
 from common import files
@@ -31,7 +32,10 @@ def report(options: PlanOptions) -> dict:
         "config": dataclasses.asdict(options),
         "hbm_per_core": chip.hbm_bytes / chip.cores,
     }
-    programs, gradient_bytes = _lower(options)
+    # In a process of its own: the compiler needs the memory of the weights.
+    spawn = multiprocessing.get_context("spawn")
+    with futures.ProcessPoolExecutor(1, mp_context=spawn) as pool:
+        programs, gradient_bytes = pool.submit(_lower, options).result()
     try:
         first, full = (
             p and tpu_lowering.compile_apart(p, options.topology)
@@ -57,19 +61,12 @@ def report(options: PlanOptions) -> dict:
 
 
 def _lower(options: PlanOptions) -> tuple[tuple, int]:
-    """((HLO of forward + backward, of the whole step or None), bytes).
-
-    The weights are gone when it returns: the compiler needs the memory.
-    """
+    """((HLO of forward + backward, of the whole step or None), bytes)."""
     from benchmarks import plan_step
 
     step = plan_step.prepare(options)
     full = step.full() if options.full_step else None
-    programs = (step.forward_backward(), full)
-    size = step.gradient_bytes
-    del step
-    gc.collect()
-    return programs, size
+    return (step.forward_backward(), full), step.gradient_bytes
 
 
 def search(options: PlanOptions) -> int:
