@@ -22,7 +22,8 @@ FLAGS = flags.FLAGS
 def define() -> None:
     """Registers the flags."""
     flags.DEFINE_integer("new_tokens", 256, "Pieces to generate.", 1)
-    flags.DEFINE_integer("prompt_tokens", 16, "Pieces of the prompt.", 1)
+    flags.DEFINE_integer("prompt_tokens", 512, "Pieces of the prompt.", 1)
+    flags.DEFINE_integer("samples", 1, "Continuations at the same time.", 1)
     flags.DEFINE_integer("bench_layers", 3, "Layers of the model.", 1)
     flags.DEFINE_integer("bench_width", 768, "Width D, in heads of 64.", 64)
 
@@ -52,12 +53,18 @@ def main() -> None:
     report, tokens = {}, {}
     for name, cached in (("cached", True), ("without", False)):
         options = SamplingOptions(
-            max_new_tokens=FLAGS.new_tokens, temperature=0.0, use_cache=cached
+            max_new_tokens=FLAGS.new_tokens,
+            num_samples=FLAGS.samples,
+            temperature=0.0,
+            use_cache=cached,
         )
         trace = options
         if not cached:  # two lengths make the one trace for all lengths
             trace = SamplingOptions(
-                max_new_tokens=3, temperature=0.0, use_cache=False
+                max_new_tokens=3,
+                num_samples=FLAGS.samples,
+                temperature=0.0,
+                use_cache=False,
             )
         generator.generate(prompt, trace)
         start = time.perf_counter()

@@ -80,7 +80,8 @@ class Generator:
 
     def _pick(self, query, step, done, options):
         """The next token [B] and its log-probability [B]."""
-        logits = self.model.lm_logits(query)[:, 0]  # [B, V]
+        # Two dimensions: a batched product with few rows is far slower.
+        logits = self.model.lm_logits(query[:, 0])  # [B, V]
         logits = mask_logits(logits, self.banned)
         seed = tf.stack([tf.constant(options.seed, tf.int32), step])
         token = sampling.pick(
@@ -137,7 +138,14 @@ class Generator:
         new = options.max_new_tokens
         context = self._context(prompt, length)
         capacity = length + new
-        tables = self._position_tables(capacity)
+        layers = [
+            (self._weights(block), table)
+            for block, table in zip(
+                self.model.encoder.blocks,
+                self._position_tables(capacity),
+                strict=True,
+            )
+        ]
         caches = [
             self._start_cache(block, states[:, :length], capacity)
             for block, states in zip(
@@ -157,7 +165,7 @@ class Generator:
         )
 
         def body(step, token, done, tokens, log_probs, caches):
-            query, caches = self._step(token, length + step - 1, caches, tables)
+            query, caches = self._step(token, length + step - 1, caches, layers)
             token, log_prob = self._pick(query, step, done, options)
             at = tf.reshape(step, [1, 1])
             return (
@@ -202,69 +210,74 @@ class Generator:
             for block in self.model.encoder.blocks
         ]
 
+    def _weights(self, block) -> "_Weights":
+        """A layer's kernels as matrices, made once before the loop."""
+        q, k, v, o = (
+            tf.reshape(_kernel(block, name), [self.model.config.d_model, -1])
+            for name in "qkvo"
+        )
+        owner = block.rel_attn
+        owner = owner if owner.untie_r else self.model.encoder
+        u, bias_r = (
+            tf.cast(getattr(owner, name), block.compute_dtype)[
+                :, tf.newaxis, tf.newaxis
+            ]
+            for name in ("r_w_bias", "r_r_bias")
+        )
+        return _Weights(tf.concat([q, k, v], 1), tf.transpose(o), u, bias_r)
+
     def _start_cache(self, block, states, capacity):
-        """Keys and values [N, B, C, H] of the context, zeros after it."""
+        """Keys and values [2, N, B, C, H] of the context, zeros after it."""
         gap = capacity - states.shape[1]
-        return tuple(
-            tf.pad(
-                tf.einsum("btd,dnh->nbth", states, _kernel(block, name)),
-                [[0, 0], [0, 0], [0, gap], [0, 0]],
-            )
+        both = [
+            tf.einsum("btd,dnh->nbth", states, _kernel(block, name))
             for name in "kv"
+        ]
+        return tf.pad(
+            tf.stack(both), [[0, 0], [0, 0], [0, 0], [0, gap], [0, 0]]
         )
 
-    def _step(self, token, place, caches, tables):
-        """Adds the token [B] at `place`; the query row [B, 1, D] after it."""
+    def _step(self, token, place, caches, layers):
+        """Adds the token [B] at `place`; the query row [B, 1, D] after it.
+
+        Rows of x [2B, D]: the content of the tokens, then the queries of the
+        next ones. A step is bound by reading the weights once, so all rows go
+        through each matrix together.
+        """
         embeddings = self.model.encoder.embeddings
         batch = token.shape[0]
         x = tf.concat(
-            [
-                embeddings(token[:, tf.newaxis]),
-                embeddings.query_rows(batch, 1),
-            ],
-            1,
-        )  # [B, 2, D]: content of the token, query of the next one
+            [embeddings(token), embeddings.query_rows(batch, 1)[:, 0]], 0
+        )
         new_caches = []
-        for block, cache, table in zip(
-            self.model.encoder.blocks, caches, tables, strict=True
+        for block, cache, (weights, table) in zip(
+            self.model.encoder.blocks, caches, layers, strict=True
         ):
-            cache = self._append(block, cache, x[:, :1], place)
-            x = self._attend(block, x, cache, table, place)
-            x = block.ff(x, training=False)
+            x, cache = self._attend(block, x, cache, weights, table, place)
+            x = block.ff(x[tf.newaxis], training=False)[0]
             new_caches.append(cache)
-        return x[:, 1:], new_caches
+        return x[batch:, tf.newaxis], new_caches
 
-    def _append(self, block, cache, x, place):
-        n, batch = self.model.config.n_head, x.shape[0]
-        rows = np.stack(
-            np.meshgrid(np.arange(n), np.arange(batch), indexing="ij"), -1
-        ).reshape(-1, 2)
-        where = tf.concat(
-            [tf.constant(rows, tf.int32), tf.fill([n * batch, 1], place)], 1
+    def _attend(self, block, x, cache, weights, table, place):
+        """Relative attention of all rows to the places 0..`place`."""
+        n, h = self.model.config.n_head, self.model.config.d_head
+        batch = x.shape[0] // 2
+        rows = tf.reshape(
+            tf.matmul(x, weights.qkv), [2, batch, 3, n, h]
+        )  # row kind, B, q k v, N, H
+        new = tf.transpose(rows[0, :, 1:], [1, 2, 0, 3])  # [2, N, B, H]
+        cache = _write(cache, new, place)
+        k, v = cache[0], cache[1]  # [N, B, C, H]
+        q = tf.transpose(rows[:, :, 0], [2, 1, 0, 3]) * h**-0.5  # [N, B, 2, H]
+        scores = tf.matmul(
+            q + weights.u * h**-0.5, k, transpose_b=True
+        )  # [N, B, 2, C]
+        by_distance = tf.matmul(
+            tf.reshape(q + weights.bias_r * h**-0.5, [n, batch * 2, h]),
+            table,
+            transpose_b=True,
         )
-        return tuple(
-            tf.tensor_scatter_nd_update(
-                kept,
-                where,
-                tf.reshape(
-                    tf.einsum("bqd,dnh->nbqh", x, _kernel(block, name)),
-                    [n * batch, -1],
-                ),
-            )
-            for kept, name in zip(cache, "kv", strict=True)
-        )
-
-    def _attend(self, block, x, cache, table, place):
-        """Relative attention of both rows to the places 0..`place`."""
-        k, v = cache  # [N, B, C, H]
-        attention = block.rel_attn
-        u, bias_r = self._biases(attention, x.dtype)  # [N, 1, 1, H]
-        scale = k.shape[-1] ** -0.5
-        q = tf.einsum("bqd,dnh->nbqh", x, _kernel(block, "q"))
-        scores = tf.matmul((q + u) * scale, k, transpose_b=True)
-        by_distance = tf.einsum(
-            "nbqh,nch->nbqc", (q + bias_r) * scale, table
-        )  # [N, B, 2, C + 1]
+        by_distance = tf.reshape(by_distance, [n, batch, 2, -1])
         keys = tf.range(k.shape[2])
         # The content row stands at `place`, the query row one further.
         position = [
@@ -275,20 +288,36 @@ class Generator:
             )
             for row in (0, 1)
         ]
-        scores += tf.stack(position, 2)  # [N, B, 2, C]
-        scores = tf.cast(scores, tf.float32)
+        scores = tf.cast(scores + tf.stack(position, 2), tf.float32)
         scores += tf.where(keys <= place, 0.0, MASK_VALUE)
         probabilities = tf.cast(tf.nn.softmax(scores), x.dtype)
         vector = tf.matmul(probabilities, v)  # [N, B, 2, H]
-        out = tf.einsum("nbqh,dnh->bqd", vector, _kernel(block, "o"))
-        return attention.norm(out + x)
+        vector = tf.transpose(vector, [2, 1, 0, 3])  # [2, B, N, H]
+        out = tf.matmul(tf.reshape(vector, [2 * batch, n * h]), weights.o)
+        return block.rel_attn.norm(out + x), cache
 
-    def _biases(self, attention, dtype):
-        owner = attention if attention.untie_r else self.model.encoder
-        return [
-            tf.cast(getattr(owner, name), dtype)[:, tf.newaxis, tf.newaxis]
-            for name in ("r_w_bias", "r_r_bias")
-        ]
+
+class _Weights(NamedTuple):
+    """Of a layer's attention: [D, 3NH], [NH, D], two of [N, 1, 1, H]."""
+
+    qkv: tf.Tensor
+    o: tf.Tensor
+    u: tf.Tensor
+    bias_r: tf.Tensor
+
+
+def _write(cache: tf.Tensor, new: tf.Tensor, place: tf.Tensor) -> tf.Tensor:
+    """Puts `new` [2, N, B, H] at the slot `place` of [2, N, B, C, H]."""
+    lead = cache.shape[:3]
+    index = np.stack(
+        np.meshgrid(*map(np.arange, lead), indexing="ij"), -1
+    ).reshape(-1, 3)
+    where = tf.concat(
+        [tf.constant(index, tf.int32), tf.fill([len(index), 1], place)], 1
+    )
+    return tf.tensor_scatter_nd_update(
+        cache, where, tf.reshape(new, [len(index), cache.shape[-1]])
+    )
 
 
 def _kernel(block, name: str) -> tf.Tensor:
