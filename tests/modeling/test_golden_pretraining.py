@@ -19,7 +19,10 @@ CASES = [
 
 
 @pytest.mark.parametrize("name,segments,mapped,bi_data,fed", CASES)
-@pytest.mark.parametrize("query_shift", ["gather", "radix"])
+@pytest.mark.parametrize(
+    "query_shift",
+    ["gather", pytest.param("radix", marks=pytest.mark.slow)],
+)
 @pytest.mark.parametrize(
     "mode",
     [

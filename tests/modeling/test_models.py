@@ -63,7 +63,10 @@ def _arrays(output):
 
 @pytest.mark.parametrize(
     "size,count",
-    [("base", 116_718_336), ("large", 360_268_800)],
+    [
+        ("base", 116_718_336),
+        pytest.param("large", 360_268_800, marks=pytest.mark.slow),
+    ],
 )
 def test_parameter_counts(size, count):
     """Counted from the shapes, without making 1.4 GB of weights."""
@@ -115,9 +118,7 @@ def test_layer_config_round_trip(layer):
 @pytest.mark.parametrize(
     "name",
     [
-        name
-        if name in ("pretraining", "span")
-        else pytest.param(name, marks=pytest.mark.slow)
+        name if name == "span" else pytest.param(name, marks=pytest.mark.slow)
         for name in MODELS
     ],
 )

@@ -82,7 +82,7 @@ def _check(case, run):
 
 
 @settings(
-    max_examples=12,
+    max_examples=8,
     deadline=None,
     derandomize=True,
     suppress_health_check=list(HealthCheck),
@@ -94,7 +94,7 @@ def test_any_call_eagerly(case):
 
 @pytest.mark.slow
 @settings(
-    max_examples=200,
+    max_examples=150,
     deadline=None,
     derandomize=True,
     suppress_health_check=list(HealthCheck),
