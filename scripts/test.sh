@@ -6,7 +6,9 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/setup.sh
-setup requirements-dev.txt
+# EXTRA_REQUIREMENTS: optional files whose tests are skipped otherwise.
+# shellcheck disable=SC2086
+setup requirements-dev.txt ${EXTRA_REQUIREMENTS:-}
 
 all=0
 if [ "${1:-}" = "--all" ]; then
