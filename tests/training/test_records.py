@@ -1,0 +1,109 @@
+"""The loss log, run.json, the loss scale and the memory estimate."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from common.errors import UserError
+from modeling import XLNetConfig
+from training import loss_log, run_record
+from training.evaluation import _assemble
+from training.loss_log import LossLog
+from training.loss_scale import GROWTH_STEPS, LossScale
+from training.memory_estimate import activation_bytes
+from training.optimizer import AdamW
+from training.options import OptimizerOptions
+from training.schedule import Schedule
+from training.variable_groups import build_groups
+
+
+def test_the_log_is_cut_to_the_restored_step(tmp_path):
+    log = LossLog(str(tmp_path), 0)
+    rows = np.array([[1.5, 0.1], [1.25, 0.1], [1 / 3, 0.1]], np.float32)
+    log.append(1, ["loss", "rate"], rows)
+    log.append(4, ["loss", "rate"], rows)
+    with open(log.path, "a") as f:
+        f.write("7\t0.12")  # killed while writing
+    LossLog(str(tmp_path), 4).append(5, ["loss", "rate"], rows[:1])
+    names, found = loss_log.read(str(tmp_path))
+    assert names == ["loss", "rate"]
+    assert found[:, 0].tolist() == [1, 2, 3, 4, 5]
+    assert np.float32(found[2, 1]) == np.float32(1 / 3)
+    with pytest.raises(UserError, match="columns"):
+        LossLog(str(tmp_path), 4).append(5, ["loss"], rows[:, :1])
+    # A run that starts anew leaves nothing of an earlier one.
+    LossLog(str(tmp_path), 0)
+    assert (tmp_path / "losses.tsv").read_text() == ""
+
+
+def test_changed_facts_are_refused_or_noted(tmp_path):
+    folder = str(tmp_path)
+    arguments = ({"a": 1}, {"data": "x", "seed": 1}, {"replicas": 1})
+    assert run_record.update(folder, *arguments, resuming=False) == []
+    must, should = {"data": "x", "seed": 1}, {"replicas": 4}
+    notes = run_record.update(folder, {}, must, should, resuming=True)
+    assert len(notes) == 1 and "`replicas` wanted 4, found 1" in notes[0]
+    with pytest.raises(UserError, match="`data` wanted y, found x"):
+        run_record.update(folder, {}, {"data": "y"}, {}, resuming=True)
+    # Without a checkpoint there is nothing to stay equal to.
+    run_record.update(folder, {}, {"data": "y"}, {}, resuming=False)
+
+
+def test_loss_scale_skips_an_overflow_and_grows_later():
+    options = OptimizerOptions(learning_rate=0.1, clip=0.0)
+    variables = {"model/lm_loss/bias": tf.Variable([1.0, 2.0])}
+    optimizer = AdamW(
+        options,
+        Schedule(options, 10),
+        variables,
+        build_groups(variables, 1, options),
+    )
+    scale = LossScale(8.0)
+    step = optimizer.step
+    scale.apply(optimizer, [tf.constant([1.0, 1.0])], tf.constant(np.inf), step)
+    assert variables["model/lm_loss/bias"].numpy().tolist() == [1.0, 2.0]
+    assert float(scale.scale) == 4.0
+    scale.good_steps.assign(GROWTH_STEPS - 1)
+    scale.apply(optimizer, [tf.constant([1.0, 1.0])], tf.constant(1.4), step)
+    assert variables["model/lm_loss/bias"].numpy()[0] < 1.0
+    assert float(scale.scale) == 8.0
+    assert float(scale.scale_loss(tf.constant(3.0)) * scale.inverse()) == 3.0
+
+
+def test_outputs_come_in_input_order_once_each():
+    rows = [
+        {
+            "logits": np.array([[3.0], [1.0], [9.0]]),
+            "batch/example_index": np.array([3, 1, 0]),
+            "batch/example_weight": np.array([1.0, 1.0, 0.0]),
+            "batch/label_ids": np.array([13, 11, 99]),
+        },
+        {
+            "logits": np.array([[0.0, 7.0], [2.0, 7.0], [9.0, 9.0]]),
+            "batch/example_index": np.array([0, 2, 0]),
+            "batch/example_weight": np.array([1.0, 1.0, 0.0]),
+            "batch/label_ids": np.array([10, 12, 99]),
+        },
+    ]
+    result = _assemble({}, rows, ("label_ids",))
+    assert result.indices.tolist() == [0, 1, 2, 3]
+    assert result.labels["label_ids"].tolist() == [10, 11, 12, 13]
+    # The first batch was shorter: its rows are padded with zeros.
+    assert result.predictions["logits"].tolist() == [
+        [0, 7],
+        [1, 0],
+        [2, 7],
+        [3, 0],
+    ]
+    rows[1]["batch/example_index"][0] = 3
+    with pytest.raises(UserError, match="3 came twice"):
+        _assemble({}, rows, ("label_ids",))
+
+
+def test_recomputing_layers_needs_less_and_rows_scale_the_estimate():
+    config = XLNetConfig.base(mem_len=384)
+    whole = activation_bytes(config, 4, 512, 85, 4, False)
+    less = activation_bytes(config, 4, 512, 85, 4, True)
+    assert less < whole / 4
+    assert activation_bytes(config, 8, 512, 85, 4, False) == 2 * whole
+    assert activation_bytes(config, 4, 512, 85, 2, False) < whole
