@@ -32,13 +32,12 @@ def report(options: PlanOptions) -> dict:
         "config": dataclasses.asdict(options),
         "hbm_per_core": chip.hbm_bytes / chip.cores,
     }
-    # In a process of its own: the compiler needs the memory of the weights.
-    spawn = multiprocessing.get_context("spawn")
-    with futures.ProcessPoolExecutor(1, mp_context=spawn) as pool:
-        programs, gradient_bytes = pool.submit(_lower, options).result()
+    programs, gradient_bytes = _in_process(options)
     try:
         first, full = (
-            p and tpu_lowering.compile_apart(p, options.topology)
+            None
+            if p is None
+            else tpu_lowering.compile_apart(p, options.topology)
             for p in programs
         )
     except tpu_lowering.CompileError as e:
@@ -58,6 +57,13 @@ def report(options: PlanOptions) -> dict:
     }
     found["fits"] = found["hbm_bytes"] <= found["hbm_per_core"]
     return found
+
+
+def _in_process(options: PlanOptions) -> tuple[tuple, int]:
+    """`_lower` in a process of its own: the compiler needs its memory."""
+    spawn = multiprocessing.get_context("spawn")
+    with futures.ProcessPoolExecutor(1, mp_context=spawn) as pool:
+        return pool.submit(_lower, options).result()
 
 
 def _lower(options: PlanOptions) -> tuple[tuple, int]:
