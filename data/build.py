@@ -19,11 +19,10 @@ import sentencepiece
 
 from common import files
 from common.errors import UserError
-from data import batch_writer, corpus, text, workers
+from data import batch_writer, corpus, storage, text, workers
 from data.block_builder import BlockBuilder, Plan, block_summary_name
 from data.build_directory import (
     LOCK_NAME,
-    list_names,
     locked,
     make_directory,
     read_json,
@@ -90,7 +89,7 @@ def _describe(options: BuildOptions, tokenizer: Tokenizer, paths) -> dict:
     return {
         "options": options.identity(),
         "spiece_sha256": tokenizer.sha256,
-        "inputs": [[os.path.basename(p), corpus.file_size(p)] for p in paths],
+        "inputs": [[os.path.basename(p), storage.size(p)] for p in paths],
         "versions": _versions(),
     }
 
@@ -108,7 +107,7 @@ def _is_finished(path: str, record: dict) -> bool:
     """Whether a directory holds this very build; another one is refused."""
     found = read_json(os.path.join(path, PLAN_NAME))
     if found is None:
-        others = [n for n in list_names(path) if n != LOCK_NAME]
+        others = [n for n in storage.list_names(path) if n != LOCK_NAME]
         if others:
             raise UserError(
                 f"--output_dir={path} holds other files ({others[0]}); give an "
@@ -121,7 +120,7 @@ def _is_finished(path: str, record: dict) -> bool:
             f"--output_dir={path} holds a build of other parameters: "
             f"{'; '.join(wrong)}; give another folder or the same parameters"
         )
-    return os.path.exists(os.path.join(path, FILE_NAME))
+    return storage.exists(os.path.join(path, FILE_NAME))
 
 
 def _differences(wanted: dict, found: dict) -> list[str]:
@@ -268,7 +267,7 @@ def _finished_block(output_dir: str, block: int) -> dict | None:
         return None
     for file in summary["files"]:
         try:
-            size = corpus.file_size(os.path.join(output_dir, file["name"]))
+            size = storage.size(os.path.join(output_dir, file["name"]))
         except OSError:
             return None
         if size != file["bytes"]:

@@ -8,19 +8,15 @@ from collections.abc import Iterator
 
 from common import files
 from common.errors import UserError
+from data import storage
 
 LOCK_NAME = ".lock"
 
 
 def make_directory(path: str) -> None:
-    """Makes a folder and the ones above it."""
-    if files.is_remote(path):
-        import tensorflow as tf
-
-        tf.io.gfile.makedirs(path)
-        return
+    """Makes the output folder."""
     try:
-        os.makedirs(path, exist_ok=True)
+        storage.make_directory(path)
     except OSError as e:
         raise UserError(f"--output_dir={path} cannot be made: {e}") from e
 
@@ -42,49 +38,30 @@ def locked(path: str) -> Iterator[None]:
         yield
 
 
-def list_names(path: str) -> list[str]:
-    """Names of what lies in a folder."""
-    if files.is_remote(path):
-        import tensorflow as tf
-
-        return tf.io.gfile.listdir(path)
-    return os.listdir(path)
-
-
-def _remove(path: str) -> None:
-    if files.is_remote(path):
-        import tensorflow as tf
-
-        tf.io.gfile.remove(path)
-        return
-    os.remove(path)
-
-
 def remove_leftovers(path: str) -> None:
     """Temporary files of killed processes; the lock says none is alive."""
-    for name in list_names(path):
+    for name in storage.list_names(path):
         if name.startswith(".") and ".tmp-" in name:
-            _remove(os.path.join(path, name))
+            storage.remove(os.path.join(path, name))
 
 
 def remove_summaries(path: str) -> None:
     """The finished blocks' summaries, once the manifest is written."""
-    for name in list_names(path):
+    for name in storage.list_names(path):
         if name.startswith("block-") and name.endswith(".json"):
-            _remove(os.path.join(path, name))
+            storage.remove(os.path.join(path, name))
 
 
 def remove_build(path: str) -> None:
     """Everything that a build without any text wrote, but for the lock."""
-    for name in list_names(path):
+    for name in storage.list_names(path):
         if name.endswith((".json", ".tfrecord")):
-            _remove(os.path.join(path, name))
+            storage.remove(os.path.join(path, name))
 
 
 def read_json(path: str):
     """A JSON file's value; None where there is none or it is damaged."""
     try:
-        with files.open_binary(path) as f:
-            return json.loads(f.read())
-    except (OSError, LookupError, ValueError):
+        return json.loads(storage.read_bytes(path))
+    except (OSError, ValueError):
         return None

@@ -15,7 +15,7 @@ from typing import IO
 
 from common import files
 from common.errors import UserError
-from data import symbols
+from data import storage, symbols
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,15 +80,6 @@ def open_text(path: str) -> IO[bytes]:
     return gzip.open(files.open_binary(path) if remote else path)
 
 
-def file_size(path: str) -> int:
-    """Bytes of a file as it lies there."""
-    if files.is_remote(path):
-        import tensorflow as tf
-
-        return tf.io.gfile.stat(path).length
-    return os.path.getsize(path)
-
-
 def plan_blocks(path: str, block_bytes: int) -> list[Block]:
     """Cuts a file between documents, every `block_bytes` or a little more.
 
@@ -96,7 +87,7 @@ def plan_blocks(path: str, block_bytes: int) -> list[Block]:
     """
     if path.endswith(".gz"):
         return _plan_stream(path, block_bytes)
-    size = file_size(path)
+    size = storage.size(path)
     blocks, start = [], 0
     with open_text(path) as f:
         while start < size:

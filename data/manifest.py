@@ -11,7 +11,7 @@ import numpy as np
 
 from common import files
 from common.errors import UserError
-from data.corpus import file_size
+from data import storage
 from data.record_format import RecordFormat
 from data.symbols import SymbolIds
 
@@ -192,8 +192,8 @@ class Manifest:
         for name, wanted in sizes:
             path = os.path.join(self.data_dir, name)
             try:
-                size = file_size(path)
-            except (OSError, LookupError) as e:
+                size = storage.size(path)
+            except OSError as e:
                 raise UserError(
                     f"{path} is missing, {FILE_NAME} lists it; run the "
                     "builder again in an empty folder"
@@ -218,9 +218,8 @@ def load_manifest(data_dir: str, verify: bool = True) -> Manifest:
     """
     path = os.path.join(data_dir, FILE_NAME)
     try:
-        with files.open_binary(path) as f:
-            value = json.loads(f.read())
-    except (OSError, LookupError) as e:
+        value = json.loads(storage.read_bytes(path))
+    except OSError as e:
         raise UserError(
             f"{path} does not exist: no finished data there; build them with "
             "`python -m data.create_pretraining_data`"

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 import numpy as np
 import sentencepiece
 
-from common import files
 from common.errors import UserError
+from data import storage
 from data import symbols as symbols_lib
 from data import text as text_lib
 
@@ -320,9 +320,8 @@ def is_word_start(piece: str) -> bool:
 
 def _read_model(path: str) -> bytes:
     try:
-        with files.open_binary(path) as f:
-            return f.read()
-    except (OSError, FileNotFoundError) as e:
+        return storage.read_bytes(path)
+    except OSError as e:
         raise UserError(
             f"--spiece_model_file={path} cannot be read: {e}; make one with "
             "`python -m data.train_sentencepiece`"
