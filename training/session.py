@@ -194,7 +194,10 @@ def check_config(model_dir: str, objective: Objective) -> None:
       UserError: lists every field, wanted against found.
     """
     path = os.path.join(model_dir, CONFIG_NAME)
-    if not tf.io.gfile.exists(path):
+    # Without a checkpoint the folder binds nobody to a configuration.
+    if not tf.io.gfile.exists(path) or not tf.train.latest_checkpoint(
+        model_dir
+    ):
         return
     wanted = saved_config(objective)
     found = XLNetConfig.from_json_file(path)
