@@ -65,6 +65,7 @@ def export_model(
       UserError: unknown head, another SentencePiece file than the task's, or
         the reloaded model answers differently.
     """
+    _check_options(spec)
     offline = Tokenizer(spiece_path, uncased=spec.uncased)
     _check_spiece(offline, model, spec)
     root = _build_root(model, spec, spiece_path, offline)
@@ -91,6 +92,16 @@ class _Root(tf.Module):
         super().__init__(name="xlnet")
         self.all_variables = variables
         self.tokenizer = tokenizer
+
+
+def _check_options(spec: TaskSpec) -> None:
+    """Ways of making features that the graph does not have."""
+    for name in ("segment_recurrence", "accumulate_options"):
+        if spec.data_options.get(name):
+            raise UserError(
+                f"--{name} cannot be exported: a SavedModel reads one segment "
+                "and each option alone; train without it"
+            )
 
 
 def _check_spiece(offline: Tokenizer, model, spec: TaskSpec) -> None:

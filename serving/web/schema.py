@@ -40,6 +40,8 @@ def predict_body(description: dict, limit: ServerOptions) -> dict:
         "required": sorted(specs),
         "additionalProperties": False,
     }
+    if len(specs) == 1:  # the bare value will do
+        row = {"anyOf": [row, *row["properties"].values()]}
     schema = {
         "type": "object",
         "properties": {

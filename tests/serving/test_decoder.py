@@ -30,11 +30,17 @@ def make_generator(**overrides) -> Generator:
 
 
 @pytest.mark.parametrize(
-    "overrides",
-    [{}, {"untie_r": False, "clamp_len": 4}, {"attn_type": "uni"}],
-    ids=["bi", "tied-clamped", "uni"],
+    "overrides,temperature",
+    [
+        ({}, 0.8),
+        pytest.param({}, 0.0, marks=pytest.mark.slow),
+        pytest.param(
+            {"untie_r": False, "clamp_len": 4}, 0.0, marks=pytest.mark.slow
+        ),
+        pytest.param({"attn_type": "uni"}, 0.8, marks=pytest.mark.slow),
+    ],
+    ids=["bi", "bi-greedy", "tied-clamped", "uni"],
 )
-@pytest.mark.parametrize("temperature", [0.0, 0.8])
 def test_cache_changes_nothing(overrides, temperature):
     generator = make_generator(**overrides)
     prompt = np.array([11, 12, 30, 9, 14], np.int32)

@@ -122,6 +122,7 @@ def test_golden_strings_give_the_model_s_logits(exported, spiece_model, golden):
         assert pieces["piece_ids"][row, :count].tolist() == case["cased"]["ids"]
 
 
+@pytest.mark.slow
 @pytest.mark.shared
 def test_padding_batch_and_order_change_nothing(exported):
     _, folder = exported
@@ -169,6 +170,7 @@ def test_every_head_reloads_in_a_process_without_our_code(
     assert os.listdir(tmp_path) == ["1"]
 
 
+@pytest.mark.slow
 @pytest.mark.shared
 def test_errors_leave_nothing_behind(spiece_model, tmp_path, monkeypatch):
     model = ClassificationModel(make_config(999), num_labels=3)
@@ -180,6 +182,10 @@ def test_errors_leave_nothing_behind(spiece_model, tmp_path, monkeypatch):
         export_model(
             str(tmp_path / "a"), model, make_spec("other"), spiece_model
         )
+    for name in ("segment_recurrence", "accumulate_options"):
+        with pytest.raises(UserError, match=f"--{name} cannot be exported"):
+            spec_with = make_spec("classification", LABELS, **{name: 2})
+            export_model(str(tmp_path / "a"), model, spec_with, spiece_model)
     with pytest.raises(UserError, match="cannot be read"):
         export_model(str(tmp_path / "a"), model, spec, "/nowhere/x.model")
     assert not (tmp_path / "a").exists()

@@ -58,6 +58,7 @@ def test_every_factor_is_a_distribution_and_orders_are_chains(lm):
         assert chain.joint == pytest.approx(float(chain.log_probs.sum()))
 
 
+@pytest.mark.slow
 @pytest.mark.shared
 def test_search_finds_the_best_pair_that_a_full_beam_sees(lm):
     hidden = fill.parse(lm, "<mask> sat on <mask>", None)
@@ -126,6 +127,7 @@ def test_embeddings_ignore_padding_batch_and_order(lm, golden):
         np.testing.assert_array_equal(a.pooled("last"), a.vectors[-1])
 
 
+@pytest.mark.slow
 @pytest.mark.shared
 def test_memory_reaches_later_segments_and_layers_can_be_picked(lm):
     with_memory = make_model(mem_len=16).encoder

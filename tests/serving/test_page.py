@@ -1,0 +1,118 @@
+"""The page in a headless Chromium, against a real server and export."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import urllib.error
+import urllib.parse
+import urllib.request
+
+import pytest
+
+pytest.importorskip("fastapi")
+pytest.importorskip("uvicorn")
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+PARAGRAPH = (
+    "The ticket cost 12,000 francs. The na\u00efve caf\u00e9 owner paid."
+)
+
+
+@pytest.fixture(scope="module")
+def address(spiece_model, tmp_path_factory):
+    """A server of a small span model; ends with the module."""
+    from data.task_spec import TaskSpec
+    from modeling import SpanModel, XLNetConfig
+    from serving.export import export_model
+
+    config = XLNetConfig(
+        vocab_size=1000, d_model=16, n_layer=1, n_head=2, d_head=8, d_inner=16
+    )
+    folder = str(tmp_path_factory.mktemp("page"))
+    spec = TaskSpec("squad", "span", (), 48, False, "")
+    export_model(folder, SpanModel(config), spec, spiece_model, check=False)
+    command = [sys.executable, "-m", "serving.serve", "--port=0"]
+    server = subprocess.Popen(
+        [*command, f"--saved_model_dir={folder}"],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        for line in server.stderr:
+            found = re.search(
+                r"serving xlnet at (http://127\.0\.0\.1:\d+)", line
+            )
+            if found:
+                break
+        assert found, "the server did not start"
+        yield found.group(1)
+    finally:
+        server.terminate()
+        server.wait(30)
+        server.stderr.close()
+
+
+@pytest.mark.slow
+@pytest.mark.shared
+def test_the_server_answers_and_survives(address):
+    def post(body: bytes):
+        url = f"{address}/v1/models/xlnet:predict"
+        request = urllib.request.Request(url, body)
+        try:
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                return answer.status, json.loads(answer.read())
+        except urllib.error.HTTPError as e:
+            with e:
+                return e.code, json.loads(e.read())
+
+    row = {"question": "What did it cost?", "paragraph": PARAGRAPH}
+    status, answer = post(json.dumps({"instances": [row]}).encode())
+    found = answer["predictions"][0]
+    assert status == 200
+    span = slice(found["answer_start"], found["answer_end"])
+    assert PARAGRAPH[span] == found["answer"]
+    long = row | {"paragraph": "x" * 100_000}
+    assert post(json.dumps({"instances": [long]}).encode())[0] == 400
+    assert post(b"x" * 900_000)[0] == 400
+    assert post(json.dumps({"instances": [row]}).encode())[0] == 200
+
+
+@pytest.mark.slow
+@pytest.mark.shared
+@pytest.mark.skipif(CHROMIUM is None, reason="no chromium here")
+def test_the_page_marks_the_answer(address, tmp_path):
+    query = urllib.parse.urlencode(
+        {"question": "Who paid?", "paragraph": PARAGRAPH, "run": "1"}
+    )
+    command = [
+        CHROMIUM,
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        f"--user-data-dir={tmp_path}",
+        "--virtual-time-budget=20000",
+        "--window-size=900,900",
+    ]
+
+    def run(*extra: str) -> str:
+        done = subprocess.run(
+            [*command, *extra, f"{address}/?{query}"],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=True,
+        )
+        assert "Content Security Policy" not in done.stderr
+        return done.stdout
+
+    page = run("--dump-dom")
+    assert "Ask about a paragraph" in page
+    marked = re.search(r"<mark[^>]*>([^<]+)</mark>", page)
+    assert marked and marked.group(1) in PARAGRAPH
+    assert 'class="error"' not in page
+    picture = tmp_path / "page.png"
+    run(f"--screenshot={picture}")
+    assert os.path.getsize(picture) > 10_000
