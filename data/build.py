@@ -150,6 +150,12 @@ def _plan(options: BuildOptions, paths, record: dict, log) -> Plan:
         blocks += corpus.plan_blocks(p, int(options.block_megabytes * 1e6))
     if not blocks:
         raise UserError(f"--input_glob={options.input_glob}: all files empty")
+    largest = max(b.end - b.start for b in blocks) / 1e6
+    if largest > 4 * options.block_megabytes:
+        log(
+            f"a block has {largest:.0f} MB, as no empty line ends a document "
+            "there: memory grows with it"
+        )
     if stored is None:
         log(f"{len(paths)} files, {len(blocks)} blocks")
         stored = record | {
