@@ -28,6 +28,11 @@ def define(**defaults) -> None:
             "max_save",
         )
     } | defaults
+    _define_folders()
+    _define_steps(get)
+
+
+def _define_folders() -> None:
     flags.DEFINE_string(
         "model_dir",
         None,
@@ -41,6 +46,9 @@ def define(**defaults) -> None:
         "Warm start: a checkpoint of ours, a TF1 one or a Hugging Face "
         "folder; used when --model_dir has no checkpoint yet.",
     )
+
+
+def _define_steps(get: dict) -> None:
     flags.DEFINE_integer(
         "train_steps", get["train_steps"], "Optimizer steps of the whole run."
     )

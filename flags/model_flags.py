@@ -55,6 +55,31 @@ def define() -> None:
         ["gelu", "relu"],
         "Activation of the feed-forward layer. Default: gelu.",
     )
+    _define_attention()
+    flags.DEFINE_float("dropout", None, "Dropout rate. Default: 0.1.")
+    flags.DEFINE_float(
+        "dropatt", None, "Dropout rate of attention. Default: 0.1."
+    )
+    flags.DEFINE_float(
+        "activation_dropout",
+        None,
+        "Dropout rate after the feed-forward activation. Default: --dropout.",
+    )
+    flags.DEFINE_enum(
+        "init_method",
+        None,
+        ["normal", "uniform"],
+        "Distribution of the first weights. Default: normal.",
+    )
+    flags.DEFINE_float(
+        "init_std", None, "Deviation of normal first weights. Default: 0.02."
+    )
+    flags.DEFINE_float(
+        "init_range", None, "Bound of uniform first weights. Default: 0.1."
+    )
+
+
+def _define_attention() -> None:
     flags.DEFINE_bool(
         "untie_r",
         None,
@@ -81,27 +106,6 @@ def define() -> None:
         "reuse_len",
         None,
         "Only so many first positions of a segment enter the memory.",
-    )
-    flags.DEFINE_float("dropout", None, "Dropout rate. Default: 0.1.")
-    flags.DEFINE_float(
-        "dropatt", None, "Dropout rate of attention. Default: 0.1."
-    )
-    flags.DEFINE_float(
-        "activation_dropout",
-        None,
-        "Dropout rate after the feed-forward activation. Default: --dropout.",
-    )
-    flags.DEFINE_enum(
-        "init_method",
-        None,
-        ["normal", "uniform"],
-        "Distribution of the first weights. Default: normal.",
-    )
-    flags.DEFINE_float(
-        "init_std", None, "Deviation of normal first weights. Default: 0.02."
-    )
-    flags.DEFINE_float(
-        "init_range", None, "Bound of uniform first weights. Default: 0.1."
     )
 
 

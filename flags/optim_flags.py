@@ -23,6 +23,11 @@ def define(**defaults) -> None:
     get = {
         f.name: f.default for f in dataclasses.fields(OptimizerOptions)
     } | defaults
+    _define_schedule(get)
+    _define_update(get)
+
+
+def _define_schedule(get: dict) -> None:
     flags.DEFINE_float(
         "learning_rate", get["learning_rate"], "Largest learning rate."
     )
@@ -42,6 +47,9 @@ def define(**defaults) -> None:
         get["min_lr_ratio"],
         "Last learning rate over the largest one.",
     )
+
+
+def _define_update(get: dict) -> None:
     flags.DEFINE_float(
         "weight_decay",
         get["weight_decay"],

@@ -136,6 +136,7 @@ def test_one_two_and_four_replicas_give_the_same_losses(records, tmp_path):
     assert np.abs(losses(tmp_path / "wrong") - wanted)[:, 1].max() > 1e-3
 
 
+@pytest.mark.slow
 def test_a_crashed_run_with_dropout_goes_on_bit_for_bit(records, tmp_path):
     rates = {"dropout": 0.1, "dropatt": 0.1}
     whole = train(records, run_options(tmp_path / "a"), **rates)
@@ -148,6 +149,7 @@ def test_a_crashed_run_with_dropout_goes_on_bit_for_bit(records, tmp_path):
     assert whole.trace_count == rest.trace_count == 1
 
 
+@pytest.mark.slow
 def test_held_out_loss_counts_every_target_once(records, tmp_path):
     what = PretrainOptions(data_dir=records, mode="eval")
     manifest = run_pretrain.check_data(what)

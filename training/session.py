@@ -89,18 +89,7 @@ def open_session(objective: Objective, options: RunOptions) -> Session:
         loss_scale = None
         if options.strategy.precision == "mixed_float16":
             loss_scale = LossScale(row_count=order.shape[1])
-    memory = None
-    if objective.memory_len:
-        memory = RecurrentMemory(
-            strategy,
-            options.train_batch_size,
-            options.grad_accumulation_steps,
-            objective.row_groups,
-            objective.config.n_layer,
-            objective.memory_len,
-            objective.config.d_model,
-            memory_dtype(options),
-        )
+    memory = _make_memory(objective, options, strategy)
     items = {"model": model, "optimizer": optimizer.state}
     if memory and not options.reset_memory:
         items["memory"] = memory.state
@@ -123,6 +112,21 @@ def open_session(objective: Objective, options: RunOptions) -> Session:
     )
     _restore(session)
     return session
+
+
+def _make_memory(objective, options, strategy) -> RecurrentMemory | None:
+    if not objective.memory_len:
+        return None
+    return RecurrentMemory(
+        strategy,
+        options.train_batch_size,
+        options.grad_accumulation_steps,
+        objective.row_groups,
+        objective.config.n_layer,
+        objective.memory_len,
+        objective.config.d_model,
+        memory_dtype(options),
+    )
 
 
 def _restore(session: Session) -> None:

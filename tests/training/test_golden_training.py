@@ -194,6 +194,7 @@ def finetune_batch(data):
     }
 
 
+@pytest.mark.slow
 def test_squad_trajectory_with_dense_clipping(golden):
     # `train_tpu`: the gradient norm of the summed embedding rows, as ours.
     data = golden_util.load(golden, "squad_head")

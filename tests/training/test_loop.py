@@ -80,7 +80,9 @@ def test_one_trace_one_line_per_step_and_files(one_replica):
     "changes",
     [
         dict(distribution="mirrored", replicas=2),
-        dict(distribution="mirrored", replicas=4),
+        pytest.param(
+            dict(distribution="mirrored", replicas=4), marks=pytest.mark.slow
+        ),
         dict(grad_accumulation_steps=2),
         pytest.param(
             dict(
@@ -110,7 +112,12 @@ def test_replicas_and_parts_give_the_losses_of_one(
     "changes",
     [
         dict(),
-        dict(distribution="mirrored", replicas=2, grad_accumulation_steps=2),
+        pytest.param(
+            dict(
+                distribution="mirrored", replicas=2, grad_accumulation_steps=2
+            ),
+            marks=pytest.mark.slow,
+        ),
     ],
     ids=["one", "two"],
 )
@@ -178,6 +185,7 @@ def test_sigterm_saves_within_one_host_loop(tmp_path):
     assert log_of(tmp_path) == log_of(tmp_path / "b")
 
 
+@pytest.mark.slow
 def test_max_hours_stops_cleanly(tmp_path):
     result = train(toy.run_options(tmp_path, max_hours=1e-9))
     assert result.step == 4 and "max_hours" in result.reason
@@ -252,6 +260,7 @@ def test_evaluation_uses_averaged_weights_and_keeps_the_best(tmp_path):
     assert perplexity == pytest.approx(np.exp(losses[0]))
 
 
+@pytest.mark.slow
 def test_host_wait_is_measured(tmp_path):
     def slow(params):
         def wait(batch):
