@@ -9,6 +9,7 @@ import pytest
 import tensorflow as tf
 
 from common.errors import UserError
+from flags import convert_checkpoint_flags
 from modeling import (
     ClassificationModel,
     PretrainingModel,
@@ -16,6 +17,7 @@ from modeling import (
     XLNetConfig,
     checkpoints,
     conversion,
+    heads,
     native_checkpoint,
     tf1_checkpoint,
 )
@@ -257,3 +259,8 @@ def test_command(tmp_path):
     )
     assert wrong.returncode == 1 and "--from_format=native" in wrong.stderr
     assert "Traceback" not in wrong.stderr
+
+
+def test_the_flags_know_all_heads_and_formats():
+    assert convert_checkpoint_flags.HEADS == ["", *heads.NAMES]
+    assert convert_checkpoint_flags.FORMATS == list(checkpoints.FORMATS)

@@ -1,0 +1,64 @@
+"""Flags of `modeling.convert_checkpoint`."""
+
+from absl import flags
+
+from modeling.options import ConvertOptions
+
+FLAGS = flags.FLAGS
+
+FORMATS = ["tf1", "hf", "native"]
+HEADS = [
+    "",
+    "encoder",
+    "pretraining",
+    "classification",
+    "regression",
+    "span",
+    "multiple_choice",
+    "token_classification",
+]
+
+
+def define() -> None:
+    """Registers the flags."""
+    flags.DEFINE_enum(
+        "from_format",
+        None,
+        FORMATS,
+        "What --input is: the original's layout, a Hugging Face folder or a "
+        "checkpoint of this project.",
+        required=True,
+    )
+    flags.DEFINE_enum(
+        "to_format", None, FORMATS, "What --output becomes.", required=True
+    )
+    flags.DEFINE_string(
+        "input",
+        None,
+        "Checkpoint to read: a folder, a prefix or an .index file.",
+        required=True,
+    )
+    flags.DEFINE_string(
+        "output",
+        None,
+        "Where to write: a checkpoint prefix for tf1, else a new folder.",
+        required=True,
+    )
+    flags.DEFINE_string(
+        "config", "", "xlnet_config.json; the one beside --input if not given."
+    )
+    flags.DEFINE_enum(
+        "head", "", HEADS, "Which head to take where --input has several."
+    )
+
+
+def from_flags() -> ConvertOptions:
+    """The flags as options."""
+    return ConvertOptions(
+        from_format=FLAGS.from_format,
+        to_format=FLAGS.to_format,
+        input=FLAGS.input,
+        output=FLAGS.output,
+        config=FLAGS.config,
+        head=FLAGS.head,
+    )
