@@ -30,6 +30,17 @@ from training.pretrain_options import PretrainOptions
 
 
 def main() -> None:
+    """Runs; an error of the data, which tf.data wraps, becomes one line."""
+    try:
+        run()
+    except tf.errors.OpError as e:
+        error = pretrain_reader.as_user_error(e)
+        if error is None:
+            raise
+        raise error from e
+
+
+def run() -> None:
     """Reads the flags, checks them against the data, trains and evaluates."""
     recipe = pretrain_flags.apply_recipe()
     what = pretrain_flags.from_flags()
