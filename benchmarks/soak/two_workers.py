@@ -16,7 +16,7 @@ import subprocess
 import sys
 import time
 
-from benchmarks.soak import kill_runs
+from benchmarks.soak import killing
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,7 +56,7 @@ def start_pair(
     hosts = ",".join(f"localhost:{p}" for p in free_ports(2))
     pair = []
     for index in (0, 1):
-        command = kill_runs.training_command(
+        command = killing.training_command(
             data_dir,
             model_dir,
             steps,
@@ -72,7 +72,7 @@ def start_pair(
             }
             process = subprocess.Popen(
                 command,
-                cwd=kill_runs.ROOT,
+                cwd=killing.ROOT,
                 env=environment,
                 stdout=f,
                 stderr=f,
@@ -94,7 +94,7 @@ def finish(pair, timeout: float) -> None:
 
 def soak(folder: str, steps: int, victim: int, timeout: float) -> Outcome:
     """An undisturbed pair and one whose worker `victim` is killed."""
-    data_dir = kill_runs.make_data(folder)
+    data_dir = killing.make_data(folder)
     whole = os.path.join(folder, "pair_undisturbed")
     broken = os.path.join(folder, "pair_killed")
     for path in (whole, broken):
@@ -122,8 +122,8 @@ def soak(folder: str, steps: int, victim: int, timeout: float) -> Outcome:
         status,
         line,
         round(seconds, 1),
-        kill_runs.same_logs(whole, broken),
-        kill_runs.same_checkpoints(whole, broken),
+        killing.same_logs(whole, broken),
+        killing.same_checkpoints(whole, broken),
     )
 
 

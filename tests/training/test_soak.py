@@ -2,13 +2,13 @@
 
 import pytest
 
-from benchmarks.soak import kill_runs, two_workers
+from benchmarks.soak import killing, two_workers
 
 pytestmark = pytest.mark.slow
 
 
 def test_three_kills_leave_no_trace(tmp_path):
-    outcome = kill_runs.soak(str(tmp_path), kills=3, steps=80, seed=2)
+    outcome = killing.soak(str(tmp_path), kills=3, steps=80, seed=2)
     assert outcome.kills == 3 and outcome.starts == 4
     assert outcome.same_log and outcome.same_weights
 

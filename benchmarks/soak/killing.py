@@ -1,0 +1,226 @@
+"""Training runs that are killed and started again, and what to compare."""
+
+import dataclasses
+import glob
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+
+ROOT = os.path.dirname(
+    os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """What the killed run came to.
+
+    Attributes:
+      kills: how often it was killed.
+      during_save: so many of them while a checkpoint was being written.
+      starts: how often the command was started.
+      same_log: loss logs are equal byte for byte.
+      same_weights: all tensors of the last checkpoints are equal.
+    """
+
+    kills: int
+    during_save: int
+    starts: int
+    same_log: bool
+    same_weights: bool
+
+
+def make_data(folder: str) -> str:
+    """Small records with two directions; returns the data directory."""
+    records = os.path.join(folder, "records")
+    if os.path.exists(os.path.join(records, "manifest.json")):
+        return records
+    os.makedirs(folder, exist_ok=True)
+    text = os.path.join(folder, "text.txt")
+    rng = random.Random(7)
+    words = [
+        "".join(rng.choices("abcdefgh", k=rng.randint(2, 7)))
+        for _ in range(300)
+    ]
+    with open(text, "w", encoding="utf-8") as f:
+        for _ in range(60):
+            for _ in range(rng.randint(5, 20)):
+                count = rng.randint(4, 14)
+                f.write(" ".join(rng.choices(words, k=count)) + ".\n")
+            f.write("\n")
+    prefix = os.path.join(folder, "spiece")
+    _call(
+        ["-m", "data.train_sentencepiece", f"--input_glob={text}"]
+        + [f"--model_prefix={prefix}", "--vocab_size=200"]
+    )
+    _call(
+        ["-m", "data.create_pretraining_data", f"--input_glob={text}"]
+        + [f"--spiece_model_file={prefix}.model", f"--output_dir={records}"]
+        + ["--seq_len=24", "--reuse_len=12", "--bi_data"]
+    )
+    return records
+
+
+def training_command(
+    data_dir: str, model_dir: str, steps: int, *more: str
+) -> list[str]:
+    """A short run with memory and dropout that saves often."""
+    return [
+        sys.executable,
+        os.path.join(ROOT, "run_pretrain.py"),
+        f"--data_dir={data_dir}",
+        f"--model_dir={model_dir}",
+        "--n_layer=2",
+        "--d_model=16",
+        "--n_head=2",
+        "--d_head=8",
+        "--d_inner=32",
+        "--mem_len=12",
+        "--train_batch_size=8",
+        f"--train_steps={steps}",
+        "--iterations=5",
+        "--save_steps=10",
+        "--learning_rate=1e-3",
+        "--warmup_steps=10",
+        "--weight_decay=0.01",
+        "--mode=train",
+        "--progress=lines",
+        *more,
+    ]
+
+
+def start(command: list[str]) -> subprocess.Popen:
+    """Starts a run without a GPU, its output in a file beside the model."""
+    environment = os.environ | {
+        "CUDA_VISIBLE_DEVICES": "",
+        "TF_CPP_MIN_LOG_LEVEL": "3",
+    }
+    model_dir = next(
+        a.split("=", 1)[1] for a in command if a.startswith("--model_dir")
+    )
+    with open(model_dir + ".log", "a", encoding="utf-8") as log:
+        return subprocess.Popen(
+            command, cwd=ROOT, env=environment, stdout=log, stderr=log
+        )
+
+
+def _call(arguments: list[str]) -> None:
+    subprocess.run(
+        [sys.executable, *arguments],
+        cwd=ROOT,
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
+
+
+def kill_until_done(
+    command: list[str], model_dir: str, kills: int, seed: int
+) -> tuple[int, int, int]:
+    """Runs the command to its end; (kills, kills during a save, starts)."""
+    rng = random.Random(seed)
+    done = during_save = starts = 0
+    while True:
+        process = start(command)
+        starts += 1
+        if done == kills:
+            if process.wait() != 0:
+                raise RuntimeError(f"the run failed: see {model_dir}.log")
+            return done, during_save, starts
+        aim_at_save = rng.random() < 0.5
+        hit = _wait_for_moment(process, model_dir, aim_at_save, rng)
+        if process.poll() is not None:
+            if process.returncode != 0:
+                raise RuntimeError(f"the run failed: see {model_dir}.log")
+            return done, during_save, starts
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        done += 1
+        during_save += hit
+
+
+def _wait_for_moment(process, model_dir, aim_at_save, rng) -> bool:
+    """Waits until the run trains, then a random time; True = in a save."""
+    log = os.path.join(model_dir, "losses.tsv")
+    before = _size(log)
+    while process.poll() is None and _size(log) == before:
+        time.sleep(0.005)
+    # A killed run must make some progress, or it would never end.
+    deadline = time.monotonic() + rng.uniform(0.0, 1.0)
+    while process.poll() is None:
+        if aim_at_save and unfinished_save(model_dir):
+            return True
+        if not aim_at_save and time.monotonic() > deadline:
+            break
+        if time.monotonic() > deadline + 5:
+            break
+    return unfinished_save(model_dir)
+
+
+def unfinished_save(model_dir: str) -> bool:
+    """Files of a checkpoint that `checkpoint` does not name yet."""
+    if glob.glob(os.path.join(model_dir, "*_temp")):
+        return True
+    try:
+        with open(os.path.join(model_dir, "checkpoint")) as f:
+            known = f.read()
+    except FileNotFoundError:
+        known = ""
+    files = glob.glob(os.path.join(model_dir, "model.ckpt-*.data-*"))
+    return any(
+        os.path.basename(f).split(".data")[0] not in known for f in files
+    )
+
+
+def _size(path: str) -> int:
+    try:
+        return os.path.getsize(path)
+    except OSError:
+        return 0
+
+
+def same_checkpoints(a: str, b: str) -> bool:
+    """Every tensor of the newest checkpoints is equal bit for bit."""
+    import tensorflow as tf
+
+    readers = [tf.train.load_checkpoint(folder) for folder in (a, b)]
+    names = [set(r.get_variable_to_shape_map()) for r in readers]
+    if names[0] != names[1]:
+        return False
+    for name in names[0] - {"_CHECKPOINTABLE_OBJECT_GRAPH"}:
+        x, y = (np.asarray(r.get_tensor(name)) for r in readers)
+        if x.tobytes() != y.tobytes():
+            return False
+    return True
+
+
+def same_logs(a: str, b: str) -> bool:
+    """`losses.tsv` of both folders, byte for byte."""
+    texts = []
+    for folder in (a, b):
+        with open(os.path.join(folder, "losses.tsv"), "rb") as f:
+            texts.append(f.read())
+    return texts[0] == texts[1]
+
+
+def soak(folder: str, kills: int, steps: int, seed: int) -> Outcome:
+    """An undisturbed run and a killed one, compared."""
+    data_dir = make_data(folder)
+    undisturbed = os.path.join(folder, "undisturbed")
+    killed = os.path.join(folder, "killed")
+    shutil.rmtree(killed, ignore_errors=True)
+    if start(training_command(data_dir, undisturbed, steps)).wait() != 0:
+        raise RuntimeError(f"the run failed: see {undisturbed}.log")
+    counts = kill_until_done(
+        training_command(data_dir, killed, steps), killed, kills, seed
+    )
+    return Outcome(
+        *counts,
+        same_logs(undisturbed, killed),
+        same_checkpoints(undisturbed, killed),
+    )
