@@ -115,7 +115,6 @@ def create_records(
     if bi_data:
         ids = np.concatenate([ids, ids[:, ::-1]])
         marks = np.concatenate([marks, marks[:, ::-1]])
-    symbols = tokenizer.symbols
     goals = (num_predict - num_predict // 2, num_predict // 2)
     place = 0
     while place + seq_len <= steps:
@@ -126,11 +125,7 @@ def create_records(
             cut = split_a_and_b(ids[i], marks[i], a_begin, total, rng)
             if cut is None:
                 return
-            (a, b), sep = (cut["a"], cut["b"]), [symbols.sep]
-            head = ids[i, place:a_begin]
-            tail = np.concatenate(
-                [ids[i, slice(*a)], sep, ids[i, slice(*b)], sep, [symbols.cls]]
-            )
+            head, tail = _parts(ids[i], place, a_begin, cut, tokenizer)
             masked = [
                 sample_mask(
                     tokenizer.word_starts[part],
@@ -142,22 +137,37 @@ def create_records(
                 )
                 for part, goal in zip((head, tail), goals, strict=True)
             ]
-            target = [
-                ids[i, place + 1 : a_begin + 1],
-                ids[i, a[0] + 1 : a[1] + 1],
-                ids[i, b[0] : b[1] + 1],
-                [symbols.cls, symbols.cls],
-            ]
-            seg_id = [0] * (reuse_len + a[1] - a[0] + 1)
-            seg_id += [1] * (b[1] - b[0] + 1) + [2]
             records.append(
-                {
+                _record(ids[i], place, a_begin, cut, tokenizer)
+                | {
                     "input": np.concatenate([head, tail]).tolist(),
-                    "target": np.concatenate(target).tolist(),
-                    "seg_id": seg_id,
                     "is_masked": np.concatenate(masked).astype(int).tolist(),
-                    "label": [cut["label"]],
                 }
             )
         yield from records
         place += reuse_len
+
+
+def _parts(row, place: int, a_begin: int, cut: dict, tokenizer: Tokenizer):
+    """Ids of the reuse part and of A SEP B SEP CLS."""
+    sep, cls = [tokenizer.symbols.sep], [tokenizer.symbols.cls]
+    a, b = row[slice(*cut["a"])], row[slice(*cut["b"])]
+    return row[place:a_begin], np.concatenate([a, sep, b, sep, cls])
+
+
+def _record(row, place: int, a_begin: int, cut: dict, tokenizer: Tokenizer):
+    """Next-token targets, segment ids and label; CLS fills the targets."""
+    (a, b), cls = (cut["a"], cut["b"]), tokenizer.symbols.cls
+    target = [
+        row[place + 1 : a_begin + 1],
+        row[a[0] + 1 : a[1] + 1],
+        row[b[0] : b[1] + 1],
+        [cls, cls],
+    ]
+    seg_id = [0] * (a_begin - place + a[1] - a[0] + 1)
+    seg_id += [1] * (b[1] - b[0] + 1) + [2]
+    return {
+        "target": np.concatenate(target).tolist(),
+        "seg_id": seg_id,
+        "label": [cut["label"]],
+    }

@@ -18,6 +18,7 @@ def define() -> None:
     _define_paths()
     _define_format()
     _define_targets()
+    _define_order()
     _define_run()
 
 
@@ -171,6 +172,9 @@ def _define_targets() -> None:
         "How spans are placed; 'original' is exact.",
     )
 
+
+def _define_order() -> None:
+    """Who has a place in the factorization order."""
     flags.DEFINE_bool(
         "order_context",
         BuildOptions.order_context,
