@@ -73,7 +73,7 @@ def inference(options: BenchOptions):
 
 def real_lengths(options: BenchOptions):
     """Examples with the lengths of SST-2 (T 128) and IMDB (T 512)."""
-    count = 64 if options.quick else 256
+    count = 48 if options.quick else 256
     systems = [System("ours", OURS), System("Model Garden graph", GARDEN)]
     if not options.quick:
         systems.append(System("Model Garden XLA", GARDEN, {"jit": True}))
@@ -93,7 +93,7 @@ def real_lengths(options: BenchOptions):
 def scaling(options: BenchOptions):
     """Our pretraining step over B 2..16 and M 0..1024."""
     batches = (2, 4, 8) if options.quick else (2, 4, 8, 16)
-    memories = (0, 384, 1024) if options.quick else (0, 128, 384, 768, 1024)
+    memories = (0, 1024) if options.quick else (0, 128, 384, 768, 1024)
     base = Workload("pretrain", layers=min(options.layers, 2))
     systems = [System("ours", OURS)]
     for batch in batches:
@@ -118,7 +118,9 @@ def run(name: str, options: BenchOptions, peaks: dict[str, float]):
       (title, rows) per comparison.
     """
     for workload, systems in SUITES[name](options):
-        rounds = options.rounds if name != "scaling" else 3
+        # A step of "lengths" is a pass over a sample.
+        few = name == "scaling" or (name == "lengths" and options.quick)
+        rounds = min(options.rounds, 3) if few else options.rounds
         results = harness.compare(systems, workload, rounds)
         rows = harness.rows(
             name, workload, results, flops.of(workload) / 1e9, peaks
