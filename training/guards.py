@@ -60,7 +60,7 @@ def translate_errors(processes: int, checkpoints):
                 "--precision=mixed_bfloat16 "
                 f"({_first_line(e)})"
             ) from e
-        if processes > 1 and isinstance(e, _PEER_ERRORS):
+        if processes > 1 and _is_about_a_peer(e):
             latest = checkpoints.latest() if checkpoints else None
             raise UserError(
                 "another process of the run is gone "
@@ -74,6 +74,18 @@ def translate_errors(processes: int, checkpoints):
         raise
 
 
+def _is_about_a_peer(error: tf.errors.OpError) -> bool:
+    if isinstance(error, _PEER_ERRORS):
+        return True
+    # The step's own op only says that its collective was given up.
+    text = (error.message or "").lower()
+    return any(
+        word in text for word in ("collective", "connection", "socket", "grpc")
+    )
+
+
 def _first_line(error: tf.errors.OpError) -> str:
     text = (error.message or "").strip().splitlines()
+    # The cause stands behind the place in the graph.
+    text = [t for t in text if "aborted by" in t] or text
     return text[0][:160] if text else type(error).__name__

@@ -76,6 +76,18 @@ def _make(options: StrategyOptions) -> tf.distribute.Strategy:
         wanted = min(wanted, 1)
     if name == "multi_worker_mirrored":
         _configure_cluster(options)
+        # `distribute_utils` makes the deprecated class of that name.
+        how = {None: "AUTO", "ring": "RING", "nccl": "NCCL"}
+        if options.all_reduce_alg not in how:
+            raise UserError(
+                "--all_reduce_alg must be ring or nccl with several processes,"
+                f" received {options.all_reduce_alg!r}"
+            )
+        return tf.distribute.MultiWorkerMirroredStrategy(
+            communication_options=tf.distribute.experimental.CommunicationOptions(
+                implementation=how[options.all_reduce_alg]
+            )
+        )
     if name == "tpu":
         _name_tpu(options)
     try:
@@ -151,9 +163,7 @@ def _split_cpu(count: int) -> None:
 def is_chief(strategy: tf.distribute.Strategy) -> bool:
     """True in the one process that writes files."""
     resolver = strategy.cluster_resolver
-    if resolver is None or "Tpu" in type(resolver).__name__:
-        return True
-    if "TPU" in type(resolver).__name__:
+    if resolver is None or "tpu" in type(resolver).__name__.lower():
         return True
     spec = resolver.cluster_spec()
     if not spec or not spec.jobs:
@@ -170,9 +180,10 @@ def is_chief(strategy: tf.distribute.Strategy) -> bool:
 
 def worker_count(strategy: tf.distribute.Strategy) -> int:
     """Processes that run the same program."""
-    if "MultiWorker" not in type(strategy).__name__:
+    resolver = strategy.cluster_resolver
+    if resolver is None or "tpu" in type(resolver).__name__.lower():
         return 1
-    spec = strategy.cluster_resolver.cluster_spec()
+    spec = resolver.cluster_spec()
     return max(1, sum(spec.num_tasks(job) for job in spec.jobs))
 
 
