@@ -21,12 +21,13 @@ from tqdm import tqdm
 
 from common import files
 from common.errors import UserError
-from data import symbols, text_files
+from data import corpus, symbols
 from data.demo_options import SentencePieceOptions
 from data.text import normalise
 from flags import app, demo_flags
 
 CONTROL = (symbols.CLS, symbols.SEP, symbols.PAD, symbols.MASK, symbols.EOD)
+BLOCK_BYTES = 8_000_000  # read at a time
 # Always pieces of their own, as in the original's recipe.
 PUNCTUATION = (".", "(", ")", '"', "-", "–", "£", "€")
 
@@ -41,16 +42,24 @@ class Sentences:
 
     def __iter__(self) -> Iterator[str]:
         options = self._options
-        paths = text_files.expand_globs(options.input_glob)
+        paths = corpus.list_files(options.input_glob)
+        reader = corpus.BlockReader()
         for path in tqdm(paths, desc="reading", unit="file", mininterval=1.0):
-            for line in text_files.read_lines(path):
-                sentence = normalise(
-                    line.replace(symbols.EOP, " "),
-                    uncased=options.uncased,
-                    keep_accents=options.keep_accents,
-                )
-                if not sentence:
-                    continue
+            for block in corpus.plan_blocks(path, BLOCK_BYTES):
+                for document in corpus.documents(
+                    reader.read(block), block, "text"
+                ):
+                    yield from self._normalised(document.lines)
+
+    def _normalised(self, lines: list[str]) -> Iterator[str]:
+        options = self._options
+        for line in lines:
+            sentence = normalise(
+                line,
+                uncased=options.uncased,
+                keep_accents=options.keep_accents,
+            )
+            if sentence:
                 self.count += 1
                 self._digest.update(sentence.encode() + b"\n")
                 yield sentence

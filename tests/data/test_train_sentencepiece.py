@@ -138,7 +138,7 @@ def test_the_command_prints_one_line_for_an_error(tmp_path):
     )
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1
-    assert done.stderr.startswith("error: no file matches")
+    assert done.stderr.startswith("error: --input_glob=")
     assert not list(tmp_path.iterdir())
 
 
