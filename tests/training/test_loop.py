@@ -265,7 +265,7 @@ def test_host_wait_is_measured(tmp_path):
     def slow(params):
         def wait(batch):
             batch["reset_memory"] = tf.numpy_function(
-                lambda x: (__import__("time").sleep(0.02), x)[1],
+                lambda x: (__import__("time").sleep(0.1), x)[1],
                 [batch["reset_memory"]],
                 tf.bool,
             )
@@ -281,4 +281,5 @@ def test_host_wait_is_measured(tmp_path):
             waits.append(float(line.split("wait ")[1].split("%")[0]))
 
     train(toy.run_options(tmp_path), input_fn=slow, say=say)
-    assert waits[-1] > 30
+    # The toy step takes about a millisecond; the bound leaves room for load.
+    assert waits[-1] > 10

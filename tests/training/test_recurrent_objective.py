@@ -88,7 +88,7 @@ def test_options_carry_their_own_memory():
     for row in range(2):
         one = {k: v[row : row + 1] for k, v in b.items()}
         alone = objective.predict(model, one)["logits"].numpy()
-        np.testing.assert_allclose(alone[0], logits[row], atol=1e-6)
+        np.testing.assert_allclose(alone[0], logits[row], atol=1e-5)
 
 
 def test_loss_has_gradients_through_the_last_segment_only():
