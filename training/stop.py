@@ -63,6 +63,8 @@ class StopRequest:
             def add(flag):
                 def one(x):
                     context = tf.distribute.get_replica_context()
+                    # A copy on the replica's device, where the sum belongs.
+                    x = tf.identity(x)
                     return context.all_reduce(tf.distribute.ReduceOp.SUM, x)
 
                 total = self._strategy.run(one, args=(flag,))
