@@ -1,7 +1,7 @@
 """Fine-tunes, evaluates, predicts and exports classification and regression.
 
-    python run_classifier.py --task_name=mnli --data_dir=GLUE/MNLI \
-        --init_checkpoint=xlnet_cased_L-24_H-1024_A-16 --recipe=mnli \
+    python run_classifier.py --task_name=mnli --data_dir=GLUE/MNLI \\
+        --init_checkpoint=xlnet_cased_L-24_H-1024_A-16 --recipe=mnli \\
         --model_dir=OUT --do_train --do_eval --do_predict --do_export
 
 See docs/classification.md. TensorFlow is imported after the flags are parsed:

@@ -1,6 +1,6 @@
 """Fine-tunes, evaluates, predicts and exports RACE.
 
-    python run_race.py --data_dir=RACE --recipe=race --model_dir=OUT \
+    python run_race.py --data_dir=RACE --recipe=race --model_dir=OUT \\
         --init_checkpoint=xlnet_cased_L-24_H-1024_A-16 --do_train --do_eval
 
 See docs/race.md. TensorFlow is imported after the flags are parsed: the

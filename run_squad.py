@@ -1,8 +1,8 @@
 """Fine-tunes, evaluates, predicts and exports SQuAD 1.1 and 2.0.
 
-    python run_squad.py --train_file=train-v2.0.json \
-        --predict_file=dev-v2.0.json --recipe=squad \
-        --init_checkpoint=xlnet_cased_L-24_H-1024_A-16 --model_dir=OUT \
+    python run_squad.py --train_file=train-v2.0.json \\
+        --predict_file=dev-v2.0.json --recipe=squad \\
+        --init_checkpoint=xlnet_cased_L-24_H-1024_A-16 --model_dir=OUT \\
         --do_train --do_eval --do_export
 
 See docs/squad.md. TensorFlow is imported after the flags are parsed: the

@@ -5,7 +5,7 @@
 
 Comparisons with the peers (`benchmarks.compare`), then the data side
 (`benchmarks.data_build`, `.reader`, `.squad_preprocess`) where its files are
-given. `--quick` stays under 12 minutes on two idle cores without PyTorch.
+given. `--quick` takes fewer rounds and sizes.
 """
 
 import subprocess

@@ -1,6 +1,6 @@
 """Load test of the local server on loopback.
 
-    python -m benchmarks.serve_load --saved_model_dir=DIR --clients=200 \
+    python -m benchmarks.serve_load --saved_model_dir=DIR --clients=200 \\
         --seconds=60
 
 Starts the server, times its start up to the first answer, asks one at a time,

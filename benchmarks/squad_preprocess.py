@@ -1,6 +1,6 @@
 """How fast SQuAD files become features on disk, printed as JSON.
 
-    python -m benchmarks.squad_preprocess --input=dev-v2.0.json \
+    python -m benchmarks.squad_preprocess --input=dev-v2.0.json \\
         --spiece_model_file=spiece.model
 
 Questions per second of CPU time of one core, features written, at length 384

@@ -28,7 +28,7 @@ class BenchOptions:
       suites: names of `SUITES`.
       rounds: steps per system.
       layers: L of the compared models.
-      quick: fewer rounds and sizes; with `benchmarks.all` under 12 minutes.
+      quick: fewer rounds and sizes.
       torch_python: interpreter of an environment with
         requirements-bench.txt; None = no PyTorch rows.
       json_output: file for JSON lines, or None.

@@ -1,7 +1,7 @@
 """Embeds texts with a pretrained or fine-tuned encoder.
 
     python -m serving.embed --checkpoint=DIR --text="..." --output_file=a.npz
-    python -m serving.embed --checkpoint=DIR --input_file=lines.txt \
+    python -m serving.embed --checkpoint=DIR --input_file=lines.txt \\
         --pooling=mean --output_file=vectors.csv
 
 The output's ending says the format: .jsonl and .csv hold one text per line,

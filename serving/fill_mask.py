@@ -1,7 +1,7 @@
 """Fills hidden spans, or gives the probability of a filling.
 
     python -m serving.fill_mask --checkpoint=DIR --text="The <mask> sat."
-    python -m serving.fill_mask --checkpoint=DIR --text="The <mask> sat." \
+    python -m serving.fill_mask --checkpoint=DIR --text="The <mask> sat." \\
         --fill="black cat" --order=right_to_left
 
 One JSON object per filling: the pieces, the log-probability of each factor in

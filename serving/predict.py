@@ -1,7 +1,7 @@
 """Batch prediction from a SavedModel alone.
 
     python -m serving.predict --saved_model_dir=DIR --text="..."
-    python -m serving.predict --saved_model_dir=DIR --input_file=rows.jsonl \
+    python -m serving.predict --saved_model_dir=DIR --input_file=rows.jsonl \\
         --output_file=answers.jsonl
 
 Rows stream through in batches of consecutive rows; answers come in input

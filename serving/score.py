@@ -1,6 +1,6 @@
 """Log-probability of texts.
 
-    python -m serving.score --checkpoint=DIR --text="..." --order=random \
+    python -m serving.score --checkpoint=DIR --text="..." --order=random \\
         --num_orders=8
 
 One JSON object per text: the log-probability under every order asked for,

@@ -2,7 +2,7 @@
 
     python -m serving.serve --saved_model_dir=DIR
 
-    curl -d '{"instances": [{"text": "..."}]}' \
+    curl -d '{"instances": [{"text": "..."}]}' \\
         http://127.0.0.1:8501/v1/models/xlnet:predict
 
 It answers TF-Serving's REST calls and shows a page at `/`. It listens on this
