@@ -2,6 +2,6 @@
 
 import os
 
-# TensorFlow reads this when it is loaded: its information lines would bury the
+# TensorFlow reads this when it is loaded: its lines would bury the
 # lines of the commands. Set it to 0 to see everything.
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")

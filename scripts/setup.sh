@@ -37,6 +37,6 @@ setup() {
       touch "$VENV/.installed-requirements.txt-$(cat requirements.txt requirements.txt | cksum | tr ' ' '-')"
     fi
   done
-  export TF_CPP_MIN_LOG_LEVEL="${TF_CPP_MIN_LOG_LEVEL:-2}" PYTHONUNBUFFERED=1
+  export TF_CPP_MIN_LOG_LEVEL="${TF_CPP_MIN_LOG_LEVEL:-3}" PYTHONUNBUFFERED=1
   PY="$(cd "$VENV/bin" && pwd)/python"
 }

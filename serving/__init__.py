@@ -3,4 +3,4 @@
 import os
 
 # TensorFlow's start-up notes would come before every answer of a command.
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
