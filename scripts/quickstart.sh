@@ -46,9 +46,12 @@ CLASSIFIER=(run_classifier.py --task_name=tsv
   --learning_rate=3e-4 --warmup_steps=$((FINETUNE_STEPS / 8)))
 
 say "5/7 fine-tuning from the pretrained weights, export"
+FINE_TUNE=(--do_train --do_eval --do_predict)
+if [ ! -e "$OUT/classifier/export/1/saved_model.pb" ]; then
+  FINE_TUNE+=(--do_export) # each export is a new version
+fi
 run "${CLASSIFIER[@]}" --init_checkpoint="$OUT/pretrain" \
-  --model_dir="$OUT/classifier" \
-  --do_train --do_eval --do_predict --do_export
+  --model_dir="$OUT/classifier" "${FINE_TUNE[@]}"
 
 say "6/7 the same without pretraining, for comparison"
 run "${CLASSIFIER[@]}" --model_config_path="$OUT/pretrain/xlnet_config.json" \
