@@ -24,5 +24,7 @@ say "tests: default tier"
 "$PY" -m pytest -n 2 -m "not slow and not bench" "$@"
 if [ "$all" = 1 ]; then
   say "tests: slow tier"
-  "$PY" -m pytest -n 2 -m "slow and not bench" "$@"
+  # These start processes and kill them; one more try tells load from a fault,
+  # and the summary names what needed it.
+  "$PY" -m pytest -n 2 -m "slow and not bench" --reruns 1 -rR "$@"
 fi
