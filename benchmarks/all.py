@@ -29,6 +29,14 @@ def define() -> None:
         "json_output", None, "JSON lines of the comparisons go here, too."
     )
     flags.DEFINE_string(
+        "data_dir",
+        None,
+        "Texts of the suite 'lengths': see benchmarks.compare.",
+    )
+    flags.DEFINE_string(
+        "spiece_model_file", None, "Tokenizer of the texts in --data_dir."
+    )
+    flags.DEFINE_string(
         "data_args",
         None,
         "Flags of benchmarks.data_build, in one string; empty = its defaults; "
@@ -45,7 +53,12 @@ def commands() -> list[list[str]]:
     compare = ["benchmarks.compare"]
     if FLAGS.quick:
         compare.append("--quick")
-    for name in ("torch_python", "json_output"):
+    for name in (
+        "torch_python",
+        "json_output",
+        "data_dir",
+        "spiece_model_file",
+    ):
         if FLAGS[name].value:
             compare.append(f"--{name}={FLAGS[name].value}")
     found = [compare]

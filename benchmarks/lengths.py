@@ -1,7 +1,8 @@
 """Numbers of pieces per example: short sentences and long reviews.
 
-Log-normal draws with assumed parameters, so that no data set is needed; they
-were not fitted to SST-2 or IMDB, whose kind of text their names stand for.
+With a data folder: the dev texts of SST-2 and IMDB as our own readers and
+tokenizer give them. Without: log-normal draws with assumed parameters that were
+not fitted to those sets; such rows are titled "assumed".
 """
 
 import os
@@ -9,22 +10,56 @@ import tempfile
 
 import numpy as np
 
+from data.classifier_tasks import build_task
+from data.task_examples import BadRows
+from data.task_options import ClassifierDataOptions
+from data.task_tokens import encode_batch, open_tokenizer
+
 # name -> (median pieces, sigma of the logarithm)
 DISTRIBUTIONS = {"sst2": (24, 0.6), "imdb": (230, 0.72)}
+# name -> (task, its folder below the data folder)
+TASKS = {"sst2": ("sst-2", "glue"), "imdb": ("imdb", "aclImdb")}
 SHORTEST = 4
+SPECIAL = 2  # <sep> and <cls>
 
 
 def draw(name: str, count: int, seed: int = 3) -> np.ndarray:
-    """int64 [count] numbers of pieces."""
+    """int64 [count] numbers of pieces, from an assumed distribution."""
     median, sigma = DISTRIBUTIONS[name]
     random = np.random.default_rng(seed)
     values = np.exp(random.normal(np.log(median), sigma, count))
     return np.maximum(SHORTEST, values.astype(np.int64))
 
 
-def write(name: str, count: int) -> str:
-    """A temporary file of drawn lengths; returns its path."""
+def read(
+    name: str, data_dir: str, spiece_model_file: str, count: int, seed: int = 3
+) -> np.ndarray:
+    """int64 [count] numbers of pieces of dev texts drawn without repetition.
+
+    Args:
+      name: one of `TASKS`.
+      data_dir: holds `glue/SST-2` and `aclImdb` in their official layouts.
+      spiece_model_file: of the tokenizer.
+      count: texts wanted; fewer where the set is smaller.
+      seed: of the draw.
+
+    Raises:
+      UserError: a file is missing.
+    """
+    task_name, folder = TASKS[name]
+    task = build_task(
+        ClassifierDataOptions(task_name, os.path.join(data_dir, folder))
+    )
+    examples = task.read(task.eval_splits()[0], BadRows())
+    chosen = np.random.default_rng(seed).permutation(len(examples))[:count]
+    texts = [examples[i].texts[0] for i in chosen]
+    ids = encode_batch(open_tokenizer(spiece_model_file, False), texts)
+    return np.array([len(i) + SPECIAL for i in ids], np.int64)
+
+
+def write(name: str, values: np.ndarray) -> str:
+    """A temporary file of lengths; returns its path."""
     folder = tempfile.mkdtemp(prefix="lengths-")
     path = os.path.join(folder, f"{name}.txt")
-    np.savetxt(path, draw(name, count), fmt="%d")
+    np.savetxt(path, values, fmt="%d")
     return path

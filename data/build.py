@@ -67,7 +67,12 @@ def build(options: BuildOptions, log=print) -> Manifest:
             log(f"{options.output_dir} is finished: nothing to do")
             return load_manifest(options.output_dir)
         plan = _plan(options, paths, record, log)
-        summaries = _build_blocks(options, plan, tokenizer, log)
+        try:
+            summaries = _build_blocks(options, plan, tokenizer, log)
+        except corpus.CorpusError:
+            # Mended files are other files: what was built is of no use then.
+            remove_build(options.output_dir)
+            raise
         if not any(s["counts"]["train_tokens"] for s in summaries):
             remove_build(options.output_dir)
             raise UserError(_no_text(options, summaries))
@@ -150,11 +155,13 @@ def _plan(options: BuildOptions, paths, record: dict, log) -> Plan:
         blocks += corpus.plan_blocks(p, int(options.block_megabytes * 1e6))
     if not blocks:
         raise UserError(f"--input_glob={options.input_glob}: all files empty")
-    largest = max(b.end - b.start for b in blocks) / 1e6
-    if largest > 4 * options.block_megabytes:
+    limit = corpus.LONGEST_DOCUMENT * options.block_megabytes
+    long = [b for b in blocks if b.end - b.start >= limit * 1e6]
+    if long:
         log(
-            f"a block has {largest:.0f} MB, as no empty line ends a document "
-            "there: memory grows with it"
+            f"{long[0].path}: {len(long)} times no document ends within "
+            f"{limit:g} MB: it is cut there, at a line's end; empty lines end "
+            "documents"
         )
     if stored is None:
         log(f"{len(paths)} files, {len(blocks)} blocks")

@@ -71,7 +71,7 @@ def convert(options: ConvertOptions) -> int:
     with files.atomic_open(options.output_file, "w") as out:
         for path in corpus.list_files(options.input_glob):
             with corpus.open_text(path) as f:
-                text = (line.decode("utf-8", "replace") for line in f)
+                text = corpus.decode_lines(path, f)
                 for paragraph in read[options.layout](text):
                     if paragraph is None:
                         if begun:

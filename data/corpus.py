@@ -3,7 +3,9 @@
 Text: one sentence per line, an empty line (or one of white space only) ends a
 document, `<eop>` at a line's end ends a paragraph. JSONL: a line is a document,
 its text field holds the lines. Each also gzipped; local or `tf.io.gfile` paths.
-A *block* is a byte range of one file that begins and ends between documents.
+A *block* is a byte range of one file that begins and ends between documents;
+one document that is longer than `LONGEST_DOCUMENT` blocks is cut between lines,
+so that memory does not grow with it.
 """
 
 import dataclasses
@@ -11,11 +13,18 @@ import glob
 import gzip
 import json
 import os
+from collections.abc import Iterable, Iterator
 from typing import IO
 
 from common import files
 from common.errors import UserError
 from data import storage, symbols
+
+LONGEST_DOCUMENT = 4  # blocks
+
+
+class CorpusError(UserError):
+    """Text that cannot be read; the input must change before a build can."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,36 +103,37 @@ def plan_blocks(path: str, block_bytes: int) -> list[Block]:
             end = size
             if start + block_bytes < size:
                 f.seek(start + block_bytes)
-                end = _next_boundary(f, path, start + block_bytes, size)
+                limit = start + LONGEST_DOCUMENT * block_bytes
+                end = _next_boundary(f, path, start + block_bytes, limit)
             blocks.append(Block(path, start, end))
             start = end
     return blocks
 
 
-def _next_boundary(f: IO[bytes], path: str, place: int, size: int) -> int:
-    """The next place, after a whole line, where a document has ended."""
-    place += len(f.readline())  # the rest of a line
+def _next_boundary(f: IO[bytes], path: str, place: int, limit: int) -> int:
+    """The next place, after a whole line, where a document may end."""
+    line = f.readline()  # the rest of one
+    place += len(line)
     if is_jsonl(path):
         return place
-    while place < size:
-        line = f.readline()
-        if not line:
-            break
+    while place < limit and (line := f.readline()):
         place += len(line)
         if not line.strip():
-            return place
-    return size
+            break
+    return place
 
 
 def _plan_stream(path: str, block_bytes: int) -> list[Block]:
     blocks, start, place = [], 0, 0
+    limit = LONGEST_DOCUMENT * block_bytes
     jsonl = is_jsonl(path)
     try:
         with open_text(path) as f:
             for line in f:
                 place += len(line)
-                boundary = jsonl or not line.strip()
-                if boundary and place - start > block_bytes:
+                length = place - start
+                boundary = jsonl or not line.strip() or length >= limit
+                if boundary and length > block_bytes:
                     blocks.append(Block(path, start, place))
                     start = place
     except (OSError, EOFError) as e:
@@ -170,9 +180,10 @@ def documents(
     """The documents of a block; empty ones are left out.
 
     Raises:
-      UserError: a JSONL line is no object with a text field.
+      CorpusError: bytes that are not UTF-8, a JSONL line that is no object
+        with a text field; file and line are named.
     """
-    text = data.decode("utf-8", errors="replace").removeprefix("\ufeff")
+    text = _decode(data, block).removeprefix("\ufeff")
     # Only "\n" ends a line: others (form feed, U+2028) are white space in it.
     lines = text.split("\n")
     if is_jsonl(block.path):
@@ -191,6 +202,59 @@ def documents(
     return found
 
 
+def decode_lines(path: str, lines: Iterable[bytes]) -> Iterator[str]:
+    """The lines of a file as text.
+
+    Raises:
+      CorpusError: bytes that are not UTF-8; file and line are named.
+    """
+    for number, line in enumerate(lines):
+        try:
+            yield line.decode("utf-8")
+        except UnicodeDecodeError as e:
+            raise _not_utf8(path, number + 1, e) from e
+
+
+def _decode(data: bytes, block: Block) -> str:
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as e:
+        line = data.count(b"\n", 0, e.start) + 1 + _lines_before(block)
+        raise _not_utf8(block.path, line, e) from e
+
+
+def _not_utf8(path: str, line: int, e: UnicodeDecodeError) -> CorpusError:
+    before = e.object[max(0, e.start - 20) : e.start]
+    return CorpusError(
+        f"{path}: line {line}: not UTF-8 (byte 0x{e.object[e.start]:02x} after "
+        f"{before!r}); convert the file, e.g. iconv -f latin1 -t utf-8 IN > "
+        "OUT, or drop such bytes with iconv -c -f utf-8 -t utf-8"
+    )
+
+
+def _refuse_surrogates(text: str, block: Block, number: int) -> None:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as e:
+        raise CorpusError(
+            f"{block.path}: line {number + 1 + _lines_before(block)}: "
+            f"\\u{ord(text[e.start]):04x} is half of a surrogate pair and no "
+            "character; drop it from the text"
+        ) from e
+
+
+def _lines_before(block: Block) -> int:
+    """Number of lines of the file before a block; only for messages."""
+    count, left = 0, block.start
+    if not left:
+        return 0
+    with open_text(block.path) as f:
+        while left > 0 and (data := f.read(min(left, 1 << 20))):
+            count += data.count(b"\n")
+            left -= len(data)
+    return count
+
+
 def _json_documents(lines, block: Block, text_field: str) -> list[Document]:
     found = []
     for number, line in enumerate(lines):
@@ -201,13 +265,12 @@ def _json_documents(lines, block: Block, text_field: str) -> list[Document]:
             if not isinstance(text, str):
                 raise TypeError
         except (ValueError, KeyError, TypeError) as e:
-            raise UserError(
-                f"{block.path}: line {number + 1} of the block at byte "
-                f"{block.start}: wanted a JSON object with a text in the field "
+            raise CorpusError(
+                f"{block.path}: line {number + 1 + _lines_before(block)}: "
+                "wanted a JSON object with a text in the field "
                 f"{text_field!r}, found {line[:60]!r}"
             ) from e
-        # A lone surrogate cannot be encoded as UTF-8.
-        text = text.encode("utf-8", "replace").decode("utf-8")
+        _refuse_surrogates(text, block, number)
         kept = [x for x in text.split("\n") if x and not x.isspace()]
         if kept:
             found.append(_document(kept, number))

@@ -32,6 +32,9 @@ class BenchOptions:
       torch_python: interpreter of an environment with
         requirements-bench.txt; None = no PyTorch rows.
       json_output: file for JSON lines, or None.
+      data_dir: holds `glue/SST-2` and `aclImdb` for the suite "lengths"; None
+        = assumed lengths.
+      spiece_model_file: tokenizer of those texts.
     """
 
     suites: tuple[str, ...] = SUITES
@@ -40,6 +43,8 @@ class BenchOptions:
     quick: bool = False
     torch_python: str | None = None
     json_output: str | None = None
+    data_dir: str | None = None
+    spiece_model_file: str | None = None
 
     def __post_init__(self):
         for suite in self.suites:
@@ -53,6 +58,8 @@ class BenchOptions:
                 "--rounds and --layers must be at least 1, found "
                 f"{self.rounds} and {self.layers}"
             )
+        if self.data_dir and not self.spiece_model_file:
+            raise UserError("--data_dir needs --spiece_model_file")
         python = self.torch_python
         if python and not os.access(python, os.X_OK):
             raise UserError(
@@ -77,6 +84,15 @@ def define() -> None:
         "of Hugging Face under torch.compile.",
     )
     flags.DEFINE_string("json_output", None, "Also write JSON lines here.")
+    flags.DEFINE_string(
+        "data_dir",
+        None,
+        "Folder with glue/SST-2 and aclImdb, whose lengths the suite 'lengths' "
+        "then has; left out = assumed lengths.",
+    )
+    flags.DEFINE_string(
+        "spiece_model_file", None, "Tokenizer of the texts in --data_dir."
+    )
 
 
 def from_flags() -> BenchOptions:
@@ -91,4 +107,6 @@ def from_flags() -> BenchOptions:
         quick=FLAGS.quick,
         torch_python=FLAGS.torch_python,
         json_output=FLAGS.json_output,
+        data_dir=FLAGS.data_dir,
+        spiece_model_file=FLAGS.spiece_model_file,
     )

@@ -187,6 +187,8 @@ def attend(
             mask,
             key_len=key_len,
         )
+        # Compiled parts tell no shape; the rank is for the cost estimates.
+        scores = tf.ensure_shape(scores, [None] * 4)
         p = tf.cast(tf.nn.softmax(scores), v.dtype)  # [N, B, Q, K]
         out = tf.matmul(_drop(p, seed, rate=rate), v)  # [N, B, Q, H]
 

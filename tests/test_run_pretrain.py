@@ -1,5 +1,6 @@
 """run_pretrain.py on small records: refusals, replicas, resume, evaluation."""
 
+import os
 import random
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 import run_pretrain
 from common.errors import UserError
 from data import build, pretrain_reader
+from data.manifest import load_manifest
 from data.options import BuildOptions
 from modeling import XLNetConfig
 from tests.training.conftest import *  # noqa: F403  (virtual CPU replicas)
@@ -147,6 +149,27 @@ def test_a_crashed_run_with_dropout_goes_on_bit_for_bit(records, tmp_path):
     for x, y in zip(whole.model.variables, rest.model.variables, strict=True):
         assert x.numpy().tobytes() == y.numpy().tobytes()
     assert whole.trace_count == rest.trace_count == 1
+
+
+@pytest.mark.slow
+def test_stored_masks_give_the_losses_of_stored_orders(
+    records, tmp_path, spiece_model
+):
+    options = load_manifest(records).options
+    build.build(
+        BuildOptions(
+            input_glob=os.path.join(records, os.pardir, "text.txt"),
+            spiece_model_file=spiece_model,
+            output_dir=str(tmp_path / "masks"),
+            **(options | {"materialize_masks": True}),
+        )
+    )
+    train(records, run_options(tmp_path / "orders"))
+    train(str(tmp_path / "masks"), run_options(tmp_path / "masks_run"))
+    assert (
+        losses(tmp_path / "orders").tobytes()
+        == losses(tmp_path / "masks_run").tobytes()
+    )
 
 
 @pytest.mark.slow

@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 
 from common.errors import UserError
-from data import corpus
 from data.build import unigram_entropy
 from data.build_directory import locked
 from data.lane_reader import LaneReader
@@ -89,37 +88,6 @@ def test_formats_give_the_same_records(folder):
             folder, name.name + "-out", input_glob=str(name), block_megabytes=1
         )
         assert_equal_builds(wanted.data_dir, found.data_dir)
-
-
-def test_blocks_of_gzip_and_text_agree(folder):
-    text = (folder / "corpus.txt").read_text()
-    packed = folder / "blocks.txt.gz"
-    packed.write_bytes(gzip.compress(text.encode()))
-    reader = corpus.BlockReader()
-    for path in (str(folder / "corpus.txt"), str(packed)):
-        blocks = corpus.plan_blocks(path, 2000)
-        assert len(blocks) > 3
-        data = [reader.read(b) for b in blocks]
-        assert b"".join(data).decode() == text
-        counts = [
-            len(corpus.documents(d, b))
-            for d, b in zip(data, blocks, strict=True)
-        ]
-        assert sum(counts) == 40
-    reader.close()
-
-
-def test_documents():
-    block = corpus.Block("x.txt", 0, 0)
-    text = "\ufeffa b\n \t \n\nc <eop>\nd\n<eop>\n\n"
-    found = corpus.documents(text.encode(), block)
-    assert [d.lines for d in found] == [["a b"], ["c ", "d", ""]]
-    assert found[1].paragraph_ends == {0, 2}
-    assert found[1].line_number == 3
-    with pytest.raises(UserError, match="line 2.*field 'text'"):
-        corpus.documents(
-            b'{"text": "a"}\n{"body": 1}', corpus.Block("x.jsonl", 0, 0)
-        )
 
 
 def test_filters_are_counted(folder):

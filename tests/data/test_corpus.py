@@ -1,0 +1,153 @@
+"""Raw text: blocks, very long documents, bytes and characters that are none."""
+
+import gzip
+import json
+import os
+import pathlib
+
+import pytest
+
+from common.errors import UserError
+from data import corpus
+from data.convert_corpus import convert
+from data.demo_options import SentencePieceOptions
+from data.options import ConvertOptions
+from data.train_sentencepiece import train
+from tests.data import builds
+
+LATIN1 = "na\u00efve caf\u00e9 .".encode("latin1")
+
+
+def pack(path, data):
+    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+    return str(path)
+
+
+def test_blocks_of_gzip_and_text_agree(tmp_path):
+    path = pathlib.Path(builds.write_corpus(tmp_path / "corpus.txt"))
+    text = path.read_text()
+    packed = tmp_path / "blocks.txt.gz"
+    packed.write_bytes(gzip.compress(text.encode()))
+    reader = corpus.BlockReader()
+    for path in (str(tmp_path / "corpus.txt"), str(packed)):
+        blocks = corpus.plan_blocks(path, 2000)
+        assert len(blocks) > 3
+        data = [reader.read(b) for b in blocks]
+        assert b"".join(data).decode() == text
+        counts = [
+            len(corpus.documents(d, b))
+            for d, b in zip(data, blocks, strict=True)
+        ]
+        assert sum(counts) == 40
+    reader.close()
+
+
+def test_documents():
+    block = corpus.Block("x.txt", 0, 0)
+    text = "\ufeffa b\n \t \n\nc <eop>\nd\n<eop>\n\n"
+    found = corpus.documents(text.encode(), block)
+    assert [d.lines for d in found] == [["a b"], ["c ", "d", ""]]
+    assert found[1].paragraph_ends == {0, 2}
+    assert found[1].line_number == 3
+    with pytest.raises(UserError, match="line 2.*field 'text'"):
+        corpus.documents(
+            b'{"text": "a"}\n{"body": 1}', corpus.Block("x.jsonl", 0, 0)
+        )
+
+
+@pytest.fixture(params=["text.txt", "text.txt.gz"])
+def name(request):
+    return request.param
+
+
+def test_a_document_longer_than_four_blocks_is_cut_at_a_line(tmp_path, name):
+    lines = [f"line {i} of a book without an end .\n" for i in range(400)]
+    data = "".join(lines).encode()
+    path = pack(tmp_path / name, data)
+    blocks = corpus.plan_blocks(path, 1000)
+    assert len(blocks) > 3
+    assert [b.start for b in blocks[1:]] == [b.end for b in blocks[:-1]]
+    assert (blocks[0].start, blocks[-1].end) == (0, len(data))
+    longest = max(b.end - b.start for b in blocks)
+    assert longest < corpus.LONGEST_DOCUMENT * 1000 + len(lines[-1])
+    reader = corpus.BlockReader()
+    found = [
+        line
+        for b in blocks
+        for document in corpus.documents(reader.read(b), b)
+        for line in document.lines
+    ]
+    assert "\n".join(found) + "\n" == "".join(lines)
+
+
+def test_both_kinds_of_file_are_cut_at_the_same_places(tmp_path):
+    path = pathlib.Path(builds.write_corpus(tmp_path / "a.txt", documents=80))
+    data = path.read_bytes().replace(
+        b"\n\n", b"\n", 40
+    )  # the first ones joined
+    plain = corpus.plan_blocks(pack(tmp_path / "b.txt", data), 700)
+    packed = corpus.plan_blocks(pack(tmp_path / "b.txt.gz", data), 700)
+    lines = set()
+    place = 0
+    for line in data.splitlines(keepends=True):
+        place += len(line)
+        lines.add(place)
+    for found in (plain, packed):
+        assert {b.end for b in found} <= lines
+        assert max(b.end - b.start for b in found) < 4 * 700 + 200
+
+
+def test_bytes_that_are_not_utf8_name_file_and_line(tmp_path, name):
+    good = b"a sentence .\n\n" * 50
+    path = pack(tmp_path / name, good + b"the next is bad\n" + LATIN1 + b"\n")
+    blocks = corpus.plan_blocks(path, 200)
+    assert len(blocks) > 1
+    reader = corpus.BlockReader()
+    with pytest.raises(UserError, match=r"line 102: not UTF-8 \(byte 0xef"):
+        for b in blocks:
+            corpus.documents(reader.read(b), b)
+
+
+@pytest.mark.parametrize("extra", ["[1]", '{"body": "x"}', '{"text": 3}'])
+def test_a_bad_jsonl_line_is_named_by_its_number_in_the_file(tmp_path, extra):
+    rows = [json.dumps({"text": f"document {i} ."}) for i in range(30)]
+    path = pack(tmp_path / "c.jsonl", "\n".join([*rows, extra]).encode())
+    blocks = corpus.plan_blocks(path, 100)
+    assert len(blocks) > 3
+    with pytest.raises(UserError, match="c.jsonl: line 31: wanted a JSON obj"):
+        for b in blocks:
+            corpus.documents(corpus.BlockReader().read(b), b)
+
+
+def test_half_a_surrogate_pair_is_refused(tmp_path):
+    path = pack(tmp_path / "c.jsonl", b'{"text": "a"}\n{"text": "a \\ud800 b"}')
+    block = corpus.Block(path, 0, os.path.getsize(path))
+    with pytest.raises(UserError, match=r"line 2: \\ud800 is half"):
+        corpus.documents(corpus.BlockReader().read(block), block)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_build_of_bad_text_leaves_nothing_and_the_mended_text_builds(
+    tmp_path, workers
+):
+    path = tmp_path / "corpus.txt"
+    builds.write_corpus(path)
+    good = path.read_bytes()
+    builds.train_spiece(tmp_path, str(path))
+    path.write_bytes(good + LATIN1)
+    with pytest.raises(UserError, match="corpus.txt: line .*not UTF-8"):
+        builds.run(tmp_path, num_workers=workers)
+    assert set(os.listdir(tmp_path / "out")) <= {".lock"}
+    path.write_bytes(good)
+    assert builds.run(tmp_path, num_workers=workers).lanes("train") > 0
+
+
+def test_other_readers_of_text_refuse_such_bytes_too(tmp_path):
+    path = pack(tmp_path / "bad.txt", b"a line .\n" * 200 + LATIN1)
+    with pytest.raises(UserError, match="bad.txt: line 201: not UTF-8"):
+        train(SentencePieceOptions(path, str(tmp_path / "m"), vocab_size=30))
+    assert sorted(os.listdir(tmp_path)) == ["bad.txt"]
+    out = str(tmp_path / "out.txt")
+    with pytest.raises(UserError, match="bad.txt: line 201: not UTF-8"):
+        convert(ConvertOptions(path, out, "book", paragraphs=False))
+    assert sorted(os.listdir(tmp_path)) == ["bad.txt"]
