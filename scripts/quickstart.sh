@@ -17,7 +17,7 @@ run() {
 }
 
 PRETRAIN_STEPS="${PRETRAIN_STEPS:-900}"
-FINETUNE_STEPS="${FINETUNE_STEPS:-150}"
+FINETUNE_STEPS="${FINETUNE_STEPS:-300}"
 
 say "1/7 raw text: documentation of the installed Python packages"
 run -m data.demo_corpus --output_dir="$OUT/corpus"
