@@ -9,25 +9,19 @@ the processes that make features import this file and do without it.
 """
 
 import dataclasses
-import functools
 import os
-
-import numpy as np
 
 from common import files
 from common.errors import UserError
 from data import (
     classifier_tasks,
-    finetune_batches,
     finetune_cache,
-    finetune_pipeline,
-    finetune_table,
     glue_tasks,
     task_examples,
-    task_tokens,
 )
 from data.classifier_tasks import ClassificationTask
 from data.finetune_table import FeatureTable
+from data.task_base import TaskBase
 from data.task_examples import BadRows, TextExample
 from data.task_options import ClassifierDataOptions, FeatureOptions
 from data.task_spec import TaskSpec
@@ -54,7 +48,7 @@ def main() -> None:
     finetune.run(job, options, export_model, common_flags.all_flags())
 
 
-class ClassifierJob:
+class ClassifierJob(TaskBase):
     """Turns a classification task into a `training.finetune.Job`.
 
     Args:
@@ -69,8 +63,7 @@ class ClassifierJob:
         features: FeatureOptions,
         options,
     ):
-        self.options = options
-        self.features = features
+        super().__init__(features, options)
         self.task: ClassificationTask = classifier_tasks.build_task(
             data_options
         )
@@ -79,19 +72,12 @@ class ClassifierJob:
                 f"the training file has {len(self.task.labels)} class, wanted "
                 "at least 2; check --label_column"
             )
-        self.tokenizer = task_tokens.open_tokenizer(
-            features.spiece_model_file, features.uncased
-        )
-        self.buckets = finetune_batches.bucket_lengths(
-            features.length_buckets, features.row_length
-        )
         self.train_hash = ""
         self.num_texts = 1
-        self.loaded: dict[str, tuple] = {}
 
     def build(self):
         """Reads and tokenizes the splits that are needed."""
-        from training import finetune
+        from training import task_job
 
         options, task = self.options, self.task
         train_input_fn = None
@@ -108,36 +94,13 @@ class ClassifierJob:
         if options.do_predict:
             for split in task.predict_splits():
                 predicts[split] = self.predict_split(split)
-        spec = self.spec()
-        return finetune.Job(
-            spec=spec,
-            spiece_path=self.features.spiece_model_file,
-            vocab_size=self.tokenizer.vocab_size,
-            main_metric=task.main_metric,
-            train_input_fn=train_input_fn,
-            evals=evals,
-            predicts=predicts,
-            make_objective=self.make_objective(),
-            must_match={
-                "task": task.name,
-                "train_data": self.train_hash,
-                "spiece_sha256": spec.spiece_sha256,
-                "max_seq_length": spec.max_seq_length,
-                "length_buckets": list(self.buckets),
-                "segment_recurrence": self.features.segment_recurrence,
-            },
-        )
-
-    def make_objective(self):
-        """The builder of a recurrent objective, None without recurrence."""
-        if not self.features.segment_recurrence:
-            return None
-        from training import recurrent_objective
-
-        return functools.partial(
-            recurrent_objective.build_objective,
-            num_segments=self.features.segment_recurrence,
-            segment_len=self.features.max_seq_length,
+        return task_job.make_job(
+            self,
+            task.main_metric,
+            train_input_fn,
+            evals,
+            predicts,
+            {"task": task.name, "train_data": self.train_hash},
         )
 
     def spec(self) -> TaskSpec:
@@ -178,65 +141,30 @@ class ClassifierJob:
                 f"--max_seq_length must be at least {self.num_texts + 2} for "
                 f"{self.num_texts} texts per row"
             )
-        table, hit = self.table(examples, split)
-        cut = int((table.lengths() >= self.features.row_length).sum())
-        print(
-            f"{self.task.name} {split}: {len(examples)} examples of "
-            f"{self.task.path(split)}; {cut} fill "
-            f"{self.features.row_length} tokens"
-            + ("; features from the cache" if hit else "")
-        )
-        if bad.count:
-            print(bad.summary())
-        self.loaded[split] = examples, table
-        return examples, table
-
-    def table(
-        self, examples: list[TextExample], split: str
-    ) -> tuple[FeatureTable, bool]:
-        """Features of examples, and whether they came from the cache."""
+        name = f"{self.task.name}-{split}".replace(":", "-").replace("/", "-")
         key = {
             "task": self.task.name,
             "data": hash_examples(examples),
             "labels": list(self.task.labels),
-            "spiece": self.tokenizer.sha256,
-            "uncased": self.features.uncased,
-            "max_seq_length": self.features.row_length,
         }
-
-        def build() -> dict[str, np.ndarray]:
-            tokenized = task_tokens.encode_groups(
-                [e.texts for e in examples],
-                self.features.spiece_model_file,
-                self.features.uncased,
-                self.features.num_workers,
-            )
-            table = self.task.table(
+        table, hit = self.cached_table(
+            name,
+            key,
+            [e.texts for e in examples],
+            lambda tokenized: self.task.table(
                 examples,
                 tokenized,
                 self.features.row_length,
                 self.tokenizer.symbols,
-            )
-            return finetune_table.to_arrays(table)
-
-        name = f"{self.task.name}-{split}".replace(":", "-").replace("/", "-")
-        arrays, hit = finetune_cache.cached(
-            self.features.cache_dir, name, key, build
+            ),
         )
-        return finetune_table.from_arrays(arrays), hit
-
-    def input_fn(
-        self, table: FeatureTable, training: bool, with_labels: bool = True
-    ):
-        """Batches of a split."""
-        return finetune_pipeline.make_input_fn(
-            table,
-            self.features.row_length,
-            training,
-            self.options.run.strategy.seed,
-            self.buckets,
-            None if with_labels else (),
+        what = (
+            f"{self.task.name} {split}: {len(examples)} examples of "
+            f"{self.task.path(split)}"
         )
+        self.report(what, table, hit, bad)
+        self.loaded[split] = examples, table
+        return examples, table
 
     def eval_split(self, split: str):
         """A labelled split with the task's metrics."""
@@ -273,9 +201,7 @@ class ClassifierJob:
                 files.write_text(paths[-1], task_examples.to_tsv(rows))
             return paths
 
-        return finetune.PredictSplit(
-            self.input_fn(table, False, with_labels=False), write
-        )
+        return finetune.PredictSplit(self.input_fn(table, False, ()), write)
 
 
 def hash_examples(examples: list[TextExample]) -> str:

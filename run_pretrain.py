@@ -10,6 +10,7 @@ started again goes on where it stopped. See docs/pretraining.md.
 
 import math
 import os
+import time
 
 import tensorflow as tf
 
@@ -48,6 +49,8 @@ def run() -> None:
     for line in recipe:
         print(line)
     manifest = check_data(what)
+    if what.follow:
+        wait_for_config(options.model_dir)
     config = build_config(manifest, options)
     objective = heads.build_objective(
         "pretraining",
@@ -105,6 +108,15 @@ def spiece_hash(path: str) -> str:
             f"{path} does not exist: give the --spiece_model_file that the "
             "data were built with, or leave the flag out"
         ) from e
+
+
+def wait_for_config(model_dir: str) -> None:
+    """Until the job to follow has said what its model is."""
+    path = os.path.join(model_dir, CONFIG_NAME)
+    if not tf.io.gfile.exists(path):
+        print(f"waiting for {path}", flush=True)
+    while not tf.io.gfile.exists(path):
+        time.sleep(1)
 
 
 def build_config(manifest: Manifest, options: RunOptions) -> XLNetConfig:

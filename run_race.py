@@ -8,23 +8,19 @@ processes that make features import this file and do without it.
 """
 
 import dataclasses
-import functools
 import os
 
 from common import files
 from common.errors import UserError
 from data import (
-    finetune_batches,
     finetune_cache,
-    finetune_pipeline,
-    finetune_table,
     race_examples,
     race_task,
     task_examples,
-    task_tokens,
 )
 from data.finetune_table import FeatureTable
 from data.race_examples import RaceExample
+from data.task_base import TaskBase
 from data.task_examples import BadRows
 from data.task_options import FeatureOptions, RaceDataOptions
 from data.task_spec import TaskSpec
@@ -48,7 +44,7 @@ def main() -> None:
     finetune.run(job, options, export_model, common_flags.all_flags())
 
 
-class RaceJob:
+class RaceJob(TaskBase):
     """Turns RACE folders into a `training.finetune.Job`.
 
     Args:
@@ -60,20 +56,12 @@ class RaceJob:
     def __init__(
         self, data_options: RaceDataOptions, features: FeatureOptions, options
     ):
+        super().__init__(features, options)
         self.data_options = data_options
-        self.features = features
-        self.options = options
-        self.tokenizer = task_tokens.open_tokenizer(
-            features.spiece_model_file, features.uncased
-        )
-        self.buckets = finetune_batches.bucket_lengths(
-            features.length_buckets, features.row_length
-        )
-        self.loaded: dict[str, tuple] = {}
 
     def build(self):
         """Reads and tokenizes the splits that are needed."""
-        from training import finetune
+        from training import task_job
 
         options = self.options
         train_input_fn, train_hash = None, ""
@@ -83,7 +71,7 @@ class RaceJob:
             examples, table = self.load("train")
             self.require_labels(table, "train")
             train_hash = hash_examples(examples)
-            train_input_fn = self.input_fn(table, True, None)
+            train_input_fn = self.input_fn(table, True)
         split = self.data_options.eval_split
         if options.do_eval or options.run.eval_every:
             evals[split] = self.eval_split(split)
@@ -91,36 +79,14 @@ class RaceJob:
             test = os.path.join(self.data_options.data_dir, "test")
             name = "test" if os.path.isdir(test) else split
             predicts[name] = self.predict_split(name)
-        spec = self.spec()
-        return finetune.Job(
-            spec=spec,
-            spiece_path=self.features.spiece_model_file,
-            vocab_size=self.tokenizer.vocab_size,
-            main_metric="accuracy",
-            train_input_fn=train_input_fn,
-            evals=evals,
-            predicts=predicts,
-            make_objective=self.make_objective(),
-            must_match={
-                "task": "race",
-                "train_data": train_hash,
-                "spiece_sha256": spec.spiece_sha256,
-                "max_seq_length": spec.max_seq_length,
-                "length_buckets": list(self.buckets),
-                **spec.data_options,
-            },
-        )
-
-    def make_objective(self):
-        """The builder of a recurrent objective, None without recurrence."""
-        if not self.features.segment_recurrence:
-            return None
-        from training import recurrent_objective
-
-        return functools.partial(
-            recurrent_objective.build_objective,
-            num_segments=self.features.segment_recurrence,
-            segment_len=self.features.max_seq_length,
+        return task_job.make_job(
+            self,
+            "accuracy",
+            train_input_fn,
+            evals,
+            predicts,
+            {"task": "race", "train_data": train_hash}
+            | self.spec().data_options,
         )
 
     def spec(self) -> TaskSpec:
@@ -157,41 +123,23 @@ class RaceJob:
         key = {
             "task": "race",
             "data": hash_examples(examples),
-            "spiece": self.tokenizer.sha256,
-            "uncased": self.features.uncased,
-            "max_seq_length": self.features.row_length,
             "max_qa_length": self.data_options.max_qa_length,
             "accumulate_options": self.data_options.accumulate_options,
         }
-
-        def build():
-            tokenized = task_tokens.encode_groups(
-                race_task.texts(examples),
-                self.features.spiece_model_file,
-                self.features.uncased,
-                self.features.num_workers,
-            )
-            table = race_task.build_table(
+        table, hit = self.cached_table(
+            f"race-{split}",
+            key,
+            race_task.texts(examples),
+            lambda tokenized: race_task.build_table(
                 examples,
                 tokenized,
                 self.features.row_length,
                 self.tokenizer.symbols,
                 self.data_options,
-            )
-            return finetune_table.to_arrays(table)
-
-        arrays, hit = finetune_cache.cached(
-            self.features.cache_dir, f"race-{split}", key, build
+            ),
         )
-        table = finetune_table.from_arrays(arrays)
-        cut = int((table.lengths() >= self.features.row_length).sum())
-        print(
-            f"race {split}: {len(examples)} questions; {cut} fill "
-            f"{self.features.row_length} tokens"
-            + ("; features from the cache" if hit else "")
-        )
-        if bad.count:
-            print(bad.summary())
+        what = f"race {split}: {len(examples)} questions"
+        self.report(what, table, hit, bad)
         self.loaded[split] = examples, table
         return examples, table
 
@@ -199,17 +147,6 @@ class RaceJob:
         """Labels are needed to train and to evaluate."""
         if "label_ids" not in table.columns:
             raise UserError(f"the split {split!r} has questions without answer")
-
-    def input_fn(self, table: FeatureTable, training: bool, names):
-        """Batches of a split."""
-        return finetune_pipeline.make_input_fn(
-            table,
-            self.features.row_length,
-            training,
-            self.options.run.strategy.seed,
-            self.buckets,
-            names,
-        )
 
     def eval_split(self, split: str):
         """A labelled split: accuracy, over all and by level."""
@@ -222,7 +159,7 @@ class RaceJob:
             del labels
             return race_task.evaluate(examples, outputs["logits"])
 
-        return finetune.EvalSplit(self.input_fn(table, False, None), metrics)
+        return finetune.EvalSplit(self.input_fn(table, False), metrics)
 
     def predict_split(self, split: str):
         """A split to predict, with its writer."""

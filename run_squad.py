@@ -16,14 +16,12 @@ import numpy as np
 from common import files
 from common.errors import UserError
 from data import (
-    finetune_batches,
-    finetune_pipeline,
     squad_examples,
     squad_features,
     squad_task,
-    task_tokens,
 )
 from data.squad_task import SquadSplit
+from data.task_base import TaskBase
 from data.task_examples import BadRows
 from data.task_options import FeatureOptions, SquadDataOptions
 from data.task_spec import TaskSpec
@@ -55,7 +53,7 @@ def main() -> None:
     finetune.run(job, options, export_model, common_flags.all_flags())
 
 
-class SquadJob:
+class SquadJob(TaskBase):
     """Turns SQuAD files into a `training.finetune.Job`.
 
     Args:
@@ -64,25 +62,20 @@ class SquadJob:
       options: what will be done; only those files are read.
     """
 
+    expand = staticmethod(squad_features.expand_batch)
+
     def __init__(
         self,
         data_options: SquadDataOptions,
         features: FeatureOptions,
         options,
     ):
+        super().__init__(features, options)
         self.data_options = data_options
-        self.features = features
-        self.options = options
-        self.tokenizer = task_tokens.open_tokenizer(
-            features.spiece_model_file, features.uncased
-        )
-        self.buckets = finetune_batches.bucket_lengths(
-            features.length_buckets, features.max_seq_length
-        )
 
     def build(self):
         """Reads and windows the files that are needed."""
-        from training import finetune
+        from training import finetune, task_job
 
         options = self.options
         train_input_fn, train_hash, version_2 = None, "", True
@@ -93,7 +86,7 @@ class SquadJob:
                 raise UserError("--do_train needs --train_file")
             split = self.load(self.data_options.train_file, True)
             train_hash = squad_task.hash_file(split.file)
-            train_input_fn = self.input_fn(split, True, None)
+            train_input_fn = self.input_fn(split.windows.table, True)
         if options.do_eval or options.do_predict or options.run.eval_every:
             if not self.data_options.predict_file:
                 raise UserError(
@@ -101,7 +94,9 @@ class SquadJob:
                     "--predict_file"
                 )
             split = self.load(self.data_options.predict_file, False)
-            input_fn = self.input_fn(split, False, PREDICT_COLUMNS)
+            input_fn = self.input_fn(
+                split.windows.table, False, PREDICT_COLUMNS
+            )
             write = self.writer(split)
             version_2 = split.file.version_2
             if options.do_eval or options.run.eval_every:
@@ -112,23 +107,14 @@ class SquadJob:
                 )
             if options.do_predict:
                 predicts["dev"] = finetune.PredictSplit(input_fn, write)
-        spec = self.spec()
-        return finetune.Job(
-            spec=spec,
-            spiece_path=self.features.spiece_model_file,
-            vocab_size=self.tokenizer.vocab_size,
-            main_metric="best_f1" if version_2 else "f1",
-            train_input_fn=train_input_fn,
-            evals=evals,
-            predicts=predicts,
-            must_match={
-                "task": "squad",
-                "train_data": train_hash,
-                "spiece_sha256": spec.spiece_sha256,
-                "max_seq_length": spec.max_seq_length,
-                "length_buckets": list(self.buckets),
-                **spec.data_options,
-            },
+        return task_job.make_job(
+            self,
+            "best_f1" if version_2 else "f1",
+            train_input_fn,
+            evals,
+            predicts,
+            {"task": "squad", "train_data": train_hash}
+            | self.spec().data_options,
         )
 
     def spec(self) -> TaskSpec:
@@ -172,18 +158,6 @@ class SquadJob:
         if bad.count:
             print(bad.summary())
         return split
-
-    def input_fn(self, split: SquadSplit, training: bool, names):
-        """Batches of windows."""
-        return finetune_pipeline.make_input_fn(
-            split.windows.table,
-            self.features.max_seq_length,
-            training,
-            self.options.run.strategy.seed,
-            self.buckets,
-            names,
-            squad_features.expand_batch,
-        )
 
     def metrics_of(self, split: SquadSplit):
         """The official numbers from the gathered beams."""

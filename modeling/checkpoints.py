@@ -166,7 +166,7 @@ def read_arrays(
     arrays, surplus = native_checkpoint.by_name(
         native_checkpoint.read(source.path), variable_paths(model)
     )
-    return arrays, surplus, []
+    return native_checkpoint.with_averages(source.path, arrays), surplus, []
 
 
 def restore(
@@ -177,6 +177,9 @@ def restore(
     A head variable that the checkpoint has by the same name and shape is taken
     with "encoder", too. Checkpoints fine-tuned by the original have no
     `mask_emb`: models that never use it get zeros.
+
+    The moving averages of the weights are taken where a training checkpoint
+    holds them.
 
     Args:
       model: backbone or task model.

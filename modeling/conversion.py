@@ -113,6 +113,7 @@ def _read_native(source, config, head):
     head = heads.find(shapes, source.path, head)
     model = heads.build(head, config, shapes)
     arrays, surplus = native_checkpoint.by_name(stored, variable_paths(model))
+    arrays = native_checkpoint.with_averages(source.path, arrays)
     for path in surplus:
         arrays[path] = np.zeros(0)  # reported as surplus, by its path
     return model, head, arrays

@@ -17,6 +17,8 @@ from common import files
 from common.errors import UserError
 
 PREFIX = "ckpt"
+# Attribute path of `training.optimizer.AdamW`'s averages in a checkpoint.
+AVERAGES = ("optimizer", "ema")
 
 _GRAPH_KEY = "_CHECKPOINTABLE_OBJECT_GRAPH"
 _VALUE = "VARIABLE_VALUE"
@@ -55,9 +57,7 @@ def read(prefix: str) -> dict[tuple[str, ...], np.ndarray]:
       UserError: no attribute `model`, or a damaged file.
     """
     reader = open_reader(prefix)
-    graph = trackable_object_graph_pb2.TrackableObjectGraph()
-    graph.ParseFromString(read_tensor(reader, _GRAPH_KEY, prefix))
-    nodes = graph.nodes
+    nodes = _read_nodes(reader, prefix)
     roots = [c.node_id for c in nodes[0].children if c.local_name == "model"]
     if not roots:
         found = sorted(c.local_name for c in nodes[0].children)
@@ -82,6 +82,41 @@ def read(prefix: str) -> dict[tuple[str, ...], np.ndarray]:
         tuple(paths): read_tensor(reader, key, prefix)
         for key, paths in names.items()
     }
+
+
+def with_averages(
+    prefix: str, arrays: dict[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+    """`arrays` by canonical name, with moving averages where there are any.
+
+    A training checkpoint of a run with an `ema_decay` holds them; evaluation,
+    prediction, export and fine-tuning take them instead of the last weights.
+    """
+    averages = _read_averages(prefix)
+    return {n: averages.get(n, value) for n, value in arrays.items()}
+
+
+def _read_averages(prefix: str) -> dict[str, np.ndarray]:
+    reader = open_reader(prefix)
+    nodes = _read_nodes(reader, prefix)
+    place = 0
+    for name in AVERAGES:
+        below = {c.local_name: c.node_id for c in nodes[place].children}
+        if name not in below:
+            return {}
+        place = below[name]
+    return {
+        child.local_name: read_tensor(
+            reader, nodes[child.node_id].attributes[0].checkpoint_key, prefix
+        )
+        for child in nodes[place].children
+    }
+
+
+def _read_nodes(reader, prefix: str):
+    graph = trackable_object_graph_pb2.TrackableObjectGraph()
+    graph.ParseFromString(read_tensor(reader, _GRAPH_KEY, prefix))
+    return graph.nodes
 
 
 def by_name(

@@ -2,6 +2,9 @@
 
 import os
 import random
+import re
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -12,6 +15,7 @@ from data import build, pretrain_reader
 from data.manifest import load_manifest
 from data.options import BuildOptions
 from modeling import XLNetConfig
+from tests.conftest import ROOT
 from tests.training.conftest import *  # noqa: F403  (virtual CPU replicas)
 from training import heads, loop, loss_log
 from training.options import OptimizerOptions, RunOptions, StrategyOptions
@@ -149,6 +153,35 @@ def test_a_crashed_run_with_dropout_goes_on_bit_for_bit(records, tmp_path):
     for x, y in zip(whole.model.variables, rest.model.variables, strict=True):
         assert x.numpy().tobytes() == y.numpy().tobytes()
     assert whole.trace_count == rest.trace_count == 1
+
+
+@pytest.mark.slow
+def test_another_jobs_checkpoints_are_followed(records, tmp_path):
+    """An evaluation job waits for the first one and ends with the last."""
+    command = [sys.executable, "run_pretrain.py", "--mode=eval", "--follow"]
+    command += [f"--data_dir={records}", f"--model_dir={tmp_path / 'model'}"]
+    command += ["--train_steps=12", "--eval_batch_size=4"]
+    follower = subprocess.Popen(
+        command,
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        result = train(records, run_options(tmp_path / "model"))
+        output, _ = follower.communicate(timeout=120)
+    finally:
+        follower.kill()
+    assert follower.returncode == 0, output
+    (last,) = re.findall(r"evaluation at step 12: .*loss (\S+)", output)
+    what = PretrainOptions(data_dir=records, mode="eval")
+    manifest = run_pretrain.check_data(what)
+    objective = heads.build_objective("pretraining", config_for(manifest))
+    options = run_options(tmp_path / "model", eval_batch_size=4)
+    eval_fn = run_pretrain.input_fn(manifest, "dev", what, options, False)
+    wanted = loop.evaluate(objective, eval_fn, options, model=result.model)
+    assert float(last) == pytest.approx(wanted.metrics["loss"], rel=1e-4)
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 """Resume, replicas, accumulation, memory and stopping, on the toy objective."""
 
+import dataclasses
 import json
 import os
 import signal
@@ -241,7 +242,27 @@ def test_a_model_dir_of_another_model_or_data_is_refused(tmp_path):
         train(toy.run_options(tmp_path), objective=other)
 
 
-def test_evaluation_uses_averaged_weights_and_keeps_the_best(tmp_path):
+def test_evaluation_uses_averaged_weights(tmp_path):
+    def held_out(params):
+        return toy.input_fn(params | {"start_step": 500}, steps=503)
+
+    found = {}
+    for decay in (0.0, 0.999):
+        folder = tmp_path / str(decay)
+        options = toy.run_options(folder, eval_every=4, eval_at_start=True)
+        options = options.replace(
+            optimizer=dataclasses.replace(options.optimizer, ema_decay=decay)
+        )
+        result = train(options, eval_input_fn=held_out)
+        found[decay] = [m["loss"] for _, m in result.evaluations]
+    assert (folder / "losses.tsv").read_text() == log_of(tmp_path / "0.0")
+    # An average over a thousand steps hardly moves in twelve.
+    moved, slow = (abs(x[-1] - x[0]) for x in (found[0.0], found[0.999]))
+    assert found[0.0][0] == found[0.999][0]
+    assert 0 < slow < 0.1 * moved
+
+
+def test_the_best_checkpoint_is_kept(tmp_path):
     options = toy.run_options(tmp_path, eval_every=4, best_metric="loss")
     options = options.replace(best_higher=False, eval_at_start=True)
 

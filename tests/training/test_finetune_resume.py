@@ -1,0 +1,116 @@
+"""A fine-tuning run that breaks off goes on to the same bytes."""
+
+import json
+
+import pytest
+
+from data.task_options import FeatureOptions
+from tests.test_run_classifier import (
+    CONFIG,
+    make_job,
+    make_options,
+    write_task,
+)
+from training import finetune
+
+RATES = {"dropout": 0.1, "dropatt": 0.2}
+
+
+def train(folder, name, spiece, buckets, stop_at=None, **run):
+    """One run into `folder/name`; `stop_at` breaks off after so many steps."""
+    options = make_options(
+        folder,
+        steps=12,
+        do_train=True,
+        run={
+            "model_dir": str(folder / name),
+            "iterations": 2,
+            "save_steps": 4,
+            "progress": "lines",
+            **run,
+        },
+    )
+    features = FeatureOptions(spiece, 16, length_buckets=buckets)
+    job = make_job(folder, spiece, options, features)
+
+    class Crash(Exception):
+        pass
+
+    def say(line):
+        if stop_at and line.startswith(f"step {stop_at}/"):
+            raise Crash
+
+    if stop_at:
+        with pytest.raises(Crash):
+            finetune.run(job, options, say=say)
+    else:
+        finetune.run(job, options, say=say)
+
+
+def files_of(folder):
+    """The loss log, and the last checkpoint's values."""
+    names = ("losses.tsv", "model.ckpt-12.data-00000-of-00001")
+    return [(folder / name).read_bytes() for name in names]
+
+
+@pytest.mark.slow
+@pytest.mark.shared
+@pytest.mark.parametrize("buckets", ["", "6,9"])
+def test_a_broken_run_ends_in_the_same_bytes(tmp_path, spiece_model, buckets):
+    write_task(tmp_path)
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG | RATES))
+    train(tmp_path, "whole", spiece_model, buckets)
+    # After a save, and between two.
+    for stop_at in (8, 10):
+        name = f"broken{stop_at}"
+        train(tmp_path, name, spiece_model, buckets, stop_at)
+        train(tmp_path, name, spiece_model, buckets)
+        assert files_of(tmp_path / name) == files_of(tmp_path / "whole")
+    # Another seed gives other losses: the bytes do depend on the run.
+    from training.options import StrategyOptions
+
+    train(
+        tmp_path,
+        "seed",
+        spiece_model,
+        buckets,
+        strategy=StrategyOptions(seed=5),
+    )
+    assert files_of(tmp_path / "seed")[0] != files_of(tmp_path / "whole")[0]
+
+
+@pytest.mark.slow
+@pytest.mark.shared
+def test_evaluation_and_readers_take_the_averages(tmp_path, spiece_model):
+    import tensorflow as tf
+
+    from modeling import checkpoints
+    from training import heads, loop
+    from training.finetune import find_config
+    from training.options import OptimizerOptions
+
+    write_task(tmp_path)
+    optimizer = OptimizerOptions(learning_rate=3e-2, ema_decay=0.9)
+    train(tmp_path, "model", spiece_model, "", optimizer=optimizer)
+    options = make_options(tmp_path, steps=12, do_eval=True)
+    job = make_job(tmp_path, spiece_model, options)
+    config = find_config(options, job.vocab_size)
+
+    def build():
+        return heads.build_objective(
+            job.spec.head, config, **job.spec.head_options
+        )
+
+    def evaluate(model=None):
+        split = job.evals["dev"]
+        return loop.evaluate(
+            build(), split.input_fn, options.run, model=model
+        ).metrics["loss"]
+
+    path = tf.train.latest_checkpoint(tmp_path / "model")
+    averaged, last = build().build_model(), build().build_model()
+    tf.train.Checkpoint(model=last).read(path).expect_partial()
+    report = checkpoints.restore(averaged, path)
+    assert not report.fresh
+    assert evaluate() == evaluate(averaged)
+    assert abs(evaluate(last) - evaluate(averaged)) > 1e-3
