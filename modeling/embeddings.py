@@ -49,7 +49,10 @@ class Embeddings(saving.Layer):
 
     def call(self, ids):
         """int [B, T] -> [B, T, D]."""
-        rows = tf.gather(self.lookup_table, ids)  # [B, T, D]
+        # A gather from the variable itself would make every later read of it
+        # (the LM head's) a copy of the whole table.
+        table = tf.convert_to_tensor(self.lookup_table)
+        rows = tf.gather(table, ids)  # [B, T, D]
         return tf.cast(rows, self.compute_dtype)
 
     def query_rows(self, batch: int, count: int) -> tf.Tensor:

@@ -79,8 +79,15 @@ class FeedForward(saving.Layer):
             self.norm.build([None, None, d])
         super().build(input_shape)
 
-    def call(self, x, training=False, seed=None, query_stream=False):
-        """x [B, T, D] -> [B, T, D]; `query_stream` picks the dropout sites."""
+    def call(
+        self, x, training=False, seed=None, query_stream=False, kernels=None
+    ):
+        """x [B, T, D] -> [B, T, D].
+
+        `query_stream` picks the dropout sites. `kernels`: both as tensors; a
+        loop reads them once before it begins.
+        """
+        kernel_1, kernel_2 = kernels or self.kernels()
         sites = (dropout.CONTENT_INNER, dropout.CONTENT_FEED_FORWARD)
         if query_stream:
             sites = (dropout.QUERY_INNER, dropout.QUERY_FEED_FORWARD)
@@ -88,7 +95,7 @@ class FeedForward(saving.Layer):
         dtype = x.dtype
         batch, length = tf.shape(x)[0], tf.shape(x)[1]
         flat = tf.reshape(x, [-1, self.d_model])  # [B*T, D]
-        inner = tf.matmul(flat, tf.cast(self.kernel_1, dtype))  # [B*T, F]
+        inner = tf.matmul(flat, kernel_1)  # [B*T, F]
         inner = _activate(
             inner,
             tf.cast(self.bias_1, dtype),
@@ -96,7 +103,7 @@ class FeedForward(saving.Layer):
             activation=self.activation,
             rate=self.inner_dropout,
         )
-        out = tf.matmul(inner, tf.cast(self.kernel_2, dtype))  # [B*T, D]
+        out = tf.matmul(inner, kernel_2)  # [B*T, D]
         out = self.norm.after_residual(
             out,
             flat,
@@ -107,6 +114,13 @@ class FeedForward(saving.Layer):
         out = tf.reshape(out, [batch, length, self.d_model])
         out.set_shape(x.shape)
         return out
+
+    def kernels(self) -> tuple[tf.Tensor, tf.Tensor]:
+        """[D, F] and [F, D] of the compute type."""
+        return (
+            tf.cast(self.kernel_1, self.compute_dtype),
+            tf.cast(self.kernel_2, self.compute_dtype),
+        )
 
     def variable_paths(self) -> dict[str, str]:
         """The original's variable names -> attribute paths."""

@@ -6,9 +6,11 @@ token is a target in left-to-right order: it is predicted by a query row that
 sees everything before it, and once picked, a content row that sees everything
 up to itself. So no earlier hidden state ever depends on a later token, and the
 keys and values of a layer can be kept: a step computes two rows, the content
-of the last token and the query of the next one, whatever came before.
+of the last token and the query of the next one, whatever came before. Those of
+the prompt are kept once for all samples, whose rows go through them together.
 
-Letters: B samples, C capacity of the cache, N heads, H head size, D model.
+Letters: B samples, P prompt length, G new tokens, C = P + G, N heads, H head
+size, D model.
 """
 
 from typing import NamedTuple
@@ -65,9 +67,8 @@ class Generator:
           prompt: int32 [prompt length], at least one token.
           options: how tokens are picked.
         """
-        rows = np.tile(prompt[np.newaxis], [options.num_samples, 1])
         run = self._cached if options.use_cache else self._without_cache
-        tokens, log_probs = run(tf.constant(rows, tf.int32), options)
+        tokens, log_probs = run(tf.constant(prompt, tf.int32), options)
         tokens, log_probs = np.asarray(tokens), np.asarray(log_probs)
         ends = tokens == self.eod
         lengths = np.where(
@@ -117,10 +118,12 @@ class Generator:
         return self._context(ids, prompt_length).query_output
 
     def _without_cache(self, prompt, options):
-        ids, done = prompt, tf.zeros([prompt.shape[0]], tf.bool)
+        samples, length = options.num_samples, prompt.shape[0]
+        ids = tf.tile(prompt[tf.newaxis], [samples, 1])  # [B, P]
+        done = tf.zeros([samples], tf.bool)
         log_probs = []
         for step in range(options.max_new_tokens):
-            query = self._forward(ids, tf.constant(prompt.shape[1]))
+            query = self._forward(ids, tf.constant(length))
             token, log_prob = self._pick(
                 query, tf.constant(step), done, options
             )
@@ -129,33 +132,30 @@ class Generator:
             done |= tf.equal(token, self.eod)
             if bool(tf.reduce_all(done)):
                 break
-        return ids[:, prompt.shape[1] :], tf.stack(log_probs, 1)
+        return ids[:, length:], tf.stack(log_probs, 1)
 
     # --- The fast way: two rows for each token -------------------------------
 
     def _generate(self, prompt, options):
-        batch, length = prompt.shape
+        batch, length = options.num_samples, prompt.shape[0]
         new = options.max_new_tokens
-        context = self._context(prompt, length)
-        capacity = length + new
+        context = self._context(prompt[tf.newaxis], length)
+        blocks = self.model.encoder.blocks
+        tables = self._position_tables(length + new)
         layers = [
-            (self._weights(block), table)
-            for block, table in zip(
-                self.model.encoder.blocks,
-                self._position_tables(capacity),
-                strict=True,
+            self._layer(block, states[0, :length], table)
+            for block, states, table in zip(
+                blocks, context.hidden_states[:-1], tables, strict=True
             )
         ]
+        n, h = self.model.config.n_head, self.model.config.d_head
         caches = [
-            self._start_cache(block, states[:, :length], capacity)
-            for block, states in zip(
-                self.model.encoder.blocks, context.hidden_states, strict=False
-            )
+            tf.zeros([2, n, batch, new, h], block.compute_dtype)
+            for block in blocks
         ]
+        query = tf.repeat(context.query_output, batch, 0)
         done = tf.zeros([batch], tf.bool)
-        token, log_prob = self._pick(
-            context.query_output, tf.constant(0), done, options
-        )
+        token, log_prob = self._pick(query, tf.constant(0), done, options)
         tokens = tf.fill([new, batch], self.pad)
         log_probs = tf.zeros([new, batch])
         first = tf.constant([[0]])
@@ -165,7 +165,7 @@ class Generator:
         )
 
         def body(step, token, done, tokens, log_probs, caches):
-            query, caches = self._step(token, length + step - 1, caches, layers)
+            query, caches = self._step(token, step - 1, caches, layers)
             token, log_prob = self._pick(query, step, done, options)
             at = tf.reshape(step, [1, 1])
             return (
@@ -195,12 +195,11 @@ class Generator:
         return tf.transpose(state[3]), tf.transpose(state[4])
 
     def _position_tables(self, capacity):
-        """r of the distances 0..C of every layer: list of [N, C + 1, H]."""
+        """r of the distances C..0 of every layer: list of [N, C + 1, H]."""
         config = self.model.config
         table = positions.sinusoid_table(
             1, capacity, config.d_model, "uni", config.clamp_len
-        )[0]  # [C + 1, D], distances C..0
-        table = tf.reverse(table, [0])
+        )[0]  # [C + 1, D]
         return [
             tf.einsum(
                 "cd,dnh->nch",
@@ -210,8 +209,11 @@ class Generator:
             for block in self.model.encoder.blocks
         ]
 
-    def _weights(self, block) -> "_Weights":
-        """A layer's kernels as matrices, made once before the loop."""
+    def _layer(self, block, states, table) -> "_Layer":
+        """What a layer needs in every step, made once before the loop.
+
+        `states` [P, D]: its input over the prompt.
+        """
         q, k, v, o = (
             tf.reshape(_kernel(block, name), [self.model.config.d_model, -1])
             for name in "qkvo"
@@ -219,26 +221,26 @@ class Generator:
         owner = block.rel_attn
         owner = owner if owner.untie_r else self.model.encoder
         u, bias_r = (
-            tf.cast(getattr(owner, name), block.compute_dtype)[
-                :, tf.newaxis, tf.newaxis
-            ]
+            tf.cast(getattr(owner, name), block.compute_dtype)[:, tf.newaxis]
             for name in ("r_w_bias", "r_r_bias")
         )
-        return _Weights(tf.concat([q, k, v], 1), tf.transpose(o), u, bias_r)
-
-    def _start_cache(self, block, states, capacity):
-        """Keys and values [2, N, B, C, H] of the context, zeros after it."""
-        gap = capacity - states.shape[1]
-        both = [
-            tf.einsum("btd,dnh->nbth", states, _kernel(block, name))
+        keys, values = (
+            tf.einsum("pd,dnh->nph", states, _kernel(block, name))
             for name in "kv"
-        ]
-        return tf.pad(
-            tf.stack(both), [[0, 0], [0, 0], [0, 0], [0, gap], [0, 0]]
+        )
+        return _Layer(
+            tf.concat([q, k, v], 1),
+            tf.transpose(o),
+            u,
+            bias_r,
+            tuple(tf.identity(k) for k in block.ff.kernels()),
+            table,
+            keys,
+            values,
         )
 
-    def _step(self, token, place, caches, layers):
-        """Adds the token [B] at `place`; the query row [B, 1, D] after it.
+    def _step(self, token, slot, caches, layers):
+        """Adds the token [B] at P + `slot`; the query row [B, 1, D] after it.
 
         Rows of x [2B, D]: the content of the tokens, then the queries of the
         next ones. A step is bound by reading the weights once, so all rows go
@@ -250,70 +252,111 @@ class Generator:
             [embeddings(token), embeddings.query_rows(batch, 1)[:, 0]], 0
         )
         new_caches = []
-        for block, cache, (weights, table) in zip(
+        for block, cache, layer in zip(
             self.model.encoder.blocks, caches, layers, strict=True
         ):
-            x, cache = self._attend(block, x, cache, weights, table, place)
-            x = block.ff(x[tf.newaxis], training=False)[0]
+            x, cache = self._attend(block, x, cache, layer, slot)
+            x = block.ff(x[tf.newaxis], training=False, kernels=layer.kernels)[
+                0
+            ]
             new_caches.append(cache)
         return x[batch:, tf.newaxis], new_caches
 
-    def _attend(self, block, x, cache, weights, table, place):
-        """Relative attention of all rows to the places 0..`place`."""
+    def _attend(self, block, x, cache, layer, slot):
+        """Relative attention of all rows to the places up to P + `slot`."""
         n, h = self.model.config.n_head, self.model.config.d_head
-        batch = x.shape[0] // 2
+        batch, new = cache.shape[2], cache.shape[3]
         rows = tf.reshape(
-            tf.matmul(x, weights.qkv), [2, batch, 3, n, h]
+            tf.matmul(x, layer.qkv), [2, batch, 3, n, h]
         )  # row kind, B, q k v, N, H
-        new = tf.transpose(rows[0, :, 1:], [1, 2, 0, 3])  # [2, N, B, H]
-        cache = _write(cache, new, place)
-        k, v = cache[0], cache[1]  # [N, B, C, H]
-        q = tf.transpose(rows[:, :, 0], [2, 1, 0, 3]) * h**-0.5  # [N, B, 2, H]
-        scores = tf.matmul(
-            q + weights.u * h**-0.5, k, transpose_b=True
-        )  # [N, B, 2, C]
+        both = tf.transpose(rows[0, :, 1:], [1, 2, 0, 3])  # [2, N, B, H]
+        cache = _write(cache, both, slot)
+        q = tf.transpose(rows[:, :, 0], [2, 1, 0, 3]) * h**-0.5
+        q = tf.reshape(q, [n, 2 * batch, h])  # rows by sample, then kind
+        content = q + layer.u * h**-0.5
+        scores = tf.concat(
+            [
+                tf.matmul(content, layer.keys, transpose_b=True),  # [N, 2B, P]
+                _join(tf.matmul(_part(content), cache[0], transpose_b=True)),
+            ],
+            -1,
+        )  # [N, 2B, C]
         by_distance = tf.matmul(
-            tf.reshape(q + weights.bias_r * h**-0.5, [n, batch * 2, h]),
-            table,
-            transpose_b=True,
+            q + layer.bias_r * h**-0.5, layer.table, transpose_b=True
         )
-        by_distance = tf.reshape(by_distance, [n, batch, 2, -1])
-        keys = tf.range(k.shape[2])
-        # The content row stands at `place`, the query row one further.
-        position = [
-            tf.gather(
-                by_distance[:, :, row],
-                tf.maximum(place + row - keys, 0),
-                axis=-1,
-            )
-            for row in (0, 1)
-        ]
-        scores = tf.cast(scores + tf.stack(position, 2), tf.float32)
-        scores += tf.where(keys <= place, 0.0, MASK_VALUE)
-        probabilities = tf.cast(tf.nn.softmax(scores), x.dtype)
-        vector = tf.matmul(probabilities, v)  # [N, B, 2, H]
+        scores += _shift(by_distance, new, slot)
+        length = scores.shape[2] - new
+        hidden = tf.range(length + new) > length + slot
+        scores = tf.cast(scores, tf.float32) + tf.where(hidden, MASK_VALUE, 0.0)
+        p = tf.cast(tf.nn.softmax(scores), x.dtype)  # [N, 2B, C]
+        vector = tf.matmul(p[..., :length], layer.values)
+        vector += _join(tf.matmul(_part(p[..., length:]), cache[1]))
+        vector = tf.reshape(vector, [n, batch, 2, h])
         vector = tf.transpose(vector, [2, 1, 0, 3])  # [2, B, N, H]
-        out = tf.matmul(tf.reshape(vector, [2 * batch, n * h]), weights.o)
+        out = tf.matmul(tf.reshape(vector, [2 * batch, n * h]), layer.o)
         return block.rel_attn.norm(out + x), cache
 
 
-class _Weights(NamedTuple):
-    """Of a layer's attention: [D, 3NH], [NH, D], two of [N, 1, 1, H]."""
+class _Layer(NamedTuple):
+    """Of a layer: its matrices, and what it knows of the prompt.
+
+    Attributes:
+      qkv: [D, 3NH].
+      o: [NH, D].
+      u, bias_r: [N, 1, H].
+      kernels: [D, F] and [F, D].
+      table: [N, C + 1, H], r of the distances C..0.
+      keys, values: [N, P, H].
+    """
 
     qkv: tf.Tensor
     o: tf.Tensor
     u: tf.Tensor
     bias_r: tf.Tensor
+    kernels: tuple[tf.Tensor, tf.Tensor]
+    table: tf.Tensor
+    keys: tf.Tensor
+    values: tf.Tensor
 
 
-def _write(cache: tf.Tensor, new: tf.Tensor, place: tf.Tensor) -> tf.Tensor:
-    """Puts `new` [2, N, B, H] at the slot `place` of [2, N, B, C, H]."""
+def _part(x: tf.Tensor) -> tf.Tensor:
+    """[N, 2B, X] -> [N, B, 2, X]: each sample has keys of its own."""
+    return tf.reshape(x, [x.shape[0], x.shape[1] // 2, 2, x.shape[2]])
+
+
+def _join(x: tf.Tensor) -> tf.Tensor:
+    """[N, B, 2, X] -> [N, 2B, X]."""
+    return tf.reshape(x, [x.shape[0], x.shape[1] * 2, x.shape[3]])
+
+
+def _shift(scores: tf.Tensor, new: int, slot: tf.Tensor) -> tf.Tensor:
+    """By distance C..0, [N, 2B, C + 1] -> by key 0..C-1, [N, 2B, C].
+
+    The content row stands at P + `slot`, the query row one further. Keys after
+    them get zeros, which a mask hides.
+    """
+    capacity = scores.shape[2] - 1
+    scores = _part(tf.pad(scores, [[0, 0], [0, 0], [0, new]]))
+    first = new - slot  # column of key 0 in a row at P + slot
+    found = [
+        tf.slice(
+            scores,
+            [0, 0, row, first - row],
+            [*scores.shape[:2], 1, capacity],
+        )
+        for row in (0, 1)
+    ]
+    return _join(tf.concat(found, 2))
+
+
+def _write(cache: tf.Tensor, new: tf.Tensor, slot: tf.Tensor) -> tf.Tensor:
+    """Puts `new` [2, N, B, H] at `slot` of [2, N, B, G, H]."""
     lead = cache.shape[:3]
     index = np.stack(
         np.meshgrid(*map(np.arange, lead), indexing="ij"), -1
     ).reshape(-1, 3)
     where = tf.concat(
-        [tf.constant(index, tf.int32), tf.fill([len(index), 1], place)], 1
+        [tf.constant(index, tf.int32), tf.fill([len(index), 1], slot)], 1
     )
     return tf.tensor_scatter_nd_update(
         cache, where, tf.reshape(new, [len(index), cache.shape[-1]])
