@@ -18,6 +18,7 @@ from modeling.attention_core import (
     attend,
     make_queries,
     relative_scores,
+    row_blocks,
 )
 from modeling.normalization import LayerNorm
 
@@ -83,13 +84,14 @@ class RelativeAttention(saving.Layer):
             self.norm.build([None, None, self.d_model])
         super().build(input_shape)
 
-    def keys(self, context, table, query_len) -> Keys:
+    def keys(self, context, table, query_len, in_blocks=True) -> Keys:
         """Projects what the streams attend to: one matmul for K and V.
 
         Args:
           context: [B, K, D], memory and segment.
           table: [S, R, D], positions.
           query_len: T.
+          in_blocks: all T rows may attend in blocks.
         """
         n, h = self.n_head, self.d_head
         kernel = tf.concat(
@@ -107,7 +109,8 @@ class RelativeAttention(saving.Layer):
         r = tf.reshape(r, [directions, count, n, h])
         r = tf.transpose(r, [2, 0, 1, 3])  # [N, S, R, H]
         k, v = tf.unstack(both)  # the gradient of a stack is no copy
-        return Keys(k, v, r, query_len, key_len)
+        blocks = row_blocks(query_len, key_len, count) if in_blocks else 1
+        return Keys(k, v, r, query_len, key_len, blocks)
 
     def call(
         self,

@@ -10,6 +10,10 @@ only the probabilities are kept. The dropped probabilities are made again from
 the seed, and the sum in the softmax's gradient is taken over H, not K:
 
   sum_j dP_ij P_ij = sum_h dO_ih O_ih
+
+A row needs K of the R = T + K relative positions. Rows in a block of T / 4 need
+T / 4 + K together, so in blocks fewer position scores are made and thrown away,
+and only a block's temporaries are alive.
 """
 
 import dataclasses
@@ -17,6 +21,9 @@ import dataclasses
 import tensorflow as tf
 
 from modeling import dropout, fusion, positions
+
+MAX_BLOCKS = 4
+MIN_BLOCK_ROWS = 128  # fewer rows make slow products
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,6 +52,7 @@ class Keys:
       r: [N, S, R, H], projected position table.
       query_len: T.
       key_len: K.
+      blocks: in how many blocks all T rows attend.
     """
 
     k: tf.Tensor
@@ -52,6 +60,7 @@ class Keys:
     r: tf.Tensor
     query_len: int
     key_len: int
+    blocks: int = 1
 
     def shift(self, scores: tf.Tensor, rows: QueryRows | None) -> tf.Tensor:
         """[N, B, Q, R] by table column -> [N, B, Q, K] by key."""
@@ -60,6 +69,32 @@ class Keys:
         return positions.shift_at(
             scores, rows.positions, self.query_len, self.key_len, rows.method
         )
+
+    def block(self, number: int) -> "Keys":
+        """The keys of one of `blocks` blocks of rows, with its positions."""
+        rows = self.query_len // self.blocks
+        first = self.query_len - (number + 1) * rows  # column of R
+        r = self.r[:, :, first : first + rows + self.key_len]
+        return Keys(self.k, self.v, r, rows, self.key_len)
+
+
+def row_blocks(query_len, key_len, count) -> int:
+    """How many blocks of rows are worth while; 1 for unknown sizes.
+
+    Args:
+      query_len: T.
+      key_len: K.
+      count: R; less than T + K ("uni") has no block of its own.
+    """
+    sizes = (query_len, key_len, count)
+    if not all(isinstance(s, int) for s in sizes) or count < sum(sizes[:2]):
+        return 1
+    blocks = MAX_BLOCKS
+    while blocks > 1 and (
+        query_len % blocks or query_len // blocks < MIN_BLOCK_ROWS
+    ):
+        blocks //= 2
+    return blocks
 
 
 @dataclasses.dataclass(frozen=True)
@@ -169,6 +204,40 @@ def attend(
     Returns:
       [N, B, Q, H].
     """
+    chosen = rows is not None and rows.positions is not None
+    if chosen or keys.blocks == 1:
+        return _attend(queries, keys, difference, mask, rows, seed, rate)
+    count = keys.blocks
+    content = tf.split(queries.content, count, 2)
+    position = tf.split(queries.position, count, 2)
+    segment = [None] * count
+    if queries.segment is not None:
+        segment = tf.split(queries.segment, count, 2)
+    found = [
+        _attend(
+            Queries(content[i], position[i], segment[i]),
+            keys.block(i),
+            _rows_of(difference, i, count),
+            _rows_of(mask, i, count),
+            rows,
+            dropout.fold(seed, i),
+            rate,
+        )
+        for i in range(count)
+    ]
+    return tf.concat(found, 2)
+
+
+def _rows_of(x, number, count):
+    """Rows of block `number` of [B or 1, Q or 1, K] or None."""
+    if x is None or x.shape[1] == 1:
+        return x
+    rows = x.shape[1] // count
+    return x[:, number * rows : (number + 1) * rows]
+
+
+def _attend(queries, keys, difference, mask, rows, seed, rate):
+    """`attend` of one block."""
     chosen = rows is not None and rows.positions is not None
     # The shift of all rows is part of the fused sum of scores.
     key_len = None if chosen else keys.key_len

@@ -251,6 +251,8 @@ class XLNetModel(saving.Model):
             content_segments,
             query_segments,
             query_rows,
+            # A TPU prefers few large products.
+            self._shift_method() == "gather",
         )
 
     def _shift_method(self) -> str:

@@ -21,6 +21,8 @@ class Shared:
       content_segments: [B, T, K], 1 where segments differ, or None.
       query_segments: [B, P, K] or None.
       rows: the query stream's rows, or None without one.
+      in_blocks: outside of training, long content streams attend in blocks
+        of rows (`attention_core.row_blocks`).
     """
 
     content_mask: tf.Tensor | None = None
@@ -28,6 +30,7 @@ class Shared:
     content_segments: tf.Tensor | None = None
     query_segments: tf.Tensor | None = None
     rows: QueryRows | None = None
+    in_blocks: bool = True
 
 
 @tf_keras.utils.register_keras_serializable("xlnet")
@@ -107,7 +110,14 @@ class TransformerLayer(saving.Layer):
         if memory is not None:
             context = tf.concat([tf.cast(memory, h.dtype), h], 1)  # [B, K, D]
         query_len = tf.shape(h)[1] if h.shape[1] is None else h.shape[1]
-        keys = self.rel_attn.keys(context, tf.cast(table, h.dtype), query_len)
+        keys = self.rel_attn.keys(
+            context,
+            tf.cast(table, h.dtype),
+            query_len,
+            # The gradients of the blocks would have to be summed: 8 % slower
+            # in pretraining, where inference is 8 % faster.
+            shared.in_blocks and not training,
+        )
 
         new_h = self.rel_attn(
             h,

@@ -126,6 +126,77 @@ def test_attention_and_its_written_gradient(chosen, directions):
         np.testing.assert_allclose(a, b_, atol=2e-6)
 
 
+@pytest.mark.parametrize("one_mask", [False, True])
+@pytest.mark.parametrize("blocks", [2, 3])
+def test_attention_in_blocks_of_rows_is_the_same(blocks, one_mask):
+    n, b, t, k, h = 2, 4, 6, 11, 3
+    tensors = [
+        random(n, b, t, h),
+        random(n, b, t, h),
+        random(n, b, t, 1),
+        random(n, b, k, h),
+        random(n, b, k, h),
+        random(n, 2, k + t, h),
+    ]
+    difference = tf.constant(RANDOM.integers(0, 2, [b, t, k]), tf.float32)
+    shape = [1, 1, k] if one_mask else [b, t, k]
+    mask = tf.constant(RANDOM.integers(0, 2, shape) * -1e30, tf.float32)
+
+    def run(count):
+        def attend(content, position, segment, key, value, table):
+            return attention_core.attend(
+                attention_core.Queries(content, position, segment),
+                attention_core.Keys(key, value, table, t, k, count),
+                difference,
+                mask,
+            )
+
+        return value_and_gradients(attend, tensors, upstream)
+
+    upstream = random(n, b, t, h)
+    for a, b_ in zip(
+        tf.nest.flatten(run(1)), tf.nest.flatten(run(blocks)), strict=True
+    ):
+        np.testing.assert_allclose(a, b_, atol=2e-6)
+
+
+def test_blocks_of_rows_drop_independently():
+    """Equal rows in two blocks must not share a dropout mask."""
+    n, b, t, k = 1, 1, 4, 50
+    zero = tf.zeros([n, b, t, 2])
+    keys = attention_core.Keys(
+        tf.zeros([n, b, k, 2]),
+        tf.eye(k, batch_shape=[n, b]),
+        tf.zeros([n, 1, k + t, 2]),
+        t,
+        k,
+        2,
+    )
+    seed = tf.constant([1, 2])
+    out = attention_core.attend(
+        attention_core.Queries(zero, zero, None), keys, seed=seed, rate=0.5
+    )
+    kept = out.numpy()[0, 0] > 0  # [T, K]: probabilities that stayed
+    for i in range(t):
+        for j in range(i):
+            assert 0.2 < (kept[i] == kept[j]).mean() < 0.8
+
+
+@pytest.mark.parametrize(
+    "sizes, wanted",
+    [
+        ((512, 896, 1408), 4),
+        ((256, 256, 512), 2),
+        ((384, 384, 768), 2),
+        ((130, 130, 260), 1),
+        ((512, 896, 897), 1),
+        ((None, 896, 1408), 1),
+    ],
+)
+def test_how_many_blocks_of_rows(sizes, wanted):
+    assert attention_core.row_blocks(*sizes) == wanted
+
+
 def test_unshift_is_the_transpose_of_the_shift():
     x, y = random(2, 1, 3, 8), random(2, 1, 3, 5)
     shifted = tf.reduce_sum(positions.shift_all(x, 5) * y)
