@@ -5,6 +5,8 @@ Column c of the table is the distance K - c, so query i and key j (distance
 M + i - j) meet in column c = j + T - i. Transformer-XL, appendix B.
 """
 
+import dataclasses
+
 import tensorflow as tf
 
 
@@ -133,30 +135,88 @@ def _shift_gather(scores, offsets, key_len):
     return shift(scores)
 
 
-def _shift_radix(scores, offsets, query_len, key_len):
-    """Shifts by the digits of the offset, base 8: selects of static slices."""
-    width = _shape(scores)[-1]
+@dataclasses.dataclass(frozen=True)
+class _Digit:
+    """One digit of the radix shift.
+
+    Attributes:
+      step: what one unit of the digit shifts.
+      largest: value of the digit.
+      width: columns before, R for the first digit.
+      new_width: columns after, K for the last digit.
+    """
+
+    step: int
+    largest: int
+    width: int
+    new_width: int
+
+
+def _digits(query_len, key_len, width) -> list[_Digit]:
+    """The digits of an offset up to T, base 8, the highest first."""
     step = 1
     while step * 8 <= query_len:
         step *= 8
-    offsets = offsets[tf.newaxis, ..., tf.newaxis]  # [1, B, P, 1]
     rest = query_len  # the largest offset still to come
+    found = []
     while step >= 1:
-        digits = min(rest // step, 7)
-        # What the later digits can still shift past the key columns.
-        later = step - 1
+        later = step - 1  # what later digits can still shift past the keys
         new_width = min(key_len + later, width)
-        pad = max(0, digits * step + new_width - width)
-        if pad:
-            scores = tf.pad(scores, [[0, 0], [0, 0], [0, 0], [0, pad]])
-        digit = (offsets // step) % 8
-        result = scores[..., :new_width]
-        for value in range(1, digits + 1):
-            moved = scores[..., value * step : value * step + new_width]
-            result = tf.where(digit == value, moved, result)
-        scores, width, rest = result, new_width, later
+        found.append(_Digit(step, min(rest // step, 7), width, new_width))
+        width, rest = new_width, later
         step //= 8
-    return scores  # [N, B, P, K]
+    return found
+
+
+def _shift_radix(scores, offsets, query_len, key_len):
+    """Shifts by the digits of the offset, base 8: selects of static slices.
+
+    The gradient shifts back in the same way; derived from the selects it would
+    be sixteen padded tensors per digit instead of eight slices of one.
+    """
+    digits = _digits(query_len, key_len, _shape(scores)[-1])
+    offsets = offsets[tf.newaxis, ..., tf.newaxis]  # [1, B, P, 1]
+
+    @tf.custom_gradient
+    def shift(x):
+        for d in digits:
+            right = max(0, d.largest * d.step + d.new_width - d.width)
+            x = _select(
+                _pad_columns(x, 0, right),
+                offsets // d.step % 8,
+                [value * d.step for value in range(d.largest + 1)],
+                d.new_width,
+            )
+
+        def gradient(dy):
+            for d in reversed(digits):
+                left = d.largest * d.step
+                dy = _select(
+                    _pad_columns(dy, left, max(0, d.width - d.new_width)),
+                    offsets // d.step % 8,
+                    [left - value * d.step for value in range(d.largest + 1)],
+                    d.width,
+                )
+            return dy
+
+        return x, gradient
+
+    return shift(scores)
+
+
+def _select(x, digit, starts, width):
+    """Of each row `x[..., starts[digit] : starts[digit] + width]`."""
+    result = x[..., starts[0] : starts[0] + width]
+    for value in range(1, len(starts)):
+        moved = x[..., starts[value] : starts[value] + width]
+        result = tf.where(digit == value, moved, result)
+    return result
+
+
+def _pad_columns(x, left, right):
+    if not left + right:
+        return x
+    return tf.pad(x, [[0, 0], [0, 0], [0, 0], [left, right]])
 
 
 def _shape(x: tf.Tensor) -> list:
