@@ -113,8 +113,9 @@ def prepare(options: PlanOptions) -> PlannedStep:
     with strategy.scope():
         model = objective.build_model()
         model.encoder.query_shift = "radix"
-        if options.recompute_layers:
-            model.encoder.recompute = "layer_barrier"
+        model.encoder.recompute = (
+            "layer_barrier" if options.recompute_layers else "order"
+        )
         variables = objective.named_variables(model)
         optimizer = AdamW(
             OPTIMIZER,

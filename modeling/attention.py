@@ -84,33 +84,41 @@ class RelativeAttention(saving.Layer):
             self.norm.build([None, None, self.d_model])
         super().build(input_shape)
 
-    def keys(self, context, table, query_len, in_blocks=True) -> Keys:
-        """Projects what the streams attend to: one matmul for K and V.
+    def keys(
+        self, context, table, query_len, in_blocks=True, for_tpu=False
+    ) -> Keys:
+        """Projects what the streams attend to.
 
         Args:
           context: [B, K, D], memory and segment.
           table: [S, R, D], positions.
           query_len: T.
           in_blocks: all T rows may attend in blocks.
+          for_tpu: one matmul each for K and V, which keeps neither joined
+            weights nor a joined result; and no blocks.
         """
-        n, h = self.n_head, self.d_head
-        kernel = tf.concat(
-            [self._flat("k", context.dtype), self._flat("v", context.dtype)], 1
-        )  # [D, 2NH]
-        batch, key_len = _sizes(context)
-        both = tf.matmul(tf.reshape(context, [-1, self.d_model]), kernel)
-        both = tf.reshape(both, [batch, key_len, 2, n, h])
-        both = tf.transpose(both, [2, 3, 0, 1, 4])  # [2, N, B, K, H]
-        directions, count = _sizes(table)
-        r = tf.matmul(
-            tf.reshape(table, [-1, self.d_model]),
-            self._flat("r", context.dtype),
-        )
-        r = tf.reshape(r, [directions, count, n, h])
-        r = tf.transpose(r, [2, 0, 1, 3])  # [N, S, R, H]
-        k, v = tf.unstack(both)  # the gradient of a stack is no copy
+        k, v = self._project("kv", context, together=not for_tpu)
+        (r,) = self._project("r", table, together=False)  # [N, S, R, H]
+        key_len, count = _sizes(context)[1], _sizes(table)[1]
+        if for_tpu:
+            return Keys(k, v, r, query_len, key_len, method="radix")
         blocks = row_blocks(query_len, key_len, count) if in_blocks else 1
         return Keys(k, v, r, query_len, key_len, blocks)
+
+    def _project(self, names, x, together) -> list[tf.Tensor]:
+        """x [B, K, D] by each of the kernels, [N, B, K, H]."""
+        batch, length = _sizes(x)
+        x = tf.reshape(x, [-1, self.d_model])
+        tail = [self.n_head, self.d_head]
+        kernels = [self._flat(name, x.dtype) for name in names]  # [D, N*H]
+        if not together:
+            products = [tf.matmul(x, kernel) for kernel in kernels]
+            products = [tf.reshape(p, [batch, length, *tail]) for p in products]
+            return [tf.transpose(p, [2, 0, 1, 3]) for p in products]
+        product = tf.matmul(x, tf.concat(kernels, 1))
+        product = tf.reshape(product, [batch, length, len(names), *tail])
+        product = tf.transpose(product, [2, 3, 0, 1, 4])
+        return tf.unstack(product)  # the gradient of a stack is no copy
 
     def call(
         self,

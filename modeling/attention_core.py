@@ -53,6 +53,7 @@ class Keys:
       query_len: T.
       key_len: K.
       blocks: in how many blocks all T rows attend.
+      method: how all T rows are shifted, see `positions.shift_all`.
     """
 
     k: tf.Tensor
@@ -61,11 +62,12 @@ class Keys:
     query_len: int
     key_len: int
     blocks: int = 1
+    method: str = "gather"
 
     def shift(self, scores: tf.Tensor, rows: QueryRows | None) -> tf.Tensor:
         """[N, B, Q, R] by table column -> [N, B, Q, K] by key."""
         if rows is None or rows.positions is None:
-            return positions.shift_all(scores, self.key_len)
+            return positions.shift_all(scores, self.key_len, self.method)
         return positions.shift_at(
             scores, rows.positions, self.query_len, self.key_len, rows.method
         )
@@ -239,14 +241,15 @@ def _rows_of(x, number, count):
 def _attend(queries, keys, difference, mask, rows, seed, rate):
     """`attend` of one block."""
     chosen = rows is not None and rows.positions is not None
-    # The shift of all rows is part of the fused sum of scores.
-    key_len = None if chosen else keys.key_len
+    apart = chosen or keys.method == "radix"
+    # Else the shift of all rows is part of the fused sum of scores.
+    key_len = None if apart else keys.key_len
 
     @tf.custom_gradient
     def run(content_q, position_q, k, v, r, *segment):
         content = tf.matmul(content_q, k, transpose_b=True)
         position, undo = _position_scores(position_q, r), None
-        if chosen:
+        if apart:
             position, undo = _with_undo(lambda x: keys.shift(x, rows), position)
         scores = _combine(
             content,
@@ -270,7 +273,7 @@ def _attend(queries, keys, difference, mask, rows, seed, rate):
             )
             count = _sizes(r)[2]
             d_position = (
-                undo(d_scores) if chosen else _unshift(d_scores, count=count)
+                undo(d_scores) if apart else _unshift(d_scores, count=count)
             )  # [N, B, Q, R]
             found = [
                 tf.matmul(d_scores, k),

@@ -43,7 +43,8 @@ class XLNetModel(saving.Model):
       config: `XLNetConfig`, or its `to_dict()`.
       recompute: "none"; "layer" runs each layer again in the backward pass
         instead of keeping its activations; "layer_barrier" is the form that
-        the TPU compiler does not undo (compiled functions only).
+        the TPU compiler does not undo, and "order" keeps all but finishes the
+        gradients of layers one by one (compiled functions only).
       query_shift: how P query rows find their positions: "gather" (CPU, GPU),
         "radix" (TPU) or "auto" (by the strategy in scope).
       blind_rows: a query row that sees no key gets "zero" from attention, or
@@ -251,8 +252,7 @@ class XLNetModel(saving.Model):
             content_segments,
             query_segments,
             query_rows,
-            # A TPU prefers few large products.
-            self._shift_method() == "gather",
+            self._shift_method() == "radix",
         )
 
     def _shift_method(self) -> str:
@@ -280,7 +280,8 @@ class XLNetModel(saving.Model):
                     tensors[0],
                     g=tensors[-1] if has_query else None,
                     memory=past,
-                    table=tensors[1],
+                    # A constant: without this it would get a gradient.
+                    table=tf.stop_gradient(tensors[1]),
                     biases=tensors[2 : 2 + len(biases)] or None,
                     shared=shared,
                     training=training,
@@ -288,7 +289,11 @@ class XLNetModel(saving.Model):
                 )[: 2 if has_query else 1]
 
             tensors = (h, table, *biases) + (() if g is None else (g,))
-            result = recompute(run, self.recompute)(*tensors)
+            # The backward pass begins with the last layer: nothing is gained
+            # there, and an output that nobody reads stays free.
+            last = i == config.n_layer - 1
+            method = "none" if last else self.recompute
+            result = recompute(run, method)(*tensors)
             h, g = result if g is not None else (result[0], None)
             states.append(h)
         kept = tuple(new_memory) if config.mem_len else None

@@ -9,6 +9,12 @@ import dataclasses
 
 import tensorflow as tf
 
+# Of the shifts on TPU. Rows of a bfloat16 tile; bases of the digits that
+# selects go by.
+_TILE_ROWS = 16
+_TILE_BASE = 4
+_ROW_BASE = 8
+
 
 def num_positions(query_len: int, key_len: int, attn_type: str) -> int:
     """R: K + T for "bi", K + 1 for "uni" (no key lies ahead)."""
@@ -53,7 +59,9 @@ def sinusoid_table(
     return tf.concat([tf.sin(angles), tf.cos(angles)], -1)  # [S, R, D]
 
 
-def shift_all(scores: tf.Tensor, key_len: int) -> tf.Tensor:
+def shift_all(
+    scores: tf.Tensor, key_len: int, method: str = "gather"
+) -> tf.Tensor:
     """Aligns position scores of all T queries with their keys.
 
     Row i of the result is `scores[..., i, T - i : T - i + K]`. Read as one
@@ -64,15 +72,59 @@ def shift_all(scores: tf.Tensor, key_len: int) -> tf.Tensor:
     Args:
       scores: [..., T, R] by table column.
       key_len: K.
+      method: "radix" moves whole tiles of rows on TPU, where that fixed stride
+        is a slow way through memory; equal results.
 
     Returns:
       [..., T, K] by key.
     """
     *lead, query_len, count = _shape(scores)
+    if (
+        method == "radix"
+        and query_len % _TILE_ROWS == 0
+        and count == query_len + key_len
+    ):
+        return _shift_tiles(scores, key_len)
     line = tf.reshape(scores, [*lead, query_len * count])
     line = line[..., query_len:]  # [..., T * (R - 1)]
     scores = tf.reshape(line, [*lead, query_len, count - 1])
     return scores[..., :key_len]  # [..., T, K]
+
+
+def _shift_tiles(scores, key_len):
+    """`shift_all` in two steps, for TPU.
+
+    A tile of rows moves as one by what its last row needs (static slices), the
+    row's place in the tile decides the rest (selects).
+    """
+    query_len, count = _shape(scores)[-2:]
+    rest = _TILE_ROWS - 1
+    firsts = range(0, query_len, _TILE_ROWS)
+    places = rest - tf.range(query_len)[:, tf.newaxis] % _TILE_ROWS  # [T, 1]
+    digits = _digits(rest, key_len, key_len + rest, _TILE_BASE)
+
+    @tf.custom_gradient
+    def shift(x):
+        tiles = []
+        for first in firsts:
+            start = query_len - first - rest
+            rows = x[..., first : first + _TILE_ROWS, :]
+            tiles.append(rows[..., start : start + key_len + rest])
+        x = _move(tf.concat(tiles, -2), digits, places)
+
+        def gradient(dy):
+            dy = _move_back(dy, digits, places)
+            tiles = []
+            for first in firsts:
+                left = query_len - first - rest
+                rows = dy[..., first : first + _TILE_ROWS, :]
+                right = count - left - key_len - rest
+                tiles.append(_pad_columns(rows, left, right))
+            return tf.concat(tiles, -2)
+
+        return x, gradient
+
+    return shift(scores)
 
 
 def shift_at(
@@ -137,34 +189,41 @@ def _shift_gather(scores, offsets, key_len):
 
 @dataclasses.dataclass(frozen=True)
 class _Digit:
-    """One digit of the radix shift.
+    """One digit of a shift.
 
     Attributes:
+      base: of the number.
       step: what one unit of the digit shifts.
       largest: value of the digit.
-      width: columns before, R for the first digit.
+      width: columns before the first digit's shift, then what was left.
       new_width: columns after, K for the last digit.
     """
 
+    base: int
     step: int
     largest: int
     width: int
     new_width: int
 
+    def of(self, offsets):
+        """The digit of each offset."""
+        return offsets // self.step % self.base
 
-def _digits(query_len, key_len, width) -> list[_Digit]:
-    """The digits of an offset up to T, base 8, the highest first."""
+
+def _digits(largest, key_len, width, base) -> list[_Digit]:
+    """The digits of an offset up to `largest`, the highest first."""
     step = 1
-    while step * 8 <= query_len:
-        step *= 8
-    rest = query_len  # the largest offset still to come
+    while step * base <= largest:
+        step *= base
+    rest = largest  # the largest offset still to come
     found = []
     while step >= 1:
         later = step - 1  # what later digits can still shift past the keys
         new_width = min(key_len + later, width)
-        found.append(_Digit(step, min(rest // step, 7), width, new_width))
+        most = min(rest // step, base - 1)
+        found.append(_Digit(base, step, most, width, new_width))
         width, rest = new_width, later
-        step //= 8
+        step //= base
     return found
 
 
@@ -174,34 +233,42 @@ def _shift_radix(scores, offsets, query_len, key_len):
     The gradient shifts back in the same way; derived from the selects it would
     be sixteen padded tensors per digit instead of eight slices of one.
     """
-    digits = _digits(query_len, key_len, _shape(scores)[-1])
-    offsets = offsets[tf.newaxis, ..., tf.newaxis]  # [1, B, P, 1]
+    # Offsets are 1..T: one column less leaves 0..T-1, often a digit less.
+    width = _shape(scores)[-1] - 1
+    digits = _digits(query_len - 1, key_len, width, _ROW_BASE)
+    offsets = offsets[tf.newaxis, ..., tf.newaxis] - 1  # [1, B, P, 1]
 
     @tf.custom_gradient
     def shift(x):
-        for d in digits:
-            right = max(0, d.largest * d.step + d.new_width - d.width)
-            x = _select(
-                _pad_columns(x, 0, right),
-                offsets // d.step % 8,
-                [value * d.step for value in range(d.largest + 1)],
-                d.new_width,
-            )
-
         def gradient(dy):
-            for d in reversed(digits):
-                left = d.largest * d.step
-                dy = _select(
-                    _pad_columns(dy, left, max(0, d.width - d.new_width)),
-                    offsets // d.step % 8,
-                    [left - value * d.step for value in range(d.largest + 1)],
-                    d.width,
-                )
-            return dy
+            return _pad_columns(_move_back(dy, digits, offsets), 1, 0)
 
-        return x, gradient
+        return _move(x[..., 1:], digits, offsets), gradient
 
     return shift(scores)
+
+
+def _move(x, digits, offsets):
+    """Each row to the left by its offset."""
+    for d in digits:
+        right = max(0, d.largest * d.step + d.new_width - d.width)
+        starts = [value * d.step for value in range(d.largest + 1)]
+        x = _select(
+            _pad_columns(x, 0, right), d.of(offsets), starts, d.new_width
+        )
+    return x
+
+
+def _move_back(dy, digits, offsets):
+    """The transpose of `_move`: to the right, zeros elsewhere."""
+    for d in reversed(digits):
+        left = d.largest * d.step
+        right = max(0, d.width - d.new_width)
+        starts = [left - value * d.step for value in range(d.largest + 1)]
+        dy = _select(
+            _pad_columns(dy, left, right), d.of(offsets), starts, d.width
+        )
+    return dy
 
 
 def _select(x, digit, starts, width):
@@ -216,7 +283,7 @@ def _select(x, digit, starts, width):
 def _pad_columns(x, left, right):
     if not left + right:
         return x
-    return tf.pad(x, [[0, 0], [0, 0], [0, 0], [left, right]])
+    return tf.pad(x, [[0, 0]] * (x.shape.rank - 1) + [[left, right]])
 
 
 def _shape(x: tf.Tensor) -> list:

@@ -21,8 +21,9 @@ class Shared:
       content_segments: [B, T, K], 1 where segments differ, or None.
       query_segments: [B, P, K] or None.
       rows: the query stream's rows, or None without one.
-      in_blocks: outside of training, long content streams attend in blocks
-        of rows (`attention_core.row_blocks`).
+      for_tpu: large plain products. Elsewhere K and V are one product, and
+        outside of training long content streams attend in blocks of rows
+        (`attention_core.row_blocks`).
     """
 
     content_mask: tf.Tensor | None = None
@@ -30,7 +31,7 @@ class Shared:
     content_segments: tf.Tensor | None = None
     query_segments: tf.Tensor | None = None
     rows: QueryRows | None = None
-    in_blocks: bool = True
+    for_tpu: bool = False
 
 
 @tf_keras.utils.register_keras_serializable("xlnet")
@@ -116,7 +117,8 @@ class TransformerLayer(saving.Layer):
             query_len,
             # The gradients of the blocks would have to be summed: 8 % slower
             # in pretraining, where inference is 8 % faster.
-            shared.in_blocks and not training,
+            in_blocks=not training,
+            for_tpu=shared.for_tpu,
         )
 
         new_h = self.rel_attn(

@@ -2,7 +2,6 @@
 
 import tensorflow as tf
 
-from data import symbols
 from data.task_options import RaceDataOptions
 from serving import graph_features
 from serving.signatures import (
@@ -11,8 +10,10 @@ from serving.signatures import (
     TOKENIZE,
     Context,
     Signature,
+    example_row,
     int_spec,
     padded_length,
+    row_length,
     text_spec,
     tokenize_signature,
 )
@@ -80,7 +81,7 @@ def choice_signatures(context: Context) -> dict[str, Signature]:
         )
         features = graph_features.join_segments(
             [context_ids, tail],
-            context.spec.max_seq_length,
+            row_length(context.spec),
             context.ids,
             padded_length(context.spec),
         )
@@ -89,7 +90,6 @@ def choice_signatures(context: Context) -> dict[str, Signature]:
             *(tf.reshape(x, [-1, count, width]) for x in features[:3])
         )
 
-    row = [context.ids.unk, context.ids.sep, context.ids.cls]
     return {
         RAW: Signature(
             from_text,
@@ -107,11 +107,7 @@ def choice_signatures(context: Context) -> dict[str, Signature]:
                 name: int_spec(name, None, None)
                 for name in ("input_ids", "segment_ids", "input_mask")
             },
-            {
-                "input_ids": [[row, row]],
-                "segment_ids": [[[0, 0, symbols.SEGMENT_CLS]] * 2],
-                "input_mask": [[[1, 1, 1]] * 2],
-            },
+            {k: [[row, row]] for k, row in example_row(context).items()},
             "token ids [B, C, T] in, a choice out",
         ),
         TOKENIZE: tokenize_signature(context),

@@ -127,17 +127,39 @@ def _pair_features(context: Context, texts: list[tf.Tensor]) -> Features:
     parts = [context.tokenizer.tokenize(text) for text in texts]
     return graph_features.join_segments(
         parts,
-        context.spec.max_seq_length,
+        row_length(context.spec),
         context.ids,
         padded_length(context.spec),
     )
 
 
+def row_length(spec: TaskSpec) -> int:
+    """Most tokens of a row: T, or all its segments with recurrence."""
+    segments = int(spec.data_options.get("segment_recurrence", 0))
+    return spec.max_seq_length * max(1, segments)
+
+
 def padded_length(spec: TaskSpec) -> int | None:
-    """T where padding enters the result (`pooling` "original"), else None."""
+    """Row length where padding enters the result, else None.
+
+    It does with `pooling` "original".
+    """
     if spec.head_options.get("pooling") == "original":
-        return spec.max_seq_length
+        return row_length(spec)
     return None
+
+
+def example_row(context: Context) -> dict[str, list[int]]:
+    """A row of ids; with segment recurrence it takes a second segment."""
+    count = 1
+    if row_length(context.spec) > context.spec.max_seq_length:
+        count = context.spec.max_seq_length
+    ids = context.ids
+    return {
+        "input_ids": [*[ids.unk] * count, ids.sep, ids.cls],
+        "segment_ids": [*[0] * count, 0, symbols.SEGMENT_CLS],
+        "input_mask": [1] * (count + 2),
+    }
 
 
 def ids_signature(context: Context, from_features) -> Signature:
@@ -149,15 +171,10 @@ def ids_signature(context: Context, from_features) -> Signature:
             Features(input_ids, segment_ids, input_mask, unused, unused)
         )
 
-    row = [context.ids.sep, context.ids.cls]
     return Signature(
         from_ids,
         FEATURE_SPECS,
-        {
-            "input_ids": [[context.ids.unk, *row]],
-            "segment_ids": [[0, 0, symbols.SEGMENT_CLS]],
-            "input_mask": [[1, 1, 1]],
-        },
+        {name: [row] for name, row in example_row(context).items()},
         "token ids in, answers out; input_mask 1 = real token",
     )
 

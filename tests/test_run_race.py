@@ -9,6 +9,8 @@ from common.errors import UserError
 from data import race_examples, race_features
 from data.task_examples import BadRows
 from data.task_options import FeatureOptions, RaceDataOptions
+from serving.export import export_model
+from serving.saved_model import SavedModel
 from tests.test_run_classifier import CONFIG, WORDS, make_options, read_rows
 
 
@@ -40,7 +42,25 @@ def run(folder, spiece, options, features=None, **data):
         features or FeatureOptions(spiece, 40),
         options,
     ).build()
-    return finetune.run(job, options, say=lambda line: None)
+    return finetune.run(
+        job, options, export=export_model, say=lambda line: None
+    )
+
+
+def check_answers(loaded, folder, predicted):
+    """The exported model chooses what the prediction file says."""
+    assert len(predicted) == 12
+    for guid, choice, *_ in predicted:
+        level, number, question = guid.split("/")
+        value = json.loads((folder / level / f"{number}.txt").read_text())
+        found = loaded(
+            {
+                "passage": [value["article"]],
+                "question": [value["questions"][int(question)]],
+                "options": [value["options"][int(question)]],
+            }
+        )
+        assert "ABCD"[found["choice"][0]] == choice
 
 
 def test_questions_options_and_levels(tmp_path):
@@ -105,5 +125,6 @@ def test_train_evaluate_predict(tmp_path, spiece_model, recurrence):
     assert all(r[1] in "ABCD" for r in rows[1:])
     if recurrence:
         exporting = make_options(tmp_path, do_export=True)
-        with pytest.raises(UserError, match="leave out --segment_recurrence"):
-            run(tmp_path, spiece_model, exporting, features)
+        run(tmp_path, spiece_model, exporting, features)
+        loaded = SavedModel(str(tmp_path / "model/export/1"))
+        check_answers(loaded, tmp_path / "dev", rows[1:])

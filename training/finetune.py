@@ -200,11 +200,6 @@ def run(
 
 def _check(job: Job, options: FinetuneOptions) -> None:
     """Combinations that cannot work."""
-    if options.do_export and job.make_objective is not None:
-        raise UserError(
-            "--do_export: a SavedModel reads one segment; leave out "
-            "--segment_recurrence"
-        )
     on_tpu = options.run.strategy.distribution_strategy == "tpu"
     if on_tpu and job.must_match.get("length_buckets", [0])[1:]:
         raise UserError(

@@ -22,11 +22,11 @@ INPUTS = ("input_ids", "segment_ids", "input_mask")
 
 
 def recompute_method(recompute_layers: bool) -> str:
-    """How the strategy in scope runs layers again in the backward pass."""
-    if not recompute_layers:
-        return "none"
+    """What the backward pass keeps under the strategy in scope."""
     strategy = tf.distribute.get_strategy()
-    return "layer_barrier" if "TPU" in type(strategy).__name__ else "layer"
+    if "TPU" in type(strategy).__name__:
+        return "layer_barrier" if recompute_layers else "order"
+    return "layer" if recompute_layers else "none"
 
 
 class FinetuneObjective:

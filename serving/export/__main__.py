@@ -16,9 +16,12 @@ from data.task_spec import TaskSpec
 from data.tokenizer import Tokenizer
 from flags import app, export_flags
 from modeling import checkpoints
+from modeling.config import XLNetConfig
 from serving.export import export_model
 from serving.options import ExportOptions
+from training import recurrent_objective
 from training.heads import build_objective
+from training.objectives import Objective
 
 LANGUAGE_MODEL = ("lm", "pretraining")
 
@@ -32,14 +35,26 @@ def main() -> None:
     spec = _read_spec(options, spiece)
     source = options.checkpoint or options.model_dir
     config = checkpoints.find_config(source)
-    objective = build_objective(spec.head, config, **spec.head_options)
-    model = objective.build_model()
+    model = _build_objective(spec, config).build_model()
     print(checkpoints.restore(model, source, require="all"))
     output_dir = options.output_dir or os.path.join(options.model_dir, "export")
     path = export_model(
         output_dir, model, spec, spiece, options.model_name, options.check
     )
     print(f"exported {spec.head} to {path}")
+
+
+def _build_objective(spec: TaskSpec, config: XLNetConfig) -> Objective:
+    segments = spec.data_options.get("segment_recurrence")
+    if not segments:
+        return build_objective(spec.head, config, **spec.head_options)
+    return recurrent_objective.build_objective(
+        spec.head,
+        config,
+        num_segments=segments,
+        segment_len=spec.max_seq_length,
+        **spec.head_options,
+    )
 
 
 def _read_spec(options: ExportOptions, spiece: str) -> TaskSpec:

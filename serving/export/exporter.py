@@ -29,6 +29,7 @@ from data.graph_text import Options
 from data.graph_tokenizer import GraphTokenizer
 from data.task_spec import SPIECE_NAME, TaskSpec
 from data.tokenizer import Tokenizer
+from modeling.long_document import LongDocument
 from serving import heads
 from serving.export import warmup
 from serving.saved_model import SIGNATURE_FILE
@@ -96,12 +97,11 @@ class _Root(tf.Module):
 
 def _check_options(spec: TaskSpec) -> None:
     """Ways of making features that the graph does not have."""
-    for name in ("segment_recurrence", "accumulate_options"):
-        if spec.data_options.get(name):
-            raise UserError(
-                f"--{name} cannot be exported: a SavedModel reads one segment "
-                "and each option alone; train without it"
-            )
+    if spec.data_options.get("accumulate_options"):
+        raise UserError(
+            "--accumulate_options cannot be exported: a SavedModel reads each "
+            "option alone; train without it"
+        )
 
 
 def _check_spiece(offline: Tokenizer, model, spec: TaskSpec) -> None:
@@ -123,6 +123,8 @@ def _build_root(model, spec: TaskSpec, spiece_path: str, offline) -> _Root:
         proto = f.read()
     tokenizer = GraphTokenizer(proto, Options(lower=spec.uncased))
     root = _Root(list(model.variables), tokenizer)
+    if spec.data_options.get("segment_recurrence"):
+        model = LongDocument(model, spec.max_seq_length)
     context = Context(model, spec, tokenizer, offline.symbols)
     signatures = heads.build(context)
     root.functions = {
@@ -217,6 +219,7 @@ def _describe(signatures, concrete, spec: TaskSpec, vocab_size) -> dict:
         "head": spec.head,
         "labels": list(spec.labels),
         "max_seq_length": spec.max_seq_length,
+        "segments": max(1, spec.data_options.get("segment_recurrence", 0)),
         "uncased": spec.uncased,
         "vocab_size": vocab_size,
         "spiece_sha256": spec.spiece_sha256,

@@ -172,3 +172,32 @@ def test_radix_shift_equals_gather(query_len, memory_len):
         results.append((y, tape.gradient(y, x, upstream)))
     for a, b in zip(*results, strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize(
+    "query_len,memory_len,ahead",
+    [
+        (16, 0, True),
+        (48, 7, True),
+        (64, 64, True),
+        (20, 7, True),
+        (32, 5, False),
+    ],
+)
+def test_shift_of_all_rows_by_tiles(query_len, memory_len, ahead):
+    """Values and gradients; odd lengths and "uni" go the other way."""
+    rng = np.random.default_rng(0)
+    key_len = query_len + memory_len
+    count = key_len + (query_len if ahead else 1)
+    x = tf.constant(rng.normal(size=(2, 3, query_len, count)), tf.float32)
+    upstream = tf.constant(
+        rng.normal(size=(2, 3, query_len, key_len)), tf.float32
+    )
+    results = []
+    for method in ("gather", "radix"):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = positions.shift_all(x, key_len, method)
+        results.append((y, tape.gradient(y, x, upstream)))
+    for a, b in zip(*results, strict=True):
+        np.testing.assert_array_equal(a, b)

@@ -20,15 +20,15 @@ CONFIG = XLNetConfig(
 B, T, M, P = 4, 9, 6, 3
 
 
-def _case(seed=0):
+def _case(seed=0, length=T):
     rng = np.random.default_rng(seed)
-    positions = np.stack([rng.permutation(T)[:P] for _ in range(B)])
-    is_target = np.zeros((B, T), np.int32)
+    positions = np.stack([rng.permutation(length)[:P] for _ in range(B)])
+    is_target = np.zeros((B, length), np.int32)
     np.put_along_axis(is_target, positions, 1, 1)
     return {
-        "input_ids": rng.integers(0, 23, (B, T)),
-        "segment_ids": rng.integers(0, 3, (B, T)),
-        "ranks": np.stack([rng.permutation(T) for _ in range(B)]),
+        "input_ids": rng.integers(0, 23, (B, length)),
+        "segment_ids": rng.integers(0, 3, (B, length)),
+        "ranks": np.stack([rng.permutation(length) for _ in range(B)]),
         "is_target": is_target,
         "target_positions": positions.astype(np.int32),
         "memory": tuple(
@@ -63,6 +63,25 @@ def test_p_rows_equal_the_full_query_stream(attn_type, bi_data):
         np.take_along_axis(full.numpy(), positions[..., None], 1),
         atol=2e-5,
     )
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_the_form_for_tpu_is_the_same(training):
+    """T = 16: tiles of rows, K and V apart; values and gradients."""
+    case = _case(length=16)
+    results = []
+    for shift in ("gather", "radix"):
+        tf.keras.utils.set_random_seed(4)
+        model = XLNetModel(CONFIG, query_shift=shift)
+        with tf.GradientTape() as tape:
+            seed = tf.constant([1, 2]) if training else None
+            output = model(**case, training=training, seed=seed)
+            loss = tf.reduce_sum(tf.square(output.query_output))
+        found = tape.gradient(loss, model.trainable_variables)
+        found = [tf.convert_to_tensor(g) for g in found if g is not None]
+        results.append([output.sequence_output, output.query_output, *found])
+    for a, b in zip(*results, strict=True):
+        np.testing.assert_allclose(a, b, atol=2e-4, rtol=1e-4)
 
 
 def test_ranks_equal_masks_and_positions_equal_mappings():
@@ -157,6 +176,8 @@ def test_mask_polarity_row_by_row():
         pytest.param("layer", False, "jit", marks=pytest.mark.slow),
         pytest.param("layer_barrier", True, "jit", marks=pytest.mark.slow),
         pytest.param("layer_barrier", False, "jit", marks=pytest.mark.slow),
+        pytest.param("order", True, "jit"),
+        pytest.param("order", False, "jit", marks=pytest.mark.slow),
     ],
 )
 def test_recompute_changes_no_gradient(recompute, untie_r, mode):

@@ -22,6 +22,7 @@ from modeling import (
     TokenClassificationModel,
     XLNetConfig,
 )
+from modeling.long_document import LongDocument
 from serving.export import export_model, warmup
 from serving.saved_model import SavedModel
 
@@ -172,6 +173,36 @@ def test_every_head_reloads_in_a_process_without_our_code(
 
 @pytest.mark.slow
 @pytest.mark.shared
+def test_long_documents_are_read_in_segments(spiece_model, tmp_path):
+    """Texts of 1, 2 and 4 segments and more, checked in a fresh process."""
+    config = make_config().replace(mem_len=24)
+    model = ClassificationModel(config, num_labels=3)
+    spec = make_spec("classification", LABELS, segment_recurrence=4)
+    folder = export_model(str(tmp_path), model, spec, spiece_model)
+    tokenizer = Tokenizer(spiece_model)
+    words = "He bought 12 old maps of the river in 1998 . ".split() * 20
+    texts = [" ".join(words[:n]) for n in (3, 12, 30, 200)]
+    loaded = SavedModel(folder)
+    found = loaded({"text": texts})
+    assert found["truncated"].tolist() == [False, False, False, True]
+    assert found["num_tokens"].tolist()[2:] == [86, 96]
+    reader = LongDocument(model, 24)
+    for text, logits in zip(texts, found["logits"], strict=True):
+        sequence = pair_features.join_segments(
+            [tokenizer.encode(text)], 96, tokenizer.symbols
+        )
+        row = [x[np.newaxis] for x in pair_features.pad_left(sequence, 96)]
+        np.testing.assert_allclose(reader(*row)[0], logits, atol=2e-5)
+        alone = loaded({"text": [text]})["logits"][0]
+        np.testing.assert_allclose(alone, logits, atol=2e-5)
+    described = json.loads(
+        (pathlib.Path(folder) / "signature.json").read_text()
+    )
+    assert (described["max_seq_length"], described["segments"]) == (24, 4)
+
+
+@pytest.mark.slow
+@pytest.mark.shared
 def test_errors_leave_nothing_behind(spiece_model, tmp_path, monkeypatch):
     model = ClassificationModel(make_config(999), num_labels=3)
     spec = make_spec("classification", LABELS)
@@ -182,10 +213,9 @@ def test_errors_leave_nothing_behind(spiece_model, tmp_path, monkeypatch):
         export_model(
             str(tmp_path / "a"), model, make_spec("other"), spiece_model
         )
-    for name in ("segment_recurrence", "accumulate_options"):
-        with pytest.raises(UserError, match=f"--{name} cannot be exported"):
-            spec_with = make_spec("classification", LABELS, **{name: 2})
-            export_model(str(tmp_path / "a"), model, spec_with, spiece_model)
+    with pytest.raises(UserError, match="--accumulate_options cannot be"):
+        spec_with = make_spec("classification", LABELS, accumulate_options=True)
+        export_model(str(tmp_path / "a"), model, spec_with, spiece_model)
     with pytest.raises(UserError, match="cannot be read"):
         export_model(str(tmp_path / "a"), model, spec, "/nowhere/x.model")
     assert not (tmp_path / "a").exists()
