@@ -16,6 +16,7 @@ import numpy as np
 from common import files
 from common.errors import UserError
 from data import (
+    finetune_batches,
     squad_examples,
     squad_features,
     squad_task,
@@ -49,8 +50,24 @@ def main() -> None:
             "--segment_recurrence is for classification and RACE: SQuAD reads "
             "long paragraphs in windows (--doc_stride)"
         )
+    _check_beams(data_options, features)
     job = SquadJob(data_options, features, options).build()
     finetune.run(job, options, export_model, common_flags.all_flags())
+
+
+def _check_beams(
+    data_options: SquadDataOptions, features: FeatureOptions
+) -> None:
+    beams = max(data_options.start_n_top, data_options.end_n_top)
+    shortest = finetune_batches.bucket_lengths(
+        features.length_buckets, features.max_seq_length
+    )[0]
+    if shortest < beams:
+        raise UserError(
+            f"{beams} beams (--start_n_top, --end_n_top) need batches of at "
+            f"least {beams} tokens, found {shortest} (--length_buckets, "
+            "--max_seq_length)"
+        )
 
 
 class SquadJob(TaskBase):

@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from benchmarks import tpu_lowering
-from data import schema
+from data import finetune_batches, schema
 from flags.plan_flags import PlanOptions
 from training import strategy as strategy_lib
 from training.heads import build_objective
@@ -107,6 +107,10 @@ def prepare(options: PlanOptions) -> PlannedStep:
     )
     head = "pretraining" if pretrain else options.task
     more = {"num_labels": LABELS} if head == "classification" else {}
+    if not pretrain:
+        more["static_lengths"] = finetune_batches.bucket_lengths(
+            options.length_buckets, options.seq_len
+        )
     objective = build_objective(
         head, config, recompute_layers=options.recompute_layers, **more
     )

@@ -9,6 +9,7 @@ import numpy as np
 from common.errors import UserError
 from data import finetune_batches
 from data.finetune_table import FeatureTable
+from data.schema import LENGTH_FIELDS
 
 
 def make_input_fn(
@@ -19,6 +20,7 @@ def make_input_fn(
     buckets: Sequence[int] = (),
     names: Sequence[str] | None = None,
     expand: Callable[[dict], dict] | None = None,
+    static_shapes: bool = False,
 ):
     """Batches of a split.
 
@@ -32,6 +34,8 @@ def make_input_fn(
         examples of like lengths and are as short as fits.
       names: columns to include (None = all): prediction leaves labels out.
       expand: turns a numpy batch into the task's own arrays.
+      static_shapes: batches still hold examples of like lengths, but all are
+        as long as the last bucket (`training.static_lengths` cuts them).
 
     Returns:
       `input_fn(params) -> tf.data.Dataset` of `data.schema` batches;
@@ -50,6 +54,7 @@ def make_input_fn(
         seed,
         names,
         expand,
+        static_shapes,
     )
 
     def input_fn(params):
@@ -60,7 +65,7 @@ def make_input_fn(
         example = source.make(np.arange(1), batch_size)
         signature = {
             name: tf.TensorSpec(
-                _static_shape(name, value, len(source.buckets) > 1),
+                _static_shape(name, value, source.dynamic),
                 tf.as_dtype(value.dtype),
             )
             for name, value in example.items()
@@ -84,6 +89,12 @@ class _Source:
     seed: int
     names: Sequence[str] | None
     expand: Callable[[dict], dict] | None
+    static_shapes: bool
+
+    @property
+    def dynamic(self) -> bool:
+        """Batches differ in length."""
+        return len(self.buckets) > 1 and not self.static_shapes
 
     @functools.cached_property
     def lengths(self) -> np.ndarray:
@@ -93,7 +104,9 @@ class _Source:
     def make(self, indices: np.ndarray, batch_size: int) -> dict:
         """The batch of these examples, as short as the buckets allow."""
         longest = int(self.lengths[indices].max())
-        length = finetune_batches.fitting_length(longest, self.buckets)
+        length = self.buckets[-1]
+        if self.dynamic:
+            length = finetune_batches.fitting_length(longest, self.buckets)
         batch = self.table.batch(indices, length, batch_size, self.names)
         return self.expand(batch) if self.expand else batch
 
@@ -112,10 +125,6 @@ class _Source:
             )
             yield self.make(indices, batch_size)
             step += 1
-
-
-# Arrays whose last dimension is T.
-LENGTH_FIELDS = ("input_ids", "segment_ids", "input_mask", "paragraph_mask")
 
 
 def _static_shape(name: str, value: np.ndarray, dynamic: bool) -> list:

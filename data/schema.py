@@ -52,6 +52,9 @@ FINETUNE_BATCH = {
     "example_index": Field("B", "int32", "position in input order"),
 }
 
+# Arrays of a fine-tuning batch whose last dimension is T.
+LENGTH_FIELDS = ("input_ids", "segment_ids", "input_mask", "paragraph_mask")
+
 # What each head adds. Keys of this table are the names of the heads that a
 # task in `data/` gives and `training/` maps to models.
 HEAD_FIELDS = {

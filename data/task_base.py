@@ -106,4 +106,5 @@ class TaskBase:
             self.buckets,
             names,
             self.expand,
+            self.features.static_shapes,
         )

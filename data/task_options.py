@@ -22,6 +22,8 @@ class FeatureOptions:
       length_buckets: "" (always T), "auto" or rising lengths "64,128".
       segment_recurrence: read documents of more than T tokens in segments that
         carry memory; at most so many segments; 0 = off.
+      static_shapes: all batches have one shape (TPU); length buckets are then
+        cut out of it by the step.
     """
 
     spiece_model_file: str
@@ -32,6 +34,7 @@ class FeatureOptions:
     cache_dir: str = ""
     length_buckets: str = ""
     segment_recurrence: int = 0
+    static_shapes: bool = False
 
     def __post_init__(self) -> None:
         _at_least("max_seq_length", self.max_seq_length, 4)

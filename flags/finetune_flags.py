@@ -208,6 +208,7 @@ def features_from_flags(spiece_model_file: str) -> FeatureOptions:
         cache_dir=FLAGS.output_dir,
         length_buckets=FLAGS.length_buckets,
         segment_recurrence=FLAGS.segment_recurrence,
+        static_shapes=strategy_flags.on_tpu(),
     )
 
 

@@ -27,6 +27,7 @@ class PlanOptions:
       precision: a name of `PRECISIONS`.
       recompute_layers: run layers again in the backward pass.
       topology: a name of `TOPOLOGIES`.
+      length_buckets: of a fine-tuning step, as in the commands.
       search_batch: also find the largest number of rows that fits.
       full_step: also compile the whole step, for its memory.
       pod_cores: cores of the pod for the days.
@@ -44,6 +45,7 @@ class PlanOptions:
     recompute_layers: bool
     topology: str
     search_batch: bool
+    length_buckets: str = dataclasses.field(default="", kw_only=True)
     full_step: bool
     pod_cores: int
     train_steps: int
@@ -87,6 +89,11 @@ def define() -> None:
         "recompute_layers", False, "Run layers again in the backward pass."
     )
     flags.DEFINE_enum("topology", "v3", TOPOLOGIES, "Kind of TPU.")
+    flags.DEFINE_string(
+        "length_buckets",
+        "",
+        "Compile a fine-tuning step with these lengths as branches.",
+    )
     flags.DEFINE_bool(
         "search_batch",
         False,
@@ -122,6 +129,7 @@ def from_flags() -> PlanOptions:
         recompute_layers=FLAGS.recompute_layers,
         topology=FLAGS.topology,
         search_batch=FLAGS.search_batch,
+        length_buckets=FLAGS.length_buckets,
         full_step=FLAGS.full_step,
         pod_cores=FLAGS.pod_cores,
         train_steps=FLAGS.train_steps,

@@ -141,6 +141,11 @@ def from_flags(**changes) -> StrategyOptions:
     return StrategyOptions(**(values | changes))
 
 
+def on_tpu() -> bool:
+    """All shapes must be known."""
+    return _strategy_name() == "tpu"
+
+
 def recompute_layers() -> bool:
     """The flag of that name; objectives take it, not the strategy."""
     return FLAGS.recompute_layers

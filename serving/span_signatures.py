@@ -87,6 +87,8 @@ def span_signatures(context: Context) -> dict[str, Signature]:
         return _answer(context, options, question, paragraph)
 
     ids = context.ids
+    # Six different pieces: equal ones would tie in an untrained model.
+    piece = context.tokenizer.vocab_size // 2
     return {
         RAW: Signature(
             from_text,
@@ -104,7 +106,10 @@ def span_signatures(context: Context) -> dict[str, Signature]:
             },
             {
                 "input_ids": [
-                    [*[ids.unk] * 6, ids.sep, ids.unk, ids.sep, ids.cls]
+                    [
+                        *range(piece, piece + 6),
+                        *(ids.sep, ids.unk, ids.sep, ids.cls),
+                    ]
                 ],
                 "segment_ids": [[0, 0, 0, 0, 0, 0, 0, 1, 1, 2]],
                 "input_mask": [[1] * 10],

@@ -7,6 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from common.errors import UserError
+from training import static_lengths
 from training.objectives import Memory, Objective
 from training.recurrence import RecurrentMemory, reset_rows
 from training.rows import distribute
@@ -122,18 +123,20 @@ class Evaluator:
             memory = None
             if self._memory:
                 memory = reset_rows(self._memory.read(), batch["reset_memory"])
-            output = self._objective.loss(
-                self._model, batch, memory, training=False, seed=None
+            sums, metrics, predictions, new_memory = static_lengths.by_length(
+                self._objective, batch, lambda b: self._losses(b, memory)
             )
-            predictions = dict(output.predictions)
-            names = ["loss", *sorted(output.metrics)]
-            sums = [output.loss_sum, output.weight_sum]
+            names = ["loss", *sorted(metrics)]
             for name in names[1:]:
-                sums.extend(output.metrics[name])
+                sums.extend(metrics[name])
             if self._memory:
-                self._memory.write(Memory(*_pair(output.new_memory)))
+                self._memory.write(Memory(*new_memory))
         else:
-            predictions = self._objective.predict(self._model, batch)
+            predictions = static_lengths.by_length(
+                self._objective,
+                batch,
+                lambda b: self._objective.predict(self._model, b),
+            )
         self._names = names
         extra = [INDEX, WEIGHT] if INDEX in batch else []
         if self._with_labels:
@@ -142,9 +145,18 @@ class Evaluator:
             predictions[f"batch/{name}"] = batch[name]
         return tf.stack(sums) if sums else tf.zeros([0]), predictions
 
-
-def _pair(memory: Memory) -> tuple:
-    return memory.layers, memory.length
+    def _losses(self, batch, memory):
+        """`LossOutput` as plain tuples and dicts."""
+        output = self._objective.loss(
+            self._model, batch, memory, training=False, seed=None
+        )
+        new = output.new_memory
+        return (
+            [output.loss_sum, output.weight_sum],
+            dict(output.metrics),
+            dict(output.predictions),
+            (new.layers, new.length) if new else (),
+        )
 
 
 def _assemble(metrics, rows, label_fields) -> EvalResult:

@@ -167,7 +167,6 @@ def run(
     Raises:
       UserError: anything the user can put right.
     """
-    _check(job, options)
     config = find_config(options, job.vocab_size)
     objective = (job.make_objective or heads.build_objective)(
         job.spec.head,
@@ -196,16 +195,6 @@ def run(
             raise ValueError("`export` must be given for do_export")
         _export(job, options, objective, checkpoint, export, say)
     return results
-
-
-def _check(job: Job, options: FinetuneOptions) -> None:
-    """Combinations that cannot work."""
-    on_tpu = options.run.strategy.distribution_strategy == "tpu"
-    if on_tpu and job.must_match.get("length_buckets", [0])[1:]:
-        raise UserError(
-            "--length_buckets: a TPU program has one shape; leave it out and "
-            "choose --max_seq_length"
-        )
 
 
 def _train(job, options, objective, flags, say):

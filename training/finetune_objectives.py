@@ -35,6 +35,7 @@ class FinetuneObjective:
     Args:
       config: the architecture.
       recompute_layers: trade time for memory in the backward pass.
+      static_lengths: see `training.static_lengths`.
       head_options: keyword arguments of the model's head.
     """
 
@@ -44,17 +45,20 @@ class FinetuneObjective:
     label_fields: tuple[str, ...] = ("label_ids",)
     # False where the labels' loss would need a second pass of the model.
     evaluates_loss = True
+    pads_left = True
 
     def __init__(
         self,
         config: XLNetConfig,
         recompute_layers: bool = False,
+        static_lengths: tuple[int, ...] = (),
         **head_options,
     ):
         self.saved_config = config
         # A fine-tuned model carries no memory from one batch to the next.
         self.config = config.replace(mem_len=None, reuse_len=None)
         self.recompute_layers = recompute_layers
+        self.static_lengths = static_lengths
         self.head_options = head_options
 
     def build_model(self) -> tf_keras.Model:
@@ -201,6 +205,7 @@ class SpanObjective(FinetuneObjective):
     name = "span"
     label_fields = ("start_positions", "end_positions", "is_impossible")
     evaluates_loss = False
+    pads_left = False
 
     def __init__(self, config, answerability: bool = True, **options):
         super().__init__(config, **options)

@@ -34,6 +34,9 @@ def make_job(
         evals=evals,
         predicts=predicts,
         make_objective=_recurrent_builder(features),
+        objective_options={
+            "static_lengths": task.buckets if features.static_shapes else ()
+        },
         must_match={
             "spiece_sha256": spec.spiece_sha256,
             "max_seq_length": spec.max_seq_length,

@@ -5,6 +5,7 @@ import time
 import orbit
 import tensorflow as tf
 
+from training import static_lengths
 from training.objectives import Memory, Objective
 from training.optimizer import AdamW
 from training.recurrence import RecurrentMemory, reset_rows
@@ -177,6 +178,11 @@ class Trainer(orbit.AbstractTrainer):
         return gradients, sums, tuple(_flatten(a.stack()) for a in kept)
 
     def _part(self, batch, memory, seed):
+        return static_lengths.by_length(
+            self._objective, batch, lambda b: self._rows(b, memory, seed)
+        )
+
+    def _rows(self, batch, memory, seed):
         state = None
         if memory:
             state = Memory(tuple(memory[:-1]), memory[-1])

@@ -152,6 +152,11 @@ def test_padding_batch_and_order_change_nothing(exported):
             lambda c: ClassificationModel(c, 1, regression=True),
         ),
         ("span", lambda c: SpanModel(c, 3, 2)),
+        pytest.param(
+            "span",
+            lambda c: SpanModel(c.replace(init_std=0.02), 5, 5),
+            id="span-untrained",
+        ),
         ("multiple_choice", MultipleChoiceModel),
         ("token_classification", lambda c: TokenClassificationModel(c, 3)),
         ("pretraining", PretrainingModel),
