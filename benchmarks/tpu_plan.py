@@ -75,21 +75,37 @@ def _lower(options: PlanOptions) -> tuple[tuple, int]:
     return (step.forward_backward(), full), step.gradient_bytes
 
 
-def search(options: PlanOptions) -> int:
-    """The largest number of rows whose full step fits one core's HBM."""
+def search(options: PlanOptions, known_to_fit: bool) -> int:
+    """The largest number of rows whose full step fits one core's HBM.
+
+    Args:
+      options: of the plan.
+      known_to_fit: `options.rows` fit; the search begins there, else at the
+        fewest.
+    """
     unit = 2 if options.task == "pretrain" else 1
+    chip = tpu_costs.CHIPS[options.topology]
+    limit = chip.hbm_bytes / chip.cores
 
     def fits(count: int) -> bool:
-        tried = report(options.replace(rows=count * unit, full_step=True))
-        good = bool(tried["compiles"] and tried["fits"])
-        size = f"{tried['hbm_bytes'] / GB:.2f} GB" if "fits" in tried else "-"
+        if known_to_fit and count * unit == options.rows:
+            return True
+        tried = options.replace(rows=count * unit, full_step=True)
+        (_, full), _ = _in_process(tried)
+        try:
+            used = tpu_lowering.compile_apart(full, tried.topology).hbm_bytes
+            size = f"{used / GB:.2f} GB"
+        except tpu_lowering.CompileError as e:
+            used, size = float("inf"), str(e)
+        good = used <= limit
         print(
             f"  {count * unit} rows: {'fit' if good else 'do not fit'} ({size})",
             flush=True,
         )
         return good
 
-    return unit * tpu_costs.largest_fitting(fits)
+    start = options.rows // unit if known_to_fit else 1
+    return unit * tpu_costs.largest_fitting(fits, start)
 
 
 def describe(found: dict, options: PlanOptions) -> str:
@@ -145,7 +161,8 @@ def main() -> None:
     print(describe(found, options), flush=True)
     if options.search_batch:
         print("largest number of rows per core:", flush=True)
-        found["largest_rows"] = search(options)
+        fit = bool(found["compiles"] and found["fits"] and options.full_step)
+        found["largest_rows"] = search(options, fit)
         print(f"largest: {found['largest_rows']} rows per core", flush=True)
     if options.json_output:
         files.write_json(options.json_output, found)

@@ -107,7 +107,7 @@ def _sigma_tables() -> tuple[np.ndarray, np.ndarray]:
 
 
 @functools.lru_cache(maxsize=1)
-def _white_space() -> np.ndarray:
+def white_space() -> np.ndarray:
     """Code points that `str.split` and `str.strip` drop, sorted."""
     return np.asarray(
         [p for p in range(_CODE_POINTS) if chr(p).isspace()], np.int32
@@ -176,7 +176,7 @@ class GraphNormalizer:
         self._rewrite_pages = tuple(constants[:2])
         self._entry_starts, self._entry_lengths, self._entries = constants[2:]
         self._sigma_pages = tuple(map(tf.constant, _sigma_tables()))
-        self._white = tf.constant(_white_space())
+        self._white = tf.constant(white_space())
 
     def _decode(self, texts: tf.Tensor) -> Flat:
         points = tf.strings.unicode_decode(texts, "UTF-8", errors="strict")

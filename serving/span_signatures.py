@@ -11,6 +11,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from data import symbols
+from data.graph_text import white_space
 from data.squad_predictions import EMPTY_LOG_PROB
 from data.task_options import SquadDataOptions
 from serving import graph_features
@@ -352,11 +353,35 @@ def _texts(paragraph, first, last, valid):
     """Stripped answers and their first characters, [B, X]."""
     length = tf.strings.length(paragraph, "UTF8_CHAR")[:, tf.newaxis]
     first = tf.clip_by_value(first, 0, length)
+    first, last = _without_space(paragraph, first, last)
+    first = tf.clip_by_value(first, 0, length)
     size = tf.where(valid, tf.clip_by_value(last + 1, first, length) - first, 0)
     whole = tf.repeat(paragraph[:, tf.newaxis], tf.shape(first)[1], 1)
-    text = tf.strings.substr(whole, first, size, "UTF8_CHAR")
-    # Spans begin and end at pieces, which hold no white space of their own.
-    return text, first
+    # `substr` compares static shapes: these are known to different degrees.
+    first, size = (tf.reshape(x, tf.shape(whole)) for x in (first, size))
+    return tf.strings.substr(whole, first, size, "UTF8_CHAR"), first
+
+
+def _without_space(paragraph, first, last):
+    """Spans [B, X] without white space at their ends, as `str.strip` sees it.
+
+    A piece may be a bare space.
+    """
+    points = tf.strings.unicode_decode(paragraph, "UTF-8")
+    points = points.to_tensor(default_value=ord(" "))  # [B, C]
+    space = tf.constant(white_space())
+    space = tf.reduce_any(points[..., tf.newaxis] == space, -1)
+    count = tf.shape(points)[1]
+    # Places of the other characters, rising; C and -1 where there is none.
+    places = tf.sort(tf.where(space, count, tf.range(count)), axis=1)
+    places = tf.pad(places, [[0, 0], [0, 1]], constant_values=count)
+    after = tf.searchsorted(places, first, side="left")
+    places = tf.pad(places, [[0, 0], [1, 0]], constant_values=-1)
+    before = tf.searchsorted(places, last, side="right") - 1
+    return (
+        tf.gather(places, after + 1, batch_dims=1),
+        tf.gather(places, before, batch_dims=1),
+    )
 
 
 def _seen_before(text, valid):

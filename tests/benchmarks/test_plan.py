@@ -69,7 +69,8 @@ def test_refusal_is_reported(compiled, monkeypatch):
     assert "no room" in tpu_plan.describe(found, OPTIONS)
 
 
-def test_search_counts_pairs_of_rows_in_pretraining(compiled, monkeypatch):
+@pytest.mark.parametrize("known", [False, True])
+def test_search_counts_pairs_of_rows(compiled, monkeypatch, known):
     def price(program, topology):
         return dataclasses.replace(PROGRAM, temporary_bytes=size[0])
 
@@ -82,7 +83,8 @@ def test_search_counts_pairs_of_rows_in_pretraining(compiled, monkeypatch):
     monkeypatch.setattr(tpu_plan, "_in_process", lowered)
     monkeypatch.setattr(tpu_lowering, "compile_apart", price)
     # 17.18 GB less 2.01 GB of arguments and program.
-    assert tpu_plan.search(OPTIONS) == 14
+    start = OPTIONS.replace(rows=8 if known else 2)
+    assert tpu_plan.search(start, known) == 14
 
 
 @pytest.mark.parametrize("change", [{"rows": 3}, {"rows": 0}, {"pod_cores": 0}])

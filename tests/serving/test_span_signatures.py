@@ -11,6 +11,7 @@ from data.graph_tokenizer import GraphTokenizer
 from data.task_spec import TaskSpec
 from data.tokenizer import Tokenizer
 from modeling import SpanModel, XLNetConfig
+from serving import span_signatures as span_signatures_lib
 from serving.signatures import RAW, Context
 from serving.span_signatures import span_signatures
 
@@ -140,3 +141,21 @@ def test_an_answer_does_not_depend_on_the_batch(context):
             both["null_odds"][row], alone["null_odds"][0], atol=3e-5
         )
     assert both["num_windows"][0] > 16, "more windows than one chunk"
+
+
+def test_answers_hold_no_space_at_their_ends():
+    """A bare space can be a piece; the offline code strips its text."""
+    texts = ["a  b\u3000c ", "   ", "x", "\u00a0\u00e9\u00a0"]
+    first = tf.constant([[1, 0, 2, 0], [0, 1, 2, 2], [0] * 4, [0, 1, 0, 2]])
+    last = tf.constant([[4, 6, 3, 2], [0, 2, 2, 2], [0] * 4, [2, 2, 0, 2]])
+    valid = tf.constant([[True] * 4] * 3 + [[True] * 3 + [False]])
+    found, begin = span_signatures_lib._texts(
+        tf.constant(texts), first, last, valid
+    )
+    for row, text in enumerate(texts):
+        for i in range(4):
+            whole = text[int(first[row, i]) : int(last[row, i]) + 1]
+            wanted = whole.strip() if valid[row, i] else ""
+            assert found[row, i].numpy().decode() == wanted
+            start = int(begin[row, i])
+            assert text[start : start + len(wanted)] == wanted
