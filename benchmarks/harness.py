@@ -75,6 +75,9 @@ class Child:
             "workload": dataclasses.asdict(workload),
         }
         environment = dict(os.environ, TF_CPP_MIN_LOG_LEVEL="3")
+        # `common` sets it here and in our own child: a peer starts as its
+        # users start it.
+        environment.pop("TF_USE_LEGACY_KERAS", None)
         self._process = subprocess.Popen(
             [
                 system.python or sys.executable,

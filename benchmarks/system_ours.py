@@ -2,6 +2,10 @@
 
 import functools
 
+# isort: off
+import common  # noqa: F401  before TensorFlow, as in every command
+
+# isort: on
 import numpy as np
 import tensorflow as tf
 

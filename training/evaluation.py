@@ -117,6 +117,7 @@ class Evaluator:
         }
         return sums, outputs
 
+    @tf.autograph.experimental.do_not_convert
     def _replica_step(self, batch):
         names, sums, predictions = [], [], {}
         if self._with_loss:

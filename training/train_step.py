@@ -1,5 +1,6 @@
 """One optimizer step on every replica, and a host loop of many (orbit)."""
 
+import functools
 import time
 
 import orbit
@@ -66,8 +67,11 @@ class Trainer(orbit.AbstractTrainer):
         self.last_tokens = 0.0
         self._compute_fn, self._update_fn = self._compute, self._update
         if jit_compile:
-            self._compute_fn = tf.function(self._compute, jit_compile=True)
-            self._update_fn = tf.function(self._update, jit_compile=True)
+            compiled = functools.partial(
+                tf.function, jit_compile=True, autograph=False
+            )
+            self._compute_fn = compiled(self._compute)
+            self._update_fn = compiled(self._update)
         self._loop_fn = tf.function(self._host_loop)
 
     @property
@@ -128,6 +132,9 @@ class Trainer(orbit.AbstractTrainer):
 
     # -- One replica --
 
+    # Nothing from here on needs AutoGraph, whose conversion of every function
+    # of the model is half of the time of tracing.
+    @tf.autograph.experimental.do_not_convert
     def _replica_step(self, batch):
         context = tf.distribute.get_replica_context()
         step = self._optimizer.step.read_value()
@@ -168,13 +175,21 @@ class Trainer(orbit.AbstractTrainer):
             tf.TensorArray(x.dtype, parts, element_shape=x.shape).write(0, x)
             for x in new
         ]
-        for i in tf.range(1, parts):
+
+        def add(i, gradients, sums, kept):
             more, more_sums, new = self._part(
                 *_take(i, batch, memory), fold_part(seed, i)
             )
             gradients = [a + b for a, b in zip(gradients, more, strict=True)]
-            sums += more_sums
             kept = [a.write(i, x) for a, x in zip(kept, new, strict=True)]
+            return i + 1, gradients, sums + more_sums, kept
+
+        _, gradients, sums, kept = tf.while_loop(
+            lambda i, *_: i < parts,
+            add,
+            (1, gradients, sums, kept),
+            parallel_iterations=1,
+        )
         return gradients, sums, tuple(_flatten(a.stack()) for a in kept)
 
     def _part(self, batch, memory, seed):
