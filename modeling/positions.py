@@ -73,17 +73,15 @@ def shift_all(
       scores: [..., T, R] by table column.
       key_len: K.
       method: "radix" moves whole tiles of rows on TPU, where that fixed stride
-        is a slow way through memory; equal results.
+        is a slow way through memory; equal results. Known sizes only.
 
     Returns:
       [..., T, K] by key.
     """
     *lead, query_len, count = _shape(scores)
-    if (
-        method == "radix"
-        and query_len % _TILE_ROWS == 0
-        and count == query_len + key_len
-    ):
+    known = all(isinstance(n, int) for n in (query_len, count, key_len))
+    tiles = known and query_len % _TILE_ROWS == 0
+    if method == "radix" and tiles and count == query_len + key_len:
         return _shift_tiles(scores, key_len)
     line = tf.reshape(scores, [*lead, query_len * count])
     line = line[..., query_len:]  # [..., T * (R - 1)]
