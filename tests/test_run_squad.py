@@ -102,3 +102,15 @@ def test_missing_files_and_lengths(golden, spiece_model, tmp_path):
             make_job(golden, spiece_model, options, **change).build()
     with pytest.raises(UserError, match="--doc_stride must be at least 1"):
         make_job(golden, spiece_model, options, doc_stride=0)
+
+
+@pytest.mark.parametrize("length,buckets", [(32, "4,16"), (4, "")])
+def test_beams_wider_than_a_batch_are_refused(length, buckets):
+    import run_squad
+
+    features = FeatureOptions("x", length, length_buckets=buckets)
+    with pytest.raises(UserError, match="5 beams .* found 4"):
+        run_squad._check_beams(SquadDataOptions(), features)
+    run_squad._check_beams(
+        SquadDataOptions(start_n_top=4, end_n_top=4), features
+    )
