@@ -10,10 +10,12 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from common.errors import UserError
 from data import symbols
 from data.graph_text import white_space
 from data.squad_predictions import EMPTY_LOG_PROB
 from data.task_options import SquadDataOptions
+from modeling.span import SpanOutput
 from serving import graph_features
 from serving.signatures import (
     FEATURE_SPECS,
@@ -65,7 +67,11 @@ class Candidates(NamedTuple):
 
 
 def span_signatures(context: Context) -> dict[str, Signature]:
-    """Question + paragraph -> n-best answers, character spans, null odds."""
+    """Question + paragraph -> n-best answers, character spans, null odds.
+
+    Raises:
+      UserError: a window cannot hold the longest question.
+    """
     given = context.spec.data_options
     options = Options(
         *(
@@ -73,6 +79,13 @@ def span_signatures(context: Context) -> dict[str, Signature]:
             for f in Options._fields
         )
     )
+
+    if options.max_query_length + 4 > context.spec.max_seq_length:
+        raise UserError(
+            f"a window of {context.spec.max_seq_length} tokens (max_seq_length) "
+            f"has no room for a question of {options.max_query_length} "
+            "(max_query_length), two <sep>, <cls> and a paragraph token"
+        )
 
     def from_ids(input_ids, segment_ids, input_mask, paragraph_mask, cls_index):
         return context.model(
@@ -219,13 +232,7 @@ def _run_in_chunks(model, features) -> dict[str, tf.Tensor]:
         ]
         return begin + _CHUNK, arrays
 
-    names = (
-        "start_top_log_probs",
-        "start_top_index",
-        "end_top_log_probs",
-        "end_top_index",
-        "cls_logits",
-    )
+    names = SpanOutput._fields
     dtypes = (tf.float32, tf.int32, tf.float32, tf.int32, tf.float32)
     s, e = model.start_n_top, model.end_n_top
     shapes = ([None, s], [None, s], [None, s * e], [None, s * e], [None])

@@ -176,7 +176,7 @@ def test_mask_polarity_row_by_row():
         pytest.param("layer", False, "jit", marks=pytest.mark.slow),
         pytest.param("layer_barrier", True, "jit", marks=pytest.mark.slow),
         pytest.param("layer_barrier", False, "jit", marks=pytest.mark.slow),
-        pytest.param("order", True, "jit"),
+        pytest.param("order", True, "jit", marks=pytest.mark.slow),
         pytest.param("order", False, "jit", marks=pytest.mark.slow),
     ],
 )

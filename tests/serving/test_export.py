@@ -168,9 +168,8 @@ def test_every_head_reloads_in_a_process_without_our_code(
     """`export_model` compares all signatures in a fresh process."""
     model = build(make_config())
     labels = LABELS if "class" in head or "label" in head else ()
-    folder = export_model(
-        str(tmp_path), model, make_spec(head, labels), spiece_model
-    )
+    spec = make_spec(head, labels, max_query_length=8)
+    folder = export_model(str(tmp_path), model, spec, spiece_model)
     outputs = SavedModel(folder)
     outputs.warm_up()
     assert os.listdir(tmp_path) == ["1"]
@@ -210,6 +209,11 @@ def test_long_documents_are_read_in_segments(spiece_model, tmp_path):
 @pytest.mark.shared
 def test_errors_leave_nothing_behind(spiece_model, tmp_path, monkeypatch):
     model = ClassificationModel(make_config(999), num_labels=3)
+    spec = make_spec("span", max_query_length=21)
+    with pytest.raises(UserError, match="no room for a question of 21"):
+        export_model(
+            str(tmp_path / "a"), SpanModel(make_config()), spec, spiece_model
+        )
     spec = make_spec("classification", LABELS)
     with pytest.raises(UserError, match="1000 pieces, the model 999"):
         export_model(str(tmp_path / "a"), model, spec, spiece_model)

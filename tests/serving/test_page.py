@@ -32,7 +32,15 @@ def address(spiece_model, tmp_path_factory):
         vocab_size=1000, d_model=16, n_layer=1, n_head=2, d_head=8, d_inner=16
     )
     folder = str(tmp_path_factory.mktemp("page"))
-    spec = TaskSpec("squad", "span", (), 48, False, "")
+    spec = TaskSpec(
+        "squad",
+        "span",
+        (),
+        48,
+        False,
+        "",
+        data_options={"max_query_length": 16},
+    )
     export_model(folder, SpanModel(config), spec, spiece_model, check=False)
     command = [sys.executable, "-m", "serving.serve", "--port=0"]
     server = subprocess.Popen(
