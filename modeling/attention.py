@@ -85,7 +85,13 @@ class RelativeAttention(saving.Layer):
         super().build(input_shape)
 
     def keys(
-        self, context, table, query_len, in_blocks=True, for_tpu=False
+        self,
+        context,
+        table,
+        query_len,
+        in_blocks=True,
+        for_tpu=False,
+        products=None,
     ) -> Keys:
         """Projects what the streams attend to.
 
@@ -94,29 +100,30 @@ class RelativeAttention(saving.Layer):
           table: [S, R, D], positions.
           query_len: T.
           in_blocks: all T rows may attend in blocks.
-          for_tpu: one matmul each for K and V, which keeps neither joined
-            weights nor a joined result; and no blocks.
+          for_tpu: rows are shifted by tiles; no blocks.
+          products: `tpu_products.Products` of the layer, or None.
         """
-        k, v = self._project("kv", context, together=not for_tpu)
-        (r,) = self._project("r", table, together=False)  # [N, S, R, H]
+        k, v = self._project("kv", context, products)
+        (r,) = self._project("r", table, products)  # [N, S, R, H]
         key_len, count = _sizes(context)[1], _sizes(table)[1]
         if for_tpu:
             return Keys(k, v, r, query_len, key_len, method="radix")
         blocks = row_blocks(query_len, key_len, count) if in_blocks else 1
         return Keys(k, v, r, query_len, key_len, blocks)
 
-    def _project(self, names, x, together) -> list[tf.Tensor]:
+    def _project(self, names, x, products) -> list[tf.Tensor]:
         """x [B, K, D] by each of the kernels, [N, B, K, H]."""
+        if products is not None:
+            # Apart: neither joined kernels nor a joined result are kept.
+            found = [products.project(x, self.kernels[name]) for name in names]
+            return [tf.transpose(p, [2, 0, 1, 3]) for p in found]
         batch, length = _sizes(x)
         x = tf.reshape(x, [-1, self.d_model])
-        tail = [self.n_head, self.d_head]
         kernels = [self._flat(name, x.dtype) for name in names]  # [D, N*H]
-        if not together:
-            products = [tf.matmul(x, kernel) for kernel in kernels]
-            products = [tf.reshape(p, [batch, length, *tail]) for p in products]
-            return [tf.transpose(p, [2, 0, 1, 3]) for p in products]
-        product = tf.matmul(x, tf.concat(kernels, 1))
-        product = tf.reshape(product, [batch, length, len(names), *tail])
+        joined = tf.concat(kernels, 1) if len(kernels) > 1 else kernels[0]
+        product = tf.matmul(x, joined)
+        tail = [len(names), self.n_head, self.d_head]
+        product = tf.reshape(product, [batch, length, *tail])
         product = tf.transpose(product, [2, 3, 0, 1, 4])
         return tf.unstack(product)  # the gradient of a stack is no copy
 
@@ -130,6 +137,7 @@ class RelativeAttention(saving.Layer):
         rows=None,
         training=False,
         seed=None,
+        products=None,
     ):
         """Attends from x to the keys.
 
@@ -142,6 +150,7 @@ class RelativeAttention(saving.Layer):
           rows: `QueryRows` for the query stream, None for the content stream.
           training: apply dropout.
           seed: int32 [2].
+          products: `tpu_products.Products` of the layer, or None.
 
         Returns:
           [B, Q, D].
@@ -155,11 +164,15 @@ class RelativeAttention(saving.Layer):
         n, h = self.n_head, self.d_head
         batch, length = _sizes(x)
 
-        q = tf.matmul(
-            tf.reshape(x, [-1, self.d_model]), self._flat("q", x.dtype)
-        )
+        if products is None:
+            q = tf.matmul(
+                tf.reshape(x, [-1, self.d_model]), self._flat("q", x.dtype)
+            )
+            q = tf.reshape(q, [batch, length, n, h])
+        else:
+            q = products.project(x, self.kernels["q"])
         queries = make_queries(
-            tf.reshape(q, [batch, length, n, h]),
+            q,
             biases,
             self.seg_embed if segment_difference is not None else None,
         )
@@ -175,9 +188,12 @@ class RelativeAttention(saving.Layer):
         if rows is not None and rows.gate is not None:
             vector *= tf.cast(rows.gate, x.dtype)[..., tf.newaxis]
         vector = tf.transpose(vector, [1, 2, 0, 3])  # [B, Q, N, H]
-        vector = tf.reshape(vector, [-1, n * h])
-        out = tf.matmul(vector, self._flat("o", x.dtype), transpose_b=True)
-        out = tf.reshape(out, [batch, length, self.d_model])
+        if products is None:
+            vector = tf.reshape(vector, [-1, n * h])
+            out = tf.matmul(vector, self._flat("o", x.dtype), transpose_b=True)
+            out = tf.reshape(out, [batch, length, self.d_model])
+        else:
+            out = products.merge(vector, self.kernels["o"])
         return self.norm.after_residual(
             out, x, None, dropout.site_seed(seed, sites[1]), self.dropout_rate
         )

@@ -10,7 +10,7 @@ from modeling import inputs as inputs_lib
 from modeling.attention import QueryRows
 from modeling.config import XLNetConfig
 from modeling.embeddings import Embeddings
-from modeling.recompute import METHODS, recompute
+from modeling.recompute import METHODS, TPU_METHODS, recompute
 from modeling.transformer_layer import Shared, TransformerLayer
 
 
@@ -253,6 +253,7 @@ class XLNetModel(saving.Model):
             query_segments,
             query_rows,
             self._shift_method() == "radix",
+            self.recompute in TPU_METHODS,
         )
 
     def _shift_method(self) -> str:

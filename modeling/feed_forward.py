@@ -80,14 +80,26 @@ class FeedForward(saving.Layer):
         super().build(input_shape)
 
     def call(
-        self, x, training=False, seed=None, query_stream=False, kernels=None
+        self,
+        x,
+        training=False,
+        seed=None,
+        query_stream=False,
+        kernels=None,
+        products=None,
     ):
         """x [B, T, D] -> [B, T, D].
 
         `query_stream` picks the dropout sites. `kernels`: both as tensors; a
-        loop reads them once before it begins.
+        loop reads them once before it begins. `products`: those of the layer
+        (`tpu_products`).
         """
-        kernel_1, kernel_2 = kernels or self.kernels()
+        if products is None:
+            kernel_1, kernel_2 = kernels or self.kernels()
+            product = tf.matmul
+        else:
+            kernel_1, kernel_2 = self.kernel_1, self.kernel_2
+            product = products.project
         sites = (dropout.CONTENT_INNER, dropout.CONTENT_FEED_FORWARD)
         if query_stream:
             sites = (dropout.QUERY_INNER, dropout.QUERY_FEED_FORWARD)
@@ -95,7 +107,7 @@ class FeedForward(saving.Layer):
         dtype = x.dtype
         batch, length = tf.shape(x)[0], tf.shape(x)[1]
         flat = tf.reshape(x, [-1, self.d_model])  # [B*T, D]
-        inner = tf.matmul(flat, kernel_1)  # [B*T, F]
+        inner = product(flat, kernel_1)  # [B*T, F]
         inner = _activate(
             inner,
             tf.cast(self.bias_1, dtype),
@@ -103,7 +115,7 @@ class FeedForward(saving.Layer):
             activation=self.activation,
             rate=self.inner_dropout,
         )
-        out = tf.matmul(inner, kernel_2)  # [B*T, D]
+        out = product(inner, kernel_2)  # [B*T, D]
         out = self.norm.after_residual(
             out,
             flat,

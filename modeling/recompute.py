@@ -15,6 +15,7 @@ import tensorflow as tf
 from tensorflow.compiler.tf2xla.ops import gen_xla_ops
 
 METHODS = ("none", "layer", "layer_barrier", "order")
+TPU_METHODS = ("layer_barrier", "order")  # compiled functions only
 
 
 def recompute(fn: Callable, method: str) -> Callable:

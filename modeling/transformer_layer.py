@@ -9,6 +9,7 @@ from modeling import initializers, saving
 from modeling.attention import QueryRows, RelativeAttention
 from modeling.config import XLNetConfig
 from modeling.feed_forward import FeedForward
+from modeling.tpu_products import Products
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,9 +22,10 @@ class Shared:
       content_segments: [B, T, K], 1 where segments differ, or None.
       query_segments: [B, P, K] or None.
       rows: the query stream's rows, or None without one.
-      for_tpu: large plain products. Elsewhere K and V are one product, and
-        outside of training long content streams attend in blocks of rows
-        (`attention_core.row_blocks`).
+      for_tpu: rows are shifted by tiles. Elsewhere, outside of training, long
+        content streams attend in blocks (`attention_core.row_blocks`).
+      in_order: the layer is differentiated in one of the orders for TPU, and
+        its kernels are used by `tpu_products`; compiled functions only.
     """
 
     content_mask: tf.Tensor | None = None
@@ -32,6 +34,7 @@ class Shared:
     query_segments: tf.Tensor | None = None
     rows: QueryRows | None = None
     for_tpu: bool = False
+    in_order: bool = False
 
 
 @tf_keras.utils.register_keras_serializable("xlnet")
@@ -107,6 +110,7 @@ class TransformerLayer(saving.Layer):
           (h', g'), g' None without a query stream.
         """
         shared = shared or Shared()
+        products = Products(h) if shared.in_order else None
         context = h
         if memory is not None:
             context = tf.concat([tf.cast(memory, h.dtype), h], 1)  # [B, K, D]
@@ -119,6 +123,7 @@ class TransformerLayer(saving.Layer):
             # in pretraining, where inference is 8 % faster.
             in_blocks=not training,
             for_tpu=shared.for_tpu,
+            products=products,
         )
 
         new_h = self.rel_attn(
@@ -129,8 +134,9 @@ class TransformerLayer(saving.Layer):
             segment_difference=shared.content_segments,
             training=training,
             seed=seed,
+            products=products,
         )
-        new_h = self.ff(new_h, training=training, seed=seed)
+        new_h = self.ff(new_h, training=training, seed=seed, products=products)
         if g is None:
             return new_h, None
         g = self.rel_attn(
@@ -142,8 +148,15 @@ class TransformerLayer(saving.Layer):
             rows=shared.rows,
             training=training,
             seed=seed,
+            products=products,
         )
-        g = self.ff(g, training=training, seed=seed, query_stream=True)
+        g = self.ff(
+            g,
+            training=training,
+            seed=seed,
+            query_stream=True,
+            products=products,
+        )
         return new_h, g
 
     def variable_paths(self) -> dict[str, str]:
