@@ -58,23 +58,9 @@ def make_input_fn(
     )
 
     def input_fn(params):
-        import tensorflow as tf
-
-        batch_size = int(params["batch_size"])
-        start = int(params.get("start_step", 0))
-        example = source.make(np.arange(1), batch_size)
-        signature = {
-            name: tf.TensorSpec(
-                _static_shape(name, value, source.dynamic),
-                tf.as_dtype(value.dtype),
-            )
-            for name, value in example.items()
-        }
-        dataset = tf.data.Dataset.from_generator(
-            lambda: source.batches(batch_size, start),
-            output_signature=signature,
+        return source.dataset(
+            int(params["batch_size"]), int(params.get("start_step", 0))
         )
-        return dataset.prefetch(2)
 
     return input_fn
 
@@ -109,6 +95,24 @@ class _Source:
             length = finetune_batches.fitting_length(longest, self.buckets)
         batch = self.table.batch(indices, length, batch_size, self.names)
         return self.expand(batch) if self.expand else batch
+
+    def dataset(self, batch_size: int, start: int):
+        """`batches` from step `start` on as a `tf.data.Dataset`."""
+        import tensorflow as tf
+
+        example = self.make(np.arange(1), batch_size)
+        signature = {
+            name: tf.TensorSpec(
+                _static_shape(name, value, self.dynamic),
+                tf.as_dtype(value.dtype),
+            )
+            for name, value in example.items()
+        }
+        dataset = tf.data.Dataset.from_generator(
+            lambda: self.batches(batch_size, start),
+            output_signature=signature,
+        )
+        return dataset.prefetch(2)
 
     def batches(self, batch_size: int, step: int) -> Iterator[dict]:
         """Batches from `step` on: endless in training, else each row once."""

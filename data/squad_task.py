@@ -6,7 +6,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from common import files
-from common.errors import UserError
 from data import (
     finetune_cache,
     squad_features,
@@ -19,7 +18,11 @@ from data.finetune_table import FeatureTable
 from data.squad_examples import SquadFile
 from data.squad_features import AnswerSpan, SquadWindows, TokenizedParagraph
 from data.squad_predictions import AnswerOptions
-from data.task_options import FeatureOptions, SquadDataOptions
+from data.task_options import (
+    FeatureOptions,
+    SquadDataOptions,
+    require_paragraph_room,
+)
 
 HEAD = "span"
 # Paragraphs that one worker call handles.
@@ -61,13 +64,7 @@ def build_split(
     Raises:
       UserError: no room for the paragraph beside the longest question.
     """
-    room = features.max_seq_length - options.max_query_length - 3
-    if room < 1:
-        raise UserError(
-            f"--max_seq_length={features.max_seq_length} leaves no room for "
-            f"the paragraph beside --max_query_length="
-            f"{options.max_query_length} and 3 special tokens"
-        )
+    require_paragraph_room(features.max_seq_length, options.max_query_length)
     key = {
         "task": "squad",
         "data": hash_file(file),

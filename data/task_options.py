@@ -129,6 +129,18 @@ class SquadDataOptions:
             _at_least(name, getattr(self, name), 1)
 
 
+def require_paragraph_room(max_seq_length: int, max_query_length: int) -> None:
+    """Raises UserError where the longest question fills a window alone."""
+    # Beside both there are two <sep> and a <cls>.
+    if max_seq_length - max_query_length - 3 < 1:
+        raise UserError(
+            f"a window of {max_seq_length} tokens (max_seq_length) leaves no "
+            f"room for the paragraph beside a question of {max_query_length} "
+            "(max_query_length) and 3 special tokens: make windows longer or "
+            "questions shorter"
+        )
+
+
 @dataclasses.dataclass(frozen=True)
 class RaceDataOptions:
     """RACE folders.

@@ -27,12 +27,12 @@ class PlanOptions:
       precision: a name of `PRECISIONS`.
       recompute_layers: run layers again in the backward pass.
       topology: a name of `TOPOLOGIES`.
-      length_buckets: of a fine-tuning step, as in the commands.
       search_batch: also find the largest number of rows that fits.
       full_step: also compile the whole step, for its memory.
       pod_cores: cores of the pod for the days.
       train_steps: steps for the days.
       json_output: file for the report, or None.
+      length_buckets: of a fine-tuning step, as in the commands.
     """
 
     config: XLNetConfig
@@ -45,11 +45,11 @@ class PlanOptions:
     recompute_layers: bool
     topology: str
     search_batch: bool
-    length_buckets: str = dataclasses.field(default="", kw_only=True)
     full_step: bool
     pod_cores: int
     train_steps: int
     json_output: str | None
+    length_buckets: str = ""
 
     def __post_init__(self):
         for name in ("rows", "seq_len", "num_predict", "pod_cores"):

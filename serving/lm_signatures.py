@@ -28,6 +28,28 @@ DEFAULT_MEMORY = 384  # slots kept where the config names none
 
 def lm_signatures(context: Context) -> dict[str, Signature]:
     """Every signature of a pretrained model."""
+    text = {"text": text_spec("text")}
+    return {
+        RAW: Signature(
+            lambda text: _embed(context, text),
+            text,
+            {"text": ["It cost 12,000 francs.", "Nobody asked."]},
+            "raw text in; vectors of the text (mean of its pieces, and CLS)",
+        ),
+        "fill_mask": Signature(
+            lambda text: _fill(context, text),
+            text,
+            {"text": ["It cost <mask> francs.", "<mask> asked <mask>."]},
+            "fills <mask>s from left to right; each factor is conditional on "
+            "the first choices before it",
+        ),
+        **_stream_signatures(context),
+        TOKENIZE: tokenize_signature(context),
+    }
+
+
+def _stream_signatures(context: Context) -> dict[str, Signature]:
+    """`encode` and `score`, which carry memory from call to call."""
     config = context.model.config
     slots = config.mem_len or DEFAULT_MEMORY
     memory_spec = tf.TensorSpec(
@@ -83,21 +105,7 @@ def lm_signatures(context: Context) -> dict[str, Signature]:
             output.hidden_states, memory, memory_length, slots
         )
 
-    text = {"text": text_spec("text")}
     return {
-        RAW: Signature(
-            lambda text: _embed(context, text),
-            text,
-            {"text": ["It cost 12,000 francs.", "Nobody asked."]},
-            "raw text in; vectors of the text (mean of its pieces, and CLS)",
-        ),
-        "fill_mask": Signature(
-            lambda text: _fill(context, text),
-            text,
-            {"text": ["It cost <mask> francs.", "<mask> asked <mask>."]},
-            "fills <mask>s from left to right; each factor is conditional on "
-            "the first choices before it",
-        ),
         "encode": Signature(
             encode, stream, example, "a segment and memory in, both out"
         ),
@@ -107,7 +115,6 @@ def lm_signatures(context: Context) -> dict[str, Signature]:
             example,
             "left-to-right log-probability of each token given the memory",
         ),
-        TOKENIZE: tokenize_signature(context),
     }
 
 

@@ -10,11 +10,10 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from common.errors import UserError
 from data import symbols
 from data.graph_text import white_space
 from data.squad_predictions import EMPTY_LOG_PROB
-from data.task_options import SquadDataOptions
+from data.task_options import SquadDataOptions, require_paragraph_room
 from modeling.span import SpanOutput
 from serving import graph_features
 from serving.signatures import (
@@ -79,13 +78,9 @@ def span_signatures(context: Context) -> dict[str, Signature]:
             for f in Options._fields
         )
     )
-
-    if options.max_query_length + 4 > context.spec.max_seq_length:
-        raise UserError(
-            f"a window of {context.spec.max_seq_length} tokens (max_seq_length) "
-            f"has no room for a question of {options.max_query_length} "
-            "(max_query_length), two <sep>, <cls> and a paragraph token"
-        )
+    require_paragraph_room(
+        context.spec.max_seq_length, options.max_query_length
+    )
 
     def from_ids(input_ids, segment_ids, input_mask, paragraph_mask, cls_index):
         return context.model(
@@ -359,7 +354,6 @@ def _choose(options, windows, found: Candidates, paragraph):
 def _texts(paragraph, first, last, valid):
     """Stripped answers and their first characters, [B, X]."""
     length = tf.strings.length(paragraph, "UTF8_CHAR")[:, tf.newaxis]
-    first = tf.clip_by_value(first, 0, length)
     first, last = _without_space(paragraph, first, last)
     first = tf.clip_by_value(first, 0, length)
     size = tf.where(valid, tf.clip_by_value(last + 1, first, length) - first, 0)

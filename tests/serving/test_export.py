@@ -210,7 +210,9 @@ def test_long_documents_are_read_in_segments(spiece_model, tmp_path):
 def test_errors_leave_nothing_behind(spiece_model, tmp_path, monkeypatch):
     model = ClassificationModel(make_config(999), num_labels=3)
     spec = make_spec("span", max_query_length=21)
-    with pytest.raises(UserError, match="no room for a question of 21"):
+    with pytest.raises(
+        UserError, match="no room for the paragraph beside a question of 21"
+    ):
         export_model(
             str(tmp_path / "a"), SpanModel(make_config()), spec, spiece_model
         )
