@@ -72,7 +72,9 @@ class Trainer(orbit.AbstractTrainer):
             )
             self._compute_fn = compiled(self._compute)
             self._update_fn = compiled(self._update)
-        self._loop_fn = tf.function(self._host_loop)
+        # Nothing needs AutoGraph, whose conversion of every function of the
+        # model is half of the time of tracing.
+        self._loop_fn = tf.function(self._host_loop, autograph=False)
 
     @property
     def stat_names(self) -> list[str]:
@@ -102,25 +104,31 @@ class Trainer(orbit.AbstractTrainer):
     def _host_loop(self, iterator, num_steps):
         # ([num_steps, columns], seconds waited for input, tokens)
         self.trace_count += 1
-        history = tf.TensorArray(tf.float32, size=num_steps)
-        wait = tf.constant(0.0, tf.float64)
-        tokens = tf.constant(0.0)
-        for i in tf.range(num_steps):
-            # One iteration at a time, or the wait would overlap with a step.
-            tf.autograph.experimental.set_loop_options(parallel_iterations=1)
+        local = self._strategy.experimental_local_results
+
+        def step(i, history, wait, tokens):
             start = self._now()
             with tf.control_dependencies([start]):
-                batch = next(iterator)
-            arrived = [
-                self._strategy.experimental_local_results(x)[0]
-                for x in batch.values()
-            ]
+                batch = iterator.get_next()
+            arrived = [local(x)[0] for x in batch.values()]
             with tf.control_dependencies(arrived):
                 wait += self._now() - start
             stats, count = self._strategy.run(self._replica_step, args=(batch,))
-            stats = self._strategy.experimental_local_results(stats)[0]
-            history = history.write(i, stats)
-            tokens += self._strategy.experimental_local_results(count)[0]
+            history = history.write(i, local(stats)[0])
+            return i + 1, history, wait, tokens + local(count)[0]
+
+        _, history, wait, tokens = tf.while_loop(
+            lambda i, *_: i < num_steps,
+            step,
+            (
+                tf.constant(0),
+                tf.TensorArray(tf.float32, size=num_steps),
+                tf.constant(0.0, tf.float64),
+                tf.constant(0.0),
+            ),
+            # One iteration at a time, or the wait would overlap with a step.
+            parallel_iterations=1,
+        )
         return history.stack(), wait, tokens
 
     def _now(self) -> tf.Tensor:
@@ -132,9 +140,6 @@ class Trainer(orbit.AbstractTrainer):
 
     # -- One replica --
 
-    # Nothing from here on needs AutoGraph, whose conversion of every function
-    # of the model is half of the time of tracing.
-    @tf.autograph.experimental.do_not_convert
     def _replica_step(self, batch):
         context = tf.distribute.get_replica_context()
         step = self._optimizer.step.read_value()
