@@ -19,6 +19,7 @@ from modeling.attention_core import (
     make_queries,
     relative_scores,
     row_blocks,
+    tpu_row_blocks,
 )
 from modeling.normalization import LayerNorm
 
@@ -100,14 +101,15 @@ class RelativeAttention(saving.Layer):
           table: [S, R, D], positions.
           query_len: T.
           in_blocks: all T rows may attend in blocks.
-          for_tpu: rows are shifted by tiles; no blocks.
+          for_tpu: rows are shifted by tiles, `tpu_row_blocks`.
           products: `tpu_products.Products` of the layer, or None.
         """
         k, v = self._project("kv", context, products)
         (r,) = self._project("r", table, products)  # [N, S, R, H]
         key_len, count = _sizes(context)[1], _sizes(table)[1]
         if for_tpu:
-            return Keys(k, v, r, query_len, key_len, method="radix")
+            blocks = tpu_row_blocks(query_len, key_len, count)
+            return Keys(k, v, r, query_len, key_len, blocks, "radix")
         blocks = row_blocks(query_len, key_len, count) if in_blocks else 1
         return Keys(k, v, r, query_len, key_len, blocks)
 

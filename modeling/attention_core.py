@@ -77,7 +77,7 @@ class Keys:
         rows = self.query_len // self.blocks
         first = self.query_len - (number + 1) * rows  # column of R
         r = self.r[:, :, first : first + rows + self.key_len]
-        return Keys(self.k, self.v, r, rows, self.key_len)
+        return Keys(self.k, self.v, r, rows, self.key_len, method=self.method)
 
 
 def row_blocks(query_len, key_len, count) -> int:
@@ -97,6 +97,25 @@ def row_blocks(query_len, key_len, count) -> int:
     ):
         blocks //= 2
     return blocks
+
+
+def tpu_row_blocks(query_len, key_len, count) -> int:
+    """The same on TPU: two where there are as many keys as rows, without memory.
+
+    Of the two sides of a product its compiler makes the longer one the lanes,
+    but of a square one the rows. Then every shift moves the rows of all lanes:
+    a fine-tuning step was estimated at twice the time.
+
+    Args:
+      query_len: T.
+      key_len: K.
+      count: R; less than T + K ("uni") has no block of its own.
+    """
+    sizes = (query_len, key_len, count)
+    if not all(isinstance(s, int) for s in sizes) or count < sum(sizes[:2]):
+        return 1
+    square = query_len == key_len and query_len % (2 * positions.TILE_ROWS) == 0
+    return 2 if square else 1
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 # Of the shifts on TPU. Rows of a bfloat16 tile; bases of the digits that
 # selects go by.
-_TILE_ROWS = 16
+TILE_ROWS = 16
 _TILE_BASE = 4
 _ROW_BASE = 8
 
@@ -80,7 +80,7 @@ def shift_all(
     """
     *lead, query_len, count = _shape(scores)
     known = all(isinstance(n, int) for n in (query_len, count, key_len))
-    tiles = known and query_len % _TILE_ROWS == 0
+    tiles = known and query_len % TILE_ROWS == 0
     if method == "radix" and tiles and count == query_len + key_len:
         return _shift_tiles(scores, key_len)
     line = tf.reshape(scores, [*lead, query_len * count])
@@ -96,9 +96,9 @@ def _shift_tiles(scores, key_len):
     row's place in the tile decides the rest (selects).
     """
     query_len, count = _shape(scores)[-2:]
-    rest = _TILE_ROWS - 1
-    firsts = range(0, query_len, _TILE_ROWS)
-    places = rest - tf.range(query_len)[:, tf.newaxis] % _TILE_ROWS  # [T, 1]
+    rest = TILE_ROWS - 1
+    firsts = range(0, query_len, TILE_ROWS)
+    places = rest - tf.range(query_len)[:, tf.newaxis] % TILE_ROWS  # [T, 1]
     digits = _digits(rest, key_len, key_len + rest, _TILE_BASE)
 
     @tf.custom_gradient
@@ -106,7 +106,7 @@ def _shift_tiles(scores, key_len):
         tiles = []
         for first in firsts:
             start = query_len - first - rest
-            rows = x[..., first : first + _TILE_ROWS, :]
+            rows = x[..., first : first + TILE_ROWS, :]
             tiles.append(rows[..., start : start + key_len + rest])
         x = _move(tf.concat(tiles, -2), digits, places)
 
@@ -115,7 +115,7 @@ def _shift_tiles(scores, key_len):
             tiles = []
             for first in firsts:
                 left = query_len - first - rest
-                rows = dy[..., first : first + _TILE_ROWS, :]
+                rows = dy[..., first : first + TILE_ROWS, :]
                 right = count - left - key_len - rest
                 tiles.append(_pad_columns(rows, left, right))
             return tf.concat(tiles, -2)
