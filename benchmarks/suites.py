@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from benchmarks import flops, harness, lengths
 from benchmarks.harness import System
 from benchmarks.workloads import Workload
+from common.errors import UserError
 from flags.bench_flags import BenchOptions
 
 OURS = "benchmarks.system_ours"
@@ -128,6 +129,7 @@ def run(name: str, options: BenchOptions, peaks: dict[str, float]):
       (title, rows) per comparison.
     """
     for workload, systems in SUITES[name](options):
+        systems = chosen(systems, options)
         # A step of "lengths" is a pass over a sample.
         few = name == "scaling" or (name == "lengths" and options.quick)
         rounds = min(options.rounds, 3) if few else options.rounds
@@ -136,6 +138,22 @@ def run(name: str, options: BenchOptions, peaks: dict[str, float]):
             name, workload, results, flops.of(workload) / 1e9, peaks
         )
         yield _title(name, workload), rows
+
+
+def chosen(systems: list[System], options: BenchOptions) -> list[System]:
+    """The systems that `options` names, in the suite's order.
+
+    Raises:
+      UserError: none of them is in the suite.
+    """
+    found = [s for s in systems if s.name in options.systems]
+    if options.systems and not found:
+        names = ", ".join(s.name for s in systems)
+        raise UserError(
+            f"--systems must name some of {names}; found "
+            f"{', '.join(options.systems)}"
+        )
+    return found or systems
 
 
 def _title(name: str, w: Workload) -> str:

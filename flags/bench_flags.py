@@ -35,6 +35,7 @@ class BenchOptions:
       data_dir: holds `glue/SST-2` and `aclImdb` for the suite "lengths"; None
         = assumed lengths.
       spiece_model_file: tokenizer of those texts.
+      systems: names of the systems that take part; empty = all.
     """
 
     suites: tuple[str, ...] = SUITES
@@ -45,6 +46,7 @@ class BenchOptions:
     json_output: str | None = None
     data_dir: str | None = None
     spiece_model_file: str | None = None
+    systems: tuple[str, ...] = ()
 
     def __post_init__(self):
         for suite in self.suites:
@@ -93,6 +95,12 @@ def define() -> None:
     flags.DEFINE_string(
         "spiece_model_file", None, "Tokenizer of the texts in --data_dir."
     )
+    flags.DEFINE_list(
+        "systems",
+        [],
+        "Only these systems, by their names in the tables: large models of "
+        "many systems may not fit this machine's memory side by side.",
+    )
 
 
 def from_flags() -> BenchOptions:
@@ -109,4 +117,5 @@ def from_flags() -> BenchOptions:
         json_output=FLAGS.json_output,
         data_dir=FLAGS.data_dir,
         spiece_model_file=FLAGS.spiece_model_file,
+        systems=tuple(FLAGS.systems),
     )

@@ -31,6 +31,16 @@ def test_torch_joins_only_with_an_environment(tmp_path):
     assert system.python == str(python)
 
 
+def test_only_the_named_systems_take_part():
+    options = BenchOptions(systems=("Model Garden graph", "ours"))
+    ((_, systems),) = suites.pretrain(options)
+    names = [s.name for s in suites.chosen(systems, options)]
+    assert names == ["ours", "Model Garden graph"]
+    assert suites.chosen(systems, BenchOptions()) == systems
+    with pytest.raises(UserError, match="ours, ours bfloat16, .*found theirs"):
+        suites.chosen(systems, BenchOptions(systems=("theirs",)))
+
+
 @pytest.mark.parametrize(
     "change",
     [{"suites": ("sing",)}, {"rounds": 0}, {"torch_python": "/no/python"}],
