@@ -197,6 +197,20 @@ def test_how_many_blocks_of_rows(sizes, wanted):
     assert attention_core.row_blocks(*sizes) == wanted
 
 
+@pytest.mark.parametrize(
+    "sizes, wanted",
+    [
+        ((512, 512, 1024), 2),
+        ((512, 896, 1408), 1),
+        ((48, 48, 96), 1),
+        ((512, 512, 513), 1),
+        ((None, 512, 1024), 1),
+    ],
+)
+def test_square_scores_are_cut_on_tpu(sizes, wanted):
+    assert attention_core.tpu_row_blocks(*sizes) == wanted
+
+
 def test_unshift_is_the_transpose_of_the_shift():
     x, y = random(2, 1, 3, 8), random(2, 1, 3, 5)
     shifted = tf.reduce_sum(positions.shift_all(x, 5) * y)
