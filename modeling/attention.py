@@ -19,7 +19,6 @@ from modeling.attention_core import (
     make_queries,
     relative_scores,
     row_blocks,
-    tpu_row_blocks,
 )
 from modeling.normalization import LayerNorm
 
@@ -101,17 +100,17 @@ class RelativeAttention(saving.Layer):
           table: [S, R, D], positions.
           query_len: T.
           in_blocks: all T rows may attend in blocks.
-          for_tpu: rows are shifted by tiles, `tpu_row_blocks`.
+          for_tpu: rows are shifted by tiles.
           products: `tpu_products.Products` of the layer, or None.
         """
         k, v = self._project("kv", context, products)
         (r,) = self._project("r", table, products)  # [N, S, R, H]
         key_len, count = _sizes(context)[1], _sizes(table)[1]
-        if for_tpu:
-            blocks = tpu_row_blocks(query_len, key_len, count)
-            return Keys(k, v, r, query_len, key_len, blocks, "radix")
-        blocks = row_blocks(query_len, key_len, count) if in_blocks else 1
-        return Keys(k, v, r, query_len, key_len, blocks)
+        blocks = 1
+        if for_tpu or in_blocks:
+            blocks = row_blocks(query_len, key_len, count, for_tpu)
+        method = "radix" if for_tpu else "gather"
+        return Keys(k, v, r, query_len, key_len, blocks, method)
 
     def _project(self, names, x, products) -> list[tf.Tensor]:
         """x [B, K, D] by each of the kernels, [N, B, K, H]."""

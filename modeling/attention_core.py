@@ -80,42 +80,32 @@ class Keys:
         return Keys(self.k, self.v, r, rows, self.key_len, method=self.method)
 
 
-def row_blocks(query_len, key_len, count) -> int:
+def row_blocks(query_len, key_len, count, for_tpu=False) -> int:
     """How many blocks of rows are worth while; 1 for unknown sizes.
+
+    On TPU two where there are as many keys as rows, without memory: of the two
+    sides of a product its compiler makes the longer one the lanes, but of a
+    square one the rows, and then every shift moves the rows of all lanes. A
+    fine-tuning step was estimated at twice the time.
 
     Args:
       query_len: T.
       key_len: K.
       count: R; less than T + K ("uni") has no block of its own.
+      for_tpu: rows are shifted by tiles.
     """
     sizes = (query_len, key_len, count)
     if not all(isinstance(s, int) for s in sizes) or count < sum(sizes[:2]):
         return 1
+    if for_tpu:
+        whole_tiles = query_len % (2 * positions.TILE_ROWS) == 0
+        return 2 if query_len == key_len and whole_tiles else 1
     blocks = MAX_BLOCKS
     while blocks > 1 and (
         query_len % blocks or query_len // blocks < MIN_BLOCK_ROWS
     ):
         blocks //= 2
     return blocks
-
-
-def tpu_row_blocks(query_len, key_len, count) -> int:
-    """The same on TPU: two where there are as many keys as rows, without memory.
-
-    Of the two sides of a product its compiler makes the longer one the lanes,
-    but of a square one the rows. Then every shift moves the rows of all lanes:
-    a fine-tuning step was estimated at twice the time.
-
-    Args:
-      query_len: T.
-      key_len: K.
-      count: R; less than T + K ("uni") has no block of its own.
-    """
-    sizes = (query_len, key_len, count)
-    if not all(isinstance(s, int) for s in sizes) or count < sum(sizes[:2]):
-        return 1
-    square = query_len == key_len and query_len % (2 * positions.TILE_ROWS) == 0
-    return 2 if square else 1
 
 
 @dataclasses.dataclass(frozen=True)

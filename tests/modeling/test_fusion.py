@@ -191,24 +191,15 @@ def test_blocks_of_rows_drop_independently():
         ((130, 130, 260), 1),
         ((512, 896, 897), 1),
         ((None, 896, 1408), 1),
+        ((512, 512, 1024, True), 2),
+        ((512, 896, 1408, True), 1),
+        ((48, 48, 96, True), 1),
+        ((512, 512, 513, True), 1),
+        ((None, 512, 1024, True), 1),
     ],
 )
 def test_how_many_blocks_of_rows(sizes, wanted):
     assert attention_core.row_blocks(*sizes) == wanted
-
-
-@pytest.mark.parametrize(
-    "sizes, wanted",
-    [
-        ((512, 512, 1024), 2),
-        ((512, 896, 1408), 1),
-        ((48, 48, 96), 1),
-        ((512, 512, 513), 1),
-        ((None, 512, 1024), 1),
-    ],
-)
-def test_square_scores_are_cut_on_tpu(sizes, wanted):
-    assert attention_core.tpu_row_blocks(*sizes) == wanted
 
 
 def test_unshift_is_the_transpose_of_the_shift():
