@@ -30,8 +30,7 @@ class Products:
 
     def __init__(self, after: tf.Tensor):
         self._after = after
-        self._values: dict = {}
-        self._casts: dict = {}
+        self._reads: dict = {}
         self._again: dict = {}
 
     def project(self, x: tf.Tensor, kernel: tf.Variable) -> tf.Tensor:
@@ -64,12 +63,11 @@ class Products:
     def _read(self, kernel, dtype):
         """The kernel's value, and its cast for the forward pass."""
         key = kernel.ref()
-        if key not in self._casts:
+        if key not in self._reads:
             value = tf.convert_to_tensor(kernel)
             held, _ = _barrier(value, self._after)
-            self._values[key] = value
-            self._casts[key] = tf.stop_gradient(tf.cast(held, dtype))
-        return self._values[key], self._casts[key]
+            self._reads[key] = value, tf.stop_gradient(tf.cast(held, dtype))
+        return self._reads[key]
 
     def _cast_after(self, kernel, value, dy, dtype):
         """The cast for the backward pass, after the first gradient exists."""
