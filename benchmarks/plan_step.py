@@ -55,9 +55,8 @@ class PlannedStep:
                 tf.constant(0),
             )
             scale = 1.0 / tf.maximum(sums[1], 1e-9)
-            gradients = [g * scale for g in gradients]
-            gradients, norm = trainer._optimizer.prepare(gradients)
-            return gradients, sums, norm
+            factor, norm = trainer._optimizer.clip(gradients, scale)
+            return [g * factor for g in gradients], sums, norm
 
         return tpu_lowering.lower(run, *self.batch.values())
 

@@ -14,13 +14,14 @@ import tf_keras
 from modeling import dropout, initializers, saving
 from modeling.attention_core import (
     Keys,
+    Parts,
     QueryRows,
-    attend,
     make_queries,
     relative_scores,
-    row_blocks,
 )
+from modeling.attention_parts import attend, head_groups, row_blocks
 from modeling.normalization import LayerNorm
+from modeling.products import Products
 
 __all__ = ["Keys", "QueryRows", "RelativeAttention", "relative_scores"]
 
@@ -89,7 +90,7 @@ class RelativeAttention(saving.Layer):
         context,
         table,
         query_len,
-        in_blocks=True,
+        training=False,
         for_tpu=False,
         products=None,
     ) -> Keys:
@@ -99,34 +100,23 @@ class RelativeAttention(saving.Layer):
           context: [B, K, D], memory and segment.
           table: [S, R, D], positions.
           query_len: T.
-          in_blocks: all T rows may attend in blocks.
+          training: gradients will be asked for.
           for_tpu: rows are shifted by tiles.
-          products: `tpu_products.Products` of the layer, or None.
+          products: how to multiply; None = `Products()`.
         """
-        k, v = self._project("kv", context, products)
-        (r,) = self._project("r", table, products)  # [N, S, R, H]
-        key_len, count = _sizes(context)[1], _sizes(table)[1]
-        blocks = 1
-        if for_tpu or in_blocks:
+        products = products or Products()
+        k, v = products.heads(context, [self.kernels[n] for n in "kv"])
+        (r,) = products.heads(table, [self.kernels["r"]])  # [N, S, R, H]
+        (batch, key_len), count = _sizes(context), _sizes(table)[1]
+        groups = blocks = 1
+        if for_tpu or not training:
+            # In training the blocks' gradients would have to be summed.
             blocks = row_blocks(query_len, key_len, count, for_tpu)
+        else:
+            groups = head_groups(self.n_head, batch, query_len, count)
         method = "radix" if for_tpu else "gather"
-        return Keys(k, v, r, query_len, key_len, blocks, method)
-
-    def _project(self, names, x, products) -> list[tf.Tensor]:
-        """x [B, K, D] by each of the kernels, [N, B, K, H]."""
-        if products is not None:
-            # Apart: neither joined kernels nor a joined result are kept.
-            found = [products.project(x, self.kernels[name]) for name in names]
-            return [tf.transpose(p, [2, 0, 1, 3]) for p in found]
-        batch, length = _sizes(x)
-        x = tf.reshape(x, [-1, self.d_model])
-        kernels = [self._flat(name, x.dtype) for name in names]  # [D, N*H]
-        joined = tf.concat(kernels, 1) if len(kernels) > 1 else kernels[0]
-        product = tf.matmul(x, joined)
-        tail = [len(names), self.n_head, self.d_head]
-        product = tf.reshape(product, [batch, length, *tail])
-        product = tf.transpose(product, [2, 3, 0, 1, 4])
-        return tf.unstack(product)  # the gradient of a stack is no copy
+        parts = Parts(groups, blocks)
+        return Keys(k, v, r, query_len, key_len, parts, method)
 
     def call(
         self,
@@ -151,29 +141,20 @@ class RelativeAttention(saving.Layer):
           rows: `QueryRows` for the query stream, None for the content stream.
           training: apply dropout.
           seed: int32 [2].
-          products: `tpu_products.Products` of the layer, or None.
+          products: how to multiply; None = `Products()`.
 
         Returns:
           [B, Q, D].
         """
+        products = products or Products()
         sites = (dropout.CONTENT_PROBABILITIES, dropout.CONTENT_OUTPUT)
         if rows is not None:
             sites = (dropout.QUERY_PROBABILITIES, dropout.QUERY_OUTPUT)
         seed = seed if training else None
         if self.untie_r:
             biases = (self.r_w_bias, self.r_r_bias, self.r_s_bias)
-        n, h = self.n_head, self.d_head
-        batch, length = _sizes(x)
-
-        if products is None:
-            q = tf.matmul(
-                tf.reshape(x, [-1, self.d_model]), self._flat("q", x.dtype)
-            )
-            q = tf.reshape(q, [batch, length, n, h])
-        else:
-            q = products.project(x, self.kernels["q"])
         queries = make_queries(
-            q,
+            products.project(x, self.kernels["q"]),
             biases,
             self.seg_embed if segment_difference is not None else None,
         )
@@ -189,20 +170,10 @@ class RelativeAttention(saving.Layer):
         if rows is not None and rows.gate is not None:
             vector *= tf.cast(rows.gate, x.dtype)[..., tf.newaxis]
         vector = tf.transpose(vector, [1, 2, 0, 3])  # [B, Q, N, H]
-        if products is None:
-            vector = tf.reshape(vector, [-1, n * h])
-            out = tf.matmul(vector, self._flat("o", x.dtype), transpose_b=True)
-            out = tf.reshape(out, [batch, length, self.d_model])
-        else:
-            out = products.merge(vector, self.kernels["o"])
+        out = products.merge(vector, self.kernels["o"])
         return self.norm.after_residual(
             out, x, None, dropout.site_seed(seed, sites[1]), self.dropout_rate
         )
-
-    def _flat(self, name, dtype):
-        """A kernel as [D, N*H]."""
-        kernel = tf.cast(self.kernels[name], dtype)
-        return tf.reshape(kernel, [self.d_model, self.n_head * self.d_head])
 
     def variable_paths(self) -> dict[str, str]:
         """The original's names (biases and segments per layer) -> paths."""

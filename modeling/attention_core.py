@@ -11,9 +11,7 @@ the seed, and the sum in the softmax's gradient is taken over H, not K:
 
   sum_j dP_ij P_ij = sum_h dO_ih O_ih
 
-A row needs K of the R = T + K relative positions. Rows in a block of T / 4 need
-T / 4 + K together, so in blocks fewer position scores are made and thrown away,
-and only a block's temporaries are alive.
+`modeling.attention_parts` does the same in parts.
 """
 
 import dataclasses
@@ -21,9 +19,6 @@ import dataclasses
 import tensorflow as tf
 
 from modeling import dropout, fusion, positions
-
-MAX_BLOCKS = 4
-MIN_BLOCK_ROWS = 128  # fewer rows make slow products
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,6 +38,19 @@ class QueryRows:
 
 
 @dataclasses.dataclass(frozen=True)
+class Parts:
+    """In how many parts all T rows attend, see `modeling.attention_parts`.
+
+    Attributes:
+      groups: of heads; divides N.
+      blocks: of rows; divides T.
+    """
+
+    groups: int = 1
+    blocks: int = 1
+
+
+@dataclasses.dataclass(frozen=True)
 class Keys:
     """What both streams attend to.
 
@@ -52,7 +60,7 @@ class Keys:
       r: [N, S, R, H], projected position table.
       query_len: T.
       key_len: K.
-      blocks: in how many blocks all T rows attend.
+      parts: in which all T rows attend.
       method: how all T rows are shifted, see `positions.shift_all`.
     """
 
@@ -61,7 +69,7 @@ class Keys:
     r: tf.Tensor
     query_len: int
     key_len: int
-    blocks: int = 1
+    parts: Parts = Parts()
     method: str = "gather"
 
     def shift(self, scores: tf.Tensor, rows: QueryRows | None) -> tf.Tensor:
@@ -71,41 +79,6 @@ class Keys:
         return positions.shift_at(
             scores, rows.positions, self.query_len, self.key_len, rows.method
         )
-
-    def block(self, number: int) -> "Keys":
-        """The keys of one of `blocks` blocks of rows, with its positions."""
-        rows = self.query_len // self.blocks
-        first = self.query_len - (number + 1) * rows  # column of R
-        r = self.r[:, :, first : first + rows + self.key_len]
-        return Keys(self.k, self.v, r, rows, self.key_len, method=self.method)
-
-
-def row_blocks(query_len, key_len, count, for_tpu=False) -> int:
-    """How many blocks of rows are worth while; 1 for unknown sizes.
-
-    On TPU two where there are as many keys as rows, without memory: of the two
-    sides of a product its compiler makes the longer one the lanes, but of a
-    square one the rows, and then every shift moves the rows of all lanes. A
-    fine-tuning step was estimated at twice the time.
-
-    Args:
-      query_len: T.
-      key_len: K.
-      count: R; less than T + K ("uni") has no block of its own.
-      for_tpu: rows are shifted by tiles.
-    """
-    sizes = (query_len, key_len, count)
-    if not all(isinstance(s, int) for s in sizes) or count < sum(sizes[:2]):
-        return 1
-    if for_tpu:
-        whole_tiles = query_len % (2 * positions.TILE_ROWS) == 0
-        return 2 if query_len == key_len and whole_tiles else 1
-    blocks = MAX_BLOCKS
-    while blocks > 1 and (
-        query_len % blocks or query_len // blocks < MIN_BLOCK_ROWS
-    ):
-        blocks //= 2
-    return blocks
 
 
 @dataclasses.dataclass(frozen=True)
@@ -216,40 +189,6 @@ def attend(
       [N, B, Q, H].
     """
     chosen = rows is not None and rows.positions is not None
-    if chosen or keys.blocks == 1:
-        return _attend(queries, keys, difference, mask, rows, seed, rate)
-    count = keys.blocks
-    content = tf.split(queries.content, count, 2)
-    position = tf.split(queries.position, count, 2)
-    segment = [None] * count
-    if queries.segment is not None:
-        segment = tf.split(queries.segment, count, 2)
-    found = [
-        _attend(
-            Queries(content[i], position[i], segment[i]),
-            keys.block(i),
-            _rows_of(difference, i, count),
-            _rows_of(mask, i, count),
-            rows,
-            dropout.fold(seed, i),
-            rate,
-        )
-        for i in range(count)
-    ]
-    return tf.concat(found, 2)
-
-
-def _rows_of(x, number, count):
-    """Rows of block `number` of [B or 1, Q or 1, K] or None."""
-    if x is None or x.shape[1] == 1:
-        return x
-    rows = x.shape[1] // count
-    return x[:, number * rows : (number + 1) * rows]
-
-
-def _attend(queries, keys, difference, mask, rows, seed, rate):
-    """`attend` of one block."""
-    chosen = rows is not None and rows.positions is not None
     apart = chosen or keys.method == "radix"
     # Else the shift of all rows is part of the fused sum of scores.
     key_len = None if apart else keys.key_len
@@ -275,7 +214,7 @@ def _attend(queries, keys, difference, mask, rows, seed, rate):
 
         def gradient(d_out):
             d_dropped = tf.matmul(d_out, v, transpose_b=True)
-            dropped = _drop(p, seed, rate=rate)
+            dropped = _drop(p, _not_before(d_out, seed), rate=rate)
             d_v = tf.matmul(dropped, d_out, transpose_a=True)
             d_scores = _softmax_gradient(
                 p, d_dropped, out, d_out, seed, rate=rate
@@ -321,6 +260,18 @@ def _position_gradients(d_scores, q, r):
     d_q = tf.reshape(tf.matmul(d_scores, r), tf.shape(q))
     q = tf.reshape(q, [n, directions, -1, h])
     return d_q, tf.matmul(d_scores, q, transpose_a=True)
+
+
+def _not_before(upstream, seed):
+    """The seed, once the backward pass is here.
+
+    What needs nothing but results of the forward pass would be made in the
+    forward pass, and kept.
+    """
+    if seed is None:
+        return None
+    with tf.control_dependencies([upstream]):
+        return tf.identity(seed)
 
 
 def _with_undo(function, x):

@@ -5,6 +5,7 @@ import tf_keras
 
 from modeling import dropout, fusion, initializers, saving
 from modeling.normalization import LayerNorm
+from modeling.products import Products
 
 
 def gelu(x: tf.Tensor) -> tf.Tensor:
@@ -91,15 +92,11 @@ class FeedForward(saving.Layer):
         """x [B, T, D] -> [B, T, D].
 
         `query_stream` picks the dropout sites. `kernels`: both as tensors; a
-        loop reads them once before it begins. `products`: those of the layer
-        (`tpu_products`).
+        loop reads them once before it begins. `products`: how to multiply;
+        None = `Products()`.
         """
-        if products is None:
-            kernel_1, kernel_2 = kernels or self.kernels()
-            product = tf.matmul
-        else:
-            kernel_1, kernel_2 = self.kernel_1, self.kernel_2
-            product = products.project
+        products = products or Products()
+        kernel_1, kernel_2 = kernels or (self.kernel_1, self.kernel_2)
         sites = (dropout.CONTENT_INNER, dropout.CONTENT_FEED_FORWARD)
         if query_stream:
             sites = (dropout.QUERY_INNER, dropout.QUERY_FEED_FORWARD)
@@ -107,15 +104,15 @@ class FeedForward(saving.Layer):
         dtype = x.dtype
         batch, length = tf.shape(x)[0], tf.shape(x)[1]
         flat = tf.reshape(x, [-1, self.d_model])  # [B*T, D]
-        inner = product(flat, kernel_1)  # [B*T, F]
-        inner = _activate(
-            inner,
-            tf.cast(self.bias_1, dtype),
-            dropout.site_seed(seed, sites[0]),
+        inner = products.project(flat, kernel_1)  # [B*T, F]
+        site = dropout.site_seed(seed, sites[0])
+        out = products.project_made(
+            _activate,
+            [inner, tf.cast(self.bias_1, dtype), site],
+            kernel_2,
             activation=self.activation,
             rate=self.inner_dropout,
-        )
-        out = product(inner, kernel_2)  # [B*T, D]
+        )  # [B*T, D]
         out = self.norm.after_residual(
             out,
             flat,

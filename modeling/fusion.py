@@ -30,22 +30,34 @@ def fused(function: Callable) -> Callable:
         runs it again.
 
     Returns:
-      A function like it. Gradients flow to float arguments.
+      A function like it. Gradients flow to float arguments. Gradients that
+      are written by hand use its attributes `forward` (without a gradient)
+      and `again(upstream, *tensors, **static)`: what it returns and the
+      gradient, or None, of each tensor.
     """
-    forward = tf.function(function, jit_compile=True, autograph=False)
+    forward = compiled(function)
 
-    @functools.partial(tf.function, jit_compile=True, autograph=False)
-    def backward(tensors, upstream, **static):
+    def gradients(upstream, *tensors, **static):
+        """What `function` returns, and a gradient (or None) per tensor."""
         watched = [t for t in tensors if _differentiable(t)]
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(watched)
             result = function(*tensors, **static)
-        return tape.gradient(
-            result,
-            watched,
-            upstream,
-            unconnected_gradients=tf.UnconnectedGradients.ZERO,
+        found = iter(
+            tape.gradient(
+                result,
+                watched,
+                upstream,
+                unconnected_gradients=tf.UnconnectedGradients.ZERO,
+            )
         )
+        return result, [
+            next(found) if _differentiable(t) else None for t in tensors
+        ]
+
+    # Two programs: who does not ask for the result again does not pay for it.
+    again = compiled(gradients)
+    backward = compiled(lambda *t, **static: gradients(*t, **static)[1])
 
     @functools.wraps(function)
     def call(*tensors, **static):
@@ -59,15 +71,14 @@ def fused(function: Callable) -> Callable:
             full = [next(filled) if p else None for p in present]
 
             def gradient(upstream):
-                found = iter(backward(full, upstream, **static))
-                return [
-                    next(found) if _differentiable(t) else None for t in given
-                ]
+                found = backward(upstream, *full, **static)
+                return [g for g, p in zip(found, present, strict=True) if p]
 
             return forward(*full, **static), gradient
 
         return run(*[tf.convert_to_tensor(t) for t in tensors if t is not None])
 
+    call.forward, call.again = forward, again
     return call
 
 

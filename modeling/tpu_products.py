@@ -19,8 +19,10 @@ from tensorflow.compiler.tf2xla.ops import gen_xla_ops
 from tensorflow.compiler.tf2xla.python import xla
 from tensorflow.compiler.xla import xla_data_pb2
 
+from modeling.products import Products
 
-class Products:
+
+class TpuProducts(Products):
     """The kernels of one layer in one call, cast once in each direction.
 
     Args:
@@ -40,6 +42,18 @@ class Products:
     def merge(self, x: tf.Tensor, kernel: tf.Variable) -> tf.Tensor:
         """[..., N, H] and a kernel [D, N, H] -> [..., D]."""
         return self._product(x, kernel, kernel.shape.rank - 1, True)
+
+    def heads(self, x: tf.Tensor, kernels: list) -> list[tf.Tensor]:
+        """[B, T, D] by each kernel [D, N, H], as [N, B, T, H].
+
+        Apart: neither joined kernels nor a joined result are kept.
+        """
+        found = [self.project(x, kernel) for kernel in kernels]
+        return [tf.transpose(p, [2, 0, 1, 3]) for p in found]
+
+    def project_made(self, make, tensors, kernel, **static) -> tf.Tensor:
+        """What is made is kept; the compiler decides what it makes again."""
+        return self.project(make(*tensors, **static), kernel)
 
     def _product(self, x, kernel, axes, is_merge):
         value, cast = self._read(kernel, x.dtype)

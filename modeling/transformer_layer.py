@@ -9,7 +9,8 @@ from modeling import initializers, saving
 from modeling.attention import QueryRows, RelativeAttention
 from modeling.config import XLNetConfig
 from modeling.feed_forward import FeedForward
-from modeling.tpu_products import Products
+from modeling.products import Products
+from modeling.tpu_products import TpuProducts
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,8 +23,8 @@ class Shared:
       content_segments: [B, T, K], 1 where segments differ, or None.
       query_segments: [B, P, K] or None.
       rows: the query stream's rows, or None without one.
-      for_tpu: rows are shifted by tiles. Elsewhere, outside of training, long
-        content streams attend in blocks (`attention_core.row_blocks`).
+      for_tpu: rows are shifted by tiles. Elsewhere large content streams
+        attend in parts (`modeling.attention_parts`).
       in_order: the layer is differentiated in one of the orders for TPU, and
         its kernels are used by `tpu_products`; compiled functions only.
     """
@@ -110,7 +111,7 @@ class TransformerLayer(saving.Layer):
           (h', g'), g' None without a query stream.
         """
         shared = shared or Shared()
-        products = Products(h) if shared.in_order else None
+        products = TpuProducts(h) if shared.in_order else Products()
         context = h
         if memory is not None:
             context = tf.concat([tf.cast(memory, h.dtype), h], 1)  # [B, K, D]
@@ -119,9 +120,7 @@ class TransformerLayer(saving.Layer):
             context,
             tf.cast(table, h.dtype),
             query_len,
-            # The gradients of the blocks would have to be summed: 8 % slower
-            # in pretraining, where inference is 8 % faster.
-            in_blocks=not training,
+            training=training,
             for_tpu=shared.for_tpu,
             products=products,
         )

@@ -41,11 +41,12 @@ class LossScale:
         gradients: list[tf.Tensor],
         norm: tf.Tensor,
         step: tf.Tensor,
+        factor: tf.Tensor | float = 1.0,
     ) -> tf.Tensor:
         """`optimizer.apply` if `norm` is finite; the update's squares."""
 
         def good():
-            squares = optimizer.apply(gradients, step)
+            squares = optimizer.apply(gradients, step, factor)
             count = self.good_steps.read_value() + 1
             grow = count >= GROWTH_STEPS
             self.good_steps.assign(tf.where(grow, 0, count))

@@ -15,23 +15,28 @@ from training.schedule import Schedule
 from training.variable_groups import Group
 
 
-def clip_by_global_norm(
-    gradients: list[tf.Tensor], limit: float
-) -> tuple[list[tf.Tensor], tf.Tensor]:
-    """Scales dense gradients so that their joint norm is at most `limit`.
+def clip_factor(
+    gradients: list[tf.Tensor], limit: float, scale: tf.Tensor | float = 1.0
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """What to multiply gradients by, so that their joint norm is in bounds.
+
+    The gradients themselves are not touched: `AdamW.apply` multiplies in the
+    pass that reads them anyway.
 
     Args:
-      gradients: float32 tensors.
-      limit: 0 = only measure.
+      gradients: dense float32 tensors.
+      limit: the largest joint norm of `scale * gradients`; 0 = only measure.
+      scale: float32 scalar that all are to be multiplied by.
 
     Returns:
-      The gradients and their norm before clipping, float32 scalar.
+      The factor, `scale` included, and the norm of `scale * gradients` before
+      clipping, float32 scalars.
     """
-    norm = tf.linalg.global_norm(gradients)
+    scale = tf.convert_to_tensor(scale, tf.float32)
+    norm = scale * tf.linalg.global_norm(gradients)
     if not limit:
-        return gradients, norm
-    scale = limit / tf.maximum(norm, limit)
-    return [g * scale for g in gradients], norm
+        return scale, norm
+    return scale * limit / tf.maximum(norm, limit), norm
 
 
 class AdamW:
@@ -92,24 +97,24 @@ class AdamW:
         """Their canonical names."""
         return list(self._names)
 
-    def prepare(
-        self, gradients: list[tf.Tensor]
-    ) -> tuple[list[tf.Tensor], tf.Tensor]:
-        """Clips aggregated gradients; returns them and the norm before."""
-        gradients, norm = clip_by_global_norm(gradients, self.options.clip)
-        # The compatibility style scales after clipping, as the original.
-        scaled = []
-        for g, group in zip(gradients, self._groups, strict=True):
-            k = group.gradient_multiplier
-            scaled.append(g if k == 1.0 else g * k)
-        return scaled, norm
+    def clip(
+        self, gradients: list[tf.Tensor], scale: tf.Tensor | float = 1.0
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """`clip_factor` of aggregated gradients with the limit of `options`."""
+        return clip_factor(gradients, self.options.clip, scale)
 
-    def apply(self, gradients: list[tf.Tensor], step: tf.Tensor) -> tf.Tensor:
+    def apply(
+        self,
+        gradients: list[tf.Tensor],
+        step: tf.Tensor,
+        factor: tf.Tensor | float = 1.0,
+    ) -> tf.Tensor:
         """Updates weights and slots, not the step.
 
         Args:
-          gradients: prepared, dense, in the order of `trained`.
+          gradients: dense, in the order of `trained`.
           step: int64 scalar, the number of updates made so far.
+          factor: from `clip`; the gradients are multiplied by it.
 
         Returns:
           The sum of squares of the update, float32 scalar.
@@ -125,38 +130,59 @@ class AdamW:
             gradients, self._names, self._groups, strict=True
         ):
             w = self._variables[name]
-            new_w, m, v, square = _adamw(
-                tf.convert_to_tensor(w),
+            old = tf.convert_to_tensor(w)
+            static = {
+                "epsilon": o.adam_epsilon,
+                "decay": o.weight_decay if group.decayed else 0.0,
+            }
+            scalars = (rate * group.lr_multiplier, correction)
+            new_w, m, v = _adamw(
+                old,
                 tf.convert_to_tensor(self.m[name]),
                 tf.convert_to_tensor(self.v[name]),
                 g,
-                rate * group.lr_multiplier,
-                correction,
+                # The compatibility style scales after clipping, as the
+                # original.
+                factor * group.gradient_multiplier,
+                *scalars,
                 beta1=o.beta1,
                 beta2=o.beta2,
-                epsilon=o.adam_epsilon,
-                decay=o.weight_decay if group.decayed else 0.0,
+                **static,
             )
+            squares.append(_squared_update(old, m, v, *scalars, **static))
             self.m[name].assign(m)
             self.v[name].assign(v)
             w.assign(new_w)
             if self.ema:
                 d = o.ema_decay
                 self.ema[name].assign(d * self.ema[name] + (1.0 - d) * w)
-            squares.append(square)
         return tf.add_n(squares)
 
 
 @fusion.compiled
-def _adamw(w, m, v, g, rate, correction, beta1, beta2, epsilon, decay):
-    """One pass over a variable: (w', m', v', sum of squares of the update)."""
+def _adamw(w, m, v, g, factor, rate, correction, beta1, beta2, epsilon, decay):
+    """One pass over a variable: (w', m', v')."""
+    g *= factor
     m = beta1 * m + (1.0 - beta1) * g
     v = beta2 * v + (1.0 - beta2) * tf.square(g)
+    return w - _difference(w, m, v, rate, correction, epsilon, decay), m, v
+
+
+@fusion.compiled
+def _squared_update(w, m, v, rate, correction, epsilon, decay):
+    """The sum of squares of w - w', from w and the new slots.
+
+    Apart from `_adamw`, which would keep all of the difference for it.
+    """
+    update = _difference(w, m, v, rate, correction, epsilon, decay)
+    return tf.reduce_sum(tf.square(update))
+
+
+def _difference(w, m, v, rate, correction, epsilon, decay):
     update = correction * m / (tf.sqrt(v) + epsilon)
     if decay:
         update += decay * w
-    update *= rate
-    return w - update, m, v, tf.reduce_sum(tf.square(update))
+    return rate * update
 
 
 def _slot(variable: tf.Variable) -> tf.Variable:

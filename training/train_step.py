@@ -237,19 +237,19 @@ class Trainer(orbit.AbstractTrainer):
         return gradients, tf.stack(sums), new
 
     def _update(self, gradients, sums, step):
-        """Divides, clips, applies; returns float32 [columns]."""
+        """Divides, clips and applies as one factor; float32 [columns]."""
         weight = tf.maximum(sums[1], 1e-9)
         scale = 1.0 / weight
         optimizer = self._optimizer
         if self._loss_scale is None:
-            gradients = [g * scale for g in gradients]
-            gradients, norm = optimizer.prepare(gradients)
-            squares = optimizer.apply(gradients, step)
+            factor, norm = optimizer.clip(gradients, scale)
+            squares = optimizer.apply(gradients, step, factor)
         else:
             scale *= self._loss_scale.inverse()
-            gradients = [g * scale for g in gradients]
-            gradients, norm = optimizer.prepare(gradients)
-            squares = self._loss_scale.apply(optimizer, gradients, norm, step)
+            factor, norm = optimizer.clip(gradients, scale)
+            squares = self._loss_scale.apply(
+                optimizer, gradients, norm, step, factor
+            )
         optimizer.step.assign_add(1)
         stats = [
             sums[0] / weight,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from modeling.tpu_products import Products
+from modeling.tpu_products import TpuProducts
 
 B, Q, D, N, H = 2, 3, 10, 4, 5
 CASES = {
@@ -48,7 +48,7 @@ def test_equal_to_einsum(case, dtype):
         return tf.einsum(equation, x, tf.cast(kernel, dtype))
 
     def found(x):
-        return getattr(Products(x), method)(x, kernel)
+        return getattr(TpuProducts(x), method)(x, kernel)
 
     upstream = normal(3, expected(x).shape, dtype)
     (a, _), (b, _) = (run(f, x, kernel, upstream) for f in (expected, found))
@@ -69,7 +69,7 @@ def test_a_kernel_is_cast_once_in_each_direction():
     kernel = tf.Variable(normal(2, [D, D]))
 
     def both(x):
-        products = Products(x)
+        products = TpuProducts(x)
         return products.project(tf.tanh(products.project(x, kernel)), kernel)
 
     _, step = run(both, x, kernel, x)

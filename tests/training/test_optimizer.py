@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from common.errors import UserError
-from training.optimizer import AdamW, clip_by_global_norm
+from training.optimizer import AdamW, clip_factor
 from training.options import OptimizerOptions
 from training.schedule import Schedule
 from training.variable_groups import build_groups, describe, group_of
@@ -60,8 +60,8 @@ def run_toy(reference, case, steps=5):
     optimizer = AdamW(options, schedule, variables, groups)
     for step in range(steps):
         gradients = [tf.constant(reference[f"grads/{n}"][step]) for n in names]
-        gradients, _ = optimizer.prepare(gradients)
-        optimizer.apply(gradients, optimizer.step)
+        factor, _ = optimizer.clip(gradients)
+        optimizer.apply(gradients, optimizer.step, factor)
         optimizer.step.assign_add(1)
         yield step, variables, optimizer
 
@@ -92,7 +92,7 @@ def test_norms_before_clipping_are_the_originals(golden):
     names = [str(n) for n in reference["names"]]
     for step in range(5):
         gradients = [tf.constant(reference[f"grads/{n}"][step]) for n in names]
-        _, norm = clip_by_global_norm(gradients, 1.0)
+        _, norm = clip_factor(gradients, 1.0)
         np.testing.assert_allclose(
             norm, reference["adamw/gnorm"][step], rtol=1e-6
         )
@@ -201,7 +201,46 @@ def test_average_of_weights_follows_its_decay():
     )
 
 
+@pytest.mark.parametrize("limit", [0.0, 0.5, 100.0])
+def test_scale_and_clipping_are_one_factor(limit):
+    random = np.random.default_rng(8)
+    gradients = [tf.constant(random.normal(size=n)) for n in (3, 5)]
+    gradients = [tf.cast(g, tf.float32) for g in gradients]
+    scaled = [g * 0.25 for g in gradients]
+    norm = np.sqrt(sum(np.sum(np.square(g)) for g in scaled))
+    wanted = scaled
+    if limit:
+        wanted, _ = tf.clip_by_global_norm(scaled, limit)
+    factor, found = clip_factor(gradients, limit, 0.25)
+    np.testing.assert_allclose(found, norm, rtol=1e-6)
+    for g, w in zip(gradients, wanted, strict=True):
+        np.testing.assert_allclose(g * factor, w, rtol=1e-6)
+
+
+@pytest.mark.parametrize("weight_decay", [0.0, 0.3])
+def test_squares_are_those_of_the_update(weight_decay):
+    options = OptimizerOptions(learning_rate=0.5, weight_decay=weight_decay)
+    names = [
+        "model/transformer/layer_0/ff/layer_1/kernel",
+        "model/lm_loss/bias",
+    ]
+    variables = {n: tf.Variable([[1.0, -2.0], [4.0, 0.5]]) for n in names}
+    groups = build_groups(names, 1, options)
+    optimizer = AdamW(options, Schedule(options, 9), variables, groups)
+    gradients = [tf.constant([[0.3, -1.0], [0.0, 2.0]])] * 2
+    for _ in range(2):
+        before = [v.numpy() for v in variables.values()]
+        squares = optimizer.apply(gradients, optimizer.step, 0.5)
+        optimizer.step.assign_add(1)
+        moved = [
+            np.sum(np.square(v.numpy() - b))
+            for v, b in zip(variables.values(), before, strict=True)
+        ]
+        assert sum(moved) > 0.1
+        np.testing.assert_allclose(squares, sum(moved), rtol=1e-5)
+
+
 def test_zero_gradient_is_clipped_without_a_nan():
-    gradients, norm = clip_by_global_norm([tf.zeros([3]), tf.zeros([2])], 1.0)
+    factor, norm = clip_factor([tf.zeros([3]), tf.zeros([2])], 1.0)
     assert float(norm) == 0.0
-    assert not np.isnan(gradients[0].numpy()).any()
+    assert float(factor) == 1.0

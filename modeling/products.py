@@ -1,0 +1,93 @@
+"""Products of activations with the kernels of a layer.
+
+Letters: B batch, T rows, N heads, H head size, D model; any leading axes.
+
+`Products` is for CPU and GPU; `modeling.tpu_products` has the form for TPU.
+"""
+
+from collections.abc import Callable
+
+import tensorflow as tf
+
+Kernel = tf.Tensor | tf.Variable
+
+
+class Products:
+    """Matrix products of two flat matrices, which libraries are made for."""
+
+    def project(self, x: tf.Tensor, kernel: Kernel) -> tf.Tensor:
+        """[..., D] and a kernel [D, ...] -> [..., the kernel's other axes]."""
+        product = tf.matmul(_rows(x, 1), _flat(kernel, 1, x.dtype))
+        return tf.reshape(product, [*_sizes(x)[:-1], *kernel.shape[1:]])
+
+    def merge(self, x: tf.Tensor, kernel: Kernel) -> tf.Tensor:
+        """[..., N, H] and a kernel [D, N, H] -> [..., D]."""
+        flat = _flat(kernel, 1, x.dtype)  # [D, N*H]
+        product = tf.matmul(_rows(x, 2), flat, transpose_b=True)
+        return tf.reshape(product, [*_sizes(x)[:-2], kernel.shape[0]])
+
+    def heads(self, x: tf.Tensor, kernels: list) -> list[tf.Tensor]:
+        """[B, T, D] by each kernel [D, N, H], as [N, B, T, H]; one product."""
+        flat = [_flat(kernel, 1, x.dtype) for kernel in kernels]  # [D, N*H]
+        joined = tf.concat(flat, 1) if len(flat) > 1 else flat[0]
+        product = tf.matmul(_rows(x, 1), joined)
+        tail = [len(kernels), *kernels[0].shape[1:]]
+        product = tf.reshape(product, [*_sizes(x)[:-1], *tail])
+        product = tf.transpose(product, [2, 3, 0, 1, 4])
+        return tf.unstack(product)  # the gradient of a stack is no copy
+
+    def project_made(
+        self, make: Callable, tensors: list, kernel: Kernel, **static
+    ) -> tf.Tensor:
+        """make(*tensors, **static) [rows, F] and a kernel [F, D] -> [rows, D].
+
+        What is made is not kept: the backward pass makes it again.
+
+        Args:
+          make: from `fusion.fused`.
+          tensors: its arguments.
+          kernel: of the product.
+          **static: its other arguments.
+        """
+        # A cast that changes nothing leaves a variable a variable.
+        tensors = [t if t is None else tf.convert_to_tensor(t) for t in tensors]
+        present = [i for i, t in enumerate(tensors) if t is not None]
+
+        @tf.custom_gradient
+        def run(kernel, *given):
+            def gradient(dy):
+                upstream = tf.matmul(dy, kernel, transpose_b=True)
+                made, found = make.again(upstream, *tensors, **static)
+                d_kernel = tf.matmul(made, dy, transpose_a=True)
+                return d_kernel, *[found[i] for i in present]
+
+            made = make.forward(*tensors, **static)
+            return tf.matmul(made, kernel), gradient
+
+        given = [tensors[i] for i in present]
+        return run(_flat(kernel, 1, given[0].dtype), *given)
+
+
+def _flat(kernel, axes, dtype):
+    """A kernel as a matrix, its first `axes` axes by the others."""
+    kernel = tf.cast(tf.convert_to_tensor(kernel), dtype)
+    if kernel.shape.rank == 2:
+        return kernel
+    rows = kernel.shape[:axes].num_elements()
+    return tf.reshape(kernel, [rows, -1])
+
+
+def _rows(x, axes):
+    """x as a matrix whose columns are the last `axes` axes."""
+    if x.shape.rank == 1 + axes and axes == 1:
+        return x
+    return tf.reshape(x, [-1, x.shape[-axes:].num_elements()])
+
+
+def _sizes(x: tf.Tensor) -> list:
+    """Static sizes where known, dynamic ones elsewhere."""
+    dynamic = tf.shape(x)
+    return [
+        dynamic[i] if size is None else size
+        for i, size in enumerate(x.shape.as_list())
+    ]

@@ -1,0 +1,127 @@
+"""Products with a layer's kernels on CPU and GPU: values and gradients."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from modeling import dropout, fusion
+from modeling.products import Products
+
+B, T, D, N, H, F = 2, 3, 10, 4, 5, 6
+
+
+def normal(seed, *shape):
+    x = np.random.default_rng(seed).normal(size=shape)
+    return tf.constant(x, tf.float32)
+
+
+def value_and_gradients(function, x, kernel):
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = function(x)
+    upstream = normal(7, *y.shape)
+    return y, *tape.gradient(y, [x, kernel], upstream)
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize(
+    "method, x_shape, kernel_shape, equation",
+    [
+        ("project", [B, T, D], [D, N, H], "btd,dnh->btnh"),
+        ("project", [B, D], [D, F], "bd,df->bf"),
+        ("merge", [B, T, N, H], [D, N, H], "btnh,dnh->btd"),
+        ("heads", [B, T, D], [D, N, H], "btd,dnh->nbth"),
+    ],
+)
+def test_equal_to_einsum(method, x_shape, kernel_shape, equation, known):
+    x, kernel = normal(1, *x_shape), tf.Variable(normal(2, *kernel_shape))
+    shape = x_shape if known else [None] * (len(x_shape) - 1) + x_shape[-1:]
+    if method == "merge":
+        shape[-2:] = x_shape[-2:]
+
+    @tf.function(input_signature=[tf.TensorSpec(shape)])
+    def found(x):
+        y = getattr(Products(), method)(
+            x, [kernel] if method == "heads" else kernel
+        )
+        return y[0] if method == "heads" else y
+
+    pairs = zip(
+        value_and_gradients(
+            lambda x: tf.einsum(equation, x, kernel), x, kernel
+        ),
+        value_and_gradients(found, x, kernel),
+        strict=True,
+    )
+    for wanted, y in pairs:
+        np.testing.assert_allclose(wanted, y, atol=1e-5)
+
+
+def test_several_kernels_in_one_product():
+    x = normal(1, B, T, D)
+    kernels = [tf.Variable(normal(seed, D, N, H)) for seed in (2, 3)]
+    both = Products().heads(x, kernels)
+    for kernel, y in zip(kernels, both, strict=True):
+        np.testing.assert_allclose(
+            y, Products().heads(x, [kernel])[0], atol=1e-5
+        )
+    kinds = _operations(lambda: Products().heads(x, kernels))
+    assert kinds.count("MatMul") == 1
+
+
+@fusion.fused
+def _squared_and_dropped(x, bias, seed, rate):
+    return dropout.masked(tf.square(x + bias), seed, rate)
+
+
+@pytest.mark.parametrize("islands", [False, True])
+@pytest.mark.parametrize("rate", [0.0, 0.4])
+def test_what_is_made_again_is_the_same(monkeypatch, islands, rate):
+    if islands:
+        monkeypatch.setattr(fusion, "MIN_ELEMENTS", 1)
+    x, bias = normal(1, 8, F), tf.Variable(normal(2, F))
+    kernel = tf.Variable(normal(3, F, D))
+    seed = tf.constant([3, 9]) if rate else None
+    upstream = normal(4, 8, D)
+
+    def run(product):
+        @tf.function
+        def step():
+            with tf.GradientTape() as tape:
+                tape.watch(x)
+                y = product()
+            return y, *tape.gradient(y, [x, bias, kernel], upstream)
+
+        return step()
+
+    def kept():
+        made = dropout.masked(tf.square(x + bias), seed, rate)
+        return tf.matmul(made, kernel)
+
+    def again():
+        return Products().project_made(
+            _squared_and_dropped, [x, bias, seed], kernel, rate=rate
+        )
+
+    for a, b in zip(run(kept), run(again), strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-5)
+
+
+def test_what_is_made_is_not_kept():
+    """The kernel's gradient reads what is made from its inputs again."""
+    x, bias, kernel = normal(1, 8, F), normal(2, F), normal(3, F, D)
+
+    def step():
+        with tf.GradientTape() as tape:
+            tape.watch(kernel)
+            y = Products().project_made(
+                _squared_and_dropped, [x, bias, None], kernel, rate=0.0
+            )
+        return tape.gradient(y, kernel)
+
+    assert _operations(step).count("Square") == 2
+
+
+def _operations(function):
+    graph = tf.function(function).get_concrete_function().graph
+    return [op.type for op in graph.get_operations()]
