@@ -27,21 +27,23 @@ def activation_bytes(
       recompute: only layer inputs are kept, and one layer's insides.
     """
     d, f, n, h = config.d_model, config.d_inner, config.n_head, config.d_head
-    memory = config.mem_len or 0
-    keys = memory + length
+    keys = (config.mem_len or 0) + length
+    # Of a position: inputs and outputs of both sublayers, the queries and the
+    # attention's result, the inner layer before its activation; of a pair of
+    # query and key the probability.
+    position = (6 * d + 3 * n * h + f + n * keys) * element
+    shared = (keys * 3 + length) * n * h * element
     streams = length + targets
-
-    # Per stream position: inputs and outputs of both sublayers, q, the
-    # attention result and the dropout masks; the inner layer twice.
-    position = (6 * d + 3 * n * h + 3 * f) * element
-    # Scores, probabilities and their dropout, float32 once.
-    pairs = n * keys * (4 + 2 * element)
-    shared = keys * 2 * n * h * element + (length + keys) * n * h * element
-    layer = streams * (position + pairs) + shared
-    boundary = streams * d * element
+    layer = streams * position + shared
+    # The last content stream is not read in pretraining.
+    last = (targets or length) * position + shared
+    # While a layer is differentiated: half of the heads (two groups of four),
+    # three tensors by key and one by relative position.
+    passing = n // 2 * length * (4 * keys + length) * 4
     if recompute:
-        return rows * (config.n_layer * boundary + layer)
-    return rows * config.n_layer * layer
+        boundary = streams * d * element
+        return rows * (config.n_layer * boundary + layer + passing)
+    return rows * ((config.n_layer - 1) * layer + last + passing)
 
 
 def estimate(session: Session, element_spec: dict) -> dict[str, int]:
