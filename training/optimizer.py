@@ -130,7 +130,7 @@ class AdamW:
             gradients, self._names, self._groups, strict=True
         ):
             w = self._variables[name]
-            old = _line(w)
+            old = tf.convert_to_tensor(w)
             static = {
                 "epsilon": o.adam_epsilon,
                 "decay": o.weight_decay if group.decayed else 0.0,
@@ -138,9 +138,9 @@ class AdamW:
             scalars = (rate * group.lr_multiplier, correction)
             new_w, m, v = _adamw(
                 old,
-                _line(self.m[name]),
-                _line(self.v[name]),
-                _line(g),
+                tf.convert_to_tensor(self.m[name]),
+                tf.convert_to_tensor(self.v[name]),
+                g,
                 # The compatibility style scales after clipping, as the
                 # original.
                 factor * group.gradient_multiplier,
@@ -152,12 +152,9 @@ class AdamW:
             squares.append(_squared_update(old, m, v, *scalars, **static))
             # What somebody still reads would be copied.
             with tf.control_dependencies([squares[-1]]):
-                for variable, new in (
-                    (self.m[name], m),
-                    (self.v[name], v),
-                    (w, new_w),
-                ):
-                    variable.assign(tf.reshape(new, variable.shape))
+                self.m[name].assign(m)
+                self.v[name].assign(v)
+                w.assign(new_w)
             if self.ema:
                 d = o.ema_decay
                 self.ema[name].assign(d * self.ema[name] + (1.0 - d) * w)
@@ -181,11 +178,6 @@ def _squared_update(w, m, v, rate, correction, epsilon, decay):
     """
     update = _difference(w, m, v, rate, correction, epsilon, decay)
     return tf.reduce_sum(tf.square(update))
-
-
-def _line(x):
-    """As one axis: variables of equal size share a compiled function."""
-    return tf.reshape(x, [-1])
 
 
 def _difference(w, m, v, rate, correction, epsilon, decay):
