@@ -22,6 +22,7 @@ from modeling.attention_core import (
 from modeling.attention_parts import attend, head_groups, row_blocks
 from modeling.normalization import LayerNorm
 from modeling.products import Products
+from modeling.shapes import sizes
 
 __all__ = ["Keys", "QueryRows", "RelativeAttention", "relative_scores"]
 
@@ -107,7 +108,8 @@ class RelativeAttention(saving.Layer):
         products = products or Products()
         k, v = products.heads(context, [self.kernels[n] for n in "kv"])
         (r,) = products.heads(table, [self.kernels["r"]])  # [N, S, R, H]
-        (batch, key_len), count = _sizes(context), _sizes(table)[1]
+        batch, key_len, _ = sizes(context)
+        count = sizes(table)[1]
         groups = blocks = 1
         if for_tpu or not training:
             # In training the blocks' gradients would have to be summed.
@@ -194,11 +196,3 @@ class RelativeAttention(saving.Layer):
             "untie_r": self.untie_r,
             "initializer": self.initializer,
         }
-
-
-def _sizes(x: tf.Tensor) -> tuple:
-    """The first two sizes, static where known."""
-    dynamic = tf.shape(x)
-    return tuple(
-        dynamic[i] if x.shape[i] is None else x.shape[i] for i in (0, 1)
-    )

@@ -19,6 +19,7 @@ import dataclasses
 import tensorflow as tf
 
 from modeling import dropout, fusion, positions
+from modeling.shapes import sizes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -188,27 +189,13 @@ def attend(
     Returns:
       [N, B, Q, H].
     """
-    chosen = rows is not None and rows.positions is not None
-    apart = chosen or keys.method == "radix"
-    # Else the shift of all rows is part of the fused sum of scores.
-    key_len = None if apart else keys.key_len
 
     @tf.custom_gradient
     def run(content_q, position_q, k, v, r, *segment):
-        content = tf.matmul(content_q, k, transpose_b=True)
-        position, undo = _position_scores(position_q, r), None
-        if apart:
-            position, undo = _with_undo(lambda x: keys.shift(x, rows), position)
-        scores = _combine(
-            content,
-            position,
-            segment[0] if segment else None,
-            difference,
-            mask,
-            key_len=key_len,
+        own = Queries(content_q, position_q, segment[0] if segment else None)
+        scores, undo = _masked_scores(
+            own, dataclasses.replace(keys, k=k, r=r), difference, mask, rows
         )
-        # Compiled parts tell no shape; the rank is for the cost estimates.
-        scores = tf.ensure_shape(scores, [None] * 4)
         p = tf.cast(tf.nn.softmax(scores), v.dtype)  # [N, B, Q, K]
         out = tf.matmul(_drop(p, seed, rate=rate), v)  # [N, B, Q, H]
 
@@ -219,13 +206,9 @@ def attend(
             d_scores = _softmax_gradient(
                 p, d_dropped, out, d_out, seed, rate=rate
             )
-            count = _sizes(r)[2]
-            d_position = (
-                undo(d_scores) if apart else _unshift(d_scores, count=count)
-            )  # [N, B, Q, R]
             found = [
                 tf.matmul(d_scores, k),
-                *_position_gradients(d_position, position_q, r),
+                *_position_gradients(undo(d_scores), position_q, r),
             ]
             d_k = tf.matmul(d_scores, content_q, transpose_a=True)
             found[2:2] = [d_k, d_v]
@@ -241,13 +224,35 @@ def attend(
     )
 
 
+def _masked_scores(queries, keys, difference, mask, rows):
+    """float32 [N, B, Q, K], and what takes their gradient to [N, B, Q, R]."""
+    content = tf.matmul(queries.content, keys.k, transpose_b=True)
+    position = _position_scores(queries.position, keys.r)
+    chosen = rows is not None and rows.positions is not None
+    if chosen or keys.method == "radix":
+        key_len = None
+        position, undo = _with_undo(lambda x: keys.shift(x, rows), position)
+    else:
+        # The shift of all rows is part of the fused sum of scores.
+        key_len, count = keys.key_len, sizes(keys.r)[2]
+
+        def undo(d_scores):
+            return _unshift(d_scores, count=count)
+
+    scores = _combine(
+        content, position, queries.segment, difference, mask, key_len=key_len
+    )
+    # Compiled parts tell no shape; the rank is for the cost estimates.
+    return tf.ensure_shape(scores, [None] * 4), undo
+
+
 def _position_scores(q, r):
     """q [N, B, Q, H] and r [N, S, R, H] -> [N, B, Q, R] by table column.
 
     All rows of a direction are one matrix product per head.
     """
-    n, directions, count, h = _sizes(r)
-    _, batch, length, _ = _sizes(q)
+    n, directions, count, h = sizes(r)
+    _, batch, length, _ = sizes(q)
     q = tf.reshape(q, [n, directions, -1, h])  # [N, S, B/S*Q, H]
     scores = tf.matmul(q, r, transpose_b=True)  # [N, S, B/S*Q, R]
     return tf.reshape(scores, [n, batch, length, count])
@@ -255,7 +260,7 @@ def _position_scores(q, r):
 
 def _position_gradients(d_scores, q, r):
     """Gradients of `_position_scores` for q and r."""
-    n, directions, count, h = _sizes(r)
+    n, directions, count, h = sizes(r)
     d_scores = tf.reshape(d_scores, [n, directions, -1, count])
     d_q = tf.reshape(tf.matmul(d_scores, r), tf.shape(q))
     q = tf.reshape(q, [n, directions, -1, h])
@@ -319,7 +324,7 @@ def _softmax_gradient(p, d_dropped, out, d_out, seed, rate):
 @fusion.compiled
 def _unshift(d_scores, count):
     """The gradient of `positions.shift_all`: [N, B, T, K] -> [N, B, T, R]."""
-    n, batch, length, key_len = _sizes(d_scores)
+    n, batch, length, key_len = sizes(d_scores)
     lead = [[0, 0], [0, 0]]
     x = tf.pad(d_scores, [*lead, [0, 0], [0, count - 1 - key_len]])
     x = tf.reshape(x, [n, batch, length * (count - 1)])
@@ -331,12 +336,3 @@ def _unshift(d_scores, count):
 def _row_sums(d_scores, difference):
     product = tf.cast(d_scores, tf.float32) * tf.cast(difference, tf.float32)
     return tf.cast(tf.reduce_sum(product, -1, keepdims=True), d_scores.dtype)
-
-
-def _sizes(x: tf.Tensor) -> list:
-    """Static sizes where known, dynamic ones elsewhere."""
-    dynamic = tf.shape(x)
-    return [
-        dynamic[i] if size is None else size
-        for i, size in enumerate(x.shape.as_list())
-    ]

@@ -9,6 +9,8 @@ import dataclasses
 
 import tensorflow as tf
 
+from modeling.shapes import sizes
+
 # Of the shifts on TPU. Rows of a bfloat16 tile; bases of the digits that
 # selects go by.
 TILE_ROWS = 16
@@ -78,7 +80,7 @@ def shift_all(
     Returns:
       [..., T, K] by key.
     """
-    *lead, query_len, count = _shape(scores)
+    *lead, query_len, count = sizes(scores)
     known = all(isinstance(n, int) for n in (query_len, count, key_len))
     tiles = known and query_len % TILE_ROWS == 0
     if method == "radix" and tiles and count == query_len + key_len:
@@ -95,7 +97,7 @@ def _shift_tiles(scores, key_len):
     A tile of rows moves as one by what its last row needs (static slices), the
     row's place in the tile decides the rest (selects).
     """
-    query_len, count = _shape(scores)[-2:]
+    query_len, count = sizes(scores)[-2:]
     rest = TILE_ROWS - 1
     firsts = range(0, query_len, TILE_ROWS)
     places = rest - tf.range(query_len)[:, tf.newaxis] % TILE_ROWS  # [T, 1]
@@ -157,7 +159,7 @@ def shift_at(
 
 def _shift_gather(scores, offsets, key_len):
     """One gather forward; its gradient is one gather, too (no scatter)."""
-    n, b, p, count = _shape(scores)
+    n, b, p, count = sizes(scores)
     rows = tf.range(b * p)[:, tf.newaxis]  # [B*P, 1]
     offsets = tf.reshape(offsets, [-1, 1])  # [B*P, 1]
 
@@ -232,7 +234,7 @@ def _shift_radix(scores, offsets, query_len, key_len):
     be sixteen padded tensors per digit instead of eight slices of one.
     """
     # Offsets are 1..T: one column less leaves 0..T-1, often a digit less.
-    width = _shape(scores)[-1] - 1
+    width = sizes(scores)[-1] - 1
     digits = _digits(query_len - 1, key_len, width, _ROW_BASE)
     offsets = offsets[tf.newaxis, ..., tf.newaxis] - 1  # [1, B, P, 1]
 
@@ -282,12 +284,3 @@ def _pad_columns(x, left, right):
     if not left + right:
         return x
     return tf.pad(x, [[0, 0]] * (x.shape.rank - 1) + [[left, right]])
-
-
-def _shape(x: tf.Tensor) -> list:
-    """Static sizes where known, dynamic ones elsewhere."""
-    dynamic = tf.shape(x)
-    return [
-        dynamic[i] if size is None else size
-        for i, size in enumerate(x.shape.as_list())
-    ]

@@ -9,6 +9,8 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
+from modeling.shapes import sizes
+
 Kernel = tf.Tensor | tf.Variable
 
 
@@ -17,22 +19,22 @@ class Products:
 
     def project(self, x: tf.Tensor, kernel: Kernel) -> tf.Tensor:
         """[..., D] and a kernel [D, ...] -> [..., the kernel's other axes]."""
-        product = tf.matmul(_rows(x, 1), _flat(kernel, 1, x.dtype))
-        return tf.reshape(product, [*_sizes(x)[:-1], *kernel.shape[1:]])
+        product = tf.matmul(_rows(x, 1), _flat(kernel, x.dtype))
+        return tf.reshape(product, [*sizes(x)[:-1], *kernel.shape[1:]])
 
     def merge(self, x: tf.Tensor, kernel: Kernel) -> tf.Tensor:
         """[..., N, H] and a kernel [D, N, H] -> [..., D]."""
-        flat = _flat(kernel, 1, x.dtype)  # [D, N*H]
+        flat = _flat(kernel, x.dtype)  # [D, N*H]
         product = tf.matmul(_rows(x, 2), flat, transpose_b=True)
-        return tf.reshape(product, [*_sizes(x)[:-2], kernel.shape[0]])
+        return tf.reshape(product, [*sizes(x)[:-2], kernel.shape[0]])
 
     def heads(self, x: tf.Tensor, kernels: list) -> list[tf.Tensor]:
         """[B, T, D] by each kernel [D, N, H], as [N, B, T, H]; one product."""
-        flat = [_flat(kernel, 1, x.dtype) for kernel in kernels]  # [D, N*H]
+        flat = [_flat(kernel, x.dtype) for kernel in kernels]  # [D, N*H]
         joined = tf.concat(flat, 1) if len(flat) > 1 else flat[0]
         product = tf.matmul(_rows(x, 1), joined)
         tail = [len(kernels), *kernels[0].shape[1:]]
-        product = tf.reshape(product, [*_sizes(x)[:-1], *tail])
+        product = tf.reshape(product, [*sizes(x)[:-1], *tail])
         product = tf.transpose(product, [2, 3, 0, 1, 4])
         return tf.unstack(product)  # the gradient of a stack is no copy
 
@@ -65,29 +67,19 @@ class Products:
             return tf.matmul(made, kernel), gradient
 
         given = [tensors[i] for i in present]
-        return run(_flat(kernel, 1, given[0].dtype), *given)
+        return run(_flat(kernel, given[0].dtype), *given)
 
 
-def _flat(kernel, axes, dtype):
-    """A kernel as a matrix, its first `axes` axes by the others."""
+def _flat(kernel, dtype):
+    """A kernel as a matrix, its first axis by the others."""
     kernel = tf.cast(tf.convert_to_tensor(kernel), dtype)
     if kernel.shape.rank == 2:
         return kernel
-    rows = kernel.shape[:axes].num_elements()
-    return tf.reshape(kernel, [rows, -1])
+    return tf.reshape(kernel, [kernel.shape[0], -1])
 
 
 def _rows(x, axes):
     """x as a matrix whose columns are the last `axes` axes."""
-    if x.shape.rank == 1 + axes and axes == 1:
+    if x.shape.rank == 2:
         return x
     return tf.reshape(x, [-1, x.shape[-axes:].num_elements()])
-
-
-def _sizes(x: tf.Tensor) -> list:
-    """Static sizes where known, dynamic ones elsewhere."""
-    dynamic = tf.shape(x)
-    return [
-        dynamic[i] if size is None else size
-        for i, size in enumerate(x.shape.as_list())
-    ]
