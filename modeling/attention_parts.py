@@ -21,7 +21,7 @@ MAX_BLOCKS = 4
 MIN_BLOCK_ROWS = 128  # fewer rows make slow products
 MAX_GROUPS = 4
 MIN_GROUP_BYTES = 2**24  # of the largest scores of a group
-ABREAST = 2  # groups; one alone leaves cores idle in what is not a product
+ABREAST = 2  # groups; islands between the products run on one core
 
 
 def attend(
@@ -35,18 +35,8 @@ def attend(
 ) -> tf.Tensor:
     """`attention_core.attend` in the parts of the keys.
 
-    Args:
-      queries: of one stream.
-      keys: of the layer.
-      difference: [B, Q, K], 1 where segments differ; with a segment term.
-      mask: float32 [B or 1, Q, K] added to the scores, or None.
-      rows: which rows of the segment; None = all. Chosen rows are attended
-        from at once.
-      seed: int32 [2] of the dropout site, or None. Each part has its own.
-      rate: of dropout on the probabilities.
-
-    Returns:
-      [N, B, Q, H].
+    Arguments and result are the same. Chosen `rows` are attended from at once;
+    each part has a dropout `seed` of its own.
     """
     rest = (difference, mask, rows)
     if rows is not None and rows.positions is not None:

@@ -166,12 +166,8 @@ def test_dropped_probabilities_are_not_made_before_the_backward_pass():
             if op.name not in after:
                 after.add(op.name)
                 frontier.append(op)
-    # `masked` scales what it keeps: one multiplication per run of it.
-    drops = [
-        op
-        for op in graph.get_operations()
-        if op.type == "SelectV2" or op.type == "Select"
-    ]
+    # `masked` selects what it keeps: once per run of it.
+    drops = [op for op in graph.get_operations() if op.type == "SelectV2"]
     assert len(drops) == 3  # forward, again, and of the gradient
     assert sum(op.name in after for op in drops) == 2
 
