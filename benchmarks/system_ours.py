@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from benchmarks import workloads
 from benchmarks.workloads import Workload
+from data import finetune_batches
 from modeling import ClassificationModel, XLNetConfig
 from training import strategy as strategy_lib
 from training.heads import build_objective
@@ -146,39 +147,36 @@ def _inference(w: Workload, run: StrategyOptions, strategy):
 
 
 def _lengths(w: Workload, run: StrategyOptions, strategy):
-    """Examples of real lengths, in batches of similar length.
+    """Examples of real lengths, in the batches of `--length_buckets=auto`.
 
-    One "step" is one pass over the sample; results go back to input order.
+    One "step" is one pass over the sample; results go back to input order. As
+    in an evaluation there is one trace per length.
     """
     with strategy.scope():
         model = _classifier(w)
     random = np.random.default_rng(w.seed)
     lengths = np.loadtxt(w.lengths, dtype=np.int64, ndmin=1)
     lengths = np.minimum(lengths, w.length)
-    count = len(lengths) - len(lengths) % w.batch
+    lengths = lengths[: len(lengths) - len(lengths) % w.batch]
     ids = random.integers(9, w.vocab, [len(lengths), w.length])
     ids = ids.astype(np.int32)
-    order = np.argsort(lengths[:count], kind="stable")
-
-    @tf.function(
-        jit_compile=run.jit_compile,
-        autograph=False,
-        reduce_retracing=True,
-        input_signature=[
-            tf.TensorSpec([None, None], tf.int32),
-            tf.TensorSpec([None, None], tf.int32),
-        ],
+    buckets = finetune_batches.bucket_lengths("auto", w.length)
+    batches = finetune_batches.evaluation_batches(
+        lengths, w.batch, sort_by_length=True
     )
+
+    @tf.function(jit_compile=run.jit_compile, autograph=False)
     def infer(ids, mask):
         return model(ids, segment_ids=tf.zeros_like(ids), input_mask=mask)
 
     def step():
-        out = np.zeros([count], np.float32)
-        for i in range(0, count, w.batch):
-            rows = order[i : i + w.batch]
-            width = lengths[rows].max()
+        out = np.zeros([len(lengths)], np.float32)
+        for rows in batches:
+            longest = lengths[rows].max()
+            width = finetune_batches.fitting_length(longest, buckets)
             inside = np.arange(width)[None] >= width - lengths[rows, None]
-            logits = infer(ids[rows, -width:], inside.astype(np.int32))
+            mask = tf.constant(inside, tf.int32)
+            logits = infer(tf.constant(ids[rows, -width:]), mask)
             out[rows] = logits.numpy()[:, 0]
         return float(out.sum())
 

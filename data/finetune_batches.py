@@ -26,7 +26,7 @@ def bucket_lengths(text: str, max_seq_length: int) -> tuple[int, ...]:
     if not text:
         return (max_seq_length,)
     if text == "auto":
-        lengths = [n for n in (32, 64, 96, 128, 192, 256, 384, 512, 768)]
+        lengths = [16, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768]
         lengths = [n for n in lengths if n < max_seq_length]
     else:
         try:

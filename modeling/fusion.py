@@ -6,12 +6,14 @@ the backward pass. `fused` compiles such a function with XLA as an island of the
 graph; matrix products stay outside, where they are as fast as they can be. The
 backward pass computes the forward function again, in registers.
 
-Outside of a `tf.function`, with unknown shapes and on small tensors the
-function simply runs:
-the numbers are the same up to float rounding, and nothing is compiled per
-shape.
+Outside of a `tf.function` and on small tensors the function simply runs, and so
+it does on tensors of unknown shape, because a program is compiled per shape:
+only in `few_shapes` that is wanted. The numbers are the same up to float
+rounding.
 """
 
+import contextlib
+import contextvars
 import functools
 from collections.abc import Callable
 
@@ -20,6 +22,22 @@ import tensorflow as tf
 # Compiling takes about a tenth of a second, and passes over a megabyte, which
 # the caches hold, next to nothing.
 MIN_ELEMENTS = 2**18
+
+_FEW_SHAPES = contextvars.ContextVar("few_shapes", default=False)
+
+
+@contextlib.contextmanager
+def few_shapes():
+    """What is traced in here compiles tensors of unknown shape, too.
+
+    For steps whose input comes in a handful of lengths: each is compiled when
+    it comes first. A served model would compile for every new request.
+    """
+    token = _FEW_SHAPES.set(True)
+    try:
+        yield
+    finally:
+        _FEW_SHAPES.reset(token)
 
 
 def fused(function: Callable) -> Callable:
@@ -97,13 +115,15 @@ def compiled(function: Callable) -> Callable:
 
 
 def worthwhile(*tensors) -> bool:
-    """In a graph, with known shapes (one program will do), and large."""
+    """In a graph and large; of unknown shape only in `few_shapes`."""
     if not tf.inside_function():
         return False
     sizes = [
         tf.TensorShape(t.shape).num_elements() for t in tensors if t is not None
     ]
-    return None not in sizes and max(sizes) >= MIN_ELEMENTS
+    if None in sizes:
+        return _FEW_SHAPES.get()
+    return max(sizes) >= MIN_ELEMENTS
 
 
 def _differentiable(t) -> bool:

@@ -40,6 +40,8 @@ MetricFn = Callable[[EvalResult], dict[str, float]]
 class Evaluator:
     """Traces one step per batch shape and keeps it for later evaluations.
 
+    There are as many shapes as length buckets, and known ones are faster.
+
     Args:
       objective: model, loss, outputs.
       model: its model.
@@ -84,7 +86,7 @@ class Evaluator:
             strategy, input_fn, batch_size, objective.row_groups
         )
         self._names: list[str] = []
-        self._step = tf.function(self._gathered_step, reduce_retracing=True)
+        self._step = tf.function(self._gathered_step)
 
     def run(self, steps: int = -1) -> EvalResult:
         """Evaluates up to `steps` batches, -1 = until the data end.

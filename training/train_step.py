@@ -6,6 +6,7 @@ import time
 import orbit
 import tensorflow as tf
 
+from modeling import fusion
 from training import static_lengths
 from training.objectives import Memory, Objective
 from training.optimizer import AdamW
@@ -198,9 +199,11 @@ class Trainer(orbit.AbstractTrainer):
         return gradients, sums, tuple(_flatten(a.stack()) for a in kept)
 
     def _part(self, batch, memory, seed):
-        return static_lengths.by_length(
-            self._objective, batch, lambda b: self._rows(b, memory, seed)
-        )
+        # Of unknown length are only the length buckets.
+        with fusion.few_shapes():
+            return static_lengths.by_length(
+                self._objective, batch, lambda b: self._rows(b, memory, seed)
+            )
 
     def _rows(self, batch, memory, seed):
         state = None

@@ -110,7 +110,8 @@ def test_evaluation_order_and_buckets():
     sorted_ = finetune_batches.evaluation_batches(lengths, 3, True)
     assert [x.tolist() for x in sorted_] == [[1, 3, 0], [2]]
     assert finetune_batches.bucket_lengths("", 48) == (48,)
-    assert finetune_batches.bucket_lengths("auto", 100) == (32, 64, 96, 100)
+    lengths = finetune_batches.bucket_lengths("auto", 100)
+    assert lengths == (16, 32, 48, 64, 96, 100)
     assert finetune_batches.bucket_lengths("8,20", 16) == (8, 16)
     assert finetune_batches.fitting_length(9, (8, 16)) == 16
     for text in ("8,4", "x", "0,3", "8,8"):

@@ -1,5 +1,7 @@
 """Fused islands give the numbers of the plain functions, both ways."""
 
+import contextlib
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -57,6 +59,60 @@ def test_only_large_tensors_of_known_shape_in_graphs_are_fused(monkeypatch):
     unknown(random(3, 4))
     known(random(3, 4))
     assert seen == [False, True, False]
+
+
+def islands(function: tf.types.experimental.ConcreteFunction) -> list[str]:
+    """Names of the functions that the graph calls compiled."""
+    return [
+        f.signature.name
+        for f in function.graph.as_graph_def().library.function
+        if f.attr["_XlaMustCompile"].b
+    ]
+
+
+@pytest.mark.parametrize("few", [False, True])
+def test_unknown_lengths_are_fused_where_few_are_expected(few):
+    """One trace for all lengths, whose programs are compiled as they come."""
+    norm = LayerNorm()
+    norm.build([None, None, 6])
+    seed = tf.constant([5, 7])
+    rows = tf.TensorSpec([2, None, 6])
+
+    def run(x, residual):
+        return norm.after_residual(x, residual, tf.ones([6]), seed, 0.3)
+
+    @tf.function(input_signature=[rows] * 3)
+    def step(x, residual, upstream):
+        scope = fusion.few_shapes() if few else contextlib.nullcontext()
+        with scope:
+            return value_and_gradients(run, [x, residual], upstream)
+
+    assert bool(islands(step.get_concrete_function())) == few
+    for length in (3, 5):
+        x, residual, upstream = (random(2, length, 6) for _ in range(3))
+        eager = value_and_gradients(run, [x, residual], upstream)
+        for a, b in zip(
+            tf.nest.flatten(eager),
+            tf.nest.flatten(step(x, residual, upstream)),
+            strict=True,
+        ):
+            np.testing.assert_allclose(a, b, atol=2e-6)
+    assert step.experimental_get_tracing_count() == 1
+
+
+def test_the_scope_of_few_shapes_ends_with_an_error():
+    seen = []
+
+    @tf.function(input_signature=[tf.TensorSpec([None])])
+    def graph(x):
+        with pytest.raises(ZeroDivisionError), fusion.few_shapes():
+            seen.append(fusion.worthwhile(x))
+            raise ZeroDivisionError
+        seen.append(fusion.worthwhile(x))
+        return x
+
+    graph(random(3))
+    assert seen == [True, False]
 
 
 def test_residual_normalization_with_dropout():

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from modeling import fusion
 from tests.training import test_heads, toy
 from training import heads, loop
 from training.options import OptimizerOptions
@@ -57,6 +58,43 @@ def test_without_buckets_nothing_is_cut(lengths):
     objective.static_lengths = lengths
     batch = {"input_ids": tf.zeros([2, 6])}
     assert by_length(objective, batch, lambda b: b) is batch
+
+
+def test_lengths_known_only_at_run_time_are_compiled_for(tmp_path, monkeypatch):
+    objective = heads.build_objective(
+        "classification",
+        test_heads.CONFIG,
+        **test_heads.OPTIONS["classification"],
+    )
+    seen = []
+    plain = objective.loss
+
+    def traced(model, batch, *rest, **more):
+        shape = batch["input_ids"].shape
+        seen.append((shape.as_list(), fusion.worthwhile(batch["input_ids"])))
+        return plain(model, batch, *rest, **more)
+
+    monkeypatch.setattr(objective, "loss", traced)
+    endless, _ = test_heads.functions(test_heads.examples("classification"))
+
+    def unknown(params):
+        def cut(batch):
+            kept = tf.random.stateless_uniform(
+                [], batch["example_index"][:2], 3, 7, tf.int32
+            )
+            return {
+                name: x[:, -kept:] if x.shape.rank > 1 else x
+                for name, x in batch.items()
+            }
+
+        return endless(params).map(cut)
+
+    options = toy.run_options(
+        tmp_path, train_steps=5, save_steps=0, progress="none"
+    )
+    result = loop.train(objective, unknown, options)
+    assert seen == [([options.train_batch_size, None], True)]
+    assert result.trace_count == 1
 
 
 @pytest.mark.slow
