@@ -98,7 +98,7 @@ class RelativeAttention(saving.Layer):
         """Projects what the streams attend to.
 
         Args:
-          context: [B, K, D], memory and segment.
+          context: [B, M, D] of the memory, if any, and [B, T, D].
           table: [S, R, D], positions.
           query_len: T.
           training: gradients will be asked for.
@@ -107,8 +107,8 @@ class RelativeAttention(saving.Layer):
         """
         products = products or Products()
         k, v = products.heads(context, [self.kernels[n] for n in "kv"])
-        (r,) = products.heads(table, [self.kernels["r"]])  # [N, S, R, H]
-        batch, key_len, _ = sizes(context)
+        (r,) = products.heads([table], [self.kernels["r"]])  # [N, S, R, H]
+        _, batch, key_len, _ = sizes(k)
         count = sizes(table)[1]
         groups = blocks = 1
         if for_tpu or not training:

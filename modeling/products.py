@@ -28,13 +28,18 @@ class Products:
         product = tf.matmul(_rows(x, 2), flat, transpose_b=True)
         return tf.reshape(product, [*sizes(x)[:-2], kernel.shape[0]])
 
-    def heads(self, x: tf.Tensor, kernels: list) -> list[tf.Tensor]:
-        """[B, T, D] by each kernel [D, N, H], as [N, B, T, H]; one product."""
-        flat = [_flat(kernel, x.dtype) for kernel in kernels]  # [D, N*H]
-        joined = tf.concat(flat, 1) if len(flat) > 1 else flat[0]
-        product = tf.matmul(_rows(x, 1), joined)
+    def heads(self, pieces: list, kernels: list) -> list[tf.Tensor]:
+        """Rows by each kernel [D, N, H], as [N, B, T, H]; one product.
+
+        Args:
+          pieces: [B, T_i, D], T rows together.
+          kernels: each with a result of its own.
+        """
+        product = _joined_product(
+            pieces, [_flat(kernel, pieces[0].dtype) for kernel in kernels]
+        )  # [B, T, N*H of all]
         tail = [len(kernels), *kernels[0].shape[1:]]
-        product = tf.reshape(product, [*sizes(x)[:-1], *tail])
+        product = tf.reshape(product, [*sizes(product)[:2], *tail])
         product = tf.transpose(product, [2, 3, 0, 1, 4])
         return tf.unstack(product)  # the gradient of a stack is no copy
 
@@ -68,6 +73,46 @@ class Products:
 
         given = [tensors[i] for i in present]
         return run(_flat(kernel, given[0].dtype), *given)
+
+
+def _joined_product(pieces, kernels):
+    """[B, T_i, D] joined by rows and [D, F_i] joined by columns -> [B, T, F].
+
+    What is joined is not kept: the backward pass joins it again.
+    """
+    count = len(pieces)
+
+    def joined(given):
+        return tf.concat(given[:count], 1), tf.concat(given[count:], 1)
+
+    @tf.custom_gradient
+    def run(*given):
+        x, kernel = joined(given)
+        batch, length, width = sizes(x)
+
+        def gradient(dy):
+            with tf.control_dependencies([dy]):
+                x, kernel = joined(given)
+            dy = _rows(dy, 1)
+            d_x = tf.matmul(dy, kernel, transpose_b=True)
+            d_x = tf.reshape(d_x, [batch, length, width])
+            d_kernel = tf.matmul(_rows(x, 1), dy, transpose_a=True)
+            return *_apart(d_x, given[:count]), *_apart(d_kernel, given[count:])
+
+        product = tf.matmul(_rows(x, 1), kernel)
+        return tf.reshape(product, [batch, length, kernel.shape[1]]), gradient
+
+    return run(*pieces, *kernels)
+
+
+def _apart(joined, pieces):
+    """Along axis 1; slices, of which those that nobody asks for are not made."""
+    first, found = 0, []
+    for piece in pieces:
+        size = sizes(piece)[1]
+        found.append(joined[:, first : first + size])
+        first += size
+    return found
 
 
 def _flat(kernel, dtype):

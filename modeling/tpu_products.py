@@ -43,11 +43,12 @@ class TpuProducts(Products):
         """[..., N, H] and a kernel [D, N, H] -> [..., D]."""
         return self._product(x, kernel, kernel.shape.rank - 1, True)
 
-    def heads(self, x: tf.Tensor, kernels: list) -> list[tf.Tensor]:
-        """[B, T, D] by each kernel [D, N, H], as [N, B, T, H].
+    def heads(self, pieces: list, kernels: list) -> list[tf.Tensor]:
+        """[B, T_i, D], joined, by each kernel [D, N, H], as [N, B, T, H].
 
         Apart: neither joined kernels nor a joined result are kept.
         """
+        x = tf.concat(pieces, 1)
         found = [self.project(x, kernel) for kernel in kernels]
         return [tf.transpose(p, [2, 0, 1, 3]) for p in found]
 

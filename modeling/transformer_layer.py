@@ -112,9 +112,9 @@ class TransformerLayer(saving.Layer):
         """
         shared = shared or Shared()
         products = TpuProducts(h) if shared.in_order else Products()
-        context = h
+        context = [h]
         if memory is not None:
-            context = tf.concat([tf.cast(memory, h.dtype), h], 1)  # [B, K, D]
+            context.insert(0, tf.cast(memory, h.dtype))
         query_len = tf.shape(h)[1] if h.shape[1] is None else h.shape[1]
         keys = self.rel_attn.keys(
             context,

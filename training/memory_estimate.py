@@ -32,7 +32,7 @@ def activation_bytes(
     # attention's result, the inner layer before its activation; of a pair of
     # query and key the probability.
     position = (6 * d + 3 * n * h + f + n * keys) * element
-    shared = (keys * 3 + length) * n * h * element
+    shared = (keys * 2 + length) * n * h * element
     streams = length + targets
     layer = streams * position + shared
     # The last content stream is not read in pretraining.

@@ -6,6 +6,7 @@ import time
 import orbit
 import tensorflow as tf
 
+from common import heap
 from modeling import fusion
 from training import static_lengths
 from training.objectives import Memory, Objective
@@ -88,11 +89,14 @@ class Trainer(orbit.AbstractTrainer):
         Raises:
           RuntimeError: the step counter did not move by `num_steps`.
         """
-        if self._iterator is None:
+        first = self._iterator is None
+        if first:
             self._iterator = iter(self._dataset)
         before = int(self._optimizer.step.numpy())
         history, wait, tokens = self._loop_fn(self._iterator, num_steps)
         self.last = history.numpy()
+        if first:
+            heap.trim()
         self.last_wait_seconds = float(wait)
         self.last_tokens = float(tokens)
         moved = int(self._optimizer.step.numpy()) - before

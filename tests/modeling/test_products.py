@@ -41,10 +41,9 @@ def test_equal_to_einsum(method, x_shape, kernel_shape, equation, known):
 
     @tf.function(input_signature=[tf.TensorSpec(shape)])
     def found(x):
-        y = getattr(Products(), method)(
-            x, [kernel] if method == "heads" else kernel
-        )
-        return y[0] if method == "heads" else y
+        if method == "heads":
+            return Products().heads([x], [kernel])[0]
+        return getattr(Products(), method)(x, kernel)
 
     pairs = zip(
         value_and_gradients(
@@ -57,16 +56,55 @@ def test_equal_to_einsum(method, x_shape, kernel_shape, equation, known):
         np.testing.assert_allclose(wanted, y, atol=1e-5)
 
 
-def test_several_kernels_in_one_product():
-    x = normal(1, B, T, D)
+@pytest.mark.parametrize("known", [True, False])
+def test_pieces_and_kernels_in_one_product(known):
+    pieces = [normal(1, B, 2, D), normal(5, B, T, D)]
     kernels = [tf.Variable(normal(seed, D, N, H)) for seed in (2, 3)]
-    both = Products().heads(x, kernels)
-    for kernel, y in zip(kernels, both, strict=True):
-        np.testing.assert_allclose(
-            y, Products().heads(x, [kernel])[0], atol=1e-5
-        )
-    kinds = _operations(lambda: Products().heads(x, kernels))
-    assert kinds.count("MatMul") == 1
+    upstream = [normal(seed, N, B, 2 + T, H) for seed in (8, 9)]
+    specs = [
+        tf.TensorSpec(piece.shape if known else [B, None, D])
+        for piece in pieces
+    ]
+
+    def gradients(function, pieces):
+        with tf.GradientTape() as tape:
+            tape.watch(pieces)
+            found = function(pieces)
+        return found, tape.gradient(found, [*pieces, *kernels], upstream)
+
+    def wanted(pieces):
+        x = tf.concat(pieces, 1)
+        return [tf.einsum("btd,dnh->nbth", x, kernel) for kernel in kernels]
+
+    @tf.function(input_signature=specs)
+    def step(*pieces):
+        return gradients(lambda p: Products().heads(p, kernels), list(pieces))
+
+    for a, b in zip(
+        tf.nest.flatten(gradients(wanted, pieces)),
+        tf.nest.flatten(step(*pieces)),
+        strict=True,
+    ):
+        np.testing.assert_allclose(a, b, atol=1e-5)
+
+
+def test_what_is_joined_is_joined_again_in_the_backward_pass():
+    h, memory = normal(1, B, T, D), normal(5, B, 2, D)
+    kernels = [tf.Variable(normal(seed, D, N, H)) for seed in (2, 3)]
+
+    def forward():
+        return Products().heads([memory, h], kernels)
+
+    def backward():
+        with tf.GradientTape() as tape:
+            tape.watch(h)
+            found = forward()
+        return tape.gradient(found, [h, *kernels])
+
+    kinds = _operations(forward)
+    assert (kinds.count("MatMul"), kinds.count("ConcatV2")) == (1, 2)
+    kinds = _operations(backward)
+    assert (kinds.count("MatMul"), kinds.count("ConcatV2")) == (3, 4)
 
 
 @fusion.fused

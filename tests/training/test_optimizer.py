@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 from common.errors import UserError
+from modeling import fusion
 from training.optimizer import AdamW, clip_factor
 from training.options import OptimizerOptions
 from training.schedule import Schedule
@@ -244,3 +245,61 @@ def test_zero_gradient_is_clipped_without_a_nan():
     factor, norm = clip_factor([tf.zeros([3]), tf.zeros([2])], 1.0)
     assert float(norm) == 0.0
     assert float(factor) == 1.0
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_islands_update_where_the_variables_lie(monkeypatch, replicas):
+    """Compiled functions take the variables: one program for equal shapes."""
+    strategy = tf.distribute.MirroredStrategy(
+        [f"CPU:{i}" for i in range(replicas)]
+    )
+    options = OptimizerOptions(
+        learning_rate=0.5, weight_decay=0.3, ema_decay=0.9
+    )
+    names = [f"model/transformer/layer_{i}/ff/layer_1/kernel" for i in (0, 1)]
+    start = np.array([[1.0, -2.0, 4.0], [0.5, 3.0, -1.0]], np.float32)
+    gradients = [tf.constant(start[::-1]), tf.constant(start * start)]
+
+    def build():
+        variables = {n: tf.Variable(start) for n in names}
+        groups = build_groups(names, 2, options)
+        schedule = Schedule(options, 9)
+        return variables, AdamW(options, schedule, variables, groups)
+
+    plain, optimizer = build()
+    for _ in range(3):
+        wanted = optimizer.apply(gradients, optimizer.step, 0.5)
+        optimizer.step.assign_add(1)
+
+    monkeypatch.setattr(fusion, "MIN_ELEMENTS", 1)
+    with strategy.scope():
+        islands, optimizer = build()
+
+    @tf.function(autograph=False)
+    def step():
+        def replica():
+            step = optimizer.step.read_value()
+            squares = optimizer.apply(gradients, step, 0.5)
+            optimizer.step.assign_add(1)
+            return squares
+
+        return strategy.experimental_local_results(strategy.run(replica))
+
+    for _ in range(3):
+        squares = step()
+    np.testing.assert_allclose(squares, [wanted] * replicas, rtol=1e-5)
+    for name in names:
+        copies = strategy.experimental_local_results(islands[name])
+        assert len(copies) == replicas
+        for copy in copies:
+            np.testing.assert_allclose(copy, plain[name], rtol=1e-5)
+    programs = [
+        [node.op for node in f.node_def]
+        for f in step.get_concrete_function()
+        .graph.as_graph_def()
+        .library.function
+        if f.attr["_XlaMustCompile"].b
+    ]
+    # AdamW and the moving average, on each device.
+    assigned = sorted(p.count("AssignVariableOp") for p in programs)
+    assert assigned == [1] * replicas + [3] * replicas
