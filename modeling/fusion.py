@@ -102,7 +102,12 @@ def fused(function: Callable) -> Callable:
 
 
 def compiled(function: Callable) -> Callable:
-    """Like `fused` for a function that never needs a gradient of its own."""
+    """Like `fused` for a function that never needs a gradient of its own.
+
+    Its arguments may be variables, which it may assign: that happens where they
+    lie. Variables with several copies (`tf.distribute`) are no arguments of a
+    compiled function; with them it simply runs.
+    """
     forward = tf.function(function, jit_compile=True, autograph=False)
 
     @functools.wraps(function)
@@ -117,6 +122,8 @@ def compiled(function: Callable) -> Callable:
 def worthwhile(*tensors) -> bool:
     """In a graph and large; of unknown shape only in `few_shapes`."""
     if not tf.inside_function():
+        return False
+    if any(isinstance(t, tf.distribute.DistributedValues) for t in tensors):
         return False
     sizes = [
         tf.TensorShape(t.shape).num_elements() for t in tensors if t is not None

@@ -100,6 +100,28 @@ def test_unknown_lengths_are_fused_where_few_are_expected(few):
     assert step.experimental_get_tracing_count() == 1
 
 
+def test_a_compiled_function_assigns_a_variable():
+    @fusion.compiled
+    def double(variable, by):
+        variable.assign(variable * by)
+
+    plain = tf.Variable(random(3, 4))
+    wanted = 4.0 * plain.numpy()
+    with tf.distribute.MirroredStrategy(["CPU:0"]).scope():
+        copied = tf.Variable(plain)
+
+    @tf.function
+    def step():
+        double(plain, tf.constant(2.0))
+        double(plain, tf.constant(2.0))
+        double(copied, tf.constant(4.0))
+
+    step()
+    np.testing.assert_allclose(plain, wanted, rtol=1e-6)
+    np.testing.assert_allclose(copied.values[0], wanted, rtol=1e-6)
+    assert len(islands(step.get_concrete_function())) == 1
+
+
 def test_the_scope_of_few_shapes_ends_with_an_error():
     seen = []
 
