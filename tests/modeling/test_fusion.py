@@ -122,6 +122,29 @@ def test_a_compiled_function_assigns_a_variable():
     assert len(islands(step.get_concrete_function())) == 1
 
 
+def test_what_somebody_holds_is_not_overwritten():
+    """A checkpoint that is being written, or a value that the step returns."""
+
+    @fusion.compiled
+    def double(variable):
+        variable.assign(variable * 2.0)
+
+    variable = tf.Variable(tf.ones([30, 40]))
+    held = variable.read_value()
+
+    @tf.function
+    def step():
+        before = variable.read_value()
+        double(variable)
+        return before, variable.read_value()
+
+    for wanted in (1.0, 2.0):
+        before, after = step()
+        assert set(before.numpy().flat) == {wanted}
+        assert set(after.numpy().flat) == {2.0 * wanted}
+    assert set(held.numpy().flat) == {1.0}
+
+
 def test_the_scope_of_few_shapes_ends_with_an_error():
     seen = []
 
