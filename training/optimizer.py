@@ -185,7 +185,7 @@ def _own(variable):
     if number is None:  # on TPU, where the whole step is one function
         return variable
     copies = context.strategy.experimental_local_results(variable)
-    return copies[number % len(copies)]
+    return copies[number % len(copies)]  # numbers go on over the workers
 
 
 def _slot(variable: tf.Variable) -> tf.Variable:
