@@ -1,0 +1,144 @@
+"""Files written by the first version are read as they were then.
+
+`fixtures/first_format.tar.xz` holds what its commands wrote: records, a
+pretraining run stopped at step 4 of 8 (weights, slots, recurrent memory), a
+fine-tuned classifier and its export, and what they gave: losses of all eight
+steps, dev predictions, answers of the export.
+"""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tarfile
+
+import numpy as np
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+ARCHIVE = ROOT / "tests" / "fixtures" / "first_format.tar.xz"
+
+
+@pytest.fixture(scope="module")
+def first(tmp_path_factory) -> pathlib.Path:
+    folder = tmp_path_factory.mktemp("first_format")
+    with tarfile.open(ARCHIVE) as archive:
+        archive.extractall(folder, filter="data")
+    return folder
+
+
+def test_an_export_answers_as_it_did(first):
+    import tensorflow as tf
+    import tensorflow_text  # noqa: F401  (its operations are in the graph)
+
+    saved = tf.saved_model.load(str(first / "classifier" / "export" / "1"))
+    texts = (first / "task" / "texts.txt").read_text().splitlines()
+    found = saved.signatures["serving_default"](text=tf.constant(texts))
+    lines = (first / "predictions.jsonl").read_text().splitlines()
+    wanted = [json.loads(line)["probabilities"] for line in lines]
+    np.testing.assert_allclose(
+        found["probabilities"], [[w["no"], w["yes"]] for w in wanted], atol=1e-5
+    )
+
+
+def attribute_paths(prefix) -> set[str]:
+    """Names of a checkpoint's entries."""
+    import tensorflow as tf
+
+    return {name for name, _ in tf.train.list_variables(str(prefix))}
+
+
+@pytest.mark.parametrize("folder", ["pretrain", "classifier"])
+def test_weights_keep_their_attribute_paths(first, folder, tmp_path):
+    """Old checkpoints restore whole; new ones use the same names."""
+    import tensorflow as tf
+
+    from modeling import ClassificationModel, PretrainingModel, checkpoints
+
+    path = str(first / folder)
+    config = checkpoints.find_config(path)
+    if folder == "pretrain":
+        model = PretrainingModel(config)
+    else:
+        model = ClassificationModel(config, 2, summary_type="mean")
+    report = checkpoints.restore(model, path, require="all")
+    assert not report.fresh and not report.unused
+    new = tf.train.Checkpoint(model=model).write(str(tmp_path / "new"))
+    model_of = {n for n in attribute_paths(report.source.path) if "model" in n}
+    kept = {n for n in model_of if not n.startswith(("optimizer", "memory"))}
+    ours = {n for n in attribute_paths(new) if n.startswith("model/")}
+    assert {n for n in kept if n.startswith("model/")} == ours
+
+
+def test_a_fine_tuned_folder_predicts_as_it_did(first):
+    from data.task_spec import TaskSpec
+    from data.tokenizer import Tokenizer
+    from modeling import ClassificationModel, checkpoints
+
+    path = str(first / "classifier")
+    spec = TaskSpec.read(path)
+    assert (spec.head, spec.labels) == ("classification", ("no", "yes"))
+    model = ClassificationModel(
+        checkpoints.find_config(path), **spec.head_options
+    )
+    checkpoints.restore(model, path, require="all")
+    tokenizer = Tokenizer(os.path.join(path, "spiece.model"))
+    wanted = [
+        json.loads(line)["probabilities"]["yes"]
+        for line in (first / "predictions.jsonl").read_text().splitlines()
+    ]
+    texts = (first / "task" / "texts.txt").read_text().splitlines()
+    for text, probability in zip(texts, wanted, strict=True):
+        ids = tokenizer.encode(text)[: spec.max_seq_length - 2]
+        ids += [tokenizer.symbols.sep, tokenizer.symbols.cls]
+        segments = [0] * (len(ids) - 1) + [2]
+        logits = model(np.asarray([ids]), segment_ids=np.asarray([segments]))
+        odds = float(logits[0, 1] - logits[0, 0])
+        assert 1 / (1 + np.exp(-odds)) == pytest.approx(probability, abs=1e-5)
+
+
+@pytest.mark.slow
+def test_a_stopped_run_goes_on(first):
+    """Records, weights, slots, memory, step and seeds are all read."""
+    settings = json.loads((first / "pretrain" / "run.json").read_text())
+    command = next(
+        c
+        for c in _found(settings, "command")
+        if c and c[0] == "run_pretrain.py"
+    )
+    command = [a.replace("OLD", str(first)) for a in command]
+    command = [
+        f"--data_dir={first}/records" if a.startswith("--data_dir=") else a
+        for a in command
+    ]
+    before = (first / "pretrain" / "losses.tsv").read_text().splitlines()
+    done = subprocess.run(
+        [sys.executable, *command],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        env=os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3"},
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert (first / "pretrain" / "model.ckpt-8.index").exists()
+    after = (first / "pretrain" / "losses.tsv").read_text().splitlines()
+    assert after[0] == before[0] and len(after) == len(before) == 9
+    np.testing.assert_allclose(
+        [[float(x) for x in line.split("\t")] for line in after[1:]],
+        [[float(x) for x in line.split("\t")] for line in before[1:]],
+        rtol=1e-3,
+        atol=1e-5,
+    )
+
+
+def _found(value, key):
+    """Every value of `key` in nested dictionaries and lists."""
+    if isinstance(value, dict):
+        if key in value:
+            yield value[key]
+        value = value.values()
+    if isinstance(value, list | tuple) or hasattr(value, "__iter__"):
+        if not isinstance(value, str):
+            for item in value:
+                yield from _found(item, key)
