@@ -1,4 +1,4 @@
-"""Classification data that is not GLUE: IMDB folders, CSVs, generic tables.
+"""Classification data that is not GLUE: IMDB folders, CSVs, TREC, tables.
 
 Each reader returns every row as a `TextExample` and reports bad ones to a
 `BadRows`. Labels that the caller does not know are taken as they come.
@@ -225,24 +225,65 @@ def _list_directory(path: str) -> list[str]:
     raise UserError(f"{path} is no folder; wanted the aclImdb layout")
 
 
+_JSON_ESCAPE = re.compile(r"(?:\\u[0-9a-fA-F]{4})+|\\[nrtbf\"\\/]")
+_JSON_MEANING = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f"}
+
+
+def _json_escapes(text: str) -> str:
+    """Yelp's texts are the insides of JSON strings: `\\n`, `\\"`, `\\u00e9`."""
+
+    def meaning(match: re.Match) -> str:
+        found = match.group()
+        if found[1] != "u":
+            return _JSON_MEANING.get(found[1], found[1])
+        units = bytes.fromhex(found.replace("\\u", ""))
+        return units.decode("utf-16-be", errors="replace")
+
+    return _JSON_ESCAPE.sub(meaning, text)
+
+
+def _bare_backslashes(text: str) -> str:
+    """AG News: `\\$` is a dollar sign, every other backslash a line's end.
+
+    The set's readme says that `\\n` stands for a line's end; there is none in
+    the file: the `n` begins the next word ("do\\not know").
+    """
+    return text.replace("\\$", "$").replace("\\", "\n")
+
+
+def _line_ends(text: str) -> str:
+    """What the readmes say: `\\n` is a line's end and nothing else is escaped."""
+    return text.replace("\\n", "\n")
+
+
+ESCAPES = {
+    "json": _json_escapes,
+    "bare": _bare_backslashes,
+    "readme": _line_ends,
+}
+
+
 def read_topic_csv(
-    path: str, known: Mapping[str, int], bad: BadRows, text_fields: int
+    path: str,
+    known: Mapping[str, int],
+    bad: BadRows,
+    text_fields: int,
+    escapes: str,
 ) -> list[TextExample]:
     """The CSVs of Yelp, DBpedia, AG and Amazon: class number, then text.
-
-    Escapes of those files (`\\n`, `\\"`) become what they stand for.
 
     Args:
       path: a headerless quoted CSV.
       known: allowed class numbers as text.
       bad: receives bad rows.
       text_fields: columns of text after the class; they are joined.
+      escapes: a key of `ESCAPES`; the sets do not share one way.
     """
+    undo = ESCAPES[escapes]
     examples = []
     for row in task_readers.read_csv(path, bad, text_fields + 1):
         label, problem = parse_label(row.fields[0], "classification", known)
-        text = " ".join(f.strip() for f in row.fields[1:])
-        text = text.replace("\\n", "\n").replace('\\"', '"')
+        text = " ".join(undo(f).strip() for f in row.fields[1:])
         if not problem and not text.strip():
             problem = "the text is empty"
         if problem:
@@ -250,5 +291,48 @@ def read_topic_csv(
             continue
         examples.append(
             TextExample(str(len(examples)), (text,), label, row.where)
+        )
+    return examples
+
+
+def _latin1(line: bytes) -> str:
+    # The one such byte of the official file is no letter: "sister\xf0city".
+    return line.replace(b"\xf0", b" ").decode("latin-1")
+
+
+def read_trec(
+    path: str,
+    bad: BadRows,
+    known: Mapping[str, int] | None,
+    fine: bool,
+    need_label: bool,
+) -> list[TextExample]:
+    """TREC's question files: lines `COARSE:fine question`, UTF-8 or Latin-1.
+
+    Args:
+      path: e.g. `train_5500.label`.
+      bad: receives lines of another form.
+      known: allowed class names or None.
+      fine: the label is `COARSE:fine` and not `COARSE`.
+      need_label: False leaves the labels out (prediction).
+    """
+    examples = []
+    for number, line in task_readers.read_lines(path, bad, _latin1):
+        where = f"{path}:{number}"
+        name, _, text = line.strip().partition(" ")
+        coarse, colon, detail = name.partition(":")
+        if not (coarse and colon and detail and text.strip()):
+            bad.report(where, f"wanted `LABEL:fine text`, found {line[:60]!r}")
+            continue
+        label = None
+        if need_label:
+            label, problem = parse_label(
+                name if fine else coarse, "classification", known
+            )
+            if problem:
+                bad.report(where, problem)
+                continue
+        examples.append(
+            TextExample(str(len(examples)), (text.strip(),), label, where)
         )
     return examples

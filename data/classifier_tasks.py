@@ -25,14 +25,22 @@ from data.symbols import SymbolIds
 from data.task_examples import BadRows, TextExample
 from data.task_options import ClassifierDataOptions
 
-# CSV sets in the layout of Zhang et al.: classes and text columns.
+# CSV sets in the layout of Zhang et al.: classes, text columns and how their
+# texts are escaped (a key of `classifier_sources.ESCAPES`).
 TOPIC_SETS = {
-    "yelp-2": (2, 1),
-    "yelp-5": (5, 1),
-    "dbpedia": (14, 2),
-    "ag": (4, 2),
-    "amazon-2": (2, 2),
-    "amazon-5": (5, 2),
+    "yelp-2": (2, 1, "json"),
+    "yelp-5": (5, 1, "json"),
+    "dbpedia": (14, 2, "readme"),
+    "ag": (4, 2, "bare"),
+    "amazon-2": (2, 2, "readme"),
+    "amazon-5": (5, 2, "readme"),
+}
+# Files `LABEL:fine text` by split; with other files these names mean a TSV.
+TREC_SETS = ("trec", "trec-fine")
+TREC_FILES = {
+    "train": ("train_5500.label", "train.label"),
+    "dev": ("dev.label", "TREC_10.label", "test.label"),
+    "test": ("test.label", "TREC_10.label"),
 }
 ALIASES = {
     "sst2": "sst-2",
@@ -44,7 +52,7 @@ ALIASES = {
     "ag-news": "ag",
     "amazon2": "amazon-2",
     "amazon5": "amazon-5",
-    "trec": "tsv",
+    "trec-coarse": "trec",
 }
 GENERIC = ("tsv", "csv", "jsonl")
 TFDS_PREFIX = "tfds:"
@@ -52,7 +60,14 @@ TFDS_PREFIX = "tfds:"
 
 def task_names() -> tuple[str, ...]:
     """All names that `--task_name` takes (any case)."""
-    return (*glue_tasks.GLUE, "imdb", *TOPIC_SETS, *GENERIC, "tfds:NAME")
+    return (
+        *glue_tasks.GLUE,
+        "imdb",
+        *TOPIC_SETS,
+        *TREC_SETS,
+        *GENERIC,
+        "tfds:NAME",
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -173,6 +188,8 @@ def build_task(options: ClassifierDataOptions) -> ClassificationTask:
       UserError: an unknown name, or labels that cannot be settled.
     """
     name = canonical_name(options.task_name)
+    if name == "trec" and _has(options.data_dir, "tsv"):
+        name = "tsv"  # the set as a table with a header
     if name in glue_tasks.GLUE:
         glue = glue_tasks.GLUE[name]
         return ClassificationTask(
@@ -234,6 +251,14 @@ def _labels(name: str, options: ClassifierDataOptions) -> tuple[str, ...]:
     )
 
 
+def _has(data_dir: str, name: str) -> bool:
+    """Whether a split is there as a table with that ending."""
+    return any(
+        task_readers.find_file(data_dir, f"{split}.{name}")
+        for split in ("train", "dev", "test")
+    )
+
+
 def _split_path(name: str, data_dir: str, split: str) -> str | None:
     if name in glue_tasks.GLUE:
         return glue_tasks.split_path(glue_tasks.GLUE[name], data_dir, split)
@@ -243,6 +268,8 @@ def _split_path(name: str, data_dir: str, split: str) -> str | None:
     if name in TOPIC_SETS:
         stems = {"train": ("train.csv",), "dev": ("dev.csv", "test.csv")}
         names = stems.get(split, (f"{split}.csv",))
+    elif name in TREC_SETS:
+        names = TREC_FILES.get(split, (f"{split}.label",))
     elif name.startswith(TFDS_PREFIX):
         return f"{name}/{split}"
     else:
@@ -263,9 +290,15 @@ def _read(name, options, split, bad, known, with_labels):
     if name == "imdb":
         return classifier_sources.read_imdb(path, bad)
     if name in TOPIC_SETS:
-        classes, fields = TOPIC_SETS[name]
+        classes, fields, escapes = TOPIC_SETS[name]
         numbers = {str(i + 1): i for i in range(classes)}
-        return classifier_sources.read_topic_csv(path, numbers, bad, fields)
+        return classifier_sources.read_topic_csv(
+            path, numbers, bad, fields, escapes
+        )
+    if name in TREC_SETS:
+        return classifier_sources.read_trec(
+            path, bad, known, name == "trec-fine", with_labels
+        )
     table = TableOptions(
         options.head,
         options.text_columns,

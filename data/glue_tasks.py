@@ -2,7 +2,9 @@
 
 Columns are found by the header's names (MNLI's dev has more columns than its
 train file); CoLA has no header. Test sets have an index column, which becomes
-the guid of the submission file.
+the guid of the submission file. A submission wants an answer for every id: rows
+of a test set whose text is empty, whose columns are too few or whose bytes are
+no UTF-8 are predicted on what they hold and noted, never left out.
 """
 
 import dataclasses
@@ -124,39 +126,69 @@ def read_split(
     Raises:
       UserError: see `BadRows`, or a header without the wanted columns.
     """
-    is_test = split in task.test
-    columns = None if is_test else task.columns
-    wanted = [*task.texts] + ([] if is_test else [task.label])
+    if split in task.test:
+        return _read_test(task, path, bad)
+    columns = task.columns
     rows = task_readers.read_tsv(path, bad, len(columns) if columns else None)
     if columns is None:
-        header = next(rows, None)
-        if header is None:
-            raise UserError(f"{path}:1: the file is empty, wanted a header")
-        columns = tuple(header.fields)
-        missing = [c for c in wanted if c not in columns]
-        if missing:
-            raise UserError(
-                f"{path}:1: wanted the columns {wanted} in the header, "
-                f"found {list(columns)}"
-            )
+        columns = _header(path, next(rows, None), [*task.texts, task.label])
     at = {name: i for i, name in enumerate(columns)}
     known = {name: i for i, name in enumerate(task.labels)}
     examples = []
     for row in rows:
         texts = tuple(row.fields[at[c]] for c in task.texts)
-        if problem := _empty(texts, task.texts):
-            bad.report(row.where, problem)
-            continue
-        label = None
-        if not is_test:
+        problem = _empty(texts, task.texts)
+        if not problem:
             label, problem = parse_label(
                 row.fields[at[task.label]], task.head, known or None
             )
-            if problem:
-                bad.report(row.where, problem)
-                continue
-        guid = row.fields[0] if is_test else str(len(examples))
+        if problem:
+            bad.report(row.where, problem)
+            continue
+        guid = str(len(examples))
         examples.append(TextExample(guid, texts, label, row.where))
+    return examples
+
+
+def _header(
+    path: str, header: task_readers.Row | None, wanted: list[str]
+) -> tuple[str, ...]:
+    if header is None:
+        raise UserError(f"{path}:1: the file is empty, wanted a header")
+    missing = [c for c in wanted if c not in header.fields]
+    if missing:
+        raise UserError(
+            f"{path}:1: wanted the columns {wanted} in the header, "
+            f"found {header.fields}"
+        )
+    return tuple(header.fields)
+
+
+def _read_test(task: GlueTask, path: str, bad: BadRows) -> list[TextExample]:
+    """Every row of a test set that has an id; its faults are only noted."""
+    replace = lambda line: line.decode(errors="replace")  # noqa: E731
+    lines = task_readers.read_lines(path, bad, replace)
+    rows = (
+        task_readers.Row(f"{path}:{number}", line.split("\t"))
+        for number, line in lines
+    )
+    columns = _header(path, next(rows, None), list(task.texts))
+    at = [columns.index(name) for name in task.texts]
+    examples = []
+    for row in rows:
+        guid, fields = row.fields[0], row.fields
+        if not guid.strip():
+            bad.report(row.where, f"no id in the column {columns[0]!r}")
+            continue
+        texts = tuple(fields[i] if i < len(fields) else "" for i in at)
+        problem = _empty(texts, task.texts)
+        if len(fields) != len(columns):
+            problem = f"wanted {len(columns)} columns, found {len(fields)}"
+        elif "\ufffd" in "".join(texts):
+            problem = "bytes that are no UTF-8 became U+FFFD"
+        if problem:
+            bad.note(row.where, problem)
+        examples.append(TextExample(guid, texts, None, row.where))
     return examples
 
 

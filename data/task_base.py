@@ -88,8 +88,8 @@ class TaskBase:
             f"{what}; {cut} fill {length} tokens"
             + ("; features from the cache" if hit else "")
         )
-        if bad.count:
-            print(bad.summary())
+        if summary := bad.summary():
+            print(summary)
 
     def input_fn(
         self,

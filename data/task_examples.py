@@ -36,12 +36,18 @@ class BadRows:
 
     Args:
       skip: leave bad rows out instead of raising at the first one.
+
+    Attributes:
+      count: bad rows that were left out.
+      shown: messages of the first ones.
+      noted: rows that are used although something is wrong with them.
     """
 
     def __init__(self, skip: bool = False):
         self.skip = skip
         self.count = 0
         self.shown: list[str] = []
+        self.noted: list[str] = []
 
     def report(self, where: str, problem: str) -> None:
         """Counts the problem, or raises it.
@@ -58,14 +64,28 @@ class BadRows:
         if len(self.shown) < SHOWN_PROBLEMS:
             self.shown.append(message)
 
+    def note(self, where: str, problem: str) -> None:
+        """Keeps the problem of a row that must have an answer all the same."""
+        self.noted.append(f"{where}: {problem}")
+
     def summary(self) -> str:
-        """Lines for the log; empty when nothing was skipped."""
-        if not self.count:
-            return ""
-        lines = [f"skipped {self.count} bad rows:"] + self.shown
-        if self.count > len(self.shown):
-            lines.append(f"... and {self.count - len(self.shown)} more")
-        return "\n  ".join(lines)
+        """Lines for the log; empty when there is nothing to say."""
+        parts = []
+        if self.count:
+            title = f"skipped {self.count} bad rows:"
+            parts.append(_listing(title, self.shown, self.count))
+        if self.noted:
+            title = f"{len(self.noted)} rows are answered as they are:"
+            shown = self.noted[:SHOWN_PROBLEMS]
+            parts.append(_listing(title, shown, len(self.noted)))
+        return "\n".join(parts)
+
+
+def _listing(title: str, shown: list[str], count: int) -> str:
+    lines = [title, *shown]
+    if count > len(shown):
+        lines.append(f"... and {count - len(shown)} more")
+    return "\n  ".join(lines)
 
 
 def parse_score(text: str) -> float | str:

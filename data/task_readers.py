@@ -12,7 +12,7 @@ import io
 import json
 import lzma
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from common import files
 from common.errors import UserError
@@ -60,11 +60,19 @@ def require_file(directory: str, *names: str) -> str:
     return path
 
 
-def read_lines(path: str, bad: BadRows) -> Iterator[tuple[int, str]]:
-    """(line number, text without its end) of every line that is valid UTF-8.
+def read_lines(
+    path: str,
+    bad: BadRows,
+    other_bytes: Callable[[bytes], str] | None = None,
+) -> Iterator[tuple[int, str]]:
+    """(line number, text without its end) of every line.
 
-    A byte order mark at the start is dropped. A line that is no UTF-8 is
-    reported to `bad`.
+    A byte order mark at the start is dropped.
+
+    Args:
+      path: the file.
+      bad: receives lines that are no UTF-8.
+      other_bytes: makes text of such lines; nothing is reported then.
     """
     suffix = os.path.splitext(path)[1]
     try:
@@ -78,9 +86,13 @@ def read_lines(path: str, bad: BadRows) -> Iterator[tuple[int, str]]:
                 if len(line) > MAX_LINE_BYTES:
                     bad.report(f"{path}:{number}", "line of more than 16 MiB")
                     continue
+                line = line.rstrip(b"\n").removesuffix(b"\r")
                 try:
-                    text = line.rstrip(b"\n").removesuffix(b"\r").decode()
+                    text = line.decode()
                 except UnicodeDecodeError as e:
+                    if other_bytes is not None:
+                        yield number, other_bytes(line)
+                        continue
                     bad.report(
                         f"{path}:{number}",
                         f"no valid UTF-8 at byte {e.start + 1} of the line",

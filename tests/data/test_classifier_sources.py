@@ -106,12 +106,49 @@ def test_headers_that_cannot_be_read(tmp_path):
             table(write(tmp_path / "a.tsv", content))
 
 
-def test_topic_csv_undoes_escapes(tmp_path):
-    path = write(tmp_path / "t.csv", '"2","A \\""b\\""","x\\ny"\n"5","c","d"\n')
+def topic(path, content, fields, escapes, bad=None):
     known = {str(i): i for i in range(1, 5)}
+    write(path, content)
+    return classifier_sources.read_topic_csv(
+        str(path), known, bad or BadRows(), fields, escapes
+    )
+
+
+# How a CSV set is escaped, what stands in the file and what was meant.
+ESCAPED = [
+    # AG News: a bare backslash was a line's end, before whatever letter.
+    ("bare", r"they do\not know", "they do\nnot know"),
+    ("bare", r"over\the US\$5 line\\next.\ ", "over\nthe US$5 line\n\nnext."),
+    # Yelp: the inside of a JSON string.
+    ("json", r"one\n\ntwo\r\nthree", "one\n\ntwo\r\nthree"),
+    ("json", r'a \""good\"" caf\u00e9 \ud83d\ude00', 'a "good" café 😀'),
+    ("json", r"C:\\new \q", r"C:\new \q"),
+    # DBpedia, Amazon: as their readmes say.
+    ("readme", r'one\ntwo \u00e9 ""x""', 'one\ntwo \\u00e9 "x"'),
+]
+
+
+@pytest.mark.parametrize("escapes, written, meant", ESCAPED)
+def test_each_topic_csv_is_unescaped_in_its_own_way(
+    tmp_path, escapes, written, meant
+):
+    path = tmp_path / "t.csv"
+    found = topic(path, f'"2","Title","{written}"\n', 2, escapes)
+    assert [(e.texts, e.label) for e in found] == [(("Title " + meant,), "2")]
+
+
+@pytest.mark.parametrize("escapes, written, meant", ESCAPED)
+def test_a_csv_of_ones_own_is_not_unescaped(tmp_path, escapes, written, meant):
+    path = write(tmp_path / "t.csv", f'text,label\n"{written}",x\n')
+    found, _ = table(path)
+    (found,) = found
+    assert found.texts == (written.replace('""', '"'),)
+
+
+def test_topic_csv_refuses_other_classes(tmp_path):
     bad = BadRows(True)
-    examples = classifier_sources.read_topic_csv(str(path), known, bad, 2)
-    assert [(e.texts, e.label) for e in examples] == [(('A "b" x\ny',), "2")]
+    rows = '"2","A","b"\n"5","c","d"\n'
+    assert len(topic(tmp_path / "t.csv", rows, 2, "bare", bad)) == 1
     assert bad.shown[0].endswith(
         "t.csv:2: unknown label '5', wanted one of 1, 2, 3, 4"
     )
@@ -201,7 +238,7 @@ def read_any(kind: str, path, skip: bool):
         task = glue_tasks.GLUE["sts-b"]
         glue_tasks.read_split(task, str(path), "dev", bad)
     elif kind == "topic":
-        classifier_sources.read_topic_csv(str(path), known, bad, 1)
+        classifier_sources.read_topic_csv(str(path), known, bad, 1, "json")
     elif kind == "imdb":
         classifier_sources.read_imdb(str(path.parents[1]), bad)
     return bad

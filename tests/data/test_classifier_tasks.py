@@ -140,3 +140,69 @@ def test_shared_csv_cuts(shared):
     trec = build("TREC", shared / "data" / "trec")
     assert len(trec.labels) == 6
     assert len(trec.read("dev", BadRows())) == 546
+
+
+def write_trec(folder, train="train_5500.label", dev="TREC_10.label"):
+    rows = b"LOC:city What is the sister\xf0city of Bonn ?\n"
+    rows += b"HUM:ind Who wrote na\xefve songs ?\r\nNUM:date When ?\n"
+    (folder / train).write_bytes(rows)
+    (folder / dev).write_text("HUM:ind Who was na\u00efve ?\n", "utf-8")
+
+
+def test_official_trec_files_load_with_coarse_and_fine_labels(tmp_path):
+    write_trec(tmp_path)
+    coarse = build("TREC", tmp_path)
+    assert (coarse.name, coarse.labels) == ("trec", ("HUM", "LOC", "NUM"))
+    found = coarse.read("train", BadRows())
+    assert [(e.texts[0], e.label) for e in found] == [
+        ("What is the sister city of Bonn ?", "LOC"),
+        ("Who wrote na\u00efve songs ?", "HUM"),
+        ("When ?", "NUM"),
+    ]
+    assert found[2].where.endswith("train_5500.label:3")
+    assert coarse.read("dev", BadRows())[0].texts == ("Who was na\u00efve ?",)
+    fine = build("trec-fine", tmp_path)
+    assert fine.labels == ("HUM:ind", "LOC:city", "NUM:date")
+    assert fine.label_array(fine.read("dev", BadRows())).tolist() == [0]
+    assert fine.eval_splits() == ("dev",) == coarse.eval_splits()
+
+
+def test_files_of_ones_own_in_that_layout_and_bad_lines(tmp_path):
+    write_trec(tmp_path, "train.label", "dev.label")
+    with open(tmp_path / "train.label", "a") as f:
+        f.write("no label here\n")
+    task = build("trec", tmp_path)
+    with pytest.raises(UserError, match=r"train\.label:4: wanted `LABEL:fine"):
+        task.read("train", BadRows())
+    assert len(task.read("train", BadRows(True))) == 3
+    unknown = tmp_path / "dev.label"
+    unknown.write_text("ABBR:exp What is NASA ?\n")
+    with pytest.raises(UserError, match="unknown label 'ABBR'"):
+        task.read("dev", BadRows())
+    assert task.read("dev", BadRows(), with_labels=False)[0].label is None
+
+
+def test_trec_without_files_names_both_layouts(tmp_path):
+    with pytest.raises(UserError, match="train_5500.label, train.label"):
+        build("trec", tmp_path)
+    (tmp_path / "train.tsv").write_text("sentence\tlabel\na b\t1\nc\t0\n")
+    assert build("trec", tmp_path).name == "tsv"
+
+
+@pytest.mark.shared
+def test_no_escape_is_left_in_the_shared_csv_cuts(shared):
+    for name, folder in (
+        ("ag", "ag_news_csv"),
+        ("yelp-5", "yelp_review_full_csv"),
+    ):
+        task = build(name, shared / "data" / folder)
+        texts = [
+            e.texts[0]
+            for s in ("train", "dev")
+            for e in task.read(s, BadRows())
+        ]
+        assert not any("\\" in t for t in texts)
+        if name == "ag":
+            assert any("Americans do\nnot know" in t for t in texts)
+        else:
+            assert any("\u00fc" in t for t in texts)

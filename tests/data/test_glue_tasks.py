@@ -1,9 +1,10 @@
 """GLUE layouts: columns, label orders, splits, submissions."""
 
+import numpy as np
 import pytest
 
 from common.errors import UserError
-from data import classifier_tasks, glue_tasks
+from data import classifier_tasks, glue_tasks, symbols
 from data.task_examples import BadRows
 from data.task_options import ClassifierDataOptions
 
@@ -117,3 +118,45 @@ def test_shared_cuts_are_read_whole(shared, name, rows):
         )
         assert len(examples) == int(line.split("\t")[1].split()[0])
         assert task.label_array(examples) is not None
+
+
+def test_every_id_of_a_test_set_is_in_the_submission(tmp_path):
+    rows = [
+        b"10\tA b\tC",
+        b"11\t\tC",  # an empty question, as QQP's test set has
+        b"12\tA",  # an empty last field whose tab an editor cut
+        b"13\tna\xefve\tC",
+        b"14\tA\tC\textra",
+    ]
+    header = b"id\tquestion1\tquestion2"
+    (tmp_path / "test.tsv").write_bytes(b"\n".join([header, *rows]) + b"\n")
+    task = build("qqp", tmp_path)
+    bad = BadRows()
+    examples = task.read("test", bad, with_labels=False)
+    assert [e.texts for e in examples] == [
+        ("A b", "C"),
+        ("", "C"),
+        ("A", ""),
+        ("na\ufffdve", "C"),
+        ("A", "C"),
+    ]
+    ids = symbols.SymbolIds()
+    pieces = [[[9] * len(t) for t in e.texts] for e in examples]
+    assert len(task.table(examples, pieces, 16, ids).lengths()) == 5
+    logits = np.eye(5, 2)
+    written = classifier_tasks.submission_rows(task, examples, logits)
+    assert [r[0] for r in written[1:]] == ["10", "11", "12", "13", "14"]
+    assert bad.count == 0
+    assert "4 rows are answered as they are" in bad.summary()
+    assert "test.tsv:3: the column 'question1' is empty" in bad.summary()
+    assert "test.tsv:4: wanted 3 columns, found 2" in bad.summary()
+    assert "test.tsv:5: bytes that are no UTF-8" in bad.summary()
+
+
+def test_labelled_splits_still_refuse_an_empty_text(tmp_path):
+    (tmp_path / "dev.tsv").write_text("sentence\tlabel\n \t1\n")
+    with pytest.raises(UserError, match=r"dev\.tsv:2: the column 'sentence'"):
+        build("sst-2", tmp_path).read("dev", BadRows())
+    (tmp_path / "test.tsv").write_text("index\tsentence\n\n")
+    with pytest.raises(UserError, match=r"test\.tsv:2: no id in the column"):
+        build("sst-2", tmp_path).read("test", BadRows(), False)
