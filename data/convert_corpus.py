@@ -4,32 +4,54 @@
         --input_glob=wikitext-103/wiki.train.tokens --output_file=wiki.txt
     python -m data.convert_corpus --layout=book --input_glob='novels/*.txt' \\
         --output_file=novels.txt
+    python -m data.convert_corpus --layout=wikiextractor \\
+        --input_glob='extracted/*/wiki_*' --output_file=wiki.txt
 
 `wikitext`: a line ` = Title = ` starts a document, deeper headings are left
 out, a line is a paragraph, the tokenizer's `@-@` and spaces before punctuation
 are taken back. `book`: a file is a document, lines are joined, an empty line
-ends a paragraph. Paragraphs end with `<eop>` when --paragraphs is given.
+ends a paragraph. `wikiextractor`: one JSON object per line (`--json`) or
+`<doc ...>` and `</doc>` around each article; a line is a paragraph, the title
+is left out. Paragraphs end with `<eop>` when --paragraphs is given.
 """
 
+import html
+import json
 import re
+import sys
 from collections.abc import Iterator
 
 from common import files
 from data import corpus
+from data.corpus import CorpusError
 from data.options import ConvertOptions
 from data.symbols import EOP
 from flags import app, convert_flags
 
-# A sentence ends at . ! ? (and closing marks) before white space and what may
-# begin the next one. Abbreviations before a name are cut, too: harmless here.
+# Characters that stand without blanks between words: ideographs, kana,
+# Bopomofo, their punctuation and full-width forms. (Korean has blanks.)
+_WIDE = "\u3001-\u303f\u3040-\u312f\u31a0-\u31ff\u3400-\u9fff\uf900-\ufaff"
+_WIDE += "\ufe30-\ufe4f\uff01-\uff9f\U00020000-\U0003ffff"
+_STOP = "\u3002\uff01\uff1f\uff61"  # 。！？｡
+_CLOSING = "\u300d\u300f\uff09\u3011\u300b\u3009\uff63\u201d\u2019)\"'"
+# A sentence ends at . ! ? and their like in other scripts (and closing marks)
+# before white space and what may begin the next one. Abbreviations before a
+# name are cut, too: harmless here. 。！？ end one without white space; a quotation
+# that the sentence goes on after (「...。」と言った) does not.
 _SENTENCE = re.compile(
-    r"(?<=[.!?][\"')\]”’])\s+(?=\S)|(?<=[.!?])\s+(?=[^a-z\s])"
+    r"(?<=[.!?\u061f\u06d4\u0964\u0965][\"')\]”’])\s+(?=\S)"
+    r"|(?<=[.!?\u061f\u06d4\u0964\u0965])\s+(?=[^a-z\s])"
+    rf"|(?<=[{_STOP}])(?![{_STOP}{_CLOSING}])\s*"
+    rf"|(?<=[{_STOP}][{_CLOSING}])(?![{_STOP}{_CLOSING}\u3040-\u309f])\s*"
+    rf"|(?<=[{_STOP}][{_CLOSING}]{{2}})(?![{_STOP}{_CLOSING}\u3040-\u309f])\s*"
 )
-_TITLE = re.compile(r"^ ?= [^=].*[^=] = ?$")
+_INSIDE_WIDE = re.compile(rf"(?<=[{_WIDE}])\n(?=[{_WIDE}])")
+_TITLE = re.compile(r"^ ?= [^=](.*[^=])? = ?$")
 _HEADING = re.compile(r"^ ?(= ){2,}.*( =){2,} ?$")
 _JOINED = re.compile(r" @([-,.])@ ")
 _BEFORE = re.compile(r" ([.,;:!?)\]%]|'s\b|n't\b)")
 _AFTER = re.compile(r"([(\[$]) ")
+_DOC = re.compile(r"^<doc\b[^>]*>$")
 
 
 def sentences(paragraph: str) -> list[str]:
@@ -37,10 +59,16 @@ def sentences(paragraph: str) -> list[str]:
     return [s for s in _SENTENCE.split(" ".join(paragraph.split())) if s]
 
 
+def join_lines(lines: list[str]) -> str:
+    """Lines of one paragraph; no blank where Chinese or Japanese goes on."""
+    text = "\n".join(line.strip() for line in lines)
+    return _INSIDE_WIDE.sub("", text).replace("\n", " ")
+
+
 def wikitext_paragraphs(lines: Iterator[str]) -> Iterator[str | None]:
     """Paragraphs of a WikiText file, None where a document ends."""
     for line in lines:
-        line = line.rstrip("\n")
+        line = line.rstrip("\r\n")
         if _TITLE.match(line):
             yield None
         if not line.strip() or _HEADING.match(line) or _TITLE.match(line):
@@ -55,35 +83,133 @@ def book_paragraphs(lines: Iterator[str]) -> Iterator[str | None]:
     paragraph = []
     for line in lines:
         if line.strip():
-            paragraph.append(line.strip("\ufeff\n"))
+            paragraph.append(line)
         elif paragraph:
-            yield " ".join(paragraph)
+            yield join_lines(paragraph)
             paragraph = []
     if paragraph:
-        yield " ".join(paragraph)
+        yield join_lines(paragraph)
     yield None
+
+
+def wikiextractor_paragraphs(
+    lines: Iterator[str], path: str = ""
+) -> Iterator[str | None]:
+    """Paragraphs of WikiExtractor's output, None where an article ends.
+
+    Args:
+      lines: of a file, JSON objects or `<doc>` blocks.
+      path: for messages.
+
+    Raises:
+      CorpusError: a line that is neither.
+    """
+    inside, title = False, False
+    for number, line in enumerate(lines, 1):
+        line = line.strip()
+        if inside:
+            if line == "</doc>":
+                yield None
+                inside = False
+            elif line and not title:
+                yield html.unescape(line)
+            # The first line of an article is its title.
+            title = title and not line
+        elif _DOC.match(line):
+            inside = title = True
+        elif line:
+            yield from _json_paragraphs(line, f"{path}: line {number}")
+            yield None
+    if inside:
+        raise CorpusError(f"{path}: the last <doc> has no </doc>: cut off?")
+
+
+def _json_paragraphs(line: str, where: str) -> Iterator[str]:
+    try:
+        text = json.loads(line)["text"]
+        if not isinstance(text, str):
+            raise TypeError
+    except (ValueError, KeyError, TypeError, RecursionError) as e:
+        raise CorpusError(
+            f"{where}: wanted WikiExtractor's <doc ...> or a JSON object with "
+            f"a text in the field 'text', found {line[:60]!r}"
+        ) from e
+    yield from (part for part in text.split("\n") if part.strip())
 
 
 def convert(options: ConvertOptions) -> int:
     """Writes the output file; returns the number of documents."""
-    read = {"wikitext": wikitext_paragraphs, "book": book_paragraphs}
-    documents, begun = 0, False
+    documents = 0
     with files.atomic_open(options.output_file, "w") as out:
         for path in corpus.list_files(options.input_glob):
-            with corpus.open_text(path) as f:
-                text = corpus.decode_lines(path, f)
-                for paragraph in read[options.layout](text):
-                    if paragraph is None:
-                        if begun:
-                            out.write("\n")
-                            documents += 1
-                        begun = False
-                        continue
-                    found = sentences(paragraph)
-                    end = f" {EOP}\n" if options.paragraphs else "\n"
-                    out.write("\n".join(found) + end)
-                    begun = True
+            found = _convert_file(path, options, out)
+            documents += found
     return documents
+
+
+def _convert_file(path: str, options: ConvertOptions, out) -> int:
+    """Writes the documents of a file; returns their number."""
+    read = {
+        "wikitext": wikitext_paragraphs,
+        "book": book_paragraphs,
+        "wikiextractor": lambda lines: wikiextractor_paragraphs(lines, path),
+    }[options.layout]
+    documents, begun = 0, False
+    with corpus.open_text(path) as f:
+        text = _Watched(corpus.decode_lines(path, f))
+        for paragraph in read(text):
+            if paragraph is None:
+                if begun:
+                    out.write("\n")
+                    documents += 1
+                begun = False
+                continue
+            found = sentences(paragraph)
+            end = f" {EOP}\n" if options.paragraphs else "\n"
+            out.write("\n".join(found) + end)
+            begun = True
+    _say_what_looks_wrong(path, options.layout, text)
+    return documents
+
+
+class _Watched:
+    """Lines as they pass, without a byte order mark; counts WikiText's."""
+
+    def __init__(self, lines: Iterator[str]):
+        self._lines = lines
+        self.count = self.titles = self.marks = 0
+
+    def __iter__(self) -> Iterator[str]:
+        for line in self._lines:
+            if not self.count:
+                line = line.removeprefix("\ufeff")
+            self.count += 1
+            bare = line.rstrip("\r\n")
+            self.titles += bool(_TITLE.match(bare))
+            self.marks += bool(_HEADING.match(bare) or _JOINED.search(bare))
+            yield line
+
+
+def _say_what_looks_wrong(path: str, layout: str, text: _Watched) -> None:
+    message = ""
+    if layout == "wikitext" and text.count and not text.titles:
+        message = (
+            "no line ` = Title = ` was found, so the whole file is one "
+            "document; is it another layout?"
+        )
+        if text.marks:
+            message = (
+                f"{text.marks} lines look like WikiText, but no line "
+                "` = Title = ` was found, so the whole file is one document"
+            )
+    elif layout == "book" and text.titles:
+        message = (
+            f"{text.titles} lines look like WikiText's titles ` = Title = `, "
+            "but --layout=book makes the file one document; give "
+            "--layout=wikitext?"
+        )
+    if message:
+        print(f"warning: {path}: {message}", file=sys.stderr)
 
 
 def main() -> None:

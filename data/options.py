@@ -46,8 +46,8 @@ class BuildOptions:
       seed: of everything drawn.
       block_megabytes: text per block, the unit of work.
       min_document_tokens: shorter documents are left out.
-      max_symbol_ratio: documents with a larger share of characters that are
-        neither letters, digits nor white space are left out.
+      max_symbol_ratio: documents with a larger share of symbols (characters
+        that are no letters, marks, numbers or white space) are left out.
       dedup: leave out documents whose text came before.
       materialize_masks: write permutation masks and target mappings, too.
       materialize_batches: also write train records in the order of batches of
@@ -320,7 +320,7 @@ class InspectOptions:
             )
 
 
-CORPUS_LAYOUTS = ("wikitext", "book")
+CORPUS_LAYOUTS = ("wikitext", "book", "wikiextractor")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -330,7 +330,7 @@ class ConvertOptions:
     Attributes:
       input_glob: files, plain or .gz; commas separate patterns.
       output_file: one sentence per line, an empty line ends a document.
-      layout: "wikitext" or "book".
+      layout: one of `CORPUS_LAYOUTS`.
       paragraphs: end paragraphs with `<eop>`.
     """
 

@@ -1,9 +1,14 @@
 """Public layouts become sentences and documents."""
 
+import json
 import subprocess
 import sys
 
+import pytest
+
+from common.errors import UserError
 from data import convert_corpus
+from data.options import ConvertOptions
 from tests.conftest import ROOT
 
 
@@ -48,3 +53,95 @@ def test_command(tmp_path):
     assert out.read_text() == (
         "One line more.\nTwo. <eop>\nThree. <eop>\n\nFour. <eop>\n\n"
     )
+
+
+WIKI = (
+    " \n = Red Mill = \n \n It burned . Twice .\n = = Later = = \n A @-@ b .\n"
+)
+WIKI += " = X = \n One . \n"
+
+
+def convert(tmp_path, data, layout, name="in.txt"):
+    (tmp_path / name).write_bytes(data)
+    out = tmp_path / "out.txt"
+    options = ConvertOptions(str(tmp_path / name), str(out), layout)
+    return convert_corpus.convert(options), out.read_text("utf-8")
+
+
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
+def test_line_ends_of_windows_and_a_byte_order_mark_change_nothing(
+    tmp_path, mark, capsys
+):
+    plain = convert(tmp_path, WIKI.encode(), "wikitext")
+    windows = WIKI.lstrip(" \n").replace("\n", "\r\n").encode()
+    assert convert(tmp_path, mark + b" " + windows, "wikitext") == plain
+    assert plain[0] == 2 and "\r" not in plain[1]
+    assert plain[1] == "It burned.\nTwice.\nA-b.\n\nOne.\n\n"
+    assert capsys.readouterr().err == ""
+
+
+def test_a_file_without_titles_is_said_to_be_one_document(tmp_path, capsys):
+    lines = " A @-@ b .\n == Red Mill ==\n Two @,@ three .\n"
+    assert convert(tmp_path, lines.encode(), "wikitext")[0] == 1
+    assert "in.txt: 2 lines look like WikiText, but" in capsys.readouterr().err
+    convert(tmp_path, b"Plain text.\n", "wikitext")
+    assert "is it another layout?" in capsys.readouterr().err
+    convert(tmp_path, WIKI.encode(), "book")
+    assert "2 lines look like WikiText's titles" in capsys.readouterr().err
+    convert(tmp_path, b"Plain text.\n", "book")
+    assert capsys.readouterr().err == ""
+
+
+SENTENCES = {
+    "zh": ("我来了。你呢？“好！”他说。完", ["我来了。", "你呢？", "“好！”", "他说。", "完"]),
+    "ja": (
+        "雨だ。「そうだ。」と言った。『本。』終わり！？次",
+        ["雨だ。", "「そうだ。」と言った。", "『本。』", "終わり！？", "次"],
+    ),
+    "hi": ("वह आया। वह गया। क्या?", ["वह आया।", "वह गया।", "क्या?"]),
+    "ar": ("هل جاء؟ نعم. ذهب", ["هل جاء؟", "نعم.", "ذهب"]),
+    "ko": ("비가 온다. 정말? 응.", ["비가 온다.", "정말?", "응."]),
+    "en": ("It cost 3.5 e.g. here. He left.", ["It cost 3.5 e.g. here.", "He left."]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("language", SENTENCES)
+def test_sentences_of_other_scripts(language):
+    text, expected = SENTENCES[language]
+    assert convert_corpus.sentences(text) == expected
+
+
+def test_lines_of_chinese_and_japanese_are_joined_without_a_blank(tmp_path):
+    text = "\u3000日本語の\r\n文章です。\nEnglish and\n日本 and\nmore\n한국어\n글\n"
+    _, found = convert(tmp_path, text.encode(), "book")
+    assert found == (
+        "日本語の文章です。\nEnglish and 日本 and more 한국어 글\n\n"
+    )
+
+
+ARTICLES = [("Mill", "It burned. Twice.\n\nThen <b>."), ("Town", "A & b.")]
+
+
+def test_wikiextractors_files_without_an_ending(tmp_path):
+    rows = [json.dumps({"title": t, "text": x}) for t, x in ARTICLES]
+    rows.insert(1, json.dumps({"title": "Empty", "text": ""}))
+    data = "\n".join(rows).encode() + b"\n"
+    as_json = convert(tmp_path, data, "wikiextractor", "wiki_00")
+    blocks = "".join(
+        f'<doc id="7" url="x" title="{t}">\n{t}\n\n{x}\n</doc>\n\n'
+        for t, x in ARTICLES
+    ).replace("& b", "&amp; b")
+    found = convert(tmp_path, blocks.encode(), "wikiextractor", "wiki_01")
+    assert found == as_json
+    assert found == (
+        2,
+        "It burned.\nTwice.\nThen <b>.\n\nA & b.\n\n",
+    )
+    for bad, message in (
+        (b'{"text": 3}\n', r"wiki_02: line 1: wanted WikiExtractor's"),
+        (b"plain\n", r"wiki_02: line 1: wanted WikiExtractor's"),
+        (blocks.encode()[:-8], "has no </doc>"),
+        (b'{"text": "a"}\n\xef\n', "wiki_02: line 2: not UTF-8"),
+    ):
+        with pytest.raises(UserError, match=message):
+            convert(tmp_path, bad, "wikiextractor", "wiki_02")
