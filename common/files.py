@@ -9,6 +9,9 @@ import contextlib
 import hashlib
 import json
 import os
+import shutil
+import stat
+import tempfile
 from collections.abc import Iterator
 from typing import IO, Any
 
@@ -48,6 +51,41 @@ def atomic_open(path: str, mode: str = "wb") -> Iterator[IO[Any]]:
         with open(temporary, mode, encoding=encoding) as f:
             yield f
             f.flush()
+            os.fsync(f.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(temporary)
+        raise
+
+
+@contextlib.contextmanager
+def atomic_path(path: str) -> Iterator[str]:
+    """Gives a library a name to write to; the file then becomes `path`.
+
+    For libraries that take a name and no open file. Some make their files for
+    the owner alone; `path` gets the mode that `open` would have given it.
+
+    Args:
+      path: destination, local or `tf.io.gfile`.
+
+    Yields:
+      A local name. After an exception nothing is left and `path` is as it was.
+    """
+    if is_remote(path):
+        with tempfile.TemporaryDirectory() as folder:
+            name = os.path.join(folder, os.path.basename(path))
+            yield name
+            with open(name, "rb") as source, atomic_open(path) as target:
+                shutil.copyfileobj(source, target, 1 << 20)
+        return
+    temporary = temporary_name(path)
+    try:
+        with open(temporary, "wb") as f:
+            mode = stat.S_IMODE(os.fstat(f.fileno()).st_mode)
+        yield temporary
+        os.chmod(temporary, mode)
+        with open(temporary, "rb") as f:
             os.fsync(f.fileno())
         os.replace(temporary, path)
     except BaseException:

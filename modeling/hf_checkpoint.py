@@ -338,7 +338,8 @@ def write_weights(
             name = name.removeprefix("transformer.")
         value = np.asarray(value, np.float32)
         theirs[name] = np.ascontiguousarray(value.T if flip else value)
-    save_file(theirs, os.path.join(folder, WEIGHTS), {"format": "pt"})
+    with files.atomic_path(os.path.join(folder, WEIGHTS)) as path:
+        save_file(theirs, path, {"format": "pt"})
 
 
 def _read_json(folder: str) -> dict[str, Any]:

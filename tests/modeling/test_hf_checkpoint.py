@@ -1,7 +1,9 @@
 """Hugging Face folders: our logits are theirs; round trips change no bit."""
 
 import json
+import os
 import pathlib
+import stat
 
 import numpy as np
 import pytest
@@ -210,3 +212,20 @@ def test_differing_biases_cannot_be_shared(tmp_path):
     folder = _copy(tmp_path, lambda c: c.update(untie_r=False))
     with pytest.raises(UserError, match="differs"):
         _model(folder)
+
+
+def test_every_written_file_has_the_mode_of_an_ordinary_file(tmp_path):
+    native, back = str(tmp_path / "native"), str(tmp_path / "back")
+    folder = str(STORED / "hf_lm")
+    before = os.umask(0o022)
+    try:
+        conversion.convert(ConvertOptions("hf", "native", folder, native))
+        conversion.convert(ConvertOptions("native", "hf", native, back))
+    finally:
+        os.umask(before)
+    for written in (native, back):
+        modes = {
+            p.name: stat.S_IMODE(p.stat().st_mode)
+            for p in pathlib.Path(written).iterdir()
+        }
+        assert set(modes.values()) == {0o644}, modes
