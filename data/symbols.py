@@ -56,3 +56,7 @@ class SymbolIds:
     def functional(self) -> tuple[int, ...]:
         """Ids that are never a prediction target: SEP and CLS."""
         return (self.sep, self.cls)
+
+    def never_filled(self) -> frozenset[int]:
+        """Ids that never fill a hidden piece: every symbol, `<unk>` too."""
+        return frozenset(i for i in dataclasses.astuple(self) if i >= 0)

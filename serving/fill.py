@@ -56,7 +56,8 @@ def parse(lm: LanguageModel, text: str, fills: list[str] | None) -> Hidden:
       fills: a text per `<mask>`; None = one unknown piece each.
 
     Raises:
-      UserError: no mask, a wrong number of fillings, or an empty one.
+      UserError: no mask, a wrong number of fillings, an empty one, or one
+        with a symbol or a character that the vocabulary lacks.
     """
     parts = text.split(MASK)
     if len(parts) < 2:
@@ -74,10 +75,22 @@ def parse(lm: LanguageModel, text: str, fills: list[str] | None) -> Hidden:
             span = [0] if fills is None else lm.tokenizer.encode(fills[i - 1])
             if not span:
                 raise UserError(f"--fill: text {i} has no pieces")
+            if fills is not None:
+                _refuse_symbols(lm, span, i)
             positions += range(len(ids), len(ids) + len(span))
             ids += span
         ids += lm.tokenizer.encode(part)
     return Hidden(np.asarray(ids, np.int32), np.asarray(positions, np.int32))
+
+
+def _refuse_symbols(lm: LanguageModel, span: list[int], number: int) -> None:
+    never = lm.tokenizer.symbols.never_filled()
+    found = [lm.tokenizer.id_to_piece(i) for i in span if i in never]
+    if found:
+        raise UserError(
+            f"--fill: text {number} holds {found[0]}, which never fills a "
+            "place (probability 0): give text of the model's vocabulary"
+        )
 
 
 def parse_order(name: str, count: int, seed: int) -> np.ndarray:
@@ -115,7 +128,9 @@ class Filler:
 
     def __init__(self, lm: LanguageModel):
         self.lm = lm
-        self._banned = lm.banned_ids()
+        # As in the export; generation alone may say <eop> and <eod>.
+        symbols = lm.tokenizer.symbols.never_filled()
+        self._banned = np.asarray(sorted(symbols), np.int32)
         self._run = tf.function(self._log_probs, reduce_retracing=True)
 
     def factors(

@@ -24,7 +24,7 @@ def main() -> None:
     """The command."""
     options, sampling, model_options = lm_flags.generate_from_flags()
     prompt = limits.check_text(options.prompt, "--prompt", options.max_chars)
-    priming = _read_priming(options.priming_file, options.max_chars)
+    priming = read_priming(options.priming_file, options.max_chars)
     lm = load_model(model_options)
     ids = lm.tokenizer.encode(prompt)
     if priming:
@@ -59,14 +59,26 @@ def main() -> None:
     )
 
 
-def _read_priming(path: str, max_chars: int) -> str:
+def read_priming(path: str, max_chars: int) -> str:
+    """The text of a file, checked; "" without one."""
     if not path:
         return ""
     try:
-        with open(path, encoding="utf-8") as f:
-            text = f.read()
-    except (OSError, UnicodeDecodeError) as e:
-        raise UserError(f"--priming_file={path} cannot be read: {e}") from e
+        with open(path, "rb") as f:
+            data = f.read()
+    except OSError as e:
+        raise UserError(
+            f"--priming_file={path} cannot be read: {e.strerror}"
+        ) from e
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as e:
+        line = data.count(b"\n", 0, e.start) + 1
+        raise UserError(
+            f"--priming_file={path}: line {line} is not UTF-8 (byte "
+            f"0x{data[e.start]:02x}); convert the file, e.g. iconv -f latin1 "
+            "-t utf-8"
+        ) from e
     return limits.check_text(text, path, max_chars)
 
 

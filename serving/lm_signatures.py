@@ -239,7 +239,6 @@ def _masked_ids(context: Context, text: tf.Tensor):
 
 def _banned(context: Context) -> tf.Tensor:
     """bool [V]: symbols that are never text."""
-    s = context.ids
-    ids = {s.unk, s.bos, s.eos, s.cls, s.sep, s.pad, s.mask, s.eod, s.eop}
+    ids = context.ids.never_filled()
     size = context.model.config.vocab_size
     return tf.constant([i in ids for i in range(size)])

@@ -83,10 +83,13 @@ def predict_file(model: SavedModel, options: PredictOptions) -> int:
 
 def predict_rows(
     model: SavedModel,
-    numbered: Iterator[tuple[str, str]],
+    numbered: Iterator[tuple[str, str | bytes]],
     options: PredictOptions,
 ) -> Iterator[dict]:
-    """Answers of (where, line) rows, in order, a batch at a time."""
+    """Answers of (where, line) rows, in order, a batch at a time.
+
+    Lines that are bytes must be UTF-8; others are bad rows.
+    """
     names = list(model.inputs(RAW))
     parse = _json_row if options.input_file.endswith(_JSONL) else _text_row
     if options.text:
@@ -95,6 +98,7 @@ def predict_rows(
         good, answers = [], [None] * len(chunk)
         for i, (where, line) in enumerate(chunk):
             try:
+                line = _decode(line, where)
                 row = parse(line, where, names)
                 good.append((i, _checked(model, row, where, options.max_chars)))
             except UserError as e:
@@ -171,8 +175,19 @@ def _from_flags(options: PredictOptions) -> Iterator[tuple[str, str]]:
         yield (f"--text[{i}]" if len(options.text) > 1 else "--text"), text
 
 
-def _numbered_lines(path: str) -> Iterator[tuple[str, str]]:
-    """(file:line, text) of every line, decoded strictly."""
+def _decode(line: str | bytes, where: str) -> str:
+    if isinstance(line, str):
+        return line
+    try:
+        return line.decode("utf-8").rstrip("\r\n")
+    except UnicodeDecodeError as e:
+        raise UserError(
+            f"{where}: byte {e.start} of the line is not UTF-8"
+        ) from e
+
+
+def _numbered_lines(path: str) -> Iterator[tuple[str, bytes]]:
+    """(file:line, bytes) of every line."""
     opener: Callable = open
     if path.endswith(".gz"):
         opener = gzip.open
@@ -180,13 +195,7 @@ def _numbered_lines(path: str) -> Iterator[tuple[str, str]]:
         opener = lzma.open
     with opener(path, "rb") as f:
         for number, raw in enumerate(f, start=1):
-            where = f"{path}:{number}"
-            try:
-                yield where, raw.decode("utf-8").rstrip("\r\n")
-            except UnicodeDecodeError as e:
-                raise UserError(
-                    f"{where}: byte {e.start} of the line is not UTF-8"
-                ) from e
+            yield f"{path}:{number}", raw
 
 
 def _identity(model: SavedModel, options: PredictOptions) -> dict:

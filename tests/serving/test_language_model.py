@@ -7,13 +7,16 @@ import pytest
 import tensorflow as tf
 
 from common.errors import UserError
+from data.graph_tokenizer import GraphTokenizer
+from data.task_spec import TaskSpec
 from data.tokenizer import Tokenizer
 from modeling import PretrainingModel, XLNetConfig
-from serving import fill
+from serving import fill, generate
 from serving.embeddings import Embedder
 from serving.language_model import LanguageModel
 from serving.lm_signatures import lm_signatures
 from serving.scoring import Scorer
+from serving.signatures import Context
 
 
 def make_model(**overrides) -> PretrainingModel:
@@ -66,7 +69,7 @@ def test_search_finds_the_best_pair_that_a_full_beam_sees(lm):
     found = filler.search(hidden, np.array([1, 0]), 6)
     joints = [f.joint for f in found]
     assert joints == sorted(joints, reverse=True) and len(found) == 6
-    banned = set(lm.banned_ids().tolist())
+    banned = set(lm.tokenizer.symbols.never_filled())
     for filling in found:
         assert not banned & set(filling.ids.tolist())
         ids = hidden.ids.copy()
@@ -81,6 +84,9 @@ def test_fill_errors(lm):
         fill.parse(lm, "nothing", None)
     with pytest.raises(UserError, match="wants 1 texts"):
         fill.parse(lm, "a <mask>", ["a", "b"])
+    for symbol in ("<eop>", "\u2603"):
+        with pytest.raises(UserError, match="text 2 holds .*never fills"):
+            fill.parse(lm, "a <mask> <mask>", ["a", f"b {symbol}"])
     with pytest.raises(UserError, match="permutation of 0..1"):
         fill.parse_order("0,0", 2, 0)
     assert sorted(fill.parse_order("random", 5, 3)) == list(range(5))
@@ -167,3 +173,49 @@ def test_streamed_signatures_equal_one_long_call():
         parts.append(out["token_log_probs"])
     np.testing.assert_allclose(tf.concat(parts, 1), whole, atol=2e-5)
     assert length.numpy().tolist() == [6, 6]
+
+
+@pytest.mark.shared
+def test_the_command_and_the_export_fill_with_equal_probabilities(lm):
+    symbols = lm.tokenizer.symbols
+    # Likely, if they were offered.
+    bias = np.zeros(1000, np.float32)
+    bias[[symbols.eop, symbols.eod, symbols.unk]] = 9.0
+    model = make_model()
+    model.lm_head.bias.assign(bias)
+    lm = lm._replace(model=model)
+    spec = TaskSpec(
+        task_name="lm",
+        head="pretraining",
+        labels=(),
+        max_seq_length=64,
+        uncased=False,
+        spiece_sha256=lm.tokenizer.sha256,
+    )
+    with open(lm.tokenizer.path, "rb") as f:
+        graph = GraphTokenizer(f.read())
+    context = Context(lm.model, spec, graph, symbols)
+    text = "The <mask> was <mask>."
+    out = lm_signatures(context)["fill_mask"].function(tf.constant([text]))
+    hidden = fill.parse(lm, text, None)
+    filler = fill.Filler(lm)
+    order = np.arange(2)
+    (best,) = filler.search(hidden, order, 1)
+    ids = hidden.ids.copy()
+    ids[hidden.positions] = best.ids
+    factors = filler.factors(ids[np.newaxis], hidden.positions, order)[0]
+    top = -np.sort(-np.exp(factors), axis=-1)[:, :10]
+    np.testing.assert_allclose(out["probabilities"][0], top, rtol=2e-5)
+    assert [p.decode() for p in out["pieces"][0, :, 0].numpy()] == [
+        lm.tokenizer.id_to_piece(int(i)) for i in best.ids
+    ]
+    assert float(out["joint_log_prob"][0]) == pytest.approx(best.joint, 1e-5)
+
+
+def test_a_priming_file_that_is_not_utf8_names_the_line(tmp_path):
+    path = tmp_path / "before.txt"
+    path.write_bytes(b"one\ntwo\nna\xefve\n")
+    with pytest.raises(UserError, match=r"before.txt: line 3 is not UTF-8"):
+        generate.read_priming(str(path), 100)
+    path.write_text("one\nna\u00efve\n", "utf-8")
+    assert generate.read_priming(str(path), 100) == "one\nna\u00efve\n"

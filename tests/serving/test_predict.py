@@ -169,3 +169,22 @@ def test_rows_are_plain_json():
     assert second["label"] == "na\u00efve" and second["label_ids"] == [4]
     assert first["truncated"] is True and "logits" not in first
     json.dumps([first, second], allow_nan=False)
+
+
+@pytest.mark.parametrize("name", ["in.txt", "in.jsonl"])
+def test_a_row_that_is_not_utf8_is_answered_in_place(tmp_path, name):
+    def row(text):
+        return b'{"text": "%s"}' % text if name == "in.jsonl" else text
+
+    rows = [row(b"a"), row(b"caf\xe9"), row(b"ccc")]
+    (tmp_path / name).write_bytes(b"\r\n".join(rows) + b"\r\n")
+    with pytest.raises(UserError, match=rf"{name}:2: byte \d+ of the line is"):
+        predict.predict_file(FakeModel(), options(tmp_path, name))
+    for left in tmp_path.glob("out*"):
+        left.unlink()
+    predict.predict_file(
+        FakeModel(), options(tmp_path, name, skip_bad_rows=True)
+    )
+    found = answers(tmp_path)
+    assert [a.get("length") for a in found] == [1, None, 3]
+    assert f"{name}:2" in found[1]["error"] and "UTF-8" in found[1]["error"]
