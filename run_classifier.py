@@ -40,7 +40,8 @@ def main() -> None:
     from training import finetune
 
     spiece = finetune.find_spiece(options, finetune_flags.spiece_model_file())
-    features = finetune_flags.features_from_flags(spiece)
+    text = finetune.find_text(options, spiece, finetune_flags.text_choice())
+    features = finetune_flags.features_from_flags(spiece, text)
     earlier = finetune.read_spec(options.run.model_dir)
     if earlier and not data_options.labels:
         data_options = dataclasses.replace(data_options, labels=earlier.labels)
@@ -117,7 +118,7 @@ class ClassifierJob(TaskBase):
             head=task.head,
             labels=task.labels,
             max_seq_length=self.features.max_seq_length,
-            uncased=self.features.uncased,
+            text=self.tokenizer.settings,
             spiece_sha256=self.tokenizer.sha256,
             head_options=head_options,
             data_options={

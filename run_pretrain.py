@@ -8,14 +8,17 @@ RECORDS comes from `python -m data.create_pretraining_data`. The same command
 started again goes on where it stopped. See docs/pretraining.md.
 """
 
+import functools
 import math
 import os
+import shlex
 import time
 
 import tensorflow as tf
 
-from common import files
+from common import files, text_settings, vocabulary
 from common.errors import UserError
+from common.vocabulary import Vocabulary
 from data import pretrain_reader
 from data.manifest import FILE_NAME as MANIFEST_NAME
 from data.manifest import Manifest
@@ -49,6 +52,7 @@ def run() -> None:
     for line in recipe:
         print(line)
     manifest = check_data(what)
+    spiece = find_vocabulary(what, manifest, options)
     if what.follow:
         wait_for_config(options.model_dir)
     config = build_config(manifest, options)
@@ -75,14 +79,11 @@ def run() -> None:
         eval_input_fn=eval_fn,
         must_match=facts,
         flags=common_flags.all_flags(),
-        notes=data_lines(manifest, held_out, options),
+        notes=data_lines(manifest, held_out, options, spiece),
+        begin=functools.partial(copy_vocabulary, spiece, manifest),
     )
-    if not result.writes_files:
-        return
-    if what.spiece_model_file:
-        copy_vocabulary(what.spiece_model_file, options.model_dir)
-    if result.finished:
-        report(result, manifest, options)
+    if result.writes_files and result.finished:
+        report(result, manifest, options, spiece)
 
 
 def check_data(what: PretrainOptions) -> Manifest:
@@ -92,22 +93,47 @@ def check_data(what: PretrainOptions) -> Manifest:
       UserError: no data, or they differ from the flags or the vocabulary.
     """
     manifest = pretrain_reader.load_manifest(what.data_dir)
-    wanted = dict(what.wanted)
-    if what.spiece_model_file:
-        wanted["spiece_sha256"] = spiece_hash(what.spiece_model_file)
-    manifest.require(**wanted)
+    manifest.require(**what.wanted)
     return manifest
 
 
-def spiece_hash(path: str) -> str:
-    """SHA-256 of the user's SentencePiece file."""
-    try:
-        return files.sha256_of_file(path)
-    except (OSError, LookupError) as e:
-        raise UserError(
-            f"{path} does not exist: give the --spiece_model_file that the "
-            "data were built with, or leave the flag out"
-        ) from e
+def find_vocabulary(
+    what: PretrainOptions, manifest: Manifest, options: RunOptions
+) -> Vocabulary | None:
+    """--spiece_model_file or the data's copy, checked; None without either.
+
+    Raises:
+      UserError: the vocabulary is not the one of the data or says other text
+        settings than they were built with; or the checkpoint to start from or
+        to evaluate is of another vocabulary or of other settings.
+    """
+    path = what.spiece_model_file
+    copied = os.path.join(manifest.data_dir, SPIECE_NAME)
+    if not path and tf.io.gfile.exists(copied):
+        path = copied
+    found = vocabulary.read(path) if path else None
+    if found:
+        manifest.require(spiece_sha256=found.sha256)
+        text_settings.resolve(
+            manifest.text,
+            found.recorded,
+            f"{manifest.data_dir} was built with other text handling than "
+            f"its vocabulary's: {path}",
+        )
+    folders = []
+    if options.init_checkpoint:
+        folders.append(checkpoints.resolve(options.init_checkpoint).folder)
+    if what.mode == "eval":
+        folders.append(options.model_dir)
+    of_data = Vocabulary(
+        os.path.join(manifest.data_dir, MANIFEST_NAME),
+        b"",
+        manifest.spiece_sha256,
+        manifest.text,
+        "",
+    )
+    vocabulary.settle(of_data, None, *folders)
+    return found
 
 
 def wait_for_config(model_dir: str) -> None:
@@ -166,6 +192,7 @@ def held_out_data(
         other = pretrain_reader.load_manifest(what.eval_data_dir)
         other.require(
             spiece_sha256=manifest.spiece_sha256,
+            text=manifest.text,
             seq_len=manifest.seq_len,
             reuse_len=manifest.reuse_len,
             bi_data=manifest.bi_data,
@@ -213,6 +240,7 @@ def must_match(manifest: Manifest) -> dict:
     path = os.path.join(manifest.data_dir, MANIFEST_NAME)
     return {
         "vocabulary": manifest.spiece_sha256,
+        "text_settings": manifest.text.as_dict(),
         "data": files.sha256_of_file(path),
         "seq_len": manifest.seq_len,
         "reuse_len": manifest.reuse_len,
@@ -221,7 +249,9 @@ def must_match(manifest: Manifest) -> dict:
     }
 
 
-def data_lines(manifest, held_out, options: RunOptions) -> list[str]:
+def data_lines(
+    manifest, held_out, options: RunOptions, spiece: Vocabulary | None
+) -> list[str]:
     """The data's lines of the start-up summary."""
     tokens = options.train_batch_size * manifest.seq_len
     targets = options.train_batch_size * manifest.num_predict
@@ -230,12 +260,18 @@ def data_lines(manifest, held_out, options: RunOptions) -> list[str]:
         f"{manifest.segments_per_lane['train']} segments"
         + (" per direction" if manifest.bi_data else "")
         + f", vocabulary {manifest.spiece_sha256[:12]}",
+        f"text         {manifest.text} (as the data were built)",
         f"             T={manifest.seq_len} reuse {manifest.reuse_len} "
         f"P={manifest.num_predict}; {tokens:,d} positions and up to "
         f"{targets:,d} targets per step",
         f"             ln(vocabulary) {math.log(manifest.vocab_size):.3f}, "
         f"unigram entropy {manifest.unigram_entropy:.3f} nats per target",
     ]
+    if spiece is None:
+        lines.append(
+            f"note: {manifest.data_dir} holds no copy of its vocabulary: give "
+            "--spiece_model_file, so that it is kept beside the checkpoints"
+        )
     if held_out:
         other, split = held_out
         lines.append(
@@ -255,15 +291,20 @@ def evaluate(objective, eval_fn, what: PretrainOptions, options) -> None:
         print(f"{name} {value:.6g}")
 
 
-def copy_vocabulary(path: str, model_dir: str) -> None:
+def copy_vocabulary(
+    found: Vocabulary | None, manifest: Manifest, model_dir: str
+) -> None:
     """So that fine-tuning and serving find it beside the checkpoint."""
-    with files.open_binary(path) as source:
-        content = source.read()
-    with files.atomic_open(os.path.join(model_dir, SPIECE_NAME)) as target:
-        target.write(content)
+    if found:
+        vocabulary.copy(found, manifest.text, model_dir)
 
 
-def report(result: loop.TrainResult, manifest, options: RunOptions) -> None:
+def report(
+    result: loop.TrainResult,
+    manifest,
+    options: RunOptions,
+    spiece: Vocabulary | None,
+) -> None:
     """The last lines: how far it came, and what to run next."""
     if result.last:
         print(
@@ -281,9 +322,21 @@ def report(result: loop.TrainResult, manifest, options: RunOptions) -> None:
             f"held-out perplexity {before['perplexity']:.2f} at step {first}, "
             f"{after['perplexity']:.2f} at step {last}"
         )
+    if spiece is None:
+        return
+    folder = options.model_dir.rstrip("/")
+    command = [
+        *("python", "run_classifier.py", "--task_name=tsv"),
+        f"--data_dir={folder}-task",
+        f"--init_checkpoint={options.model_dir}",
+        f"--spiece_model_file={os.path.join(options.model_dir, SPIECE_NAME)}",
+        f"--model_dir={folder}-classifier",
+        f"--max_seq_length={manifest.seq_len}",
+        *("--train_steps=1000", "--do_train", "--do_eval"),
+    ]
     print(
-        f"next: python run_classifier.py --init_checkpoint={options.model_dir} "
-        "--task_name=... --data_dir=... --do_train --do_eval"
+        f"with train.tsv and dev.tsv (a header, text, label) in {folder}-task\n"
+        f"next: {shlex.join(command)}"
     )
 
 

@@ -39,7 +39,8 @@ def main() -> None:
     from training import finetune
 
     spiece = finetune.find_spiece(options, finetune_flags.spiece_model_file())
-    features = finetune_flags.features_from_flags(spiece)
+    text = finetune.find_text(options, spiece, finetune_flags.text_choice())
+    features = finetune_flags.features_from_flags(spiece, text)
     job = RaceJob(data_options, features, options).build()
     finetune.run(job, options, export_model, common_flags.all_flags())
 
@@ -96,7 +97,7 @@ class RaceJob(TaskBase):
             head=race_task.HEAD,
             labels=tuple(race_examples.ANSWERS),
             max_seq_length=self.features.max_seq_length,
-            uncased=self.features.uncased,
+            text=self.tokenizer.settings,
             spiece_sha256=self.tokenizer.sha256,
             head_options={
                 "summary_type": self.options.summary_type,

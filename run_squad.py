@@ -44,7 +44,8 @@ def main() -> None:
     from training import finetune
 
     spiece = finetune.find_spiece(options, finetune_flags.spiece_model_file())
-    features = finetune_flags.features_from_flags(spiece)
+    text = finetune.find_text(options, spiece, finetune_flags.text_choice())
+    features = finetune_flags.features_from_flags(spiece, text)
     if features.segment_recurrence:
         raise UserError(
             "--segment_recurrence is for classification and RACE: SQuAD reads "
@@ -141,7 +142,7 @@ class SquadJob(TaskBase):
             head=squad_task.HEAD,
             labels=(),
             max_seq_length=self.features.max_seq_length,
-            uncased=self.features.uncased,
+            text=self.tokenizer.settings,
             spiece_sha256=self.tokenizer.sha256,
             head_options={
                 "start_n_top": self.data_options.start_n_top,

@@ -53,7 +53,7 @@ def read(
     examples = task.read(task.eval_splits()[0], BadRows())
     chosen = np.random.default_rng(seed).permutation(len(examples))[:count]
     texts = [examples[i].texts[0] for i in chosen]
-    ids = encode_batch(open_tokenizer(spiece_model_file, False), texts)
+    ids = encode_batch(open_tokenizer(spiece_model_file), texts)
     return np.array([len(i) + SPECIAL for i in ids], np.int64)
 
 

@@ -102,7 +102,7 @@ def write_features(file: SquadFile, num_workers: int) -> None:
 
 def tokenize_only(file: SquadFile) -> None:
     """SentencePiece on the same paragraphs and questions, nothing else."""
-    tokenizer = task_tokens.open_tokenizer(FLAGS.spiece_model_file, False)
+    tokenizer = task_tokens.open_tokenizer(FLAGS.spiece_model_file)
     texts = [*file.paragraphs, *(q.text for q in file.questions)]
     task_tokens.encode_batch(tokenizer, texts)
 

@@ -71,7 +71,7 @@ class BlockBuilder:
         self.options = options
         self.plan = plan
         self.tokenizer = tokenizer or Tokenizer(
-            options.spiece_model_file, options.uncased, options.keep_accents
+            options.spiece_model_file, options.text
         )
         self.format = RecordFormat(
             options.seq_len,

@@ -17,7 +17,7 @@ import zlib
 import numpy as np
 import sentencepiece
 
-from common import files
+from common import files, vocabulary
 from common.errors import UserError
 from data import batch_writer, corpus, storage, text, workers
 from data.block_builder import BlockBuilder, Plan, block_summary_name
@@ -55,9 +55,10 @@ def build(options: BuildOptions, log=print) -> Manifest:
     Raises:
       UserError: anything wrong with the options, the text or the directory.
     """
-    tokenizer = Tokenizer(
-        options.spiece_model_file, options.uncased, options.keep_accents
-    )
+    tokenizer = Tokenizer(options.spiece_model_file, options.text)
+    # The workers read the same, whatever lies beside the file then.
+    options = dataclasses.replace(options, text=tokenizer.settings)
+    log(f"text: {tokenizer.vocabulary.describe(tokenizer.settings)}")
     paths = corpus.list_files(options.input_glob)
     make_directory(options.output_dir)
     with locked(options.output_dir):
@@ -81,6 +82,9 @@ def build(options: BuildOptions, log=print) -> Manifest:
             log(f"writing batches of {options.materialize_batches} rows")
             manifest = batch_writer.write(manifest)
         _report(manifest, log)
+        vocabulary.copy(
+            tokenizer.vocabulary, tokenizer.settings, options.output_dir
+        )
         manifest.write()
         remove_summaries(options.output_dir)
     return manifest
@@ -94,6 +98,7 @@ def _describe(options: BuildOptions, tokenizer: Tokenizer, paths) -> dict:
     return {
         "options": options.identity(),
         "spiece_sha256": tokenizer.sha256,
+        "text_settings": tokenizer.settings.as_dict(),
         "inputs": [[os.path.basename(p), storage.size(p)] for p in paths],
         "versions": _versions(),
     }
@@ -320,6 +325,7 @@ def _make_manifest(options, tokenizer, plan, summaries) -> Manifest:
         counts=counts,
         unigram=unigram_entropy(targets["train"], targets.get("dev")),
         files=tuple(RecordFile(**f) for s in summaries for f in s["files"]),
+        text_settings=tokenizer.settings.as_dict(),
     )
 
 

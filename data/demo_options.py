@@ -2,7 +2,9 @@
 
 import dataclasses
 
+from common import text_settings
 from common.errors import UserError
+from common.text_settings import TextSettings
 
 MODEL_TYPES = ("unigram", "bpe", "char")
 
@@ -44,8 +46,7 @@ class SentencePieceOptions:
       vocab_size: pieces, special symbols included.
       model_type: one of `MODEL_TYPES`.
       character_coverage: share of the text's characters that get a piece.
-      uncased: lower-case the text first.
-      keep_accents: keep combining marks.
+      text: how text is handled before it is cut into pieces.
       input_sentence_size: sentences sampled for training; 0 = all.
       seed: of that sample.
     """
@@ -55,8 +56,7 @@ class SentencePieceOptions:
     vocab_size: int = 32000
     model_type: str = "unigram"
     character_coverage: float = 0.9995
-    uncased: bool = False
-    keep_accents: bool = False
+    text: TextSettings = TextSettings(rule=text_settings.COMPOSED)
     input_sentence_size: int = 10_000_000
     seed: int = 0
 

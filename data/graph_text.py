@@ -9,13 +9,14 @@ Text travels as one flat list of code points with the row and the raw position
 of each (`Flat`), so that every later position leads back to the raw text.
 """
 
-import dataclasses
 import functools
 import unicodedata
 from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
+
+from common.text_settings import TextSettings
 
 _CODE_POINTS = 0x110000
 _SURROGATES = range(0xD800, 0xE000)
@@ -26,25 +27,10 @@ _SPACE, _SIGMA, _FINAL_SIGMA, _SMALL_SIGMA = 0x20, 0x3A3, 0x3C2, 0x3C3
 _OTHER, _CASED, _IGNORABLE = 0, 1, 2
 
 
-@dataclasses.dataclass(frozen=True)
-class Options:
-    """How raw text is normalised before SentencePiece; the original's names.
-
-    Attributes:
-      lower: lower-case after the accents are gone.
-      keep_accents: leave the text as it is instead of NFKD without marks.
-      remove_space: strip, and make one space of each run of white space.
-    """
-
-    lower: bool = False
-    keep_accents: bool = False
-    remove_space: bool = True
-
-
 # --- Tables, made once per process by Python's own string methods ------------
 
 
-def _rewrite(char: str, options: Options) -> str:
+def _rewrite(char: str, options: TextSettings) -> str:
     """What one character becomes; capital sigma is left for the context."""
     if not options.keep_accents:
         char = "".join(
@@ -52,7 +38,7 @@ def _rewrite(char: str, options: Options) -> str:
             for c in unicodedata.normalize("NFKD", char)
             if not unicodedata.combining(c)
         )
-    if options.lower:
+    if options.uncased:
         char = "".join(c if ord(c) == _SIGMA else c.lower() for c in char)
     return char
 
@@ -74,7 +60,7 @@ def _two_stage(dense: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 @functools.lru_cache(maxsize=8)
-def _rewrite_tables(options: Options) -> tuple[np.ndarray, ...]:
+def _rewrite_tables(options: TextSettings) -> tuple[np.ndarray, ...]:
     """Entry number of every code point, and the entries' code points.
 
     Returns:
@@ -170,7 +156,7 @@ class GraphNormalizer:
     be exported and then needs no Python.
     """
 
-    def __init__(self, options: Options):
+    def __init__(self, options: TextSettings):
         self.options = options
         constants = [tf.constant(t) for t in _rewrite_tables(options)]
         self._rewrite_pages = tuple(constants[:2])
@@ -284,9 +270,9 @@ class GraphNormalizer:
         if self.options.remove_space:
             flat = self._collapse_space(flat)
         flat = self._quotes(self._quotes(flat, "`"), "'")
-        if not self.options.keep_accents or self.options.lower:
+        if not self.options.keep_accents or self.options.uncased:
             flat = self._apply_tables(flat)
-        if self.options.lower:
+        if self.options.uncased:
             flat = self._lower_sigma(flat)
         return flat
 

@@ -15,13 +15,8 @@ import sentencepiece
 import tensorflow as tf
 import tensorflow_text as tf_text
 
-from data.graph_text import (
-    GraphNormalizer,
-    Options,
-    encode,
-    expand,
-    utf8_sizes,
-)
+from common.text_settings import TextSettings
+from data.graph_text import GraphNormalizer, encode, expand, utf8_sizes
 
 _ZERO_WIDTH_SPACE = 0x200B
 _PREFIX = "\u2581"  # SentencePiece's mark of a word's beginning
@@ -49,21 +44,20 @@ class GraphTokenizer(tf.Module):
 
     Args:
       model: bytes of a SentencePiece model file; they become a constant.
-      options: normalisation before SentencePiece.
+      settings: of the vocabulary; text handling before SentencePiece.
 
     Text must be valid UTF-8: TensorFlow raises InvalidArgumentError otherwise.
     A model file in which "," is unknown may join it with unknown digits; such a
     piece is not split here.
     """
 
-    def __init__(self, model: bytes, options: Options | None = None):
+    def __init__(self, model: bytes, settings: TextSettings):
         super().__init__(name="graph_tokenizer")
-        self.options = options or Options()
         self._sentencepiece = tf_text.SentencepieceTokenizer(model=model)
         processor = sentencepiece.SentencePieceProcessor(model_proto=model)
         self.vocab_size = processor.get_piece_size()
         with tf.init_scope():
-            self._normalizer = GraphNormalizer(self.options)
+            self._normalizer = GraphNormalizer(settings)
             self._make_tables(processor)
 
     def _make_tables(self, processor) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 
 from common import files
 from common.errors import UserError
+from common.text_settings import TextSettings
 from data import storage
 from data.record_format import RecordFormat
 from data.symbols import SymbolIds
@@ -54,6 +55,8 @@ class Manifest:
         own distribution; `dev_cross_entropy` of the dev targets under it,
         None without a dev split.
       files: every record file.
+      text_settings: how text was handled, as the vocabulary says; None in
+        manifests of before, see `text`.
       batches: files of `--materialize_batches`: name, rows, records, bytes,
         sha256.
     """
@@ -70,6 +73,17 @@ class Manifest:
     unigram: dict
     files: tuple[RecordFile, ...]
     batches: tuple[dict, ...] = ()
+    text_settings: dict | None = None
+
+    @property
+    def text(self) -> TextSettings:
+        """How text was handled."""
+        if self.text_settings is None:
+            return TextSettings.from_flags(
+                self.options["uncased"], self.options["keep_accents"]
+            )
+        path = os.path.join(self.data_dir, FILE_NAME)
+        return TextSettings.from_dict(self.text_settings, path)
 
     @property
     def seq_len(self) -> int:
@@ -99,7 +113,12 @@ class Manifest:
     @property
     def uncased(self) -> bool:
         """Whether the text was lower-cased."""
-        return self.options["uncased"]
+        return self.text.uncased
+
+    @property
+    def text_rule(self) -> str:
+        """Rule of the text settings."""
+        return self.text.rule
 
     @property
     def pad_id(self) -> int:

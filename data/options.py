@@ -3,6 +3,7 @@
 import dataclasses
 
 from common.errors import UserError
+from common.text_settings import TextChoice, TextSettings
 
 SPAN_UNITS = ("word", "token", "single")
 SPAN_LENGTHS = ("inverse", "uniform")
@@ -32,7 +33,7 @@ class BuildOptions:
       num_predict: P, capacity of targets; None = floor(T * beta / alpha).
       perm_size: positions per permutation; 0 = the whole part.
       bi_data: write backward lanes, too.
-      uncased, keep_accents: text handling.
+      text: what is said about text handling; the vocabulary's record rules.
       mask_alpha, mask_beta: beta of alpha tokens are targets.
       span_unit: "word", "token" or "single" (one token, for the ablation).
       span_lengths: "inverse" (weights 1/n) or "uniform" over 1..max_span.
@@ -66,8 +67,7 @@ class BuildOptions:
     num_predict: int | None = None
     perm_size: int = 0
     bi_data: bool = True
-    uncased: bool = False
-    keep_accents: bool = False
+    text: TextChoice | TextSettings | None = None
     mask_alpha: int = 6
     mask_beta: int = 1
     span_unit: str = "word"
@@ -194,6 +194,7 @@ class BuildOptions:
             "num_workers",
             "runner",
             "beam_options",
+            "text",  # stands apart, as the vocabulary's hash
         ):
             del value[name]
         return value

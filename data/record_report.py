@@ -119,7 +119,7 @@ def describe_record(manifest: Manifest, options: InspectOptions) -> str:
 def _tokenizer(manifest: Manifest, path: str) -> Tokenizer | None:
     if not path:
         return None
-    tokenizer = Tokenizer(path)
+    tokenizer = Tokenizer(path, manifest.text)
     if tokenizer.sha256 != manifest.spiece_sha256:
         raise UserError(
             f"--spiece_model_file={path} is not the one of the data: wanted "

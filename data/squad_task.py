@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from common import files
+from common import vocabulary as vocabulary_lib
 from data import (
     finetune_cache,
     squad_features,
@@ -65,11 +65,12 @@ def build_split(
       UserError: no room for the paragraph beside the longest question.
     """
     require_paragraph_room(features.max_seq_length, options.max_query_length)
+    vocabulary = vocabulary_lib.read(features.spiece_model_file)
     key = {
         "task": "squad",
         "data": hash_file(file),
-        "spiece": files.sha256_of_file(features.spiece_model_file),
-        "uncased": features.uncased,
+        "spiece": vocabulary.sha256,
+        "text": vocabulary.resolve(features.text).as_dict(),
         "max_seq_length": features.max_seq_length,
         "max_query_length": options.max_query_length,
         "doc_stride": options.doc_stride,
@@ -124,7 +125,7 @@ def build_arrays(
             _chunk_arrays,
             chunks,
             task_tokens.open_tokenizer,
-            (features.spiece_model_file, features.uncased),
+            (features.spiece_model_file, features.text),
             features.num_workers,
         )
     )

@@ -36,7 +36,7 @@ class TaskBase:
         self.features = features
         self.options = options
         self.tokenizer = task_tokens.open_tokenizer(
-            features.spiece_model_file, features.uncased
+            features.spiece_model_file, features.text
         )
         self.buckets = finetune_batches.bucket_lengths(
             features.length_buckets, features.row_length
@@ -60,7 +60,7 @@ class TaskBase:
         """
         key = key | {
             "spiece": self.tokenizer.sha256,
-            "uncased": self.features.uncased,
+            "text": self.tokenizer.settings.as_dict(),
             "max_seq_length": self.features.row_length,
         }
 
@@ -68,7 +68,7 @@ class TaskBase:
             tokenized = task_tokens.encode_groups(
                 texts,
                 self.features.spiece_model_file,
-                self.features.uncased,
+                self.tokenizer.settings,
                 self.features.num_workers,
             )
             return finetune_table.to_arrays(build(tokenized))

@@ -3,6 +3,7 @@
 import dataclasses
 
 from common.errors import UserError
+from common.text_settings import TextChoice, TextSettings
 
 CLASSIFIER_HEADS = ("classification", "regression", "multi_label")
 
@@ -14,7 +15,7 @@ class FeatureOptions:
     Attributes:
       spiece_model_file: the vocabulary.
       max_seq_length: T.
-      uncased: lower-case the text.
+      text: what is said about text handling; the vocabulary's record rules.
       skip_bad_rows: leave bad rows out, count and report them.
       num_workers: processes that tokenize; 0 = one per core, 1 = none extra.
       cache_dir: features are kept here under a hash of their content; empty =
@@ -28,7 +29,7 @@ class FeatureOptions:
 
     spiece_model_file: str
     max_seq_length: int = 128
-    uncased: bool = False
+    text: TextChoice | TextSettings | None = None
     skip_bad_rows: bool = False
     num_workers: int = 1
     cache_dir: str = ""

@@ -9,12 +9,13 @@ import dataclasses
 import json
 import os
 
-from common import files
+from common import files, vocabulary
 from common.errors import UserError
+from common.text_settings import TextSettings
 
 FILE_NAME = "task.json"
-SPIECE_NAME = "spiece.model"
-FORMAT_VERSION = 1
+SPIECE_NAME = vocabulary.FILE_NAME
+FORMAT_VERSION = 2
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,7 +27,7 @@ class TaskSpec:
       head: a key of `data.schema.HEAD_FIELDS`.
       labels: class names in the order of the logits; empty when not used.
       max_seq_length: T of the training batches.
-      uncased: text is lower-cased before tokenization.
+      text: how text is handled before tokenization; the vocabulary's.
       spiece_sha256: of `spiece.model`, checked on load.
       head_options: keyword arguments of the head (e.g. `summary_type`).
       data_options: how examples become features (e.g. `doc_stride`).
@@ -36,7 +37,7 @@ class TaskSpec:
     head: str
     labels: tuple[str, ...]
     max_seq_length: int
-    uncased: bool
+    text: TextSettings
     spiece_sha256: str
     head_options: dict = dataclasses.field(default_factory=dict)
     data_options: dict = dataclasses.field(default_factory=dict)
@@ -66,7 +67,11 @@ class TaskSpec:
         except ValueError as e:
             raise UserError(f"{path} is not valid JSON: {e}") from e
         version = value.pop("format_version", None)
-        if version != FORMAT_VERSION:
+        if version == 1 and "uncased" in value:
+            # Always the original's rule, whatever the vocabulary's was.
+            text = TextSettings(uncased=bool(value.pop("uncased")))
+            value["text"] = text.as_dict()
+        elif version != FORMAT_VERSION:
             raise UserError(
                 f"{path}: wanted format_version {FORMAT_VERSION}, found "
                 f"{version}; train again or use the version that wrote it"
@@ -77,4 +82,6 @@ class TaskSpec:
                 f"{path}: wanted the fields {sorted(names)}, found "
                 f"{sorted(value)}"
             )
-        return cls(**(value | {"labels": tuple(value["labels"])}))
+        text = TextSettings.from_dict(value["text"], path)
+        labels = tuple(value["labels"])
+        return cls(**(value | {"labels": labels, "text": text}))

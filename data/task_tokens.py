@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from common.text_settings import TextChoice, TextSettings
 from data import symbols, task_workers
 from data.squad_features import TokenizedParagraph
 from data.tokenizer import Tokenizer
@@ -12,9 +13,11 @@ from data.tokenizer import Tokenizer
 CHUNK_TEXTS = 2048
 
 
-def open_tokenizer(spiece_model_file: str, uncased: bool) -> Tokenizer:
+def open_tokenizer(
+    spiece_model_file: str, text: TextChoice | TextSettings | None = None
+) -> Tokenizer:
     """The tokenizer of a task (module-level, so that workers can call it)."""
-    return Tokenizer(spiece_model_file, uncased=uncased)
+    return Tokenizer(spiece_model_file, text)
 
 
 def symbol_ids(tokenizer: Tokenizer) -> symbols.SymbolIds:
@@ -49,7 +52,7 @@ def encode_with_offsets(
 def encode_groups(
     groups: Sequence[Sequence[str]],
     spiece_model_file: str,
-    uncased: bool = False,
+    text: TextChoice | TextSettings | None = None,
     num_workers: int = 1,
 ) -> list[list[np.ndarray]]:
     """Token ids of groups of texts (the segments of an example).
@@ -74,7 +77,7 @@ def encode_groups(
         encode_batch,
         task_workers.split_chunks(texts, CHUNK_TEXTS),
         open_tokenizer,
-        (spiece_model_file, uncased),
+        (spiece_model_file, text),
         num_workers,
     )
     ids = [array for part in parts for array in part]

@@ -5,15 +5,15 @@ digit + comma is cut again: the digits are encoded on their own. (So `2000,`
 and `2000` share their pieces.)
 """
 
-import hashlib
 import re
 from collections.abc import Sequence
 
 import numpy as np
 import sentencepiece
 
+from common import vocabulary as vocabulary_lib
 from common.errors import UserError
-from data import storage
+from common.text_settings import TextChoice, TextSettings
 from data import symbols as symbols_lib
 from data import text as text_lib
 
@@ -33,15 +33,17 @@ _OPTIONAL = {"bos": symbols_lib.BOS, "eos": symbols_lib.EOS}
 
 
 class Tokenizer:
-    """A SentencePiece file with the original's text handling.
+    """A SentencePiece file with the text handling that belongs to it.
 
     Args:
       spiece_model_file: path of the model, local or `tf.io.gfile`.
-      uncased: lower-case text first.
-      keep_accents: keep combining marks and compatibility characters.
-      remove_space: strip text and collapse its white space.
+      text: what a user or something made with the vocabulary says about text
+        handling; taken where the vocabulary has no record of it, else it must
+        agree.
 
     Attributes:
+      vocabulary: the file as it was read (`common.vocabulary`).
+      settings: its text settings.
       symbols: `SymbolIds` as the file has them.
       vocab_size: number of pieces V.
       sha256: hex digest of the file's bytes.
@@ -49,24 +51,38 @@ class Tokenizer:
         such as `<eod>`, or one punctuation character.
 
     Raises:
-      UserError: the file is missing, is no SentencePiece model or lacks a
-        special symbol.
+      UserError: the file is missing or damaged, is no SentencePiece model,
+        lacks a special symbol, or is of other text settings than `text`.
     """
 
     def __init__(
         self,
         spiece_model_file: str,
-        uncased: bool = False,
-        keep_accents: bool = False,
-        remove_space: bool = True,
+        text: TextChoice | TextSettings | None = None,
     ):
         self.path = spiece_model_file
-        self.uncased = uncased
-        self.keep_accents = keep_accents
-        self.remove_space = remove_space
-        model = _read_model(spiece_model_file)
-        self.sha256 = hashlib.sha256(model).hexdigest()
-        self._processor = _load(spiece_model_file, model)
+        self.vocabulary = vocabulary_lib.read(spiece_model_file)
+        self.settings = self.vocabulary.resolve(text)
+        self.sha256 = self.vocabulary.sha256
+        self._rewriting = (
+            self.settings.uncased,
+            self.settings.keep_accents,
+            self.settings.remove_space,
+        )
+        try:
+            self._read_model(self.vocabulary.content)
+        except (RuntimeError, OSError, ValueError, LookupError) as e:
+            raise UserError(
+                f"{self.path}: wanted a SentencePiece model, found "
+                f"{len(self.vocabulary.content)} bytes that are none or are "
+                "damaged; give the .model file, not the .vocab"
+            ) from e
+
+    def _read_model(self, model: bytes) -> None:
+        """Pieces, symbols and tables of a SentencePiece file."""
+        self._processor = sentencepiece.SentencePieceProcessor(
+            model_proto=model
+        )
         self.vocab_size = self._processor.get_piece_size()
         self._pieces = self._processor.id_to_piece(list(range(self.vocab_size)))
         self.symbols = self._read_symbols()
@@ -139,18 +155,16 @@ class Tokenizer:
 
     def normalise(self, text: str) -> str:
         """The text that SentencePiece sees."""
-        return text_lib.normalise(
-            text, self.uncased, self.keep_accents, self.remove_space
-        )
+        return text_lib.normalise(text, *self._rewriting)
 
     def encode(self, text: str) -> list[int]:
         """Ids of one text, without any special symbol added."""
         text = self.normalise(text)
-        if self._by_surface and "," in text:
+        if self._by_surface:
             return [self.piece_to_id(p) for p in self._encode_pieces(text)]
+        # SentencePiece makes a comma of the full-width one, too: only the
+        # pieces tell whether there is something to cut.
         ids = self._processor.encode(text)
-        if "," not in text:
-            return ids
         splits = self._splits
         if splits.keys().isdisjoint(ids):
             return ids
@@ -233,9 +247,7 @@ class Tokenizer:
         self, text: str
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """`encode_with_offsets` as int64 arrays."""
-        aligned = text_lib.align(
-            text, self.uncased, self.keep_accents, self.remove_space
-        )
+        aligned = text_lib.align(text, *self._rewriting)
         result = self._processor.encode(
             aligned.text, return_type="offset_mapping"
         )
@@ -316,23 +328,3 @@ def _raw_spans(aligned, raw_length, starts, ends):
 def is_word_start(piece: str) -> bool:
     """Whether a piece begins a word: word mark, symbol or punctuation."""
     return piece[:1] in (WORD_MARK, "<") or piece in _PUNCTUATION
-
-
-def _read_model(path: str) -> bytes:
-    try:
-        return storage.read_bytes(path)
-    except OSError as e:
-        raise UserError(
-            f"--spiece_model_file={path} cannot be read: {e}; make one with "
-            "`python -m data.train_sentencepiece`"
-        ) from e
-
-
-def _load(path: str, model: bytes) -> sentencepiece.SentencePieceProcessor:
-    try:
-        return sentencepiece.SentencePieceProcessor(model_proto=model)
-    except (RuntimeError, OSError, ValueError) as e:
-        raise UserError(
-            f"{path}: wanted a SentencePiece model, found {len(model)} bytes "
-            "that are none; give the .model file, not the .vocab"
-        ) from e

@@ -3,8 +3,9 @@
     python -m data.train_sentencepiece --input_glob='corpus/*.txt' \\
         --model_prefix=out/spiece --vocab_size=32000
 
-Writes PREFIX.model, PREFIX.vocab and PREFIX.json (settings and checksums). The
-special symbols come first and in the original's order
+Writes PREFIX.model, PREFIX.vocab and PREFIX.json (settings and checksums). How
+text is handled (`common.text_settings`) stands in PREFIX.model itself, too, and
+is read from there by everything that uses it. The special symbols come first and in the original's order
 (`data.symbols.TRAINED_LAYOUT`), then the punctuation that is always a piece of
 its own. The same command on finished output changes nothing.
 """
@@ -14,16 +15,18 @@ import io
 import json
 import os
 import re
+import shlex
+import tempfile
 from collections.abc import Iterator
 
 import sentencepiece
 from tqdm import tqdm
 
-from common import files
+from common import files, text_settings, vocabulary
 from common.errors import UserError
-from data import corpus, symbols
+from data import composition, corpus, symbols, text
 from data.demo_options import SentencePieceOptions
-from data.text import normalise
+from data.normalisation_report import Changes
 from flags import app, demo_flags
 
 CONTROL = (symbols.CLS, symbols.SEP, symbols.PAD, symbols.MASK, symbols.EOD)
@@ -33,10 +36,18 @@ PUNCTUATION = (".", "(", ")", '"', "-", "–", "£", "€")
 
 
 class Sentences:
-    """The sentences of the input, with their number and a checksum."""
+    """The sentences of the input, with their number and a checksum.
 
-    def __init__(self, options: SentencePieceOptions) -> None:
+    Args:
+      options: which, and how they are handled.
+      changes: counts what normalisation changes in them; None = not counted.
+    """
+
+    def __init__(
+        self, options: SentencePieceOptions, changes: Changes | None = None
+    ) -> None:
         self._options = options
+        self._changes = changes
         self._digest = hashlib.sha256()
         self.count = 0
 
@@ -52,16 +63,16 @@ class Sentences:
                     yield from self._normalised(document.lines)
 
     def _normalised(self, lines: list[str]) -> Iterator[str]:
-        options = self._options
+        how = self._options.text
         for line in lines:
-            sentence = normalise(
-                line,
-                uncased=options.uncased,
-                keep_accents=options.keep_accents,
+            sentence = text.normalise(
+                line, how.uncased, how.keep_accents, how.remove_space
             )
             if sentence:
                 self.count += 1
                 self._digest.update(sentence.encode() + b"\n")
+                if self._changes:
+                    self._changes.add(line, sentence)
                 yield sentence
 
     def sha256(self) -> str:
@@ -69,8 +80,12 @@ class Sentences:
         return self._digest.hexdigest()
 
 
-def train(options: SentencePieceOptions) -> dict:
+def train(options: SentencePieceOptions, log=print) -> dict:
     """Trains and writes the vocabulary; returns the content of PREFIX.json.
+
+    Args:
+      options: text, size, kind.
+      log: called with lines of the report.
 
     Raises:
       UserError: no text, a size that the text does not allow, output of
@@ -78,8 +93,14 @@ def train(options: SentencePieceOptions) -> dict:
     """
     if finished := already_finished(options):
         return finished
-    sentences = Sentences(options)
-    model = train_model(sentences, options)
+    with tempfile.TemporaryDirectory() as scratch:
+        rules = normalisation_rules(options, scratch)
+        changes = Changes(options.text, rules)
+        sentences = Sentences(options, changes)
+        model = train_model(sentences, options, rules)
+    for line in changes.report():
+        log(line)
+    model = vocabulary.embed(without_paths(model, options), options.text)
     processor = sentencepiece.SentencePieceProcessor(model_proto=model)
     check_layout(processor)
     vocab = "".join(
@@ -101,7 +122,38 @@ def train(options: SentencePieceOptions) -> dict:
     return summary
 
 
-def train_model(sentences: Sentences, options: SentencePieceOptions) -> bytes:
+def normalisation_rules(
+    options: SentencePieceOptions, folder: str
+) -> dict[str, str]:
+    """SentencePiece's own normalisation, as keyword arguments.
+
+    Args:
+      options: with the text settings.
+      folder: receives the rules' file where they are ours.
+    """
+    if options.text.rule == text_settings.ORIGINAL:
+        return {"normalization_rule_name": "nmt_nfkc"}
+    path = os.path.join(folder, "rules.tsv")
+    table = composition.rules(options.text.uncased)
+    files.write_text(path, composition.to_tsv(table))
+    return {"normalization_rule_tsv": path}
+
+
+def without_paths(model: bytes, options: SentencePieceOptions) -> bytes:
+    """The model with our rules' name instead of the path of their file."""
+    if options.text.rule == text_settings.ORIGINAL:
+        return model
+    from sentencepiece import sentencepiece_model_pb2
+
+    proto = sentencepiece_model_pb2.ModelProto.FromString(model)
+    proto.normalizer_spec.name = composition.NAME
+    proto.normalizer_spec.ClearField("normalization_rule_tsv")
+    return proto.SerializeToString(deterministic=True)
+
+
+def train_model(
+    sentences: Sentences, options: SentencePieceOptions, rules: dict[str, str]
+) -> bytes:
     """The trained model as bytes, with SentencePiece's errors in one line."""
     model = io.BytesIO()
     sentencepiece.set_random_generator_seed(options.seed)
@@ -119,6 +171,7 @@ def train_model(sentences: Sentences, options: SentencePieceOptions) -> bytes:
             # One thread and a fixed seed: the same text gives the same file.
             num_threads=1,
             minloglevel=2,
+            **rules,
         )
     except (RuntimeError, OSError) as e:
         if sentences.count == 0:
@@ -164,11 +217,11 @@ def settings(options: SentencePieceOptions) -> dict:
     return {
         "character_coverage": options.character_coverage,
         "input_sentence_size": options.input_sentence_size,
-        "keep_accents": options.keep_accents,
         "model_type": options.model_type,
         "seed": options.seed,
         "sentencepiece": sentencepiece.__version__,
-        "uncased": options.uncased,
+        "unicode": text.UNICODE_VERSION,
+        "text_settings": options.text.as_dict(),
         "vocab_size": options.vocab_size,
     }
 
@@ -215,12 +268,20 @@ def main() -> None:
     """Runs the command."""
     options = demo_flags.sentencepiece_from_flags()
     summary = train(options)
+    records = os.path.join(os.path.dirname(options.model_prefix), "records")
     print(
         f"{options.model_prefix}.model: {summary['vocab_size']} "
-        f"{summary['model_type']} pieces from {summary['sentences']} sentences\n"
-        "next: python -m data.create_pretraining_data "
-        f"--input_glob={options.input_glob} "
-        f"--spiece_model_file={options.model_prefix}.model --output_dir=..."
+        f"{summary['model_type']} pieces from {summary['sentences']} "
+        f"sentences; text: {options.text}, recorded in the file\n"
+        "next: "
+        + shlex.join(
+            [
+                *("python", "-m", "data.create_pretraining_data"),
+                f"--input_glob={options.input_glob}",
+                f"--spiece_model_file={options.model_prefix}.model",
+                f"--output_dir={records}",
+            ]
+        )
     )
 
 

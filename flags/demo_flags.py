@@ -7,6 +7,7 @@ from data.demo_options import (
     DemoCorpusOptions,
     SentencePieceOptions,
 )
+from flags import text_flags
 
 FLAGS = flags.FLAGS
 
@@ -67,13 +68,8 @@ def define_sentencepiece() -> None:
         "Share of the text's characters that get a piece; 1.0 for small "
         "alphabets, 0.9995 for Chinese or Japanese.",
     )
-    flags.DEFINE_bool(
-        "uncased", default.uncased, "Lower-case the text before learning."
-    )
-    flags.DEFINE_bool(
-        "keep_accents",
-        default.keep_accents,
-        "Keep combining marks when the vocabulary is learned.",
+    text_flags.define(
+        default="composed; original is for weights that were released with it"
     )
     flags.DEFINE_integer(
         "input_sentence_size",
@@ -93,8 +89,7 @@ def sentencepiece_from_flags() -> SentencePieceOptions:
         vocab_size=FLAGS.vocab_size,
         model_type=FLAGS.model_type,
         character_coverage=FLAGS.character_coverage,
-        uncased=FLAGS.uncased,
-        keep_accents=FLAGS.keep_accents,
+        text=text_flags.from_flags().complete(SentencePieceOptions.text),
         input_sentence_size=FLAGS.input_sentence_size,
         seed=FLAGS.seed,
     )

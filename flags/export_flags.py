@@ -2,6 +2,7 @@
 
 from absl import flags
 
+from flags import text_flags
 from serving.options import ExportOptions
 
 FLAGS = flags.FLAGS
@@ -46,11 +47,7 @@ def define() -> None:
         default.max_seq_length,
         "Longest input in tokens; 0 = as trained (lm: 512).",
     )
-    flags.DEFINE_bool(
-        "uncased",
-        default.uncased,
-        "Lower-case text (only with --task=lm; task.json says it otherwise).",
-    )
+    text_flags.define()
     flags.DEFINE_bool(
         "check",
         default.check,
@@ -68,6 +65,6 @@ def from_flags() -> ExportOptions:
         output_dir=FLAGS.output_dir,
         model_name=FLAGS.model_name,
         max_seq_length=FLAGS.max_seq_length,
-        uncased=FLAGS.uncased,
+        text=text_flags.from_flags(),
         check=FLAGS.check,
     )

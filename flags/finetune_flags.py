@@ -3,8 +3,9 @@
 from absl import flags
 
 from common.errors import UserError
+from common.text_settings import TextChoice, TextSettings
 from data.task_options import FeatureOptions
-from flags import common_flags, finetune_recipes, strategy_flags
+from flags import common_flags, finetune_recipes, strategy_flags, text_flags
 from training.finetune_options import SUMMARY_TYPES, FinetuneOptions
 
 FLAGS = flags.FLAGS
@@ -75,7 +76,7 @@ def _define_features(max_seq_length: int) -> None:
     flags.DEFINE_integer(
         "max_seq_length", max_seq_length, "Longest input in tokens."
     )
-    flags.DEFINE_bool("uncased", False, "Lower-case the task's text.")
+    text_flags.define()
     flags.DEFINE_bool(
         "skip_bad_rows",
         False,
@@ -193,16 +194,19 @@ def from_flags() -> FinetuneOptions:
     )
 
 
-def features_from_flags(spiece_model_file: str) -> FeatureOptions:
+def features_from_flags(
+    spiece_model_file: str, text: TextSettings | None = None
+) -> FeatureOptions:
     """How text becomes features.
 
     Args:
       spiece_model_file: what --spiece_model_file resolved to.
+      text: what the flags of the text settings resolved to.
     """
     return FeatureOptions(
         spiece_model_file=spiece_model_file,
         max_seq_length=FLAGS.max_seq_length,
-        uncased=FLAGS.uncased,
+        text=text or text_choice(),
         skip_bad_rows=FLAGS.skip_bad_rows,
         num_workers=FLAGS.num_proc,
         cache_dir=FLAGS.output_dir,
@@ -215,3 +219,8 @@ def features_from_flags(spiece_model_file: str) -> FeatureOptions:
 def spiece_model_file() -> str:
     """--spiece_model_file as given, "" without."""
     return FLAGS.spiece_model_file
+
+
+def text_choice() -> TextChoice:
+    """--text_rule, --uncased and --keep_accents."""
+    return text_flags.from_flags()

@@ -2,6 +2,7 @@
 
 from absl import flags
 
+from flags import text_flags
 from serving.options import (
     EmbedOptions,
     FillOptions,
@@ -28,14 +29,12 @@ def _define_model() -> None:
         ModelOptions.spiece_model_file,
         "SentencePiece file; spiece.model beside the checkpoint if not given.",
     )
-    flags.DEFINE_bool(
-        "uncased", ModelOptions.uncased, "Lower-case text, as in training."
-    )
+    text_flags.define()
 
 
 def _model_from_flags() -> ModelOptions:
     return ModelOptions(
-        FLAGS.checkpoint, FLAGS.spiece_model_file, FLAGS.uncased
+        FLAGS.checkpoint, FLAGS.spiece_model_file, text_flags.from_flags()
     )
 
 

@@ -9,6 +9,7 @@ from data.options import (
     SPAN_UNITS,
     BuildOptions,
 )
+from flags import text_flags
 
 FLAGS = flags.FLAGS
 
@@ -49,11 +50,7 @@ def _define_paths() -> None:
         "Field of JSONL files that holds the text.",
     )
 
-    flags.DEFINE_bool("uncased", BuildOptions.uncased, "Lower-case the text.")
-
-    flags.DEFINE_bool(
-        "keep_accents", BuildOptions.keep_accents, "Keep combining marks."
-    )
+    text_flags.define()
 
     flags.DEFINE_integer(
         "min_document_tokens",
@@ -229,8 +226,7 @@ def from_flags() -> BuildOptions:
         num_predict=FLAGS.num_predict,
         perm_size=FLAGS.perm_size,
         bi_data=FLAGS.bi_data,
-        uncased=FLAGS.uncased,
-        keep_accents=FLAGS.keep_accents,
+        text=text_flags.from_flags(),
         mask_alpha=FLAGS.mask_alpha,
         mask_beta=FLAGS.mask_beta,
         span_unit=FLAGS.span_unit,

@@ -2,7 +2,7 @@
 
 from absl import flags
 
-from flags import common_flags, model_flags, pretrain_recipes
+from flags import common_flags, model_flags, pretrain_recipes, text_flags
 from flags.finetune_recipes import describe
 from training.pretrain_options import MODES, PretrainOptions
 
@@ -15,6 +15,7 @@ DATA_FLAGS = (
     "num_predict",
     "perm_size",
     "bi_data",
+    "text_rule",
     "uncased",
     "mask_alpha",
     "mask_beta",
@@ -96,7 +97,7 @@ def _define_data() -> None:
     flags.DEFINE_bool(
         "bi_data", None, "Forward and backward rows, as the data have them."
     )
-    flags.DEFINE_bool("uncased", None, "Lower-cased text, as the data are.")
+    text_flags.define("as the data are")
     flags.DEFINE_integer(
         "mask_alpha", None, "The data's: one span in so many tokens."
     )
@@ -142,6 +143,7 @@ def apply_recipe() -> list[str]:
 def from_flags() -> PretrainOptions:
     """What is trained on which data; call `apply_recipe` before."""
     wanted = {name: FLAGS[name].value for name in DATA_FLAGS}
+    wanted["text_rule"] = text_flags.from_flags().rule
     return PretrainOptions(
         data_dir=FLAGS.data_dir,
         eval_data_dir=FLAGS.eval_data_dir,

@@ -9,6 +9,7 @@ import os
 import numpy as np
 import tensorflow as tf
 
+from common import vocabulary
 from common.errors import UserError
 from modeling import (
     checkpoints,
@@ -22,7 +23,7 @@ from modeling.config import FILE_NAME, XLNetConfig
 from modeling.options import ConvertOptions
 from modeling.variables import ENCODER_SCOPE, named_variables, variable_paths
 
-SPIECE = "spiece.model"
+SPIECE = vocabulary.FILE_NAME
 # Key of `XLNetConfig.extra`: task names in the scopes of the original's heads.
 TASKS = "task_names"
 
@@ -176,7 +177,7 @@ def write(
         with native_checkpoint.new_folder(output) as folder:
             hf_checkpoint.write_weights(folder, arrays, config, weights.head)
             hf_checkpoint.write_config(folder, config, weights.head, arrays)
-            _copy_spiece(source.folder, folder)
+            _copy_spiece(source.folder, folder, hugging_face=True)
         return _lines(arrays) + [f"written: {output}"]
     notes = []
     if weights.head != "pretraining" and not arrays[MASK_EMB].any():
@@ -197,8 +198,20 @@ def _lines(arrays) -> list[str]:
     ]
 
 
-def _copy_spiece(from_folder: str, to_folder: str) -> None:
+def _copy_spiece(
+    from_folder: str, to_folder: str, hugging_face: bool = False
+) -> None:
+    """The vocabulary with its text settings, where there is one."""
     source = os.path.join(from_folder, SPIECE)
     target = os.path.join(to_folder, SPIECE)
-    if tf.io.gfile.exists(source) and not tf.io.gfile.exists(target):
-        tf.io.gfile.copy(source, target)
+    if not tf.io.gfile.exists(source) or tf.io.gfile.exists(target):
+        return
+    found = vocabulary.read(source)
+    settings = vocabulary.settle(found, None, from_folder)
+    vocabulary.copy(found, settings, to_folder)
+    if hugging_face:
+        config = os.path.join(from_folder, vocabulary.HF_CONFIG)
+        if tf.io.gfile.exists(config):
+            own = os.path.join(to_folder, vocabulary.HF_CONFIG)
+            tf.io.gfile.copy(config, own)
+        vocabulary.write_hugging_face(settings, to_folder)

@@ -1,12 +1,13 @@
 """A pretrained model with its tokenizer, ready to be asked."""
 
 import os
+import sys
 from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
-from common import files
+from common import files, vocabulary
 from common.errors import UserError
 from data.task_spec import SPIECE_NAME
 from data.tokenizer import Tokenizer
@@ -36,18 +37,23 @@ def load_tokenizer(options: ModelOptions) -> Tokenizer:
     """The SentencePiece file that was given, or the checkpoint's copy.
 
     Raises:
-      UserError: neither is there.
+      UserError: neither is there, or it is not the vocabulary that the
+        checkpoint was trained with.
     """
     path = options.spiece_model_file
+    folder = checkpoints.resolve(options.checkpoint).folder
     if not path:
-        folder = checkpoints.resolve(options.checkpoint).folder
         path = os.path.join(folder, SPIECE_NAME)
         if not files.is_remote(path) and not os.path.isfile(path):
             raise UserError(
                 f"{path} does not exist: give --spiece_model_file, the "
                 "vocabulary that the model was trained with"
             )
-    return Tokenizer(path, uncased=options.uncased)
+    found = vocabulary.read(path)
+    settings = vocabulary.settle(found, options.text, folder)
+    # Standard output is for the results.
+    print(f"text: {found.describe(settings)}", file=sys.stderr)
+    return Tokenizer(path, settings)
 
 
 def load_model(options: ModelOptions) -> LanguageModel:

@@ -3,6 +3,7 @@
 import dataclasses
 
 from common.errors import UserError
+from common.text_settings import TextChoice
 
 
 def at_least(name: str, value: float, least: float) -> None:
@@ -52,7 +53,7 @@ class ExportOptions:
       output_dir: parent of the version folders; empty = MODEL_DIR/export.
       max_seq_length: 0 = as in `task.json`.
       model_name: in the warm-up requests.
-      uncased: lower-case text, for a model without `task.json`.
+      text: what is said about text handling; records rule.
       check: reload and compare.
     """
 
@@ -63,7 +64,7 @@ class ExportOptions:
     output_dir: str = ""
     max_seq_length: int = 0
     model_name: str = "xlnet"
-    uncased: bool = False
+    text: TextChoice | None = None
     check: bool = True
 
     def __post_init__(self) -> None:
@@ -77,12 +78,12 @@ class ModelOptions:
     Attributes:
       checkpoint: directory, prefix or `.index`, of any known format.
       spiece_model_file: empty = `spiece.model` beside the checkpoint.
-      uncased: lower-case text.
+      text: what is said about text handling; records rule.
     """
 
     checkpoint: str
     spiece_model_file: str = ""
-    uncased: bool = False
+    text: TextChoice | None = None
 
 
 @dataclasses.dataclass(frozen=True)

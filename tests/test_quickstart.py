@@ -70,7 +70,7 @@ def test_saved_model_memory_and_ids_path_agree(finished):
     report = json.loads((folder / "report.json").read_text())
     saved = tf.saved_model.load(report["saved_model"])
     spec = TaskSpec.read(model_dir)
-    tokenizer = Tokenizer(f"{model_dir}/spiece.model", spec.uncased)
+    tokenizer = Tokenizer(f"{model_dir}/spiece.model", spec.text)
     texts = [
         line.split("\t")[0]
         for line in (folder / "corpus/classification/dev.tsv")

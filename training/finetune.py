@@ -13,8 +13,9 @@ import numpy as np
 import tensorflow as tf
 import tf_keras
 
-from common import files
+from common import files, vocabulary
 from common.errors import UserError
+from common.text_settings import TextChoice, TextSettings
 from data.task_spec import FILE_NAME, SPIECE_NAME, TaskSpec
 from modeling import checkpoints
 from modeling.config import FILE_NAME as CONFIG_NAME
@@ -119,30 +120,50 @@ def find_spiece(options: FinetuneOptions, given: str) -> str:
     """--spiece_model_file, or the copy in `model_dir` or by the checkpoint.
 
     Raises:
-      UserError: none of them, or the checkpoint's is another file.
+      UserError: none of them.
     """
+    if given:
+        return given
     beside = ""
     if options.run.init_checkpoint:
         source = checkpoints.resolve(options.run.init_checkpoint)
         path = os.path.join(source.folder, SPIECE_NAME)
         beside = path if tf.io.gfile.exists(path) else ""
     own = os.path.join(options.run.model_dir, SPIECE_NAME)
-    if not given:
-        given = own if tf.io.gfile.exists(own) else beside
-        if not given:
-            raise UserError(
-                "no SentencePiece file: give --spiece_model_file (there is no "
-                f"{SPIECE_NAME} in --model_dir or by --init_checkpoint)"
-            )
-        return given
-    if not tf.io.gfile.exists(given):
-        raise UserError(f"--spiece_model_file={given} does not exist")
-    if beside and files.sha256_of_file(beside) != files.sha256_of_file(given):
+    found = own if tf.io.gfile.exists(own) else beside
+    if not found:
         raise UserError(
-            f"--spiece_model_file={given} is not the file that the checkpoint "
-            f"was trained with ({beside}); give that one"
+            "no SentencePiece file: give --spiece_model_file (there is no "
+            f"{SPIECE_NAME} in --model_dir or by --init_checkpoint)"
         )
-    return given
+    return found
+
+
+def find_text(
+    options: FinetuneOptions,
+    spiece: str,
+    said: TextChoice,
+    say: Callable[[str], None] = print,
+) -> TextSettings:
+    """The text settings of the vocabulary, checked and said.
+
+    Args:
+      options: name the model's folder and the checkpoint's.
+      spiece: what `find_spiece` gave.
+      said: by flags.
+      say: takes the line of the summary.
+
+    Raises:
+      UserError: the folder's or the checkpoint's model is of another
+        vocabulary or of other text settings; or the flags differ.
+    """
+    folders = [options.run.model_dir]
+    if options.run.init_checkpoint:
+        folders.append(checkpoints.resolve(options.run.init_checkpoint).folder)
+    found = vocabulary.read(spiece)
+    settings = vocabulary.settle(found, said, *folders)
+    say(f"text         {found.describe(settings)}")
+    return settings
 
 
 def run(
@@ -249,18 +270,8 @@ def _normal(value):
 
 
 def _write_task(job: Job, model_dir: str) -> None:
-    target = os.path.join(model_dir, SPIECE_NAME)
-    with files.open_binary(job.spiece_path) as f:
-        content = f.read()
-    if not tf.io.gfile.exists(target) or not _same(target, content):
-        with files.atomic_open(target) as f:
-            f.write(content)
+    vocabulary.copy(vocabulary.read(job.spiece_path), job.spec.text, model_dir)
     job.spec.write(model_dir)
-
-
-def _same(path: str, content: bytes) -> bool:
-    with files.open_binary(path) as f:
-        return f.read() == content
 
 
 def _metric_fn(split: EvalSplit):

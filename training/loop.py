@@ -39,6 +39,7 @@ def train(
     flags: dict | None = None,
     notes: Iterable[str] = (),
     say: Callable[[str], None] = print,
+    begin: Callable[[str], None] | None = None,
 ) -> TrainResult:
     """Trains up to `options.train_steps`, resuming where `model_dir` is.
 
@@ -53,6 +54,8 @@ def train(
       flags: for `run.json`.
       notes: more lines for the start-up summary.
       say: takes every line of the report.
+      begin: writes what shall lie beside the checkpoints; called with
+        `model_dir` by the chief, before the first step.
 
     Raises:
       UserError: anything that the user can put right; the last good
@@ -68,6 +71,7 @@ def train(
         flags or {},
         list(notes),
         say,
+        begin,
     )
     return TrainingRun(request)()
 

@@ -36,6 +36,7 @@ class TrainRequest:
     flags: dict
     notes: list[str]
     say: Callable[[str], None]
+    begin: Callable[[str], None] | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,6 +110,8 @@ class TrainingRun:
             self.log = LossLog(options.model_dir, s.start_step)
             config = session.saved_config(objective)
             config.to_json_file(os.path.join(options.model_dir, CONFIG_NAME))
+            if request.begin:
+                request.begin(options.model_dir)
         self.last: dict[str, float] = {}
         self.stop = StopRequest(options.max_hours, s.strategy, self.processes)
         self.estimate, lines = estimate_lines(s, spec)

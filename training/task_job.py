@@ -39,6 +39,7 @@ def make_job(
         },
         must_match={
             "spiece_sha256": spec.spiece_sha256,
+            "text_settings": spec.text.as_dict(),
             "max_seq_length": spec.max_seq_length,
             "length_buckets": list(task.buckets),
             "segment_recurrence": features.segment_recurrence,

@@ -9,11 +9,10 @@ none: give --task=lm (and --spiece_model_file where no copy lies there).
 import dataclasses
 import os
 
-from common import files
+from common import files, text_settings, vocabulary
 from common.errors import UserError
 from data import task_spec
 from data.task_spec import TaskSpec
-from data.tokenizer import Tokenizer
 from flags import app, export_flags
 from modeling import checkpoints
 from modeling.config import XLNetConfig
@@ -59,13 +58,19 @@ def _build_objective(spec: TaskSpec, config: XLNetConfig) -> Objective:
 
 def _read_spec(options: ExportOptions, spiece: str) -> TaskSpec:
     if options.task in LANGUAGE_MODEL:
+        folder = checkpoints.resolve(
+            options.checkpoint or options.model_dir
+        ).folder
+        found = vocabulary.read(spiece)
+        text = vocabulary.settle(found, options.text, options.model_dir, folder)
+        print(f"text: {found.describe(text)}")
         spec = TaskSpec(
             task_name="lm",
             head="pretraining",
             labels=(),
             max_seq_length=options.max_seq_length or 512,
-            uncased=options.uncased,
-            spiece_sha256=Tokenizer(spiece).sha256,
+            text=text,
+            spiece_sha256=found.sha256,
         )
         return spec
     path = os.path.join(options.model_dir, task_spec.FILE_NAME)
@@ -80,6 +85,7 @@ def _read_spec(options: ExportOptions, spiece: str) -> TaskSpec:
             f"--task={options.task}, but {path} says {spec.task_name} with the "
             f"head {spec.head}: leave --task out or give another --model_dir"
         )
+    text_settings.resolve(options.text, spec.text, path)
     if options.max_seq_length:
         spec = dataclasses.replace(spec, max_seq_length=options.max_seq_length)
     return spec

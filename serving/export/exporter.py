@@ -25,7 +25,6 @@ from absl import logging as absl_logging
 
 from common import files
 from common.errors import UserError
-from data.graph_text import Options
 from data.graph_tokenizer import GraphTokenizer
 from data.task_spec import SPIECE_NAME, TaskSpec
 from data.tokenizer import Tokenizer
@@ -67,9 +66,9 @@ def export_model(
         the reloaded model answers differently.
     """
     _check_options(spec)
-    offline = Tokenizer(spiece_path, uncased=spec.uncased)
+    offline = Tokenizer(spiece_path, spec.text)
     _check_spiece(offline, model, spec)
-    root = _build_root(model, spec, spiece_path, offline)
+    root = _build_root(model, spec, offline)
     version = _next_version(output_dir)
     final = os.path.join(output_dir, str(version))
     temporary = files.temporary_name(final)
@@ -118,10 +117,9 @@ def _check_spiece(offline: Tokenizer, model, spec: TaskSpec) -> None:
         )
 
 
-def _build_root(model, spec: TaskSpec, spiece_path: str, offline) -> _Root:
-    with files.open_binary(spiece_path) as f:
-        proto = f.read()
-    tokenizer = GraphTokenizer(proto, Options(lower=spec.uncased))
+def _build_root(model, spec: TaskSpec, offline) -> _Root:
+    proto = offline.vocabulary.content
+    tokenizer = GraphTokenizer(proto, offline.settings)
     root = _Root(list(model.variables), tokenizer)
     if spec.data_options.get("segment_recurrence"):
         model = LongDocument(model, spec.max_seq_length)
@@ -220,7 +218,8 @@ def _describe(signatures, concrete, spec: TaskSpec, vocab_size) -> dict:
         "labels": list(spec.labels),
         "max_seq_length": spec.max_seq_length,
         "segments": max(1, spec.data_options.get("segment_recurrence", 0)),
-        "uncased": spec.uncased,
+        "uncased": spec.text.uncased,
+        "text_settings": spec.text.as_dict(),
         "vocab_size": vocab_size,
         "spiece_sha256": spec.spiece_sha256,
         "unicode_version": unicodedata.unidata_version,

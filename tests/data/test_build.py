@@ -38,7 +38,7 @@ def assert_equal_builds(a, b):
     _, wrong, errors = filecmp.cmpfiles(a, b, records_of(a), shallow=False)
     assert not wrong and not errors
     others = set(os.listdir(a)) - set(records_of(a)) - {".lock"}
-    assert all(name.endswith(".json") for name in others)
+    assert all(name.endswith((".json", ".model")) for name in others)
 
 
 def test_workers_and_repeats_give_the_same_bytes(folder):
@@ -115,7 +115,7 @@ def test_filters_are_counted(folder):
     "changes,message",
     [
         ({"input_glob": "/nowhere/*.txt"}, "matches no file"),
-        ({"spiece_model_file": "/nowhere.model"}, "cannot be read"),
+        ({"spiece_model_file": "/nowhere.model"}, "does not exist"),
         ({"reuse_len": 45}, "--reuse_len must lie in 0..43"),
         ({"seq_len": 4}, "--seq_len must lie"),
         ({"num_predict": 46}, "--num_predict must lie in 1..45"),

@@ -11,22 +11,23 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from data.graph_text import GraphNormalizer, Options, encode
+from common.text_settings import TextSettings
+from data.graph_text import GraphNormalizer, encode
 from data.graph_tokenizer import GraphTokenizer
 from data.tokenizer import Tokenizer
 
 SURROGATES = range(0xD800, 0xE000)
 
 VARIANTS = {
-    "cased": Options(),
-    "uncased": Options(lower=True),
-    "keep_accents": Options(keep_accents=True),
-    "uncased_keep_accents": Options(lower=True, keep_accents=True),
-    "no_remove_space": Options(remove_space=False),
+    "cased": TextSettings(),
+    "uncased": TextSettings(uncased=True),
+    "keep_accents": TextSettings("composed"),
+    "uncased_keep_accents": TextSettings("composed", True),
+    "no_remove_space": TextSettings(remove_space=False),
 }
 
 
-def python_normalize(text: str, options: Options) -> str:
+def python_normalize(text: str, options: TextSettings) -> str:
     """The rules once more, by whole-string methods."""
     if options.remove_space:
         text = " ".join(text.split())
@@ -34,7 +35,7 @@ def python_normalize(text: str, options: Options) -> str:
     if not options.keep_accents:
         text = unicodedata.normalize("NFKD", text)
         text = "".join(c for c in text if not unicodedata.combining(c))
-    return text.lower() if options.lower else text
+    return text.lower() if options.uncased else text
 
 
 @pytest.fixture(scope="module")
@@ -147,7 +148,7 @@ def test_offsets_of_hard_cases(tokenizers):
 
 def test_invalid_utf8_is_refused():
     with pytest.raises(tf.errors.InvalidArgumentError):
-        GraphNormalizer(Options())(tf.constant([b"ok", b"a\xff"]))
+        GraphNormalizer(TextSettings())(tf.constant([b"ok", b"a\xff"]))
 
 
 @pytest.mark.shared
@@ -167,12 +168,7 @@ def test_offsets_equal_the_offline_tokenizer(
     cases, tokenizers, spiece_model, variant
 ):
     options = VARIANTS[variant]
-    offline = Tokenizer(
-        spiece_model,
-        uncased=options.lower,
-        keep_accents=options.keep_accents,
-        remove_space=options.remove_space,
-    )
+    offline = Tokenizer(spiece_model, options)
     texts = [c["text"] for c in cases] + [
         "  I owe 12,000, ``\ufb01ne'' \u2167 e\u0301\u0302a  ",
         "\u0301leading mark",

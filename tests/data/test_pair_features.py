@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from common.text_settings import TextSettings
 from data import pair_features, race_features
 from data.symbols import SymbolIds
 from data.tokenizer import Tokenizer
@@ -48,7 +49,10 @@ def test_golden_classifier_features(golden, spiece_model):
         b = [100 + i for i in range(case["len_b"])]
         cut = pair_features.truncate_pair(a, b, case["max_length"])
         assert cut == (case["out_a"], case["out_b"])
-    tokenizers = {u: Tokenizer(spiece_model, uncased=u) for u in (False, True)}
+    tokenizers = {
+        u: Tokenizer(spiece_model, TextSettings(uncased=u))
+        for u in (False, True)
+    }
     compared = 0
     for case in value["cases"]:
         if not case["feature"]["is_real_example"]:
@@ -72,7 +76,9 @@ def test_golden_race_features_both_ways(golden, spiece_model):
     value = json.loads((golden / "text" / "race.json").read_text())
     differing = 0
     for run in value["runs"]:
-        tokenizer = Tokenizer(spiece_model, uncased=run["uncased"])
+        tokenizer = Tokenizer(
+            spiece_model, TextSettings(uncased=run["uncased"])
+        )
         for accumulate, name in ((False, "unaliased"), (True, "original")):
             sequences = race_features.option_sequences(
                 tokenizer.encode(run["context"]),

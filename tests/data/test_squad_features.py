@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from common.errors import UserError
+from common.text_settings import TextSettings
 from data import squad_examples, squad_features, squad_task
 from data.squad_features import AnswerSpan, TokenizedParagraph, WindowBuilder
 from data.symbols import SymbolIds
@@ -76,7 +77,9 @@ def test_golden_features_are_exact(golden, spiece_model, name):
     )
     split = squad_task.build_split(
         file,
-        FeatureOptions(spiece_model, length, settings["uncased"]),
+        FeatureOptions(
+            spiece_model, length, TextSettings(uncased=settings["uncased"])
+        ),
         SquadDataOptions(
             max_query_length=settings["max_query_length"],
             doc_stride=settings["doc_stride"],
@@ -111,7 +114,7 @@ def check_arrays(batch, row, feature, training):
 
 
 def check_spans(split, ours, features, spiece_model, uncased):
-    tokenizer = Tokenizer(spiece_model, uncased=uncased)
+    tokenizer = Tokenizer(spiece_model, TextSettings(uncased=uncased))
     paragraph_of = [q.paragraph for q in split.file.questions]
     texts = squad_features.window_texts(
         split.windows, split.paragraphs, paragraph_of

@@ -9,6 +9,7 @@ import pytest
 import sentencepiece
 
 from common.errors import UserError
+from common.text_settings import TextSettings
 from data import symbols
 from data import train_sentencepiece as command
 from data.demo_options import SentencePieceOptions
@@ -27,9 +28,9 @@ def text(tmp_path_factory):
     return path
 
 
-def options(text, tmp_path, **changes):
+def options(corpus, tmp_path, **changes):
     values = {"vocab_size": 80} | changes
-    return SentencePieceOptions(str(text), f"{tmp_path}/o/sp", **values)
+    return SentencePieceOptions(str(corpus), f"{tmp_path}/o/sp", **values)
 
 
 @pytest.mark.parametrize("model_type", ["unigram", "bpe", "char"])
@@ -54,7 +55,9 @@ def test_uncased_and_accents_go_through_our_normalisation(text, tmp_path):
     for uncased, keep in ((False, False), (True, False), (True, True)):
         prefix = tmp_path / f"{uncased}{keep}"
         prefix.mkdir()
-        wanted = options(text, prefix, uncased=uncased, keep_accents=keep)
+        rule = "composed" if keep else "original"
+        how = TextSettings(rule, uncased)
+        wanted = options(text, prefix, text=how)
         command.train(wanted)
         characters = (prefix / "o" / "sp.vocab").read_text()[len("<unk>") :]
         assert ("M" in characters) != uncased

@@ -11,6 +11,7 @@ import pytest
 import tensorflow as tf
 
 from common.errors import UserError
+from common.text_settings import TextSettings
 from data import pair_features
 from data.task_spec import TaskSpec
 from data.tokenizer import Tokenizer
@@ -45,7 +46,13 @@ def make_config(vocab_size: int = 1000) -> XLNetConfig:
 
 def make_spec(head: str, labels=(), **data_options) -> TaskSpec:
     return TaskSpec(
-        "tsv", head, tuple(labels), 24, False, "", data_options=data_options
+        "tsv",
+        head,
+        tuple(labels),
+        24,
+        TextSettings(),
+        "",
+        data_options=data_options,
     )
 
 

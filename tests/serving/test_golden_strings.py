@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from data.graph_text import Options
+from common.text_settings import TextSettings
 from data.graph_tokenizer import GraphTokenizer
 from data.task_spec import TaskSpec
 from data.tokenizer import Tokenizer
@@ -104,20 +104,21 @@ def test_every_signature(head, uncased, golden, spiece_model, tmp_path):
         config = config.replace(mem_len=None)
     model = MODELS[head](config)
     labels = LABELS if "class" in head or "label" in head else ()
+    settings = TextSettings(uncased=uncased)
     spec = TaskSpec(
         "tsv",
         head,
         labels,
         LENGTH,
-        uncased,
+        settings,
         "",
         data_options={"max_query_length": 8, "max_qa_length": 12},
     )
     folder = export_model(str(tmp_path), model, spec, spiece_model, check=False)
     loaded = SavedModel(folder)
-    offline = Tokenizer(spiece_model, uncased=uncased)
+    offline = Tokenizer(spiece_model, settings)
     with open(spiece_model, "rb") as f:
-        tokenizer = GraphTokenizer(f.read(), Options(lower=uncased))
+        tokenizer = GraphTokenizer(f.read(), settings)
     context = Context(model, spec, tokenizer, offline.symbols)
     texts = [c["text"] for c in cases]
     assert len(texts) == 150

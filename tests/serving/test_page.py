@@ -24,6 +24,7 @@ PARAGRAPH = (
 @pytest.fixture(scope="module")
 def address(spiece_model, tmp_path_factory):
     """A server of a small span model; ends with the module."""
+    from common.text_settings import TextSettings
     from data.task_spec import TaskSpec
     from modeling import SpanModel, XLNetConfig
     from serving.export import export_model
@@ -37,7 +38,7 @@ def address(spiece_model, tmp_path_factory):
         "span",
         (),
         48,
-        False,
+        TextSettings(),
         "",
         data_options={"max_query_length": 16},
     )

@@ -12,6 +12,7 @@ import tarfile
 import numpy as np
 import pytest
 
+from common.text_settings import TextSettings
 from data.graph_tokenizer import GraphTokenizer
 from data.task_options import (
     ClassifierDataOptions,
@@ -66,7 +67,11 @@ def ask(model: SavedModel, requests: dict[str, list], name: str) -> np.ndarray:
 def has_tie(spiece, text) -> bool:
     """Two releases of SentencePiece order the pieces of a tie differently."""
     with open(spiece, "rb") as f:
-        graph = GraphTokenizer(f.read()).tokenize([text]).to_list()[0]
+        graph = (
+            GraphTokenizer(f.read(), TextSettings())
+            .tokenize([text])
+            .to_list()[0]
+        )
     offline = Tokenizer(spiece).encode(text)
     return graph != offline and sorted(graph) == sorted(offline)
 

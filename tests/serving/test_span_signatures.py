@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from common.text_settings import TextSettings
 from data import squad_features, squad_predictions
 from data.graph_tokenizer import GraphTokenizer
 from data.task_spec import TaskSpec
@@ -37,7 +38,7 @@ def context(spiece_model):
         "span",
         (),
         LENGTH,
-        False,
+        TextSettings(),
         offline.sha256,
         data_options={
             "doc_stride": STRIDE,
@@ -47,7 +48,7 @@ def context(spiece_model):
         },
     )
     with open(spiece_model, "rb") as f:
-        tokenizer = GraphTokenizer(f.read())
+        tokenizer = GraphTokenizer(f.read(), TextSettings())
     return Context(model, spec, tokenizer, offline.symbols), offline
 
 

@@ -1,0 +1,116 @@
+"""SentencePiece rules of new vocabularies: composed characters (L1).
+
+SentencePiece's own `nmt_nfkc` composes only what was taken apart wholly
+("e" + circumflex + acute), not by half (e-circumflex + acute, as Vietnamese is
+often typed), takes the Thai and Lao sign AM apart and makes a space of the
+zero-width non-joiner, which stands inside Persian and Indic words. These rules
+are `nmt_nfkc`'s for single characters, but for those, and all canonical ways to
+write a composed character for sequences. They become a table inside the
+vocabulary, so that every reader of the file applies the same ones.
+"""
+
+import functools
+import itertools
+import unicodedata
+from collections.abc import Iterator
+
+import sentencepiece
+
+NAME = "xlnet_composed_v1"  # `normalizer_spec.name` of the vocabulary
+# The signs AM and the non-joiner.
+_KEPT = "\u0e33\u0eb3\u200c"
+# Half-width katakana and their voicing marks.
+_HALF_KANA = tuple(map(chr, range(0xFF66, 0xFF9E)))
+_HALF_MARKS = "\uff9e\uff9f"
+_SURROGATES = range(0xD800, 0xE000)
+_HANGUL = range(0xAC00, 0xD7A4)
+
+
+@functools.lru_cache(maxsize=2)
+def rules(uncased: bool) -> dict[str, str]:
+    """Character or sequence -> what SentencePiece replaces it by.
+
+    Args:
+      uncased: lower-case what comes out, too ("\u2103" has a capital C).
+    """
+    single = _single()
+    found = {c: new for c, new in single.items() if c not in _KEPT}
+    for char in map(chr, _points()):
+        if unicodedata.normalize("NFD", char) == char:
+            continue
+        new = found.get(char, char)
+        for form in _forms(char):
+            if len(form) > 1 and form != new:
+                found[form] = new
+    for kana, mark in itertools.product(_HALF_KANA, _HALF_MARKS):
+        new = unicodedata.normalize("NFKC", kana + mark)
+        if len(new) == 1:
+            found[kana + mark] = new
+    if uncased:
+        found = {form: new.lower() for form, new in found.items()}
+    return {form: new for form, new in found.items() if form != new}
+
+
+def to_tsv(table: dict[str, str]) -> str:
+    """The format of SentencePiece's `--normalization_rule_tsv`."""
+
+    def points(text: str) -> str:
+        return " ".join(f"{ord(c):X}" for c in text)
+
+    return "".join(f"{points(a)}\t{points(b)}\n" for a, b in table.items())
+
+
+def _points() -> Iterator[int]:
+    return (p for p in range(0x110000) if p not in _SURROGATES)
+
+
+def _single() -> dict[str, str]:
+    """`nmt_nfkc` of every character that it changes."""
+    normaliser = sentencepiece.SentencePieceNormalizer(
+        rule_name="nmt_nfkc",
+        add_dummy_prefix=False,
+        escape_whitespaces=False,
+        remove_extra_whitespaces=False,
+    )
+    points = [p for p in _points() if p > 0]
+    characters = [chr(p) for p in points]
+    return {
+        c: new
+        for c, new in zip(
+            characters, normaliser.normalize(characters), strict=True
+        )
+        if new != c
+    }
+
+
+def _forms(char: str) -> set[str]:
+    """All canonically equal spellings, of marks in canonical order or not."""
+    if ord(char) in _HANGUL:
+        whole = unicodedata.normalize("NFD", char)
+        return {whole, unicodedata.normalize("NFC", whole[:2]) + whole[2:]}
+    parts = _parts(char)
+    if not parts:
+        return {char}
+    first, *marks = parts
+    if not marks:  # one character stands for another
+        return {char, first}
+    forms = {char}
+    for form in _forms(first):
+        forms.add(form + marks[0])
+        # Marks that do not touch each other may come in either order.
+        base, rest = form[0], form[1:]
+        for order in itertools.permutations(rest + marks[0]):
+            other = base + "".join(order)
+            if unicodedata.normalize("NFC", other) == unicodedata.normalize(
+                "NFC", char
+            ):
+                forms.add(other)
+    return forms
+
+
+def _parts(char: str) -> list[str]:
+    """The canonical decomposition, one level deep."""
+    text = unicodedata.decomposition(char)
+    if not text or text.startswith("<"):
+        return []
+    return [chr(int(p, 16)) for p in text.split()]
