@@ -52,7 +52,7 @@ def encode_with_offsets(
 def encode_groups(
     groups: Sequence[Sequence[str]],
     spiece_model_file: str,
-    text: TextChoice | TextSettings | None = None,
+    settings: TextChoice | TextSettings | None = None,
     num_workers: int = 1,
 ) -> list[list[np.ndarray]]:
     """Token ids of groups of texts (the segments of an example).
@@ -77,7 +77,7 @@ def encode_groups(
         encode_batch,
         task_workers.split_chunks(texts, CHUNK_TEXTS),
         open_tokenizer,
-        (spiece_model_file, text),
+        (spiece_model_file, settings),
         num_workers,
     )
     ids = [array for part in parts for array in part]

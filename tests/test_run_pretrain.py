@@ -241,12 +241,14 @@ def test_flags_that_contradict_the_data_are_listed(records):
 def test_another_vocabulary_is_refused(records, tmp_path):
     other = tmp_path / "other.model"
     other.write_bytes(b"another file")
+    manifest = pretrain_reader.load_manifest(records)
+    options = run_options(tmp_path / "m")
     what = PretrainOptions(data_dir=records, spiece_model_file=str(other))
     with pytest.raises(UserError, match="spiece_sha256: wanted"):
-        run_pretrain.check_data(what)
+        run_pretrain.find_vocabulary(what, manifest, options)
     missing = PretrainOptions(data_dir=records, spiece_model_file="none.model")
     with pytest.raises(UserError, match="none.model does not exist"):
-        run_pretrain.check_data(missing)
+        run_pretrain.find_vocabulary(missing, manifest, options)
 
 
 def test_a_missing_manifest_is_named(tmp_path):
