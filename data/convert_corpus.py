@@ -7,8 +7,8 @@
     python -m data.convert_corpus --layout=wikiextractor \\
         --input_glob='extracted/*/wiki_*' --output_file=wiki.txt
 
-`wikitext`: a line ` = Title = ` starts a document, deeper headings are left
-out, a line is a paragraph, the tokenizer's `@-@` and spaces before punctuation
+`wikitext`: a line ` = Title = ` between empty lines starts a document, deeper
+headings are left out, a line is a paragraph, the tokenizer's `@-@` and spaces before punctuation
 are taken back. `book`: a file is a document, lines are joined, an empty line
 ends a paragraph. `wikiextractor`: one JSON object per line (`--json`) or
 `<doc ...>` and `</doc>` around each article; a line is a paragraph, the title
@@ -16,6 +16,7 @@ is left out. Paragraphs end with `<eop>` when --paragraphs is given.
 """
 
 import html
+import itertools
 import json
 import re
 import sys
@@ -67,15 +68,22 @@ def join_lines(lines: list[str]) -> str:
 
 def wikitext_paragraphs(lines: Iterator[str]) -> Iterator[str | None]:
     """Paragraphs of a WikiText file, None where a document ends."""
-    for line in lines:
+    before = ""
+    for line, after in itertools.pairwise(itertools.chain(lines, [""])):
         line = line.rstrip("\r\n")
-        if _TITLE.match(line):
+        if _is_title(before, line, after):
             yield None
-        if not line.strip() or _HEADING.match(line) or _TITLE.match(line):
-            continue
-        line = _JOINED.sub(r"\1", line)
-        yield _AFTER.sub(r"\1", _BEFORE.sub(r"\1", line))
+        elif line.strip() and not _HEADING.match(line):
+            text = _JOINED.sub(r"\1", line)
+            yield _AFTER.sub(r"\1", _BEFORE.sub(r"\1", text))
+        before = line
     yield None
+
+
+def _is_title(before: str, line: str, after: str) -> bool:
+    """A table's key or a formula looks like a title, but has neighbours."""
+    alone = not before.strip() and not after.strip()
+    return alone and bool(_TITLE.match(line))
 
 
 def book_paragraphs(lines: Iterator[str]) -> Iterator[str | None]:
@@ -178,6 +186,7 @@ class _Watched:
     def __init__(self, lines: Iterator[str]):
         self._lines = lines
         self.count = self.titles = self.marks = 0
+        self._last = ("", "")
 
     def __iter__(self) -> Iterator[str]:
         for line in self._lines:
@@ -185,7 +194,8 @@ class _Watched:
                 line = line.removeprefix("\ufeff")
             self.count += 1
             bare = line.rstrip("\r\n")
-            self.titles += bool(_TITLE.match(bare))
+            self.titles += _is_title(*self._last, bare)
+            self._last = self._last[1], bare
             self.marks += bool(_HEADING.match(bare) or _JOINED.search(bare))
             yield line
 
@@ -194,13 +204,14 @@ def _say_what_looks_wrong(path: str, layout: str, text: _Watched) -> None:
     message = ""
     if layout == "wikitext" and text.count and not text.titles:
         message = (
-            "no line ` = Title = ` was found, so the whole file is one "
-            "document; is it another layout?"
+            "no line ` = Title = ` between empty lines was found, so the "
+            "whole file is one document; is it another layout?"
         )
         if text.marks:
             message = (
                 f"{text.marks} lines look like WikiText, but no line "
-                "` = Title = ` was found, so the whole file is one document"
+                "` = Title = ` between empty lines was found, so the whole "
+                "file is one document"
             )
     elif layout == "book" and text.titles:
         message = (

@@ -1,6 +1,7 @@
 """Public layouts become sentences and documents."""
 
 import json
+import lzma
 import subprocess
 import sys
 
@@ -20,7 +21,9 @@ def test_wikitext():
         " It cost $ 1 @,@ 200 , and it 's well @-@ known . He left ( early ) .\n",
         " = = History = = \n",
         " It burned .\n",
+        " \n",
         " = Blue Mill = \n",
+        " \n",
         ' He said " no . " Then e.g. nothing .\n',
     ]
     found = list(convert_corpus.wikitext_paragraphs(iter(lines)))
@@ -58,7 +61,7 @@ def test_command(tmp_path):
 WIKI = (
     " \n = Red Mill = \n \n It burned . Twice .\n = = Later = = \n A @-@ b .\n"
 )
-WIKI += " = X = \n One . \n"
+WIKI += " \n = X = \n \n One . \n"
 
 
 def convert(tmp_path, data, layout, name="in.txt"):
@@ -78,6 +81,22 @@ def test_line_ends_of_windows_and_a_byte_order_mark_change_nothing(
     assert plain[0] == 2 and "\r" not in plain[1]
     assert plain[1] == "It burned.\nTwice.\nA-b.\n\nOne.\n\n"
     assert capsys.readouterr().err == ""
+
+
+def test_keys_of_tables_and_formulas_are_no_titles(tmp_path):
+    text = " = Mill = \n \n Key : G \n = Goals ; A = \n Games \n It is .\n"
+    found = convert(tmp_path, text.encode(), "wikitext")
+    assert found == (1, "Key: G\n= Goals; A =\nGames\nIt is.\n\n")
+
+
+@pytest.mark.shared
+def test_the_600_articles_of_wikitext_2(tmp_path, shared):
+    packed = shared / "data" / "lm" / "wikitext-2" / "train.txt.xz"
+    data = lzma.decompress(packed.read_bytes())
+    count, text = convert(tmp_path, data, "wikitext")
+    assert count == 600
+    windows = data.replace(b"\n", b"\r\n")
+    assert convert(tmp_path, windows, "wikitext") == (count, text)
 
 
 def test_a_file_without_titles_is_said_to_be_one_document(tmp_path, capsys):
