@@ -14,6 +14,9 @@ find_python() {
   done
 }
 
+# Changes with the file and with those that such files include.
+stamp_of() { cat requirements.txt requirements-corpus.txt "$1" | cksum | tr ' ' '-'; }
+
 setup() {
   local python stamp wanted
   VENV="${VENV:-.venv}"
@@ -24,7 +27,7 @@ setup() {
     "$python" -m venv "$VENV" || die "$python -m venv failed (on Debian: apt-get install python3-venv)"
   fi
   for file in "$@"; do
-    wanted=$(cat requirements.txt "$file" | cksum | tr ' ' '-')
+    wanted=$(stamp_of "$file")
     stamp="$VENV/.installed-$(basename "$file")-$wanted"
     if [ -e "$stamp" ]; then
       echo "$file: already installed in $VENV"
@@ -34,7 +37,7 @@ setup() {
     "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check -r "$file" || die "pip install -r $file failed"
     touch "$stamp"
     if [ "$file" = requirements-dev.txt ]; then # it includes requirements.txt
-      touch "$VENV/.installed-requirements.txt-$(cat requirements.txt requirements.txt | cksum | tr ' ' '-')"
+      touch "$VENV/.installed-requirements.txt-$(stamp_of requirements.txt)"
     fi
   done
   export TF_CPP_MIN_LOG_LEVEL="${TF_CPP_MIN_LOG_LEVEL:-3}" PYTHONUNBUFFERED=1
