@@ -5,6 +5,20 @@ from absl import flags
 from data.options import FilterOptions
 
 FLAGS = flags.FLAGS
+_NAMES = (
+    "input_glob",
+    "output_file",
+    "text_field",
+    "min_characters",
+    "max_symbol_ratio",
+    "max_repeated_lines",
+    "near_duplicates",
+    "max_boilerplate",
+    "boilerplate_documents",
+    "dry_run",
+    "examples",
+    "num_workers",
+)
 
 
 def define() -> None:
@@ -78,19 +92,5 @@ def define() -> None:
 
 def from_flags() -> FilterOptions:
     """The parsed flags as options."""
-    names = (
-        "input_glob",
-        "output_file",
-        "text_field",
-        "min_characters",
-        "max_symbol_ratio",
-        "max_repeated_lines",
-        "near_duplicates",
-        "max_boilerplate",
-        "boilerplate_documents",
-        "dry_run",
-        "examples",
-        "num_workers",
-    )
-    values = {name: getattr(FLAGS, name) for name in names}
+    values = {name: getattr(FLAGS, name) for name in _NAMES}
     return FilterOptions(**values, languages=tuple(FLAGS.languages))

@@ -189,11 +189,11 @@ def test_the_command_and_the_export_fill_with_equal_probabilities(lm):
         head="pretraining",
         labels=(),
         max_seq_length=64,
-        uncased=False,
+        text=lm.tokenizer.settings,
         spiece_sha256=lm.tokenizer.sha256,
     )
     with open(lm.tokenizer.path, "rb") as f:
-        graph = GraphTokenizer(f.read())
+        graph = GraphTokenizer(f.read(), lm.tokenizer.settings)
     context = Context(lm.model, spec, graph, symbols)
     text = "The <mask> was <mask>."
     out = lm_signatures(context)["fill_mask"].function(tf.constant([text]))
