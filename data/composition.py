@@ -22,6 +22,10 @@ _KEPT = "\u0e33\u0eb3\u200c"
 # Half-width katakana and their voicing marks.
 _HALF_KANA = tuple(map(chr, range(0xFF66, 0xFF9E)))
 _HALF_MARKS = "\uff9e\uff9f"
+# Arabic vowel signs: in canonical order they stand between a letter and its
+# hamza or madda, with which it is one character.
+_ARABIC = range(0x600, 0x700)
+_VOWEL_SIGNS = (*map(chr, range(0x64B, 0x653)), "\u0670")
 _SURROGATES = range(0xD800, 0xE000)
 _HANGUL = range(0xAC00, 0xD7A4)
 
@@ -42,6 +46,8 @@ def rules(uncased: bool) -> dict[str, str]:
         for form in _forms(char):
             if len(form) > 1 and form != new:
                 found[form] = new
+    for form, new in _between_vowel_signs():
+        found[form] = new
     for kana, mark in itertools.product(_HALF_KANA, _HALF_MARKS):
         new = unicodedata.normalize("NFKC", kana + mark)
         if len(new) == 1:
@@ -106,6 +112,20 @@ def _forms(char: str) -> set[str]:
             ):
                 forms.add(other)
     return forms
+
+
+def _between_vowel_signs() -> Iterator[tuple[str, str]]:
+    """Arabic letter, one or two vowel signs, mark -> character, signs."""
+    signs = [
+        "".join(pair)
+        for size in (1, 2)
+        for pair in itertools.product(_VOWEL_SIGNS, repeat=size)
+    ]
+    for char in map(chr, _ARABIC):
+        parts = _parts(char)
+        if len(parts) == 2:
+            for between in signs:
+                yield parts[0] + between + parts[1], char + between
 
 
 def _parts(char: str) -> list[str]:
