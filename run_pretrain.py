@@ -331,8 +331,8 @@ def report(
         f"--init_checkpoint={options.model_dir}",
         f"--spiece_model_file={os.path.join(options.model_dir, SPIECE_NAME)}",
         f"--model_dir={folder}-classifier",
-        f"--max_seq_length={manifest.seq_len}",
-        *("--train_steps=1000", "--do_train", "--do_eval"),
+        f"--max_seq_length={min(manifest.seq_len, 128)}",
+        *("--train_steps=200", "--do_train", "--do_eval"),
     ]
     print(
         f"with train.tsv and dev.tsv (a header, text, label) in {folder}-task\n"
