@@ -285,7 +285,7 @@ class InspectOptions:
       direction: "forward" or "backward".
       pass_number: of the stored passes.
       lane, segment: which record.
-      spiece_model_file: prints pieces; ids without it.
+      spiece_model_file: prints pieces; empty = the folder's copy.
       mask_size: positions of the printed mask's rows and columns, at most.
       max_records: records that statistics read; 0 = all.
       plot_file: PNG of the statistics; empty = none.

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from common import files
+from common import files, vocabulary
 from common.errors import UserError
-from data import permutation
+from data import permutation, storage
 from data import segments as segments_lib
 from data.manifest import Manifest, RecordFile
 from data.options import InspectOptions
@@ -117,8 +117,11 @@ def describe_record(manifest: Manifest, options: InspectOptions) -> str:
 
 
 def _tokenizer(manifest: Manifest, path: str) -> Tokenizer | None:
+    """--spiece_model_file, or the copy in the folder; None without either."""
     if not path:
-        return None
+        path = os.path.join(manifest.data_dir, vocabulary.FILE_NAME)
+        if not storage.exists(path):
+            return None
     tokenizer = Tokenizer(path, manifest.text)
     if tokenizer.sha256 != manifest.spiece_sha256:
         raise UserError(

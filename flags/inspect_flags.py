@@ -32,7 +32,7 @@ def define() -> None:
     flags.DEFINE_string(
         "spiece_model_file",
         InspectOptions.spiece_model_file,
-        "SentencePiece model of the data; with it records print as words.",
+        "SentencePiece model of the data; default: the copy in --data_dir.",
     )
     flags.DEFINE_integer(
         "mask_size",
