@@ -207,7 +207,9 @@ class BlockBuilder:
         )
         real = len(cut)
         cut = segments_lib.pad_to_lanes(cut, per_lane)
-        words = spans.Words(text.words)
+        words = None
+        if options.sampler == "context":
+            words = spans.Words(text.words)
         digest, targets, labels = hashlib.sha256(), 0, 0
         path = os.path.join(options.output_dir, name)
         with files.atomic_open(path) as f:

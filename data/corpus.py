@@ -3,19 +3,21 @@
 Text: one sentence per line, an empty line (or one of white space only) ends a
 document, `<eop>` at a line's end ends a paragraph. JSONL: a line is a document,
 its text field holds the lines. Each also gzipped; local or `tf.io.gfile` paths.
-A *block* is a byte range of one file that begins and ends between documents;
-one document that is longer than `LONGEST_DOCUMENT` blocks is cut between lines,
-so that memory does not grow with it.
+A *block* of the builder is a run of whole documents: byte ranges of one file or
+of several that follow each other. One document that is longer than
+`LONGEST_DOCUMENT` blocks is cut between lines, so that memory does not grow with
+it.
 """
 
 import collections
 import dataclasses
 import glob
 import gzip
+import hashlib
 import json
 import os
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import IO
 
 from common import files
@@ -92,24 +94,89 @@ def open_text(path: str) -> IO[bytes]:
 
 
 def plan_blocks(path: str, block_bytes: int) -> list[Block]:
-    """Cuts a file between documents, every `block_bytes` or a little more.
+    """Cuts a file between documents, every `block_bytes` or a little more."""
+    return [parts[0] for parts in plan_corpus([path], block_bytes)]
 
-    Plain files are cut by seeking; gzipped ones are read through once.
+
+def plan_corpus(
+    paths: Sequence[str], block_bytes: int
+) -> list[tuple[Block, ...]]:
+    """Cuts files, one after the other, into runs of about `block_bytes`.
+
+    A run ends where a document ends, as every file does; it goes over as many
+    files as fit. Files that are cut elsewhere between documents give the same
+    runs. Plain files are cut by seeking, gzipped ones are read through once.
+
+    Returns:
+      The parts of each run, in order; no part is empty.
+
+    Raises:
+      UserError: a file that cannot be read.
     """
-    if path.endswith(".gz"):
-        return _plan_stream(path, block_bytes)
-    size = storage.size(path)
-    blocks, start = [], 0
-    with open_text(path) as f:
+    cutter = _Cutter(block_bytes)
+    for path in paths:
+        if path.endswith(".gz"):
+            cutter.add_stream(path)
+        else:
+            cutter.add_file(path)
+    return cutter.finish()
+
+
+class _Cutter:
+    """Collects parts of files into runs."""
+
+    def __init__(self, block_bytes: int):
+        self._wanted = block_bytes
+        self._limit = LONGEST_DOCUMENT * block_bytes
+        self._runs, self._parts, self._size = [], [], 0
+
+    def _add(self, path: str, start: int, end: int, ends_run: bool) -> None:
+        if end > start:
+            self._parts.append(Block(path, start, end))
+            self._size += end - start
+        if ends_run and self._parts:
+            self._runs.append(tuple(self._parts))
+            self._parts, self._size = [], 0
+
+    def finish(self) -> list[tuple[Block, ...]]:
+        """All runs, what is left over as the last."""
+        self._add("", 0, 0, True)
+        return self._runs
+
+    def add_file(self, path: str) -> None:
+        """Cuts a plain file."""
+        size, start = storage.size(path), 0
         while start < size:
-            end = size
-            if start + block_bytes < size:
-                f.seek(start + block_bytes)
-                limit = start + LONGEST_DOCUMENT * block_bytes
-                end = _next_boundary(f, path, start + block_bytes, limit)
-            blocks.append(Block(path, start, end))
+            place = start + self._wanted - self._size
+            if place >= size:
+                self._add(path, start, size, False)
+                return
+            limit = start + self._limit - self._size
+            with open_text(path) as f:
+                f.seek(place)
+                end = _next_boundary(f, path, place, limit)
+            self._add(path, start, end, True)
             start = end
-    return blocks
+
+    def add_stream(self, path: str) -> None:
+        """Cuts a gzipped file at the places where it would be cut plain."""
+        start = place = 0
+        past = False  # the run is as long as is wanted
+        jsonl = is_jsonl(path)
+        try:
+            with open_text(path) as f:
+                for line in f:
+                    place += len(line)
+                    size = self._size + place - start
+                    ends = size >= self._limit
+                    ends |= jsonl or not line.strip() if past else jsonl
+                    past |= size > self._wanted
+                    if past and ends:
+                        self._add(path, start, place, True)
+                        start, past = place, False
+        except (OSError, EOFError) as e:
+            raise UserError(f"{path}: cannot be read as gzip: {e}") from e
+        self._add(path, start, place, past)
 
 
 def _next_boundary(f: IO[bytes], path: str, place: int, limit: int) -> int:
@@ -123,26 +190,6 @@ def _next_boundary(f: IO[bytes], path: str, place: int, limit: int) -> int:
         if not line.strip():
             break
     return place
-
-
-def _plan_stream(path: str, block_bytes: int) -> list[Block]:
-    blocks, start, place = [], 0, 0
-    limit = LONGEST_DOCUMENT * block_bytes
-    jsonl = is_jsonl(path)
-    try:
-        with open_text(path) as f:
-            for line in f:
-                place += len(line)
-                length = place - start
-                boundary = jsonl or not line.strip() or length >= limit
-                if boundary and length > block_bytes:
-                    blocks.append(Block(path, start, place))
-                    start = place
-    except (OSError, EOFError) as e:
-        raise UserError(f"{path}: cannot be read as gzip: {e}") from e
-    if place > start:
-        blocks.append(Block(path, start, place))
-    return blocks
 
 
 class BlockReader:
@@ -174,6 +221,35 @@ class BlockReader:
 
     def __del__(self):
         self.close()
+
+
+def read_run(
+    parts: Sequence[Block], reader: BlockReader, text_field: str = "text"
+) -> tuple[list[Document], str]:
+    """The documents of a run of parts, and the SHA-256 of its text.
+
+    Raises:
+      CorpusError: as `documents`.
+    """
+    found, digest = [], hashlib.sha256()
+    for part in parts:
+        data = reader.read(part)
+        _add_text(digest, data)
+        found += documents(data, part, text_field)
+    return found, digest.hexdigest()
+
+
+def hash_run(parts: Sequence[Block], reader: BlockReader) -> str:
+    """The SHA-256 that `read_run` gives, without looking at the text."""
+    digest = hashlib.sha256()
+    for part in parts:
+        _add_text(digest, reader.read(part))
+    return digest.hexdigest()
+
+
+def _add_text(digest, data: bytes) -> None:
+    digest.update(len(data).to_bytes(8, "little"))  # where a file ends counts
+    digest.update(data)
 
 
 def documents(

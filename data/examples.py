@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 
-from data import permutation, record_format, spans
+from data import balanced_spans, permutation, record_format, spans
 from data import segments as segments_lib
 from data.options import BuildOptions
 from data.segments import Segments
@@ -24,6 +24,7 @@ class Shape:
     perm_size: int
     order_context: bool
     functional_as_context: bool
+    sampler: str
     spans: spans.SpanOptions
 
     @classmethod
@@ -36,6 +37,7 @@ class Shape:
             options.perm_size,
             options.order_context,
             options.functional_as_context,
+            options.sampler,
             spans.SpanOptions(
                 options.mask_alpha,
                 options.mask_beta,
@@ -46,15 +48,16 @@ class Shape:
         )
 
 
-def draw_targets(
+def draw_context_targets(
     words: spans.Words,
     segments: Segments,
     shape: Shape,
     rng: np.random.Generator,
 ) -> np.ndarray:
-    """Targets of n segments: bool [n, T], never functional or padding.
+    """Targets of n segments with `--sampler=context`: bool [n, T].
 
-    `segments` gives the places of the windows in the text of `words`.
+    `segments` gives the places of the windows in the text of `words`. Each part
+    has its own share of the slots.
     """
     n, seq_len = len(segments), shape.seq_len
     begin = np.concatenate([segments.start, segments.a, segments.b])
@@ -99,24 +102,37 @@ def order(
 
 def make_arrays(
     stream: Stream,
-    words: spans.Words,
+    words: spans.Words | None,
     segments: Segments,
     shape: Shape,
     symbols: SymbolIds,
     rng: np.random.Generator,
 ) -> dict[str, np.ndarray]:
-    """The record arrays of n segments, `meta` without lane numbers."""
-    is_target = draw_targets(words, segments, shape, rng)
+    """The record arrays of n segments, `meta` without lane numbers.
+
+    `words` are those of the stream with `--sampler=context`, else None.
+    """
+    seq_len, reuse_len = shape.seq_len, shape.reuse_len
+    found = segments_lib.places(segments, seq_len, reuse_len)
+    if words is None:
+        starts = segments_lib.gather_words(
+            stream, found, len(segments), seq_len
+        )
+        is_target = balanced_spans.draw_targets(
+            starts, segments, reuse_len, shape.num_predict, shape.spans, rng
+        )
+    else:
+        is_target = draw_context_targets(words, segments, shape, rng)
     layout = segments_lib.layout(
         segments.reuse,
         segments.a_len,
         segments.b_len,
-        shape.seq_len,
-        shape.reuse_len,
+        seq_len,
+        reuse_len,
     )
     ranks = order(is_target, layout, segments.a_len > 0, shape, rng)
     ids = segments_lib.gather(
-        stream, segments, shape.seq_len, shape.reuse_len, symbols
+        stream, found, segments, seq_len, reuse_len, symbols
     )
     return pack(ids, is_target, ranks, segments, shape.num_predict)
 

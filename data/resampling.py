@@ -6,7 +6,7 @@
 
 import numpy as np
 
-from data import examples, spans
+from data import balanced_spans, examples, spans
 from data import segments as segments_lib
 from data.manifest import Manifest
 from data.token_stream import split_long_words
@@ -22,6 +22,7 @@ def shape_of(manifest: Manifest) -> examples.Shape:
         manifest.perm_size,
         options["order_context"],
         options["functional_as_context"],
+        options["sampler"],
         spans.SpanOptions(
             options["mask_alpha"],
             options["mask_beta"],
@@ -55,23 +56,11 @@ def word_starts_of(ids, table: np.ndarray, backward: bool) -> np.ndarray:
 def draw(row, manifest: Manifest, rng, fresh_targets: bool, backward: bool):
     """Draws orders (and targets) of n records of one lane, in place."""
     shape, meta = shape_of(manifest), row["meta"]
-    n = len(meta)
     reuse, a_len, b_len = (meta[:, k].astype(np.int64) for k in (3, 4, 5))
     has_second = a_len > 0
     is_target = targets_of(row)
     if fresh_targets:
-        table = manifest.word_starts
-        if manifest.options["span_unit"] != "word":
-            table = np.ones_like(table)
-        text = row["input_ids"].reshape(-1).astype(np.int64)
-        words = spans.Words(word_starts_of(text, table, backward))
-        start = np.arange(n, dtype=np.int64) * manifest.seq_len
-        a = start + manifest.reuse_len
-        zeros = np.zeros(n, np.int64)
-        places = segments_lib.Segments(
-            start, reuse, a, a_len, a + a_len + 1, b_len, zeros, zeros
-        )
-        is_target = examples.draw_targets(words, places, shape, rng)
+        is_target = _draw_targets(row, manifest, shape, rng, backward)
     layout = segments_lib.layout(
         reuse, a_len, b_len, manifest.seq_len, manifest.reuse_len
     )
@@ -88,3 +77,35 @@ def draw(row, manifest: Manifest, rng, fresh_targets: bool, backward: bool):
         )
     for name, value in drawn.items():
         row[name] = value.reshape(row[name].shape)
+
+
+def _draw_targets(row, manifest: Manifest, shape, rng, backward: bool):
+    """Fresh targets bool [n, T] by the rule that the data were built with."""
+    meta, seq_len = row["meta"], manifest.seq_len
+    n = len(meta)
+    reuse, a_len, b_len = (meta[:, k].astype(np.int64) for k in (3, 4, 5))
+    table = manifest.word_starts
+    if manifest.options["span_unit"] != "word":
+        table = np.ones_like(table)
+    text = row["input_ids"].reshape(-1).astype(np.int64)
+    starts = word_starts_of(text, table, backward)
+    start = np.arange(n, dtype=np.int64) * seq_len
+    a = start + manifest.reuse_len
+    zeros = np.zeros(n, np.int64)
+    windows = segments_lib.Segments(
+        start, reuse, a, a_len, a + a_len + 1, b_len, zeros, zeros
+    )
+    if shape.sampler != "balanced":
+        words = spans.Words(starts)
+        return examples.draw_context_targets(words, windows, shape, rng)
+    found = segments_lib.places(windows, seq_len, manifest.reuse_len)
+    inside = np.zeros((n, seq_len), bool)
+    inside.reshape(-1)[found.position] = starts[found.position]
+    return balanced_spans.draw_targets(
+        inside,
+        windows,
+        manifest.reuse_len,
+        shape.num_predict,
+        shape.spans,
+        rng,
+    )

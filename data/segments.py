@@ -14,9 +14,9 @@ import dataclasses
 import numpy as np
 
 from data import symbols as symbols_lib
+from data.options import FUNCTIONAL
 from data.token_stream import Stream
 
-FUNCTIONAL = 3  # SEP, SEP, CLS
 IS_NEXT_RATE = 0.5
 
 
@@ -211,15 +211,48 @@ def layout(reuse, a_len, b_len, seq_len: int, reuse_len: int) -> Layout:
     return Layout(ids, mask, functional.astype(np.int64))
 
 
+@dataclasses.dataclass(frozen=True)
+class Places:
+    """Which text token stands where in n segments; int64 [text tokens] each.
+
+    Attributes:
+      position: in the flattened [n, T].
+      token: place in the stream.
+    """
+
+    position: np.ndarray
+    token: np.ndarray
+
+
+def places(segments: Segments, seq_len: int, reuse_len: int) -> Places:
+    """Places of the text of n segments."""
+    n = len(segments)
+    row = np.arange(n, dtype=np.int64) * seq_len
+    a_at = row + reuse_len
+    positions, tokens = [], []
+    for at, place, size in (
+        (row, segments.start, segments.reuse),
+        (a_at, segments.a, segments.a_len),
+        (a_at + segments.a_len + 1, segments.b, segments.b_len),
+    ):
+        begin = np.cumsum(size) - size
+        offset = np.arange(int(size.sum()))
+        positions.append(np.repeat(at - begin, size) + offset)
+        tokens.append(np.repeat(place - begin, size) + offset)
+    return Places(np.concatenate(positions), np.concatenate(tokens))
+
+
 def gather(
     stream: Stream,
+    found: Places,
     segments: Segments,
     seq_len: int,
     reuse_len: int,
     symbols: symbols_lib.SymbolIds,
 ) -> np.ndarray:
     """Token ids int32 [n, T] of segments, padded with `<pad>`."""
-    out = _gather(stream.ids, segments, seq_len, reuse_len, symbols.pad)
+    out = np.full((len(segments), seq_len), symbols.pad, stream.ids.dtype)
+    out.reshape(-1)[found.position] = stream.ids[found.token]
     row = np.flatnonzero(segments.a_len > 0)
     first = reuse_len + segments.a_len[row]
     second = first + 1 + segments.b_len[row]
@@ -229,22 +262,8 @@ def gather(
     return out
 
 
-def _gather(values, segments: Segments, seq_len, reuse_len, fill) -> np.ndarray:
-    n = len(segments)
-    out = np.full((n, seq_len), fill, values.dtype)
-    flat = out.reshape(-1)
-    row = np.arange(n, dtype=np.int64) * seq_len
-    a_at = row + reuse_len
-    for at, place, size in (
-        (row, segments.start, segments.reuse),
-        (a_at, segments.a, segments.a_len),
-        (a_at + segments.a_len + 1, segments.b, segments.b_len),
-    ):
-        total = np.cumsum(size)
-        if not n or not total[-1]:
-            continue
-        offset = np.arange(total[-1]) - np.repeat(total - size, size)
-        flat[np.repeat(at, size) + offset] = values[
-            np.repeat(place, size) + offset
-        ]
+def gather_words(stream: Stream, found: Places, n: int, seq_len: int):
+    """bool [n, T]: positions of text where a word starts."""
+    out = np.zeros((n, seq_len), bool)
+    out.reshape(-1)[found.position] = stream.words[found.token]
     return out

@@ -125,7 +125,7 @@ def _define_targets() -> None:
     flags.DEFINE_integer(
         "num_predict",
         BuildOptions.num_predict,
-        "Target slots per segment; default seq_len * beta / alpha.",
+        "Target slots per segment; by default enough for 99 % of the targets.",
     )
 
     flags.DEFINE_integer(
@@ -166,7 +166,7 @@ def _define_targets() -> None:
         "sampler",
         BuildOptions.sampler,
         SAMPLERS,
-        "How spans are placed; 'original' is exact.",
+        "How spans are placed; 'context' is the rule of format 1, 'original' the released code's, exactly.",
     )
 
 
