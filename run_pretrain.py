@@ -19,7 +19,7 @@ import tensorflow as tf
 from common import files, text_settings, vocabulary
 from common.errors import UserError
 from common.vocabulary import Vocabulary
-from data import pretrain_reader
+from data import build_report, pretrain_reader
 from data.manifest import FILE_NAME as MANIFEST_NAME
 from data.manifest import Manifest
 from data.options import ReaderOptions
@@ -266,6 +266,8 @@ def data_lines(
         f"{targets:,d} targets per step",
         f"             ln(vocabulary) {math.log(manifest.vocab_size):.3f}, "
         f"unigram entropy {manifest.unigram_entropy:.3f} nats per target",
+        f"             {build_report.rate_line(manifest, 'train')}; "
+        f"{manifest.empty_share('train'):.1%} of the records are empty",
     ]
     if spiece is None:
         lines.append(

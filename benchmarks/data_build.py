@@ -28,7 +28,7 @@ import psutil
 from absl import flags
 
 from common.errors import UserError
-from data import corpus
+from data import corpus, corpus_plan
 from data.block_builder import BlockBuilder, Plan
 from data.build import build
 from data.options import BuildOptions
@@ -74,7 +74,9 @@ def _plan(options: BuildOptions, num_blocks: int) -> Plan:
     paths = corpus.list_files(options.input_glob)
     blocks = []
     for path in paths:
-        blocks += corpus.plan_blocks(path, int(options.block_megabytes * 1e6))
+        blocks += corpus_plan.plan_blocks(
+            path, int(options.block_megabytes * 1e6)
+        )
     blocks = [b for b in blocks if b.end - b.start > 1e6] or blocks
     largest = max(blocks, key=lambda b: b.end - b.start)
     return Plan((largest,) * num_blocks, {"train": 64, "dev": 8}, {})

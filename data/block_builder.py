@@ -2,7 +2,8 @@
 
 The bytes depend on the options, the seed, the block's number and the text only:
 not on workers, on the other blocks (but for the neighbour that serves a block
-of one document) or on what was built before.
+of one document) or on what was built before. A block's summary names the text
+that its records are made of.
 """
 
 import base64
@@ -26,6 +27,8 @@ from data.tokenizer import Tokenizer
 DIRECTIONS = ("forward", "backward")
 # What the parts of a seed mean.
 _SEED_DEV, _SEED_NEIGHBOUR, _SEED_RECORDS = range(3)
+# Blocks that may be read for the Bs of a block of one document.
+_NEIGHBOURS = {"train": 4, "dev": 32}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,12 +36,12 @@ class Plan:
     """What all workers share.
 
     Attributes:
-      blocks: of all input files, in order.
+      blocks: parts of all blocks, in order.
       segments_per_lane: S per split.
       duplicates: numbers of the documents of each block that came before.
     """
 
-    blocks: tuple[Block, ...]
+    blocks: tuple[tuple[Block, ...], ...]
     segments_per_lane: dict[str, int]
     duplicates: dict[int, tuple[int, ...]]
 
@@ -51,6 +54,14 @@ def record_name(split: str, direction: str, number: int, block: int) -> str:
 def block_summary_name(block: int) -> str:
     """File name of a finished block's counts; gone when all are finished."""
     return f"block-{block:05d}.json"
+
+
+def duplicates_digest(plan: Plan, block: int) -> str:
+    """Which documents of a block are left out as duplicates; "" if none."""
+    numbers = plan.duplicates.get(block)
+    if not numbers:
+        return ""
+    return "-" + hashlib.sha256(repr(tuple(numbers)).encode()).hexdigest()
 
 
 class BlockBuilder:
@@ -81,9 +92,11 @@ class BlockBuilder:
         )
         self._shape = examples.Shape.of(options)
         self._reader = corpus.BlockReader()
+        self._made_of = {}
 
     def build(self, block: int) -> dict:
         """Writes the files of a block, then its summary; returns that."""
+        self._made_of = {}
         streams, counts = self._streams(block)
         summary = {"block": block, "files": [], "counts": counts, "targets": {}}
         for split in SPLITS:
@@ -91,8 +104,8 @@ class BlockBuilder:
             if not len(stream):
                 continue
             foreign = None
-            if split == "train" and len(stream.documents) == 1:
-                foreign = self._neighbour(block)
+            if len(stream.documents) == 1:
+                foreign = self._neighbour(block, split)
             target_counts = np.zeros(self.tokenizer.vocab_size, np.int64)
             for number in range(self.options.num_passes):
                 summary["files"] += self._write_pass(
@@ -100,19 +113,22 @@ class BlockBuilder:
                 )
             packed = zlib.compress(target_counts.astype("<u4").tobytes())
             summary["targets"][split] = base64.b64encode(packed).decode()
+        summary["made_of"] = self._made_of
         path = os.path.join(self.options.output_dir, block_summary_name(block))
         files.write_json(path, summary)
         return summary
 
     # --- Text -----------------------------------------------------------------
 
-    def _streams(self, block: int) -> tuple[dict[str, Stream], dict[str, int]]:
-        """The streams of both splits and what was left out."""
+    def _streams(
+        self, block: int, splits=SPLITS
+    ) -> tuple[dict[str, Stream], dict[str, int]]:
+        """The streams of some splits and what was left out."""
         options = self.options
-        place = self.plan.blocks[block]
-        found = corpus.documents(
-            self._reader.read(place), place, options.text_field
+        found, digest = corpus.read_run(
+            self.plan.blocks[block], self._reader, options.text_field
         )
+        self._made_of[str(block)] = digest + duplicates_digest(self.plan, block)
         keep = np.ones(len(found), bool)
         duplicates = list(self.plan.duplicates.get(block, ()))
         keep[duplicates] = False
@@ -122,7 +138,10 @@ class BlockBuilder:
             symbolic = keep & (np.asarray(ratios) > options.max_symbol_ratio)
             keep &= ~symbolic
         dev = self._rng(_SEED_DEV, block).random(len(found))
-        dev = (dev < options.dev_fraction)[keep]
+        dev = dev < options.dev_fraction
+        if len(splits) == 1:
+            keep &= dev if splits[0] == "dev" else ~dev
+        dev = dev[keep]
         kept = [d for d, k in zip(found, keep, strict=True) if k]
         ids, sizes, sentences = tokenize(kept, self.tokenizer)
         ends = np.cumsum(sizes)[np.cumsum(sentences) - 1] if kept else []
@@ -158,11 +177,15 @@ class BlockBuilder:
             return self.tokenizer.word_starts
         return np.ones(self.tokenizer.vocab_size, bool)
 
-    def _neighbour(self, block: int) -> Stream | None:
-        """Train text of the block that the seed names, for Bs."""
+    def _neighbour(self, block: int, split: str) -> Stream | None:
+        """Text of the same split of a block that the seed names, for Bs.
+
+        Few blocks may have dev text, and theirs is quickly read: more are tried.
+        """
         others = np.delete(np.arange(len(self.plan.blocks)), block)
-        for other in self._rng(_SEED_NEIGHBOUR, block).permutation(others)[:4]:
-            stream = self._streams(int(other))[0]["train"]
+        order = self._rng(_SEED_NEIGHBOUR, block).permutation(others)
+        for other in order[: _NEIGHBOURS[split]]:
+            stream = self._streams(int(other), (split,))[0][split]
             if len(stream):
                 return stream
         return None
@@ -230,6 +253,7 @@ class BlockBuilder:
             "segments": real,
             "targets": targets,
             "is_next": labels,
+            "tokens": int(cut.reuse.sum() + cut.a_len.sum() + cut.b_len.sum()),
             "bytes": len(cut) * self.format.record_size,
             "sha256": digest.hexdigest(),
         }

@@ -8,38 +8,34 @@ manifest.json      written last; the reader wants nothing else
 
 import base64
 import dataclasses
-import hashlib
-import math
 import os
-import platform
 import zlib
 
 import numpy as np
-import sentencepiece
 
-from common import files, vocabulary
+from common import vocabulary
 from common.errors import UserError
-from data import batch_writer, corpus, storage, text, workers
+from data import (
+    batch_writer,
+    build_plan,
+    build_report,
+    corpus,
+    storage,
+    workers,
+)
 from data.block_builder import BlockBuilder, Plan, block_summary_name
 from data.build_directory import (
-    LOCK_NAME,
     locked,
     make_directory,
     read_json,
     remove_build,
     remove_leftovers,
+    remove_records,
     remove_summaries,
 )
-from data.manifest import FILE_NAME, Manifest, RecordFile, load_manifest
-from data.options import SPLITS, BuildOptions
-from data.record_format import RecordFormat
-from data.token_stream import MAX_WORD_PIECES
+from data.manifest import Manifest, RecordFile, load_manifest
+from data.options import BuildOptions
 from data.tokenizer import Tokenizer
-
-PLAN_NAME = "plan.json"
-_BYTES_PER_TOKEN = 4.5  # English; only for the choice of the lanes' length
-_LANES_WANTED = {"train": 128, "dev": 32}
-_MAX_SEGMENTS = 64
 
 
 def build(options: BuildOptions, log=print) -> Manifest:
@@ -63,11 +59,15 @@ def build(options: BuildOptions, log=print) -> Manifest:
     make_directory(options.output_dir)
     with locked(options.output_dir):
         remove_leftovers(options.output_dir)
-        record = _describe(options, tokenizer, paths)
-        if _is_finished(options.output_dir, record):
+        record = build_plan.describe(options, tokenizer, paths)
+        finished = build_plan.check_folder(options.output_dir, record)
+        blocks = build_plan.plan_blocks(options, paths)
+        if finished:
+            build_plan.check_finished_text(options, blocks)
             log(f"{options.output_dir} is finished: nothing to do")
             return load_manifest(options.output_dir)
-        plan = _plan(options, paths, record, log)
+        log(f"{len(paths)} files, {len(blocks)} blocks")
+        plan = build_plan.make_plan(options, blocks, record, log)
         try:
             summaries = _build_blocks(options, plan, tokenizer, log)
         except corpus.CorpusError:
@@ -77,166 +77,24 @@ def build(options: BuildOptions, log=print) -> Manifest:
         if not any(s["counts"]["train_tokens"] for s in summaries):
             remove_build(options.output_dir)
             raise UserError(_no_text(options, summaries))
-        manifest = _make_manifest(options, tokenizer, plan, summaries)
+        hashes = _text_hashes(options, summaries)
+        manifest = _make_manifest(options, tokenizer, plan, summaries, hashes)
+        build_report.check_empty(manifest, options)
         if options.materialize_batches:
             log(f"writing batches of {options.materialize_batches} rows")
             manifest = batch_writer.write(manifest)
-        _report(manifest, log)
+        build_report.report(manifest, log)
         vocabulary.copy(
             tokenizer.vocabulary, tokenizer.settings, options.output_dir
+        )
+        remove_records(
+            options.output_dir,
+            {f.name for f in manifest.files}
+            | {f["name"] for f in manifest.batches},
         )
         manifest.write()
         remove_summaries(options.output_dir)
     return manifest
-
-
-# --- What a directory belongs to ---------------------------------------------
-
-
-def _describe(options: BuildOptions, tokenizer: Tokenizer, paths) -> dict:
-    """What a directory belongs to: options, vocabulary, input files."""
-    return {
-        "options": options.identity(),
-        "spiece_sha256": tokenizer.sha256,
-        "text_settings": tokenizer.settings.as_dict(),
-        "inputs": [[os.path.basename(p), storage.size(p)] for p in paths],
-        "versions": _versions(),
-    }
-
-
-def _versions() -> dict:
-    return {
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-        "sentencepiece": sentencepiece.__version__,
-        "unicode": text.UNICODE_VERSION,
-    }
-
-
-def _is_finished(path: str, record: dict) -> bool:
-    """Whether a directory holds this very build; another one is refused."""
-    found = read_json(os.path.join(path, PLAN_NAME))
-    if found is None:
-        others = [n for n in storage.list_names(path) if n != LOCK_NAME]
-        if others:
-            raise UserError(
-                f"--output_dir={path} holds other files ({others[0]}); give an "
-                "empty or new folder"
-            )
-        return False
-    wrong = _differences(record, found)
-    if wrong:
-        raise UserError(
-            f"--output_dir={path} holds a build of other parameters: "
-            f"{'; '.join(wrong)}; give another folder or the same parameters"
-        )
-    return storage.exists(os.path.join(path, FILE_NAME))
-
-
-def _differences(wanted: dict, found: dict) -> list[str]:
-    lines = []
-    for key, value in wanted.items():
-        other = found.get(key)
-        if isinstance(value, dict) and isinstance(other, dict):
-            lines += [
-                f"{k}: wanted {value.get(k)}, found {other.get(k)}"
-                for k in sorted(value.keys() | other.keys())
-                if value.get(k) != other.get(k)
-            ]
-        elif value != other:
-            lines.append(f"{key}: wanted {value}, found {other}")
-    return lines
-
-
-# --- The plan -----------------------------------------------------------------
-
-
-def _plan(options: BuildOptions, paths, record: dict, log) -> Plan:
-    """Reads the plan of an interrupted build or makes one."""
-    path = os.path.join(options.output_dir, PLAN_NAME)
-    stored = read_json(path)
-    blocks = []
-    for p in paths:
-        blocks += corpus.plan_blocks(p, int(options.block_megabytes * 1e6))
-    if not blocks:
-        raise UserError(f"--input_glob={options.input_glob}: all files empty")
-    limit = corpus.LONGEST_DOCUMENT * options.block_megabytes
-    long = [b for b in blocks if b.end - b.start >= limit * 1e6]
-    if long:
-        log(
-            f"{long[0].path}: {len(long)} times no document ends within "
-            f"{limit:g} MB: it is cut there, at a line's end; empty lines end "
-            "documents"
-        )
-    if stored is None:
-        log(f"{len(paths)} files, {len(blocks)} blocks")
-        stored = record | {
-            "segments_per_lane": _segments_per_lane(options, blocks),
-            "duplicates": {},
-        }
-        if options.dedup:
-            stored["duplicates"] = _find_duplicates(options, blocks, log)
-        files.write_json(path, stored)
-    duplicates = {int(k): tuple(v) for k, v in stored["duplicates"].items()}
-    return Plan(tuple(blocks), stored["segments_per_lane"], duplicates)
-
-
-def _segments_per_lane(options: BuildOptions, blocks) -> dict[str, int]:
-    """S: long lanes where the corpus is large, enough lanes where it is not."""
-    if options.segments_per_lane:
-        return {split: options.segments_per_lane for split in SPLITS}
-    tokens = sum(b.end - b.start for b in blocks) / _BYTES_PER_TOKEN
-    advance = options.reuse_len or (options.seq_len - 3) / 2
-    chosen = {}
-    for split, share in (
-        ("train", 1 - options.dev_fraction),
-        ("dev", options.dev_fraction),
-    ):
-        segments = tokens * share / advance
-        size = math.floor(segments / _LANES_WANTED[split])
-        chosen[split] = int(np.clip(size, 1, _MAX_SEGMENTS))
-    return chosen
-
-
-class _Hasher:
-    """Hashes the documents of a block; runs in workers."""
-
-    def __init__(self, blocks, text_field: str):
-        self._blocks, self._field = blocks, text_field
-        self._reader = corpus.BlockReader()
-
-    def __call__(self, number: int) -> tuple[int, np.ndarray]:
-        block = self._blocks[number]
-        found = corpus.documents(self._reader.read(block), block, self._field)
-        digests = [
-            hashlib.blake2b(
-                " ".join(" ".join(d.lines).split()).encode(), digest_size=8
-            ).digest()
-            for d in found
-        ]
-        return number, np.frombuffer(b"".join(digests), np.uint64)
-
-
-def _find_duplicates(options, blocks, log) -> dict[int, list[int]]:
-    """Documents whose text, white space apart, came before."""
-    log("looking for duplicate documents")
-    hashes = [None] * len(blocks)
-    for number, found in workers.run(
-        _Hasher,
-        (blocks, options.text_field),
-        list(range(len(blocks))),
-        options.num_workers,
-    ):
-        hashes[number] = found
-    of_block = np.repeat(np.arange(len(blocks)), [len(h) for h in hashes])
-    inside = np.concatenate([np.arange(len(h)) for h in hashes])
-    _, first = np.unique(np.concatenate(hashes), return_index=True)
-    again = np.ones(len(inside), bool)
-    again[first] = False
-    result = {}
-    for block, place in zip(of_block[again], inside[again], strict=True):
-        result.setdefault(int(block), []).append(int(place))
-    return result
 
 
 # --- Blocks -------------------------------------------------------------------
@@ -248,15 +106,15 @@ def make_block_call(options: BuildOptions, plan: Plan):
 
 
 def _build_blocks(options, plan: Plan, tokenizer, log) -> list[dict]:
-    summaries, missing = {}, []
-    for block in range(len(plan.blocks)):
-        summary = _finished_block(options.output_dir, block)
-        if summary is None:
-            missing.append(block)
-        else:
-            summaries[block] = summary
+    numbers = range(len(plan.blocks))
+    found = {b: _finished_block(options.output_dir, b) for b in numbers}
+    summaries = {b: s for b, s in found.items() if s is not None}
     if summaries:
         log(f"{len(summaries)} of {len(plan.blocks)} blocks are there already")
+        summaries = build_plan.drop_changed(
+            summaries, plan, options.num_workers, log
+        )
+    missing = [b for b in numbers if b not in summaries]
     if options.runner == "beam":
         from data import beam_runner
 
@@ -304,7 +162,25 @@ def _no_text(options: BuildOptions, summaries: list[dict]) -> str:
     )
 
 
-def _make_manifest(options, tokenizer, plan, summaries) -> Manifest:
+def _text_hashes(options: BuildOptions, summaries: list[dict]) -> tuple:
+    """SHA-256 of the text of each block, the same wherever it was read.
+
+    Raises:
+      UserError: a neighbour was read before or after its text was changed.
+    """
+    own = {str(s["block"]): s["made_of"][str(s["block"])] for s in summaries}
+    for summary in summaries:
+        for number, digest in summary["made_of"].items():
+            if digest != own[number]:
+                raise UserError(
+                    f"--input_glob={options.input_glob}: the text of block "
+                    f"{number} was changed during the build; run the same "
+                    "command again: the blocks of other text are built again"
+                )
+    return tuple(d.partition("-")[0] for d in own.values())
+
+
+def _make_manifest(options, tokenizer, plan, summaries, hashes) -> Manifest:
     counts, targets = {}, {}
     for summary in summaries:
         for name, value in summary["counts"].items():
@@ -320,11 +196,12 @@ def _make_manifest(options, tokenizer, plan, summaries) -> Manifest:
         vocab_size=tokenizer.vocab_size,
         symbols=tokenizer.symbols,
         word_starts=tokenizer.word_starts,
-        versions=_versions(),
+        versions=build_plan.versions(),
         segments_per_lane=plan.segments_per_lane,
         counts=counts,
         unigram=unigram_entropy(targets["train"], targets.get("dev")),
         files=tuple(RecordFile(**f) for s in summaries for f in s["files"]),
+        text_sha256=hashes,
         text_settings=tokenizer.settings.as_dict(),
     )
 
@@ -352,38 +229,6 @@ def unigram_entropy(train: np.ndarray, dev: np.ndarray | None) -> dict:
             -(dev * np.log(q)).sum() / dev.sum()
         )
     return result
-
-
-def _report(manifest: Manifest, log) -> None:
-    counts = manifest.counts
-    log(
-        f"documents {counts['documents']}, left out: short "
-        f"{counts['left_out_short']}, symbols {counts['left_out_symbols']}, "
-        f"duplicate {counts['left_out_duplicate']}"
-    )
-    for split in SPLITS:
-        lanes = manifest.lanes(split)
-        if lanes:
-            log(
-                f"{split}: {counts[split + '_documents']} documents, "
-                f"{counts[split + '_tokens']} tokens, {lanes} lanes of "
-                f"{manifest.segments_per_lane[split]} segments per direction: "
-                f"batches of up to {lanes * (1 + manifest.bi_data)} rows"
-            )
-    long = counts["train_tokens_of_long_words"] / counts["train_tokens"]
-    if long > 0.5:
-        log(
-            f"{long:.0%} of the tokens are in words of more than "
-            f"{MAX_WORD_PIECES} pieces (a script without spaces?): spans are "
-            "made of tokens there, as with --span_unit=token"
-        )
-    size = RecordFormat(
-        manifest.seq_len, manifest.num_predict, manifest.vocab_size
-    ).record_size
-    log(
-        f"{size} bytes per record; unigram entropy of the targets "
-        f"{manifest.unigram_entropy:.3f} nats"
-    )
 
 
 def describe(options: BuildOptions) -> str:

@@ -52,6 +52,13 @@ def remove_summaries(path: str) -> None:
             storage.remove(os.path.join(path, name))
 
 
+def remove_records(path: str, keep: set[str]) -> None:
+    """Record files of another plan: of text that was changed since."""
+    for name in storage.list_names(path):
+        if name.endswith(".tfrecord") and name not in keep:
+            storage.remove(os.path.join(path, name))
+
+
 def remove_build(path: str) -> None:
     """Everything that a build without any text wrote, but for the lock."""
     for name in storage.list_names(path):

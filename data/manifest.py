@@ -17,12 +17,20 @@ from data.record_format import RecordFormat
 from data.symbols import SymbolIds
 
 FILE_NAME = "manifest.json"
-FORMAT_VERSION = 1
+# 2: one capacity of targets for the whole segment (`--sampler=balanced`), blocks
+# that span files, their text's SHA-256, tokens per file. 1 is still read.
+FORMAT_VERSION = 2
+_READ_VERSIONS = (1, 2)
 
 
 @dataclasses.dataclass(frozen=True)
 class RecordFile:
-    """One file of records: `lanes` lanes of S segments, one after another."""
+    """One file of records: `lanes` lanes of S segments, one after another.
+
+    `segments` of them have text, the others fill the last lane; `tokens` is the
+    number of text tokens in all segments (0 = not known: format 1), B's
+    included.
+    """
 
     name: str
     block: int
@@ -35,6 +43,7 @@ class RecordFile:
     is_next: int
     bytes: int
     sha256: str
+    tokens: int = 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,6 +68,8 @@ class Manifest:
         manifests of before, see `text`.
       batches: files of `--materialize_batches`: name, rows, records, bytes,
         sha256.
+      text_sha256: of the text of each block; none in format 1.
+      format_version: of the file that was read.
     """
 
     data_dir: str
@@ -74,6 +85,8 @@ class Manifest:
     files: tuple[RecordFile, ...]
     batches: tuple[dict, ...] = ()
     text_settings: dict | None = None
+    text_sha256: tuple[str, ...] = ()
+    format_version: int = FORMAT_VERSION
 
     @property
     def text(self) -> TextSettings:
@@ -156,6 +169,24 @@ class Manifest:
     def lanes(self, split: str, direction: str = "forward") -> int:
         """Lanes of one epoch."""
         return sum(f.lanes for f in self.select(split, direction, 0))
+
+    def target_rates(self, split: str) -> tuple[float, float | None]:
+        """Wanted and found targets per text token.
+
+        The second is None where it is not known: format 1, or no such split.
+        """
+        wanted = self.options["mask_beta"] / self.options["mask_alpha"]
+        found = [f for f in self.files if f.split == split]
+        tokens = sum(f.tokens for f in found)
+        return wanted, sum(
+            f.targets for f in found
+        ) / tokens if tokens else None
+
+    def empty_share(self, split: str) -> float:
+        """Share of a split's records that are empty, at the ends of lanes."""
+        found = [f for f in self.files if f.split == split]
+        total = sum(f.lanes for f in found) * self.segments_per_lane[split]
+        return 1 - sum(f.segments for f in found) / total if total else 0.0
 
     def has_dev(self) -> bool:
         """Whether a dev split was held out."""
@@ -246,11 +277,12 @@ def load_manifest(data_dir: str, verify: bool = True) -> Manifest:
     except ValueError as e:
         raise UserError(f"{path} is not valid JSON: {e}") from e
     version = value.pop("format_version", None) if value else None
-    if version != FORMAT_VERSION:
+    if version not in _READ_VERSIONS:
         raise UserError(
             f"{path}: wanted format_version {FORMAT_VERSION}, found {version}; "
             "build the data again"
         )
+    value["format_version"] = version
     _check_fields(value, value.pop("checksums", None), path)
     try:
         manifest = _from_json(data_dir, value)
@@ -280,7 +312,7 @@ def _checksums(value: dict) -> dict[str, str]:
 
 def _check_fields(value: dict, wanted, path: str) -> None:
     """Names the field that was changed after the build."""
-    found = _checksums(value | {"format_version": FORMAT_VERSION})
+    found = _checksums(value)
     wanted = wanted if isinstance(wanted, dict) else {}
     wrong = sorted(
         k for k in found.keys() | wanted.keys() if found.get(k) != wanted.get(k)
@@ -298,6 +330,7 @@ def _from_json(data_dir: str, value: dict) -> Manifest:
     value["symbols"] = SymbolIds(**value["symbols"])
     value["files"] = tuple(RecordFile(**f) for f in value["files"])
     value["batches"] = tuple(value["batches"])
+    value["text_sha256"] = tuple(value.get("text_sha256", ()))
     return Manifest(data_dir=data_dir, **value)
 
 

@@ -75,6 +75,7 @@ class BuildOptions:
       materialize_masks: write permutation masks and target mappings, too.
       materialize_batches: also write train records in the order of batches of
         so many rows; 0 = no.
+      max_empty_share: of the train split's records, at most; more is an error.
       text_field: of JSONL files.
       num_workers: processes; any number gives the same bytes.
       runner: "local" or "beam".
@@ -108,6 +109,7 @@ class BuildOptions:
     dedup: bool = False
     materialize_masks: bool = False
     materialize_batches: int = 0
+    max_empty_share: float = 0.2
     text_field: str = "text"
     num_workers: int = 1
     runner: str = "local"
@@ -201,6 +203,11 @@ class BuildOptions:
             f"{self.max_symbol_ratio}",
         )
         _require(
+            0.0 <= self.max_empty_share <= 1.0,
+            "--max_empty_share must lie in 0..1, received "
+            f"{self.max_empty_share}",
+        )
+        _require(
             self.block_megabytes > 0,
             "--block_megabytes must be positive, received "
             f"{self.block_megabytes}",
@@ -213,6 +220,7 @@ class BuildOptions:
             "input_glob",
             "spiece_model_file",
             "output_dir",
+            "max_empty_share",
             "num_workers",
             "runner",
             "beam_options",

@@ -9,8 +9,9 @@ from common import files, vocabulary
 from common.errors import UserError
 from data import permutation, storage
 from data import segments as segments_lib
+from data.build_report import rate_line
 from data.manifest import Manifest, RecordFile
-from data.options import InspectOptions
+from data.options import SPLITS, InspectOptions
 from data.resampling import targets_of
 from data.tokenizer import Tokenizer
 
@@ -199,6 +200,12 @@ def check_directory(manifest: Manifest, log=print) -> int:
                 f"{path}: wanted SHA-256 {file.sha256}, found {found}"
             )
         log(f"{file.name}: {file.lanes} lanes of {per_lane}: good")
+    for split in SPLITS:
+        if manifest.lanes(split):
+            log(
+                f"{split}: {manifest.empty_share(split):.1%} of the records are "
+                f"empty; {rate_line(manifest, split)}"
+            )
     return total
 
 
@@ -239,10 +246,12 @@ class Statistics:
       span_lengths: int [n], spans of 1, 2, ... pieces.
       document_lengths: int, tokens between `<eod>`s of a lane's reuse parts.
       slots: int [P + 1], records by used target slots.
+      empty_share: share of the split's records without text.
     """
 
     def __init__(self, manifest: Manifest, options: InspectOptions):
         seq_len = manifest.seq_len
+        self.empty_share = manifest.empty_share(options.split)
         hot, real = np.zeros(seq_len), np.zeros(seq_len)
         self.span_lengths = np.zeros(seq_len + 1, np.int64)
         self.slots = np.zeros(manifest.num_predict + 1, np.int64)
@@ -321,9 +330,10 @@ def describe_statistics(statistics: Statistics, manifest: Manifest) -> str:
     )
     overall = np.average(statistics.rate, weights=statistics.real)
     lines.append(
-        f"rate {overall:.4f}, wanted {wanted:.4f}: the capacity costs "
-        f"{1 - overall / wanted:.1%} of the targets"
+        f"targets wanted {wanted:.4f} of the tokens, found {overall:.4f} "
+        f"({overall / wanted - 1:+.1%})"
     )
+    lines.append(f"{statistics.empty_share:.1%} of the records are empty")
     lines += ["", "runs of neighbouring targets, in pieces:"]
     shown = statistics.span_lengths[1:13]
     for size, count in enumerate(shown, 1):

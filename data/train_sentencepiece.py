@@ -24,7 +24,7 @@ from tqdm import tqdm
 
 from common import files, text_settings, vocabulary
 from common.errors import UserError
-from data import composition, corpus, symbols, text
+from data import composition, corpus, corpus_plan, symbols, text
 from data.demo_options import SentencePieceOptions
 from data.normalisation_report import Changes
 from flags import app, demo_flags
@@ -56,7 +56,7 @@ class Sentences:
         paths = corpus.list_files(options.input_glob)
         reader = corpus.BlockReader()
         for path in tqdm(paths, desc="reading", unit="file", mininterval=1.0):
-            for block in corpus.plan_blocks(path, BLOCK_BYTES):
+            for block in corpus_plan.plan_blocks(path, BLOCK_BYTES):
                 for document in corpus.documents(
                     reader.read(block), block, "text"
                 ):

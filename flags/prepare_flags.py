@@ -100,6 +100,12 @@ def _define_format() -> None:
         "Segments per lane; 0 = by the corpus's size.",
     )
 
+    flags.DEFINE_float(
+        "max_empty_share",
+        BuildOptions.max_empty_share,
+        "Empty train records, at the ends of lanes, that are no error.",
+    )
+
     flags.DEFINE_integer(
         "num_passes",
         BuildOptions.num_passes,
@@ -245,6 +251,7 @@ def from_flags() -> BuildOptions:
         dedup=FLAGS.dedup,
         materialize_masks=FLAGS.materialize_masks,
         materialize_batches=FLAGS.materialize_batches,
+        max_empty_share=FLAGS.max_empty_share,
         text_field=FLAGS.text_field,
         num_workers=FLAGS.num_workers,
         runner=FLAGS.runner,

@@ -9,7 +9,7 @@ import unicodedata
 import pytest
 
 from common.errors import UserError
-from data import corpus
+from data import corpus, corpus_plan
 from data.convert_corpus import convert
 from data.demo_options import SentencePieceOptions
 from data.options import ConvertOptions
@@ -31,7 +31,7 @@ def test_blocks_of_gzip_and_text_agree(tmp_path):
     packed.write_bytes(gzip.compress(text.encode()))
     reader = corpus.BlockReader()
     for path in (str(tmp_path / "corpus.txt"), str(packed)):
-        blocks = corpus.plan_blocks(path, 2000)
+        blocks = corpus_plan.plan_blocks(path, 2000)
         assert len(blocks) > 3
         data = [reader.read(b) for b in blocks]
         assert b"".join(data).decode() == text
@@ -65,7 +65,7 @@ def test_a_document_longer_than_four_blocks_is_cut_at_a_line(tmp_path, name):
     lines = [f"line {i} of a book without an end .\n" for i in range(400)]
     data = "".join(lines).encode()
     path = pack(tmp_path / name, data)
-    blocks = corpus.plan_blocks(path, 1000)
+    blocks = corpus_plan.plan_blocks(path, 1000)
     assert len(blocks) > 3
     assert [b.start for b in blocks[1:]] == [b.end for b in blocks[:-1]]
     assert (blocks[0].start, blocks[-1].end) == (0, len(data))
@@ -86,8 +86,8 @@ def test_both_kinds_of_file_are_cut_at_the_same_places(tmp_path):
     data = path.read_bytes().replace(
         b"\n\n", b"\n", 40
     )  # the first ones joined
-    plain = corpus.plan_blocks(pack(tmp_path / "b.txt", data), 700)
-    packed = corpus.plan_blocks(pack(tmp_path / "b.txt.gz", data), 700)
+    plain = corpus_plan.plan_blocks(pack(tmp_path / "b.txt", data), 700)
+    packed = corpus_plan.plan_blocks(pack(tmp_path / "b.txt.gz", data), 700)
     lines = set()
     place = 0
     for line in data.splitlines(keepends=True):
@@ -101,7 +101,7 @@ def test_both_kinds_of_file_are_cut_at_the_same_places(tmp_path):
 def test_bytes_that_are_not_utf8_name_file_and_line(tmp_path, name):
     good = b"a sentence .\n\n" * 50
     path = pack(tmp_path / name, good + b"the next is bad\n" + LATIN1 + b"\n")
-    blocks = corpus.plan_blocks(path, 200)
+    blocks = corpus_plan.plan_blocks(path, 200)
     assert len(blocks) > 1
     reader = corpus.BlockReader()
     with pytest.raises(UserError, match=r"line 102: not UTF-8 \(byte 0xef"):
@@ -113,7 +113,7 @@ def test_bytes_that_are_not_utf8_name_file_and_line(tmp_path, name):
 def test_a_bad_jsonl_line_is_named_by_its_number_in_the_file(tmp_path, extra):
     rows = [json.dumps({"text": f"document {i} ."}) for i in range(30)]
     path = pack(tmp_path / "c.jsonl", "\n".join([*rows, extra]).encode())
-    blocks = corpus.plan_blocks(path, 100)
+    blocks = corpus_plan.plan_blocks(path, 100)
     assert len(blocks) > 3
     with pytest.raises(UserError, match="c.jsonl: line 31: wanted a JSON obj"):
         for b in blocks:

@@ -8,9 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from common.errors import UserError
-from data import permutation
+from data import build_plan, permutation
 from data.block_builder import BlockBuilder
-from data.build import _plan
 from data.build_directory import read_json
 from data.lane_reader import LaneReader
 from data.manifest import load_manifest
@@ -37,7 +36,8 @@ def expected_lanes(manifest, folder):
         **manifest.options,
     )
     record = read_json(manifest.data_dir + "/plan.json")
-    plan = _plan(options, [options.input_glob], record, lambda line: None)
+    blocks = build_plan.plan_blocks(options, [options.input_glob])
+    plan = build_plan.make_plan(options, blocks, record, lambda line: None)
     builder = BlockBuilder(options, plan)
     size = manifest.segments_per_lane["train"] * manifest.reuse_len
     lanes = ([], [])

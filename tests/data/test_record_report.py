@@ -54,7 +54,8 @@ def test_what_is_not_there(manifest, folder):
 def test_check(manifest):
     lines = []
     total = record_report.check_directory(manifest, lines.append)
-    assert len(lines) == len(manifest.files)
+    assert len(lines) == len(manifest.files) + 1
+    assert "of the records are empty; targets wanted 0.1667" in lines[-1]
     assert total == sum(f.lanes for f in manifest.files) * 5
 
 
@@ -70,7 +71,7 @@ def test_statistics(manifest, folder):
     sizes = np.arange(len(found.span_lengths))
     assert (found.span_lengths * sizes).sum() == targets
     text = record_report.describe_statistics(found, manifest)
-    assert "document lengths" in text and "the capacity costs" in text
+    assert "document lengths" in text and "% of the records are empty" in text
     path = folder / "s.png"
     record_report.plot_statistics(found, str(path))
     assert path.read_bytes().startswith(b"\x89PNG")

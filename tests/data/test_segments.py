@@ -18,6 +18,11 @@ def random_stream(n, documents, sentences, rng):
     return Stream(ids, sents, docs, words)
 
 
+def layout_text(ids):
+    """Positions that hold tokens of `random_stream`."""
+    return ids >= 10
+
+
 @settings(max_examples=150, deadline=None, derandomize=True)
 @given(
     n=st.integers(1, 400),
@@ -57,7 +62,12 @@ def test_invariants(n, documents, sentences, reuse_len, second, seed):
     # Positions: what the layout calls real is what was gathered.
     lanes = sg.pad_to_lanes(cut, 4)
     assert len(lanes) % 4 == 0
-    ids = sg.gather(stream, lanes, seq_len, reuse_len, SymbolIds())
+    found = sg.places(lanes, seq_len, reuse_len)
+    ids = sg.gather(stream, found, lanes, seq_len, reuse_len, SymbolIds())
+    starts = sg.gather_words(stream, found, len(lanes), seq_len)
+    text = layout_text(ids)
+    assert (starts[text] == stream.words[ids[text] - 10]).all()
+    assert not starts[~text].any()
     layout = sg.layout(
         lanes.reuse, lanes.a_len, lanes.b_len, seq_len, reuse_len
     )
