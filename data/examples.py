@@ -80,6 +80,28 @@ def draw_context_targets(
     return inside.reshape(n, seq_len + 1)[:, :seq_len]
 
 
+def draw_targets(
+    stream: Stream,
+    words: spans.Words | None,
+    found: segments_lib.Places,
+    segments: Segments,
+    shape: Shape,
+    rng: np.random.Generator,
+) -> np.ndarray:
+    """Targets of n segments: bool [n, T], never functional or padding.
+
+    `words` are those of the stream with `--sampler=context`, else None.
+    """
+    if words is not None:
+        return draw_context_targets(words, segments, shape, rng)
+    starts = segments_lib.gather_words(
+        stream, found, len(segments), shape.seq_len
+    )
+    return balanced_spans.draw_targets(
+        starts, segments, shape.reuse_len, shape.num_predict, shape.spans, rng
+    )
+
+
 def order(
     is_target: np.ndarray,
     layout: segments_lib.Layout,
@@ -114,15 +136,7 @@ def make_arrays(
     """
     seq_len, reuse_len = shape.seq_len, shape.reuse_len
     found = segments_lib.places(segments, seq_len, reuse_len)
-    if words is None:
-        starts = segments_lib.gather_words(
-            stream, found, len(segments), seq_len
-        )
-        is_target = balanced_spans.draw_targets(
-            starts, segments, reuse_len, shape.num_predict, shape.spans, rng
-        )
-    else:
-        is_target = draw_context_targets(words, segments, shape, rng)
+    is_target = draw_targets(stream, words, found, segments, shape, rng)
     layout = segments_lib.layout(
         segments.reuse,
         segments.a_len,

@@ -33,7 +33,7 @@ def default_slots(options: "BuildOptions") -> int:
     mean = options.seq_len * options.mask_beta / options.mask_alpha
     if options.sampler != "balanced":
         return max(1, math.floor(mean))
-    more = 2 + options.max_span if options.span_unit == "word" else 1
+    more = 3 + options.max_span if options.span_unit == "word" else 1
     return min(math.ceil(mean + more), options.seq_len - FUNCTIONAL)
 
 

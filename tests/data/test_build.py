@@ -56,7 +56,7 @@ def test_finished_output_is_left_alone(folder, capsys):
     builds.run(folder, "done", quiet=False)
     assert "nothing to do" in capsys.readouterr().out
     assert os.stat(path).st_mtime_ns == before
-    with pytest.raises(UserError, match="num_predict: wanted 5, found 15"):
+    with pytest.raises(UserError, match="num_predict: wanted 5, found 16"):
         builds.run(folder, "done", num_predict=5)
     with pytest.raises(UserError, match="spiece_sha256"):
         other = folder / "other"
