@@ -10,7 +10,9 @@ import pytest
 import tensorflow as tf
 from safetensors.numpy import load_file, save_file
 
+from common import vocabulary
 from common.errors import UserError
+from common.text_settings import TextSettings
 from modeling import XLNetConfig, checkpoints, conversion, heads
 from modeling.options import ConvertOptions
 from modeling.variables import named_variables
@@ -229,3 +231,22 @@ def test_every_written_file_has_the_mode_of_an_ordinary_file(tmp_path):
             for p in pathlib.Path(written).iterdir()
         }
         assert set(modes.values()) == {0o644}, modes
+
+
+def test_text_settings_come_and_go_with_the_vocabulary(tmp_path):
+    """Their `tokenizer_config.json` is read, recorded in ours, written."""
+    folder = pathlib.Path(_copy(tmp_path))
+    (folder / "spiece.model").write_bytes(b"a vocabulary")
+    config = {"do_lower_case": True, "keep_accents": True, "theirs": 1}
+    (folder / "tokenizer_config.json").write_text(json.dumps(config))
+    native, back = str(tmp_path / "native"), tmp_path / "back"
+    conversion.convert(ConvertOptions("hf", "native", str(folder), native))
+    found = vocabulary.read(f"{native}/spiece.model")
+    assert found.recorded == TextSettings("composed", uncased=True)
+    assert found.source == "in spiece.json"
+    conversion.convert(ConvertOptions("native", "hf", native, str(back)))
+    written = json.loads((back / "tokenizer_config.json").read_text())
+    assert written["do_lower_case"] and written["keep_accents"]
+    assert vocabulary.read(str(back / "spiece.model")).recorded == (
+        found.recorded
+    )
