@@ -179,6 +179,10 @@ def test_resampling_draws_what_was_asked(folder):
     assert (a["ranks"] != b["ranks"]).any()
     assert ((a["ranks"] >= 0) == (b["ranks"] >= 0)).all()
     a, b = epoch(resample_targets=True)
+    # As many as are stored: the same rule, the same slots.
+    stored, _ = epoch()
+    fresh = a["target_weights"].sum() / stored["target_weights"].sum()
+    assert fresh == pytest.approx(1, abs=0.05)
     assert (a["target_positions"] != b["target_positions"]).any()
     assert (a["input_ids"] == b["input_ids"]).all()
     again = epoch(resample_targets=True)[1]

@@ -7,6 +7,7 @@ import pytest
 from absl import flags
 
 from common.errors import UserError
+from data.options import BuildOptions
 from flags import (
     common_flags,
     model_flags,
@@ -107,6 +108,11 @@ def test_recipes_are_table_7(parse, name):
         XLNetConfig.large(reuse_len=256)
     )
     assert config.mem_len == 384
+    # Records of the builder's defaults fit.
+    built = BuildOptions("a", "b", "c").identity()
+    wanted = pretrain_flags.from_flags().wanted
+    assert wanted["mask_alpha"] == 6
+    assert {k: built[k] for k in wanted} == wanted
     text = "\n".join(lines)
     assert "--clip=0.25  (not from the paper)" in text
     marked = "mem_len=384  (not from the paper)" in text
