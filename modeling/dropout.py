@@ -27,13 +27,16 @@ QUERY_FINAL = 4
 SUMMARY = 5
 SUMMARY_PROBABILITIES = 6
 HEAD = 7
+# More than there are sites. TensorFlow's fold of a seed and a number is
+# (hash of the seed, number), and a site is added to the second half.
+_SITES = 16
 
 
 def fold(seed: tf.Tensor | None, number: int) -> tf.Tensor | None:
     """An independent seed for part `number` of the model; None stays None."""
     if seed is None:
         return None
-    return tf.random.experimental.stateless_fold_in(seed, number)
+    return tf.random.experimental.stateless_fold_in(seed, number * _SITES)
 
 
 def dropout(
@@ -46,7 +49,7 @@ def dropout(
       rate: probability in [0, 1).
       seed: int32 [2], or None for no dropout.
       site: number of the place, added to the second half of the seed; the
-        seeds of layers are far apart, so sites never meet.
+        seeds of layers are `_SITES` apart, so sites never meet.
 
     Returns:
       A tensor like `x`; `x` itself without a seed or rate.

@@ -1,0 +1,128 @@
+"""Every place that drops has a seed and a rate of its own."""
+
+import collections
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from modeling import (
+    ClassificationModel,
+    PretrainingModel,
+    SpanModel,
+    XLNetConfig,
+    dropout,
+)
+
+B, T, P, M = 2, 5, 3, 4
+CONFIG = XLNetConfig(
+    vocab_size=19,
+    d_model=6,
+    n_layer=2,
+    n_head=3,
+    d_head=4,
+    d_inner=11,
+    mem_len=M,
+    dropout=0.1,
+    dropatt=0.2,
+    activation_dropout=0.3,
+)
+IDS = np.arange(B * T).reshape(B, T)
+POSITIONS = [[0, 2, 4], [1, 3, 4]]
+SEED = tf.constant([5, 6])
+
+
+@pytest.fixture
+def dropped(monkeypatch):
+    """(shape, rate, seed) of every tensor that is dropped, eagerly."""
+    found = []
+    plain = dropout.masked
+
+    def masked(x, seed, rate):
+        if seed is not None and rate:
+            found.append((tuple(x.shape), rate, tuple(seed.numpy())))
+        return plain(x, seed, rate)
+
+    monkeypatch.setattr(dropout, "masked", masked)
+    monkeypatch.setattr(dropout, "_apply", masked)
+    return found
+
+
+def pretraining():
+    model = PretrainingModel(CONFIG)
+    model(IDS, target_positions=POSITIONS, training=True, seed=SEED)
+
+
+def classification():
+    model = ClassificationModel(CONFIG, 2, summary_type="attn")
+    model(IDS, training=True, seed=SEED)
+
+
+def spans():
+    model = SpanModel(CONFIG)
+    model(IDS, start_positions=[1, 2], training=True, seed=SEED)
+
+
+@pytest.mark.parametrize(
+    "run, places",
+    [
+        # Per layer and stream 4; embeddings and outputs of both, positions.
+        (pretraining, 2 * 2 * 4 + 5),
+        # The summary's probabilities, its attention and its projection.
+        (classification, 2 * 4 + 3 + 3),
+        (spans, 2 * 4 + 3 + 1),
+    ],
+)
+def test_no_two_places_share_a_seed(dropped, run, places):
+    run()
+    seeds = collections.Counter(seed for _, _, seed in dropped)
+    assert [seed for seed, count in seeds.items() if count > 1] == []
+    # Only the backward pass makes a mask again, and there is none.
+    assert len(dropped) == places
+
+
+def test_every_place_has_its_rate(dropped):
+    pretraining()
+    rates = collections.Counter((shape, rate) for shape, rate, _ in dropped)
+    n, d, f, layers = 3, 6, 11, 2
+    table = (1, 2 * T, d)  # relative positions
+    assert rates == {
+        ((n, B, T, T), 0.2): layers,
+        ((n, B, P, T), 0.2): layers,
+        ((B * T, f), 0.3): layers,
+        ((B * P, f), 0.3): layers,
+        ((B * T, d), 0.1): layers,
+        ((B * P, d), 0.1): layers,
+        # After attention; embeddings; the final output.
+        ((B, T, d), 0.1): layers + 2,
+        ((B, P, d), 0.1): layers + 2,
+        (table, 0.1): 1,
+    }
+
+
+def test_the_heads_have_their_rates(dropped):
+    classification()
+    n, d = 3, 6
+    head = [place[:2] for place in dropped[-3:]]
+    assert head == [((B, n, T), 0.2), ((B, d), 0.1), ((B, d), 0.1)]
+
+
+def test_another_seed_moves_every_place(dropped):
+    model = PretrainingModel(CONFIG)
+    for seed in ([5, 6], [5, 7], [6, 6]):
+        model(IDS, target_positions=POSITIONS, training=True, seed=seed)
+    seeds = [seed for _, _, seed in dropped]
+    assert len(set(seeds)) == len(seeds)
+
+
+def test_nothing_drops_in_evaluation(dropped):
+    model = ClassificationModel(CONFIG, 2, summary_type="attn")
+    model(IDS, training=False, seed=SEED)
+    assert dropped == []
+
+
+def test_what_is_kept_is_scaled_and_a_share_is_dropped():
+    x = tf.ones([40, 500])
+    y = dropout.masked(x, tf.constant([1, 2]), 0.2).numpy()
+    assert set(np.unique(y)) == {np.float32(0.0), np.float32(1.25)}
+    assert abs((y == 0).mean() - 0.2) < 0.01
