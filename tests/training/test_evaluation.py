@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.training import test_heads
+from tests.training import test_heads, toy
 from training import heads
 from training.evaluation import Evaluator
+from training.objectives import Memory
 
 REAL = np.array([3, 3, 4, 4, 6, 6, 6, 6])
 BATCH = 2
@@ -80,3 +81,73 @@ def test_one_trace_per_length_and_the_numbers_of_padding(replicas, monkeypatch):
             a.predictions["logits"], padded[0].predictions["logits"], atol=1e-5
         )
         assert a.metrics == pytest.approx(padded[0].metrics, abs=1e-5)
+
+
+MEMORY_ROWS, STEPS = 4, 3
+
+
+def toy_memory(rows):
+    return Memory(
+        (tf.zeros([rows, 3, toy.CONFIG.d_model]),), tf.zeros([rows], tf.int32)
+    )
+
+
+def toy_losses(objective, model, steps):
+    """Loss and metric over all batches, the memory carried by hand."""
+    memory, loss, weight = toy_memory(MEMORY_ROWS), 0.0, 0.0
+    data = toy.input_fn({"batch_size": MEMORY_ROWS, "start_step": 0}, steps)
+    for batch in data:
+        keep = tf.cast(~batch["reset_memory"], tf.int32)
+        memory = Memory(memory.layers, memory.length * keep)
+        output = objective.loss(model, batch, memory, False, None)
+        loss += float(output.loss_sum)
+        weight += float(output.weight_sum)
+        memory = output.new_memory
+    return loss / weight
+
+
+def test_sums_go_over_all_batches_and_memory_begins_empty_each_time():
+    strategy = tf.distribute.get_strategy()
+    objective = toy.ToyObjective()
+    model = objective.build_model()
+    evaluator = Evaluator(
+        objective,
+        model,
+        strategy,
+        lambda params: toy.input_fn(params, STEPS),
+        MEMORY_ROWS,
+    )
+    wanted = {n: toy_losses(objective, model, n) for n in (2, STEPS)}
+    assert abs(wanted[2] - wanted[STEPS]) > 1e-3
+    for steps, batches in ((-1, STEPS), (2, 2), (-1, STEPS), (9, STEPS)):
+        metrics = evaluator.run(steps).metrics
+        assert metrics["loss"] == pytest.approx(wanted[batches], rel=1e-5)
+        assert metrics["lm_loss"] == pytest.approx(wanted[batches], rel=1e-5)
+
+
+def test_the_last_ragged_batch_counts_its_own_rows_only():
+    """Every metric is a sum over all examples, divided by its own count."""
+    batch = test_heads.examples("token_classification")
+    batch["label_ids"] = np.where(
+        np.arange(test_heads.T) < np.arange(1, 12)[:, None] % 6, 1, -1
+    ).astype(np.int32)
+    objective = heads.build_objective(
+        "token_classification", test_heads.CONFIG, num_labels=3
+    )
+    model = objective.build_model()
+    once = test_heads.functions(batch)[1]
+    results = [
+        Evaluator(
+            objective, model, tf.distribute.get_strategy(), once, rows
+        ).run()
+        for rows in (11, 4)
+    ]
+    whole, parts = results
+    assert whole.metrics == pytest.approx(parts.metrics, rel=1e-5)
+    assert parts.indices.tolist() == list(range(test_heads.N))
+    for name, value in whole.predictions.items():
+        np.testing.assert_allclose(parts.predictions[name], value, atol=1e-5)
+    logits = whole.predictions["logits"]
+    counted = batch["label_ids"] >= 0
+    right = (logits.argmax(-1) == batch["label_ids"])[counted]
+    assert whole.metrics["accuracy"] == pytest.approx(right.mean())
