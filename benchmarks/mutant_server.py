@@ -134,7 +134,3 @@ def main() -> None:
     for line in sys.stdin:
         answers.write(json.dumps(run_tests(json.loads(line))) + "\n")
         answers.flush()
-
-
-if __name__ == "__main__":
-    main()

@@ -65,11 +65,9 @@ class Mutant:
         if self.old == self.new:
             return "`old` and `new` are equal"
         try:
-            before, after = ast.parse(text), ast.parse(self.planted(text))
+            ast.parse(self.planted(text))
         except SyntaxError as e:
             return f"{self.file} does not parse with it: {e}"
-        if ast.dump(before) == ast.dump(after):
-            return "the program is the same with it"
         for test in (*self.tests, *self.wide):
             name, _, function = test.partition("::")
             if not (root / name).exists():

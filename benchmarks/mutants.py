@@ -40,6 +40,7 @@ _ARGUMENTS = (
     *("-m", "not slow and not bench"),
     "--ignore=tests/benchmarks/test_mutants.py",
 )
+_SERVE = "from benchmarks import mutant_server; mutant_server.main()"
 _FAILED = (1, 2)  # of pytest: tests failed, or a file could not be imported
 FOUND, SURVIVED, BROKEN = "found", "survived", "broken"
 
@@ -87,7 +88,7 @@ class Server:
         }
         self._log = str(tree.parent / "pytest.log")
         self._process = subprocess.Popen(
-            ["nice", sys.executable, "benchmarks/mutant_server.py"],
+            [sys.executable, "-c", _SERVE],
             cwd=tree,
             env=environment,
             text=True,

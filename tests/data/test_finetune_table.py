@@ -83,6 +83,16 @@ def test_every_epoch_holds_every_example_once(count, batch, seed, by_length):
     assert (counts == finetune_batches.WINDOW * batch).all()
 
 
+def test_every_epoch_and_seed_has_an_order_of_its_own():
+    def epoch(number, seed=3):
+        begin = number * 20
+        return finetune_batches.endless_slice(20, seed, begin, begin + 20)
+
+    orders = [epoch(0), epoch(1), epoch(2), epoch(0, seed=4)]
+    assert len({tuple(order) for order in orders}) == 4
+    assert all(sorted(order) == list(range(20)) for order in orders)
+
+
 def test_batches_by_length_waste_less_and_differ_by_seed():
     rng = np.random.default_rng(0)
     lengths = rng.integers(4, 100, 500)

@@ -39,6 +39,35 @@ def test_threshold_turns_answers_into_no_answer():
     assert best == (100.0 * 2 / 3, -1.0)
 
 
+def test_null_odds_up_to_the_official_threshold_keep_the_answer():
+    answers = {"a": ["x"], "b": ["y"], "c": []}
+    predictions = {"a": "x", "b": "y", "c": "z"}
+    odds = {"a": 0.5, "b": 1.0, "c": 1.5}
+    result = squad_metrics.evaluate(answers, predictions, odds)
+    assert (result["exact"], result["HasAns_exact"]) == (100.0, 100.0)
+    result = squad_metrics.evaluate(answers, predictions, odds, 0.75)
+    assert (result["HasAns_exact"], result["NoAns_exact"]) == (50.0, 100.0)
+
+
+def test_best_threshold_is_that_of_the_best_score():
+    answers = {"a": ["x"], "b": [], "c": ["y"], "d": []}
+    # b is rightly left empty: it costs nothing to answer it.
+    predictions = {"a": "x", "b": "", "c": "y", "d": "z"}
+    odds = {"a": -2.0, "b": -1.0, "c": 0.5, "d": 3.0}
+    result = squad_metrics.evaluate(answers, predictions, odds)
+    assert (result["best_exact"], result["best_exact_thresh"]) == (100.0, 0.5)
+
+
+def test_average_precision_by_hand():
+    scores = {"a": 1.0, "b": 0.0, "c": 0.5}
+    odds = {"a": -1.0, "b": 0.0, "c": 1.0}
+    has = {"a": True, "b": False, "c": True}
+    # Precision 1 at recall 1/2, then 1.5 / 3 at recall 3/4.
+    assert squad_metrics.average_precision(scores, odds, has) == pytest.approx(
+        100 * (1 * 0.5 + 0.5 * 0.25)
+    )
+
+
 def test_no_answerable_question_is_no_division_by_zero():
     assert (
         squad_metrics.has_answer_mean({"a": 1}, {"a": 0.0}, {"a": False}) == 0

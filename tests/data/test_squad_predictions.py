@@ -63,6 +63,17 @@ def test_null_odds_are_the_smallest_and_starts_need_max_context():
     }
 
 
+def test_only_null_odds_above_the_threshold_leave_a_question_empty():
+    nbest = {q: [{"text": q}] for q in ("below", "at", "above")}
+    odds = {"below": -1.0, "at": 0.5, "above": 0.75}
+    assert squad_predictions.final_answers(nbest, odds, 0.5) == {
+        "below": "below",
+        "at": "at",
+        "above": "",
+    }
+    assert "" not in squad_predictions.final_answers(nbest, odds).values()
+
+
 def test_max_context_rows():
     # Spans 0..9 and 5..14: token 7 has 2 tokens on its short side in both.
     spans = [(0, 10), (5, 10)]

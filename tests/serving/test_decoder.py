@@ -8,6 +8,7 @@ from modeling import PretrainingModel, XLNetConfig
 from serving import sampling
 from serving.decoder import Generator
 from serving.options import SamplingOptions
+from serving.scoring import Scorer
 
 
 def make_generator(**overrides) -> Generator:
@@ -73,6 +74,45 @@ def test_text_ends_at_eod_and_banned_ids_never_come():
         assert 7 not in row[: length - 1]
         assert set(row[length:]) <= {5}
     assert (result.lengths < 40).any(), "some text ends"
+
+
+def test_every_step_draws_anew_and_log_probs_are_the_models():
+    generator = make_generator()
+    query = tf.random.stateless_normal([6, 1, 20], [1, 2])
+    options = SamplingOptions(temperature=2.0, top_k=5, seed=4)
+    alive = tf.zeros([6], tf.bool)
+
+    def pick(step, done=alive):
+        return generator._pick(query, tf.constant(step), done, options)
+
+    rows = [tuple(pick(step)[0].numpy()) for step in range(6)]
+    assert len(set(rows)) == 6
+    token, log_prob = pick(0)
+    assert tuple(token.numpy()) == rows[0]
+    # Of all tokens but the banned ones, whatever may be drawn.
+    logits = generator.model.lm_logits(query[:, 0]).numpy()
+    logits[:, [0, 3, 4]] = -np.inf
+    wanted = tf.nn.log_softmax(logits).numpy()[np.arange(6), token]
+    np.testing.assert_allclose(log_prob, wanted, atol=1e-5)
+    token, log_prob = pick(0, tf.constant([True] * 3 + [False] * 3))
+    assert token.numpy()[:3].tolist() == [5] * 3
+    assert log_prob.numpy()[:3].tolist() == [0.0] * 3
+    assert tuple(token.numpy()[3:]) == rows[0][3:]
+
+
+def test_the_prompt_is_context_and_new_tokens_are_targets():
+    """The log-probabilities are those of scoring the text that came out."""
+    generator = make_generator(n_layer=1)
+    generator.banned = np.zeros([0], np.int32)
+    prompt = np.array([11, 12, 30, 9], np.int32)
+    options = SamplingOptions(
+        max_new_tokens=2, temperature=0.0, use_cache=False
+    )
+    result = generator.generate(prompt, options)
+    text = np.concatenate([prompt, result.tokens[0]])
+    scorer = Scorer(generator.model, segment_len=20, memory_len=0)
+    score = scorer.score(text, "left_to_right", 0, context=len(prompt))
+    np.testing.assert_allclose(result.log_probs[0], score.log_probs, atol=2e-5)
 
 
 def test_filtering():

@@ -1,5 +1,6 @@
 """Filling, scoring and embedding: chains, memory, padding, spans."""
 
+import itertools
 import json
 
 import numpy as np
@@ -8,13 +9,14 @@ import tensorflow as tf
 
 from common.errors import UserError
 from data.graph_tokenizer import GraphTokenizer
+from data.symbols import SymbolIds
 from data.task_spec import TaskSpec
 from data.tokenizer import Tokenizer
 from modeling import PretrainingModel, XLNetConfig
 from serving import fill, generate
 from serving.embeddings import Embedder
 from serving.language_model import LanguageModel
-from serving.lm_signatures import lm_signatures
+from serving.lm_signatures import _embed, lm_signatures
 from serving.scoring import Scorer
 from serving.signatures import Context
 
@@ -78,6 +80,104 @@ def test_search_finds_the_best_pair_that_a_full_beam_sees(lm):
         assert again.joint == pytest.approx(filling.joint, abs=2e-5)
 
 
+class Pieces:
+    """A vocabulary of single letters behind the special symbols."""
+
+    symbols = SymbolIds()
+
+    def encode(self, text):
+        return [9 + ord(c) - ord("a") for c in text]
+
+    def encode_with_offsets(self, text):
+        places = list(range(len(text)))
+        return self.encode(text), places, [i + 1 for i in places]
+
+    def id_to_piece(self, index):
+        return chr(index - 9 + ord("a"))
+
+    def tokenize(self, texts):
+        return tf.ragged.constant(
+            [self.encode(t.decode()) for t in texts.numpy()], tf.int32
+        )
+
+
+def test_a_full_beam_finds_the_best_of_all_pairs():
+    model = make_model(vocab_size=12, n_layer=1)
+    filler = fill.Filler(LanguageModel(model, Pieces()))
+    hidden = fill.Hidden(np.array([10, 0, 11, 0], np.int32), np.array([1, 3]))
+    order = np.array([1, 0])
+    joints = {}
+    for pair in itertools.product((9, 10, 11), repeat=2):
+        ids = hidden.ids.copy()
+        ids[hidden.positions] = pair
+        score = filler.score(hidden._replace(ids=ids), order)
+        joints[pair] = score.joint
+    found = filler.search(hidden, order, 9)
+    best = sorted(joints, key=joints.get, reverse=True)
+    assert [tuple(f.ids.tolist()) for f in found] == best
+    for filling in found:
+        wanted = joints[tuple(filling.ids.tolist())]
+        assert filling.joint == pytest.approx(wanted, abs=2e-5)
+
+
+def test_places_are_filled_in_the_given_order():
+    model = make_model(vocab_size=15, n_layer=1)
+    filler = fill.Filler(LanguageModel(model, Pieces()))
+    ids = np.array([[9, 10, 11, 12, 13]], np.int32)
+    positions, order = np.array([0, 2, 3]), np.array([2, 0, 1])
+    plain = filler.factors(ids, positions, order)[0]
+    # First position 3, then 0, then 2: whose factor does a token change?
+    for token, sees in ((3, [True, True, False]), (0, [False, True, False])):
+        other = ids.copy()
+        other[0, token] = 14
+        moved = filler.factors(other, positions, order)[0]
+        change = np.nanmax(np.abs(np.exp(moved) - np.exp(plain)), -1) > 1e-6
+        assert change.tolist() == sees
+
+
+def test_cls_is_the_last_vector_of_what_the_encoder_reads():
+    model = make_model(vocab_size=40)
+    embedder = Embedder(model.encoder, Pieces(), segment_len=16)
+    (found,) = embedder.embed(["abca"])
+    ids = [[9, 10, 11, 9, 4, 3]]  # ... SEP CLS
+    output = (
+        model.encoder(
+            np.asarray(ids), segment_ids=np.array([[0, 0, 0, 0, 0, 2]])
+        )
+        .sequence_output[0]
+        .numpy()
+    )
+    np.testing.assert_allclose(found.cls, output[5], atol=2e-5)
+    np.testing.assert_allclose(found.vectors, output[:4], atol=2e-5)
+    np.testing.assert_allclose(
+        found.pooled("mean"), output[:4].mean(0), atol=2e-5
+    )
+    np.testing.assert_allclose(found.pooled("last"), output[3], atol=2e-5)
+
+
+def test_the_vector_of_a_text_is_the_mean_of_its_pieces():
+    """In a batch with padding, as alone; SEP and CLS are no pieces."""
+    model = make_model(vocab_size=40)
+    spec = type("Spec", (), {"max_seq_length": 16})
+    context = type(
+        "C",
+        (),
+        {"model": model, "spec": spec, "tokenizer": Pieces()},
+    )
+    context.ids = SymbolIds()
+    texts = tf.constant(["ab", "cabde"])
+    found = _embed(context, texts)
+    for row, text in enumerate(("ab", "cabde")):
+        ids = [[*Pieces().encode(text), 4, 3]]
+        kinds = np.array([[0] * (len(text) + 1) + [2]])
+        output = model.encoder(np.asarray(ids), segment_ids=kinds)
+        output = output.sequence_output[0].numpy()
+        np.testing.assert_allclose(
+            found["embedding"][row], output[:-2].mean(0), atol=2e-5
+        )
+        np.testing.assert_allclose(found["cls"][row], output[-1], atol=2e-5)
+
+
 @pytest.mark.shared
 def test_fill_errors(lm):
     with pytest.raises(UserError, match="holds no <mask>"):
@@ -109,6 +209,26 @@ def test_left_to_right_scores_are_the_sum_over_prefixes():
     parts = Scorer(model, 3, 8).score(ids, "left_to_right", 0).log_probs
     np.testing.assert_allclose(parts[:3], whole[:3], atol=2e-5)
     np.testing.assert_allclose(parts, whole, atol=2e-5)
+
+
+def test_only_the_first_tokens_of_a_text_are_given():
+    scorer = Scorer(make_model(vocab_size=30, n_layer=1), 3, 4)
+    ids = np.array([4, 9, 12, 7, 21, 3, 8], np.int32)
+    found = scorer.score(ids, "left_to_right", 0, context=2)
+    assert len(found.log_probs) == 5
+    assert [o.tolist() for o in found.orders] == [[2], [0, 1, 2], [0]]
+
+
+def test_memory_holds_the_inputs_of_the_last_tokens():
+    """With one layer a segment depends on M tokens before it, and no other."""
+    scorer = Scorer(make_model(vocab_size=30, n_layer=1), 2, 3)
+    ids = np.array([4, 9, 12, 7, 21, 3], np.int32)
+    plain = scorer.score(ids, "left_to_right", 0).log_probs[4:]
+    for place, matters in ((0, False), (1, True), (2, True), (3, True)):
+        other = ids.copy()
+        other[place] = 25
+        moved = scorer.score(other, "left_to_right", 0).log_probs[4:]
+        assert (np.abs(moved - plain).max() > 1e-4) == matters, place
 
 
 @pytest.mark.shared
