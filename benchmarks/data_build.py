@@ -79,7 +79,7 @@ def _plan(options: BuildOptions, num_blocks: int) -> Plan:
         )
     blocks = [b for b in blocks if b.end - b.start > 1e6] or blocks
     largest = max(blocks, key=lambda b: b.end - b.start)
-    return Plan((largest,) * num_blocks, {"train": 64, "dev": 8}, {})
+    return Plan(((largest,),) * num_blocks, {"train": 64, "dev": 8}, {})
 
 
 def _worker(options, plan, number, barrier, results) -> None:

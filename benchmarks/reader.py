@@ -18,7 +18,7 @@ import numpy as np
 from absl import flags
 
 from common import files
-from data import examples, spans
+from data import examples
 from data import segments as segments_lib
 from data.lane_reader import LaneReader
 from data.manifest import Manifest, RecordFile
@@ -59,7 +59,7 @@ def write_data(folder: str, lanes: int) -> Manifest:
     record_files = []
     for direction, name in enumerate(("forward", "backward")):
         arrays = examples.make_arrays(
-            stream, spans.Words(words), cut, shape, SymbolIds(), rng
+            stream, None, cut, shape, SymbolIds(), rng
         )
         meta = arrays["meta"]
         meta[:, 1] = np.arange(len(meta)) % SEGMENTS

@@ -1,0 +1,50 @@
+"""The benchmarks of the data factory run on a toy corpus."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.data import builds
+
+
+def run(folder, module, *arguments):
+    path = folder / "corpus.txt"
+    if not path.exists():
+        builds.write_corpus(path, 400)
+        builds.train_spiece(folder, str(path))
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            f"benchmarks.{module}",
+            f"--input_glob={path}",
+            f"--spiece_model_file={folder}/spiece.model",
+            *arguments,
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return json.loads(done.stdout)
+
+
+def test_profile_of_the_builder(tmp_path):
+    assert run(tmp_path, "data_build", "--suite=profile")["profile"]
+
+
+@pytest.mark.parametrize("sampler,lost", [("balanced", 0), ("context", 15)])
+def test_target_rates(tmp_path, sampler, lost):
+    found = run(
+        tmp_path,
+        "target_rates",
+        f"--sampler={sampler}",
+        "--seq_lens=64",
+        "--targets=60000",
+    )["results"][0]
+    assert (found["lost_percent"] > 15) == (lost > 0)
+    off = [abs(x - 1) for x in found["by_pieces_per_word"].values() if x]
+    assert (max(off) < 0.06) == (lost == 0)
