@@ -8,7 +8,6 @@ See docs/classification.md. TensorFlow is imported after the flags are parsed:
 the processes that make features import this file and do without it.
 """
 
-import dataclasses
 import os
 
 from common import files
@@ -18,6 +17,7 @@ from data import (
     finetune_cache,
     glue_tasks,
     task_examples,
+    task_settings,
 )
 from data.classifier_tasks import ClassificationTask
 from data.finetune_table import FeatureTable
@@ -30,22 +30,22 @@ from flags import app, classifier_flags, common_flags, finetune_flags
 
 def main() -> None:
     """Reads the flags, builds the task's job and runs it."""
-    recipe = finetune_flags.apply_recipe("run_classifier.py")
+    lines = finetune_flags.apply_recipe("run_classifier.py")
+    trained, notes = finetune_flags.adopt(task_settings.CLASSIFIER)
     options = finetune_flags.from_flags()
-    data_options = classifier_flags.from_flags()
-    for line in recipe:
+    data_options = classifier_flags.from_flags(trained)
+    for line in lines + notes:
         print(line)
 
-    from serving.export import export_model
-    from training import finetune
+    from serving.export import check_exportable, export_model
+    from training import finetune, preflight
 
     spiece = finetune.find_spiece(options, finetune_flags.spiece_model_file())
     text = finetune.find_text(options, spiece, finetune_flags.text_choice())
     features = finetune_flags.features_from_flags(spiece, text)
-    earlier = finetune.read_spec(options.run.model_dir)
-    if earlier and not data_options.labels:
-        data_options = dataclasses.replace(data_options, labels=earlier.labels)
-    job = ClassifierJob(data_options, features, options).build()
+    preflight.check_places(options)
+    job = ClassifierJob(data_options, features, options, trained).build()
+    check_exportable(job.spec, options.do_export)
     finetune.run(job, options, export_model, common_flags.all_flags())
 
 
@@ -56,6 +56,7 @@ class ClassifierJob(TaskBase):
       data_options: which task and files.
       features: how text becomes features.
       options: what will be done; only those splits are read.
+      trained: task.json of the trained model.
     """
 
     def __init__(
@@ -63,8 +64,10 @@ class ClassifierJob(TaskBase):
         data_options: ClassifierDataOptions,
         features: FeatureOptions,
         options,
+        trained: TaskSpec | None = None,
     ):
         super().__init__(features, options)
+        self.trained = None if options.do_train else trained
         self.task: ClassificationTask = classifier_tasks.build_task(
             data_options
         )
@@ -75,6 +78,8 @@ class ClassifierJob(TaskBase):
             )
         self.train_hash = ""
         self.num_texts = 1
+        if self.trained:
+            self.num_texts = int(self.trained.data_options.get("num_texts", 1))
 
     def build(self):
         """Reads and tokenizes the splits that are needed."""
@@ -107,24 +112,25 @@ class ClassifierJob(TaskBase):
     def spec(self) -> TaskSpec:
         """task.json of this task."""
         task, options = self.task, self.options
-        head_options = {
-            "summary_type": options.summary_type,
-            "use_proj": options.use_summ_proj,
-        }
+        head_options = {}
         if task.head != "regression":
             head_options["num_labels"] = len(task.labels)
-        return TaskSpec(
+        columns = task.columns(self.trained)
+        return task_settings.make_spec(
+            task_settings.CLASSIFIER,
+            (self.features, options, task.options),
             task_name=task.name,
             head=task.head,
-            labels=task.labels,
-            max_seq_length=self.features.max_seq_length,
             text=self.tokenizer.settings,
             spiece_sha256=self.tokenizer.sha256,
+            labels=task.labels,
             head_options=head_options,
             data_options={
                 "num_texts": self.num_texts,
-                "segment_recurrence": self.features.segment_recurrence,
+                "columns": columns.names,
             },
+            text_columns=columns.texts,
+            label_column=columns.label,
         )
 
     def load(
@@ -136,6 +142,12 @@ class ClassifierJob(TaskBase):
         bad = BadRows(self.features.skip_bad_rows)
         examples = self.task.read(split, bad, with_labels)
         counts = {len(e.texts) for e in examples}
+        if self.trained and max(counts) != self.num_texts:
+            raise UserError(
+                f"{self.task.path(split)}: wanted {self.num_texts} texts per "
+                f"row, as the model was trained with, found {max(counts)}; "
+                "name them with --text_columns"
+            )
         self.num_texts = max(counts)
         if self.features.row_length < self.num_texts + 2:
             raise UserError(

@@ -17,6 +17,7 @@ from data import (
     race_examples,
     race_task,
     task_examples,
+    task_settings,
 )
 from data.finetune_table import FeatureTable
 from data.race_examples import RaceExample
@@ -29,19 +30,22 @@ from flags import app, common_flags, finetune_flags, race_flags
 
 def main() -> None:
     """Reads the flags, builds the job and runs it."""
-    recipe = finetune_flags.apply_recipe("run_race.py")
+    lines = finetune_flags.apply_recipe("run_race.py")
+    _, notes = finetune_flags.adopt(task_settings.RACE)
     options = finetune_flags.from_flags()
     data_options = race_flags.from_flags()
-    for line in recipe:
+    for line in lines + notes:
         print(line)
 
-    from serving.export import export_model
-    from training import finetune
+    from serving.export import check_exportable, export_model
+    from training import finetune, preflight
 
     spiece = finetune.find_spiece(options, finetune_flags.spiece_model_file())
     text = finetune.find_text(options, spiece, finetune_flags.text_choice())
     features = finetune_flags.features_from_flags(spiece, text)
+    preflight.check_places(options)
     job = RaceJob(data_options, features, options).build()
+    check_exportable(job.spec, options.do_export)
     finetune.run(job, options, export_model, common_flags.all_flags())
 
 
@@ -92,22 +96,14 @@ class RaceJob(TaskBase):
 
     def spec(self) -> TaskSpec:
         """task.json of this task."""
-        return TaskSpec(
+        return task_settings.make_spec(
+            task_settings.RACE,
+            (self.features, self.options, self.data_options),
             task_name="race",
             head=race_task.HEAD,
-            labels=tuple(race_examples.ANSWERS),
-            max_seq_length=self.features.max_seq_length,
             text=self.tokenizer.settings,
             spiece_sha256=self.tokenizer.sha256,
-            head_options={
-                "summary_type": self.options.summary_type,
-                "use_proj": self.options.use_summ_proj,
-            },
-            data_options={
-                "max_qa_length": self.data_options.max_qa_length,
-                "accumulate_options": self.data_options.accumulate_options,
-                "segment_recurrence": self.features.segment_recurrence,
-            },
+            labels=tuple(race_examples.ANSWERS),
         )
 
     def load(self, split: str) -> tuple[list[RaceExample], FeatureTable]:

@@ -9,6 +9,7 @@ See docs/squad.md. TensorFlow is imported after the flags are parsed: the
 processes that make features import this file and do without it.
 """
 
+import json
 import os
 
 import numpy as np
@@ -20,6 +21,7 @@ from data import (
     squad_examples,
     squad_features,
     squad_task,
+    task_settings,
 )
 from data.squad_task import SquadSplit
 from data.task_base import TaskBase
@@ -28,20 +30,23 @@ from data.task_options import FeatureOptions, SquadDataOptions
 from data.task_spec import TaskSpec
 from flags import app, common_flags, finetune_flags, squad_flags
 
+# What a resumed run cannot change.
+WINDOWS = ("max_query_length", "doc_stride", "max_answer_length", "n_best_size")
 # What the model needs of a window when it predicts.
 PREDICT_COLUMNS = ("cls_index", "paragraph_length")
 
 
 def main() -> None:
     """Reads the flags, builds the job and runs it."""
-    recipe = finetune_flags.apply_recipe("run_squad.py")
+    lines = finetune_flags.apply_recipe("run_squad.py")
+    trained, notes = finetune_flags.adopt(task_settings.SQUAD)
     options = finetune_flags.from_flags()
     data_options = squad_flags.from_flags()
-    for line in recipe:
+    for line in lines + notes:
         print(line)
 
     from serving.export import export_model
-    from training import finetune
+    from training import finetune, preflight
 
     spiece = finetune.find_spiece(options, finetune_flags.spiece_model_file())
     text = finetune.find_text(options, spiece, finetune_flags.text_choice())
@@ -52,7 +57,8 @@ def main() -> None:
             "long paragraphs in windows (--doc_stride)"
         )
     _check_beams(data_options, features)
-    job = SquadJob(data_options, features, options).build()
+    preflight.check_places(options)
+    job = SquadJob(data_options, features, options, trained).build()
     finetune.run(job, options, export_model, common_flags.all_flags())
 
 
@@ -78,6 +84,7 @@ class SquadJob(TaskBase):
       data_options: files, windows and answers.
       features: how text becomes features.
       options: what will be done; only those files are read.
+      trained: task.json of the trained model.
     """
 
     expand = staticmethod(squad_features.expand_batch)
@@ -87,9 +94,15 @@ class SquadJob(TaskBase):
         data_options: SquadDataOptions,
         features: FeatureOptions,
         options,
+        trained: TaskSpec | None = None,
     ):
         super().__init__(features, options)
         self.data_options = data_options
+        # Of the null odds: kept in the folder, then found by an evaluation.
+        self.threshold = None
+        if trained is not None and not options.do_train:
+            self.threshold = trained.data_options.get(task_settings.THRESHOLD)
+        self._answered: tuple | None = None
 
     def build(self):
         """Reads and windows the files that are needed."""
@@ -112,6 +125,13 @@ class SquadJob(TaskBase):
                     "--predict_file"
                 )
             split = self.load(self.data_options.predict_file, False)
+            if not split.file.labelled and (
+                options.do_eval or options.run.eval_every
+            ):
+                raise UserError(
+                    f"{self.data_options.predict_file} has no answers to "
+                    "evaluate on: give a dev file, or --do_predict alone"
+                )
             input_fn = self.input_fn(
                 split.windows.table, False, PREDICT_COLUMNS
             )
@@ -122,6 +142,7 @@ class SquadJob(TaskBase):
                     input_fn,
                     self.metrics_of(split),
                     None if options.do_predict else write,
+                    self.calibration(split),
                 )
             if options.do_predict:
                 predicts["dev"] = finetune.PredictSplit(input_fn, write)
@@ -132,28 +153,20 @@ class SquadJob(TaskBase):
             evals,
             predicts,
             {"task": "squad", "train_data": train_hash}
-            | self.spec().data_options,
+            | {name: getattr(self.data_options, name) for name in WINDOWS},
+            self.export_options(),
         )
 
     def spec(self) -> TaskSpec:
         """task.json of this task."""
-        return TaskSpec(
+        return task_settings.make_spec(
+            task_settings.SQUAD,
+            (self.features, self.data_options),
             task_name="squad",
             head=squad_task.HEAD,
-            labels=(),
-            max_seq_length=self.features.max_seq_length,
             text=self.tokenizer.settings,
             spiece_sha256=self.tokenizer.sha256,
-            head_options={
-                "start_n_top": self.data_options.start_n_top,
-                "end_n_top": self.data_options.end_n_top,
-            },
-            data_options={
-                "max_query_length": self.data_options.max_query_length,
-                "doc_stride": self.data_options.doc_stride,
-                "max_answer_length": self.data_options.max_answer_length,
-                "n_best_size": self.data_options.n_best_size,
-            },
+            data_options={task_settings.THRESHOLD: self.threshold},
         )
 
     def load(self, path: str, training: bool) -> SquadSplit:
@@ -177,13 +190,52 @@ class SquadJob(TaskBase):
             print(bad.summary())
         return split
 
+    def answers(self, split: SquadSplit, outputs) -> squad_task.SquadAnswers:
+        """Best texts of a split; made once for one set of outputs."""
+        if self._answered is None or self._answered[0] is not outputs:
+            answers = squad_task.answer_split(split, outputs, self.data_options)
+            self._answered = outputs, answers
+        return self._answered[1]
+
+    def threshold_of(self, file: squad_examples.SquadFile) -> float | None:
+        """What the files are written with: as given, found or kept.
+
+        None for v1.1 files: there every question has an answer.
+        """
+        if file.labelled and not file.version_2:
+            return None
+        given = self.data_options.null_score_diff_threshold
+        return self.threshold if given is None else given
+
+    def export_options(self) -> dict:
+        """The threshold that was given: the export's, not the folder's."""
+        given = self.data_options.null_score_diff_threshold
+        return {} if given is None else {task_settings.THRESHOLD: given}
+
+    def calibration(self, split: SquadSplit):
+        """Finds the folder's threshold on a v2.0 split; else None."""
+        if not split.file.version_2:
+            return None
+
+        def calibrate(outputs) -> dict:
+            answers = self.answers(split, outputs)
+            self.threshold = squad_task.best_threshold(split.file, answers)
+            return {task_settings.THRESHOLD: self.threshold}
+
+        return calibrate
+
     def metrics_of(self, split: SquadSplit):
-        """The official numbers from the gathered beams."""
+        """The official numbers of what is written for these beams."""
 
         def metrics(outputs: dict[str, np.ndarray], labels) -> dict:
             del labels
-            answers = squad_task.answer_split(split, outputs, self.data_options)
-            return squad_task.evaluate_answers(split.file, answers)
+            answers = self.answers(split, outputs)
+            threshold = self.data_options.null_score_diff_threshold
+            if threshold is None and split.file.version_2:
+                threshold = squad_task.best_threshold(split.file, answers)
+            if not split.file.version_2:
+                threshold = None
+            return squad_task.evaluate_answers(split.file, answers, threshold)
 
         return metrics
 
@@ -191,7 +243,9 @@ class SquadJob(TaskBase):
         """Writes predictions, n-best lists and null odds as JSON."""
 
         def write(outputs, folder: str) -> list[str]:
-            answers = squad_task.answer_split(split, outputs, self.data_options)
+            answers = squad_task.with_threshold(
+                self.answers(split, outputs), self.threshold_of(split.file)
+            )
             paths = []
             for name, value in (
                 ("predictions.json", answers.predictions),
@@ -199,7 +253,8 @@ class SquadJob(TaskBase):
                 ("null_odds.json", answers.null_odds),
             ):
                 paths.append(os.path.join(folder, name))
-                files.write_json(paths[-1], value)
+                # In file order, not by id.
+                files.write_text(paths[-1], json.dumps(value, indent=2) + "\n")
             return paths
 
         return write

@@ -17,13 +17,16 @@ from data import (
     glue_tasks,
     metrics,
     pair_features,
+    table_columns,
     task_readers,
 )
 from data.classifier_sources import TableOptions
 from data.finetune_table import FeatureTable
 from data.symbols import SymbolIds
+from data.table_columns import Columns
 from data.task_examples import BadRows, TextExample
 from data.task_options import ClassifierDataOptions
+from data.task_spec import TaskSpec
 
 # CSV sets in the layout of Zhang et al.: classes, text columns and how their
 # texts are escaped (a key of `classifier_sources.ESCAPES`).
@@ -110,7 +113,28 @@ class ClassificationTask:
 
     def path(self, split: str) -> str | None:
         """File or folder of a split; None where it is not there."""
-        return _split_path(self.name, self.options.data_dir, split)
+        source = "train" if self._is_held_out(split) else split
+        return _split_path(self.name, self.options.data_dir, source)
+
+    def _is_held_out(self, split: str) -> bool:
+        """The split is the share of the training file that is not trained."""
+        return split == "dev" and self.options.dev_fraction > 0
+
+    def columns(self, trained: TaskSpec | None = None) -> Columns:
+        """Columns of the files; none where they are no table.
+
+        Args:
+          trained: task.json of the trained model, whose columns they are then.
+        """
+        glue = glue_tasks.GLUE.get(self.name)
+        if glue:
+            return Columns(glue.columns or (), glue.texts, glue.label)
+        options = self.options
+        if self.name in GENERIC and trained is None:
+            path = self.path("train")
+            return table_columns.read_columns(path, _table_options(options))
+        names = trained.data_options.get("columns", ()) if trained else ()
+        return Columns(tuple(names), options.text_columns, options.label_column)
 
     def read(
         self, split: str, bad: BadRows, with_labels: bool = True
@@ -121,14 +145,41 @@ class ClassificationTask:
           UserError: the split is missing or empty, or see `BadRows`.
         """
         known = self.label_ids or None
+        source = "train" if self._is_held_out(split) else split
         examples = _read(
-            self.name, self.options, split, bad, known, with_labels
+            self.name, self.options, source, bad, known, with_labels
         )
+        if self.options.dev_fraction and source == "train":
+            examples = self._share(examples, held_out=split != "train")
         if not examples:
             raise UserError(
                 f"{self.path(split)} holds no usable row for {self.name}"
             )
         return examples
+
+    def _share(
+        self, examples: list[TextExample], held_out: bool
+    ) -> list[TextExample]:
+        """Rows of the training file that are dev, or the others.
+
+        Raises:
+          UserError: one of both is empty.
+        """
+        options = self.options
+        chosen = held_out_rows(
+            len(examples), options.dev_fraction, options.dev_seed
+        )
+        if chosen.all() or not chosen.any():
+            raise UserError(
+                f"--dev_fraction={options.dev_fraction} takes "
+                f"{int(chosen.sum())} of {len(examples)} rows of "
+                f"{self.path('train')}: change it or --dev_seed"
+            )
+        return [
+            e
+            for e, is_dev in zip(examples, chosen, strict=True)
+            if is_dev == held_out
+        ]
 
     def label_array(self, examples: Sequence[TextExample]) -> np.ndarray | None:
         """`label_ids` of the schema, or None when a label is unknown."""
@@ -158,7 +209,9 @@ class ClassificationTask:
         if labels is not None:
             columns["label_ids"] = labels
         sequences = [
-            pair_features.join_segments(parts, max_seq_length, ids)
+            pair_features.join_segments(
+                pair_features.without_blank(parts), max_seq_length, ids
+            )
             for parts in tokenized
         ]
         return finetune_table.from_sequences(sequences, columns)
@@ -190,6 +243,7 @@ def build_task(options: ClassifierDataOptions) -> ClassificationTask:
     name = canonical_name(options.task_name)
     if name == "trec" and _has(options.data_dir, "tsv"):
         name = "tsv"  # the set as a table with a header
+    _check_dev_fraction(name, options)
     if name in glue_tasks.GLUE:
         glue = glue_tasks.GLUE[name]
         return ClassificationTask(
@@ -212,6 +266,38 @@ def build_task(options: ClassifierDataOptions) -> ClassificationTask:
     return ClassificationTask(
         name, "classification", labels, ("accuracy",), options
     )
+
+
+def _check_dev_fraction(name: str, options: ClassifierDataOptions) -> None:
+    if not options.dev_fraction:
+        return
+    if name in glue_tasks.GLUE or name.startswith(TFDS_PREFIX):
+        raise UserError(f"--dev_fraction: {name} has a dev split of its own")
+    path = _split_path(name, options.data_dir, "dev")
+    if path:
+        raise UserError(
+            f"--dev_fraction={options.dev_fraction}, but there is {path}: "
+            "leave the flag out or move the file away"
+        )
+
+
+def held_out_rows(count: int, fraction: float, seed: int) -> np.ndarray:
+    """bool `[count]`: row i is held out, a function of (seed, i) alone.
+
+    More rows at a file's end leave the rows before where they are.
+    """
+    # SplitMix64 of the row's place in the seed's stream.
+    step = np.uint64(0x9E3779B97F4A7C15)
+    with np.errstate(over="ignore"):
+        x = np.arange(1, count + 1, dtype=np.uint64)
+        x += np.uint64((seed * 0xD1342543DE82EF95) % (1 << 64))
+        x *= step
+        x ^= x >> np.uint64(30)
+        x *= np.uint64(0xBF58476D1CE4E5B9)
+        x ^= x >> np.uint64(27)
+        x *= np.uint64(0x94D049BB133111EB)
+        x ^= x >> np.uint64(31)
+    return (x >> np.uint64(11)).astype(np.float64) * 2.0**-53 < fraction
 
 
 def canonical_name(name: str) -> str:
@@ -273,11 +359,27 @@ def _split_path(name: str, data_dir: str, split: str) -> str | None:
     elif name.startswith(TFDS_PREFIX):
         return f"{name}/{split}"
     else:
-        endings = ("jsonl", "json") if name == "jsonl" else (name,)
-        names = tuple(f"{split}.{e}" for e in endings)
+        names = _file_names(name, split)
     if split == "train":
         return task_readers.require_file(data_dir, *names)
     return task_readers.find_file(data_dir, *names)
+
+
+def _file_names(name: str, split: str) -> tuple[str, ...]:
+    """Names that a split of a generic table may have."""
+    endings = ("jsonl", "json") if name == "jsonl" else (name,)
+    return tuple(f"{split}.{ending}" for ending in endings)
+
+
+def _table_options(options: ClassifierDataOptions) -> TableOptions:
+    return TableOptions(
+        options.head,
+        options.text_columns,
+        options.label_column,
+        options.has_header,
+        options.label_separator,
+        options.allow_empty_text,
+    )
 
 
 def _read(name, options, split, bad, known, with_labels):
@@ -299,14 +401,7 @@ def _read(name, options, split, bad, known, with_labels):
         return classifier_sources.read_trec(
             path, bad, known, name == "trec-fine", with_labels
         )
-    table = TableOptions(
-        options.head,
-        options.text_columns,
-        options.label_column,
-        options.has_header,
-        options.label_separator,
-        options.allow_empty_text,
-    )
+    table = _table_options(options)
     if name.startswith(TFDS_PREFIX):
         from data import classifier_tfds
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from common import files
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2  # 1: blank texts kept their SEP
 KEY = "__key__"
 
 

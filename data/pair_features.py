@@ -70,6 +70,14 @@ def shared_lengths(lengths: Sequence[int], max_length: int) -> list[int]:
     return kept
 
 
+def without_blank(parts: Sequence[Sequence[int]]) -> Sequence[Sequence[int]]:
+    """The segments that a row has: an empty one after the first is none.
+
+    As in the original, which gives an empty second text no SEP.
+    """
+    return [parts[0], *(p for p in parts[1:] if len(p))]
+
+
 def join_segments(
     parts: Sequence[Sequence[int]],
     max_length: int,
@@ -78,7 +86,8 @@ def join_segments(
     """`A SEP B SEP ... CLS`, cut to `max_length`.
 
     Args:
-      parts: token ids of 1 to 32 segments; an empty one keeps its SEP.
+      parts: token ids of 1 to 32 segments; an empty one keeps its SEP (see
+        `without_blank`).
       max_length: T, at least the number of segments + 1.
       ids: the special ids of the SentencePiece file.
 

@@ -41,11 +41,19 @@ class SquadFile:
       paragraphs: raw texts.
       questions: see `SquadQuestion`.
       version_2: some question says `is_impossible`.
+      unusable: id -> gold texts of questions that were left out as bad rows;
+        the v1.1 evaluation counts them as wrong.
     """
 
     paragraphs: tuple[str, ...]
     questions: tuple[SquadQuestion, ...]
     version_2: bool
+    unusable: dict[str, list[str]] = dataclasses.field(default_factory=dict)
+
+    @property
+    def labelled(self) -> bool:
+        """Some question has a gold answer or says that it has none."""
+        return self.version_2 or any(q.answers for q in self.questions)
 
     def gold_answers(self) -> dict[str, list[str]]:
         """Question id -> gold texts, as the evaluation wants them."""
@@ -74,6 +82,7 @@ def read_squad(path: str, training: bool, bad: BadRows) -> SquadFile:
     paragraphs: list[str] = []
     questions: list[SquadQuestion] = []
     seen: set[str] = set()
+    unusable: dict[str, list[str]] = {}
     version_2 = False
     for where, context, qas in _paragraphs(path, value["data"], bad):
         paragraphs.append(context)
@@ -86,13 +95,24 @@ def read_squad(path: str, training: bool, bad: BadRows) -> SquadFile:
                 problem = f"the id {question.question_id!r} is used twice"
             if problem:
                 bad.report(at, problem)
+                unusable |= _gold_of(qa)
                 continue
             seen.add(question.question_id)
             version_2 |= "is_impossible" in qa
             questions.append(question)
     if not questions:
         raise UserError(f"{path}: holds no usable question")
-    return SquadFile(tuple(paragraphs), tuple(questions), version_2)
+    unusable = {q: golds for q, golds in unusable.items() if q not in seen}
+    return SquadFile(tuple(paragraphs), tuple(questions), version_2, unusable)
+
+
+def _gold_of(qa: object) -> dict[str, list[str]]:
+    """id -> gold texts of a question, as far as they can be read."""
+    if not isinstance(qa, dict) or not isinstance(qa.get("id"), str):
+        return {}
+    answers = qa.get("answers")
+    answers = answers if isinstance(answers, list) else []
+    return {qa["id"]: [a["text"] for a in answers if _sound_answer(a)]}
 
 
 def _paragraphs(path: str, articles: list, bad: BadRows):

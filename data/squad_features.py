@@ -240,6 +240,10 @@ def window_texts(
             for w in range(index, end)
         ]
         paragraph = paragraphs[paragraph_of[question]]
+        last = paragraph.end - 1
+        # A lone word mark before the text has no character of its own. It
+        # stands for the first one, as in the original: "" would be no answer.
+        last[:1] = np.maximum(last[:1], 0)
         for number, (start, length) in enumerate(spans):
             stop = start + length
             result.append(
@@ -247,7 +251,7 @@ def window_texts(
                     question,
                     squad_predictions.WindowText(
                         paragraph.start[start:stop],
-                        paragraph.end[start:stop] - 1,
+                        last[start:stop],
                         squad_predictions.max_context(spans, number),
                     ),
                 )

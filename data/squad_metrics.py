@@ -14,6 +14,8 @@ import re
 import string
 from collections.abc import Iterable, Mapping
 
+# Answers nothing: below all null odds.
+LOWEST_THRESHOLD = -1e6
 _ARTICLES = re.compile(r"\b(a|an|the)\b", re.UNICODE)
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 
@@ -104,6 +106,38 @@ def best_threshold(
     return 100.0 * best / max(1, len(scores)), threshold
 
 
+def applicable_threshold(
+    scores: Mapping[str, float],
+    null_odds: Mapping[str, float],
+    answerable: Mapping[str, bool],
+) -> float:
+    """The threshold whose answers have the best total, for other questions.
+
+    `best_threshold` names the odds of the last answered question, or 0.0 when
+    answering nothing is best, which "null odds above it mean no answer" does
+    not turn back into those answers: questions of equal odds go one way, and
+    0.0 answers what lies below. Here only applied thresholds are compared. The
+    result is midway to the next odds, so that rounding flips no answer.
+
+    Args:
+      scores: question id -> score of its best text.
+      null_odds: question id -> evidence for "no answer".
+      answerable: question id -> whether it has an answer.
+    """
+    order = sorted(scores, key=lambda q: null_odds[q])
+    total = sum(not answerable[q] for q in order)
+    best, threshold = total, LOWEST_THRESHOLD
+    for rank, question_id in enumerate(order):
+        total += scores[question_id] - (not answerable[question_id])
+        odds = null_odds[question_id]
+        following = odds + 1.0
+        if rank + 1 < len(order):
+            following = null_odds[order[rank + 1]]
+        if total > best and following > odds:
+            best, threshold = total, odds + 0.5 * (following - odds)
+    return float(threshold)
+
+
 def has_answer_mean(
     scores: Mapping[str, float],
     null_odds: Mapping[str, float],
@@ -182,6 +216,32 @@ def evaluate(
             result[f"best_{name}"] = best
             result[f"best_{name}_thresh"] = at
     return result
+
+
+def evaluate_v1(
+    answers: Mapping[str, list[str]], predictions: Mapping[str, str]
+) -> dict[str, float]:
+    """The numbers of the official v1.1 script.
+
+    Every question counts, those without a prediction as wrong, and texts in
+    which nothing is left after normalisation share no token.
+
+    Args:
+      answers: question id -> gold texts, at least one.
+      predictions: question id -> answer.
+    """
+    exact, f1 = {}, {}
+    for question_id, golds in answers.items():
+        exact[question_id] = f1[question_id] = 0.0
+        answer = predictions.get(question_id)
+        if answer is None or not golds:
+            continue
+        exact[question_id] = max(exact_match(g, answer) for g in golds)
+        f1[question_id] = max(
+            f1_score(g, answer) if normalize_answer(answer) else 0.0
+            for g in golds
+        )
+    return _means("", exact, f1, list(answers))
 
 
 def _means(

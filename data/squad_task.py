@@ -219,6 +219,8 @@ def answer_split(
 ) -> SquadAnswers:
     """Answers of every question from the beams of every window.
 
+    Every question is answered with its best text; see `with_threshold`.
+
     Args:
       split: the evaluated split.
       outputs: `BEAM_FIELDS`, first dimension the windows in order.
@@ -247,20 +249,58 @@ def answer_split(
                 paragraph, windows, answer_options
             )
         )
-    predictions = squad_predictions.final_answers(
-        nbest, odds, options.null_score_diff_threshold
+    return SquadAnswers(
+        squad_predictions.final_answers(nbest, odds), nbest, odds
     )
-    return SquadAnswers(predictions, nbest, odds)
+
+
+def with_threshold(
+    answers: SquadAnswers, threshold: float | None
+) -> SquadAnswers:
+    """The answers as they are written: "" above the threshold."""
+    predictions = squad_predictions.final_answers(
+        answers.nbest, answers.null_odds, threshold
+    )
+    return dataclasses.replace(answers, predictions=predictions)
+
+
+def best_threshold(file: SquadFile, answers: SquadAnswers) -> float:
+    """The threshold with the best F1 on a v2.0 file, to be used on others.
+
+    Raises:
+      ValueError: a v1.1 file, where it has no meaning.
+    """
+    if not file.version_2:
+        raise ValueError("`file` must be of version 2.0")
+    gold = file.gold_answers()
+    best = squad_predictions.final_answers(answers.nbest, answers.null_odds)
+    _, f1 = squad_metrics.raw_scores(gold, best)
+    answerable = {q: bool(golds) for q, golds in gold.items()}
+    return squad_metrics.applicable_threshold(f1, answers.null_odds, answerable)
 
 
 def evaluate_answers(
-    file: SquadFile, answers: SquadAnswers
+    file: SquadFile, answers: SquadAnswers, threshold: float | None
 ) -> dict[str, float]:
-    """The official numbers.
+    """What the official script says about the written predictions.
 
-    On v2.0 files the null odds enter (best_exact, best_f1 and their
-    thresholds); on v1.1 files every question has an answer and they do not.
+    On v2.0 files also the best scores that a threshold on the null odds could
+    give the best texts, and the threshold that is used; on v1.1 files every
+    question has an answer and the odds play no part.
+
+    Args:
+      file: questions with their gold answers.
+      answers: see `answer_split`.
+      threshold: null odds above it are written as "".
     """
     gold = file.gold_answers()
-    odds = answers.null_odds if file.version_2 else None
-    return squad_metrics.evaluate(gold, answers.predictions, odds)
+    written = with_threshold(answers, threshold).predictions
+    if not file.version_2:
+        return squad_metrics.evaluate_v1(gold | file.unusable, written)
+    result = squad_metrics.evaluate(gold, written)
+    raw = squad_predictions.final_answers(answers.nbest, answers.null_odds)
+    searched = squad_metrics.evaluate(gold, raw, answers.null_odds)
+    result |= {k: v for k, v in searched.items() if k.startswith("best_")}
+    if threshold is not None:
+        result["null_score_diff_threshold"] = threshold
+    return result

@@ -66,6 +66,9 @@ class ClassifierDataOptions:
       labels: class names in order of the logits; empty = the task's own, or
         the sorted ones of the training file.
       eval_split: the split to evaluate; empty = every dev split.
+      dev_fraction: without a dev file, the share of the training file's rows
+        that is held out as dev; 0 = none.
+      dev_seed: which rows.
     """
 
     task_name: str
@@ -78,8 +81,15 @@ class ClassifierDataOptions:
     allow_empty_text: bool = False
     labels: tuple[str, ...] = ()
     eval_split: str = ""
+    dev_fraction: float = 0.0
+    dev_seed: int = 0
 
     def __post_init__(self) -> None:
+        if not 0.0 <= self.dev_fraction < 1.0:
+            raise UserError(
+                "--dev_fraction must be at least 0 and below 1, received "
+                f"{self.dev_fraction}"
+            )
         if self.head not in CLASSIFIER_HEADS:
             raise UserError(
                 f"the head must be one of {', '.join(CLASSIFIER_HEADS)}, "

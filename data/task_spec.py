@@ -18,6 +18,37 @@ SPIECE_NAME = vocabulary.FILE_NAME
 FORMAT_VERSION = 2
 
 
+def find_folder(path: str) -> str | None:
+    """The folder with the task.json of a checkpoint or model directory.
+
+    Args:
+      path: a directory, a checkpoint's prefix or its `.index` file, in a model
+        directory or in its `best/`.
+    """
+    folder = path.rstrip("/")
+    if not _is_folder(folder):
+        folder = os.path.dirname(folder)
+    if os.path.basename(folder) == "best":
+        folder = os.path.dirname(folder)
+    return folder if _exists(os.path.join(folder, FILE_NAME)) else None
+
+
+def _exists(path: str) -> bool:
+    if not files.is_remote(path):
+        return os.path.exists(path)
+    import tensorflow as tf
+
+    return tf.io.gfile.exists(path)
+
+
+def _is_folder(path: str) -> bool:
+    if not files.is_remote(path):
+        return os.path.isdir(path)
+    import tensorflow as tf
+
+    return tf.io.gfile.isdir(path)
+
+
 @dataclasses.dataclass(frozen=True)
 class TaskSpec:
     """A task as its model sees it.

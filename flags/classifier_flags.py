@@ -3,7 +3,8 @@
 from absl import flags
 
 from common.errors import UserError
-from data.task_options import ClassifierDataOptions
+from data.task_options import CLASSIFIER_HEADS, ClassifierDataOptions
+from data.task_spec import TaskSpec
 from flags import finetune_flags
 
 FLAGS = flags.FLAGS
@@ -61,17 +62,34 @@ def define() -> None:
     flags.DEFINE_string(
         "eval_split", "", "Evaluate this split; default: all dev splits."
     )
+    flags.DEFINE_float(
+        "dev_fraction",
+        0.0,
+        "Without a dev file: this share of the training file's rows is the "
+        "dev split and is not trained on.",
+    )
+    flags.DEFINE_integer(
+        "dev_seed", 0, "Which rows --dev_fraction takes; not --seed."
+    )
 
 
-def from_flags() -> ClassifierDataOptions:
-    """The task; call `finetune_flags.from_flags` for the rest."""
+def from_flags(trained: TaskSpec | None = None) -> ClassifierDataOptions:
+    """The task; call `finetune_flags.from_flags` for the rest.
+
+    Args:
+      trained: the model's task.json; its head counts where none is asked for.
+    """
     if FLAGS.is_regression and FLAGS.multi_label:
         raise UserError("give one of --is_regression and --multi_label")
     head = "regression" if FLAGS.is_regression else "classification"
+    head = "multi_label" if FLAGS.multi_label else head
+    asked = FLAGS["is_regression"].present or FLAGS["multi_label"].present
+    if trained and not asked and trained.head in CLASSIFIER_HEADS:
+        head = trained.head
     return ClassifierDataOptions(
         task_name=FLAGS.task_name,
         data_dir=FLAGS.data_dir,
-        head="multi_label" if FLAGS.multi_label else head,
+        head=head,
         text_columns=tuple(FLAGS.text_columns),
         label_column=FLAGS.label_column,
         has_header=FLAGS.has_header,
@@ -79,4 +97,6 @@ def from_flags() -> ClassifierDataOptions:
         allow_empty_text=FLAGS.allow_empty_text,
         labels=tuple(FLAGS.labels),
         eval_split=FLAGS.eval_split,
+        dev_fraction=FLAGS.dev_fraction,
+        dev_seed=FLAGS.dev_seed,
     )

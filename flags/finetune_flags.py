@@ -1,12 +1,20 @@
 """Flags that run_classifier.py, run_squad.py and run_race.py share."""
 
+import os
+
 from absl import flags
 
 from common.errors import UserError
 from common.text_settings import TextChoice, TextSettings
+from data import task_settings, task_spec
 from data.task_options import FeatureOptions
+from data.task_spec import TaskSpec
 from flags import common_flags, finetune_recipes, strategy_flags, text_flags
-from training.finetune_options import SUMMARY_TYPES, FinetuneOptions
+from training.finetune_options import (
+    POOLINGS,
+    SUMMARY_TYPES,
+    FinetuneOptions,
+)
 
 FLAGS = flags.FLAGS
 
@@ -140,6 +148,13 @@ def _define_model() -> None:
     flags.DEFINE_bool(
         "use_summ_proj", True, "Project that vector through tanh."
     )
+    flags.DEFINE_enum(
+        "pooling",
+        POOLINGS[0],
+        POOLINGS,
+        "What mean, first and last look at: masked = real tokens, original = "
+        "padding, too, as in a checkpoint that the original fine-tuned.",
+    )
 
 
 def apply_recipe(command: str) -> list[str]:
@@ -168,8 +183,65 @@ def apply_recipe(command: str) -> list[str]:
     return finetune_recipes.describe(name, recipe, given).splitlines()
 
 
+def trained_folder() -> str | None:
+    """The folder whose task.json tells the settings of this run's model.
+
+    While training that is --model_dir. An evaluation may read other weights:
+    theirs, too, lie beside their task.json.
+    """
+    places = [FLAGS.model_dir]
+    if not FLAGS.do_train:
+        places = [FLAGS.predict_ckpt, *places, FLAGS.init_checkpoint]
+    found = (task_spec.find_folder(p) for p in places if p)
+    return next((folder for folder in found if folder), None)
+
+
+def adopt(command: str) -> tuple[TaskSpec | None, list[str]]:
+    """Gives flags that were not given the values of the trained model.
+
+    Call it before the flags become options, after `apply_recipe`.
+
+    Args:
+      command: of `task_settings.ALL`.
+
+    Returns:
+      The model's task.json, None for a new model, and lines that say what
+      differs from it.
+
+    Raises:
+      UserError: a flag is given that would make it another model.
+    """
+    folder = trained_folder()
+    if folder is None:
+        return None, []
+    spec = TaskSpec.read(folder)
+    path = os.path.join(folder, task_spec.FILE_NAME)
+    lines = [f"settings of {path}"]
+    recipe = (
+        finetune_recipes.find(FLAGS.recipe)[1].flags if FLAGS.recipe else {}
+    )
+    for setting in task_settings.of_command(command):
+        value = setting.read(spec)
+        if not setting.has_flag or value is task_settings.UNKNOWN:
+            continue
+        flag = FLAGS[setting.name]
+        given = task_settings.plain(flag.value)
+        if not flag.present:
+            if recipe.get(setting.name, value) != value:
+                lines.append(
+                    f"note: --{setting.name}={value} as {path} says, not the "
+                    f"recipe's {given}"
+                )
+            FLAGS.set_default(setting.name, value)
+        elif given != task_settings.plain(value):
+            lines.append(
+                task_settings.difference(setting, path, value, flag.value)
+            )
+    return spec, lines
+
+
 def from_flags() -> FinetuneOptions:
-    """What to do; call `apply_recipe` before."""
+    """What to do; call `apply_recipe` and `adopt` before."""
     changes = {
         name: FLAGS[name].value
         for name in CONFIG_FLAGS
@@ -185,6 +257,7 @@ def from_flags() -> FinetuneOptions:
         config_changes=changes,
         summary_type=FLAGS.summary_type,
         use_summ_proj=FLAGS.use_summ_proj,
+        pooling=FLAGS.pooling,
         recompute_layers=strategy_flags.recompute_layers(),
         predict_dir=FLAGS.predict_dir,
         predict_ckpt=FLAGS.predict_ckpt,

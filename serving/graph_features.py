@@ -51,11 +51,13 @@ class Windows(NamedTuple):
 def shared_lengths(lengths: tf.Tensor, room: int | tf.Tensor) -> tf.Tensor:
     """`data.pair_features.shared_lengths` for int32 [B, S] at once.
 
+    `room` is one number or int32 [B, 1].
+
     The longest gives a token at a time, the last of equally long ones first:
     all are cut to one level, and what is left over goes to the first ones that
     were cut.
     """
-    levels = tf.range(room + 1)  # [room + 1]
+    levels = tf.range(tf.reduce_max(room) + 1)  # [most room + 1]
     used = tf.reduce_sum(
         tf.minimum(lengths[:, :, tf.newaxis], levels), 1
     )  # [B, room + 1]
@@ -73,6 +75,7 @@ def join_segments(
     max_length: int,
     ids: symbols.SymbolIds,
     pad_to: int | None = None,
+    keep_blank: bool = True,
 ) -> Features:
     """`A SEP B SEP ... CLS`, cut to `max_length` and padded on the left.
 
@@ -81,18 +84,30 @@ def join_segments(
       max_length: most tokens of a row.
       ids: the special ids.
       pad_to: T; None = the longest row.
+      keep_blank: an empty segment after the first keeps its SEP; else see
+        `data.pair_features.without_blank`.
     """
     lengths = tf.stack(
         [tf.cast(p.row_lengths(), tf.int32) for p in parts], 1
     )  # [B, S]
-    kept = shared_lengths(lengths, max_length - len(parts) - 1)
+    there = tf.ones_like(lengths)  # [B, S]: the segment has a SEP
+    if not keep_blank:
+        there = tf.concat(
+            [there[:, :1], tf.cast(lengths[:, 1:] > 0, tf.int32)], 1
+        )
+    room = max_length - 1 - tf.reduce_sum(there, 1, keepdims=True)
+    kept = shared_lengths(lengths, room)
     batch = tf.shape(lengths)[0]
-    sep = _column(ids.sep, batch)
+    # Segments that are there take the ids in turn.
+    kinds = tf.gather(SEGMENT_IDS, tf.cumsum(there, 1) - 1)  # [B, S]
     pieces, segments = [], []
     for i, part in enumerate(parts):
         head = first_of_rows(part, kept[:, i])
-        pieces += [head, sep]
-        segments.append(_fill(tf.concat([head, sep], 1), SEGMENT_IDS[i]))
+        sep = first_of_rows(_column(ids.sep, batch), there[:, i])
+        both = tf.concat([head, sep], 1)
+        pieces.append(both)
+        kind = tf.gather(kinds[:, i], both.value_rowids())
+        segments.append(both.with_values(kind))
     pieces.append(_column(ids.cls, batch))
     segments.append(_column(symbols.SEGMENT_CLS, batch))
     tokens = tf.concat(pieces, 1)

@@ -20,6 +20,7 @@ from serving.graph_features import Features
 RAW = "serving_default"  # raw text in, answers out
 IDS = "ids"  # the model's own inputs in, the same answers out
 TOKENIZE = "tokenize"
+MAX_TEXTS = 26  # text_a to text_z
 
 EXAMPLE_TEXTS = (
     "It cost 12,000 francs in 1998, and nobody asked why.",
@@ -81,9 +82,9 @@ def text_names(spec: TaskSpec) -> tuple[str, ...]:
     Their number is `data_options["num_texts"]`, 1 where it is not given.
     """
     count = int(spec.data_options.get("num_texts", 1))
-    if not 1 <= count <= 26:
+    if not 1 <= count <= MAX_TEXTS:
         raise UserError(
-            f"num_texts in task.json must be 1 to 26, found {count}"
+            f"num_texts in task.json must be 1 to {MAX_TEXTS}, found {count}"
         )
     if count == 1:
         return ("text",)
@@ -102,7 +103,7 @@ def sequence_signatures(context: Context) -> dict[str, Signature]:
             input_mask=features.input_mask,
             training=False,
         )  # [B, Y]
-        return answer(tf.cast(logits, tf.float32), context.spec.labels)
+        return answer(tf.cast(logits, tf.float32), context.spec)
 
     def from_text(**texts):
         features = _pair_features(context, [texts[name] for name in names])
@@ -130,6 +131,7 @@ def _pair_features(context: Context, texts: list[tf.Tensor]) -> Features:
         row_length(context.spec),
         context.ids,
         padded_length(context.spec),
+        keep_blank=False,
     )
 
 
@@ -199,7 +201,8 @@ def tokenize_signature(context: Context) -> Signature:
     )
 
 
-def _class_answer(logits, labels):
+def _class_answer(logits, spec: TaskSpec):
+    labels = spec.labels
     best = tf.argmax(logits, -1, output_type=tf.int32)  # [B]
     answer = {
         "logits": logits,
@@ -211,7 +214,8 @@ def _class_answer(logits, labels):
     return answer
 
 
-def _multi_label_answer(logits, labels):
+def _multi_label_answer(logits, spec: TaskSpec):
+    labels = spec.labels
     probabilities = tf.sigmoid(logits)
     chosen = logits > 0.0  # [B, Y]
     answer = {"logits": logits, "probabilities": probabilities}
@@ -223,12 +227,15 @@ def _multi_label_answer(logits, labels):
             nrows=tf.shape(logits, tf.int64)[0],
             validate=False,
         )
-        answer["labels"] = tf.strings.reduce_join(names, -1, separator="|")
+        separator = spec.data_options.get("label_separator", "|")
+        answer["labels"] = tf.strings.reduce_join(
+            names, -1, separator=separator
+        )
     return answer
 
 
-def _regression_answer(logits, labels):
-    del labels
+def _regression_answer(logits, spec: TaskSpec):
+    del spec
     return {"value": logits[:, 0]}
 
 

@@ -47,6 +47,8 @@ class Options(NamedTuple):
     doc_stride: int
     n_best_size: int
     max_answer_length: int
+    original_last_token_bug: bool
+    null_score_diff_threshold: float | None
 
 
 class Candidates(NamedTuple):
@@ -73,10 +75,7 @@ def span_signatures(context: Context) -> dict[str, Signature]:
     """
     given = context.spec.data_options
     options = Options(
-        *(
-            int(given.get(f, getattr(SquadDataOptions, f)))
-            for f in Options._fields
-        )
+        *(given.get(f, getattr(SquadDataOptions, f)) for f in Options._fields)
     )
     require_paragraph_room(
         context.spec.max_seq_length, options.max_query_length
@@ -104,7 +103,9 @@ def span_signatures(context: Context) -> dict[str, Signature]:
             {n: text_spec(n) for n in ("question", "paragraph")},
             EXAMPLE,
             "answers, best first; answer_start and answer_end are characters "
-            "of the paragraph (end excluded); null_odds > 0 speaks for none",
+            "of the paragraph (end excluded); null_odds > 0 speaks for none; "
+            f"answer is empty where they exceed "
+            f"{options.null_score_diff_threshold}",
         ),
         IDS: Signature(
             from_ids,
@@ -152,8 +153,22 @@ def _answer(context: Context, options: Options, question, paragraph):
         validate=False,
     )
     answers["null_odds"] = tf.reduce_min(cls_logits, 1)
+    answers |= _unanswered(options, answers)
     answers["num_windows"] = tf.cast(cls_logits.row_lengths(), tf.int32)
     return answers
+
+
+def _unanswered(options: Options, answers: dict) -> dict[str, tf.Tensor]:
+    """The answer, "" where the null odds exceed the task's threshold."""
+    threshold = options.null_score_diff_threshold
+    if threshold is None:
+        return {}
+    none = answers["null_odds"] > threshold
+    return {
+        "answer": tf.where(none, "", answers["answer"]),
+        "answer_start": tf.where(none, 0, answers["answer_start"]),
+        "answer_end": tf.where(none, 0, answers["answer_end"]),
+    }
 
 
 def _features(context, windows, tokens, query, query_length):
@@ -254,6 +269,8 @@ def _candidates(options, windows, beams, starts, ends) -> Candidates:
     start = tf.repeat(beams["start_top_index"], widths, 1)  # [W, S*E]
     end = beams["end_top_index"]
     limit = windows.length[:, tf.newaxis]
+    if options.original_last_token_bug:
+        limit -= 1
     valid = (start < limit) & (end < limit) & (start <= end)
     valid &= end < start + options.max_answer_length
     inside = tf.minimum(start, tf.maximum(limit - 1, 0))
@@ -261,6 +278,12 @@ def _candidates(options, windows, beams, starts, ends) -> Candidates:
     base = tf.cast(tf.gather(starts.row_starts(), windows.row), tf.int32)
     base = (base + windows.start)[:, tf.newaxis]
     last_token = tf.maximum(tf.size(starts.values) - 1, 0)
+    # A lone word mark before the text stands for its first character; see
+    # `data.squad_features.window_texts`.
+    opens = tf.equal(tf.ragged.range(ends.row_lengths()).values, 0)
+    ends = ends.with_values(
+        tf.where(opens, tf.maximum(ends.values, 1), ends.values)
+    )
 
     def characters(values, place):
         values = tf.concat([values, [0]], 0)

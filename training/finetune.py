@@ -5,7 +5,6 @@ written. `run` trains, evaluates, predicts and exports it, in this order.
 """
 
 import dataclasses
-import json
 import os
 from collections.abc import Callable
 
@@ -16,11 +15,12 @@ import tf_keras
 from common import files, vocabulary
 from common.errors import UserError
 from common.text_settings import TextChoice, TextSettings
+from data import task_settings, task_spec
 from data.task_spec import FILE_NAME, SPIECE_NAME, TaskSpec
 from modeling import checkpoints
 from modeling.config import FILE_NAME as CONFIG_NAME
 from modeling.config import XLNetConfig
-from training import heads, loop
+from training import heads, loop, preflight
 from training.evaluation import EvalResult
 from training.finetune_options import FinetuneOptions
 from training.options import RunOptions
@@ -36,11 +36,14 @@ class EvalSplit:
       input_fn: every example once.
       metrics: outputs and labels in input order -> name -> value.
       write: outputs, folder -> paths that were written; or None.
+      calibrate: outputs -> `data_options` found on them, which the folder's
+        task.json and the export keep (a threshold); called before `write`.
     """
 
     input_fn: Callable
     metrics: Callable[[Outputs, Outputs], dict[str, float]]
     write: Callable[[Outputs, str], list[str]] | None = None
+    calibrate: Callable[[Outputs], dict] | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,6 +68,7 @@ class Job:
       must_match: what a resumed run may not change.
       objective_options: further keywords of `build_objective`.
       make_objective: replaces `heads.build_objective` (segment recurrence).
+      export_options: `data_options` of the export that task.json does not get.
     """
 
     spec: TaskSpec
@@ -77,6 +81,7 @@ class Job:
     must_match: dict = dataclasses.field(default_factory=dict)
     objective_options: dict = dataclasses.field(default_factory=dict)
     make_objective: Callable | None = None
+    export_options: dict = dataclasses.field(default_factory=dict)
 
 
 def find_config(options: FinetuneOptions, vocab_size: int) -> XLNetConfig:
@@ -87,13 +92,16 @@ def find_config(options: FinetuneOptions, vocab_size: int) -> XLNetConfig:
     """
     run = options.run
     own = os.path.join(run.model_dir, CONFIG_NAME)
+    trained = not options.do_train and read_spec(run.model_dir) is not None
     if options.model_config_path:
         config = XLNetConfig.from_json_file(options.model_config_path)
         source = options.model_config_path
+    elif trained and not options.predict_ckpt and _exists(own):
+        config, source = XLNetConfig.from_json_file(own), own
     elif run.init_checkpoint:
         config = checkpoints.find_config(run.init_checkpoint)
         source = run.init_checkpoint
-    elif tf.io.gfile.exists(own):
+    elif _exists(own):
         config, source = XLNetConfig.from_json_file(own), own
     else:
         raise UserError(
@@ -109,9 +117,13 @@ def find_config(options: FinetuneOptions, vocab_size: int) -> XLNetConfig:
     return config.replace(**options.config_changes)
 
 
+def _exists(path: str) -> bool:
+    return tf.io.gfile.exists(path)
+
+
 def read_spec(model_dir: str) -> TaskSpec | None:
     """task.json of an earlier run in `model_dir`, None without one."""
-    if not tf.io.gfile.exists(os.path.join(model_dir, FILE_NAME)):
+    if not _exists(os.path.join(model_dir, FILE_NAME)):
         return None
     return TaskSpec.read(model_dir)
 
@@ -188,7 +200,11 @@ def run(
     Raises:
       UserError: anything the user can put right.
     """
+    preflight.check_splits(job, options)
+    if not options.do_train:
+        _check_trained(job, options)
     config = find_config(options, job.vocab_size)
+    preflight.check_disk(options, config)
     objective = (job.make_objective or heads.build_objective)(
         job.spec.head,
         config,
@@ -206,22 +222,23 @@ def run(
         checkpoint = _best_of_all(job, objective, options, say)
     if checkpoint or options.run.optimizer.ema_decay or _has_best(options.run):
         model = None
-    results = {}
+    results, found = {}, {}
     if options.do_eval:
-        results = _evaluate(job, options, objective, checkpoint, model, say)
+        results, found = _evaluate(
+            job, options, objective, checkpoint, model, say
+        )
     if options.do_predict:
         _predict(job, options, objective, checkpoint, model, say)
     if options.do_export:
         if export is None:
             raise ValueError("`export` must be given for do_export")
+        job = _with_data_options(job, found | job.export_options)
         _export(job, options, objective, checkpoint, export, say)
     return results
 
 
 def _train(job, options, objective, flags, say):
     """The trained model, or None when it was stopped before the end."""
-    if job.train_input_fn is None:
-        raise UserError("--do_train: there is no training data")
     run_options = options.run
     earlier = read_spec(run_options.model_dir)
     if earlier is not None:
@@ -251,22 +268,42 @@ def _has_best(run_options: RunOptions) -> bool:
     return tf.train.latest_checkpoint(best) is not None
 
 
+def _check_trained(job: Job, options: FinetuneOptions) -> None:
+    """The job asks nothing of a trained model that it was not trained for."""
+    run_options = options.run
+    for path in (
+        options.predict_ckpt,
+        run_options.model_dir,
+        run_options.init_checkpoint,
+    ):
+        folder = task_spec.find_folder(path) if path else None
+        if folder:
+            path = os.path.join(folder, FILE_NAME)
+            task_settings.check_trained(TaskSpec.read(folder), job.spec, path)
+            return
+
+
+def _with_data_options(job: Job, found: dict) -> Job:
+    data_options = job.spec.data_options | found
+    spec = dataclasses.replace(job.spec, data_options=data_options)
+    return dataclasses.replace(job, spec=spec)
+
+
 def _check_same_task(earlier: TaskSpec, wanted: TaskSpec, model_dir: str):
-    ours, theirs = dataclasses.asdict(wanted), dataclasses.asdict(earlier)
     wrong = [
-        f"`{name}` wanted {_normal(ours[name])}, found {_normal(theirs[name])}"
-        for name in ours
-        if _normal(ours[name]) != _normal(theirs[name])
+        f"`{s.name}` wanted {task_settings.shown(s.read(wanted))}, found "
+        f"{task_settings.shown(s.read(earlier))}"
+        for s in task_settings.differing(earlier, wanted)
     ]
+    for name in ("task_name", "head", "spiece_sha256"):
+        ours, theirs = getattr(wanted, name), getattr(earlier, name)
+        if ours != theirs:
+            wrong.append(f"`{name}` wanted {ours}, found {theirs}")
     if wrong:
         raise UserError(
             f"{os.path.join(model_dir, FILE_NAME)} is of another task: "
             f"{'; '.join(wrong)}; use another --model_dir"
         )
-
-
-def _normal(value):
-    return json.loads(json.dumps(value))
 
 
 def _write_task(job: Job, model_dir: str) -> None:
@@ -282,10 +319,11 @@ def _metric_fn(split: EvalSplit):
 
 
 def _evaluate(job, options, objective, checkpoint, model, say):
-    """Metrics of every labelled split, printed and written as JSON."""
-    if not job.evals:
-        raise UserError("--do_eval: there is no labelled split to evaluate")
-    results = {}
+    """Metrics of every labelled split, and what they say about the task.
+
+    Both are printed and written: `eval_<split>.json` and task.json.
+    """
+    results, found = {}, {}
     for name, split in job.evals.items():
         result = loop.evaluate(
             objective,
@@ -295,6 +333,8 @@ def _evaluate(job, options, objective, checkpoint, model, say):
             checkpoint,
             model,
         )
+        if split.calibrate:
+            found |= split.calibrate(result.predictions)
         metrics = {k: float(v) for k, v in result.metrics.items()}
         results[name] = metrics
         say(f"{job.spec.task_name} {name}: {_shown(metrics)}")
@@ -307,7 +347,13 @@ def _evaluate(job, options, objective, checkpoint, model, say):
         if split.write:
             for path in split.write(result.predictions, folder):
                 say(f"wrote {path}")
-    return results
+    earlier = read_spec(options.run.model_dir)
+    if found and earlier is not None and not options.predict_ckpt:
+        data_options = earlier.data_options | found
+        dataclasses.replace(earlier, data_options=data_options).write(
+            options.run.model_dir
+        )
+    return results, found
 
 
 def _shown(metrics: dict[str, float]) -> str:
@@ -315,8 +361,6 @@ def _shown(metrics: dict[str, float]) -> str:
 
 
 def _predict(job, options, objective, checkpoint, model, say) -> None:
-    if not job.predicts:
-        raise UserError("--do_predict: there is no split to predict")
     folder = options.predict_dir or os.path.join(
         options.run.model_dir, "predictions"
     )
@@ -336,8 +380,6 @@ def _predict(job, options, objective, checkpoint, model, say) -> None:
 
 def _best_of_all(job, objective, options, say) -> str:
     """The checkpoint of `model_dir` with the best dev metric."""
-    if not job.evals:
-        raise UserError("--eval_all_ckpt: there is no labelled split")
     state = tf.train.get_checkpoint_state(options.run.model_dir)
     paths = list(state.all_model_checkpoint_paths) if state else []
     if not paths:

@@ -6,6 +6,7 @@ from common.errors import UserError
 from training.options import RunOptions
 
 SUMMARY_TYPES = ("last", "first", "mean", "attn")
+POOLINGS = ("masked", "original")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -18,6 +19,7 @@ class FinetuneOptions:
       model_config_path: architecture; empty = the one beside the checkpoint.
       config_changes: fields of the architecture's file to replace (dropout).
       summary_type, use_summ_proj: how a sequence becomes one vector.
+      pooling: whether padding counts there; see `modeling.summary`.
       recompute_layers: run layers again in the backward pass.
       predict_dir: where predictions go; empty = `<model_dir>/predictions`.
       predict_ckpt: checkpoint to evaluate and predict with; empty = the best
@@ -37,6 +39,7 @@ class FinetuneOptions:
     config_changes: dict = dataclasses.field(default_factory=dict)
     summary_type: str = "last"
     use_summ_proj: bool = True
+    pooling: str = "masked"
     recompute_layers: bool = False
     predict_dir: str = ""
     predict_ckpt: str = ""
@@ -56,6 +59,11 @@ class FinetuneOptions:
             raise UserError(
                 f"--summary_type must be one of {', '.join(SUMMARY_TYPES)}, "
                 f"received {self.summary_type!r}"
+            )
+        if self.pooling not in POOLINGS:
+            raise UserError(
+                f"--pooling must be one of {', '.join(POOLINGS)}, received "
+                f"{self.pooling!r}"
             )
         if self.eval_all_ckpt and not self.do_eval:
             raise UserError("--eval_all_ckpt needs --do_eval")

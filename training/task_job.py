@@ -12,6 +12,7 @@ def make_job(
     evals: dict[str, finetune.EvalSplit],
     predicts: dict[str, finetune.PredictSplit],
     must_match: dict,
+    export_options: dict | None = None,
 ) -> finetune.Job:
     """The job of a task.
 
@@ -23,6 +24,7 @@ def make_job(
       predicts: the splits to predict.
       must_match: what a resumed run cannot change besides the vocabulary and
         the lengths.
+      export_options: see `finetune.Job`.
     """
     spec, features = task.spec(), task.features
     return finetune.Job(
@@ -33,6 +35,7 @@ def make_job(
         train_input_fn=train_input_fn,
         evals=evals,
         predicts=predicts,
+        export_options=export_options or {},
         make_objective=_recurrent_builder(features),
         objective_options={
             "static_lengths": task.buckets if features.static_shapes else ()

@@ -32,7 +32,7 @@ from modeling.long_document import LongDocument
 from serving import heads
 from serving.export import warmup
 from serving.saved_model import SIGNATURE_FILE
-from serving.signatures import TOKENIZE, Context, Signature
+from serving.signatures import MAX_TEXTS, TOKENIZE, Context, Signature
 
 FORMAT_VERSION = 1
 # Run as a script: a process that imports nothing of this project.
@@ -65,7 +65,7 @@ def export_model(
       UserError: unknown head, another SentencePiece file than the task's, or
         the reloaded model answers differently.
     """
-    _check_options(spec)
+    check_exportable(spec)
     offline = Tokenizer(spiece_path, spec.text)
     _check_spiece(offline, model, spec)
     root = _build_root(model, spec, offline)
@@ -94,8 +94,23 @@ class _Root(tf.Module):
         self.tokenizer = tokenizer
 
 
-def _check_options(spec: TaskSpec) -> None:
-    """Ways of making features that the graph does not have."""
+def check_exportable(spec: TaskSpec, wanted: bool = True) -> None:
+    """Ways of making features that the graph does not have.
+
+    Args:
+      spec: of a model, trained or to be trained.
+      wanted: an export is asked for; else nothing is checked.
+
+    Raises:
+      UserError: the model could not be exported.
+    """
+    if not wanted:
+        return
+    if int(spec.data_options.get("num_texts", 1)) > MAX_TEXTS:
+        raise UserError(
+            f"a SavedModel takes at most {MAX_TEXTS} texts, found "
+            f"{spec.data_options['num_texts']}; train with fewer columns"
+        )
     if spec.data_options.get("accumulate_options"):
         raise UserError(
             "--accumulate_options cannot be exported: a SavedModel reads each "
@@ -217,6 +232,7 @@ def _describe(signatures, concrete, spec: TaskSpec, vocab_size) -> dict:
         "head": spec.head,
         "labels": list(spec.labels),
         "max_seq_length": spec.max_seq_length,
+        "data_options": spec.data_options,
         "segments": max(1, spec.data_options.get("segment_recurrence", 0)),
         "uncased": spec.text.uncased,
         "text_settings": spec.text.as_dict(),
