@@ -275,7 +275,11 @@ def best_threshold(file: SquadFile, answers: SquadAnswers) -> float:
     gold = file.gold_answers()
     best = squad_predictions.final_answers(answers.nbest, answers.null_odds)
     _, f1 = squad_metrics.raw_scores(gold, best)
-    answerable = {q: bool(golds) for q, golds in gold.items()}
+    # "" is right, too, where nothing of the gold texts counts ("The").
+    answerable = {
+        q: any(map(squad_metrics.normalize_answer, golds))
+        for q, golds in gold.items()
+    }
     return squad_metrics.applicable_threshold(f1, answers.null_odds, answerable)
 
 

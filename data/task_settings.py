@@ -62,7 +62,7 @@ SETTINGS = (
     Setting("summary_type", _HEAD, True, "last", POOLED),
     Setting("use_summ_proj", _HEAD, True, True, POOLED, key="use_proj"),
     Setting("pooling", _HEAD, True, "masked", POOLED),
-    Setting("segment_recurrence", _DATA, True, 0, POOLED),
+    Setting("segment_recurrence", _DATA, True, 0),
     Setting("text_columns", _DATA, False, commands=_TABLE),
     Setting("label_column", _DATA, False, commands=_TABLE),
     Setting("has_header", _DATA, False, commands=_TABLE),

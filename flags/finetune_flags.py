@@ -221,7 +221,7 @@ def adopt(command: str) -> tuple[TaskSpec | None, list[str]]:
         finetune_recipes.find(FLAGS.recipe)[1].flags if FLAGS.recipe else {}
     )
     for setting in task_settings.of_command(command):
-        value = setting.read(spec)
+        value = task_settings.plain(setting.read(spec))
         if not setting.has_flag or value is task_settings.UNKNOWN:
             continue
         flag = FLAGS[setting.name]
@@ -233,7 +233,7 @@ def adopt(command: str) -> tuple[TaskSpec | None, list[str]]:
                     f"recipe's {given}"
                 )
             FLAGS.set_default(setting.name, value)
-        elif given != task_settings.plain(value):
+        elif given != value:
             lines.append(
                 task_settings.difference(setting, path, value, flag.value)
             )

@@ -15,7 +15,12 @@ PACKAGES = (
     "flags",
     "benchmarks",
 )
-CONTRACT = {"data.schema", "data.symbols", "data.task_spec"}
+CONTRACT = {
+    "data.schema",
+    "data.symbols",
+    "data.task_settings",
+    "data.task_spec",
+}
 # The pretraining reader and builder, which serving has no business with.
 PRETRAINING_PREFIXES = (
     "data.pretrain",

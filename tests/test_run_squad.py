@@ -57,9 +57,14 @@ def test_train_evaluate_and_write(tmp_path, golden, spiece_model):
     # Every question is answered, the Hangul one that the original drops too.
     assert set(texts) == set(nbest) == set(odds) == set(answers)
     assert odds["s6a"] < 1e6
-    score = squad_metrics.evaluate(answers, texts, odds)
+    assert list(texts) == list(answers)  # in file order
+    score = squad_metrics.evaluate(answers, texts)
     for name, value in score.items():
         assert results[name] == pytest.approx(value)
+    # The threshold is the folder's, and a later prediction's.
+    spec = json.loads((tmp_path / "model" / "task.json").read_text())
+    kept = spec["data_options"]["null_score_diff_threshold"]
+    assert kept == results["null_score_diff_threshold"]
 
 
 @pytest.mark.shared
@@ -82,7 +87,7 @@ def test_answers_from_planted_beams(golden, spiece_model, tmp_path):
     outputs = {k: np.reshape(v, [count, -1]) for k, v in outputs.items()}
     outputs["cls_logits"] = outputs["cls_logits"][:, 0]
     answers = squad_task.answer_split(split, outputs, job.data_options)
-    metrics = squad_task.evaluate_answers(split.file, answers)
+    metrics = squad_task.evaluate_answers(split.file, answers, None)
     # s5b's window split leaves one answer to a window without max context.
     assert metrics["HasAns_f1"] >= 85
     assert answers.predictions["s6a"] == "서울은"
