@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from common.errors import UserError
+from common.text_settings import TextSettings
 from data import task_options, task_settings
 from data.task_settings import CLASSIFIER, NOT_RECORDED, RACE, SQUAD
 from data.task_spec import TaskSpec, find_folder
@@ -33,7 +34,7 @@ OTHER = {
     "head": "multi_label",
     "labels": ("b", "a"),
     "max_seq_length": 64,
-    "uncased": True,
+    "text": TextSettings(uncased=True),
     "summary_type": "mean",
     "use_summ_proj": False,
     "pooling": "original",
@@ -82,7 +83,7 @@ def make_spec(command, name=None):
                 "allow_empty_text": False,
             }.get(setting.name, ())
         plain[setting.name] = OTHER[name] if setting.name == name else value
-    plain["uncased"] = name == "uncased"
+    plain["text"] = OTHER["text"] if name == "text" else TextSettings()
     head = plain.pop("head", "span")
     head = head if isinstance(head, str) else "classification"
     labels = plain.pop("labels", ())

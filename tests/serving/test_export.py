@@ -109,7 +109,9 @@ def test_golden_strings_give_the_model_s_logits(exported, spiece_model, golden):
     rows = [
         pair_features.pad_left(
             pair_features.join_segments(
-                [tokenizer.encode(x), tokenizer.encode(y)],
+                pair_features.without_blank(
+                    [tokenizer.encode(x), tokenizer.encode(y)]
+                ),
                 24,
                 tokenizer.symbols,
             ),
