@@ -79,7 +79,10 @@ def read_lines(
         with files.open_binary(path) as raw:
             stream = raw
             if suffix in COMPRESSED:
-                stream = COMPRESSED[suffix](io.BytesIO(raw.read()))
+                source = (
+                    io.BytesIO(raw.read()) if files.is_remote(path) else raw
+                )
+                stream = COMPRESSED[suffix](source)
             for number, line in enumerate(_byte_lines(stream), 1):
                 if number == 1 and line.startswith(b"\xef\xbb\xbf"):
                     line = line[3:]

@@ -25,8 +25,8 @@ def define() -> None:
     flags.DEFINE_string(
         "input_file",
         default.input_file,
-        "Rows to predict: .jsonl (input names as keys), else one row per line "
-        "with tabs between texts; plain, .gz or .xz.",
+        "Rows to predict: .csv, .tsv or .jsonl with the columns of training, "
+        "else one row per line with tabs between texts; plain, .gz or .xz.",
     )
     flags.DEFINE_string(
         "output_file",
@@ -45,6 +45,29 @@ def define() -> None:
         default.skip_bad_rows,
         'Answer bad rows with {"error": ...} instead of stopping there.',
     )
+    flags.DEFINE_list(
+        "text_columns",
+        list(default.text_columns),
+        "Columns of the texts in order, names or numbers from 0; default: "
+        "those of training.",
+    )
+    flags.DEFINE_string(
+        "label_column",
+        default.label_column,
+        "Column of the true label, which the answers then repeat.",
+    )
+    flags.DEFINE_string(
+        "key_column",
+        default.key_column,
+        "Column that names the rows in the answers; default: id, guid, key, "
+        "index, idx or uid, else rows are numbered from 0.",
+    )
+    flags.DEFINE_bool(
+        "has_header",
+        default.has_header,
+        "Whether the first row of .csv and .tsv holds names; default: where "
+        "it holds those of the texts.",
+    )
 
 
 def from_flags() -> PredictOptions:
@@ -57,4 +80,8 @@ def from_flags() -> PredictOptions:
         batch_size=FLAGS.predict_batch_size,
         max_chars=FLAGS.max_chars,
         skip_bad_rows=FLAGS.skip_bad_rows,
+        text_columns=tuple(FLAGS.text_columns),
+        label_column=FLAGS.label_column,
+        key_column=FLAGS.key_column,
+        has_header=FLAGS.has_header,
     )

@@ -19,11 +19,17 @@ class PredictOptions:
     Attributes:
       saved_model_dir: exported version folder, or its parent.
       text: texts given on the command line.
-      input_file: JSONL, TSV or one text per line (plain, .gz or .xz).
+      input_file: CSV, TSV, JSONL or one text per line (plain, .gz or .xz).
       output_file: JSONL; empty = standard output.
       batch_size: rows per call.
       max_chars: longest text.
       skip_bad_rows: answer bad rows with {"error": ...} and go on.
+      text_columns: columns of the texts, names or numbers from 0; empty = as
+        in training.
+      label_column, key_column: of the true label and of the row's key; empty =
+        as in training, or by their usual names.
+      has_header: the first row of CSV and TSV holds names; None = where it
+        holds those of the texts.
     """
 
     saved_model_dir: str
@@ -33,6 +39,10 @@ class PredictOptions:
     batch_size: int = 32
     max_chars: int = 50_000
     skip_bad_rows: bool = False
+    text_columns: tuple[str, ...] = ()
+    label_column: str = ""
+    key_column: str = ""
+    has_header: bool | None = None
 
     def __post_init__(self) -> None:
         at_least("batch_size", self.batch_size, 1)

@@ -4,27 +4,30 @@
     python -m serving.predict --saved_model_dir=DIR --input_file=rows.jsonl \\
         --output_file=answers.jsonl
 
+CSV, TSV and JSONL are read as fine-tuning reads them: texts by the names of
+their columns, a label as `true_label` beside the answer, a key or the number
+of the row. Other files hold one text per line.
+
 Rows stream through in batches of consecutive rows; answers come in input
 order, one JSON object per line. Answers go to OUTPUT.partial, which becomes
 OUTPUT at the end; the same command goes on with the row after its last whole
 line.
 """
 
-import gzip
 import itertools
 import json
-import lzma
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 
 from common import files
 from common.errors import UserError
 from flags import app, predict_flags
-from serving import limits, rows
+from serving import input_rows, limits, rows
+from serving.input_rows import InputRow
 from serving.options import PredictOptions
 from serving.saved_model import RAW, SavedModel
 
@@ -37,7 +40,7 @@ def main() -> None:
     model = SavedModel(options.saved_model_dir)
     if options.text:
         lines = []
-        for answer in predict_rows(model, _from_flags(options), options):
+        for answer in predict_rows(model, _from_flags(model, options), options):
             lines.append(json.dumps(answer, ensure_ascii=False))
             print(lines[-1], flush=True)
         if options.output_file:
@@ -50,9 +53,9 @@ def predict_file(model: SavedModel, options: PredictOptions) -> int:
     """Predicts a file; returns the number of rows answered by this call."""
     if not os.path.isfile(options.input_file):
         raise UserError(f"--input_file={options.input_file} does not exist")
-    lines = _numbered_lines(options.input_file)
+    source = input_rows.read_rows(model.inputs(RAW), model.description, options)
     if not options.output_file:
-        for answer in predict_rows(model, lines, options):
+        for answer in predict_rows(model, source, options):
             print(json.dumps(answer, ensure_ascii=False), flush=True)
         return 0
     if os.path.exists(options.output_file):
@@ -67,7 +70,7 @@ def predict_file(model: SavedModel, options: PredictOptions) -> int:
     count = 0
     progress = _Progress(done)
     with open(partial, "ab") as out:
-        rest = itertools.islice(lines, done, None)
+        rest = itertools.islice(source, done, None)
         for answer in predict_rows(model, rest, options):
             line = json.dumps(answer, ensure_ascii=False) + "\n"
             out.write(line.encode())
@@ -82,35 +85,28 @@ def predict_file(model: SavedModel, options: PredictOptions) -> int:
 
 
 def predict_rows(
-    model: SavedModel,
-    numbered: Iterator[tuple[str, str | bytes]],
-    options: PredictOptions,
+    model: SavedModel, source: Iterator[InputRow], options: PredictOptions
 ) -> Iterator[dict]:
-    """Answers of (where, line) rows, in order, a batch at a time.
+    """Answers of rows, in order, a batch at a time.
 
-    Lines that are bytes must be UTF-8; others are bad rows.
+    Raises:
+      UserError: a bad row, without `options.skip_bad_rows`.
     """
-    names = list(model.inputs(RAW))
-    parse = _json_row if options.input_file.endswith(_JSONL) else _text_row
-    if options.text:
-        parse = _text_row
-    while chunk := list(itertools.islice(numbered, options.batch_size)):
+    while chunk := list(itertools.islice(source, options.batch_size)):
         good, answers = [], [None] * len(chunk)
-        for i, (where, line) in enumerate(chunk):
+        for i, row in enumerate(chunk):
             try:
-                line = _decode(line, where)
-                row = parse(line, where, names)
-                good.append((i, _checked(model, row, where, options.max_chars)))
+                if row.inputs is None:
+                    hint = "correct the row or give --skip_bad_rows"
+                    raise UserError(f"{row.problem}; {hint}")
+                good.append((i, _checked(model, row, options.max_chars)))
             except UserError as e:
                 if not options.skip_bad_rows:
                     raise
-                answers[i] = {"error": str(e)}
+                answers[i] = row.known | {"error": str(e)}
         for i, answer in _run(model, good):
-            answers[i] = answer
+            answers[i] = chunk[i].known | answer
         yield from answers
-
-
-_JSONL = (".jsonl", ".jsonl.gz", ".jsonl.xz")
 
 
 def _run(model: SavedModel, good: list[tuple[int, dict]]):
@@ -126,13 +122,18 @@ def _run(model: SavedModel, good: list[tuple[int, dict]]):
             yield i, rows.format_row(model.description, outputs, place)
 
 
-def _checked(model: SavedModel, row: dict, where: str, max_chars: int) -> dict:
+def _checked(model: SavedModel, row: InputRow, max_chars: int) -> dict:
     """The row with every text checked against the signature's ranks."""
+    data = model.description.get("data_options", {})
     checked = {}
-    for name, spec in model.inputs(RAW).items():
-        value = row[name]
-        at = f"{where}: {name}"
+    for number, (name, spec) in enumerate(model.inputs(RAW).items()):
+        value = row.inputs[name]
+        at = f"{row.where}: {name}"
         if len(spec["shape"]) == 1:
+            blank = isinstance(value, str) and not value.strip()
+            if blank and number and data.get("allow_empty_text"):
+                checked[name] = ""  # as in training: there is no second text
+                continue
             checked[name] = limits.check_text(value, at, max_chars)
             continue
         if not isinstance(value, list) or not value:
@@ -144,58 +145,12 @@ def _checked(model: SavedModel, row: dict, where: str, max_chars: int) -> dict:
     return checked
 
 
-def _text_row(line: str, where: str, names: list[str]) -> dict:
-    if len(names) == 1:
-        return {names[0]: line}
-    cells = line.split("\t")
-    if len(cells) < len(names):
-        raise UserError(
-            f"{where}: wanted {len(names)} texts divided by tabs "
-            f"({', '.join(names)}), found {len(cells)}"
-        )
-    # A list input (the options of a question) takes all that is left.
-    row = dict(zip(names, cells, strict=False))
-    if len(cells) > len(names):
-        row[names[-1]] = cells[len(names) - 1 :]
-    return row
-
-
-def _json_row(line: str, where: str, names: list[str]) -> dict:
-    try:
-        row = json.loads(line)
-    except ValueError as e:
-        raise UserError(f"{where}: is no valid JSON: {e}") from e
-    if not isinstance(row, dict) or not set(names) <= set(row):
-        raise UserError(f"{where}: wanted an object with the keys {names}")
-    return {name: row[name] for name in names}
-
-
-def _from_flags(options: PredictOptions) -> Iterator[tuple[str, str]]:
+def _from_flags(model: SavedModel, options) -> Iterator[InputRow]:
     for i, text in enumerate(options.text):
-        yield (f"--text[{i}]" if len(options.text) > 1 else "--text"), text
-
-
-def _decode(line: str | bytes, where: str) -> str:
-    if isinstance(line, str):
-        return line
-    try:
-        return line.decode("utf-8").rstrip("\r\n")
-    except UnicodeDecodeError as e:
-        raise UserError(
-            f"{where}: byte {e.start} of the line is not UTF-8"
-        ) from e
-
-
-def _numbered_lines(path: str) -> Iterator[tuple[str, bytes]]:
-    """(file:line, bytes) of every line."""
-    opener: Callable = open
-    if path.endswith(".gz"):
-        opener = gzip.open
-    elif path.endswith(".xz"):
-        opener = lzma.open
-    with opener(path, "rb") as f:
-        for number, raw in enumerate(f, start=1):
-            yield f"{path}:{number}", raw
+        where = f"--text[{i}]" if len(options.text) > 1 else "--text"
+        yield input_rows.from_text(
+            model.inputs(RAW), model.description, options, where, text
+        )
 
 
 def _identity(model: SavedModel, options: PredictOptions) -> dict:
@@ -206,6 +161,10 @@ def _identity(model: SavedModel, options: PredictOptions) -> dict:
         "input_bytes": state.st_size,
         "input_mtime_ns": state.st_mtime_ns,
         "saved_model": os.path.abspath(model.version_dir),
+        "text_columns": list(options.text_columns),
+        "label_column": options.label_column,
+        "key_column": options.key_column,
+        "has_header": options.has_header,
     }
 
 

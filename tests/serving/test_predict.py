@@ -113,7 +113,7 @@ def test_formats(tmp_path):
     predict.predict_file(model, options(tmp_path, "in.tsv"))
     assert [a["length"] for a in answers(tmp_path)] == [3, 5]
     (tmp_path / "bad.tsv").write_text("one\n")
-    with pytest.raises(UserError, match="wanted 2 texts divided by tabs"):
+    with pytest.raises(UserError, match="wanted 2 columns"):
         predict.predict_file(
             model, options(tmp_path, "bad.tsv", output_file="")
         )
@@ -138,7 +138,7 @@ def test_formats(tmp_path):
 
 def test_errors(tmp_path):
     (tmp_path / "in.txt").write_bytes(b"ok\n\xff\n")
-    with pytest.raises(UserError, match="in.txt:2: byte 0"):
+    with pytest.raises(UserError, match="in.txt:2: no valid UTF-8"):
         predict.predict_file(FakeModel(), options(tmp_path))
     with pytest.raises(UserError, match="does not exist"):
         predict.predict_file(FakeModel(), options(tmp_path, "none.txt"))
@@ -178,7 +178,9 @@ def test_a_row_that_is_not_utf8_is_answered_in_place(tmp_path, name):
 
     rows = [row(b"a"), row(b"caf\xe9"), row(b"ccc")]
     (tmp_path / name).write_bytes(b"\r\n".join(rows) + b"\r\n")
-    with pytest.raises(UserError, match=rf"{name}:2: byte \d+ of the line is"):
+    with pytest.raises(
+        UserError, match=rf"{name}:2: no valid UTF-8 at byte \d+"
+    ):
         predict.predict_file(FakeModel(), options(tmp_path, name))
     for left in tmp_path.glob("out*"):
         left.unlink()

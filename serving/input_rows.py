@@ -1,0 +1,291 @@
+"""Files to predict -> one row per example, by the readers of fine-tuning.
+
+CSV (quotes, line breaks inside), TSV and JSONL have the columns of training:
+texts by name, the label beside them, a key. Other files hold one text per line.
+Nothing is guessed silently: a column that is none of these is refused.
+"""
+
+import dataclasses
+import re
+from collections.abc import Callable, Iterator, Mapping
+
+from common.errors import UserError
+from data import classifier_sources, classifier_tasks, task_readers
+from data.task_examples import BadRows
+from serving.options import PredictOptions
+
+KEY_NAMES = ("id", "guid", "key", "index", "idx", "uid")
+_TABLES = {".csv": task_readers.read_csv, ".tsv": task_readers.read_tsv}
+
+
+@dataclasses.dataclass(frozen=True)
+class InputRow:
+    """One example to predict.
+
+    Attributes:
+      where: "file:line", for messages.
+      inputs: input name -> text, or list of texts; None with a problem.
+      known: goes into the answer: `row` (from 0) or `key`, `true_label`.
+      problem: why the row cannot be used.
+    """
+
+    where: str
+    inputs: dict[str, object] | None
+    known: dict[str, object] = dataclasses.field(default_factory=dict)
+    problem: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Layout:
+    """Where the columns of a file go.
+
+    Attributes:
+      texts: column of each input, in order; names, or numbers from 0.
+      label, key: columns of the true label and of the row's key, or None.
+      rest: the last input takes all columns from its own on.
+      join: makes one text of all `texts`, for sets that join theirs.
+    """
+
+    texts: tuple
+    label: object = None
+    key: object = None
+    rest: bool = False
+    join: Callable[[list[str]], str] | None = None
+
+
+class _Problems(BadRows):
+    """Keeps what the readers report, in order."""
+
+    def __init__(self):
+        super().__init__(skip=True)
+        self.found: list[tuple[str, str]] = []
+
+    def report(self, where: str, problem: str) -> None:
+        self.found.append((where, problem))
+
+
+def read_rows(
+    inputs: Mapping[str, Mapping],
+    description: Mapping,
+    options: PredictOptions,
+) -> Iterator[InputRow]:
+    """Rows of `options.input_file`, bad ones included, in file order.
+
+    Args:
+      inputs: name -> dtype and shape of the model's raw inputs, in order.
+      description: the model's `signature.json`.
+      options: file, columns.
+
+    Raises:
+      UserError: the columns are not the model's, or the file is unreadable.
+    """
+    path = options.input_file
+    stem = re.sub(r"\.(gz|xz)$", "", path)
+    problems = _Problems()
+    reader = _Reader(inputs, description, options)
+    ending = stem[stem.rfind(".") :]
+    if ending == ".jsonl":
+        rows = map(reader.from_object, task_readers.read_jsonl(path, problems))
+    elif ending in _TABLES:
+        rows = reader.from_table(_TABLES[ending](path, problems))
+    else:
+        rows = (
+            reader.from_line(f"{path}:{number}", line)
+            for number, line in task_readers.read_lines(path, problems)
+        )
+    number = 0
+    for row in _interleaved(rows, problems):
+        known = row.known if "key" in row.known else {"row": number} | row.known
+        yield dataclasses.replace(row, known=known)
+        number += 1
+    if not number:
+        raise UserError(f"{path}:1: the file holds no row")
+
+
+def from_text(inputs, description, options, where: str, text: str) -> InputRow:
+    """The row of one text of the command line."""
+    return _Reader(inputs, description, options).from_line(where, text)
+
+
+def _interleaved(rows, problems: _Problems) -> Iterator[InputRow]:
+    """Good rows and, in their places, those that the reader left out."""
+    for row in rows:
+        yield from _taken(problems)
+        yield row
+    yield from _taken(problems)
+
+
+def _taken(problems: _Problems) -> list[InputRow]:
+    rows = [InputRow(w, None, problem=f"{w}: {p}") for w, p in problems.found]
+    problems.found.clear()
+    return rows
+
+
+class _Reader:
+    """Lines, fields and objects -> rows; see `read_rows`."""
+
+    def __init__(self, inputs, description, options: PredictOptions):
+        self.names = list(inputs)
+        self.lists = [n for n in inputs if len(inputs[n]["shape"]) > 1]
+        self.options = options
+        self.task = description.get("task", "")
+        data = description.get("data_options", {})
+        self.columns = list(data.get("columns", ()))
+        self.texts = list(options.text_columns or data.get("text_columns", ()))
+        self.label = options.label_column or data.get("label_column", "")
+
+    def from_line(self, where: str, line: str) -> InputRow:
+        """One text, or several divided by tabs."""
+        if len(self.names) == 1:
+            return InputRow(where, {self.names[0]: line})
+        cells = line.split("\t")
+        surplus = len(cells) > len(self.names) and not self.lists
+        if len(cells) < len(self.names) or surplus:
+            problem = (
+                f"{where}: wanted {len(self.names)} texts divided by tabs "
+                f"({', '.join(self.names)}), found {len(cells)}"
+            )
+            return InputRow(where, None, problem=problem)
+        layout = Layout(tuple(range(len(self.names))), rest=bool(self.lists))
+        return self._row(where, cells, layout)
+
+    def from_table(self, rows) -> Iterator[InputRow]:
+        """Rows of a TSV or CSV; the first may be the header."""
+        layout = None
+        for row in rows:
+            if layout is None:
+                names = [f.strip() for f in row.fields]
+                header = self._is_header(names)
+                layout = (
+                    self._by_name(row.where, names)
+                    if header
+                    else self._by_number(row.where, names)
+                )
+                if header:
+                    continue
+            yield self._row(row.where, row.fields, layout)
+
+    def _is_header(self, names: list[str]) -> bool:
+        if self.options.has_header is not None:
+            return self.options.has_header
+        return self._text_names(names) is not None
+
+    def _text_names(self, names: list[str]) -> list[str] | None:
+        """The columns of the texts, if these are names of columns."""
+        for wanted in (self.texts, self.names):
+            if wanted and set(wanted) <= set(names):
+                return wanted
+        found = [
+            n
+            for n in names
+            if classifier_sources.TEXT_NAME.fullmatch(n.lower())
+        ]
+        if not self.texts and len(found) == len(self.names):
+            return found
+        return None
+
+    def _by_name(self, where: str, names: list[str]) -> Layout:
+        """Columns by the header's names, as numbers."""
+        texts = self._text_names(names)
+        if texts is None or len(set(names)) != len(names):
+            raise UserError(
+                f"{where}: wanted the columns "
+                f"{', '.join(self.texts or self.names)} once each, found "
+                f"{names[:20]}; name the texts with --text_columns"
+            )
+        label, key = self._others(where, names, texts)
+        at = names.index
+        return Layout(
+            tuple(at(n) for n in texts),
+            at(label) if label else None,
+            at(key) if key else None,
+        )
+
+    def _others(self, where, names, texts) -> tuple[str, str]:
+        """Names of the label's and the key's columns, "" without them.
+
+        Raises:
+          UserError: a wanted one is missing; or one is nothing of all this.
+        """
+        rest = [n for n in names if n not in texts]
+        for wanted in (self.options.label_column, self.options.key_column):
+            if wanted and wanted not in rest:
+                raise UserError(
+                    f"{where}: wanted the column {wanted!r}, found {names[:20]}"
+                )
+        labels = [self.label, *classifier_sources.LABEL_NAMES]
+        label = next((n for n in labels if n and n in rest), "")
+        keys = (
+            [self.options.key_column] if self.options.key_column else KEY_NAMES
+        )
+        key = next((n for n in keys if n in rest and n != label), "")
+        surplus = [
+            n for n in rest if n not in (label, key) and n not in self.columns
+        ]
+        if surplus and not self.options.text_columns:
+            raise UserError(
+                f"{where}: the columns {surplus[:20]} are no text of the model "
+                f"({', '.join(texts)}), no label and no key: take them out, or "
+                "name the texts with --text_columns (and --label_column, "
+                "--key_column)"
+            )
+        return label, key
+
+    def _by_number(self, where: str, fields: list[str]) -> Layout:
+        """Columns of a file without a header."""
+        count, wanted = len(fields), len(self.names)
+        if self.options.text_columns or count == len(self.columns):
+            numbers = [n for n in (*self.texts, self.label) if n]
+            if all(n.isdecimal() and int(n) < count for n in numbers):
+                label = int(self.label) if self.label else None
+                return Layout(tuple(map(int, self.texts)), label)
+        topic = classifier_tasks.TOPIC_SETS.get(self.task)
+        if topic and count == topic[1] + 1:
+            undo = classifier_sources.ESCAPES[topic[2]]
+            return Layout(
+                tuple(range(1, count)),
+                0,
+                join=lambda texts: " ".join(undo(t).strip() for t in texts),
+            )
+        if count == wanted or (self.lists and count > wanted):
+            return Layout(tuple(range(wanted)), rest=bool(self.lists))
+        raise UserError(
+            f"{where}: wanted {wanted} columns ({', '.join(self.names)}) or a "
+            f"header that names {', '.join(self.texts or self.names)}, found "
+            f"{count} columns; number the texts from 0 with --text_columns"
+        )
+
+    def from_object(self, item: tuple[str, dict]) -> InputRow:
+        """One object of a JSONL file."""
+        where, value = item
+        names = list(value)
+        texts = self._text_names(names)
+        if texts is None:
+            wanted = self.texts or self.names
+            return InputRow(
+                where,
+                None,
+                problem=f"{where}: wanted an object with the keys {wanted}, "
+                f"found {names[:20]}",
+            )
+        label, key = self._others(where, names, texts)
+        layout = Layout(tuple(texts), label or None, key or None)
+        return self._row(where, value, layout)
+
+    def _row(self, where: str, values, layout: Layout) -> InputRow:
+        texts = [values[at] for at in layout.texts]
+        if layout.join:
+            texts = [layout.join(texts)]
+        if len(texts) != len(self.names):
+            raise UserError(
+                f"{where}: wanted {len(self.names)} texts, as the model takes, "
+                f"found {len(texts)} (--text_columns)"
+            )
+        if layout.rest:
+            texts[-1] = list(values[layout.texts[-1] :])
+        known = {}
+        if layout.key is not None:
+            known["key"] = values[layout.key]
+        if layout.label is not None:
+            known["true_label"] = values[layout.label]
+        return InputRow(where, dict(zip(self.names, texts, strict=True)), known)

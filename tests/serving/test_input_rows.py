@@ -1,0 +1,203 @@
+"""Prediction reads the files that training reads, in the same way."""
+
+import csv
+import gzip
+import io
+import json
+
+import pytest
+
+from common.errors import UserError
+from data import classifier_sources
+from data.task_examples import BadRows
+from serving import input_rows, predict
+from serving.options import PredictOptions
+from tests.serving.test_predict import FakeModel, answers, options
+
+TEXTS = [
+    'Er sagte: "Nein, danke"\nund ging.',
+    "東京は、日本の首都です。",
+    "plain",
+    "Straße, über alles",
+    "ガラス\tと紙",
+]
+LABELS = ["neg", "pos", "neg", "pos", "neg"]
+
+
+def write(
+    path, ending, header=("id", "text", "label"), newline="\n", bom=False
+):
+    rows = [
+        dict(zip(("id", "text", "label"), (f"k{i}", t, y), strict=True))
+        for i, (t, y) in enumerate(zip(TEXTS, LABELS, strict=True))
+    ]
+    if ending == "jsonl":
+        lines = [json.dumps({n: r[n] for n in header}) for r in rows]
+        content = newline.join(lines) + newline
+    elif ending == "csv":
+        out = io.StringIO()
+        writer = csv.writer(out, lineterminator=newline)
+        writer.writerow(header)
+        writer.writerows([[r[n] for n in header] for r in rows])
+        content = out.getvalue()
+    else:
+        clean = str.maketrans("\t\n", "  ")
+        lines = ["\t".join(header)]
+        lines += [
+            "\t".join(r[n].translate(clean) for n in header) for r in rows
+        ]
+        content = newline.join(lines) + newline
+    data = (b"\xef\xbb\xbf" if bom else b"") + content.encode()
+    if path.suffix == ".gz":
+        data = gzip.compress(data)
+    path.write_bytes(data)
+
+
+def model(**data_options):
+    fake = FakeModel()
+    fake.description = {"labels": ["neg", "pos"], "data_options": data_options}
+    return fake
+
+
+def rows(path, fake=None, **changes):
+    fake = fake or model()
+    asked = PredictOptions("model", input_file=str(path), **changes)
+    return list(input_rows.read_rows(fake.inputs(), fake.description, asked))
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+@pytest.mark.parametrize("bom", [False, True])
+@pytest.mark.parametrize("name", ["in.csv", "in.tsv", "in.jsonl", "in.csv.gz"])
+def test_the_texts_are_those_of_fine_tuning(tmp_path, name, bom, newline):
+    path = tmp_path / name
+    write(path, name.split(".")[1], newline=newline, bom=bom)
+    wanted = classifier_sources.read_table(
+        str(path),
+        classifier_sources.TableOptions(),
+        BadRows(),
+        {"neg": 0, "pos": 1},
+        True,
+    )
+    found = rows(path)
+    assert [r.inputs["text"] for r in found] == [e.texts[0] for e in wanted]
+    assert [r.where for r in found] == [e.where for e in wanted]
+    assert [r.known["true_label"] for r in found] == LABELS
+    assert [r.known["key"] for r in found] == [f"k{i}" for i in range(5)]
+    if "tsv" not in name:
+        assert found[0].inputs["text"] == TEXTS[0]
+
+
+def test_answers_carry_key_row_and_label(tmp_path):
+    write(tmp_path / "in.csv", "csv", ("label", "text"))
+    predict.predict_file(model(), options(tmp_path, "in.csv"))
+    assert answers(tmp_path) == [
+        {"row": i, "true_label": y, "length": len(t)}
+        for i, (t, y) in enumerate(zip(TEXTS, LABELS, strict=True))
+    ]
+    # Half way: the same rows are skipped, header and all.
+    (tmp_path / "out.jsonl").unlink()
+    write(tmp_path / "in.tsv", "tsv")
+
+    class Stopping(FakeModel):
+        def __call__(self, inputs):
+            if self.calls:
+                raise KeyboardInterrupt
+            return super().__call__(inputs)
+
+    with pytest.raises(KeyboardInterrupt):
+        predict.predict_file(Stopping(), options(tmp_path, "in.tsv"))
+    assert predict.predict_file(model(), options(tmp_path, "in.tsv")) == 2
+    assert [a["key"] for a in answers(tmp_path)] == [f"k{i}" for i in range(5)]
+
+
+def test_columns_of_training(tmp_path):
+    (tmp_path / "in.csv").write_text("when,frage,art\n2020,wo?,x\n")
+    trained = model(
+        text_columns=["frage"],
+        label_column="art",
+        columns=["when", "frage", "art"],
+    )
+    (row,) = rows(tmp_path / "in.csv", trained)
+    assert row.inputs == {"text": "wo?"}
+    assert row.known == {"row": 0, "true_label": "x"}
+    # A column that training did not have is refused, unless texts are named.
+    (tmp_path / "in.csv").write_text("frage,art,ort\nwo?,x,hier\n")
+    with pytest.raises(UserError, match=r"columns \['ort'\] are no text"):
+        rows(tmp_path / "in.csv", trained)
+    (row,) = rows(tmp_path / "in.csv", trained, text_columns=("frage",))
+    assert row.inputs == {"text": "wo?"}
+    (tmp_path / "in.jsonl").write_text('{"frage": "wo?", "ort": "hier"}\n')
+    with pytest.raises(UserError, match=r"columns \['ort'\] are no text"):
+        rows(tmp_path / "in.jsonl", trained)
+    with pytest.raises(UserError, match="wanted the column 'nr'"):
+        rows(tmp_path / "in.csv", trained, key_column="nr")
+
+
+def test_files_without_a_header(tmp_path):
+    path = tmp_path / "in.tsv"
+    path.write_text("eins\nzwei\n")
+    assert [r.inputs["text"] for r in rows(path)] == ["eins", "zwei"]
+    path.write_text("pos\teins\nneg\tzwei\n")
+    with pytest.raises(UserError, match="wanted 1 columns .* found 2 columns"):
+        rows(path)
+    trained = model(text_columns=["1"], label_column="0", columns=["0", "1"])
+    found = rows(path, trained)
+    assert [r.inputs["text"] for r in found] == ["eins", "zwei"]
+    assert [r.known["true_label"] for r in found] == ["pos", "neg"]
+    # "text" as the first text of a headerless file.
+    path.write_text("text\nzwei\n")
+    assert len(rows(path)) == 1
+    assert len(rows(path, has_header=False)) == 2
+
+
+def test_official_topic_sets(tmp_path):
+    (tmp_path / "in.csv").write_text('"3","Oil up","Prices\\rise, ""again"""\n')
+    fake = model()
+    fake.description["task"] = "ag"
+    (row,) = rows(tmp_path / "in.csv", fake)
+    (wanted,) = classifier_sources.read_topic_csv(
+        str(tmp_path / "in.csv"), {"3": 0}, BadRows(), 2, "bare"
+    )
+    assert row.inputs["text"] == wanted.texts[0]
+    assert row.known == {"row": 0, "true_label": "3"}
+
+
+def test_bad_rows_keep_their_places(tmp_path):
+    lines = ["id,text", "a,one", "b", "c,three", 'd,"x"y', "e,five"]
+    (tmp_path / "in.csv").write_text("\n".join(lines) + "\n")
+    with pytest.raises(UserError, match="in.csv:3: wanted 2 columns, found 1"):
+        predict.predict_file(FakeModel(), options(tmp_path, "in.csv"))
+    for left in tmp_path.glob("out*"):
+        left.unlink()
+    predict.predict_file(
+        FakeModel(), options(tmp_path, "in.csv", skip_bad_rows=True)
+    )
+    found = answers(tmp_path)
+    assert [a.get("key", a.get("row")) for a in found] == ["a", 1, "c", 3, "e"]
+    assert ["error" in a for a in found] == [False, True, False, True, False]
+
+
+def test_empty_files_and_blank_texts(tmp_path):
+    for name in ("in.txt", "in.csv", "in.tsv", "in.jsonl"):
+        (tmp_path / name).write_bytes(b"")
+        with pytest.raises(UserError, match=f"{name}:1: the file holds no row"):
+            rows(tmp_path / name)
+    (tmp_path / "in.csv").write_text("text_a,text_b\nsome,\n")
+    fake = FakeModel("text_a", "text_b")
+    with pytest.raises(UserError, match="text_b: the text is empty"):
+        predict.predict_file(fake, options(tmp_path, "in.csv", output_file=""))
+    fake.description = {
+        "labels": [],
+        "data_options": {"allow_empty_text": True},
+    }
+    predict.predict_file(
+        fake, options(tmp_path, "in.csv", output_file=str(tmp_path / "b.jsonl"))
+    )
+    assert answers(tmp_path, "b.jsonl") == [{"row": 0, "length": 4}]
+
+
+def test_plain_text_stays_one_text_per_line(tmp_path):
+    content = '\ufeff"quoted", text\tx\ntext,label\n'
+    (tmp_path / "in.txt").write_text(content, newline="\r\n")
+    found = [r.inputs["text"] for r in rows(tmp_path / "in.txt")]
+    assert found == ['"quoted", text\tx', "text,label"]
