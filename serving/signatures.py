@@ -95,6 +95,7 @@ def sequence_signatures(context: Context) -> dict[str, Signature]:
     """Classification, multi-label classification and regression."""
     names = text_names(context.spec)
     answer = _ANSWERS[context.spec.head]
+    separator = context.spec.data_options.get("label_separator", "|")
 
     def from_features(features: Features) -> dict[str, tf.Tensor]:
         logits = context.model(
@@ -103,7 +104,9 @@ def sequence_signatures(context: Context) -> dict[str, Signature]:
             input_mask=features.input_mask,
             training=False,
         )  # [B, Y]
-        return answer(tf.cast(logits, tf.float32), context.spec)
+        return answer(
+            tf.cast(logits, tf.float32), context.spec.labels, separator
+        )
 
     def from_text(**texts):
         features = _pair_features(context, [texts[name] for name in names])
@@ -201,8 +204,8 @@ def tokenize_signature(context: Context) -> Signature:
     )
 
 
-def _class_answer(logits, spec: TaskSpec):
-    labels = spec.labels
+def _class_answer(logits, labels, separator="|"):
+    del separator
     best = tf.argmax(logits, -1, output_type=tf.int32)  # [B]
     answer = {
         "logits": logits,
@@ -214,8 +217,7 @@ def _class_answer(logits, spec: TaskSpec):
     return answer
 
 
-def _multi_label_answer(logits, spec: TaskSpec):
-    labels = spec.labels
+def _multi_label_answer(logits, labels, separator="|"):
     probabilities = tf.sigmoid(logits)
     chosen = logits > 0.0  # [B, Y]
     answer = {"logits": logits, "probabilities": probabilities}
@@ -227,15 +229,14 @@ def _multi_label_answer(logits, spec: TaskSpec):
             nrows=tf.shape(logits, tf.int64)[0],
             validate=False,
         )
-        separator = spec.data_options.get("label_separator", "|")
         answer["labels"] = tf.strings.reduce_join(
             names, -1, separator=separator
         )
     return answer
 
 
-def _regression_answer(logits, spec: TaskSpec):
-    del spec
+def _regression_answer(logits, labels, separator="|"):
+    del labels, separator
     return {"value": logits[:, 0]}
 
 

@@ -223,4 +223,4 @@ def test_hash_depends_on_boundaries():
     a = finetune_cache.hash_texts(["ab", "c"])
     assert a != finetune_cache.hash_texts(["a", "bc"])
     assert a == finetune_cache.hash_texts(iter(["ab", "c"]))
-    assert json.loads(finetune_cache.key_text({"x": 1}))["format_version"] == 1
+    assert json.loads(finetune_cache.key_text({"x": 1}))["format_version"] == 2
