@@ -12,18 +12,16 @@ import os
 
 from common import files
 from common.errors import UserError
-from data import (
-    classifier_tasks,
-    finetune_cache,
-    glue_tasks,
-    task_examples,
-    task_settings,
-)
-from data.classifier_tasks import ClassificationTask
-from data.finetune_table import FeatureTable
-from data.task_base import TaskBase
-from data.task_examples import BadRows, TextExample
-from data.task_options import ClassifierDataOptions, FeatureOptions
+from data.finetuning import cache as finetune_cache
+from data.finetuning import examples as task_examples
+from data.finetuning import task_settings
+from data.finetuning.classifier import glue as glue_tasks
+from data.finetuning.classifier import tasks as classifier_tasks
+from data.finetuning.classifier.tasks import ClassificationTask
+from data.finetuning.examples import BadRows, TextExample
+from data.finetuning.options import ClassifierDataOptions, FeatureOptions
+from data.finetuning.table import FeatureTable
+from data.finetuning.task import TaskBase
 from data.task_spec import TaskSpec
 from flags import app, classifier_flags, common_flags, finetune_flags
 
@@ -38,7 +36,8 @@ def main() -> None:
         print(line)
 
     from serving.export import check_exportable, export_model
-    from training import finetune, preflight
+    from training.finetuning import preflight
+    from training.finetuning import run as finetune
 
     spiece = finetune.find_spiece(options, finetune_flags.spiece_model_file())
     text = finetune.find_text(options, spiece, finetune_flags.text_choice())
@@ -50,7 +49,7 @@ def main() -> None:
 
 
 class ClassifierJob(TaskBase):
-    """Turns a classification task into a `training.finetune.Job`.
+    """Turns a classification task into a `training.finetuning.run.Job`.
 
     Args:
       data_options: which task and files.
@@ -83,7 +82,7 @@ class ClassifierJob(TaskBase):
 
     def build(self):
         """Reads and tokenizes the splits that are needed."""
-        from training import task_job
+        from training.finetuning import job as task_job
 
         options, task = self.options, self.task
         train_input_fn = None
@@ -181,7 +180,7 @@ class ClassifierJob(TaskBase):
 
     def eval_split(self, split: str):
         """A labelled split with the task's metrics."""
-        from training import finetune
+        from training.finetuning import run as finetune
 
         _, table = self.load(split)
         if "label_ids" not in table.columns:
@@ -194,7 +193,7 @@ class ClassifierJob(TaskBase):
 
     def predict_split(self, split: str):
         """A split to predict, with its writers."""
-        from training import finetune
+        from training.finetuning import run as finetune
 
         examples, table = self.load(split, with_labels=False)
 

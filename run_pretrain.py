@@ -19,16 +19,18 @@ import tensorflow as tf
 from common import files, text_settings, vocabulary
 from common.errors import UserError
 from common.vocabulary import Vocabulary
-from data import build_report, pretrain_reader
-from data.manifest import FILE_NAME as MANIFEST_NAME
-from data.manifest import Manifest
-from data.options import ReaderOptions
+from data.pretraining import reader as pretrain_reader
+from data.records import build_report
+from data.records.manifest import FILE_NAME as MANIFEST_NAME
+from data.records.manifest import Manifest
+from data.records.options import ReaderOptions
 from data.task_spec import SPIECE_NAME
 from flags import app, common_flags, model_flags, pretrain_flags, strategy_flags
-from modeling import checkpoints
-from modeling.config import FILE_NAME as CONFIG_NAME
-from modeling.config import XLNetConfig
-from training import heads, loop
+from modeling.checkpoints import restore as checkpoints
+from modeling.encoders.xlnet.config import FILE_NAME as CONFIG_NAME
+from modeling.encoders.xlnet.config import XLNetConfig
+from training import loop
+from training.objectives import build as heads
 from training.options import RunOptions
 from training.pretrain_options import PretrainOptions
 

@@ -12,18 +12,16 @@ import os
 
 from common import files
 from common.errors import UserError
-from data import (
-    finetune_cache,
-    race_examples,
-    race_task,
-    task_examples,
-    task_settings,
-)
-from data.finetune_table import FeatureTable
-from data.race_examples import RaceExample
-from data.task_base import TaskBase
-from data.task_examples import BadRows
-from data.task_options import FeatureOptions, RaceDataOptions
+from data.finetuning import cache as finetune_cache
+from data.finetuning import examples as task_examples
+from data.finetuning import task_settings
+from data.finetuning.examples import BadRows
+from data.finetuning.options import FeatureOptions, RaceDataOptions
+from data.finetuning.race import examples as race_examples
+from data.finetuning.race import task as race_task
+from data.finetuning.race.examples import RaceExample
+from data.finetuning.table import FeatureTable
+from data.finetuning.task import TaskBase
 from data.task_spec import TaskSpec
 from flags import app, common_flags, finetune_flags, race_flags
 
@@ -38,7 +36,8 @@ def main() -> None:
         print(line)
 
     from serving.export import check_exportable, export_model
-    from training import finetune, preflight
+    from training.finetuning import preflight
+    from training.finetuning import run as finetune
 
     spiece = finetune.find_spiece(options, finetune_flags.spiece_model_file())
     text = finetune.find_text(options, spiece, finetune_flags.text_choice())
@@ -50,7 +49,7 @@ def main() -> None:
 
 
 class RaceJob(TaskBase):
-    """Turns RACE folders into a `training.finetune.Job`.
+    """Turns RACE folders into a `training.finetuning.run.Job`.
 
     Args:
       data_options: folders, levels, options.
@@ -66,7 +65,7 @@ class RaceJob(TaskBase):
 
     def build(self):
         """Reads and tokenizes the splits that are needed."""
-        from training import task_job
+        from training.finetuning import job as task_job
 
         options = self.options
         train_input_fn, train_hash = None, ""
@@ -147,7 +146,7 @@ class RaceJob(TaskBase):
 
     def eval_split(self, split: str):
         """A labelled split: accuracy, over all and by level."""
-        from training import finetune
+        from training.finetuning import run as finetune
 
         examples, table = self.load(split)
         self.require_labels(table, split)
@@ -160,7 +159,7 @@ class RaceJob(TaskBase):
 
     def predict_split(self, split: str):
         """A split to predict, with its writer."""
-        from training import finetune
+        from training.finetuning import run as finetune
 
         examples, table = self.load(split)
 

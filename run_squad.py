@@ -16,17 +16,15 @@ import numpy as np
 
 from common import files
 from common.errors import UserError
-from data import (
-    finetune_batches,
-    squad_examples,
-    squad_features,
-    squad_task,
-    task_settings,
-)
-from data.squad_task import SquadSplit
-from data.task_base import TaskBase
-from data.task_examples import BadRows
-from data.task_options import FeatureOptions, SquadDataOptions
+from data.finetuning import batches as finetune_batches
+from data.finetuning import task_settings
+from data.finetuning.examples import BadRows
+from data.finetuning.options import FeatureOptions, SquadDataOptions
+from data.finetuning.squad import examples as squad_examples
+from data.finetuning.squad import features as squad_features
+from data.finetuning.squad import task as squad_task
+from data.finetuning.squad.task import SquadSplit
+from data.finetuning.task import TaskBase
 from data.task_spec import TaskSpec
 from flags import app, common_flags, finetune_flags, squad_flags
 
@@ -46,7 +44,8 @@ def main() -> None:
         print(line)
 
     from serving.export import export_model
-    from training import finetune, preflight
+    from training.finetuning import preflight
+    from training.finetuning import run as finetune
 
     spiece = finetune.find_spiece(options, finetune_flags.spiece_model_file())
     text = finetune.find_text(options, spiece, finetune_flags.text_choice())
@@ -78,7 +77,7 @@ def _check_beams(
 
 
 class SquadJob(TaskBase):
-    """Turns SQuAD files into a `training.finetune.Job`.
+    """Turns SQuAD files into a `training.finetuning.run.Job`.
 
     Args:
       data_options: files, windows and answers.
@@ -106,7 +105,8 @@ class SquadJob(TaskBase):
 
     def build(self):
         """Reads and windows the files that are needed."""
-        from training import finetune, task_job
+        from training.finetuning import job as task_job
+        from training.finetuning import run as finetune
 
         options = self.options
         train_input_fn, train_hash, version_2 = None, "", True

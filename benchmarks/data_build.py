@@ -28,11 +28,12 @@ import psutil
 from absl import flags
 
 from common.errors import UserError
-from data import corpus, corpus_plan
-from data.block_builder import BlockBuilder, Plan
-from data.build import build
-from data.options import BuildOptions
-from data.record_format import RecordFormat
+from data.corpus import documents as corpus
+from data.corpus import plan as corpus_plan
+from data.records.block_builder import BlockBuilder, Plan
+from data.records.build import build
+from data.records.options import BuildOptions
+from data.records.record_format import RecordFormat
 from flags import app
 
 FLAGS = flags.FLAGS

@@ -16,7 +16,7 @@ import numpy as np
 from benchmarks.system_ours import config
 from benchmarks.workloads import Workload
 from modeling import PretrainingModel
-from serving.decoder import Generator
+from serving.generation.decoder import Generator
 from serving.options import SamplingOptions
 
 PROMPT = 128

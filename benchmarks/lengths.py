@@ -10,10 +10,10 @@ import tempfile
 
 import numpy as np
 
-from data.classifier_tasks import build_task
-from data.task_examples import BadRows
-from data.task_options import ClassifierDataOptions
-from data.task_tokens import encode_batch, open_tokenizer
+from data.finetuning.classifier.tasks import build_task
+from data.finetuning.examples import BadRows
+from data.finetuning.options import ClassifierDataOptions
+from data.finetuning.tokens import encode_batch, open_tokenizer
 
 # name -> (median pieces, sigma of the logarithm)
 DISTRIBUTIONS = {"sst2": (24, 0.6), "imdb": (230, 0.72)}

@@ -4,7 +4,7 @@
 
     [[mutant]]
     id = "mask-polarity"
-    file = "modeling/masks.py"
+    file = "modeling/attention/masks.py"
     old = 'tf.equal(tf.cast(input_mask, tf.int32), 0)'
     new = 'tf.equal(tf.cast(input_mask, tf.int32), 1)'
     why = "padding is seen and text is not"

@@ -20,7 +20,7 @@ from benchmarks import workloads
 from benchmarks.parity_sizes import PARITY
 from common.errors import UserError
 from modeling import PretrainingModel
-from modeling.checkpoints import find_config, restore
+from modeling.checkpoints.restore import find_config, restore
 
 
 def ours(folder: str, memory: np.ndarray):

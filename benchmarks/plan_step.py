@@ -10,16 +10,17 @@ import numpy as np
 import tensorflow as tf
 
 from benchmarks import tpu_lowering
-from data import finetune_batches, schema
+from data import schema
+from data.finetuning import batches as finetune_batches
 from flags.plan_flags import PlanOptions
 from training import strategy as strategy_lib
-from training.heads import build_objective
-from training.optimizer import AdamW
+from training.memory_state import RecurrentMemory
+from training.objectives.build import build_objective
+from training.optim.optimizer import AdamW
+from training.optim.schedules import Schedule
+from training.optim.variable_groups import build_groups
 from training.options import OptimizerOptions, StrategyOptions
-from training.recurrence import RecurrentMemory
-from training.schedule import Schedule
 from training.train_step import Trainer, memory_tensors
-from training.variable_groups import build_groups
 
 OPTIMIZER = OptimizerOptions(learning_rate=4e-4, weight_decay=0.01)
 OPTIONS = 4  # C of a multiple-choice example

@@ -18,15 +18,15 @@ import numpy as np
 from absl import flags
 
 from common import files
-from data import examples
-from data import segments as segments_lib
-from data.lane_reader import LaneReader
-from data.manifest import Manifest, RecordFile
-from data.options import BuildOptions, ReaderOptions
-from data.pretrain_reader import make_dataset
-from data.record_format import FLAG_BACKWARD, RecordFormat
+from data.pretraining import examples
+from data.pretraining import segments as segments_lib
+from data.pretraining.reader import make_dataset
+from data.pretraining.token_stream import Stream
+from data.records.lane_reader import LaneReader
+from data.records.manifest import Manifest, RecordFile
+from data.records.options import BuildOptions, ReaderOptions
+from data.records.record_format import FLAG_BACKWARD, RecordFormat
 from data.symbols import SymbolIds
-from data.token_stream import Stream
 from flags import app
 
 FLAGS = flags.FLAGS

@@ -33,7 +33,7 @@ def main() -> None:
     import tensorflow as tf
 
     from modeling import PretrainingModel, XLNetConfig
-    from serving.decoder import Generator
+    from serving.generation.decoder import Generator
     from serving.options import SamplingOptions
 
     tf.keras.utils.set_random_seed(0)

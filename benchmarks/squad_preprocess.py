@@ -17,15 +17,13 @@ import time
 
 from absl import flags
 
-from data import (
-    finetune_cache,
-    squad_examples,
-    squad_task,
-    task_tokens,
-)
-from data.squad_examples import SquadFile
-from data.task_examples import BadRows
-from data.task_options import FeatureOptions, SquadDataOptions
+from data.finetuning import cache as finetune_cache
+from data.finetuning import tokens as task_tokens
+from data.finetuning.examples import BadRows
+from data.finetuning.options import FeatureOptions, SquadDataOptions
+from data.finetuning.squad import examples as squad_examples
+from data.finetuning.squad import task as squad_task
+from data.finetuning.squad.examples import SquadFile
 from flags import app
 
 FLAGS = flags.FLAGS

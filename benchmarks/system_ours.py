@@ -11,16 +11,16 @@ import tensorflow as tf
 
 from benchmarks import workloads
 from benchmarks.workloads import Workload
-from data import finetune_batches
+from data.finetuning import batches as finetune_batches
 from modeling import ClassificationModel, XLNetConfig
 from training import strategy as strategy_lib
-from training.heads import build_objective
-from training.optimizer import AdamW
+from training.memory_state import RecurrentMemory
+from training.objectives.build import build_objective
+from training.optim.optimizer import AdamW
+from training.optim.schedules import Schedule
+from training.optim.variable_groups import build_groups
 from training.options import OptimizerOptions, StrategyOptions
-from training.recurrence import RecurrentMemory
-from training.schedule import Schedule
 from training.train_step import Trainer
-from training.variable_groups import build_groups
 
 OPTIMIZER = OptimizerOptions(learning_rate=1e-5, weight_decay=0.01, clip=1.0)
 

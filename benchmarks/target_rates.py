@@ -16,11 +16,13 @@ import numpy as np
 from absl import flags
 
 from common.errors import UserError
-from data import corpus, corpus_plan, examples, spans
-from data import segments as segments_lib
-from data.options import BuildOptions
-from data.token_stream import Stream, make_stream, tokenize
-from data.tokenizer import Tokenizer
+from data.corpus import documents as corpus
+from data.corpus import plan as corpus_plan
+from data.pretraining import examples, spans
+from data.pretraining import segments as segments_lib
+from data.pretraining.token_stream import Stream, make_stream, tokenize
+from data.records.options import BuildOptions
+from data.text.tokenizer import Tokenizer
 from flags import app
 
 FLAGS = flags.FLAGS

@@ -23,9 +23,9 @@ import sys
 from collections.abc import Iterator
 
 from common import files
-from data import corpus
-from data.corpus import CorpusError
-from data.options import ConvertOptions
+from data.corpus import documents as corpus
+from data.corpus.documents import CorpusError
+from data.records.options import ConvertOptions
 from data.symbols import EOP
 from flags import app, convert_flags
 

@@ -24,8 +24,8 @@ from tqdm import tqdm
 
 from common import files
 from common.errors import UserError
-from data import docstrings
-from data.demo_options import DemoCorpusOptions
+from data.corpus import docstrings
+from data.corpus.options import DemoCorpusOptions
 from flags import app, demo_flags
 
 # Class name -> (distribution, packages below site-packages). The standard

@@ -17,11 +17,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from common import files
+from common import files, workers
 from common.errors import UserError
-from data import corpus, quality, workers
-from data.corpus import Block, Document
-from data.options import FilterOptions
+from data.corpus import documents as corpus
+from data.corpus import quality
+from data.corpus.documents import Block, Document
+from data.records.options import FilterOptions
 from data.symbols import EOP
 from flags import app, filter_flags
 

@@ -7,8 +7,8 @@
         --plot_file=statistics.png
 """
 
-from data import record_report
-from data.manifest import load_manifest
+from data.records import report as record_report
+from data.records.manifest import load_manifest
 from flags import app, inspect_flags
 
 

@@ -2,7 +2,7 @@
 
 Rows of a batch are equal shares of the corpus, the batch advances until one row
 runs out; with backward data the second half of the rows is the first one
-reversed. Only what the records depend on is here; `data.build` is the builder.
+reversed. Only what the records depend on is here; `data.records.build` is the builder.
 """
 
 import random
@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from data.original_sampler import sample_mask
-from data.tokenizer import Tokenizer
+from data.pretraining.original_sampler import sample_mask
+from data.text.tokenizer import Tokenizer
 
 
 def split_a_and_b(

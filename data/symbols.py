@@ -2,7 +2,7 @@
 
 The ids of a model file that we train are those of `TRAINED_LAYOUT` (the
 original's recipe). Files that lay the symbols out otherwise work too: the ids
-are always read from the file (`data.tokenizer`) and travel as `SymbolIds`.
+are always read from the file (`data.text.tokenizer`) and travel as `SymbolIds`.
 """
 
 import dataclasses

@@ -24,9 +24,13 @@ from tqdm import tqdm
 
 from common import files, text_settings, vocabulary
 from common.errors import UserError
-from data import composition, corpus, corpus_plan, symbols, text
-from data.demo_options import SentencePieceOptions
-from data.normalisation_report import Changes
+from data import symbols
+from data.corpus import documents as corpus
+from data.corpus import plan as corpus_plan
+from data.corpus.options import SentencePieceOptions
+from data.text import composition
+from data.text import normalization as text
+from data.text.normalisation_report import Changes
 from flags import app, demo_flags
 
 CONTROL = (symbols.CLS, symbols.SEP, symbols.PAD, symbols.MASK, symbols.EOD)

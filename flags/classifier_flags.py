@@ -3,7 +3,7 @@
 from absl import flags
 
 from common.errors import UserError
-from data.task_options import CLASSIFIER_HEADS, ClassifierDataOptions
+from data.finetuning.options import CLASSIFIER_HEADS, ClassifierDataOptions
 from data.task_spec import TaskSpec
 from flags import finetune_flags
 

@@ -2,7 +2,7 @@
 
 from absl import flags
 
-from data.options import CORPUS_LAYOUTS, ConvertOptions
+from data.records.options import CORPUS_LAYOUTS, ConvertOptions
 
 FLAGS = flags.FLAGS
 

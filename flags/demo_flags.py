@@ -2,7 +2,7 @@
 
 from absl import flags
 
-from data.demo_options import (
+from data.corpus.options import (
     MODEL_TYPES,
     DemoCorpusOptions,
     SentencePieceOptions,

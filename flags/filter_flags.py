@@ -2,7 +2,7 @@
 
 from absl import flags
 
-from data.options import FilterOptions
+from data.records.options import FilterOptions
 
 FLAGS = flags.FLAGS
 _NAMES = (

@@ -6,15 +6,12 @@ from absl import flags
 
 from common.errors import UserError
 from common.text_settings import TextChoice, TextSettings
-from data import task_settings, task_spec
-from data.task_options import FeatureOptions
+from data import task_spec
+from data.finetuning import task_settings
+from data.finetuning.options import FeatureOptions
 from data.task_spec import TaskSpec
 from flags import common_flags, finetune_recipes, strategy_flags, text_flags
-from training.finetune_options import (
-    POOLINGS,
-    SUMMARY_TYPES,
-    FinetuneOptions,
-)
+from training.finetuning.options import POOLINGS, SUMMARY_TYPES, FinetuneOptions
 
 FLAGS = flags.FLAGS
 

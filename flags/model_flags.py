@@ -3,7 +3,7 @@
 from absl import flags
 
 from common.errors import UserError
-from modeling.config import XLNetConfig
+from modeling.encoders.xlnet.config import XLNetConfig
 
 FLAGS = flags.FLAGS
 

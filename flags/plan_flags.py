@@ -5,7 +5,7 @@ import dataclasses
 from absl import flags
 
 from common.errors import UserError
-from modeling.config import XLNetConfig
+from modeling.encoders.xlnet.config import XLNetConfig
 from training.options import PRECISIONS
 
 FLAGS = flags.FLAGS

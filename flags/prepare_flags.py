@@ -2,7 +2,7 @@
 
 from absl import flags
 
-from data.options import (
+from data.records.options import (
     RUNNERS,
     SAMPLERS,
     SPAN_LENGTHS,

@@ -2,7 +2,7 @@
 
 from absl import flags
 
-from data.task_options import RaceDataOptions
+from data.finetuning.options import RaceDataOptions
 from flags import finetune_flags
 
 FLAGS = flags.FLAGS

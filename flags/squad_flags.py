@@ -2,7 +2,7 @@
 
 from absl import flags
 
-from data.task_options import SquadDataOptions
+from data.finetuning.options import SquadDataOptions
 from flags import finetune_flags
 
 FLAGS = flags.FLAGS

@@ -1,14 +1,18 @@
 """XLNet and its Transformer-XL backbone in tf_keras."""
 
-from modeling.backbone import XLNetModel, XLNetOutput
-from modeling.classification import (
+from modeling.encoders.xlnet.backbone import XLNetModel, XLNetOutput
+from modeling.encoders.xlnet.config import XLNetConfig
+from modeling.heads.classification import (
     ClassificationModel,
     MultipleChoiceModel,
     TokenClassificationModel,
 )
-from modeling.config import XLNetConfig
-from modeling.pretraining import PretrainingModel
-from modeling.span import SpanModel, SpanOutput, SpanTrainingOutput
+from modeling.heads.language_model import PretrainingModel
+from modeling.heads.question_answering import (
+    SpanModel,
+    SpanOutput,
+    SpanTrainingOutput,
+)
 
 __all__ = [
     "ClassificationModel",

@@ -1,7 +1,7 @@
 """`python -m modeling.convert_checkpoint`: tf1, hf and native, both ways."""
 
 from flags import app, convert_checkpoint_flags
-from modeling import conversion
+from modeling.checkpoints import conversion
 
 
 def main() -> None:

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from common import files
 from common.errors import UserError
-from modeling import masks
+from modeling.attention import masks
 
 
 @dataclasses.dataclass(frozen=True)

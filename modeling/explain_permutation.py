@@ -11,7 +11,7 @@ def main() -> None:
     if options.split == "words":
         tokens = options.text.split()
     else:
-        from data.tokenizer import Tokenizer
+        from data.text.tokenizer import Tokenizer
 
         if not options.spiece_model_file:
             raise UserError("--split=pieces needs --spiece_model_file")

@@ -3,9 +3,9 @@
 import tensorflow as tf
 import tf_keras
 
-from modeling import dropout, initializers, saving
-from modeling.backbone import XLNetModel, XLNetOutput
-from modeling.config import XLNetConfig
+from modeling.encoders.xlnet.backbone import XLNetModel, XLNetOutput
+from modeling.encoders.xlnet.config import XLNetConfig
+from modeling.ops import dropout, initializers, saving
 
 
 class TaskModel(saving.Model):

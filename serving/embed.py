@@ -22,7 +22,7 @@ from common.errors import UserError
 from flags import app, lm_flags
 from serving import limits
 from serving.embeddings import Embedded, Embedder
-from serving.language_model import load_encoder
+from serving.generation.language_model import load_encoder
 
 
 def main() -> None:

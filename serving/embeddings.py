@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from data import symbols
-from data.tokenizer import Tokenizer
+from data.text.tokenizer import Tokenizer
 from modeling import XLNetModel
 
 POOLINGS = ("none", "mean", "cls", "last")

@@ -13,8 +13,9 @@ import json
 import numpy as np
 
 from flags import app, lm_flags
-from serving import fill, limits
-from serving.language_model import load_model
+from serving import limits
+from serving.generation import fill
+from serving.generation.language_model import load_model
 
 
 def main() -> None:

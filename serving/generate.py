@@ -16,8 +16,8 @@ import numpy as np
 from common.errors import UserError
 from flags import app, lm_flags
 from serving import limits
-from serving.decoder import Generator
-from serving.language_model import load_model
+from serving.generation.decoder import Generator
+from serving.generation.language_model import load_model
 
 
 def main() -> None:

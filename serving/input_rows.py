@@ -10,8 +10,10 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 
 from common.errors import UserError
-from data import classifier_sources, classifier_tasks, task_readers
-from data.task_examples import BadRows
+from data.finetuning import table_files as task_readers
+from data.finetuning.classifier import sources as classifier_sources
+from data.finetuning.classifier import tasks as classifier_tasks
+from data.finetuning.examples import BadRows
 from serving.options import PredictOptions
 
 KEY_NAMES = ("id", "guid", "key", "index", "idx", "uid")

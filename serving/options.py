@@ -154,7 +154,7 @@ class FillOptions:
     Attributes:
       text: holds `<mask>`.
       fill: texts for the masks, divided by "|"; empty = search.
-      order: see `serving.fill.parse_order`.
+      order: see `serving.generation.fill.parse_order`.
       beam_size: fillings kept while searching, and given.
       seed: of a random order.
       max_chars: longest text.

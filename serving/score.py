@@ -16,8 +16,8 @@ import numpy as np
 
 from flags import app, lm_flags
 from serving import limits
-from serving.language_model import load_model
-from serving.scoring import Scorer
+from serving.generation.language_model import load_model
+from serving.generation.scoring import Scorer
 
 
 def main() -> None:

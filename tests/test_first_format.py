@@ -54,7 +54,8 @@ def test_weights_keep_their_attribute_paths(first, folder, tmp_path):
     """Old checkpoints restore whole; new ones use the same names."""
     import tensorflow as tf
 
-    from modeling import ClassificationModel, PretrainingModel, checkpoints
+    from modeling import ClassificationModel, PretrainingModel
+    from modeling.checkpoints import restore as checkpoints
 
     path = str(first / folder)
     config = checkpoints.find_config(path)
@@ -73,8 +74,9 @@ def test_weights_keep_their_attribute_paths(first, folder, tmp_path):
 
 def test_a_fine_tuned_folder_predicts_as_it_did(first):
     from data.task_spec import TaskSpec
-    from data.tokenizer import Tokenizer
-    from modeling import ClassificationModel, checkpoints
+    from data.text.tokenizer import Tokenizer
+    from modeling import ClassificationModel
+    from modeling.checkpoints import restore as checkpoints
 
     path = str(first / "classifier")
     spec = TaskSpec.read(path)

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from common.errors import UserError
-from data.tokenizer import Tokenizer
+from data.text.tokenizer import Tokenizer
 from tests import languages
 from tests.conftest import ROOT
 
@@ -125,8 +125,8 @@ def test_one_vocabulary_lies_everywhere(world):
 
 
 def test_records_hold_the_pieces(world, wanted):
-    from data.manifest import load_manifest
-    from data.record_report import read_records
+    from data.records.manifest import load_manifest
+    from data.records.report import read_records
 
     manifest = load_manifest(str(world / "records"))
     rows = [
@@ -145,9 +145,9 @@ def test_records_hold_the_pieces(world, wanted):
 
 
 def test_fine_tuning_reads_the_pieces(world, wanted):
-    from data.task_options import ClassifierDataOptions, FeatureOptions
+    from data.finetuning.options import ClassifierDataOptions, FeatureOptions
     from run_classifier import ClassifierJob
-    from training.finetune_options import FinetuneOptions
+    from training.finetuning.options import FinetuneOptions
     from training.options import RunOptions
 
     task = ClassifierJob(
@@ -178,7 +178,8 @@ def test_the_exported_graph_gives_the_pieces(world, wanted):
 
 def test_predictions_are_those_of_the_offline_pieces(world, wanted):
     from data.task_spec import TaskSpec
-    from modeling import ClassificationModel, checkpoints
+    from modeling import ClassificationModel
+    from modeling.checkpoints import restore as checkpoints
     from serving.options import PredictOptions
     from serving.predict import predict_file
     from serving.saved_model import SavedModel
@@ -212,9 +213,9 @@ def test_predictions_are_those_of_the_offline_pieces(world, wanted):
 
 
 def test_fill_mask_generate_and_embed_read_the_pieces(world, wanted):
-    from serving import fill
     from serving.embeddings import Embedder
-    from serving.language_model import load_encoder, load_model
+    from serving.generation import fill
+    from serving.generation.language_model import load_encoder, load_model
     from serving.options import ModelOptions
 
     options = ModelOptions(str(world / "model"))
@@ -236,12 +237,12 @@ def test_fill_mask_generate_and_embed_read_the_pieces(world, wanted):
 def test_a_replaced_vocabulary_is_refused_at_every_load(world, tmp_path):
     """One of the same size, made of the same text by the other rule."""
     from common.text_settings import TextChoice, TextSettings
-    from data.demo_options import SentencePieceOptions
+    from data.corpus.options import SentencePieceOptions
     from data.train_sentencepiece import train
-    from serving.language_model import load_tokenizer
+    from serving.generation.language_model import load_tokenizer
     from serving.options import ModelOptions
-    from training import finetune
-    from training.finetune_options import FinetuneOptions
+    from training.finetuning import run as finetune
+    from training.finetuning.options import FinetuneOptions
     from training.options import RunOptions
 
     size = Tokenizer(str(world / "spiece.model")).vocab_size
@@ -306,7 +307,7 @@ def test_a_replaced_vocabulary_is_refused_at_every_load(world, tmp_path):
 def test_records_of_other_settings_are_refused(world, tmp_path):
     """Built before a vocabulary's settings were read from it."""
     import run_pretrain
-    from data import manifest as manifest_lib
+    from data.records import manifest as manifest_lib
     from training.options import RunOptions
     from training.pretrain_options import PretrainOptions
 

@@ -18,7 +18,7 @@ PACKAGES = (
 CONTRACT = {
     "data.schema",
     "data.symbols",
-    "data.task_settings",
+    "data.finetuning.task_settings",
     "data.task_spec",
 }
 # The pretraining reader and builder, which serving has no business with.

@@ -59,11 +59,11 @@ def test_saved_model_memory_and_ids_path_agree(finished):
     """Raw text in the graph = ids of the offline tokenizer = our own model."""
     import tensorflow as tf
 
-    from data.pair_features import join_segments, pad_left
+    from data.finetuning.pair_features import join_segments, pad_left
     from data.task_spec import TaskSpec
-    from data.tokenizer import Tokenizer
-    from modeling import checkpoints
-    from training import heads
+    from data.text.tokenizer import Tokenizer
+    from modeling.checkpoints import restore as checkpoints
+    from training.objectives import build as heads
 
     folder, _ = finished
     model_dir = str(folder / "classifier")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from common.errors import UserError
-from data.task_options import ClassifierDataOptions, FeatureOptions
+from data.finetuning.options import ClassifierDataOptions, FeatureOptions
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 CONFIG = {
@@ -56,7 +56,7 @@ def make_job(folder, spiece, options, features=None, **data):
 
 
 def make_options(folder, steps=3, **changes):
-    from training.finetune_options import FinetuneOptions
+    from training.finetuning.options import FinetuneOptions
     from training.options import OptimizerOptions, RunOptions
 
     run = RunOptions(
@@ -76,7 +76,7 @@ def make_options(folder, steps=3, **changes):
 
 
 def run(folder, spiece, options, features=None, **data):
-    from training import finetune
+    from training.finetuning import run as finetune
 
     job = make_job(folder, spiece, options, features, **data)
     said = []
@@ -117,7 +117,7 @@ def test_train_evaluate_predict(tmp_path, spiece_model):
 
 @pytest.mark.shared
 def test_what_users_get_wrong_is_one_line(tmp_path, spiece_model):
-    from training import finetune
+    from training.finetuning import run as finetune
 
     write_task(tmp_path)
     options = make_options(tmp_path, do_train=True)

@@ -11,15 +11,18 @@ import pytest
 
 import run_pretrain
 from common.errors import UserError
-from data import build, pretrain_reader
-from data.manifest import load_manifest
-from data.options import BuildOptions
+from data.pretraining import reader as pretrain_reader
+from data.records import build
+from data.records.manifest import load_manifest
+from data.records.options import BuildOptions
 from modeling import XLNetConfig
 from tests.conftest import ROOT
 from tests.training.conftest import *  # noqa: F403  (virtual CPU replicas)
-from training import heads, loop, loss_log
+from training import loop
+from training.objectives import build as heads
 from training.options import OptimizerOptions, RunOptions, StrategyOptions
 from training.pretrain_options import PretrainOptions
+from training.reporting import loss_log
 
 pytestmark = pytest.mark.shared
 
@@ -263,7 +266,7 @@ def test_an_odd_batch_is_refused_before_anything_is_written(records, tmp_path):
 
 
 def test_batches_are_by_global_row(records, tmp_path):
-    # What `training.rows` splits: forward rows first, then backward ones.
+    # What `training.batch_split` splits: forward rows first, then backward ones.
     what = PretrainOptions(data_dir=records)
     manifest = pretrain_reader.load_manifest(records)
     options = run_options(tmp_path)

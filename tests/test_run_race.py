@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from common.errors import UserError
-from data import race_examples, race_features
-from data.task_examples import BadRows
-from data.task_options import FeatureOptions, RaceDataOptions
+from data.finetuning.examples import BadRows
+from data.finetuning.options import FeatureOptions, RaceDataOptions
+from data.finetuning.race import examples as race_examples
+from data.finetuning.race import features as race_features
 from serving.export import export_model
 from serving.saved_model import SavedModel
 from tests.test_run_classifier import CONFIG, WORDS, make_options, read_rows
@@ -35,7 +36,7 @@ def write_race(folder):
 
 def run(folder, spiece, options, features=None, **data):
     import run_race
-    from training import finetune
+    from training.finetuning import run as finetune
 
     job = run_race.RaceJob(
         RaceDataOptions(str(folder), max_qa_length=12, **data),

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from common.errors import UserError
-from data import squad_metrics
-from data.task_options import FeatureOptions, SquadDataOptions
+from data.finetuning.options import FeatureOptions, SquadDataOptions
+from data.finetuning.squad import metrics as squad_metrics
 from tests.test_run_classifier import CONFIG, make_options
 
 
@@ -32,7 +32,7 @@ def make_job(golden, spiece, options, length=64, **changes):
 @pytest.mark.slow
 @pytest.mark.shared
 def test_train_evaluate_and_write(tmp_path, golden, spiece_model):
-    from training import finetune
+    from training.finetuning import run as finetune
 
     (tmp_path / "config.json").write_text(json.dumps(CONFIG))
     options = make_options(
@@ -70,7 +70,7 @@ def test_train_evaluate_and_write(tmp_path, golden, spiece_model):
 @pytest.mark.shared
 def test_answers_from_planted_beams(golden, spiece_model, tmp_path):
     """Beams on the gold tokens give the gold texts, to the last token."""
-    from data import squad_task
+    from data.finetuning.squad import task as squad_task
 
     options = make_options(tmp_path, do_eval=True)
     job = make_job(golden, spiece_model, options)

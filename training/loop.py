@@ -13,11 +13,11 @@ import tensorflow as tf
 
 from common.errors import UserError
 from training import session, strategy
-from training.eval_runner import all_metrics
-from training.evaluation import EvalResult, Evaluator, MetricFn
 from training.guards import translate_errors
-from training.objectives import Objective
+from training.objectives.contract import Objective
 from training.options import RunOptions
+from training.reporting.eval_runner import all_metrics
+from training.reporting.evaluation import EvalResult, Evaluator, MetricFn
 from training.run import InputFn, TrainingRun, TrainRequest, TrainResult
 
 __all__ = [

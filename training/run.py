@@ -8,16 +8,18 @@ from collections.abc import Callable
 import orbit
 import tensorflow as tf
 
-from modeling.config import FILE_NAME as CONFIG_NAME
-from training import reporting, run_record, session, strategy, train_step
-from training.eval_runner import EvaluatorRunner
-from training.evaluation import MetricFn
+from modeling.encoders.xlnet.config import FILE_NAME as CONFIG_NAME
+from training import session, strategy, train_step
+from training.batch_split import distribute
 from training.guards import check_finite, translate_errors
-from training.loss_log import LossLog
-from training.memory_estimate import estimate_lines
-from training.objectives import Objective
+from training.objectives.contract import Objective
 from training.options import RunOptions
-from training.rows import distribute
+from training.reporting import report as reporting
+from training.reporting import run_record
+from training.reporting.eval_runner import EvaluatorRunner
+from training.reporting.evaluation import MetricFn
+from training.reporting.loss_log import LossLog
+from training.reporting.memory_estimate import estimate_lines
 from training.stop import StopRequest
 
 InputFn = Callable[[dict], tf.data.Dataset]

@@ -8,18 +8,18 @@ import tensorflow as tf
 import tf_keras
 
 from common.errors import UserError
-from modeling.config import FILE_NAME as CONFIG_NAME
-from modeling.config import XLNetConfig
+from modeling.encoders.xlnet.config import FILE_NAME as CONFIG_NAME
+from modeling.encoders.xlnet.config import XLNetConfig
 from training import strategy as strategy_lib
+from training.batch_split import row_order
 from training.checkpoints import BEST, RunCheckpoints
-from training.loss_scale import LossScale
-from training.objectives import Objective
-from training.optimizer import AdamW
+from training.memory_state import RecurrentMemory
+from training.objectives.contract import Objective
+from training.optim.loss_scale import LossScale
+from training.optim.optimizer import AdamW
+from training.optim.schedules import Schedule
+from training.optim.variable_groups import Group, build_groups
 from training.options import RunOptions
-from training.recurrence import RecurrentMemory
-from training.rows import row_order
-from training.schedule import Schedule
-from training.variable_groups import Group, build_groups
 
 # Fields that weights or memory depend on; dropout rates may change.
 ARCHITECTURE = (
@@ -159,8 +159,8 @@ def _restore(session: Session) -> None:
 
 
 def warm_start(strategy, model, path: str, require: str):
-    """Weights from any checkpoint that `modeling.checkpoints` reads."""
-    from modeling import checkpoints
+    """Weights from any checkpoint that `modeling.checkpoints.restore` reads."""
+    from modeling.checkpoints import restore as checkpoints
 
     with strategy.scope():
         return checkpoints.restore(model, path, require=require)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import tensorflow as tf
 
 from data.schema import LENGTH_FIELDS
-from training.objectives import Batch, Objective
+from training.objectives.contract import Batch, Objective
 
 
 def by_length(objective: Objective, batch: Batch, run: Callable):

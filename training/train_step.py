@@ -7,11 +7,11 @@ import orbit
 import tensorflow as tf
 
 from common import heap
-from modeling import fusion
+from modeling.ops import fused as fusion
 from training import static_lengths
-from training.objectives import Memory, Objective
-from training.optimizer import AdamW
-from training.recurrence import RecurrentMemory, reset_rows
+from training.memory_state import RecurrentMemory, reset_rows
+from training.objectives.contract import Memory, Objective
+from training.optim.optimizer import AdamW
 
 # Columns of the history that every objective has.
 BASE_STATS = ("loss", "learning_rate", "gradient_norm", "update_norm")

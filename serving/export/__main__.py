@@ -14,13 +14,13 @@ from common.errors import UserError
 from data import task_spec
 from data.task_spec import TaskSpec
 from flags import app, export_flags
-from modeling import checkpoints
-from modeling.config import XLNetConfig
+from modeling.checkpoints import restore as checkpoints
+from modeling.encoders.xlnet.config import XLNetConfig
 from serving.export import export_model
 from serving.options import ExportOptions
-from training import recurrent_objective
-from training.heads import build_objective
-from training.objectives import Objective
+from training.objectives import segment_recurrent as recurrent_objective
+from training.objectives.build import build_objective
+from training.objectives.contract import Objective
 
 LANGUAGE_MODEL = ("lm", "pretraining")
 

@@ -25,14 +25,14 @@ from absl import logging as absl_logging
 
 from common import files
 from common.errors import UserError
-from data.graph_tokenizer import GraphTokenizer
 from data.task_spec import SPIECE_NAME, TaskSpec
-from data.tokenizer import Tokenizer
+from data.text.graph_tokenizer import GraphTokenizer
+from data.text.tokenizer import Tokenizer
 from modeling.long_document import LongDocument
-from serving import heads
 from serving.export import warmup
 from serving.saved_model import SIGNATURE_FILE
-from serving.signatures import MAX_TEXTS, TOKENIZE, Context, Signature
+from serving.signatures import build as heads
+from serving.signatures.sequence import MAX_TEXTS, TOKENIZE, Context, Signature
 
 FORMAT_VERSION = 1
 # Run as a script: a process that imports nothing of this project.

@@ -8,7 +8,7 @@ from benchmarks import tpu_lowering, tpu_plan
 from common.errors import UserError
 from data import schema
 from flags.plan_flags import PlanOptions
-from modeling.config import XLNetConfig
+from modeling.encoders.xlnet.config import XLNetConfig
 
 OPTIONS = PlanOptions(
     config=XLNetConfig(

@@ -10,7 +10,7 @@ import sentencepiece
 from common import text_settings, vocabulary
 from common.errors import UserError
 from common.text_settings import COMPOSED, ORIGINAL, TextChoice, TextSettings
-from data.tokenizer import Tokenizer
+from data.text.tokenizer import Tokenizer
 
 SETTINGS = TextSettings(COMPOSED, uncased=True)
 

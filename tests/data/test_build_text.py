@@ -9,14 +9,17 @@ import numpy as np
 import pytest
 
 from common.errors import UserError
-from data import build, corpus, corpus_plan, record_report
-from data.block_builder import BlockBuilder, block_summary_name
-from data.lane_reader import LaneReader
-from data.manifest import load_manifest
-from data.options import InspectOptions, ReaderOptions
+from data.corpus import documents as corpus
+from data.corpus import plan as corpus_plan
+from data.records import build
+from data.records import report as record_report
+from data.records.block_builder import BlockBuilder, block_summary_name
+from data.records.lane_reader import LaneReader
+from data.records.manifest import load_manifest
+from data.records.options import InspectOptions, ReaderOptions
 from tests.conftest import ROOT
 from tests.data import builds
-from tests.data.test_build import assert_equal_builds
+from tests.data.records.test_build import assert_equal_builds
 
 
 @pytest.fixture(scope="module")
@@ -170,7 +173,7 @@ def test_an_interrupted_build_never_mixes_texts(
 
 
 def _options(folder, dedup):
-    from data.options import BuildOptions
+    from data.records.options import BuildOptions
 
     return BuildOptions(
         input_glob=str(folder / "corpus.txt"),

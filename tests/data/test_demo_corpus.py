@@ -10,7 +10,7 @@ import pytest
 
 from common.errors import UserError
 from data import demo_corpus
-from data.demo_options import DemoCorpusOptions
+from data.corpus.options import DemoCorpusOptions
 
 
 @pytest.fixture(scope="module")

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from common.errors import UserError
-from data import classifier_tasks
-from data.pair_features import join_segments, without_blank
+from data.finetuning.classifier import tasks as classifier_tasks
+from data.finetuning.examples import BadRows
+from data.finetuning.options import ClassifierDataOptions
+from data.finetuning.pair_features import join_segments, without_blank
 from data.symbols import SymbolIds
-from data.task_examples import BadRows
-from data.task_options import ClassifierDataOptions
 
 
 def write_rows(folder, count, name="train.jsonl"):

@@ -8,8 +8,9 @@ import sys
 import pytest
 
 from common.errors import UserError
-from data import filter_corpus, quality
-from data.options import FilterOptions
+from data import filter_corpus
+from data.corpus import quality
+from data.records.options import FilterOptions
 from tests.conftest import ROOT
 
 WORDS = (

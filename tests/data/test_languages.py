@@ -9,12 +9,12 @@ import sentencepiece
 
 from common import vocabulary
 from common.text_settings import COMPOSED, ORIGINAL, TextSettings
-from data import composition
 from data import train_sentencepiece as command
-from data.demo_options import SentencePieceOptions
-from data.graph_tokenizer import GraphTokenizer
-from data.normalisation_report import Changes
-from data.tokenizer import Tokenizer
+from data.corpus.options import SentencePieceOptions
+from data.text import composition
+from data.text.graph_tokenizer import GraphTokenizer
+from data.text.normalisation_report import Changes
+from data.text.tokenizer import Tokenizer
 from tests import languages
 
 
@@ -179,7 +179,7 @@ def test_only_lost_marks_make_a_warning():
         (TextSettings(COMPOSED), "がぎぐ，", False),
         (TextSettings(COMPOSED, True), "ÄÖÜ", False),
     ):
-        from data.text import normalise
+        from data.text.normalization import normalise
 
         changes = Changes(settings, rules)
         new = normalise(line, settings.uncased, settings.keep_accents)

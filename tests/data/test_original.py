@@ -7,9 +7,10 @@ import random
 import numpy as np
 import pytest
 
-from data import original_builder, original_sampler
+from data import original_builder
+from data.pretraining import original_sampler
 from data.symbols import SymbolIds
-from data.tokenizer import Tokenizer
+from data.text.tokenizer import Tokenizer
 
 pytestmark = pytest.mark.shared
 

@@ -9,12 +9,14 @@ import numpy as np
 import pytest
 
 from common.errors import UserError
-from data import squad_examples, squad_metrics, squad_task
-from data.squad_examples import SquadFile, SquadQuestion
-from data.squad_features import TokenizedParagraph, original_spans
-from data.task_examples import BadRows
-from data.task_options import FeatureOptions, SquadDataOptions
-from data.tokenizer import WORD_MARK, Tokenizer
+from data.finetuning.examples import BadRows
+from data.finetuning.options import FeatureOptions, SquadDataOptions
+from data.finetuning.squad import examples as squad_examples
+from data.finetuning.squad import metrics as squad_metrics
+from data.finetuning.squad import task as squad_task
+from data.finetuning.squad.examples import SquadFile, SquadQuestion
+from data.finetuning.squad.features import TokenizedParagraph, original_spans
+from data.text.tokenizer import WORD_MARK, Tokenizer
 from tests.test_run_classifier import make_options
 
 
@@ -262,7 +264,8 @@ def test_the_threshold_to_apply():
 
 @pytest.mark.shared
 def test_a_lone_mark_before_the_text_is_its_first_letter(spiece_model):
-    from data import squad_features, symbols
+    from data import symbols
+    from data.finetuning.squad import features as squad_features
 
     tokenizer = Tokenizer(spiece_model)
     texts = ["Xq zebra", "京都は日本の", "½ cup", "Ωmega, q  x", "  Hello"]

@@ -12,7 +12,7 @@ from common.errors import UserError
 from common.text_settings import TextSettings
 from data import symbols
 from data import train_sentencepiece as command
-from data.demo_options import SentencePieceOptions
+from data.corpus.options import SentencePieceOptions
 
 
 @pytest.fixture(scope="module")

@@ -4,8 +4,9 @@ import pathlib
 
 import numpy as np
 
-from modeling import XLNetConfig, tf1_checkpoint
-from modeling.variables import named_variables
+from modeling import XLNetConfig
+from modeling.checkpoints import tf1 as tf1_checkpoint
+from modeling.checkpoints.names import named_variables
 
 VALUE_TOLERANCE = 2e-5
 GRADIENT_TOLERANCE = 2e-5

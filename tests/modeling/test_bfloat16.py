@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from modeling import PretrainingModel, XLNetConfig, positions
+from modeling import PretrainingModel, XLNetConfig
+from modeling.attention import positions
 from tests.modeling import golden_util
 
 CONFIG = XLNetConfig(

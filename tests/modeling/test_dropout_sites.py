@@ -11,8 +11,8 @@ from modeling import (
     PretrainingModel,
     SpanModel,
     XLNetConfig,
-    dropout,
 )
+from modeling.ops import dropout
 
 B, T, P, M = 2, 5, 3, 4
 CONFIG = XLNetConfig(

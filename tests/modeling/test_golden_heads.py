@@ -17,10 +17,10 @@ from modeling import (
     PretrainingModel,
     SpanModel,
     XLNetModel,
-    tf1_checkpoint,
 )
-from modeling.summary import SequenceSummary
-from modeling.variables import named_variables
+from modeling.checkpoints import tf1 as tf1_checkpoint
+from modeling.checkpoints.names import named_variables
+from modeling.heads.pooling import SequenceSummary
 from tests.modeling import golden_util
 
 pytestmark = pytest.mark.shared

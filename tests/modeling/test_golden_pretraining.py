@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from modeling import PretrainingModel, fusion, losses
+from modeling import PretrainingModel, losses
+from modeling.ops import fused as fusion
 from tests.modeling import golden_util
 
 pytestmark = pytest.mark.shared

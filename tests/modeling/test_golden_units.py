@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from modeling import attention, feed_forward, losses, masks, memory, positions
+from modeling import losses
+from modeling.attention import layer as attention
+from modeling.attention import masks, memory, positions
+from modeling.encoders.xlnet import feed_forward
 from tests.modeling import golden_util
 
 

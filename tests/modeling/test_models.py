@@ -18,14 +18,14 @@ from modeling import (
     XLNetConfig,
     XLNetModel,
 )
-from modeling.attention import RelativeAttention
-from modeling.embeddings import Embeddings
-from modeling.feed_forward import FeedForward
-from modeling.normalization import LayerNorm
-from modeling.pretraining import LanguageModelHead
-from modeling.summary import AttentionPooling, SequenceSummary
-from modeling.transformer_layer import TransformerLayer
-from modeling.variables import named_variables
+from modeling.attention.layer import RelativeAttention
+from modeling.checkpoints.names import named_variables
+from modeling.encoders.xlnet.embeddings import Embeddings
+from modeling.encoders.xlnet.feed_forward import FeedForward
+from modeling.encoders.xlnet.layer import TransformerLayer
+from modeling.heads.language_model import LanguageModelHead
+from modeling.heads.pooling import AttentionPooling, SequenceSummary
+from modeling.ops.normalization import LayerNorm
 
 CONFIG = XLNetConfig(
     vocab_size=29,

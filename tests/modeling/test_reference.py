@@ -8,8 +8,9 @@ import tensorflow as tf
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from modeling import XLNetConfig, XLNetModel, fusion
-from modeling.variables import named_variables
+from modeling import XLNetConfig, XLNetModel
+from modeling.checkpoints.names import named_variables
+from modeling.ops import fused as fusion
 from tests.modeling import reference
 
 

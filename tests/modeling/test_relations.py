@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from modeling import XLNetConfig, XLNetModel, masks
-from modeling.variables import named_variables
+from modeling import XLNetConfig, XLNetModel
+from modeling.attention import masks
+from modeling.checkpoints.names import named_variables
 
 CONFIG = XLNetConfig(
     vocab_size=23,

@@ -12,7 +12,7 @@ cpu = tf.config.list_physical_devices("CPU")[0]
 tf.config.set_logical_device_configuration(
     cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
 from modeling import PretrainingModel, XLNetConfig
-from modeling.variables import named_variables
+from modeling.checkpoints.names import named_variables
 
 config = XLNetConfig(vocab_size=29, d_model=12, n_layer=2, n_head=3, d_head=5,
                      d_inner=20, dropout=0.0, dropatt=0.0, init_std=0.3)

@@ -12,9 +12,9 @@ import tensorflow as tf
 
 from common.errors import UserError
 from common.text_settings import TextSettings
-from data import pair_features
+from data.finetuning import pair_features
 from data.task_spec import TaskSpec
-from data.tokenizer import Tokenizer
+from data.text.tokenizer import Tokenizer
 from modeling import (
     ClassificationModel,
     MultipleChoiceModel,

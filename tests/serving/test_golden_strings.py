@@ -11,9 +11,9 @@ import pytest
 import tensorflow as tf
 
 from common.text_settings import TextSettings
-from data.graph_tokenizer import GraphTokenizer
 from data.task_spec import TaskSpec
-from data.tokenizer import Tokenizer
+from data.text.graph_tokenizer import GraphTokenizer
+from data.text.tokenizer import Tokenizer
 from modeling import (
     ClassificationModel,
     MultipleChoiceModel,
@@ -21,10 +21,10 @@ from modeling import (
     SpanModel,
     TokenClassificationModel,
 )
-from serving import heads
 from serving.export import export_model
 from serving.saved_model import SavedModel
-from serving.signatures import Context
+from serving.signatures import build as heads
+from serving.signatures.sequence import Context
 from tests.serving.test_export import LABELS, make_config
 
 pytestmark = [pytest.mark.slow, pytest.mark.shared]

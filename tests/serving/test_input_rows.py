@@ -8,8 +8,8 @@ import json
 import pytest
 
 from common.errors import UserError
-from data import classifier_sources
-from data.task_examples import BadRows
+from data.finetuning.classifier import sources as classifier_sources
+from data.finetuning.examples import BadRows
 from serving import input_rows, predict
 from serving.options import PredictOptions
 from tests.serving.test_predict import FakeModel, answers, options

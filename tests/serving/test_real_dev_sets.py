@@ -13,14 +13,14 @@ import numpy as np
 import pytest
 
 from common.text_settings import TextSettings
-from data.graph_tokenizer import GraphTokenizer
-from data.task_options import (
+from data.finetuning.options import (
     ClassifierDataOptions,
     FeatureOptions,
     RaceDataOptions,
     SquadDataOptions,
 )
-from data.tokenizer import Tokenizer
+from data.text.graph_tokenizer import GraphTokenizer
+from data.text.tokenizer import Tokenizer
 from serving.export import export_model
 from serving.saved_model import SavedModel
 from tests.conftest import SHARED
@@ -33,7 +33,7 @@ BATCH = 64
 
 def predict_and_export(folder, job, options) -> SavedModel:
     """One step, predictions of dev, an export (checked by itself)."""
-    from training import finetune
+    from training.finetuning import run as finetune
 
     say = [].append
     finetune.run(job, options, export=export_model, say=say)

@@ -4,14 +4,14 @@ import json
 
 import pytest
 
-from data.task_options import FeatureOptions
+from data.finetuning.options import FeatureOptions
 from tests.test_run_classifier import (
     CONFIG,
     make_job,
     make_options,
     write_task,
 )
-from training import finetune
+from training.finetuning import run as finetune
 
 RATES = {"dropout": 0.1, "dropatt": 0.2}
 
@@ -84,9 +84,10 @@ def test_a_broken_run_ends_in_the_same_bytes(tmp_path, spiece_model, buckets):
 def test_evaluation_and_readers_take_the_averages(tmp_path, spiece_model):
     import tensorflow as tf
 
-    from modeling import checkpoints
-    from training import heads, loop
-    from training.finetune import find_config
+    from modeling.checkpoints import restore as checkpoints
+    from training import loop
+    from training.finetuning.run import find_config
+    from training.objectives import build as heads
     from training.options import OptimizerOptions
 
     write_task(tmp_path)

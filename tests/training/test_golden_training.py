@@ -4,18 +4,18 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from modeling import tf1_checkpoint
-from modeling.variables import named_variables
+from modeling.checkpoints import tf1 as tf1_checkpoint
+from modeling.checkpoints.names import named_variables
 from tests.modeling import golden_util
 from training import strategy as strategy_lib
-from training.heads import build_objective
-from training.optimizer import AdamW
+from training.batch_split import distribute
+from training.memory_state import RecurrentMemory
+from training.objectives.build import build_objective
+from training.optim.optimizer import AdamW
+from training.optim.schedules import Schedule
+from training.optim.variable_groups import build_groups
 from training.options import OptimizerOptions, StrategyOptions
-from training.recurrence import RecurrentMemory
-from training.rows import distribute
-from training.schedule import Schedule
 from training.train_step import Trainer
-from training.variable_groups import build_groups
 
 pytestmark = pytest.mark.shared
 

@@ -11,7 +11,8 @@ import tensorflow as tf
 
 from common.errors import UserError
 from tests.training import toy
-from training import loop, loss_log
+from training import loop
+from training.reporting import loss_log
 from training.session import steps_to_boundary
 
 

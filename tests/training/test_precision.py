@@ -8,7 +8,9 @@ import tensorflow as tf
 
 from modeling import XLNetConfig
 from tests.training import toy
-from training import heads, loop, loss_log
+from training import loop
+from training.objectives import build as heads
+from training.reporting import loss_log
 
 CONFIG = XLNetConfig(
     vocab_size=20,

@@ -6,15 +6,15 @@ import tensorflow as tf
 
 from common.errors import UserError
 from modeling import XLNetConfig
-from training import loss_log, run_record
-from training.evaluation import _assemble
-from training.loss_log import LossLog
-from training.loss_scale import GROWTH_STEPS, LossScale
-from training.memory_estimate import activation_bytes
-from training.optimizer import AdamW
+from training.optim.loss_scale import GROWTH_STEPS, LossScale
+from training.optim.optimizer import AdamW
+from training.optim.schedules import Schedule
+from training.optim.variable_groups import build_groups
 from training.options import OptimizerOptions
-from training.schedule import Schedule
-from training.variable_groups import build_groups
+from training.reporting import loss_log, run_record
+from training.reporting.evaluation import _assemble
+from training.reporting.loss_log import LossLog
+from training.reporting.memory_estimate import activation_bytes
 
 
 def test_the_log_is_cut_to_the_restored_step(tmp_path):

@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from modeling import fusion
-from tests.training import test_heads, toy
-from training import heads, loop
+from modeling.ops import fused as fusion
+from tests.training import toy
+from tests.training.objectives import test_build as test_heads
+from training import loop
+from training.objectives import build as heads
 from training.options import OptimizerOptions
 from training.static_lengths import by_length
 

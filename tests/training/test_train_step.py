@@ -10,15 +10,15 @@ import tensorflow as tf
 import tf_keras
 
 from modeling import XLNetConfig
-from training.loss_scale import LossScale
-from training.objectives import LossOutput, Memory
-from training.optimizer import AdamW
+from training.batch_split import distribute
+from training.memory_state import RecurrentMemory
+from training.objectives.contract import LossOutput, Memory
+from training.optim.loss_scale import LossScale
+from training.optim.optimizer import AdamW
+from training.optim.schedules import Schedule
+from training.optim.variable_groups import build_groups
 from training.options import OptimizerOptions
-from training.recurrence import RecurrentMemory
-from training.rows import distribute
-from training.schedule import Schedule
 from training.train_step import Trainer, fold_part, fold_seed
-from training.variable_groups import build_groups
 
 ROWS, DIM, SLOTS = 12, 3, 2
 NAME = "model/lm_loss/bias"

@@ -9,7 +9,7 @@ import tensorflow as tf
 import tf_keras
 
 from modeling import XLNetConfig
-from training.objectives import LossOutput, Memory
+from training.objectives.contract import LossOutput, Memory
 from training.options import OptimizerOptions, RunOptions, StrategyOptions
 
 CONFIG = XLNetConfig(

@@ -1,0 +1,107 @@
+"""Where files are cut into blocks of about equal size (L1)."""
+
+from collections.abc import Sequence
+from typing import IO
+
+from common.errors import UserError
+from data import storage
+from data.corpus import documents as corpus
+
+
+def plan_blocks(path: str, block_bytes: int) -> list[corpus.Block]:
+    """Cuts a file between documents, every `block_bytes` or a little more."""
+    return [parts[0] for parts in plan_corpus([path], block_bytes)]
+
+
+def plan_corpus(
+    paths: Sequence[str], block_bytes: int
+) -> list[tuple[corpus.Block, ...]]:
+    """Cuts files, one after the other, into runs of about `block_bytes`.
+
+    A run ends where a document ends, as every file does; it goes over as many
+    files as fit. Files that are cut elsewhere between documents give the same
+    runs. Plain files are cut by seeking, gzipped ones are read through once.
+
+    Returns:
+      The parts of each run, in order; no part is empty.
+
+    Raises:
+      UserError: a file that cannot be read.
+    """
+    cutter = _Cutter(block_bytes)
+    for path in paths:
+        if path.endswith(".gz"):
+            cutter.add_stream(path)
+        else:
+            cutter.add_file(path)
+    return cutter.finish()
+
+
+class _Cutter:
+    """Collects parts of files into runs."""
+
+    def __init__(self, block_bytes: int):
+        self._wanted = block_bytes
+        self._limit = corpus.LONGEST_DOCUMENT * block_bytes
+        self._runs, self._parts, self._size = [], [], 0
+
+    def _add(self, path: str, start: int, end: int, ends_run: bool) -> None:
+        if end > start:
+            self._parts.append(corpus.Block(path, start, end))
+            self._size += end - start
+        if ends_run and self._parts:
+            self._runs.append(tuple(self._parts))
+            self._parts, self._size = [], 0
+
+    def finish(self) -> list[tuple[corpus.Block, ...]]:
+        """All runs, what is left over as the last."""
+        self._add("", 0, 0, True)
+        return self._runs
+
+    def add_file(self, path: str) -> None:
+        """Cuts a plain file."""
+        size, start = storage.size(path), 0
+        while start < size:
+            place = start + self._wanted - self._size
+            if place >= size:
+                self._add(path, start, size, False)
+                return
+            limit = start + self._limit - self._size
+            with corpus.open_text(path) as f:
+                f.seek(place)
+                end = _next_boundary(f, path, place, limit)
+            self._add(path, start, end, True)
+            start = end
+
+    def add_stream(self, path: str) -> None:
+        """Cuts a gzipped file at the places where it would be cut plain."""
+        start = place = 0
+        past = False  # the run is as long as is wanted
+        jsonl = corpus.is_jsonl(path)
+        try:
+            with corpus.open_text(path) as f:
+                for line in f:
+                    place += len(line)
+                    size = self._size + place - start
+                    ends = size >= self._limit
+                    ends |= jsonl or not line.strip() if past else jsonl
+                    past |= size > self._wanted
+                    if past and ends:
+                        self._add(path, start, place, True)
+                        start, past = place, False
+        except (OSError, EOFError) as e:
+            raise UserError(f"{path}: cannot be read as gzip: {e}") from e
+        self._add(path, start, place, past)
+
+
+def _next_boundary(f: IO[bytes], path: str, place: int, limit: int) -> int:
+    """The next place, after a whole line, where a document may end."""
+    line = f.readline()  # the rest of one
+    place += len(line)
+    if corpus.is_jsonl(path):
+        return place
+    while place < limit and (line := f.readline()):
+        place += len(line)
+        if not line.strip():
+            break
+    return place

@@ -1,0 +1,454 @@
+"""Classification and regression tasks by name: files -> examples -> features.
+
+A task is one small object; `run_classifier.py` needs nothing else of it:
+`read(split)`, `table(examples, ...)`, `evaluate(...)` and the prediction rows.
+"""
+
+import dataclasses
+import os
+from collections.abc import Sequence
+
+import numpy as np
+
+from common.errors import UserError
+from data.finetuning import metrics, pair_features, table_columns
+from data.finetuning import table as finetune_table
+from data.finetuning import table_files as task_readers
+from data.finetuning.classifier import glue as glue_tasks
+from data.finetuning.classifier import sources as classifier_sources
+from data.finetuning.classifier.sources import TableOptions
+from data.finetuning.examples import BadRows, TextExample
+from data.finetuning.options import ClassifierDataOptions
+from data.finetuning.table import FeatureTable
+from data.finetuning.table_columns import Columns
+from data.symbols import SymbolIds
+from data.task_spec import TaskSpec
+
+# CSV sets in the layout of Zhang et al.: classes, text columns and how their
+# texts are escaped (a key of `classifier_sources.ESCAPES`).
+TOPIC_SETS = {
+    "yelp-2": (2, 1, "json"),
+    "yelp-5": (5, 1, "json"),
+    "dbpedia": (14, 2, "readme"),
+    "ag": (4, 2, "bare"),
+    "amazon-2": (2, 2, "readme"),
+    "amazon-5": (5, 2, "readme"),
+}
+# Files `LABEL:fine text` by split; with other files these names mean a TSV.
+TREC_SETS = ("trec", "trec-fine")
+TREC_FILES = {
+    "train": ("train_5500.label", "train.label"),
+    "dev": ("dev.label", "TREC_10.label", "test.label"),
+    "test": ("test.label", "TREC_10.label"),
+}
+ALIASES = {
+    "sst2": "sst-2",
+    "stsb": "sts-b",
+    "sts": "sts-b",
+    "yelp2": "yelp-2",
+    "yelp5": "yelp-5",
+    "ag_news": "ag",
+    "ag-news": "ag",
+    "amazon2": "amazon-2",
+    "amazon5": "amazon-5",
+    "trec-coarse": "trec",
+}
+GENERIC = ("tsv", "csv", "jsonl")
+TFDS_PREFIX = "tfds:"
+
+
+def task_names() -> tuple[str, ...]:
+    """All names that `--task_name` takes (any case)."""
+    return (
+        *glue_tasks.GLUE,
+        "imdb",
+        *TOPIC_SETS,
+        *TREC_SETS,
+        *GENERIC,
+        "tfds:NAME",
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class ClassificationTask:
+    """One task with its labels settled.
+
+    Attributes:
+      name: canonical name.
+      head: a key of `data.schema.HEAD_FIELDS`.
+      labels: class names in the order of the logits.
+      metric_names: the first picks the best checkpoint.
+      options: what it was built from.
+    """
+
+    name: str
+    head: str
+    labels: tuple[str, ...]
+    metric_names: tuple[str, ...]
+    options: ClassifierDataOptions
+
+    @property
+    def label_ids(self) -> dict[str, int]:
+        """Class name -> logit."""
+        return {name: i for i, name in enumerate(self.labels)}
+
+    def eval_splits(self) -> tuple[str, ...]:
+        """Labelled splits that are there to evaluate on."""
+        glue = glue_tasks.GLUE.get(self.name)
+        splits = tuple(glue.dev) if glue else ("dev",)
+        return tuple(s for s in splits if self.path(s))
+
+    def predict_splits(self) -> tuple[str, ...]:
+        """Splits that are there to predict: the test sets, else dev."""
+        if self.name.startswith(TFDS_PREFIX):
+            return self.eval_splits()
+        glue = glue_tasks.GLUE.get(self.name)
+        splits = tuple(glue.test) if glue else ("test",)
+        found = tuple(s for s in splits if self.path(s))
+        return found or self.eval_splits()
+
+    def path(self, split: str) -> str | None:
+        """File or folder of a split; None where it is not there."""
+        source = "train" if self._is_held_out(split) else split
+        return _split_path(self.name, self.options.data_dir, source)
+
+    def _is_held_out(self, split: str) -> bool:
+        """The split is the share of the training file that is not trained."""
+        return split == "dev" and self.options.dev_fraction > 0
+
+    def columns(self, trained: TaskSpec | None = None) -> Columns:
+        """Columns of the files; none where they are no table.
+
+        Args:
+          trained: task.json of the trained model, whose columns they are then.
+        """
+        glue = glue_tasks.GLUE.get(self.name)
+        if glue:
+            return Columns(glue.columns or (), glue.texts, glue.label)
+        options = self.options
+        if self.name in GENERIC and trained is None:
+            path = self.path("train")
+            return table_columns.read_columns(path, _table_options(options))
+        names = trained.data_options.get("columns", ()) if trained else ()
+        return Columns(tuple(names), options.text_columns, options.label_column)
+
+    def read(
+        self, split: str, bad: BadRows, with_labels: bool = True
+    ) -> list[TextExample]:
+        """Examples of a split, in file order.
+
+        Raises:
+          UserError: the split is missing or empty, or see `BadRows`.
+        """
+        known = self.label_ids or None
+        source = "train" if self._is_held_out(split) else split
+        examples = _read(
+            self.name, self.options, source, bad, known, with_labels
+        )
+        if self.options.dev_fraction and source == "train":
+            examples = self._share(examples, held_out=split != "train")
+        if not examples:
+            raise UserError(
+                f"{self.path(split)} holds no usable row for {self.name}"
+            )
+        return examples
+
+    def _share(
+        self, examples: list[TextExample], held_out: bool
+    ) -> list[TextExample]:
+        """Rows of the training file that are dev, or the others.
+
+        Raises:
+          UserError: one of both is empty.
+        """
+        options = self.options
+        chosen = held_out_rows(
+            len(examples), options.dev_fraction, options.dev_seed
+        )
+        if chosen.all() or not chosen.any():
+            raise UserError(
+                f"--dev_fraction={options.dev_fraction} takes "
+                f"{int(chosen.sum())} of {len(examples)} rows of "
+                f"{self.path('train')}: change it or --dev_seed"
+            )
+        return [
+            e
+            for e, is_dev in zip(examples, chosen, strict=True)
+            if is_dev == held_out
+        ]
+
+    def label_array(self, examples: Sequence[TextExample]) -> np.ndarray | None:
+        """`label_ids` of the schema, or None when a label is unknown."""
+        if any(e.label is None for e in examples):
+            return None
+        if self.head == "regression":
+            return np.array([e.label for e in examples], np.float32)  # [N]
+        index = self.label_ids
+        if self.head == "classification":
+            return np.array([index[e.label] for e in examples], np.int32)
+        array = np.zeros((len(examples), len(self.labels)), np.float32)
+        for row, example in enumerate(examples):
+            for name in example.label:
+                array[row, index[name]] = 1.0
+        return array  # [N, Y]
+
+    def table(
+        self,
+        examples: Sequence[TextExample],
+        tokenized: Sequence[Sequence[Sequence[int]]],
+        max_seq_length: int,
+        ids: SymbolIds,
+    ) -> FeatureTable:
+        """Features of examples whose texts are already token ids."""
+        columns = {}
+        labels = self.label_array(examples)
+        if labels is not None:
+            columns["label_ids"] = labels
+        sequences = [
+            pair_features.join_segments(
+                pair_features.without_blank(parts), max_seq_length, ids
+            )
+            for parts in tokenized
+        ]
+        return finetune_table.from_sequences(sequences, columns)
+
+    def evaluate(
+        self, logits: np.ndarray, labels: np.ndarray
+    ) -> dict[str, float]:
+        """The task's metrics, logits `[N, Y]` in input order."""
+        if self.head == "regression":
+            return metrics.regression_metrics(logits, labels)
+        if self.head == "multi_label":
+            return metrics.multi_label_metrics(logits, labels)
+        return metrics.classification_metrics(logits, labels, self.metric_names)
+
+    @property
+    def main_metric(self) -> str:
+        """The one that picks the best checkpoint; larger is better."""
+        if self.head == "multi_label":
+            return "micro_f1"
+        return self.metric_names[0]
+
+
+def build_task(options: ClassifierDataOptions) -> ClassificationTask:
+    """Looks the name up and settles the labels.
+
+    Raises:
+      UserError: an unknown name, or labels that cannot be settled.
+    """
+    name = canonical_name(options.task_name)
+    if name == "trec" and _has(options.data_dir, "tsv"):
+        name = "tsv"  # the set as a table with a header
+    _check_dev_fraction(name, options)
+    if name in glue_tasks.GLUE:
+        glue = glue_tasks.GLUE[name]
+        return ClassificationTask(
+            name, glue.head, glue.labels, glue.metrics, options
+        )
+    if name == "imdb":
+        labels: tuple[str, ...] = ("neg", "pos")
+    elif name in TOPIC_SETS:
+        labels = tuple(str(i + 1) for i in range(TOPIC_SETS[name][0]))
+    else:
+        metric_names = (
+            ("pearson", "spearman")
+            if options.head == "regression"
+            else ("accuracy", "macro_f1")
+        )
+        labels = () if options.head == "regression" else _labels(name, options)
+        return ClassificationTask(
+            name, options.head, labels, metric_names, options
+        )
+    return ClassificationTask(
+        name, "classification", labels, ("accuracy",), options
+    )
+
+
+def _check_dev_fraction(name: str, options: ClassifierDataOptions) -> None:
+    if not options.dev_fraction:
+        return
+    if name in glue_tasks.GLUE or name.startswith(TFDS_PREFIX):
+        raise UserError(f"--dev_fraction: {name} has a dev split of its own")
+    path = _split_path(name, options.data_dir, "dev")
+    if path:
+        raise UserError(
+            f"--dev_fraction={options.dev_fraction}, but there is {path}: "
+            "leave the flag out or move the file away"
+        )
+
+
+def held_out_rows(count: int, fraction: float, seed: int) -> np.ndarray:
+    """bool `[count]`: row i is held out, a function of (seed, i) alone.
+
+    More rows at a file's end leave the rows before where they are.
+    """
+    # SplitMix64 of the row's place in the seed's stream.
+    step = np.uint64(0x9E3779B97F4A7C15)
+    with np.errstate(over="ignore"):
+        x = np.arange(1, count + 1, dtype=np.uint64)
+        x += np.uint64((seed * 0xD1342543DE82EF95) % (1 << 64))
+        x *= step
+        x ^= x >> np.uint64(30)
+        x *= np.uint64(0xBF58476D1CE4E5B9)
+        x ^= x >> np.uint64(27)
+        x *= np.uint64(0x94D049BB133111EB)
+        x ^= x >> np.uint64(31)
+    return (x >> np.uint64(11)).astype(np.float64) * 2.0**-53 < fraction
+
+
+def canonical_name(name: str) -> str:
+    """Lower case, aliases resolved.
+
+    Raises:
+      UserError: no such task.
+    """
+    if name.lower().startswith(TFDS_PREFIX):
+        return TFDS_PREFIX + name[len(TFDS_PREFIX) :]
+    lower = name.lower()
+    lower = ALIASES.get(lower, lower)
+    if lower not in task_names():
+        raise UserError(
+            f"unknown --task_name {name!r}; there are {', '.join(task_names())}"
+        )
+    return lower
+
+
+def _labels(name: str, options: ClassifierDataOptions) -> tuple[str, ...]:
+    """Given class names, or those of the training file: sorted, as numbers
+    where all of them are."""
+    if options.labels:
+        return options.labels
+    found = set()
+    for example in _read(name, options, "train", BadRows(True), None, True):
+        label = example.label
+        found.update(label if isinstance(label, tuple) else (label,))
+    if not found:
+        raise UserError(
+            f"{_split_path(name, options.data_dir, 'train')} has no labels; "
+            "give --labels"
+        )
+    numeric = all(n.lstrip("-").isdecimal() for n in found)
+    return tuple(
+        sorted(found, key=(lambda n: (int(n), n)) if numeric else None)
+    )
+
+
+def _has(data_dir: str, name: str) -> bool:
+    """Whether a split is there as a table with that ending."""
+    return any(
+        task_readers.find_file(data_dir, f"{split}.{name}")
+        for split in ("train", "dev", "test")
+    )
+
+
+def _split_path(name: str, data_dir: str, split: str) -> str | None:
+    if name in glue_tasks.GLUE:
+        return glue_tasks.split_path(glue_tasks.GLUE[name], data_dir, split)
+    if name == "imdb":
+        folder = os.path.join(data_dir, "test" if split == "dev" else split)
+        return folder if os.path.isdir(folder) else None
+    if name in TOPIC_SETS:
+        stems = {"train": ("train.csv",), "dev": ("dev.csv", "test.csv")}
+        names = stems.get(split, (f"{split}.csv",))
+    elif name in TREC_SETS:
+        names = TREC_FILES.get(split, (f"{split}.label",))
+    elif name.startswith(TFDS_PREFIX):
+        return f"{name}/{split}"
+    else:
+        names = _file_names(name, split)
+    if split == "train":
+        return task_readers.require_file(data_dir, *names)
+    return task_readers.find_file(data_dir, *names)
+
+
+def _file_names(name: str, split: str) -> tuple[str, ...]:
+    """Names that a split of a generic table may have."""
+    endings = ("jsonl", "json") if name == "jsonl" else (name,)
+    return tuple(f"{split}.{ending}" for ending in endings)
+
+
+def _table_options(options: ClassifierDataOptions) -> TableOptions:
+    return TableOptions(
+        options.head,
+        options.text_columns,
+        options.label_column,
+        options.has_header,
+        options.label_separator,
+        options.allow_empty_text,
+    )
+
+
+def _read(name, options, split, bad, known, with_labels):
+    path = _split_path(name, options.data_dir, split)
+    if path is None:
+        raise UserError(f"`{options.data_dir}` has no {split} split of {name}")
+    if name in glue_tasks.GLUE:
+        glue = glue_tasks.GLUE[name]
+        return glue_tasks.read_split(glue, path, split, bad)
+    if name == "imdb":
+        return classifier_sources.read_imdb(path, bad)
+    if name in TOPIC_SETS:
+        classes, fields, escapes = TOPIC_SETS[name]
+        numbers = {str(i + 1): i for i in range(classes)}
+        return classifier_sources.read_topic_csv(
+            path, numbers, bad, fields, escapes
+        )
+    if name in TREC_SETS:
+        return classifier_sources.read_trec(
+            path, bad, known, name == "trec-fine", with_labels
+        )
+    table = _table_options(options)
+    if name.startswith(TFDS_PREFIX):
+        from data.finetuning.classifier import tfds as classifier_tfds
+
+        return classifier_tfds.read(
+            name.removeprefix(TFDS_PREFIX), split, table, bad, known
+        )
+    return classifier_sources.read_table(path, table, bad, known, with_labels)
+
+
+def prediction_rows(
+    task: ClassificationTask,
+    examples: Sequence[TextExample],
+    logits: np.ndarray,
+) -> list[list[str]]:
+    """Header and one row per example: guid, prediction, probabilities.
+
+    Classification has a column per class, multi-label too; regression only
+    the value. Texts in the header keep tabs out.
+    """
+    if task.head == "regression":
+        rows = [["guid", "prediction"]]
+        values = np.asarray(logits, np.float64).reshape(-1)
+        return rows + [
+            [e.guid, repr(round(float(v), 6))]
+            for e, v in zip(examples, values, strict=True)
+        ]
+    multi = task.head == "multi_label"
+    probabilities = (metrics.sigmoid if multi else metrics.softmax)(logits)
+    rows = [["guid", "prediction", *(f"p({n})" for n in task.labels)]]
+    for example, row in zip(examples, probabilities, strict=True):
+        if multi:
+            chosen = [
+                n for n, p in zip(task.labels, row, strict=True) if p > 0.5
+            ]
+            guess = task.options.label_separator.join(chosen)
+        else:
+            guess = task.labels[int(np.argmax(row))]
+        rows.append([example.guid, guess, *(f"{p:.6f}" for p in row)])
+    return rows
+
+
+def submission_rows(
+    task: ClassificationTask,
+    examples: Sequence[TextExample],
+    logits: np.ndarray,
+) -> list[list[str]]:
+    """GLUE's `index<TAB>prediction`; STS-B clipped to 0..5."""
+    rows = [["index", "prediction"]]
+    if task.head == "regression":
+        values = np.clip(np.asarray(logits, np.float64).reshape(-1), 0.0, 5.0)
+        guesses = [f"{v:.3f}" for v in values]
+    else:
+        guesses = [task.labels[int(i)] for i in np.argmax(logits, axis=-1)]
+    return rows + [[e.guid, g] for e, g in zip(examples, guesses, strict=True)]

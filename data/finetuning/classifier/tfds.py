@@ -1,0 +1,88 @@
+"""`--task_name=tfds:NAME`: classification sets of `tensorflow_datasets`.
+
+Needs that package and, the first time, a network. Text features and a label
+feature are taken by name as in `data.finetuning.classifier.sources`.
+"""
+
+from collections.abc import Mapping
+
+from common.errors import UserError
+from data.finetuning.classifier.sources import TableOptions, choose_columns
+from data.finetuning.examples import BadRows, TextExample, parse_label
+
+SPLITS = {"dev": ("validation", "dev", "test"), "test": ("test",)}
+
+
+def read(
+    name: str,
+    split: str,
+    options: TableOptions,
+    bad: BadRows,
+    known: Mapping[str, int] | None,
+) -> list[TextExample]:
+    """All examples of a split in the stored order.
+
+    Args:
+      name: e.g. "imdb_reviews" or "glue/sst2".
+      split: "train", "dev" (validation, else test) or a name of the set.
+      options: head and columns.
+      bad: receives examples that cannot be used.
+      known: allowed class names or None.
+
+    Raises:
+      UserError: the package or the set is not there, or see `BadRows`.
+    """
+    try:
+        import tensorflow_datasets as tfds
+    except ImportError as e:
+        raise UserError(
+            f"--task_name=tfds:{name} needs `pip install tensorflow-datasets`"
+        ) from e
+    try:
+        builder = tfds.builder(name)
+        builder.download_and_prepare()
+    except Exception as e:  # registry, network and disk, each with its own
+        line = str(e).strip().splitlines()
+        raise UserError(
+            f"--task_name=tfds:{name} cannot be prepared: "
+            f"{type(e).__name__}: {line[0][:200] if line else ''}"
+        ) from e
+    chosen = _split(name, split, builder.info.splits)
+    features = builder.info.features
+    where = f"tfds:{name}/{chosen}"
+    text_names, label_name = choose_columns(
+        where, list(features), options, need_label=True
+    )
+    examples: list[TextExample] = []
+    dataset = tfds.as_numpy(builder.as_dataset(split=chosen))
+    for number, row in enumerate(dataset):
+        label = _text(row[label_name])
+        names = getattr(features[label_name], "int2str", None)
+        if names is not None and int(row[label_name]) >= 0:
+            label = names(int(row[label_name]))
+        value, problem = parse_label(
+            label, options.head, known, options.label_separator
+        )
+        texts = tuple(_text(row[n]) for n in text_names)
+        if not problem and not all(t.strip() for t in texts):
+            problem = "a text field is empty"
+        if problem:
+            bad.report(f"{where}:{number}", problem)
+            continue
+        examples.append(
+            TextExample(str(len(examples)), texts, value, f"{where}:{number}")
+        )
+    return examples
+
+
+def _split(name: str, split: str, there: Mapping) -> str:
+    for candidate in SPLITS.get(split, (split,)):
+        if candidate in there:
+            return candidate
+    raise UserError(
+        f"tfds:{name} has no {split} split, only {', '.join(sorted(there))}"
+    )
+
+
+def _text(value) -> str:
+    return value.decode() if isinstance(value, bytes) else str(value)

@@ -1,0 +1,182 @@
+"""Options of the fine-tuning tasks: files, features, cache (L0)."""
+
+import dataclasses
+
+from common.errors import UserError
+from common.text_settings import TextChoice, TextSettings
+
+CLASSIFIER_HEADS = ("classification", "regression", "multi_label")
+
+
+@dataclasses.dataclass(frozen=True)
+class FeatureOptions:
+    """What every task needs to turn text into features.
+
+    Attributes:
+      spiece_model_file: the vocabulary.
+      max_seq_length: T.
+      text: what is said about text handling; the vocabulary's record rules.
+      skip_bad_rows: leave bad rows out, count and report them.
+      num_workers: processes that tokenize; 0 = one per core, 1 = none extra.
+      cache_dir: features are kept here under a hash of their content; empty =
+        not kept.
+      length_buckets: "" (always T), "auto" or rising lengths "64,128".
+      segment_recurrence: read documents of more than T tokens in segments that
+        carry memory; at most so many segments; 0 = off.
+      static_shapes: all batches have one shape (TPU); length buckets are then
+        cut out of it by the step.
+    """
+
+    spiece_model_file: str
+    max_seq_length: int = 128
+    text: TextChoice | TextSettings | None = None
+    skip_bad_rows: bool = False
+    num_workers: int = 1
+    cache_dir: str = ""
+    length_buckets: str = ""
+    segment_recurrence: int = 0
+    static_shapes: bool = False
+
+    def __post_init__(self) -> None:
+        _at_least("max_seq_length", self.max_seq_length, 4)
+        _at_least("num_workers", self.num_workers, 0)
+        _at_least("segment_recurrence", self.segment_recurrence, 0)
+        if self.segment_recurrence and self.length_buckets:
+            raise UserError(
+                "--segment_recurrence reads segments of one length: leave out "
+                "--length_buckets"
+            )
+
+    @property
+    def row_length(self) -> int:
+        """Tokens of a whole row: T, or all its segments."""
+        return self.max_seq_length * max(1, self.segment_recurrence)
+
+
+@dataclasses.dataclass(frozen=True)
+class ClassifierDataOptions:
+    """A classification or regression task.
+
+    Attributes:
+      task_name: see `data.finetuning.classifier.tasks.task_names()`.
+      data_dir: the task's files.
+      head: one of `CLASSIFIER_HEADS`; only for generic tables.
+      text_columns, label_column, has_header, label_separator,
+        allow_empty_text: see `data.finetuning.classifier.sources.TableOptions`.
+      labels: class names in order of the logits; empty = the task's own, or
+        the sorted ones of the training file.
+      eval_split: the split to evaluate; empty = every dev split.
+      dev_fraction: without a dev file, the share of the training file's rows
+        that is held out as dev; 0 = none.
+      dev_seed: which rows.
+    """
+
+    task_name: str
+    data_dir: str
+    head: str = "classification"
+    text_columns: tuple[str, ...] = ()
+    label_column: str = ""
+    has_header: bool = True
+    label_separator: str = "|"
+    allow_empty_text: bool = False
+    labels: tuple[str, ...] = ()
+    eval_split: str = ""
+    dev_fraction: float = 0.0
+    dev_seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.dev_fraction < 1.0:
+            raise UserError(
+                "--dev_fraction must be at least 0 and below 1, received "
+                f"{self.dev_fraction}"
+            )
+        if self.head not in CLASSIFIER_HEADS:
+            raise UserError(
+                f"the head must be one of {', '.join(CLASSIFIER_HEADS)}, "
+                f"received {self.head!r}"
+            )
+        if len(set(self.labels)) != len(self.labels):
+            raise UserError(f"--labels names a class twice: {self.labels}")
+        if self.head == "multi_label" and not self.label_separator:
+            raise UserError("--label_separator must not be empty")
+
+
+@dataclasses.dataclass(frozen=True)
+class SquadDataOptions:
+    """SQuAD files and how windows and answers are made.
+
+    Attributes:
+      train_file, predict_file: SQuAD 1.1 or 2.0 JSON; empty where not needed.
+      max_query_length: longest question in tokens.
+      doc_stride: tokens between the starts of two windows of a paragraph.
+      n_best_size, max_answer_length: see `AnswerOptions`.
+      start_n_top, end_n_top: beams.
+      null_score_diff_threshold: null odds above it give "" in predictions;
+        None = the best text always, as the original writes.
+      original_last_token_bug: the last paragraph token of a window is never
+        in an answer (parity with the original).
+    """
+
+    train_file: str = ""
+    predict_file: str = ""
+    max_query_length: int = 64
+    doc_stride: int = 128
+    n_best_size: int = 5
+    max_answer_length: int = 64
+    start_n_top: int = 5
+    end_n_top: int = 5
+    null_score_diff_threshold: float | None = None
+    original_last_token_bug: bool = False
+
+    def __post_init__(self) -> None:
+        for name in (
+            "max_query_length",
+            "doc_stride",
+            "n_best_size",
+            "max_answer_length",
+            "start_n_top",
+            "end_n_top",
+        ):
+            _at_least(name, getattr(self, name), 1)
+
+
+def require_paragraph_room(max_seq_length: int, max_query_length: int) -> None:
+    """Raises UserError where the longest question fills a window alone."""
+    # Beside both there are two <sep> and a <cls>.
+    if max_seq_length - max_query_length - 3 < 1:
+        raise UserError(
+            f"a window of {max_seq_length} tokens (max_seq_length) leaves no "
+            f"room for the paragraph beside a question of {max_query_length} "
+            "(max_query_length) and 3 special tokens: make windows longer or "
+            "questions shorter"
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class RaceDataOptions:
+    """RACE folders.
+
+    Attributes:
+      data_dir: holds `train`, `dev`, `test` with `middle` and `high`.
+      max_qa_length: tokens kept (the last ones) of question + option.
+      high_only, middle_only: use one level.
+      eval_split: the split to evaluate.
+      accumulate_options: the original's aliasing bug, for parity.
+    """
+
+    data_dir: str
+    max_qa_length: int = 128
+    high_only: bool = False
+    middle_only: bool = False
+    eval_split: str = "dev"
+    accumulate_options: bool = False
+
+    def __post_init__(self) -> None:
+        _at_least("max_qa_length", self.max_qa_length, 1)
+        if self.high_only and self.middle_only:
+            raise UserError("give one of --high_only and --middle_only")
+
+
+def _at_least(name: str, value: int, least: int) -> None:
+    if value < least:
+        raise UserError(f"--{name} must be at least {least}, received {value}")

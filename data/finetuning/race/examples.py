@@ -1,0 +1,144 @@
+"""RACE folders -> questions: `train|dev|test / middle|high / *.txt`."""
+
+import dataclasses
+import json
+import os
+
+from common.errors import UserError
+from data.finetuning import table_files as task_readers
+from data.finetuning.examples import BadRows
+from data.finetuning.race.features import NUM_OPTIONS, question_with_option
+
+LEVELS = ("middle", "high")
+ANSWERS = "ABCD"
+
+
+@dataclasses.dataclass(frozen=True)
+class RaceExample:
+    """One question.
+
+    Attributes:
+      guid: "level/file/number" of the question.
+      article: the passage.
+      options: question + option, four texts.
+      label: index of the right one, -1 when the file gives none.
+      level: "middle" or "high".
+    """
+
+    guid: str
+    article: str
+    options: tuple[str, ...]
+    label: int
+    level: str
+
+
+def read_race(
+    data_dir: str,
+    split: str,
+    bad: BadRows,
+    levels: tuple[str, ...] = LEVELS,
+) -> list[RaceExample]:
+    """All questions of a split, middle first, files by name.
+
+    Raises:
+      UserError: no such folder, no usable question, or see `BadRows`.
+    """
+    examples: list[RaceExample] = []
+    found = False
+    for level in levels:
+        folder = os.path.join(data_dir, split, level)
+        if not _is_folder(folder):
+            continue
+        found = True
+        for name in _names(folder):
+            examples.extend(_read_file(os.path.join(folder, name), level, bad))
+    if not found:
+        raise UserError(
+            f"`{data_dir}` has no folder {split}/middle or {split}/high; wanted "
+            "the layout RACE/train/high/1.txt"
+        )
+    if not examples:
+        raise UserError(f"`{data_dir}/{split}` holds no usable question")
+    return examples
+
+
+def _is_folder(path: str) -> bool:
+    if "://" in path:
+        import tensorflow as tf
+
+        return tf.io.gfile.isdir(path)
+    return os.path.isdir(path)
+
+
+def _names(folder: str) -> list[str]:
+    if "://" in folder:
+        import tensorflow as tf
+
+        names = tf.io.gfile.listdir(folder)
+    else:
+        names = os.listdir(folder)
+    return sorted(n for n in names if n.endswith(".txt"))
+
+
+def _read_file(path: str, level: str, bad: BadRows) -> list[RaceExample]:
+    """The questions of one passage; some files hold several JSON lines."""
+    before = bad.count
+    text = "\n".join(line for _, line in task_readers.read_lines(path, bad))
+    if bad.count > before:
+        return []
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as e:
+        line = getattr(e, "lineno", 1)
+        bad.report(f"{path}:{line}", f"no valid JSON ({e})")
+        return []
+    problem = _file_problem(value)
+    if problem:
+        bad.report(f"{path}:1", problem)
+        return []
+    stem = os.path.splitext(os.path.basename(path))[0]
+    examples = []
+    answers = value.get("answers")
+    for i, question in enumerate(value["questions"]):
+        options = value["options"][i]
+        label = ANSWERS.find(answers[i]) if answers else -1
+        examples.append(
+            RaceExample(
+                f"{level}/{stem}/{i}",
+                value["article"],
+                tuple(question_with_option(question, o) for o in options),
+                label,
+                level,
+            )
+        )
+    return examples
+
+
+def _file_problem(value: object) -> str | None:
+    if not isinstance(value, dict):
+        return f"wanted a JSON object, found {type(value).__name__}"
+    article, questions = value.get("article"), value.get("questions")
+    options, answers = value.get("options"), value.get("answers")
+    if not isinstance(article, str) or not article.strip():
+        return "wanted a non-empty string 'article'"
+    if not isinstance(questions, list) or not all(
+        isinstance(q, str) for q in questions
+    ):
+        return "wanted a list of strings 'questions'"
+    if not isinstance(options, list) or len(options) != len(questions):
+        return f"wanted {len(questions)} lists in 'options'"
+    for i, entry in enumerate(options):
+        if (
+            not isinstance(entry, list)
+            or len(entry) != NUM_OPTIONS
+            or not all(isinstance(o, str) for o in entry)
+        ):
+            return f"question {i}: wanted {NUM_OPTIONS} strings in 'options'"
+    if answers is None:
+        return None
+    if not isinstance(answers, list) or len(answers) != len(questions):
+        return f"wanted {len(questions)} 'answers'"
+    for i, answer in enumerate(answers):
+        if not isinstance(answer, str) or answer not in tuple(ANSWERS):
+            return f"question {i}: wanted A, B, C or D, found {answer!r}"
+    return None

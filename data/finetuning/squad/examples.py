@@ -1,0 +1,195 @@
+"""SQuAD 1.1 and 2.0 JSON -> paragraphs and questions, checked field by field."""
+
+import dataclasses
+
+from common.errors import UserError
+from data.finetuning import table_files as task_readers
+from data.finetuning.examples import BadRows
+
+
+@dataclasses.dataclass(frozen=True)
+class SquadQuestion:
+    """One question.
+
+    Attributes:
+      question_id: `id` of the file.
+      text: the question.
+      paragraph: index into the paragraphs.
+      answers: all gold texts, in file order; empty = unanswerable.
+      answer_start: character of the first gold answer, -1 without one.
+      answerable: `is_impossible` is absent or false (v1.1 has no such field).
+    """
+
+    question_id: str
+    text: str
+    paragraph: int
+    answers: tuple[str, ...]
+    answer_start: int
+    answerable: bool
+
+    @property
+    def answer(self) -> str:
+        """The first gold answer, "" without one."""
+        return self.answers[0] if self.answers else ""
+
+
+@dataclasses.dataclass(frozen=True)
+class SquadFile:
+    """All paragraphs and questions of a file, in file order.
+
+    Attributes:
+      paragraphs: raw texts.
+      questions: see `SquadQuestion`.
+      version_2: some question says `is_impossible`.
+      unusable: id -> gold texts of questions that were left out as bad rows;
+        the v1.1 evaluation counts them as wrong.
+    """
+
+    paragraphs: tuple[str, ...]
+    questions: tuple[SquadQuestion, ...]
+    version_2: bool
+    unusable: dict[str, list[str]] = dataclasses.field(default_factory=dict)
+
+    @property
+    def labelled(self) -> bool:
+        """Some question has a gold answer or says that it has none."""
+        return self.version_2 or any(q.answers for q in self.questions)
+
+    def gold_answers(self) -> dict[str, list[str]]:
+        """Question id -> gold texts, as the evaluation wants them."""
+        return {q.question_id: list(q.answers) for q in self.questions}
+
+
+def read_squad(path: str, training: bool, bad: BadRows) -> SquadFile:
+    """Reads a SQuAD file.
+
+    Args:
+      path: JSON (plain, .gz or .xz).
+      training: answerable questions need an answer whose text is at its
+        `answer_start`.
+      bad: receives questions that cannot be used, named by article,
+        paragraph and question.
+
+    Raises:
+      UserError: no JSON, no SQuAD layout, no question, or see `BadRows`.
+    """
+    value = task_readers.read_json(path)
+    if not isinstance(value, dict) or not isinstance(value.get("data"), list):
+        raise UserError(
+            f'{path}: wanted SQuAD\'s {{"data": [...]}}, found '
+            f"{type(value).__name__}"
+        )
+    paragraphs: list[str] = []
+    questions: list[SquadQuestion] = []
+    seen: set[str] = set()
+    unusable: dict[str, list[str]] = {}
+    version_2 = False
+    for where, context, qas in _paragraphs(path, value["data"], bad):
+        paragraphs.append(context)
+        for number, qa in enumerate(qas):
+            at = f"{where} question {number}"
+            problem, question = _question(
+                qa, context, len(paragraphs) - 1, training
+            )
+            if question and question.question_id in seen:
+                problem = f"the id {question.question_id!r} is used twice"
+            if problem:
+                bad.report(at, problem)
+                unusable |= _gold_of(qa)
+                continue
+            seen.add(question.question_id)
+            version_2 |= "is_impossible" in qa
+            questions.append(question)
+    if not questions:
+        raise UserError(f"{path}: holds no usable question")
+    unusable = {q: golds for q, golds in unusable.items() if q not in seen}
+    return SquadFile(tuple(paragraphs), tuple(questions), version_2, unusable)
+
+
+def _gold_of(qa: object) -> dict[str, list[str]]:
+    """id -> gold texts of a question, as far as they can be read."""
+    if not isinstance(qa, dict) or not isinstance(qa.get("id"), str):
+        return {}
+    answers = qa.get("answers")
+    answers = answers if isinstance(answers, list) else []
+    return {qa["id"]: [a["text"] for a in answers if _sound_answer(a)]}
+
+
+def _paragraphs(path: str, articles: list, bad: BadRows):
+    """(where, context, questions) of every sound paragraph."""
+    for a, article in enumerate(articles):
+        where = f"{path}: article {a}"
+        entries = (
+            article.get("paragraphs") if isinstance(article, dict) else None
+        )
+        if not isinstance(entries, list):
+            bad.report(where, "wanted a list under 'paragraphs'")
+            continue
+        for p, entry in enumerate(entries):
+            at = f"{where} paragraph {p}"
+            if (
+                not isinstance(entry, dict)
+                or not isinstance(entry.get("context"), str)
+                or not isinstance(entry.get("qas"), list)
+            ):
+                bad.report(at, "wanted a string 'context' and a list 'qas'")
+                continue
+            yield at, entry["context"], entry["qas"]
+
+
+def _question(
+    qa: object, context: str, paragraph: int, training: bool
+) -> tuple[str | None, SquadQuestion | None]:
+    """(problem, question): one of both is None."""
+    if not isinstance(qa, dict):
+        return "wanted an object", None
+    name, text = qa.get("id"), qa.get("question")
+    if not isinstance(name, str) or not name:
+        return "wanted a string 'id'", None
+    if not isinstance(text, str) or not text.strip():
+        return f"{name!r}: wanted a non-empty string 'question'", None
+    impossible = qa.get("is_impossible", False)
+    if not isinstance(impossible, bool):
+        return f"{name!r}: 'is_impossible' is neither true nor false", None
+    answers = qa.get("answers", [])
+    if not isinstance(answers, list):
+        return f"{name!r}: wanted a list 'answers'", None
+    for answer in answers:
+        if not _sound_answer(answer):
+            return (
+                f"{name!r}: wanted 'text' and 'answer_start' in each answer"
+            ), None
+    if impossible:
+        answers = []
+    elif training:
+        problem = _training_problem(answers, context)
+        if problem:
+            return f"{name!r}: {problem}", None
+    start = answers[0]["answer_start"] if answers else -1
+    texts = tuple(a["text"] for a in answers)
+    return None, SquadQuestion(
+        name, text, paragraph, texts, start, not impossible
+    )
+
+
+def _sound_answer(answer: object) -> bool:
+    return (
+        isinstance(answer, dict)
+        and isinstance(answer.get("text"), str)
+        and isinstance(answer.get("answer_start"), int)
+        and not isinstance(answer["answer_start"], bool)
+    )
+
+
+def _training_problem(answers: list, context: str) -> str | None:
+    if not answers:
+        return "an answerable training question needs an answer"
+    text, start = answers[0]["text"], answers[0]["answer_start"]
+    if not text.strip():
+        return "the answer is empty"
+    if not 0 <= start <= len(context) - len(text):
+        return (
+            f"'answer_start' {start} and the answer's {len(text)} characters "
+            f"do not fit the paragraph's {len(context)}"
+        )
+    return None

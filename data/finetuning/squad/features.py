@@ -1,0 +1,281 @@
+"""Tokenized paragraphs and questions -> windows `P SEP Q SEP CLS` (L1).
+
+A paragraph of more tokens than fit beside the question is cut into windows
+that start `doc_stride` tokens apart. One window, T 10, ids 3 = CLS, 4 = SEP:
+
+    input_ids       11 12 13 14  4 21 22  4  3  0
+    segment_ids      0  0  0  0  0  1  1  1  2  3
+    input_mask       1  1  1  1  1  1  1  1  1  0
+    paragraph_mask   1  1  1  1  0  0  0  0  1  0     (CLS = "no answer here")
+
+Padding is on the right with segment 3, as in the original.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+
+from data import symbols
+from data.finetuning.squad import predictions as squad_predictions
+from data.finetuning.table import FeatureTable
+
+FIRST_UNIQUE_ID = 1000000000
+
+
+@dataclasses.dataclass(frozen=True)
+class TokenizedParagraph:
+    """Token ids `[n]`, first character of each and the one after its last."""
+
+    ids: np.ndarray
+    start: np.ndarray
+    end: np.ndarray
+
+
+@dataclasses.dataclass(frozen=True)
+class AnswerSpan:
+    """Characters of the gold answer; first = -1 for an unanswerable question."""
+
+    first: int
+    last: int
+
+
+@dataclasses.dataclass(frozen=True)
+class SquadWindows:
+    """Every window of a split.
+
+    Attributes:
+      table: the model's inputs; columns cls_index, paragraph_length and, when
+        training, start_positions, end_positions, is_impossible.
+      question: window -> index of its question, int32 `[W]`.
+      doc_start: window -> its first paragraph token, int32 `[W]`.
+    """
+
+    table: FeatureTable
+    question: np.ndarray
+    doc_start: np.ndarray
+
+
+def doc_windows(
+    num_tokens: int, room: int, doc_stride: int
+) -> list[tuple[int, int]]:
+    """(start, length) of the windows of a paragraph; at least one.
+
+    >>> doc_windows(10, 6, 3)
+    [(0, 6), (3, 6), (6, 4)]
+    """
+    windows = []
+    start = 0
+    while True:
+        length = min(room, num_tokens - start)
+        windows.append((start, length))
+        if start + length >= num_tokens:
+            return windows
+        start += min(length, doc_stride)
+
+
+def answer_tokens(
+    paragraph: TokenizedParagraph, span: AnswerSpan
+) -> tuple[int, int] | None:
+    """First and last token that touch the answer's characters.
+
+    None when no token does (an answer of nothing but dropped characters).
+    """
+    first = int(np.searchsorted(paragraph.end, span.first, side="right"))
+    last = int(np.searchsorted(paragraph.start, span.last, side="right")) - 1
+    # Tokens without characters of their own (a lone word mark) never count.
+    while last >= first and paragraph.end[last] <= paragraph.start[last]:
+        last -= 1
+    if first > last or first >= len(paragraph.ids):
+        return None
+    return first, last
+
+
+class WindowBuilder:
+    """Collects windows as flat arrays.
+
+    Args:
+      max_seq_length: T.
+      max_query_length: longest question in tokens; its end is cut.
+      doc_stride: tokens between the starts of windows.
+      ids: the special ids.
+      training: also collect positions.
+    """
+
+    def __init__(
+        self,
+        max_seq_length: int,
+        max_query_length: int,
+        doc_stride: int,
+        ids: symbols.SymbolIds,
+        training: bool,
+    ):
+        self.max_seq_length = max_seq_length
+        self.max_query_length = max_query_length
+        self.doc_stride = doc_stride
+        self.ids = ids
+        self.training = training
+        self._tokens: list[np.ndarray] = []
+        self._lengths: list[tuple[int, int]] = []  # of P, of Q
+        self._origin: list[tuple[int, int]] = []  # question, doc start
+        self._answers: list[tuple[int, int, bool]] = []
+        self._tail = np.array([ids.sep, ids.cls], np.int32)
+        self._sep = np.array([ids.sep], np.int32)
+
+    def add(
+        self,
+        question: int,
+        question_ids: Sequence[int],
+        paragraph: TokenizedParagraph,
+        span: AnswerSpan | None = None,
+    ) -> None:
+        """Adds all windows of one question.
+
+        Args:
+          question: its index.
+          question_ids: its token ids.
+          paragraph: the tokenized paragraph.
+          span: the gold answer, when training.
+        """
+        query = np.asarray(question_ids[: self.max_query_length], np.int32)
+        suffix = np.concatenate([self._sep, query, self._tail])
+        room = self.max_seq_length - len(query) - 3
+        answer = None
+        if self.training and span is not None and span.first >= 0:
+            answer = answer_tokens(paragraph, span)
+        for start, length in doc_windows(
+            len(paragraph.ids), room, self.doc_stride
+        ):
+            self._tokens.append(paragraph.ids[start : start + length])
+            self._tokens.append(suffix)
+            self._lengths.append((length, len(query)))
+            self._origin.append((question, start))
+            if self.training:
+                self._answers.append(
+                    _window_answer(
+                        answer, start, length, length + len(query) + 2
+                    )
+                )
+
+    def finish(self) -> SquadWindows:
+        """All windows added so far."""
+        lengths = np.array(self._lengths, np.int32).reshape(-1, 2)
+        origin = np.array(self._origin, np.int32).reshape(-1, 2)
+        sizes = (
+            lengths.sum(axis=1, dtype=np.int64) + 3
+        )  # P + SEP + Q + SEP + CLS
+        splits = np.concatenate([[0], np.cumsum(sizes)])
+        columns = {
+            "cls_index": (sizes - 1).astype(np.int32),  # [W]
+            "paragraph_length": lengths[:, 0],
+        }
+        if self.training:
+            answers = np.array(self._answers, np.int32).reshape(-1, 3)
+            columns["start_positions"] = answers[:, 0]
+            columns["end_positions"] = answers[:, 1]
+            columns["is_impossible"] = answers[:, 2].astype(np.float32)
+        tokens = np.concatenate([np.zeros(0, np.int32), *self._tokens])
+        table = FeatureTable(
+            tokens.astype(np.int32, copy=False),
+            _segment_ids(lengths),
+            splits.astype(np.int64),
+            columns,
+            pad_left=False,
+            pad_segment=symbols.SEGMENT_Q,
+        )
+        return SquadWindows(table, origin[:, 0], origin[:, 1])
+
+
+def _window_answer(
+    answer: tuple[int, int] | None, start: int, length: int, cls_index: int
+) -> tuple[int, int, bool]:
+    """(start, end, impossible) of one window; CLS when it is not inside."""
+    if answer is None or answer[0] < start or answer[1] >= start + length:
+        return cls_index, cls_index, True
+    return answer[0] - start, answer[1] - start, False
+
+
+def _segment_ids(lengths: np.ndarray) -> np.ndarray:
+    """uint8, all rows one after the other: 0 P SEP, 1 Q SEP, 2 CLS."""
+    counts = np.ones((len(lengths), 3), np.int64)
+    counts[:, :2] += lengths
+    kinds = np.array(
+        [symbols.SEGMENT_A, symbols.SEGMENT_B, symbols.SEGMENT_CLS], np.uint8
+    )
+    return np.repeat(np.tile(kinds, len(lengths)), counts.reshape(-1))
+
+
+def expand_batch(batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Adds `paragraph_mask` `[B, T]` and drops what only it needs."""
+    batch = dict(batch)
+    length = batch.pop("paragraph_length")[:, None]
+    position = np.arange(batch["input_ids"].shape[1])[None]
+    mask = (position < length) | (position == batch["cls_index"][:, None])
+    batch["paragraph_mask"] = mask.astype(np.int32)  # [B, T]
+    return batch
+
+
+def window_texts(
+    windows: SquadWindows,
+    paragraphs: Sequence[TokenizedParagraph],
+    paragraph_of: Sequence[int],
+) -> list[tuple[int, squad_predictions.WindowText]]:
+    """(question, where its tokens lie) of every window, in order.
+
+    Args:
+      windows: of the split.
+      paragraphs: all tokenized paragraphs.
+      paragraph_of: question -> paragraph.
+    """
+    lengths = windows.table.columns["paragraph_length"]
+    result = []
+    index = 0
+    total = len(windows.question)
+    while index < total:
+        question = int(windows.question[index])
+        end = index
+        while end < total and windows.question[end] == question:
+            end += 1
+        spans = [
+            (int(windows.doc_start[w]), int(lengths[w]))
+            for w in range(index, end)
+        ]
+        paragraph = paragraphs[paragraph_of[question]]
+        last = paragraph.end - 1
+        # A lone word mark before the text has no character of its own. It
+        # stands for the first one, as in the original: "" would be no answer.
+        last[:1] = np.maximum(last[:1], 0)
+        for number, (start, length) in enumerate(spans):
+            stop = start + length
+            result.append(
+                (
+                    question,
+                    squad_predictions.WindowText(
+                        paragraph.start[start:stop],
+                        last[start:stop],
+                        squad_predictions.max_context(spans, number),
+                    ),
+                )
+            )
+        index = end
+    return result
+
+
+def original_spans(
+    paragraph: TokenizedParagraph, marked: Sequence[bool]
+) -> tuple[np.ndarray, np.ndarray]:
+    """First and last character of each token as the original counts them.
+
+    There a word mark takes the first character of the white space before the
+    word (`▁by` in "opened  by" begins at the first space), a lone mark only
+    that. Answers are the same: both strip the text. For parity checks.
+
+    Args:
+      paragraph: our spans.
+      marked: whether the piece begins with a word mark, `[n]`.
+    """
+    before = np.concatenate([[0], paragraph.end[:-1]])[: len(paragraph.end)]
+    marked = np.asarray(marked, bool)
+    first = np.where(marked, before, paragraph.start)
+    lone = paragraph.end <= paragraph.start
+    return first, np.where(marked & lone, before, paragraph.end - 1)

@@ -1,0 +1,181 @@
+"""Features of a whole split as flat arrays, and batches cut from them (L1).
+
+Rows are stored without padding, so a batch may be of any length: padded to
+`max_seq_length`, or to the shortest of a few bucket lengths that fits. Both
+give equal results, because padding is masked.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+
+from data import symbols
+from data.finetuning.pair_features import Sequence1D
+
+
+@dataclasses.dataclass(frozen=True)
+class FeatureTable:
+    """N examples of C rows each (C > 1 for multiple choice).
+
+    Attributes:
+      token_ids: int32, all rows one after the other.
+      segment_ids: uint8, likewise.
+      row_splits: int64 `[N * C + 1]`, row r is `row_splits[r : r + 2]`.
+      columns: further arrays with first dimension N, e.g. `label_ids`.
+      num_options: C, or 0 when batches have no option dimension.
+      pad_left: padding before the tokens (else after).
+      pad_segment: segment id of padding.
+    """
+
+    token_ids: np.ndarray
+    segment_ids: np.ndarray
+    row_splits: np.ndarray
+    columns: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
+    num_options: int = 0
+    pad_left: bool = True
+    pad_segment: int = symbols.SEGMENT_PAD
+
+    @property
+    def num_rows(self) -> int:
+        """Rows: N, or N * C with options."""
+        return len(self.row_splits) - 1
+
+    @property
+    def num_examples(self) -> int:
+        """N."""
+        return self.num_rows // max(1, self.num_options)
+
+    def lengths(self) -> np.ndarray:
+        """Tokens of each example's longest row, int64 `[N]`."""
+        rows = np.diff(self.row_splits)
+        if self.num_options:
+            rows = rows.reshape(-1, self.num_options)
+            return rows.max(axis=1) if len(rows) else rows.reshape(0)
+        return rows
+
+    def batch(
+        self,
+        indices: np.ndarray,
+        length: int,
+        batch_size: int | None = None,
+        names: Sequence[str] | None = None,
+    ) -> dict[str, np.ndarray]:
+        """One batch of the fine-tuning contract (`data.schema`).
+
+        Args:
+          indices: examples, int `[n]`.
+          length: T, at least the longest of them.
+          batch_size: B >= n; surplus rows repeat the last example with weight
+            0 and index -1.
+          names: columns to include; None = all.
+
+        Returns:
+          `input_ids, segment_ids, input_mask` int32 `[B, T]` or `[B, C, T]`,
+          `example_weight` float32 `[B]`, `example_index` int32 `[B]`, columns.
+        """
+        indices = np.asarray(indices, np.int64)
+        size = batch_size or len(indices)
+        surplus = size - len(indices)
+        if surplus < 0 or not len(indices):
+            raise ValueError(
+                f"`indices` must number 1 to {size}, received {len(indices)}"
+            )
+        padded = np.concatenate([indices, np.repeat(indices[-1:], surplus)])
+        result = self._token_arrays(padded, length)
+        weight = np.ones(size, np.float32)  # [B]
+        weight[len(indices) :] = 0.0
+        index = padded.astype(np.int32)  # [B]
+        index[len(indices) :] = -1
+        result |= {"example_weight": weight, "example_index": index}
+        for name in self.columns if names is None else names:
+            result[name] = self.columns[name][padded]
+        return result
+
+    def _token_arrays(
+        self, examples: np.ndarray, length: int
+    ) -> dict[str, np.ndarray]:
+        rows = examples
+        if self.num_options:
+            options = np.arange(self.num_options)
+            rows = (examples[:, None] * self.num_options + options).reshape(-1)
+        input_ids = np.zeros((len(rows), length), np.int32)
+        segment_ids = np.full((len(rows), length), self.pad_segment, np.int32)
+        input_mask = np.zeros((len(rows), length), np.int32)
+        for at, row in enumerate(rows):
+            begin, end = self.row_splits[row : row + 2]
+            size = end - begin
+            if size > length:
+                raise ValueError(
+                    f"`length` must be at least {size}, received {length}"
+                )
+            place = (
+                slice(length - size, length) if self.pad_left else slice(size)
+            )
+            input_ids[at, place] = self.token_ids[begin:end]
+            segment_ids[at, place] = self.segment_ids[begin:end]
+            input_mask[at, place] = 1
+        arrays = {
+            "input_ids": input_ids,
+            "segment_ids": segment_ids,
+            "input_mask": input_mask,
+        }
+        if self.num_options:
+            shape = (len(examples), self.num_options, length)
+            arrays = {k: v.reshape(shape) for k, v in arrays.items()}
+        return arrays  # [B, T] or [B, C, T]
+
+
+def from_sequences(
+    sequences: Sequence[Sequence1D],
+    columns: dict[str, np.ndarray] | None = None,
+    **kwargs,
+) -> FeatureTable:
+    """A table of unpadded rows; keywords as in `FeatureTable`."""
+    lengths = [len(s.ids) for s in sequences]
+    return FeatureTable(
+        token_ids=_flat([s.ids for s in sequences], np.int32),
+        segment_ids=_flat([s.segments for s in sequences], np.uint8),
+        row_splits=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+        columns=columns or {},
+        **kwargs,
+    )
+
+
+_SCALARS = ("num_options", "pad_left", "pad_segment")
+
+
+def to_arrays(table: FeatureTable) -> dict[str, np.ndarray]:
+    """The table as named arrays, for `finetune_cache`."""
+    arrays = {
+        "token_ids": table.token_ids,
+        "segment_ids": table.segment_ids,
+        "row_splits": table.row_splits,
+        "scalars": np.array([int(getattr(table, n)) for n in _SCALARS]),
+    }
+    for name, column in table.columns.items():
+        arrays[f"column:{name}"] = column
+    return arrays
+
+
+def from_arrays(arrays: dict[str, np.ndarray]) -> FeatureTable:
+    """The opposite of `to_arrays`."""
+    num_options, pad_left, pad_segment = arrays["scalars"].tolist()
+    return FeatureTable(
+        arrays["token_ids"],
+        arrays["segment_ids"],
+        arrays["row_splits"],
+        {
+            name.removeprefix("column:"): value
+            for name, value in arrays.items()
+            if name.startswith("column:")
+        },
+        num_options,
+        bool(pad_left),
+        pad_segment,
+    )
+
+
+def _flat(parts: Sequence[Sequence[int]], dtype) -> np.ndarray:
+    total = sum(map(len, parts))
+    return np.fromiter((i for p in parts for i in p), dtype, total)

@@ -1,0 +1,232 @@
+"""Which settings belong to a trained model: one table for all commands (L0).
+
+`task.json` is written from this table and nothing else, and read by it: a
+field of the tasks' option classes is either a `Setting` or named in
+`NOT_RECORDED` with the reason (a test walks all of them). Evaluation,
+prediction and export take recorded values from the model's folder
+(`flags.finetune_flags.adopt`).
+"""
+
+import dataclasses
+from collections.abc import Sequence
+
+from common.errors import UserError
+from data.task_spec import TaskSpec
+
+# What an older task.json does not say and nothing can tell.
+UNKNOWN = object()
+
+CLASSIFIER, SQUAD, RACE = "classifier", "squad", "race"
+ALL = (CLASSIFIER, SQUAD, RACE)
+POOLED = (CLASSIFIER, RACE)
+
+
+@dataclasses.dataclass(frozen=True)
+class Setting:
+    """One value that a trained model keeps.
+
+    Attributes:
+      name: of the flag and of the field of the options.
+      part: "head_options", "data_options" or "" for a field of `TaskSpec`.
+      meaning: another value would make it another model; else it may be
+        changed (lengths, lists of answers, names of columns) and is said.
+      default: of a task.json that was written before it was recorded.
+      commands: who has it.
+      key: its name in `part`; empty = `name`.
+      has_flag: False where several flags make the value.
+    """
+
+    name: str
+    part: str
+    meaning: bool
+    default: object = UNKNOWN
+    commands: tuple[str, ...] = ALL
+    key: str = ""
+    has_flag: bool = True
+
+    def read(self, spec: TaskSpec) -> object:
+        """Its value in a task.json, or `default`."""
+        key = self.key or self.name
+        if not self.part:
+            return getattr(spec, key)
+        return getattr(spec, self.part).get(key, self.default)
+
+
+_HEAD, _DATA = "head_options", "data_options"
+_TABLE = (CLASSIFIER,)
+SETTINGS = (
+    Setting("head", "", True, commands=_TABLE, has_flag=False),
+    Setting("labels", "", True, commands=_TABLE),
+    Setting("max_seq_length", "", False),
+    Setting("text", "", True, has_flag=False),
+    Setting("summary_type", _HEAD, True, "last", POOLED),
+    Setting("use_summ_proj", _HEAD, True, True, POOLED, key="use_proj"),
+    Setting("pooling", _HEAD, True, "masked", POOLED),
+    Setting("segment_recurrence", _DATA, True, 0),
+    Setting("text_columns", _DATA, False, commands=_TABLE),
+    Setting("label_column", _DATA, False, commands=_TABLE),
+    Setting("has_header", _DATA, False, commands=_TABLE),
+    Setting("label_separator", _DATA, False, "|", _TABLE),
+    Setting("allow_empty_text", _DATA, False, commands=_TABLE),
+    Setting("dev_fraction", _DATA, True, 0.0, _TABLE),
+    Setting("dev_seed", _DATA, True, 0, _TABLE),
+    Setting("start_n_top", _HEAD, False, 5, (SQUAD,)),
+    Setting("end_n_top", _HEAD, False, 5, (SQUAD,)),
+    Setting("max_query_length", _DATA, False, 64, (SQUAD,)),
+    Setting("doc_stride", _DATA, False, 128, (SQUAD,)),
+    Setting("max_answer_length", _DATA, False, 64, (SQUAD,)),
+    Setting("n_best_size", _DATA, False, 5, (SQUAD,)),
+    Setting("original_last_token_bug", _DATA, False, False, (SQUAD,)),
+    Setting("max_qa_length", _DATA, False, 128, (RACE,)),
+    Setting("accumulate_options", _DATA, True, False, (RACE,)),
+)
+# Found by an evaluation and kept in `data_options`; see `data.finetuning.squad.task`.
+THRESHOLD = "null_score_diff_threshold"
+
+_FILES = "which files are read"
+_WORK = "how the work is done, without effect on the result"
+_DO = "what is done"
+NOT_RECORDED = {
+    "spiece_model_file": "the file lies in the folder, its hash in task.json",
+    "skip_bad_rows": "a file that is read may have others",
+    "num_workers": _WORK,
+    "cache_dir": _WORK,
+    "length_buckets": _WORK,
+    "static_shapes": _WORK,
+    "task_name": "recorded by itself; other files may be read (csv, tsv)",
+    "data_dir": _FILES,
+    "eval_split": _FILES,
+    "train_file": _FILES,
+    "predict_file": _FILES,
+    "high_only": _FILES,
+    "middle_only": _FILES,
+    THRESHOLD: "given for one run; the one that was found is recorded",
+    "run": _DO,
+    "do_train": _DO,
+    "do_eval": _DO,
+    "do_predict": _DO,
+    "do_export": _DO,
+    "model_config_path": "the folder holds xlnet_config.json",
+    "config_changes": "in the folder's xlnet_config.json",
+    "recompute_layers": _WORK,
+    "predict_dir": _FILES,
+    "predict_ckpt": _FILES,
+    "predict_batch_size": _WORK,
+    "eval_all_ckpt": _DO,
+    "export_dir": _FILES,
+}
+
+
+def of_command(command: str) -> tuple[Setting, ...]:
+    """The settings of a command."""
+    return tuple(s for s in SETTINGS if command in s.commands)
+
+
+def make_spec(
+    command: str,
+    sources: Sequence[object],
+    task_name: str,
+    head: str,
+    spiece_sha256: str,
+    labels: Sequence[str] = (),
+    head_options: dict | None = None,
+    data_options: dict | None = None,
+    **values,
+) -> TaskSpec:
+    """task.json of a task, every setting included.
+
+    Args:
+      command: of `ALL`.
+      sources: option objects; the first with a field of a setting's name
+        gives its value.
+      task_name, head, spiece_sha256, labels: see `TaskSpec`.
+      head_options, data_options: what is no setting (`num_labels`).
+      **values: settings that the sources do not have.
+    """
+    parts: dict[str, dict] = {
+        "": {"labels": tuple(labels), "head": head},
+        _HEAD: dict(head_options or {}),
+        _DATA: dict(data_options or {}),
+    }
+    for setting in of_command(command):
+        key = setting.key or setting.name
+        if setting.name in values:
+            value = values[setting.name]
+        elif setting.name in ("head", "labels"):
+            continue
+        else:
+            source = next(s for s in sources if hasattr(s, setting.name))
+            value = getattr(source, setting.name)
+        parts[setting.part][key] = plain(value)
+    return TaskSpec(
+        task_name=task_name,
+        spiece_sha256=spiece_sha256,
+        head_options=parts[_HEAD],
+        data_options=parts[_DATA],
+        **parts[""],
+    )
+
+
+def plain(value: object) -> object:
+    """A value as JSON gives it back: tuples are lists."""
+    return list(value) if isinstance(value, tuple) else value
+
+
+def differing(found: TaskSpec, wanted: TaskSpec) -> list[Setting]:
+    """Settings that both know and that are not equal.
+
+    Args:
+      found: of the trained model.
+      wanted: what is asked for.
+    """
+    result = []
+    for setting in SETTINGS:
+        old, new = (plain(setting.read(spec)) for spec in (found, wanted))
+        if UNKNOWN not in (old, new) and old != new:
+            result.append(setting)
+    return result
+
+
+def difference(setting: Setting, path: str, found, wanted) -> str:
+    """One line: what the model has and what was asked for.
+
+    Raises:
+      UserError: the setting makes another model.
+    """
+    name = f"--{setting.name}" if setting.has_flag else f"`{setting.name}`"
+    if setting.meaning:
+        raise UserError(
+            f"{name}: wanted {shown(found)}, with which the model was trained "
+            f"({path}), found {shown(wanted)}; leave it out"
+        )
+    return f"note: {name}={shown(wanted)}, {path} says {shown(found)}"
+
+
+def shown(value: object) -> str:
+    """A value as a flag takes it."""
+    if isinstance(value, (list, tuple)):
+        return ",".join(map(str, value)) or '""'
+    return '""' if value == "" else str(value)
+
+
+def check_trained(found: TaskSpec, wanted: TaskSpec, path: str) -> list[str]:
+    """Notes about what differs from a trained model.
+
+    Args:
+      found: task.json of the weights.
+      wanted: the job.
+      path: of that task.json.
+
+    Raises:
+      UserError: the job is for another model.
+    """
+    if found.head != wanted.head:
+        raise UserError(
+            f"{path} is of the head {found.head} ({found.task_name}), found "
+            f"{wanted.head} ({wanted.task_name}): give its task or another "
+            "--model_dir"
+        )
+    return [
+        difference(s, path, s.read(found), s.read(wanted))
+        for s in differing(found, wanted)
+    ]

@@ -1,0 +1,85 @@
+"""Texts of a task -> token ids, in parallel, without TensorFlow."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from common.text_settings import TextChoice, TextSettings
+from data import symbols
+from data.finetuning import workers as task_workers
+from data.finetuning.squad.features import TokenizedParagraph
+from data.text.tokenizer import Tokenizer
+
+# Texts that one worker call handles.
+CHUNK_TEXTS = 2048
+
+
+def open_tokenizer(
+    spiece_model_file: str, text: TextChoice | TextSettings | None = None
+) -> Tokenizer:
+    """The tokenizer of a task (module-level, so that workers can call it)."""
+    return Tokenizer(spiece_model_file, text)
+
+
+def symbol_ids(tokenizer: Tokenizer) -> symbols.SymbolIds:
+    """The special ids of the tokenizer's file."""
+    return tokenizer.symbols
+
+
+def encode_batch(
+    tokenizer: Tokenizer, texts: Sequence[str]
+) -> list[np.ndarray]:
+    """Token ids of each text, int32."""
+    return tokenizer.encode_batch(texts)
+
+
+def encode_with_offsets(
+    tokenizer: Tokenizer, texts: Sequence[str]
+) -> list[TokenizedParagraph]:
+    """Token ids of each text with the raw characters they come from."""
+    result = []
+    for text in texts:
+        ids, starts, ends = tokenizer.encode_spans(text)
+        result.append(
+            TokenizedParagraph(
+                np.asarray(ids, np.int32),
+                np.asarray(starts, np.int32),
+                np.asarray(ends, np.int32),
+            )
+        )
+    return result
+
+
+def encode_groups(
+    groups: Sequence[Sequence[str]],
+    spiece_model_file: str,
+    settings: TextChoice | TextSettings | None = None,
+    num_workers: int = 1,
+) -> list[list[np.ndarray]]:
+    """Token ids of groups of texts (the segments of an example).
+
+    Equal texts that follow each other (the passage of RACE's questions) are
+    tokenized once.
+    """
+    texts: list[str] = []
+    places: list[list[int]] = []
+    recent: dict[str, int] = {}
+    for group in groups:
+        known = {}
+        for text in group:
+            index = recent.get(text)
+            if index is None:
+                index = len(texts)
+                texts.append(text)
+            known[text] = index
+        recent = known
+        places.append([known[text] for text in group])
+    parts = task_workers.map_chunks(
+        encode_batch,
+        task_workers.split_chunks(texts, CHUNK_TEXTS),
+        open_tokenizer,
+        (spiece_model_file, settings),
+        num_workers,
+    )
+    ids = [array for part in parts for array in part]
+    return [[ids[i] for i in group] for group in places]

@@ -1,0 +1,183 @@
+"""The released code's sampling, exactly, for `--sampler=original` (L2).
+
+Kept for parity and ablations; what differs from `data.pretraining.spans`: the context
+excludes the span, a span of n is n tokens (the end test looks at the span's
+first token), a span that would touch the end stops the sampling, the rest is
+topped up with single tokens (SEP and CLS among them, later discarded), and all
+chunks of a part share one permutation.
+"""
+
+import numpy as np
+
+from data.pretraining import examples, permutation
+from data.pretraining import segments as segments_lib
+from data.pretraining.segments import Segments
+from data.pretraining.token_stream import Stream
+from data.symbols import SymbolIds
+
+
+def sample_mask(
+    starts: np.ndarray,
+    rng: np.random.RandomState,
+    goal: int | None,
+    alpha: int = 6,
+    beta: int = 1,
+    max_gram: int = 5,
+    reverse: bool = False,
+) -> np.ndarray:
+    """Draws the masked tokens of one part.
+
+    Args:
+      starts: bool [n], tokens whose piece begins a word.
+      rng: advanced as the original advances `np.random`.
+      goal: masked tokens wanted; None = as many as come.
+      alpha, beta: an n-gram has a context of n * alpha // beta tokens beside.
+      max_gram: longest n-gram.
+      reverse: the part is backward: sample in the order of the text.
+
+    Returns:
+      bool [n].
+    """
+    n = len(starts)
+    masked = np.zeros(n, bool)
+    lengths = np.arange(1, max_gram + 1, dtype=np.int64)
+    weights = 1.0 / lengths
+    weights /= weights.sum(keepdims=True)
+    if reverse:
+        starts = starts[::-1]
+    count, place = 0, 0
+    while place < n and (goal is None or count < goal):
+        gram = rng.choice(lengths, p=weights)
+        if goal is not None:
+            gram = min(gram, goal - count)
+        context = gram * alpha // beta
+        left = rng.choice(context)
+        begin = place + left
+        while begin < n and not starts[begin]:
+            begin += 1
+        if begin >= n:
+            break
+        end = begin + gram  # `starts[begin]` counts every token as a word
+        if end >= n:
+            break
+        masked[begin:end] = True
+        count += end - begin
+        place = end + context - left
+    if goal is not None and goal > n:
+        raise ValueError(f"cannot mask {goal} of {n} tokens")
+    while goal is not None and count < goal:
+        i = rng.randint(n)
+        if not masked[i]:
+            masked[i] = True
+            count += 1
+    return masked[::-1] if reverse else masked
+
+
+def permuted_index(length: int, perm: np.ndarray) -> np.ndarray:
+    """The order of a part whose chunks share the permutation `perm`.
+
+    Returns:
+      int64 [length], place of each position in the order.
+    """
+    chunks = np.arange(length).reshape(-1, len(perm))
+    return chunks[:, perm].reshape(-1)
+
+
+def local_perm(
+    ids: np.ndarray,
+    masked: np.ndarray,
+    perm: np.ndarray,
+    symbols: SymbolIds,
+) -> dict[str, np.ndarray]:
+    """Order, targets and mask of one part, as the original's function.
+
+    Args:
+      ids: int [n].
+      masked: bool [n].
+      perm: int [perm_size], the permutation of every chunk.
+      symbols: which ids are functional.
+
+    Returns:
+      `index` int64 [n], `is_target` bool [n], `perm_mask` bool [n, n].
+    """
+    index = permuted_index(len(ids), perm)
+    functional = np.isin(ids, symbols.functional())
+    index = np.where(functional | masked, index, -1)
+    is_target = masked & ~functional
+    own = np.where(is_target, index, index + 1)
+    hidden = (own[:, None] <= index[None]) & (masked | functional)
+    return {"index": index, "is_target": is_target, "perm_mask": hidden}
+
+
+def make_arrays(
+    stream: Stream,
+    words: tuple[np.ndarray, bool],
+    segments: Segments,
+    shape: examples.Shape,
+    symbols: SymbolIds,
+    rng: np.random.Generator,
+) -> dict[str, np.ndarray]:
+    """As `examples.make_arrays`, with the original's draws.
+
+    `words` holds the pieces that begin a word, bool [V], and whether the
+    stream is backward.
+    """
+    table, reverse = words
+    seq_len, reuse_len = shape.seq_len, shape.reuse_len
+    layout = segments_lib.layout(
+        segments.reuse, segments.a_len, segments.b_len, seq_len, reuse_len
+    )
+    found = segments_lib.places(segments, seq_len, reuse_len)
+    ids = segments_lib.gather(
+        stream, found, segments, seq_len, reuse_len, symbols
+    )
+    state = np.random.RandomState(int(rng.integers(1 << 32)))
+    is_target = np.zeros(ids.shape, bool)
+    ranks = np.full(ids.shape, reuse_len, np.int16)
+    ranks[:, :reuse_len] = -1
+    second = shape.num_predict // 2
+    parts = ((0, reuse_len, shape.num_predict - second),)
+    parts += ((reuse_len, seq_len, second),)
+    size = shape.perm_size or reuse_len
+    for i in range(len(ids)):
+        for begin, end, goal in parts:
+            real = int(layout.input_mask[i, begin:end].sum())
+            if not real:
+                continue
+            masked = np.zeros(end - begin, bool)
+            masked[:real] = sample_mask(
+                table[ids[i, begin : begin + real]],
+                state,
+                min(goal, real),
+                shape.spans.mask_alpha,
+                shape.spans.mask_beta,
+                shape.spans.max_span,
+                reverse,
+            )
+            drawn = local_perm(
+                ids[i, begin:end], masked, state.permutation(size), symbols
+            )
+            ordered = drawn["index"] >= 0
+            offset = 0 if begin < reuse_len else reuse_len + 1
+            ranks[i, begin:end][ordered] = drawn["index"][ordered] + offset
+            is_target[i, begin:end] = drawn["is_target"]
+    return examples.pack(ids, is_target, ranks, segments, shape.num_predict)
+
+
+def masks_of(
+    index: np.ndarray, is_target: np.ndarray, reuse_len: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Two parts' orders -> stored ranks and the whole mask they stand for.
+
+    Args:
+      index: int [T], orders of both parts, -1 for context.
+      is_target: bool [T].
+      reuse_len: positions of the first part.
+
+    Returns:
+      ranks int16 [T], perm_mask bool [T, T].
+    """
+    ranks = np.asarray(index, np.int16).copy()
+    ranks[reuse_len:] += reuse_len + 1
+    mask = permutation.perm_mask(ranks[None], np.asarray(is_target)[None])
+    return ranks, mask[0]

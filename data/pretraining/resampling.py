@@ -1,0 +1,111 @@
+"""Fresh orders and targets for stored records (L2).
+
+`--resample_permutation` keeps the stored targets and draws their order again;
+`--resample_targets` draws the targets again, too, by the builder's own rules.
+"""
+
+import numpy as np
+
+from data.pretraining import balanced_spans, examples, spans
+from data.pretraining import segments as segments_lib
+from data.pretraining.token_stream import split_long_words
+from data.records.manifest import Manifest
+
+
+def shape_of(manifest: Manifest) -> examples.Shape:
+    """What sampling depends on, as the data were built."""
+    options = manifest.options
+    return examples.Shape(
+        manifest.seq_len,
+        manifest.reuse_len,
+        manifest.num_predict,
+        manifest.perm_size,
+        options["order_context"],
+        options["functional_as_context"],
+        options["sampler"],
+        spans.SpanOptions(
+            options["mask_alpha"],
+            options["mask_beta"],
+            options["span_unit"],
+            options["span_lengths"],
+            options["max_span"],
+        ),
+    )
+
+
+def targets_of(row: dict[str, np.ndarray]) -> np.ndarray:
+    """bool [n, T]: the stored targets of n records."""
+    positions, count = row["target_positions"], row["meta"][:, 7]
+    n, seq_len = row["input_ids"].shape
+    hot = np.zeros((n, seq_len), bool)
+    used = np.arange(positions.shape[1]) < count[:, None]
+    where = np.nonzero(used)
+    hot[where[0], positions[where]] = True
+    return hot
+
+
+def word_starts_of(ids, table: np.ndarray, backward: bool) -> np.ndarray:
+    """bool like `ids` (1-D text): where a unit of spans starts."""
+    starts = table[ids]
+    if backward:  # a word's last piece comes first
+        starts = np.roll(starts, 1)
+    starts[0] = True
+    return split_long_words(starts)
+
+
+def draw(row, manifest: Manifest, rng, fresh_targets: bool, backward: bool):
+    """Draws orders (and targets) of n records of one lane, in place."""
+    shape, meta = shape_of(manifest), row["meta"]
+    reuse, a_len, b_len = (meta[:, k].astype(np.int64) for k in (3, 4, 5))
+    has_second = a_len > 0
+    is_target = targets_of(row)
+    if fresh_targets:
+        is_target = _draw_targets(row, manifest, shape, rng, backward)
+    layout = segments_lib.layout(
+        reuse, a_len, b_len, manifest.seq_len, manifest.reuse_len
+    )
+    ranks = examples.order(is_target, layout, has_second, shape, rng)
+    drawn = {"input_ids": row["input_ids"], "ranks": ranks}
+    if fresh_targets:
+        drawn |= examples.slots(is_target, manifest.num_predict)
+        meta = meta.copy()
+        meta[:, 7] = drawn.pop("targets")
+        drawn["meta"] = meta
+    if manifest.options["materialize_masks"]:
+        drawn |= examples.materialize(
+            row | drawn | {"is_target": is_target}, only_masks=True
+        )
+    for name, value in drawn.items():
+        row[name] = value.reshape(row[name].shape)
+
+
+def _draw_targets(row, manifest: Manifest, shape, rng, backward: bool):
+    """Fresh targets bool [n, T] by the rule that the data were built with."""
+    meta, seq_len = row["meta"], manifest.seq_len
+    n = len(meta)
+    reuse, a_len, b_len = (meta[:, k].astype(np.int64) for k in (3, 4, 5))
+    table = manifest.word_starts
+    if manifest.options["span_unit"] != "word":
+        table = np.ones_like(table)
+    text = row["input_ids"].reshape(-1).astype(np.int64)
+    starts = word_starts_of(text, table, backward)
+    start = np.arange(n, dtype=np.int64) * seq_len
+    a = start + manifest.reuse_len
+    zeros = np.zeros(n, np.int64)
+    windows = segments_lib.Segments(
+        start, reuse, a, a_len, a + a_len + 1, b_len, zeros, zeros
+    )
+    if shape.sampler != "balanced":
+        words = spans.Words(starts)
+        return examples.draw_context_targets(words, windows, shape, rng)
+    found = segments_lib.places(windows, seq_len, manifest.reuse_len)
+    inside = np.zeros((n, seq_len), bool)
+    inside.reshape(-1)[found.position] = starts[found.position]
+    return balanced_spans.draw_targets(
+        inside,
+        windows,
+        manifest.reuse_len,
+        shape.num_predict,
+        shape.spans,
+        rng,
+    )

@@ -1,0 +1,269 @@
+"""A stream -> segments `[reuse part | A SEP B SEP CLS]` (L1).
+
+Segments advance by `reuse_len`: A starts where the next segment's reuse part
+starts. With `reuse_len` 0 they advance by A. So every token is in exactly one
+reuse part (or A), in order. B is the text after A, or text of another document;
+either way A and B fill the segment, but where the stream ends.
+
+Places are in the stream; `make_segments` finds them for all segments at once,
+`gather` turns them into arrays of positions.
+"""
+
+import dataclasses
+
+import numpy as np
+
+from data import symbols as symbols_lib
+from data.pretraining.token_stream import Stream
+from data.records.options import FUNCTIONAL
+
+IS_NEXT_RATE = 0.5
+
+
+@dataclasses.dataclass(frozen=True)
+class Segments:
+    """Places of n segments, int64 [n] each.
+
+    Attributes:
+      start: of the reuse part (of A without one).
+      reuse: tokens of the reuse part.
+      a, b: places of A and B.
+      a_len, b_len: tokens of A and B; an empty A means no second part at all.
+      label: 1 = B follows A in the text.
+      document: 1 = a document starts in the part that the lane advances by.
+    """
+
+    start: np.ndarray
+    reuse: np.ndarray
+    a: np.ndarray
+    a_len: np.ndarray
+    b: np.ndarray
+    b_len: np.ndarray
+    label: np.ndarray
+    document: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    def slice(self, begin: int, end: int) -> "Segments":
+        """Segments begin..end-1."""
+        values = dataclasses.astuple(self)
+        return Segments(*(v[begin:end] for v in values))
+
+
+def make_segments(
+    stream: Stream,
+    length: int,
+    seq_len: int,
+    reuse_len: int,
+    rng: np.random.Generator,
+) -> Segments:
+    """Cuts the first `length` tokens of a stream into segments.
+
+    Args:
+      stream: text; what lies behind `length` only serves as B.
+      length: tokens to cut.
+      seq_len: T.
+      reuse_len: positions of the reuse part.
+      rng: draws cuts and Bs.
+    """
+    window = seq_len - reuse_len - FUNCTIONAL
+    if reuse_len:
+        start = np.arange(0, length, reuse_len, dtype=np.int64)
+        a = start + reuse_len
+        reuse = np.minimum(length - start, reuse_len)
+        room = np.clip(length - a, 0, window)
+        a_len = _cut(stream, a, room, rng.random(len(a)))
+    else:
+        start, room, a_len = _walk(stream, length, window, rng)
+        a, reuse = start, np.zeros_like(start)
+    b, b_len, label = _choose_b(stream, length, a, a_len, room, window, rng)
+    advance = reuse if reuse_len else a_len
+    document = np.searchsorted(stream.documents, start + advance)
+    document -= np.searchsorted(stream.documents, start)
+    return Segments(
+        start, reuse, a, a_len, b, b_len, label, (document > 0).astype(np.int64)
+    )
+
+
+def _cut(stream: Stream, a, room, chance) -> np.ndarray:
+    """Length of A: to a sentence's end, else a word's, within `room`."""
+    words = None
+    low = np.searchsorted(stream.sentences, a, side="right")
+    high = np.searchsorted(stream.sentences, a + room, side="left")
+    count = high - low
+    pick = np.minimum(low + (chance * count).astype(np.int64), high - 1)
+    a_len = np.where(count > 0, stream.sentences[np.maximum(pick, 0)] - a, 0)
+    for i in np.flatnonzero((count <= 0) & (room > 0)):
+        if words is None:
+            words = np.flatnonzero(stream.words)
+        first = np.searchsorted(words, a[i], side="right")
+        last = np.searchsorted(words, a[i] + room[i], side="left")
+        if last > first:
+            at = first + int(chance[i] * (last - first))
+            a_len[i] = words[at] - a[i]
+        else:  # one word fills the window
+            a_len[i] = max(room[i] // 2, 1)
+    return a_len
+
+
+def _walk(stream: Stream, length: int, window: int, rng):
+    """Segments that advance by A: one after the other."""
+    starts, lengths, place = [], [], 0
+    bound = np.append(stream.sentences, length)
+    while place < length:
+        room = min(window, length - place)
+        a_len = _cut_one(stream, bound, place, room, rng.random())
+        starts.append(place)
+        lengths.append(a_len)
+        place += a_len
+    start = np.asarray(starts, np.int64)
+    room = np.minimum(length - start, window)
+    return start, room, np.asarray(lengths, np.int64)
+
+
+def _cut_one(stream, bound, place, room, chance) -> int:
+    if room == 1:
+        return 1
+    low = np.searchsorted(bound, place, side="right")
+    high = np.searchsorted(bound, place + room, side="left")
+    if high > low:
+        return int(bound[low + int(chance * (high - low))]) - place
+    place, room = np.asarray([place]), np.asarray([room])
+    return int(_cut(stream, place, room, np.asarray([chance]))[0])
+
+
+def _choose_b(stream: Stream, length, a, a_len, room, window, rng):
+    """Places, lengths and labels of B."""
+    n = len(a)
+    total = len(stream)
+    is_next = rng.random(n) < IS_NEXT_RATE
+    chance = rng.random(n)
+    b_next = room - a_len
+    # The documents that A and the text after it belong to are left out.
+    documents = np.append(stream.documents, total)
+    after = np.minimum(a + a_len, length) - (b_next == 0)
+    first = np.searchsorted(stream.documents, a, side="right") - 1
+    last = np.searchsorted(stream.documents, after, side="right") - 1
+    low, high = documents[np.maximum(first, 0)], documents[last + 1]
+    left, right = low, total - high
+    is_next = np.where(left + right <= 0, True, is_next)
+    is_next = np.where(b_next <= 0, left + right <= 0, is_next)
+    place = (chance * (left + right)).astype(np.int64)
+    in_left = place < left
+    place = np.where(in_left, place, place + high - low)
+    wanted = window - a_len
+    # Near a side's end B begins earlier, so that it fills the segment.
+    end = np.where(in_left, low, total)
+    place = np.minimum(place, end - wanted)
+    place = np.maximum(place, np.where(in_left, 0, high))
+    sentence = np.searchsorted(stream.sentences, place, side="right") - 1
+    place = stream.sentences[np.maximum(sentence, 0)] if n else place
+    b = np.where(is_next, a + a_len, place)
+    b_len = np.where(is_next, b_next, np.minimum(wanted, end - place))
+    b_len = np.where(a_len > 0, np.maximum(b_len, 0), 0)
+    label = (is_next & (b_len > 0)).astype(np.int64)
+    return b, b_len, label
+
+
+def pad_to_lanes(segments: Segments, segments_per_lane: int) -> Segments:
+    """Adds empty segments until the last lane is full."""
+    missing = -len(segments) % segments_per_lane
+    values = dataclasses.astuple(segments)
+    return Segments(*(np.pad(v, (0, missing)) for v in values))
+
+
+@dataclasses.dataclass(frozen=True)
+class Layout:
+    """Which position of a segment holds what, for n segments.
+
+    Attributes:
+      segment_ids: int32 [n, T]; padding has the id of CLS.
+      input_mask: bool [n, T].
+      functional: int64 [n, 3], positions of SEP, SEP, CLS (without meaning
+        where there is no second part).
+    """
+
+    segment_ids: np.ndarray
+    input_mask: np.ndarray
+    functional: np.ndarray
+
+
+def layout(reuse, a_len, b_len, seq_len: int, reuse_len: int) -> Layout:
+    """Segment ids and masks from the lengths of the parts, each int [n]."""
+    reuse, a_len, b_len = (
+        np.asarray(x, np.int32)[:, None] for x in (reuse, a_len, b_len)
+    )
+    position = np.arange(seq_len, dtype=np.int32)[None]
+    has_second = a_len > 0
+    a_end = reuse_len + a_len  # the first SEP
+    b_end = a_end + 1 + b_len  # the second
+    ids = np.where(
+        position <= a_end,
+        symbols_lib.SEGMENT_A,
+        np.where(
+            position <= b_end, symbols_lib.SEGMENT_B, symbols_lib.SEGMENT_CLS
+        ),
+    ).astype(np.int32)
+    end = np.where(has_second, b_end + 2, reuse_len)
+    mask = (position < reuse) | ((position >= reuse_len) & (position < end))
+    functional = np.concatenate([a_end, b_end, b_end + 1], 1)
+    return Layout(ids, mask, functional.astype(np.int64))
+
+
+@dataclasses.dataclass(frozen=True)
+class Places:
+    """Which text token stands where in n segments; int64 [text tokens] each.
+
+    Attributes:
+      position: in the flattened [n, T].
+      token: place in the stream.
+    """
+
+    position: np.ndarray
+    token: np.ndarray
+
+
+def places(segments: Segments, seq_len: int, reuse_len: int) -> Places:
+    """Places of the text of n segments."""
+    n = len(segments)
+    row = np.arange(n, dtype=np.int64) * seq_len
+    a_at = row + reuse_len
+    positions, tokens = [], []
+    for at, place, size in (
+        (row, segments.start, segments.reuse),
+        (a_at, segments.a, segments.a_len),
+        (a_at + segments.a_len + 1, segments.b, segments.b_len),
+    ):
+        begin = np.cumsum(size) - size
+        offset = np.arange(int(size.sum()))
+        positions.append(np.repeat(at - begin, size) + offset)
+        tokens.append(np.repeat(place - begin, size) + offset)
+    return Places(np.concatenate(positions), np.concatenate(tokens))
+
+
+def gather(
+    stream: Stream,
+    found: Places,
+    segments: Segments,
+    seq_len: int,
+    reuse_len: int,
+    symbols: symbols_lib.SymbolIds,
+) -> np.ndarray:
+    """Token ids int32 [n, T] of segments, padded with `<pad>`."""
+    out = np.full((len(segments), seq_len), symbols.pad, stream.ids.dtype)
+    out.reshape(-1)[found.position] = stream.ids[found.token]
+    row = np.flatnonzero(segments.a_len > 0)
+    first = reuse_len + segments.a_len[row]
+    second = first + 1 + segments.b_len[row]
+    out[row, first] = symbols.sep
+    out[row, second] = symbols.sep
+    out[row, second + 1] = symbols.cls
+    return out
+
+
+def gather_words(stream: Stream, found: Places, n: int, seq_len: int):
+    """bool [n, T]: positions of text where a word starts."""
+    out = np.zeros((n, seq_len), bool)
+    out.reshape(-1)[found.position] = stream.words[found.token]
+    return out

@@ -1,0 +1,144 @@
+"""Documents -> one stream of tokens with its sentences and words (L1)."""
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+
+from data.corpus.documents import Document
+from data.text.tokenizer import Tokenizer
+
+# A word of more pieces counts as words of one piece each.
+MAX_WORD_PIECES = 8
+
+
+@dataclasses.dataclass(frozen=True)
+class Stream:
+    """N tokens in reading order of one direction.
+
+    Attributes:
+      ids: int32 [N].
+      sentences: int64, ascending places where a sentence starts.
+      documents: int64, ascending places where a document starts.
+      words: bool [N], whether a word (of `spans`' sense) starts here.
+    """
+
+    ids: np.ndarray
+    sentences: np.ndarray
+    documents: np.ndarray
+    words: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def reversed(self) -> "Stream":
+        """The same text read backward; words and sentences stay whole."""
+        n = len(self)
+        words = np.roll(self.words, -1)[::-1] if n else self.words
+        if n:
+            words = words.copy()
+            words[0] = True
+        return Stream(
+            self.ids[::-1],
+            _mirror(self.sentences, n),
+            _mirror(self.documents, n),
+            words,
+        )
+
+    def joined(self, other: "Stream") -> "Stream":
+        """This stream and then another."""
+        n = len(self)
+        return Stream(
+            np.concatenate([self.ids, other.ids]),
+            np.concatenate([self.sentences, other.sentences + n]),
+            np.concatenate([self.documents, other.documents + n]),
+            np.concatenate([self.words, other.words]),
+        )
+
+
+def _mirror(starts: np.ndarray, n: int) -> np.ndarray:
+    if not len(starts):
+        return starts
+    return np.sort(n - np.append(starts[1:], n))
+
+
+def split_long_words(words: np.ndarray, limit: int = MAX_WORD_PIECES):
+    """Marks every piece of words of more than `limit` pieces as a word.
+
+    Args:
+      words: bool [N] word starts.
+      limit: pieces of the longest word that is kept whole.
+
+    Returns:
+      bool [N].
+    """
+    if not len(words):
+        return words
+    starts = np.flatnonzero(words)
+    if not len(starts) or starts[0]:
+        starts = np.insert(starts, 0, 0)
+    sizes = np.diff(np.append(starts, len(words)))
+    if sizes.max() <= limit:
+        return words
+    return words | np.repeat(sizes > limit, sizes)
+
+
+def tokenize(
+    documents: Sequence[Document], tokenizer: Tokenizer
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Tokenizes documents, each ending with `<eod>`.
+
+    Returns:
+      ids int32 [N], sentence lengths int64 (symbols belong to the sentence
+      before them), number of sentences per document int64.
+    """
+    symbols = tokenizer.symbols
+    texts, tails, counts = [], [], []
+    for document in documents:
+        texts += document.lines
+        tail = np.zeros(len(document.lines), np.int64)
+        tail[list(document.paragraph_ends)] = 1
+        tail[-1] += 1
+        tails.append(tail)
+        counts.append(len(document.lines))
+    counts = np.asarray(counts, np.int64)
+    if not len(counts):
+        return np.zeros(0, np.int32), np.zeros(0, np.int64), counts
+    ids, lengths = tokenizer.encode_flat(texts)
+    tails = np.concatenate(tails)
+    sizes = lengths + tails
+    ends = np.cumsum(sizes)
+    out = np.full(int(ends[-1]), symbols.eop, np.int32)
+    keep = np.ones(len(out), bool)
+    keep[ends[tails > 0] - 1] = False
+    keep[ends[tails > 1] - 2] = False
+    out[keep] = ids
+    out[ends[np.cumsum(counts) - 1] - 1] = symbols.eod
+    return out, sizes, counts
+
+
+def make_stream(
+    ids: np.ndarray,
+    sentence_sizes: np.ndarray,
+    sentence_counts: np.ndarray,
+    word_starts: np.ndarray,
+) -> Stream:
+    """Puts tokenized documents into a stream.
+
+    Args:
+      ids: int32 [N].
+      sentence_sizes: tokens of each sentence.
+      sentence_counts: sentences of each document.
+      word_starts: bool [V], which pieces begin a word.
+    """
+    starts = np.cumsum(sentence_sizes) - sentence_sizes
+    first = np.cumsum(sentence_counts) - sentence_counts
+    documents = starts[first] if len(starts) else starts
+    words = word_starts[ids]
+    words[starts[sentence_sizes > 0]] = True
+    return Stream(
+        ids,
+        np.unique(starts[sentence_sizes > 0]),
+        np.unique(documents),
+        split_long_words(words),
+    )

@@ -1,0 +1,307 @@
+"""The plan of a build: what it belongs to, blocks, lanes, duplicates (L2).
+
+`plan.json` is written first and kept. A folder belongs to options, vocabulary,
+versions, names and sizes of the input files, and to their text: every finished
+block knows the SHA-256 of the text that it was made of, its own and a
+neighbour's, and the manifest that of all blocks.
+"""
+
+import hashlib
+import math
+import os
+import platform
+
+import numpy as np
+import sentencepiece
+
+from common import files, workers
+from common.errors import UserError
+from data import storage
+from data.corpus import documents as corpus
+from data.corpus import plan as corpus_plan
+from data.records.block_builder import Plan, duplicates_digest
+from data.records.build_directory import LOCK_NAME, read_json
+from data.records.manifest import FILE_NAME, load_manifest
+from data.records.options import SPLITS, BuildOptions
+from data.text import normalization as text
+from data.text.tokenizer import Tokenizer
+
+PLAN_NAME = "plan.json"
+_BYTES_PER_TOKEN = 4.5  # English; only for the choice of the lanes' length
+_LANES_WANTED = {"train": 128, "dev": 32}
+_MAX_SEGMENTS = 64
+# A block's last lane is half empty on average: lanes of so small a share of a
+# block's segments cost half of that.
+_LANE_SHARE = {"train": 1 / 16, "dev": 1 / 4}
+_SHOWN = 80  # characters of a value in a message
+
+
+# --- What a directory belongs to ---------------------------------------------
+
+
+def describe(options: BuildOptions, tokenizer: Tokenizer, paths) -> dict:
+    """What a directory belongs to: options, vocabulary, input files."""
+    return {
+        "options": options.identity(),
+        "spiece_sha256": tokenizer.sha256,
+        "text_settings": tokenizer.settings.as_dict(),
+        "inputs": [[os.path.basename(p), storage.size(p)] for p in paths],
+        "versions": versions(),
+    }
+
+
+def versions() -> dict:
+    """What the bytes depend on beside the options."""
+    return {
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "sentencepiece": sentencepiece.__version__,
+        "unicode": text.UNICODE_VERSION,
+    }
+
+
+def check_folder(path: str, record: dict) -> bool:
+    """Whether a folder holds this very build, finished, by all but the text.
+
+    Raises:
+      UserError: it holds another build or other files.
+    """
+    found = read_json(os.path.join(path, PLAN_NAME))
+    if found is None:
+        others = [n for n in storage.list_names(path) if n != LOCK_NAME]
+        if others:
+            raise UserError(
+                f"--output_dir={path} holds other files ({others[0]}); give an "
+                "empty or new folder"
+            )
+        return False
+    wrong = _differences(record, found)
+    if wrong:
+        raise UserError(
+            f"--output_dir={path} holds a build of other parameters: "
+            f"{'; '.join(wrong)}; give another folder or the same parameters"
+        )
+    return storage.exists(os.path.join(path, FILE_NAME))
+
+
+def check_finished_text(options: BuildOptions, blocks) -> None:
+    """Compares the text with the one that a finished build was made of.
+
+    Raises:
+      UserError: the first block whose text is another.
+    """
+    stored = load_manifest(options.output_dir).text_sha256
+    found = hash_blocks(blocks, range(len(blocks)), options.num_workers)
+    for block, parts in enumerate(blocks):
+        old = stored[block] if block < len(stored) else "none"
+        if found[block] != old:
+            raise UserError(
+                f"--output_dir={options.output_dir} was built of other text: "
+                f"block {block} (from {parts[0].path}, byte {parts[0].start}): "
+                f"wanted SHA-256 {found[block][:16]}, found {old[:16]}; the "
+                "files were changed since: give another folder or the same text"
+            )
+
+
+def _differences(wanted: dict, found: dict) -> list[str]:
+    lines = []
+    for key, value in wanted.items():
+        other = found.get(key)
+        if isinstance(value, dict) and isinstance(other, dict):
+            lines += [
+                f"{k}: wanted {value.get(k)}, found {other.get(k)}"
+                for k in sorted(value.keys() | other.keys())
+                if value.get(k) != other.get(k)
+            ]
+        elif key == "inputs" and value != other:
+            lines.append(_input_difference(value, other or []))
+        elif value != other:
+            lines.append(f"{key}: wanted {value}, found {other}")
+    return lines
+
+
+def _input_difference(wanted: list, found: list) -> str:
+    """The first file that differs; there may be thousands."""
+    pairs = enumerate(zip(wanted, found, strict=False))
+    first = next((i for i, (a, b) in pairs if a != b), None)
+    if first is None:
+        return f"inputs: wanted {len(wanted)} files, found {len(found)}"
+    (name, size), (old_name, old_size) = wanted[first], found[first]
+    return (
+        f"inputs: wanted {len(wanted)} files, found {len(found)}; file "
+        f"{first}: wanted {name[:_SHOWN]} of {size} bytes, found "
+        f"{old_name[:_SHOWN]} of {old_size} bytes"
+    )
+
+
+# --- The plan -----------------------------------------------------------------
+
+
+def make_plan(options: BuildOptions, blocks, record: dict, log) -> Plan:
+    """Reads the plan of an interrupted build or makes one."""
+    path = os.path.join(options.output_dir, PLAN_NAME)
+    stored = read_json(path)
+    limit = corpus.LONGEST_DOCUMENT * options.block_megabytes * 1e6
+    long = [p[0] for p in blocks if sum(b.end - b.start for b in p) >= limit]
+    if long:
+        log(
+            f"{long[0].path}: {len(long)} times no document ends within "
+            f"{limit / 1e6:g} MB: it is cut there, at a line's end; empty lines "
+            "end documents"
+        )
+    if stored is None:
+        stored = record | {
+            "segments_per_lane": _segments_per_lane(options, blocks),
+        }
+        files.write_json(path, stored)
+    return Plan(
+        tuple(blocks),
+        stored["segments_per_lane"],
+        _duplicates(options, blocks, path, stored, log),
+    )
+
+
+def plan_blocks(options: BuildOptions, paths) -> list[tuple]:
+    """The parts of all blocks.
+
+    Raises:
+      UserError: there is no text at all.
+    """
+    blocks = corpus_plan.plan_corpus(paths, int(options.block_megabytes * 1e6))
+    if not blocks:
+        raise UserError(f"--input_glob={options.input_glob}: all files empty")
+    return blocks
+
+
+def _segments_per_lane(options: BuildOptions, blocks) -> dict[str, int]:
+    """S: long lanes where the corpus is large, enough lanes where it is not."""
+    if options.segments_per_lane:
+        return {split: options.segments_per_lane for split in SPLITS}
+    size = sum(part.end - part.start for parts in blocks for part in parts)
+    tokens = size / _BYTES_PER_TOKEN
+    advance = options.reuse_len or (options.seq_len - 3) / 2
+    chosen = {}
+    for split, share in (
+        ("train", 1 - options.dev_fraction),
+        ("dev", options.dev_fraction),
+    ):
+        segments = tokens * share / advance
+        most = min(
+            segments / _LANES_WANTED[split],
+            segments / len(blocks) * _LANE_SHARE[split],
+        )
+        chosen[split] = int(np.clip(math.floor(most), 1, _MAX_SEGMENTS))
+    return chosen
+
+
+# --- Text ---------------------------------------------------------------------
+
+
+class _TextHasher:
+    """Hashes the text of blocks; runs in workers."""
+
+    def __init__(self, blocks):
+        self._blocks = blocks
+        self._reader = corpus.BlockReader()
+
+    def __call__(self, number: int) -> tuple[int, str]:
+        return number, corpus.hash_run(self._blocks[number], self._reader)
+
+
+def hash_blocks(blocks, numbers, num_workers: int) -> dict[int, str]:
+    """SHA-256 of the text of the blocks with these numbers."""
+    found = workers.run(_TextHasher, (blocks,), list(numbers), num_workers)
+    return dict(found)
+
+
+def made_of(plan: Plan, summary: dict) -> set[int]:
+    """Numbers of the blocks whose text is in a block's records."""
+    return {int(number) for number in summary["made_of"]}
+
+
+def drop_changed(summaries: dict, plan: Plan, num_workers: int, log) -> dict:
+    """The finished blocks whose text is as it was when they were built."""
+    numbers = set().union(*(made_of(plan, s) for s in summaries.values()))
+    numbers &= set(range(len(plan.blocks)))
+    found = {
+        str(number): digest + duplicates_digest(plan, number)
+        for number, digest in hash_blocks(
+            plan.blocks, sorted(numbers), num_workers
+        ).items()
+    }
+    kept = {}
+    for block, summary in summaries.items():
+        wanted = summary["made_of"]
+        if all(found.get(k) == v for k, v in wanted.items()):
+            kept[block] = summary
+    if len(kept) < len(summaries):
+        changed = sorted(summaries.keys() - kept.keys())
+        log(
+            f"{len(changed)} finished blocks (the first is {changed[0]}) are of "
+            "text that was changed since: they are built again"
+        )
+    return kept
+
+
+# --- Duplicates ---------------------------------------------------------------
+
+
+def _duplicates(options, blocks, path, stored, log) -> dict[int, tuple]:
+    """Documents that came before, of each block; kept in the plan."""
+    if not options.dedup:
+        return {}
+    if "duplicates" in stored:
+        found = hash_blocks(blocks, range(len(blocks)), options.num_workers)
+        if [found[i] for i in range(len(blocks))] != stored["text_sha256"]:
+            log("the text was changed since duplicates were looked for")
+            del stored["duplicates"]
+    if "duplicates" not in stored:
+        texts, duplicates = _find_duplicates(options, blocks, log)
+        stored |= {"duplicates": duplicates, "text_sha256": texts}
+        files.write_json(path, stored)
+    return {int(k): tuple(v) for k, v in stored["duplicates"].items()}
+
+
+class _Hasher:
+    """Hashes the documents of a block; runs in workers."""
+
+    def __init__(self, blocks, text_field: str):
+        self._blocks, self._field = blocks, text_field
+        self._reader = corpus.BlockReader()
+
+    def __call__(self, number: int) -> tuple[int, str, np.ndarray]:
+        found, digest = corpus.read_run(
+            self._blocks[number], self._reader, self._field
+        )
+        digests = [
+            hashlib.blake2b(
+                " ".join(" ".join(d.lines).split()).encode(), digest_size=8
+            ).digest()
+            for d in found
+        ]
+        return number, digest, np.frombuffer(b"".join(digests), np.uint64)
+
+
+def _find_duplicates(options, blocks, log) -> tuple[list, dict]:
+    """SHA-256 of each block, and documents whose text came before.
+
+    White space does not count.
+    """
+    log("looking for duplicate documents")
+    hashes, texts = [None] * len(blocks), [None] * len(blocks)
+    for number, digest, found in workers.run(
+        _Hasher,
+        (blocks, options.text_field),
+        list(range(len(blocks))),
+        options.num_workers,
+    ):
+        hashes[number], texts[number] = found, digest
+    of_block = np.repeat(np.arange(len(blocks)), [len(h) for h in hashes])
+    inside = np.concatenate([np.arange(len(h)) for h in hashes])
+    _, first = np.unique(np.concatenate(hashes), return_index=True)
+    again = np.ones(len(inside), bool)
+    again[first] = False
+    result = {}
+    for block, place in zip(of_block[again], inside[again], strict=True):
+        result.setdefault(int(block), []).append(int(place))
+    return texts, result

@@ -1,0 +1,89 @@
+"""What a finished build says of itself (L2)."""
+
+from common.errors import UserError
+from data.pretraining.token_stream import MAX_WORD_PIECES
+from data.records.manifest import Manifest
+from data.records.options import SPLITS, BuildOptions
+from data.records.record_format import RecordFormat
+
+# More lost targets than this get a line that says what to do.
+_LOSS = 0.01
+
+
+def check_empty(manifest: Manifest, options: BuildOptions) -> None:
+    """Refuses records that would fill training with empty rows.
+
+    Raises:
+      UserError: more than `max_empty_share` of the train records are empty.
+    """
+    share = manifest.empty_share("train")
+    if share <= options.max_empty_share:
+        return
+    blocks = len(manifest.text_sha256)
+    size = manifest.segments_per_lane["train"]
+    raise UserError(
+        f"{share:.1%} of the train records are empty, wanted at most "
+        f"--max_empty_share={options.max_empty_share}: each of {blocks} blocks "
+        f"is filled up to whole lanes of {size} segments; in another folder "
+        "take fewer --segments_per_lane or more --block_megabytes, or go on "
+        f"here with --max_empty_share={min(share + 0.01, 1):.2f}"
+    )
+
+
+def rate_line(manifest: Manifest, split: str) -> str:
+    """Wanted and found targets of a split, in words."""
+    wanted, found = manifest.target_rates(split)
+    if found is None:
+        return f"targets wanted {wanted:.4f} of the tokens, found not known"
+    return (
+        f"targets wanted {wanted:.4f} of the tokens, found {found:.4f} "
+        f"({found / wanted - 1:+.1%})"
+    )
+
+
+def report(manifest: Manifest, log) -> None:
+    """Counts, lanes, empty records, rates, sizes."""
+    counts = manifest.counts
+    log(
+        f"documents {counts['documents']}, left out: short "
+        f"{counts['left_out_short']}, symbols {counts['left_out_symbols']}, "
+        f"duplicate {counts['left_out_duplicate']}"
+    )
+    for split in SPLITS:
+        if manifest.lanes(split):
+            _report_split(manifest, split, log)
+    long = counts["train_tokens_of_long_words"] / counts["train_tokens"]
+    if long > 0.5:
+        log(
+            f"{long:.0%} of the tokens are in words of more than "
+            f"{MAX_WORD_PIECES} pieces (a script without spaces?): spans are "
+            "made of tokens there, as with --span_unit=token"
+        )
+    size = RecordFormat(
+        manifest.seq_len, manifest.num_predict, manifest.vocab_size
+    ).record_size
+    log(
+        f"{size} bytes per record; unigram entropy of the targets "
+        f"{manifest.unigram_entropy:.3f} nats"
+    )
+
+
+def _report_split(manifest: Manifest, split: str, log) -> None:
+    counts, lanes = manifest.counts, manifest.lanes(split)
+    log(
+        f"{split}: {counts[split + '_documents']} documents, "
+        f"{counts[split + '_tokens']} tokens, {lanes} lanes of "
+        f"{manifest.segments_per_lane[split]} segments per direction: "
+        f"batches of up to {lanes * (1 + manifest.bi_data)} rows"
+    )
+    log(
+        f"{split}: {manifest.empty_share(split):.1%} of the records are empty; "
+        f"{rate_line(manifest, split)}, in {manifest.num_predict} slots"
+    )
+    wanted, found = manifest.target_rates(split)
+    if split == "train" and found is not None and found < wanted * (1 - _LOSS):
+        log(
+            f"{1 - found / wanted:.1%} of the targets are lost: "
+            f"--num_predict={manifest.num_predict} is too small for them; leave "
+            "it out or give more"
+        )

@@ -1,0 +1,179 @@
+"""The bytes of a pretraining record, and files of them (L1).
+
+A record is a `tf.train.Example` whose features are bytes of fixed length, so
+every record of a data set has the same size: files are seekable by arithmetic,
+and thousands of records are made and read as one numpy matrix. The writer fills
+the variable bytes of a template; nothing is serialised record by record.
+"""
+
+import dataclasses
+import os
+from typing import IO
+
+import numpy as np
+
+from common.errors import UserError
+from data.records import crc32c
+
+HEADER = 12  # length and its masked CRC
+FOOTER = 4  # masked CRC of the data
+
+# Columns of the `meta` feature.
+META = (
+    "lane",  # number of the lane in its file
+    "segment",  # number of the segment in its lane
+    "flags",
+    "reuse_tokens",  # tokens in the reuse part, the rest of it is padding
+    "a_tokens",
+    "b_tokens",
+    "label",  # 1 = B really follows A
+    "targets",  # used target slots
+)
+FLAG_BACKWARD = 1
+FLAG_DOCUMENT = 2  # a document starts in the part that the lane advances by
+
+
+def _varint(value: int) -> bytes:
+    out = bytearray()
+    while value > 127:
+        out.append(value & 127 | 128)
+        value >>= 7
+    return bytes([*out, value])
+
+
+def _field(number: int, payload: bytes) -> bytes:
+    """A length-delimited protobuf field."""
+    return _varint(number << 3 | 2) + _varint(len(payload)) + payload
+
+
+@dataclasses.dataclass(frozen=True)
+class Feature:
+    """One bytes feature: little-endian items of fixed number."""
+
+    name: str
+    dtype: str
+    items: int
+
+    @property
+    def size(self) -> int:
+        return np.dtype(self.dtype).itemsize * self.items
+
+
+class RecordFormat:
+    """Layout of the records of one data set.
+
+    Args:
+      seq_len: T.
+      num_predict: P.
+      vocab_size: V; ids are uint16 where they fit, else int32.
+      materialize_masks: with bit-packed masks and target mappings.
+
+    Attributes:
+      features: the features, in file order.
+      data_size: bytes of one serialised Example.
+      record_size: with length and checksums.
+    """
+
+    def __init__(
+        self,
+        seq_len: int,
+        num_predict: int,
+        vocab_size: int,
+        materialize_masks: bool = False,
+    ):
+        self.seq_len = seq_len
+        self.num_predict = num_predict
+        self.vocab_size = vocab_size
+        ids = "<u2" if vocab_size <= 1 << 16 else "<i4"
+        self.features = [
+            Feature("input_ids", ids, seq_len),
+            Feature("meta", "<i4", len(META)),
+            Feature("ranks", "<i2", seq_len),
+            Feature("target_positions", "<u2", num_predict),
+        ]
+        if materialize_masks:
+            row = -(-seq_len // 8)
+            self.features += [
+                Feature("perm_mask", "u1", seq_len * row),
+                Feature("target_mapping", "u1", num_predict * row),
+            ]
+        self._make_template()
+
+    def _make_template(self) -> None:
+        body, self._places = b"", {}
+        for feature in self.features:
+            zeros = bytes(feature.size)
+            value = _field(1, _field(1, zeros))  # Feature.bytes_list.value
+            entry = _field(1, feature.name.encode()) + _field(2, value)
+            body += _field(1, entry)
+            # The bytes are the end of their entry.
+            self._places[feature.name] = len(body) - feature.size
+        example = _field(1, body)
+        shift = len(example) - len(body)
+        self._places = {k: v + shift for k, v in self._places.items()}
+        self.data_size = len(example)
+        self.record_size = HEADER + self.data_size + FOOTER
+        length = np.frombuffer(
+            np.uint64(self.data_size).astype("<u8").tobytes(), np.uint8
+        )
+        length_crc = crc32c.masked(crc32c.crc32c(length[None]))
+        head = length.tobytes() + length_crc.astype("<u4").tobytes()
+        self._template = np.frombuffer(head + example + bytes(FOOTER), np.uint8)
+
+    def encode(self, arrays: dict[str, np.ndarray]) -> np.ndarray:
+        """Arrays of n rows -> uint8 [n, record_size], ready to be written."""
+        n = len(arrays["input_ids"])
+        out = np.empty((n, self.record_size), np.uint8)
+        out[:] = self._template
+        for feature in self.features:
+            value = np.ascontiguousarray(
+                arrays[feature.name].astype(feature.dtype, copy=False)
+            )
+            start = HEADER + self._places[feature.name]
+            out[:, start : start + feature.size] = value.reshape(n, -1).view(
+                np.uint8
+            )
+        crc = crc32c.masked(crc32c.crc32c(out[:, HEADER:-FOOTER]))
+        out[:, -FOOTER:] = crc.astype("<u4")[:, None].view(np.uint8)
+        return out
+
+    def decode(self, records: np.ndarray) -> dict[str, np.ndarray]:
+        """uint8 [n, record_size] -> arrays of n rows in their file dtypes."""
+        arrays = {}
+        for feature in self.features:
+            start = HEADER + self._places[feature.name]
+            part = records[:, start : start + feature.size]
+            arrays[feature.name] = np.ascontiguousarray(part).view(
+                feature.dtype
+            )
+        return arrays
+
+    def find_corrupt(self, records: np.ndarray) -> tuple[int, str] | None:
+        """The first bad record of a matrix and what is wrong with it."""
+        wrong = (records[:, :HEADER] != self._template[:HEADER]).any(axis=1)
+        what = "wrong length or length checksum"
+        if not wrong.any():
+            crc = crc32c.masked(crc32c.crc32c(records[:, HEADER:-FOOTER]))
+            stored = np.ascontiguousarray(records[:, -FOOTER:]).view("<u4")
+            wrong = stored[:, 0] != crc
+            what = "wrong checksum of the data"
+        if not wrong.any():
+            return None
+        return int(np.argmax(wrong)), what
+
+    def read(self, f: IO[bytes], path: str, first: int, n: int) -> np.ndarray:
+        """Records first..first+n-1 of an open file.
+
+        Raises:
+          UserError: the file ends before.
+        """
+        f.seek(first * self.record_size)
+        data = f.read(n * self.record_size)
+        found = len(data) // self.record_size
+        if found < n:
+            raise UserError(
+                f"{os.path.basename(path)}: wanted records {first}.."
+                f"{first + n - 1}, the file ends at record {first + found}; "
+                "build the data again"
+            )
+        return np.frombuffer(data, np.uint8).reshape(n, self.record_size)

@@ -1,0 +1,375 @@
+"""Records as text, and statistics of many (L2)."""
+
+import os
+from collections.abc import Iterator
+
+import numpy as np
+
+from common import files, vocabulary
+from common.errors import UserError
+from data import storage
+from data.pretraining import permutation
+from data.pretraining import segments as segments_lib
+from data.pretraining.resampling import targets_of
+from data.records.build_report import rate_line
+from data.records.manifest import Manifest, RecordFile
+from data.records.options import SPLITS, InspectOptions
+from data.text.tokenizer import Tokenizer
+
+_READ = 512
+_BAR = 40
+
+
+def read_records(
+    manifest: Manifest, file: RecordFile, first: int, count: int
+) -> dict[str, np.ndarray]:
+    """Records of one file, checked.
+
+    Raises:
+      UserError: the file ends before, or a checksum is wrong.
+    """
+    path = os.path.join(manifest.data_dir, file.name)
+    with files.open_binary(path) as f:
+        raw = manifest.format.read(f, path, first, count)
+    bad = manifest.format.find_corrupt(raw)
+    if bad is not None:
+        raise UserError(f"{path}: record {first + bad[0]}: {bad[1]}")
+    return manifest.format.decode(raw)
+
+
+def all_records(
+    manifest: Manifest, options: InspectOptions
+) -> Iterator[dict[str, np.ndarray]]:
+    """Runs of records of one split, direction and pass."""
+    left = options.max_records or 1 << 62
+    per_lane = manifest.segments_per_lane[options.split]
+    chosen = manifest.select(
+        options.split, options.direction, options.pass_number
+    )
+    for file in chosen:
+        total = file.lanes * per_lane
+        for first in range(0, total, _READ):
+            count = min(_READ, total - first, left)
+            if count <= 0:
+                return
+            left -= count
+            yield read_records(manifest, file, first, count)
+
+
+# --- One record ---------------------------------------------------------------
+
+
+def find_record(manifest: Manifest, options: InspectOptions):
+    """The arrays of the record that the options name, n = 1.
+
+    Raises:
+      UserError: there is no such lane or segment.
+    """
+    per_lane = manifest.segments_per_lane[options.split]
+    if options.segment >= per_lane:
+        raise UserError(
+            f"--segment={options.segment}: lanes have segments "
+            f"0..{per_lane - 1}"
+        )
+    lane = options.lane
+    chosen = manifest.select(
+        options.split, options.direction, options.pass_number
+    )
+    for file in chosen:
+        if lane < file.lanes:
+            place = lane * per_lane + options.segment
+            return file, read_records(manifest, file, place, 1)
+        lane -= file.lanes
+    raise UserError(
+        f"--lane={options.lane}: found {sum(f.lanes for f in chosen)} "
+        f"{options.direction} lanes in split {options.split}, pass "
+        f"{options.pass_number} of {manifest.data_dir}"
+    )
+
+
+def describe_record(manifest: Manifest, options: InspectOptions) -> str:
+    """One record as words, with its targets, order and mask."""
+    file, row = find_record(manifest, options)
+    tokenizer = _tokenizer(manifest, options.spiece_model_file)
+    meta = row["meta"][0]
+    layout = segments_lib.layout(
+        *meta[3:6, None], manifest.seq_len, manifest.reuse_len
+    )
+    real = layout.input_mask[0]
+    target = targets_of(row)[0]
+    ranks = row["ranks"][0].astype(int)
+    ids = row["input_ids"][0]
+    pieces = [
+        tokenizer.id_to_piece(int(i)) if tokenizer else str(i) for i in ids
+    ]
+    label = "B follows A" if meta[6] else "B is of another document"
+    lines = [
+        f"{file.name}: lane {meta[0]}, segment {meta[1]}, {options.direction}",
+        f"reuse part {meta[3]}, A {meta[4]}, B {meta[5]} tokens; {label}; "
+        f"{meta[7]} of {manifest.num_predict} targets",
+        "",
+        "text, with [targets] and | between the parts:",
+        _text(pieces, target, real, manifest.reuse_len),
+        "",
+        "order of prediction (rank: position piece):",
+    ]
+    lines += _order(pieces, target, ranks, manifest.reuse_len)
+    lines += ["", *_mask(row, target, pieces, options.mask_size, real)]
+    return "\n".join(lines)
+
+
+def _tokenizer(manifest: Manifest, path: str) -> Tokenizer | None:
+    """--spiece_model_file, or the copy in the folder; None without either."""
+    if not path:
+        path = os.path.join(manifest.data_dir, vocabulary.FILE_NAME)
+        if not storage.exists(path):
+            return None
+    tokenizer = Tokenizer(path, manifest.text)
+    if tokenizer.sha256 != manifest.spiece_sha256:
+        raise UserError(
+            f"--spiece_model_file={path} is not the one of the data: wanted "
+            f"SHA-256 {manifest.spiece_sha256}, found {tokenizer.sha256}"
+        )
+    return tokenizer
+
+
+def _text(pieces, target, real, reuse_len) -> str:
+    words = []
+    for i in np.flatnonzero(real):
+        if i == reuse_len and reuse_len:
+            words.append("|")
+        words.append(f"[{pieces[i]}]" if target[i] else pieces[i])
+    return " ".join(words)
+
+
+def _order(pieces, target, ranks, reuse_len) -> list[str]:
+    lines = []
+    position = np.arange(len(ranks))
+    for name, low, part in (
+        ("reuse part", 0, position < reuse_len),
+        ("second part", reuse_len + 1, position >= reuse_len),
+    ):
+        inside = np.flatnonzero(part & (ranks >= low))
+        inside = inside[np.argsort(ranks[inside])]
+        shown = [
+            f"{ranks[i]}: {i} {pieces[i]}{'' if target[i] else ' (no target)'}"
+            for i in inside
+        ]
+        lines.append(f"  {name}: " + ("; ".join(shown) or "none"))
+    return lines
+
+
+def _mask(row, target, pieces, size, real) -> list[str]:
+    """Columns are what is seen: # yes, . no; targets are marked with *."""
+    count = min(size, int(real.sum()))
+    mask = permutation.perm_mask(row["ranks"], target[None])[0]
+    lines = [f"who sees whom, first {count} positions (# = sees, * = target):"]
+    for i in range(count):
+        seen = "".join("." if mask[i, j] else "#" for j in range(count))
+        mark = "*" if target[i] else " "
+        lines.append(f"  {i:4d}{mark} {seen}  {pieces[i]}")
+    return lines
+
+
+# --- A whole directory --------------------------------------------------------
+
+
+def check_directory(manifest: Manifest, log=print) -> int:
+    """Checks every record of every file; returns how many there are.
+
+    Raises:
+      UserError: the first thing that is wrong.
+    """
+    total = 0
+    for file in manifest.files:
+        path = os.path.join(manifest.data_dir, file.name)
+        found = files.sha256_of_file(path)
+        per_lane = manifest.segments_per_lane[file.split]
+        targets = 0
+        for first in range(0, file.lanes * per_lane, _READ):
+            count = min(_READ, file.lanes * per_lane - first)
+            row = read_records(manifest, file, first, count)
+            _check_records(manifest, row, path, first, per_lane)
+            targets += int(row["meta"][:, 7].sum())
+            total += count
+        if targets != file.targets:
+            raise UserError(
+                f"{path}: wanted {file.targets} targets, found {targets}"
+            )
+        if found != file.sha256:
+            raise UserError(
+                f"{path}: wanted SHA-256 {file.sha256}, found {found}"
+            )
+        log(f"{file.name}: {file.lanes} lanes of {per_lane}: good")
+    for split in SPLITS:
+        if manifest.lanes(split):
+            log(
+                f"{split}: {manifest.empty_share(split):.1%} of the records are "
+                f"empty; {rate_line(manifest, split)}"
+            )
+    return total
+
+
+def _check_records(manifest, row, path, first, per_lane) -> None:
+    n = len(row["meta"])
+    target = targets_of(row)
+    place = first + np.arange(n)
+    ids = row["input_ids"]
+    functional = np.isin(ids, manifest.symbols.functional())
+    meta = row["meta"]
+    layout = segments_lib.layout(
+        meta[:, 3], meta[:, 4], meta[:, 5], manifest.seq_len, manifest.reuse_len
+    )
+    second = np.arange(manifest.seq_len) >= manifest.reuse_len
+    low = np.where(second, manifest.reuse_len + 1, 0)
+    checks = {
+        "another lane or segment": (meta[:, 0] != place // per_lane)
+        | (meta[:, 1] != place % per_lane),
+        "an id out of range": (ids >= manifest.vocab_size).any(1)
+        | (ids < 0).any(1),
+        "another number of targets than stored": target.sum(1) != meta[:, 7],
+        "a functional token as target": (target & functional).any(1),
+        "padding as target": (target & ~layout.input_mask).any(1),
+        "a target without a place in the order": (
+            target & (row["ranks"] < low)
+        ).any(1),
+    }
+    for what, wrong in checks.items():
+        if wrong.any():
+            raise UserError(f"{path}: record {place[np.argmax(wrong)]}: {what}")
+
+
+class Statistics:
+    """What `--mode=statistics` draws.
+
+    Attributes:
+      rate: float [T], targets per real token by position.
+      span_lengths: int [n], spans of 1, 2, ... pieces.
+      document_lengths: int, tokens between `<eod>`s of a lane's reuse parts.
+      slots: int [P + 1], records by used target slots.
+      empty_share: share of the split's records without text.
+    """
+
+    def __init__(self, manifest: Manifest, options: InspectOptions):
+        seq_len = manifest.seq_len
+        self.empty_share = manifest.empty_share(options.split)
+        hot, real = np.zeros(seq_len), np.zeros(seq_len)
+        self.span_lengths = np.zeros(seq_len + 1, np.int64)
+        self.slots = np.zeros(manifest.num_predict + 1, np.int64)
+        lengths, running = [], 0
+        for row in all_records(manifest, options):
+            target, meta = targets_of(row), row["meta"]
+            layout = segments_lib.layout(
+                *meta[:, 3:6].T, seq_len, manifest.reuse_len
+            )
+            functional = np.isin(
+                row["input_ids"], manifest.symbols.functional()
+            )
+            used = layout.input_mask & ~functional
+            hot += target.sum(0)
+            real += used.sum(0)
+            full = meta[:, 3] + meta[:, 4] > 0
+            self.slots += np.bincount(meta[full, 7], minlength=len(self.slots))
+            self._add_spans(target, manifest.reuse_len)
+            own = _advance_part(row, manifest)
+            ends = row["input_ids"] == manifest.symbols.eod
+            if options.direction == "forward":
+                running = _add_documents(ends, own, running, lengths)
+        self.rate = hot / np.maximum(real, 1)
+        self.real = real
+        self.document_lengths = np.asarray(lengths, np.int64)
+
+    def _add_spans(self, target, reuse_len) -> None:
+        """Runs of targets; the reuse part's end ends a run."""
+        for part in (target[:, :reuse_len], target[:, reuse_len:]):
+            edge = np.diff(np.pad(part, ((0, 0), (1, 1))).astype(np.int8))
+            sizes = np.nonzero(edge < 0)[1] - np.nonzero(edge > 0)[1]
+            self.span_lengths += np.bincount(
+                sizes, minlength=len(self.span_lengths)
+            )
+
+
+def _advance_part(row, manifest: Manifest):
+    """Positions of the part by which a lane advances: bool [n, T]."""
+    meta = row["meta"]
+    size = meta[:, 3] if manifest.reuse_len else meta[:, 4]
+    return np.arange(manifest.seq_len)[None] < size[:, None]
+
+
+def _add_documents(ends, own, running: int, lengths: list[int]) -> int:
+    text = ends[own]  # one flag per token, in reading order
+    places = np.flatnonzero(text)
+    if not len(places):
+        return running + len(text)
+    sizes = np.diff(places, prepend=-1)
+    sizes[0] += running
+    lengths.extend(sizes.tolist())
+    return len(text) - 1 - int(places[-1])
+
+
+def describe_statistics(statistics: Statistics, manifest: Manifest) -> str:
+    """The statistics as bars of text."""
+    wanted = manifest.options["mask_beta"] / manifest.options["mask_alpha"]
+    lines = ["target rate by position (per token that may be one):"]
+    buckets = np.array_split(np.arange(manifest.seq_len), 16)
+    for bucket in buckets:
+        weight = statistics.real[bucket]
+        if weight.sum():
+            rate = np.average(statistics.rate[bucket], weights=weight)
+            error = np.sqrt(rate * (1 - rate) / weight.sum())
+            lines.append(
+                f"  {bucket[0]:5d}..{bucket[-1]:5d} {rate:.4f} +- {error:.4f} "
+                + "#" * int(rate / wanted * _BAR / 2)
+            )
+    full, total = statistics.slots[-1], max(statistics.slots.sum(), 1)
+    mean = np.average(
+        np.arange(len(statistics.slots)), weights=statistics.slots
+    )
+    lines.append(
+        f"target slots used: {mean:.2f} of {manifest.num_predict} on average; "
+        f"all of them in {full / total:.1%} of the records"
+    )
+    overall = np.average(statistics.rate, weights=statistics.real)
+    lines.append(
+        f"targets wanted {wanted:.4f} of the tokens, found {overall:.4f} "
+        f"({overall / wanted - 1:+.1%})"
+    )
+    lines.append(f"{statistics.empty_share:.1%} of the records are empty")
+    lines += ["", "runs of neighbouring targets, in pieces:"]
+    shown = statistics.span_lengths[1:13]
+    for size, count in enumerate(shown, 1):
+        lines.append(
+            f"  {size:5d} {count:9d} "
+            + "#" * int(count / max(shown.max(), 1) * _BAR)
+        )
+    lengths = statistics.document_lengths
+    if len(lengths):
+        lines += ["", "document lengths in tokens:"]
+        edges = 2 ** np.arange(int(np.log2(lengths.max())) + 2)
+        counts = np.histogram(lengths, edges)[0]
+        for low, count in zip(edges, counts, strict=False):
+            lines.append(
+                f"  {low:8d}.. {count:9d} "
+                + "#" * int(count / counts.max() * _BAR)
+            )
+    return "\n".join(lines)
+
+
+def plot_statistics(statistics: Statistics, path: str) -> None:
+    """Draws the statistics into a PNG."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(1, 3, figsize=(15, 4))
+    axes[0].plot(statistics.rate)
+    axes[0].set(title="target rate by position", ylim=(0, None))
+    axes[1].bar(np.arange(1, 13), statistics.span_lengths[1:13])
+    axes[1].set(title="runs of targets, pieces")
+    if len(statistics.document_lengths):
+        axes[2].hist(np.log2(statistics.document_lengths), bins=30)
+    axes[2].set(title="document length, log2 tokens")
+    with files.atomic_open(path) as f:
+        figure.savefig(f, format="png")
+    pyplot.close(figure)

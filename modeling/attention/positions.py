@@ -1,0 +1,286 @@
+"""Relative positions: the sinusoid table and the relative shift.
+
+Letters: T queries, M memory, K = M + T keys, R relative positions, D model.
+Column c of the table is the distance K - c, so query i and key j (distance
+M + i - j) meet in column c = j + T - i. Transformer-XL, appendix B.
+"""
+
+import dataclasses
+
+import tensorflow as tf
+
+from modeling.ops.shapes import sizes
+
+# Of the shifts on TPU. Rows of a bfloat16 tile; bases of the digits that
+# selects go by.
+TILE_ROWS = 16
+_TILE_BASE = 4
+_ROW_BASE = 8
+
+
+def num_positions(query_len: int, key_len: int, attn_type: str) -> int:
+    """R: K + T for "bi", K + 1 for "uni" (no key lies ahead)."""
+    return key_len + (query_len if attn_type == "bi" else 1)
+
+
+def sinusoid_table(
+    query_len: int,
+    key_len: int,
+    d_model: int,
+    attn_type: str = "bi",
+    clamp_len: int = -1,
+    bi_data: bool = False,
+) -> tf.Tensor:
+    """Encodings of the distances K, K-1, ..., float32 under any policy.
+
+    T = 2, K = 3 gives the distances 3 2 1 0 -1 for "bi" and 3 2 1 0 for "uni".
+
+    Args:
+      query_len: T.
+      key_len: K.
+      d_model: D, even.
+      attn_type: "bi" or "uni".
+      clamp_len: distances are clipped to +- this when > 0.
+      bi_data: add a second table with the sign of the distance flipped, for
+        the backward half of the batch.
+
+    Returns:
+      [S, R, D], S = 2 with `bi_data` else 1: D/2 sines, then D/2 cosines.
+    """
+    count = num_positions(query_len, key_len, attn_type)
+    distances = tf.cast(key_len - tf.range(count), tf.float32)  # [R]
+    if bi_data:
+        distances = tf.stack([distances, -distances])  # [2, R]
+    else:
+        distances = distances[tf.newaxis]  # [1, R]
+    if clamp_len > 0:
+        distances = tf.clip_by_value(distances, -clamp_len, clamp_len)
+    exponents = tf.range(0, d_model, 2, dtype=tf.float32) / d_model
+    frequencies = 1.0 / tf.pow(10000.0, exponents)  # [D/2]
+    angles = distances[..., tf.newaxis] * frequencies  # [S, R, D/2]
+    return tf.concat([tf.sin(angles), tf.cos(angles)], -1)  # [S, R, D]
+
+
+def shift_all(
+    scores: tf.Tensor, key_len: int, method: str = "gather"
+) -> tf.Tensor:
+    """Aligns position scores of all T queries with their keys.
+
+    Row i of the result is `scores[..., i, T - i : T - i + K]`. Read as one
+    line of memory, that is a fixed stride of R - 1 after the first T numbers.
+    For "uni" the columns ahead of a query hold numbers of its neighbour; the
+    causal mask hides them.
+
+    Args:
+      scores: [..., T, R] by table column.
+      key_len: K.
+      method: "radix" moves whole tiles of rows on TPU, where that fixed stride
+        is a slow way through memory; equal results. Known sizes only.
+
+    Returns:
+      [..., T, K] by key.
+    """
+    *lead, query_len, count = sizes(scores)
+    known = all(isinstance(n, int) for n in (query_len, count, key_len))
+    tiles = known and query_len % TILE_ROWS == 0
+    if method == "radix" and tiles and count == query_len + key_len:
+        return _shift_tiles(scores, key_len)
+    line = tf.reshape(scores, [*lead, query_len * count])
+    line = line[..., query_len:]  # [..., T * (R - 1)]
+    scores = tf.reshape(line, [*lead, query_len, count - 1])
+    return scores[..., :key_len]  # [..., T, K]
+
+
+def _shift_tiles(scores, key_len):
+    """`shift_all` in two steps, for TPU.
+
+    A tile of rows moves as one by what its last row needs (static slices), the
+    row's place in the tile decides the rest (selects).
+    """
+    query_len, count = sizes(scores)[-2:]
+    rest = TILE_ROWS - 1
+    firsts = range(0, query_len, TILE_ROWS)
+    places = rest - tf.range(query_len)[:, tf.newaxis] % TILE_ROWS  # [T, 1]
+    digits = _digits(rest, key_len, key_len + rest, _TILE_BASE)
+
+    @tf.custom_gradient
+    def shift(x):
+        tiles = []
+        for first in firsts:
+            start = query_len - first - rest
+            rows = x[..., first : first + TILE_ROWS, :]
+            tiles.append(rows[..., start : start + key_len + rest])
+        x = _move(tf.concat(tiles, -2), digits, places)
+
+        def gradient(dy):
+            dy = _move_back(dy, digits, places)
+            tiles = []
+            for first in firsts:
+                left = query_len - first - rest
+                rows = dy[..., first : first + TILE_ROWS, :]
+                right = count - left - key_len - rest
+                tiles.append(_pad_columns(rows, left, right))
+            return tf.concat(tiles, -2)
+
+        return x, gradient
+
+    return shift(scores)
+
+
+def shift_at(
+    scores: tf.Tensor,
+    positions: tf.Tensor,
+    query_len: int,
+    key_len: int,
+    method: str = "gather",
+) -> tf.Tensor:
+    """Aligns position scores of chosen queries with their keys.
+
+    Args:
+      scores: [N, B, P, R] by table column.
+      positions: int32 [B, P], the place i of each row in the segment.
+      query_len: T.
+      key_len: K.
+      method: "gather" (fast on CPU and GPU) or "radix" (fast on TPU); equal
+        results.
+
+    Returns:
+      [N, B, P, K] by key: row p is `scores[..., p, T - i : T - i + K]`.
+    """
+    offsets = query_len - positions  # [B, P], 1..T
+    if method == "radix":
+        return _shift_radix(scores, offsets, query_len, key_len)
+    if method != "gather":
+        raise ValueError(
+            f"`method` must be 'gather' or 'radix', received {method!r}"
+        )
+    return _shift_gather(scores, offsets, key_len)
+
+
+def _shift_gather(scores, offsets, key_len):
+    """One gather forward; its gradient is one gather, too (no scatter)."""
+    n, b, p, count = sizes(scores)
+    rows = tf.range(b * p)[:, tf.newaxis]  # [B*P, 1]
+    offsets = tf.reshape(offsets, [-1, 1])  # [B*P, 1]
+
+    @tf.custom_gradient
+    def shift(x):
+        columns = tf.minimum(offsets + tf.range(key_len), count - 1)
+        index = rows * count + columns  # [B*P, K]
+        x = tf.reshape(x, [n, b * p * count])
+        y = tf.gather(x, tf.reshape(index, [-1]), axis=1)
+
+        def gradient(dy):
+            columns = tf.range(count) - offsets  # [B*P, R]
+            inside = (columns >= 0) & (columns < key_len)
+            # Column K is a zero that every place outside reads.
+            dy = tf.reshape(dy, [n, b * p, key_len])
+            dy = tf.pad(dy, [[0, 0], [0, 0], [0, 1]])
+            columns = tf.where(inside, columns, key_len)
+            index = rows * (key_len + 1) + columns  # [B*P, R]
+            dy = tf.reshape(dy, [n, b * p * (key_len + 1)])
+            dx = tf.gather(dy, tf.reshape(index, [-1]), axis=1)
+            return tf.reshape(dx, [n, b, p, count])
+
+        return tf.reshape(y, [n, b, p, key_len]), gradient
+
+    return shift(scores)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Digit:
+    """One digit of a shift.
+
+    Attributes:
+      base: of the number.
+      step: what one unit of the digit shifts.
+      largest: value of the digit.
+      width: columns before the first digit's shift, then what was left.
+      new_width: columns after, K for the last digit.
+    """
+
+    base: int
+    step: int
+    largest: int
+    width: int
+    new_width: int
+
+    def of(self, offsets):
+        """The digit of each offset."""
+        return offsets // self.step % self.base
+
+
+def _digits(largest, key_len, width, base) -> list[_Digit]:
+    """The digits of an offset up to `largest`, the highest first."""
+    step = 1
+    while step * base <= largest:
+        step *= base
+    rest = largest  # the largest offset still to come
+    found = []
+    while step >= 1:
+        later = step - 1  # what later digits can still shift past the keys
+        new_width = min(key_len + later, width)
+        most = min(rest // step, base - 1)
+        found.append(_Digit(base, step, most, width, new_width))
+        width, rest = new_width, later
+        step //= base
+    return found
+
+
+def _shift_radix(scores, offsets, query_len, key_len):
+    """Shifts by the digits of the offset, base 8: selects of static slices.
+
+    The gradient shifts back in the same way; derived from the selects it would
+    be sixteen padded tensors per digit instead of eight slices of one.
+    """
+    # Offsets are 1..T: one column less leaves 0..T-1, often a digit less.
+    width = sizes(scores)[-1] - 1
+    digits = _digits(query_len - 1, key_len, width, _ROW_BASE)
+    offsets = offsets[tf.newaxis, ..., tf.newaxis] - 1  # [1, B, P, 1]
+
+    @tf.custom_gradient
+    def shift(x):
+        def gradient(dy):
+            return _pad_columns(_move_back(dy, digits, offsets), 1, 0)
+
+        return _move(x[..., 1:], digits, offsets), gradient
+
+    return shift(scores)
+
+
+def _move(x, digits, offsets):
+    """Each row to the left by its offset."""
+    for d in digits:
+        right = max(0, d.largest * d.step + d.new_width - d.width)
+        starts = [value * d.step for value in range(d.largest + 1)]
+        x = _select(
+            _pad_columns(x, 0, right), d.of(offsets), starts, d.new_width
+        )
+    return x
+
+
+def _move_back(dy, digits, offsets):
+    """The transpose of `_move`: to the right, zeros elsewhere."""
+    for d in reversed(digits):
+        left = d.largest * d.step
+        right = max(0, d.width - d.new_width)
+        starts = [left - value * d.step for value in range(d.largest + 1)]
+        dy = _select(
+            _pad_columns(dy, left, right), d.of(offsets), starts, d.width
+        )
+    return dy
+
+
+def _select(x, digit, starts, width):
+    """Of each row `x[..., starts[digit] : starts[digit] + width]`."""
+    result = x[..., starts[0] : starts[0] + width]
+    for value in range(1, len(starts)):
+        moved = x[..., starts[value] : starts[value] + width]
+        result = tf.where(digit == value, moved, result)
+    return result
+
+
+def _pad_columns(x, left, right):
+    if not left + right:
+        return x
+    return tf.pad(x, [[0, 0]] * (x.shape.rank - 1) + [[left, right]])

@@ -1,0 +1,340 @@
+"""Attention with relative scores as one differentiable step.
+
+Letters: B batch, T segment length, Q query rows (T, or P in the query stream),
+K keys, R relative positions, S directions, N heads, H head size.
+
+Matrix products are TensorFlow's; everything between them is fused
+(`modeling.ops.fused`). The backward pass is written out, because automatic
+differentiation would keep six tensors [N, B, Q, K] per layer and stream: here
+only the probabilities are kept. The dropped probabilities are made again from
+the seed, and the sum in the softmax's gradient is taken over H, not K:
+
+  sum_j dP_ij P_ij = sum_h dO_ih O_ih
+
+`modeling.attention.chunked` does the same in parts.
+"""
+
+import dataclasses
+
+import tensorflow as tf
+
+from modeling.attention import positions
+from modeling.ops import dropout
+from modeling.ops import fused as fusion
+from modeling.ops.shapes import sizes
+
+
+@dataclasses.dataclass(frozen=True)
+class QueryRows:
+    """Which rows of the segment a query stream has.
+
+    Attributes:
+      positions: int32 [B, P], or None for all T in order.
+      gate: float32 [B or 1, P] factor of the attention vector, 0 for a row
+        that sees nothing; None = 1.
+      method: how the P rows are shifted, see `positions.shift_at`.
+    """
+
+    positions: tf.Tensor | None = None
+    gate: tf.Tensor | None = None
+    method: str = "gather"
+
+
+@dataclasses.dataclass(frozen=True)
+class Parts:
+    """In how many parts all T rows attend, see `modeling.attention.chunked`.
+
+    Attributes:
+      groups: of heads; divides N.
+      blocks: of rows; divides T.
+    """
+
+    groups: int = 1
+    blocks: int = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Keys:
+    """What both streams attend to.
+
+    Attributes:
+      k: [N, B, K, H].
+      v: [N, B, K, H].
+      r: [N, S, R, H], projected position table.
+      query_len: T.
+      key_len: K.
+      parts: in which all T rows attend.
+      method: how all T rows are shifted, see `positions.shift_all`.
+    """
+
+    k: tf.Tensor
+    v: tf.Tensor
+    r: tf.Tensor
+    query_len: int
+    key_len: int
+    parts: Parts = Parts()
+    method: str = "gather"
+
+    def shift(self, scores: tf.Tensor, rows: QueryRows | None) -> tf.Tensor:
+        """[N, B, Q, R] by table column -> [N, B, Q, K] by key."""
+        if rows is None or rows.positions is None:
+            return positions.shift_all(scores, self.key_len, self.method)
+        return positions.shift_at(
+            scores, rows.positions, self.query_len, self.key_len, rows.method
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Queries:
+    """Queries with their biases, scaled by 1 / sqrt(H).
+
+    Attributes:
+      content: [N, B, Q, H], q + u.
+      position: [N, B, Q, H], q + v.
+      segment: [N, B, Q, 1], what is added where segments differ, or None.
+    """
+
+    content: tf.Tensor
+    position: tf.Tensor
+    segment: tf.Tensor | None
+
+
+def make_queries(
+    q: tf.Tensor,
+    biases: tuple[tf.Tensor, tf.Tensor, tf.Tensor],
+    seg_embed: tf.Tensor | None,
+) -> Queries:
+    """Adds the biases while the heads are still the last axes.
+
+    There their gradients are sums of columns, which are fast. Of the two rows
+    of `seg_embed` (same, different) only the difference matters, because
+    softmax ignores what all keys share: (q+s)(e_different - e_same) is added
+    where the segments differ.
+
+    Args:
+      q: [B, Q, N, H].
+      biases: (u, v, s), each [N, H].
+      seg_embed: [2, N, H], or None for no segment term.
+    """
+    scale = q.shape[-1] ** -0.5
+    u, v, s = (tf.cast(bias, q.dtype) for bias in biases)
+
+    def with_bias(bias):
+        return tf.transpose(_biased(q, bias, scale=scale), [2, 0, 1, 3])
+
+    segment = None
+    if seg_embed is not None:
+        e = tf.cast(seg_embed[1] - seg_embed[0], q.dtype)  # [N, H]
+        segment = _segment_term(q, s, e, scale=scale)  # [B, Q, N]
+        segment = tf.transpose(segment, [2, 0, 1])[..., tf.newaxis]
+    return Queries(with_bias(u), with_bias(v), segment)
+
+
+def relative_scores(
+    q: tf.Tensor,
+    keys: Keys,
+    biases: tuple[tf.Tensor, tf.Tensor, tf.Tensor],
+    seg_embed: tf.Tensor,
+    segment_difference: tf.Tensor | None = None,
+    rows: QueryRows | None = None,
+) -> tf.Tensor:
+    """((q+u) k + shift((q+v) r) + (q+s) e_seg) / sqrt(H), before any mask.
+
+    Args:
+      q: [N, B, Q, H].
+      keys: what to score.
+      biases: (u, v, s), each [N, H].
+      seg_embed: [2, N, H].
+      segment_difference: [B, Q, K], 1 where segments differ; None = no term.
+      rows: which rows of the segment; None = all.
+
+    Returns:
+      float32 [N, B, Q, K].
+    """
+    queries = make_queries(
+        tf.transpose(q, [1, 2, 0, 3]),
+        biases,
+        seg_embed if segment_difference is not None else None,
+    )
+    content = tf.matmul(queries.content, keys.k, transpose_b=True)
+    position = keys.shift(_position_scores(queries.position, keys.r), rows)
+    return _combine(
+        content,
+        position,
+        queries.segment,
+        segment_difference,
+        None,
+        key_len=None,
+    )
+
+
+def attend(
+    queries: Queries,
+    keys: Keys,
+    difference: tf.Tensor | None = None,
+    mask: tf.Tensor | None = None,
+    rows: QueryRows | None = None,
+    seed: tf.Tensor | None = None,
+    rate: float = 0.0,
+) -> tf.Tensor:
+    """dropout(softmax(scores + mask)) v.
+
+    Args:
+      queries: of one stream.
+      keys: of the layer.
+      difference: [B, Q, K], 1 where segments differ; with a segment term.
+      mask: float32 [B or 1, Q, K] added to the scores, or None.
+      rows: which rows of the segment; None = all.
+      seed: int32 [2] of the dropout site, or None.
+      rate: of dropout on the probabilities.
+
+    Returns:
+      [N, B, Q, H].
+    """
+
+    @tf.custom_gradient
+    def run(content_q, position_q, k, v, r, *segment):
+        own = Queries(content_q, position_q, segment[0] if segment else None)
+        scores, undo = _masked_scores(
+            own, dataclasses.replace(keys, k=k, r=r), difference, mask, rows
+        )
+        p = tf.cast(tf.nn.softmax(scores), v.dtype)  # [N, B, Q, K]
+        out = tf.matmul(_drop(p, seed, rate=rate), v)  # [N, B, Q, H]
+
+        def gradient(d_out):
+            d_dropped = tf.matmul(d_out, v, transpose_b=True)
+            dropped = _drop(p, _not_before(d_out, seed), rate=rate)
+            d_v = tf.matmul(dropped, d_out, transpose_a=True)
+            d_scores = _softmax_gradient(
+                p, d_dropped, out, d_out, seed, rate=rate
+            )
+            found = [
+                tf.matmul(d_scores, k),
+                *_position_gradients(undo(d_scores), position_q, r),
+            ]
+            d_k = tf.matmul(d_scores, content_q, transpose_a=True)
+            found[2:2] = [d_k, d_v]
+            if segment:
+                found.append(_row_sums(d_scores, difference))
+            return found
+
+        return out, gradient
+
+    segment = () if queries.segment is None else (queries.segment,)
+    return run(
+        queries.content, queries.position, keys.k, keys.v, keys.r, *segment
+    )
+
+
+def _masked_scores(queries, keys, difference, mask, rows):
+    """float32 [N, B, Q, K], and what takes their gradient to [N, B, Q, R]."""
+    content = tf.matmul(queries.content, keys.k, transpose_b=True)
+    position = _position_scores(queries.position, keys.r)
+    chosen = rows is not None and rows.positions is not None
+    if chosen or keys.method == "radix":
+        key_len = None
+        position, undo = _with_undo(lambda x: keys.shift(x, rows), position)
+    else:
+        # The shift of all rows is part of the fused sum of scores.
+        key_len, count = keys.key_len, sizes(keys.r)[2]
+
+        def undo(d_scores):
+            return _unshift(d_scores, count=count)
+
+    scores = _combine(
+        content, position, queries.segment, difference, mask, key_len=key_len
+    )
+    # Compiled parts tell no shape; the rank is for the cost estimates.
+    return tf.ensure_shape(scores, [None] * 4), undo
+
+
+def _position_scores(q, r):
+    """q [N, B, Q, H] and r [N, S, R, H] -> [N, B, Q, R] by table column.
+
+    All rows of a direction are one matrix product per head.
+    """
+    n, directions, count, h = sizes(r)
+    _, batch, length, _ = sizes(q)
+    q = tf.reshape(q, [n, directions, -1, h])  # [N, S, B/S*Q, H]
+    scores = tf.matmul(q, r, transpose_b=True)  # [N, S, B/S*Q, R]
+    return tf.reshape(scores, [n, batch, length, count])
+
+
+def _position_gradients(d_scores, q, r):
+    """Gradients of `_position_scores` for q and r."""
+    n, directions, count, h = sizes(r)
+    d_scores = tf.reshape(d_scores, [n, directions, -1, count])
+    d_q = tf.reshape(tf.matmul(d_scores, r), tf.shape(q))
+    q = tf.reshape(q, [n, directions, -1, h])
+    return d_q, tf.matmul(d_scores, q, transpose_a=True)
+
+
+def _not_before(upstream, seed):
+    """The seed, once the backward pass is here.
+
+    What needs nothing but results of the forward pass would be made in the
+    forward pass, and kept.
+    """
+    if seed is None:
+        return None
+    with tf.control_dependencies([upstream]):
+        return tf.identity(seed)
+
+
+def _with_undo(function, x):
+    """function(x) and its vector-Jacobian product."""
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch(x)
+        y = function(x)
+    return y, lambda dy: tape.gradient(y, x, dy)
+
+
+@fusion.fused
+def _biased(q, bias, scale):
+    return (q + bias) * tf.cast(scale, q.dtype)
+
+
+@fusion.fused
+def _segment_term(q, bias, e, scale):
+    return tf.reduce_sum((q + bias) * e, -1) * tf.cast(scale, q.dtype)
+
+
+@fusion.compiled
+def _combine(content, position, segment, difference, mask, key_len):
+    """float32 scores [N, B, Q, K]; with `key_len` positions are to shift."""
+    if key_len is not None:
+        position = positions.shift_all(position, key_len)
+    scores = tf.cast(content, tf.float32) + tf.cast(position, tf.float32)
+    if segment is not None:
+        scores += tf.cast(segment * difference, tf.float32)
+    return scores if mask is None else scores + mask
+
+
+@fusion.compiled
+def _drop(p, seed, rate):
+    return dropout.masked(p, seed, rate)
+
+
+@fusion.compiled
+def _softmax_gradient(p, d_dropped, out, d_out, seed, rate):
+    inner = tf.cast(out, tf.float32) * tf.cast(d_out, tf.float32)
+    inner = tf.reduce_sum(inner, -1, keepdims=True)  # [N, B, Q, 1]
+    d_p = tf.cast(dropout.masked(d_dropped, seed, rate), tf.float32)
+    return tf.cast(tf.cast(p, tf.float32) * (d_p - inner), p.dtype)
+
+
+@fusion.compiled
+def _unshift(d_scores, count):
+    """The gradient of `positions.shift_all`: [N, B, T, K] -> [N, B, T, R]."""
+    n, batch, length, key_len = sizes(d_scores)
+    lead = [[0, 0], [0, 0]]
+    x = tf.pad(d_scores, [*lead, [0, 0], [0, count - 1 - key_len]])
+    x = tf.reshape(x, [n, batch, length * (count - 1)])
+    x = tf.pad(x, [*lead, [length, 0]])
+    return tf.reshape(x, [n, batch, length, count])
+
+
+@fusion.compiled
+def _row_sums(d_scores, difference):
+    product = tf.cast(d_scores, tf.float32) * tf.cast(difference, tf.float32)
+    return tf.cast(tf.reduce_sum(product, -1, keepdims=True), d_scores.dtype)

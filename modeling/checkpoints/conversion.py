@@ -1,0 +1,219 @@
+"""Between the original's checkpoints, Hugging Face's and ours, loss-free.
+
+Every variable is consumed, or left out for a reason that the report names.
+"""
+
+import dataclasses
+import os
+
+import numpy as np
+import tensorflow as tf
+
+from common import vocabulary
+from common.errors import UserError
+from modeling.checkpoints import hf as hf_checkpoint
+from modeling.checkpoints import native as native_checkpoint
+from modeling.checkpoints import restore as checkpoints
+from modeling.checkpoints import tf1 as tf1_checkpoint
+from modeling.checkpoints.names import (
+    ENCODER_SCOPE,
+    named_variables,
+    variable_paths,
+)
+from modeling.checkpoints.restore import MASK_EMB, Source
+from modeling.encoders.xlnet.config import FILE_NAME, XLNetConfig
+from modeling.heads import table as heads
+from modeling.options import ConvertOptions
+
+SPIECE = vocabulary.FILE_NAME
+# Key of `XLNetConfig.extra`: task names in the scopes of the original's heads.
+TASKS = "task_names"
+
+
+@dataclasses.dataclass(frozen=True)
+class Weights:
+    """A checkpoint in memory.
+
+    Attributes:
+      head: of `heads.NAMES`.
+      config: of the encoder.
+      model: with the weights in its variables.
+      tasks: "classification" or "regression" -> the original's task name.
+      notes: lines for the report.
+    """
+
+    head: str
+    config: XLNetConfig
+    model: tf.Module
+    tasks: dict[str, str]
+    notes: list[str]
+
+
+def convert(options: ConvertOptions) -> list[str]:
+    """Converts a checkpoint and returns the report, a line per variable.
+
+    Raises:
+      UserError: wrong format, a variable missing, surplus or misshapen, or
+        something that the other format cannot hold; nothing is written then.
+    """
+    source = checkpoints.resolve(options.input)
+    if source.format != options.from_format:
+        raise UserError(
+            f"{options.input} is a {source.format} checkpoint: wanted "
+            f"--from_format={source.format}, found {options.from_format}"
+        )
+    if options.config:
+        config = XLNetConfig.from_json_file(options.config)
+    else:
+        config = checkpoints.source_config(source)
+    weights = read(source, config, options.head or None)
+    lines = list(weights.notes)
+    lines += write(weights, options.to_format, options.output, source)
+    return lines
+
+
+def read(source: Source, config: XLNetConfig, head: str | None) -> Weights:
+    """Reads a checkpoint of any format into a model of its kind."""
+    notes, tasks = [], dict(config.extra.get(TASKS, {}))
+    if source.format == "native":
+        model, head, arrays = _read_native(source, config, head)
+    elif source.format == "tf1":
+        arrays, stripped, tasks = tf1_checkpoint.read(
+            source.path, config.untie_r
+        )
+        notes += [f"left out, optimizer or counter: {n}" for n in stripped]
+        explicit = head is not None
+        head = heads.find(arrays, source.path, head)
+        model = heads.build(head, config, _shapes(arrays))
+        if explicit:
+            arrays, other = _split(arrays, named_variables(model))
+            notes += [f"left out, another head: {name}" for name in other]
+    else:
+        arrays, found = hf_checkpoint.read_weights(source.folder, config)
+        if head not in (None, found):
+            raise UserError(
+                f"{source.path}: wanted the head `{head}`, found `{found}`"
+            )
+        head = found
+        model = heads.build(head, config, _shapes(arrays))
+    variables = named_variables(model)
+    if MASK_EMB not in arrays and head != "pretraining":
+        arrays[MASK_EMB] = np.zeros(variables[MASK_EMB].shape, np.float32)
+        notes.append(f"not in the input, zeros: {MASK_EMB}")
+    _check(arrays, variables, source)
+    for name, variable in variables.items():
+        variable.assign(arrays[name])
+    return Weights(head, config, model, tasks, notes)
+
+
+def _read_native(source, config, head):
+    stored = native_checkpoint.read(source.path)
+    shapes = {
+        alias.removeprefix("encoder/"): list(value.shape)
+        for aliases, value in stored.items()
+        for alias in aliases
+    }
+    head = heads.find(shapes, source.path, head)
+    model = heads.build(head, config, shapes)
+    arrays, surplus = native_checkpoint.by_name(stored, variable_paths(model))
+    arrays = native_checkpoint.with_averages(source.path, arrays)
+    for path in surplus:
+        arrays[path] = np.zeros(0)  # reported as surplus, by its path
+    return model, head, arrays
+
+
+def _shapes(arrays):
+    return {name: list(value.shape) for name, value in arrays.items()}
+
+
+def _split(arrays, wanted):
+    """(encoder and this head, names of other heads)."""
+    kept, other = {}, []
+    for name, value in arrays.items():
+        if name in wanted or name.startswith(ENCODER_SCOPE):
+            kept[name] = value
+        else:
+            other.append(name)
+    return kept, other
+
+
+def _check(arrays, variables, source):
+    problems = [f"`{n}` is missing" for n in variables if n not in arrays]
+    problems += [
+        f"`{n}` belongs to no variable" for n in arrays if n not in variables
+    ]
+    problems += [
+        f"`{n}` has shape {list(arrays[n].shape)}, wanted {v.shape.as_list()}"
+        for n, v in variables.items()
+        if n in arrays and tuple(arrays[n].shape) != tuple(v.shape)
+    ]
+    if problems:
+        shown = "; ".join(problems[:5])
+        more = f"; and {len(problems) - 5} more" if len(problems) > 5 else ""
+        raise UserError(
+            f"{source.path} does not fit its config: {shown}{more}; give the "
+            "right --config, or --head where there are several"
+        )
+
+
+def write(
+    weights: Weights, to_format: str, output: str, source: Source
+) -> list[str]:
+    """Writes a model in a format; returns report lines."""
+    config, extra = weights.config, dict(weights.config.extra)
+    arrays = {
+        name: variable.numpy()
+        for name, variable in named_variables(weights.model).items()
+    }
+    if to_format == "native":
+        if weights.tasks:
+            extra[TASKS] = weights.tasks
+        native_checkpoint.write(
+            output,
+            weights.model,
+            config.replace(extra=extra).to_json(),
+            lambda folder: _copy_spiece(source.folder, folder),
+        )
+        return _lines(arrays) + [f"written: {output}"]
+    if to_format == "hf":
+        with native_checkpoint.new_folder(output) as folder:
+            hf_checkpoint.write_weights(folder, arrays, config, weights.head)
+            hf_checkpoint.write_config(folder, config, weights.head, arrays)
+            _copy_spiece(source.folder, folder, hugging_face=True)
+        return _lines(arrays) + [f"written: {output}"]
+    notes = []
+    if weights.head != "pretraining" and not arrays[MASK_EMB].any():
+        del arrays[MASK_EMB]
+        notes.append(f"left out, zeros (never trained): {MASK_EMB}")
+    extra.pop(TASKS, None)
+    tf1_checkpoint.write(output, arrays, weights.tasks)
+    folder = os.path.dirname(output)
+    config.replace(extra=extra).to_json_file(os.path.join(folder, FILE_NAME))
+    _copy_spiece(source.folder, folder)
+    return _lines(arrays) + notes + [f"written: {output}"]
+
+
+def _lines(arrays) -> list[str]:
+    return [
+        f"{name} {list(value.shape)} {value.dtype}"
+        for name, value in arrays.items()
+    ]
+
+
+def _copy_spiece(
+    from_folder: str, to_folder: str, hugging_face: bool = False
+) -> None:
+    """The vocabulary with its text settings, where there is one."""
+    source = os.path.join(from_folder, SPIECE)
+    target = os.path.join(to_folder, SPIECE)
+    if not tf.io.gfile.exists(source) or tf.io.gfile.exists(target):
+        return
+    found = vocabulary.read(source)
+    settings = vocabulary.settle(found, None, from_folder)
+    vocabulary.copy(found, settings, to_folder)
+    if hugging_face:
+        config = os.path.join(from_folder, vocabulary.HF_CONFIG)
+        if tf.io.gfile.exists(config):
+            own = os.path.join(to_folder, vocabulary.HF_CONFIG)
+            tf.io.gfile.copy(config, own)
+        vocabulary.write_hugging_face(settings, to_folder)

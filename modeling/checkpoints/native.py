@@ -1,0 +1,199 @@
+"""Native checkpoints: `tf.train.Checkpoint` with a task model as `model`.
+
+Variables are found by walking the stored object graph along attribute paths,
+so optimizers, counters and memory beside the model do not matter.
+"""
+
+import os
+import shutil
+from collections.abc import Callable
+
+import numpy as np
+import tensorflow as tf
+import tf_keras
+from tensorflow.core.protobuf import trackable_object_graph_pb2
+
+from common import files
+from common.errors import UserError
+
+PREFIX = "ckpt"
+# Attribute path of `training.optim.optimizer.AdamW`'s averages in a checkpoint.
+AVERAGES = ("optimizer", "ema")
+
+_GRAPH_KEY = "_CHECKPOINTABLE_OBJECT_GRAPH"
+_VALUE = "VARIABLE_VALUE"
+
+
+def is_native(prefix: str) -> bool:
+    """Whether a checkpoint prefix holds an object graph."""
+    return open_reader(prefix).has_tensor(_GRAPH_KEY)
+
+
+def open_reader(prefix: str):
+    """`tf.train.load_checkpoint` with a `UserError` for a damaged file."""
+    try:
+        return tf.train.load_checkpoint(prefix)
+    except (tf.errors.OpError, ValueError, RuntimeError) as e:
+        raise UserError(
+            f"{prefix} is no readable checkpoint: {str(e).splitlines()[0]}"
+        ) from e
+
+
+def read_tensor(reader, key: str, prefix: str):
+    """One tensor, with a `UserError` for a damaged file."""
+    try:
+        return reader.get_tensor(key)
+    # The reader has an exception of its own for each way to fail.
+    except Exception as e:
+        raise UserError(
+            f"{prefix}: `{key}` is damaged: {str(e).splitlines()[0]}"
+        ) from e
+
+
+def read(prefix: str) -> dict[tuple[str, ...], np.ndarray]:
+    """Every array below `model`: all of its attribute paths -> array.
+
+    Raises:
+      UserError: no attribute `model`, or a damaged file.
+    """
+    reader = open_reader(prefix)
+    nodes = _read_nodes(reader, prefix)
+    roots = [c.node_id for c in nodes[0].children if c.local_name == "model"]
+    if not roots:
+        found = sorted(c.local_name for c in nodes[0].children)
+        raise UserError(
+            f"{prefix}: wanted a checkpoint with the attribute `model`, found "
+            f"{found}"
+        )
+    # Breadth first; objects are walked below once, named by every path.
+    names, queue, seen = {}, [(roots[0], "")], set()
+    while queue:
+        node_id, path = queue.pop(0)
+        for attribute in nodes[node_id].attributes:
+            if attribute.name == _VALUE:
+                names.setdefault(attribute.checkpoint_key, []).append(path)
+        if node_id in seen:
+            continue
+        seen.add(node_id)
+        for child in nodes[node_id].children:
+            below = f"{path}/{child.local_name}" if path else child.local_name
+            queue.append((child.node_id, below))
+    return {
+        tuple(paths): read_tensor(reader, key, prefix)
+        for key, paths in names.items()
+    }
+
+
+def with_averages(
+    prefix: str, arrays: dict[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+    """`arrays` by canonical name, with moving averages where there are any.
+
+    A training checkpoint of a run with an `ema_decay` holds them; evaluation,
+    prediction, export and fine-tuning take them instead of the last weights.
+    """
+    averages = _read_averages(prefix)
+    return {n: averages.get(n, value) for n, value in arrays.items()}
+
+
+def _read_averages(prefix: str) -> dict[str, np.ndarray]:
+    reader = open_reader(prefix)
+    nodes = _read_nodes(reader, prefix)
+    place = 0
+    for name in AVERAGES:
+        below = {c.local_name: c.node_id for c in nodes[place].children}
+        if name not in below:
+            return {}
+        place = below[name]
+    return {
+        child.local_name: read_tensor(
+            reader, nodes[child.node_id].attributes[0].checkpoint_key, prefix
+        )
+        for child in nodes[place].children
+    }
+
+
+def _read_nodes(reader, prefix: str):
+    graph = trackable_object_graph_pb2.TrackableObjectGraph()
+    graph.ParseFromString(read_tensor(reader, _GRAPH_KEY, prefix))
+    return graph.nodes
+
+
+def by_name(
+    arrays: dict[tuple[str, ...], np.ndarray], paths: dict[str, str]
+) -> tuple[dict[str, np.ndarray], list[str]]:
+    """Renames from attribute paths to canonical names.
+
+    Args:
+      arrays: as `read` returns them.
+      paths: `variables.variable_paths` of the model.
+
+    Returns:
+      (arrays by canonical name, attribute paths that no name takes).
+    """
+    names = {path: name for name, path in paths.items()}
+    found, surplus = {}, []
+    for aliases, value in arrays.items():
+        name = next((names[a] for a in aliases if a in names), None)
+        if name is None:
+            surplus.append(aliases[0])
+        else:
+            found[name] = value
+    return found, surplus
+
+
+def write(
+    folder: str,
+    model: tf_keras.Model,
+    config_json: str,
+    add: Callable[[str], None] | None = None,
+) -> None:
+    """Writes a model as a new native folder, complete or not at all.
+
+    Args:
+      folder: must not exist or be empty.
+      model: task model.
+      config_json: content of `xlnet_config.json`.
+      add: puts more files into the folder that it is given.
+    """
+    with new_folder(folder) as temporary:
+        checkpoint = tf.train.Checkpoint(model=model)
+        manager = tf.train.CheckpointManager(
+            checkpoint, temporary, max_to_keep=1, checkpoint_name=PREFIX
+        )
+        manager.save(checkpoint_number=1)
+        files.write_text(
+            os.path.join(temporary, "xlnet_config.json"), config_json
+        )
+        if add is not None:
+            add(temporary)
+
+
+class new_folder:
+    """A temporary sibling that becomes `folder` when all went well."""
+
+    def __init__(self, folder: str):
+        self.folder = folder.rstrip("/")
+        self.temporary = files.temporary_name(self.folder)
+
+    def __enter__(self) -> str:
+        if tf.io.gfile.exists(self.folder) and (
+            not tf.io.gfile.isdir(self.folder)
+            or tf.io.gfile.listdir(self.folder)
+        ):
+            raise UserError(
+                f"{self.folder} is not empty: give a new folder, or remove it"
+            )
+        tf.io.gfile.makedirs(self.temporary)
+        return self.temporary
+
+    def __exit__(self, kind, value, traceback):
+        if kind is not None:
+            tf.io.gfile.rmtree(self.temporary)
+            return
+        if tf.io.gfile.exists(self.folder):
+            tf.io.gfile.rmtree(self.folder)
+        if files.is_remote(self.folder):
+            tf.io.gfile.rename(self.temporary, self.folder)
+        else:
+            shutil.move(self.temporary, self.folder)

@@ -1,0 +1,248 @@
+"""Finding, reading and restoring checkpoints of three formats.
+
+native: `tf.train.Checkpoint` with a task model as `model`; tf1: the original's
+released layout; hf: a folder with `config.json` and `model.safetensors`.
+"""
+
+import dataclasses
+import os
+
+import numpy as np
+import tensorflow as tf
+import tf_keras
+
+from common.errors import UserError
+from modeling.checkpoints import hf as hf_checkpoint
+from modeling.checkpoints import native as native_checkpoint
+from modeling.checkpoints import tf1 as tf1_checkpoint
+from modeling.checkpoints.names import (
+    ENCODER_SCOPE,
+    named_variables,
+    variable_paths,
+)
+from modeling.encoders.xlnet.config import FILE_NAME, XLNetConfig
+from modeling.heads import table as heads
+
+MASK_EMB = ENCODER_SCOPE + "mask_emb/mask_emb"
+FORMATS = ("tf1", "hf", "native")
+
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+    """Where a checkpoint is and what it is.
+
+    Attributes:
+      format: "native", "tf1" or "hf".
+      path: checkpoint prefix, or the folder for "hf".
+      folder: where the config and `spiece.model` are looked for.
+    """
+
+    format: str
+    path: str
+    folder: str
+
+
+@dataclasses.dataclass(frozen=True)
+class RestoreReport:
+    """What a restore did, by canonical name (surplus: by its own name).
+
+    Attributes:
+      source: the checkpoint.
+      restored: variables that got their value from it.
+      fresh: variables of the model that it lacks; they keep their value.
+      unused: what it holds and the model does not take.
+      stripped: optimizer slots and counters left out.
+    """
+
+    source: Source
+    restored: tuple[str, ...]
+    fresh: tuple[str, ...]
+    unused: tuple[str, ...]
+    stripped: tuple[str, ...]
+
+    def __str__(self) -> str:
+        lines = [
+            f"restored {len(self.restored)} variables from the "
+            f"{self.source.format} checkpoint {self.source.path}"
+        ]
+        for title, names in (
+            ("not in it, left as initialized", self.fresh),
+            ("in it, not used", self.unused),
+        ):
+            if names:
+                lines.append(f"{title}: {', '.join(names)}")
+        if self.stripped:
+            lines.append(
+                f"{len(self.stripped)} optimizer slots and counters left out"
+            )
+        return "\n".join(lines)
+
+
+def resolve(path: str) -> Source:
+    """Finds the checkpoint that a user means.
+
+    Args:
+      path: a directory (native or HF), a prefix, an `.index` or `.data` file,
+        or the `checkpoint` file beside them.
+
+    Raises:
+      UserError: nothing there, or several checkpoints without a `checkpoint`
+        file.
+    """
+    path = os.fspath(path)
+    if os.path.basename(path) == "checkpoint" and not tf.io.gfile.isdir(path):
+        path = os.path.dirname(path) or "."
+    if tf.io.gfile.isdir(path):
+        folder = path
+        if tf.io.gfile.exists(os.path.join(path, hf_checkpoint.WEIGHTS)):
+            return Source("hf", path, folder)
+        prefix = tf.train.latest_checkpoint(path)
+        if prefix is None or not tf.io.gfile.exists(prefix + ".index"):
+            prefix = _only_prefix(path)
+    else:
+        prefix = path
+        for ending in (".index", ".meta"):
+            prefix = prefix.removesuffix(ending)
+        prefix = prefix.split(".data-")[0]
+        folder = os.path.dirname(prefix)
+        if not tf.io.gfile.exists(prefix + ".index"):
+            raise UserError(
+                f"no checkpoint at {path}: wanted a directory, a prefix with "
+                f"{prefix}.index, or an HF folder with {hf_checkpoint.WEIGHTS}"
+            )
+    native = native_checkpoint.is_native(prefix)
+    return Source("native" if native else "tf1", prefix, folder)
+
+
+def _only_prefix(folder: str) -> str:
+    found = tf.io.gfile.glob(os.path.join(folder, "*.index"))
+    if len(found) == 1:
+        return found[0].removesuffix(".index")
+    if not found:
+        raise UserError(
+            f"{folder} holds no checkpoint: wanted a `checkpoint` file with "
+            f"its .index, or {hf_checkpoint.WEIGHTS}"
+        )
+    raise UserError(
+        f"{folder} holds {len(found)} checkpoints and no `checkpoint` file "
+        "that names one: give the prefix"
+    )
+
+
+def find_config(path: str) -> XLNetConfig:
+    """The config beside a checkpoint, read for any format.
+
+    Args:
+      path: as for `resolve`; a directory with only a config will do, too.
+
+    Raises:
+      UserError: no config there.
+    """
+    path = os.fspath(path)
+    beside = os.path.join(path, FILE_NAME)
+    if tf.io.gfile.isdir(path) and tf.io.gfile.exists(beside):
+        return XLNetConfig.from_json_file(beside)
+    return source_config(resolve(path))
+
+
+def source_config(source: Source) -> XLNetConfig:
+    """The config of a resolved checkpoint."""
+    if source.format == "hf":
+        return hf_checkpoint.read_config(source.folder)
+    path = os.path.join(source.folder, FILE_NAME)
+    if not tf.io.gfile.exists(path):
+        raise UserError(
+            f"{path} does not exist: put the {FILE_NAME} of the checkpoint "
+            "beside it, or name it (--config, --model_config_path)"
+        )
+    return XLNetConfig.from_json_file(path)
+
+
+def read_arrays(
+    source: Source, model: tf_keras.Model
+) -> tuple[dict[str, np.ndarray], list[str], list[str]]:
+    """(arrays by canonical name, unknown names, stripped names)."""
+    if source.format == "hf":
+        arrays, _ = hf_checkpoint.read_weights(source.folder, model.config)
+        return arrays, [], []
+    if source.format == "tf1":
+        arrays, stripped, _ = tf1_checkpoint.read(
+            source.path, model.config.untie_r
+        )
+        return arrays, [], stripped
+    arrays, surplus = native_checkpoint.by_name(
+        native_checkpoint.read(source.path), variable_paths(model)
+    )
+    return native_checkpoint.with_averages(source.path, arrays), surplus, []
+
+
+def restore(
+    model: tf_keras.Model, path: str, require: str = "all"
+) -> RestoreReport:
+    """Gives a model the weights of a checkpoint of any format.
+
+    A head variable that the checkpoint has by the same name and shape is taken
+    with "encoder", too. Checkpoints fine-tuned by the original have no
+    `mask_emb`: models that never use it get zeros.
+
+    The moving averages of the weights are taken where a training checkpoint
+    holds them.
+
+    Args:
+      model: backbone or task model.
+      path: see `resolve`.
+      require: "all": every variable must be there; "encoder": every variable
+        of the encoder, the head may start fresh.
+
+    Returns:
+      What was restored, left as it was and not used.
+
+    Raises:
+      UserError: a required variable is missing or has another shape; nothing
+        is assigned then.
+    """
+    if require not in ("all", "encoder"):
+        raise ValueError(
+            f"`require` must be 'all' or 'encoder', received {require!r}"
+        )
+    source = resolve(path)
+    variables = named_variables(model)
+    arrays, surplus, stripped = read_arrays(source, model)
+    lm = heads.MARKERS["pretraining"][0] in variables
+    if MASK_EMB not in arrays and not lm:
+        arrays[MASK_EMB] = np.zeros(variables[MASK_EMB].shape, np.float32)
+    problems, values, fresh = [], {}, []
+    for name, variable in variables.items():
+        required = require == "all" or name.startswith(ENCODER_SCOPE)
+        value = arrays.get(name)
+        if value is None:
+            fresh.append(name)
+            if required:
+                problems.append(f"`{name}` is missing")
+        elif tuple(value.shape) != tuple(variable.shape):
+            fresh.append(name)
+            if required:
+                problems.append(
+                    f"`{name}` has shape {list(value.shape)}, wanted "
+                    f"{variable.shape.as_list()}"
+                )
+        else:
+            values[name] = value
+    if problems:
+        raise UserError(_complaint(source, problems))
+    for name, value in values.items():
+        variables[name].assign(value)
+    unused = [name for name in arrays if name not in values] + surplus
+    return RestoreReport(
+        source, tuple(values), tuple(fresh), tuple(unused), tuple(stripped)
+    )
+
+
+def _complaint(source: Source, problems: list[str]) -> str:
+    shown = "; ".join(problems[:5])
+    if len(problems) > 5:
+        shown += f"; and {len(problems) - 5} more"
+    return (
+        f"{source.path} ({source.format}) does not fit the model: {shown}; "
+        f"check that its {FILE_NAME} is the one in use"
+    )

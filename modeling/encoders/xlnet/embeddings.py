@@ -1,0 +1,80 @@
+"""Word embeddings and the vector that starts the query stream."""
+
+import tensorflow as tf
+import tf_keras
+
+from modeling.ops import initializers, saving
+
+
+@tf_keras.utils.register_keras_serializable("xlnet")
+class Embeddings(saving.Layer):
+    """`lookup_table` [V, D] and `mask_emb` [1, 1, D].
+
+    Args:
+      vocab_size: V.
+      d_model: D.
+      initializer: of both, serialised.
+
+    Call: int [B, T] -> [B, T, D] of the compute type.
+    """
+
+    def __init__(
+        self,
+        vocab_size: int,
+        d_model: int,
+        initializer: dict | str = "glorot_uniform",
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.vocab_size = vocab_size
+        self.d_model = d_model
+        self.initializer = initializer
+
+    def build(self, input_shape):
+        with tf.name_scope("word_embedding"):
+            self.lookup_table = self.add_weight(
+                "lookup_table",
+                [self.vocab_size, self.d_model],
+                initializer=initializers.fresh(self.initializer),
+                experimental_autocast=False,
+            )
+        with tf.name_scope("mask_emb"):
+            self.mask_emb = self.add_weight(
+                "mask_emb",
+                [1, 1, self.d_model],
+                initializer=initializers.fresh(self.initializer),
+                experimental_autocast=False,
+            )
+        super().build(input_shape)
+
+    def call(self, ids):
+        """int [B, T] -> [B, T, D]."""
+        # A gather from the variable itself would make every later read of it
+        # (the LM head's) a copy of the whole table.
+        table = tf.convert_to_tensor(self.lookup_table)
+        rows = tf.gather(table, ids)  # [B, T, D]
+        return tf.cast(rows, self.compute_dtype)
+
+    def query_rows(self, batch: int, count: int) -> tf.Tensor:
+        """The start of P query rows, [B, P, D]."""
+        start = tf.cast(self.mask_emb, self.compute_dtype)
+        return tf.tile(start, [batch, count, 1])
+
+    def mixed_rows(self, rows: tf.Tensor, where: tf.Tensor) -> tf.Tensor:
+        """`mask_emb` where `where` [B, T] is 1, `rows` [B, T, D] elsewhere."""
+        where = tf.cast(where, rows.dtype)[..., tf.newaxis]
+        return where * tf.cast(self.mask_emb, rows.dtype) + (1 - where) * rows
+
+    def variable_paths(self) -> dict[str, str]:
+        """The original's variable names -> attribute paths."""
+        return {
+            "word_embedding/lookup_table": "lookup_table",
+            "mask_emb/mask_emb": "mask_emb",
+        }
+
+    def get_config(self):
+        return super().get_config() | {
+            "vocab_size": self.vocab_size,
+            "d_model": self.d_model,
+            "initializer": self.initializer,
+        }

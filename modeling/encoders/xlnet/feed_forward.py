@@ -1,0 +1,154 @@
+"""The position-wise feed-forward sublayer, post-LN."""
+
+import tensorflow as tf
+import tf_keras
+
+from modeling.ops import dropout, initializers, saving
+from modeling.ops import fused as fusion
+from modeling.ops.matmul import Products
+from modeling.ops.normalization import LayerNorm
+
+
+def gelu(x: tf.Tensor) -> tf.Tensor:
+    """The tanh form: 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))."""
+    inner = 0.7978845608028654 * (x + 0.044715 * (x * x * x))
+    return 0.5 * x * (1.0 + tf.tanh(inner))
+
+
+ACTIVATIONS = {
+    "gelu": gelu,
+    "gelu_erf": lambda x: tf.nn.gelu(x, approximate=False),
+    "relu": tf.nn.relu,
+}
+
+
+@fusion.fused
+def _activate(x, bias, seed, activation, rate):
+    """dropout(act(x + bias)), [rows, F]."""
+    return dropout.masked(ACTIVATIONS[activation](x + bias), seed, rate)
+
+
+@tf_keras.utils.register_keras_serializable("xlnet")
+class FeedForward(saving.Layer):
+    """LayerNorm(x + dropout(W2 dropout(act(W1 x)))).
+
+    Args:
+      d_model: D.
+      d_inner: F.
+      activation: "gelu", "gelu_erf" or "relu".
+      dropout_rate: on the result of W2.
+      inner_dropout: after the activation.
+      initializer: of both kernels, serialised.
+
+    Call: x [B, T, D] -> [B, T, D].
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        d_inner: int,
+        activation: str = "gelu",
+        dropout_rate: float = 0.0,
+        inner_dropout: float = 0.0,
+        initializer: dict | str = "glorot_uniform",
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.d_model = d_model
+        self.d_inner = d_inner
+        self.activation = activation
+        self.dropout_rate = dropout_rate
+        self.inner_dropout = inner_dropout
+        self.initializer = initializer
+        self.norm = LayerNorm(name="LayerNorm", dtype=self.dtype_policy)
+
+    def build(self, input_shape):
+        def add(name, shape, initializer):
+            return self.add_weight(
+                name,
+                shape,
+                initializer=initializer,
+                experimental_autocast=False,
+            )
+
+        d, f = self.d_model, self.d_inner
+        fresh = initializers.fresh
+        self.kernel_1 = add("kernel_1", [d, f], fresh(self.initializer))
+        self.bias_1 = add("bias_1", [f], "zeros")
+        self.kernel_2 = add("kernel_2", [f, d], fresh(self.initializer))
+        self.bias_2 = add("bias_2", [d], "zeros")
+        with tf.name_scope("LayerNorm"):
+            self.norm.build([None, None, d])
+        super().build(input_shape)
+
+    def call(
+        self,
+        x,
+        training=False,
+        seed=None,
+        query_stream=False,
+        kernels=None,
+        products=None,
+    ):
+        """x [B, T, D] -> [B, T, D].
+
+        `query_stream` picks the dropout sites. `kernels`: both as tensors; a
+        loop reads them once before it begins. `products`: how to multiply;
+        None = `Products()`.
+        """
+        products = products or Products()
+        kernel_1, kernel_2 = kernels or (self.kernel_1, self.kernel_2)
+        sites = (dropout.CONTENT_INNER, dropout.CONTENT_FEED_FORWARD)
+        if query_stream:
+            sites = (dropout.QUERY_INNER, dropout.QUERY_FEED_FORWARD)
+        seed = seed if training else None
+        dtype = x.dtype
+        batch, length = tf.shape(x)[0], tf.shape(x)[1]
+        flat = tf.reshape(x, [-1, self.d_model])  # [B*T, D]
+        inner = products.project(flat, kernel_1)  # [B*T, F]
+        site = dropout.site_seed(seed, sites[0])
+        out = products.project_made(
+            _activate,
+            [inner, tf.cast(self.bias_1, dtype), site],
+            kernel_2,
+            activation=self.activation,
+            rate=self.inner_dropout,
+        )  # [B*T, D]
+        out = self.norm.after_residual(
+            out,
+            flat,
+            tf.cast(self.bias_2, dtype),
+            dropout.site_seed(seed, sites[1]),
+            self.dropout_rate,
+        )
+        out = tf.reshape(out, [batch, length, self.d_model])
+        out.set_shape(x.shape)
+        return out
+
+    def kernels(self) -> tuple[tf.Tensor, tf.Tensor]:
+        """[D, F] and [F, D] of the compute type."""
+        return (
+            tf.cast(self.kernel_1, self.compute_dtype),
+            tf.cast(self.kernel_2, self.compute_dtype),
+        )
+
+    def variable_paths(self) -> dict[str, str]:
+        """The original's variable names -> attribute paths."""
+        return {
+            "layer_1/kernel": "kernel_1",
+            "layer_1/bias": "bias_1",
+            "layer_2/kernel": "kernel_2",
+            "layer_2/bias": "bias_2",
+            "LayerNorm/gamma": "norm/gamma",
+            "LayerNorm/beta": "norm/beta",
+        }
+
+    def get_config(self):
+        return super().get_config() | {
+            "d_model": self.d_model,
+            "d_inner": self.d_inner,
+            "activation": self.activation,
+            "dropout_rate": self.dropout_rate,
+            "inner_dropout": self.inner_dropout,
+            "initializer": self.initializer,
+        }

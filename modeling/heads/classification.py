@@ -1,0 +1,215 @@
+"""Sequence and token classification, regression, multiple choice."""
+
+import tensorflow as tf
+import tf_keras
+
+from modeling.encoders.xlnet import inputs
+from modeling.heads.pooling import SequenceSummary
+from modeling.task_model import TaskModel, dense_paths, pooler_paths
+
+# The original's spelling; released and fine-tuned checkpoints carry it.
+SUMMARY_SCOPE = "model/sequnece_summary"
+
+
+@tf_keras.utils.register_keras_serializable("xlnet")
+class ClassificationModel(TaskModel):
+    """Logits of a whole sequence: classes, labels or one value.
+
+    Args:
+      config: `XLNetConfig`, or its `to_dict()`.
+      num_labels: Y; 1 for regression.
+      summary_type: "last", "first", "mean" or "attn".
+      use_proj: tanh projection of the summary.
+      regression: name the head so in checkpoints.
+      cls_index: fixed position of CLS for "last"; None = last real token.
+      pooling: "masked", or "original" (padding included).
+      **kwargs: of `TaskModel`.
+
+    Call: the backbone's arguments and `cls_index` -> float32 [B, Y].
+    """
+
+    head_arguments = (
+        "num_labels",
+        "summary_type",
+        "use_proj",
+        "regression",
+        "cls_index",
+        "pooling",
+    )
+
+    def __init__(
+        self,
+        config,
+        num_labels: int,
+        summary_type: str = "last",
+        use_proj: bool = True,
+        regression: bool = False,
+        cls_index: int | None = None,
+        pooling: str = "masked",
+        **kwargs,
+    ):
+        super().__init__(config, **kwargs)
+        self.num_labels = num_labels
+        self.summary_type = summary_type
+        self.use_proj = use_proj
+        self.regression = regression
+        self.cls_index = cls_index
+        self.pooling = pooling
+        self.pooler = SequenceSummary(
+            self.config, summary_type, use_proj, pooling, name="summary"
+        )
+        self.pooler.build([None, None, self.config.d_model])
+        # Two names, so that a checkpoint tells which kind of head it holds.
+        self.logit_name = "value_dense" if regression else "class_dense"
+        dense = self.dense(num_labels, "logit")
+        dense.build([None, self.config.d_model])
+        setattr(self, self.logit_name, dense)
+
+    def call(
+        self, input_ids, cls_index=None, training=False, seed=None, **arguments
+    ):
+        """float32 [B, Y]; arguments as `XLNetModel.call`."""
+        output = self.encode(
+            input_ids, training=training, seed=seed, **arguments
+        )
+        return self.logits(
+            output.sequence_output,
+            arguments.get("input_mask"),
+            cls_index,
+            training,
+            seed,
+        )
+
+    def logits(
+        self,
+        hidden: tf.Tensor,
+        input_mask: tf.Tensor | None = None,
+        cls_index: tf.Tensor | None = None,
+        training: bool = False,
+        seed: tf.Tensor | None = None,
+    ) -> tf.Tensor:
+        """float32 [B, Y] from hidden states [B, T, D]."""
+        pooled = self.pooler(
+            hidden,
+            input_mask=input_mask,
+            cls_index=self.cls_index if cls_index is None else cls_index,
+            training=training,
+            seed=self.head_seed(training, seed),
+        )
+        return getattr(self, self.logit_name)(pooled)
+
+    def head_variable_paths(self):
+        scope = "regression" if self.regression else "classification"
+        return pooler_paths(SUMMARY_SCOPE, self.pooler) | dense_paths(
+            f"model/{scope}/logit", self.logit_name
+        )
+
+
+@tf_keras.utils.register_keras_serializable("xlnet")
+class MultipleChoiceModel(TaskModel):
+    """One logit per option (RACE): each option is a row of its own.
+
+    Args:
+      config: `XLNetConfig`, or its `to_dict()`.
+      summary_type: "last", "first", "mean" or "attn".
+      use_proj: tanh projection of the summary.
+      pooling: "masked", or "original" (padding included).
+      **kwargs: of `TaskModel`.
+
+    Call: ids, segment ids and input mask [B, C, T] -> float32 [B, C].
+    """
+
+    head_arguments = ("summary_type", "use_proj", "pooling")
+
+    def __init__(
+        self,
+        config,
+        summary_type: str = "last",
+        use_proj: bool = True,
+        pooling: str = "masked",
+        **kwargs,
+    ):
+        super().__init__(config, **kwargs)
+        self.summary_type = summary_type
+        self.use_proj = use_proj
+        self.pooling = pooling
+        self.pooler = SequenceSummary(
+            self.config, summary_type, use_proj, pooling, name="summary"
+        )
+        self.pooler.build([None, None, self.config.d_model])
+        self.choice_dense = self.dense(1, "logit")
+        self.choice_dense.build([None, self.config.d_model])
+
+    def call(
+        self,
+        input_ids,
+        segment_ids=None,
+        input_mask=None,
+        cls_index=None,
+        training=False,
+        seed=None,
+        **arguments,
+    ):
+        """float32 [B, C]; `cls_index` is int [B, C] or None."""
+        input_ids = tf.convert_to_tensor(input_ids)
+        options = inputs.size_of(input_ids, 1)
+        length = inputs.size_of(input_ids, 2)
+
+        def rows(x):  # [B, C, T] -> [B*C, T]
+            return None if x is None else tf.reshape(x, [-1, length])
+
+        input_mask = rows(input_mask)
+        hidden = self.encode(
+            rows(input_ids),
+            segment_ids=rows(segment_ids),
+            input_mask=input_mask,
+            training=training,
+            seed=seed,
+            **arguments,
+        ).sequence_output  # [B*C, T, D]
+        pooled = self.pooler(
+            hidden,
+            input_mask=input_mask,
+            cls_index=None
+            if cls_index is None
+            else tf.reshape(cls_index, [-1]),
+            training=training,
+            seed=self.head_seed(training, seed),
+        )
+        return tf.reshape(self.choice_dense(pooled), [-1, options])  # [B, C]
+
+    def head_variable_paths(self):
+        return pooler_paths(SUMMARY_SCOPE, self.pooler) | dense_paths(
+            "logits/dense", "choice_dense"
+        )
+
+
+@tf_keras.utils.register_keras_serializable("xlnet")
+class TokenClassificationModel(TaskModel):
+    """One label per token.
+
+    Args:
+      config: `XLNetConfig`, or its `to_dict()`.
+      num_labels: Y.
+      **kwargs: of `TaskModel`.
+
+    Call: the backbone's arguments -> float32 [B, T, Y].
+    """
+
+    head_arguments = ("num_labels",)
+
+    def __init__(self, config, num_labels: int, **kwargs):
+        super().__init__(config, **kwargs)
+        self.num_labels = num_labels
+        self.token_dense = self.dense(num_labels, "logit")
+        self.token_dense.build([None, None, self.config.d_model])
+
+    def call(self, input_ids, training=False, seed=None, **arguments):
+        """float32 [B, T, Y]; arguments as `XLNetModel.call`."""
+        output = self.encode(
+            input_ids, training=training, seed=seed, **arguments
+        )
+        return self.token_dense(output.sequence_output)
+
+    def head_variable_paths(self):
+        return dense_paths("model/token_classification/logit", "token_dense")

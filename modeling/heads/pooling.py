@@ -1,0 +1,212 @@
+"""One vector per sequence: last, first, mean or attention pooling."""
+
+import tensorflow as tf
+import tf_keras
+
+from modeling.attention.masks import MASK_VALUE
+from modeling.encoders.xlnet.config import XLNetConfig
+from modeling.ops import dropout, initializers, saving
+from modeling.ops.normalization import LayerNorm
+
+SUMMARY_TYPES = ("last", "first", "mean", "attn")
+POOLINGS = ("masked", "original")
+
+
+@tf_keras.utils.register_keras_serializable("xlnet")
+class SequenceSummary(saving.Layer):
+    """Pools [B, T, D] to float32 [B, D], then tanh(W x) and dropout.
+
+    `last` is the last real token, which is CLS in every input that we build,
+    or the position that the caller gives; padding may lie on either side.
+
+    Args:
+      config: `XLNetConfig`, or its `to_dict()`.
+      summary_type: "last", "first", "mean" or "attn".
+      use_proj: apply tanh(W x + b).
+      pooling: "masked" looks at real tokens only; "original" takes the first
+        or last position and the mean over all, padding included.
+    """
+
+    def __init__(
+        self,
+        config: XLNetConfig | dict,
+        summary_type: str = "last",
+        use_proj: bool = True,
+        pooling: str = "masked",
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        if isinstance(config, dict):
+            config = XLNetConfig.from_dict(config)
+        for name, value, choices in (
+            ("summary_type", summary_type, SUMMARY_TYPES),
+            ("pooling", pooling, POOLINGS),
+        ):
+            if value not in choices:
+                raise ValueError(
+                    f"`{name}` must be one of {list(choices)}, received "
+                    f"{value!r}"
+                )
+        self.config = config
+        self.summary_type = summary_type
+        self.use_proj = use_proj
+        self.pooling = pooling
+        initializer = initializers.from_config(config)
+        self.attention = None
+        if summary_type == "attn":
+            self.attention = AttentionPooling(config, name="abs_attn")
+        self.projection = None
+        if use_proj:
+            self.projection = saving.Dense(
+                config.d_model,
+                "tanh",
+                kernel_initializer=initializers.fresh(initializer),
+                name="summary",
+                dtype="float32",
+            )
+
+    def build(self, input_shape):
+        if self.attention is not None:
+            self.attention.build(input_shape)
+        if self.projection is not None:
+            self.projection.build([None, self.config.d_model])
+        super().build(input_shape)
+
+    def call(
+        self, hidden, input_mask=None, cls_index=None, training=False, seed=None
+    ):
+        """Pools a sequence.
+
+        Args:
+          hidden: [B, T, D].
+          input_mask: [B, T], 1 = real token; None = all.
+          cls_index: int [B] or a number, overrides the last real token.
+          training: apply dropout.
+          seed: int32 [2].
+
+        Returns:
+          float32 [B, D].
+        """
+        seed = seed if training else None
+        hidden = tf.cast(hidden, tf.float32)
+        if self.attention is not None:
+            pooled = self.attention(
+                hidden, input_mask=input_mask, training=training, seed=seed
+            )
+        elif self.summary_type == "mean":
+            pooled = self._mean(hidden, input_mask)
+        else:
+            pooled = self._pick(hidden, input_mask, cls_index)
+        if self.projection is not None:
+            pooled = self.projection(pooled)  # [B, D]
+        return dropout.dropout(
+            pooled, self.config.dropout, seed, dropout.SUMMARY
+        )
+
+    def _mean(self, hidden, input_mask):
+        if input_mask is None or self.pooling == "original":
+            return tf.reduce_mean(hidden, 1)  # [B, D]
+        weights = tf.cast(input_mask, tf.float32)[..., tf.newaxis]
+        count = tf.maximum(tf.reduce_sum(weights, 1), 1.0)
+        return tf.reduce_sum(hidden * weights, 1) / count  # [B, D]
+
+    def _pick(self, hidden, input_mask, cls_index):
+        if self.summary_type == "last" and cls_index is not None:
+            batch = tf.shape(hidden)[0]
+            index = tf.broadcast_to(tf.cast(cls_index, tf.int32), [batch])
+            return tf.gather(hidden, index, batch_dims=1)  # [B, D]
+        if input_mask is None or self.pooling == "original":
+            return hidden[:, -1 if self.summary_type == "last" else 0]
+        real = tf.cast(tf.cast(input_mask, tf.bool), tf.int32)  # [B, T]
+        if self.summary_type == "first":
+            index = tf.argmax(real, 1, tf.int32)
+        else:
+            length = tf.shape(real)[1]
+            back = tf.argmax(tf.reverse(real, [1]), 1, tf.int32)
+            index = length - 1 - back
+        return tf.gather(hidden, index, batch_dims=1)  # [B, D]
+
+    def variable_paths(self) -> dict[str, str]:
+        """Names below the original's (misspelt) scope -> attribute paths."""
+        found = {}
+        if self.attention is not None:
+            for name, path in self.attention.variable_paths().items():
+                found[name] = f"attention/{path}"
+        if self.projection is not None:
+            found["summary/kernel"] = "projection/kernel"
+            found["summary/bias"] = "projection/bias"
+        return found
+
+    def get_config(self):
+        return super().get_config() | {
+            "config": self.config.to_dict(),
+            "summary_type": self.summary_type,
+            "use_proj": self.use_proj,
+            "pooling": self.pooling,
+        }
+
+
+@tf_keras.utils.register_keras_serializable("xlnet")
+class AttentionPooling(saving.Layer):
+    """LayerNorm(O attention) of one learned query, no residual, float32.
+
+    Args:
+      config: `XLNetConfig`, or its `to_dict()`.
+
+    Call: [B, T, D] -> [B, D].
+    """
+
+    def __init__(self, config: XLNetConfig | dict, **kwargs):
+        super().__init__(**(kwargs | {"dtype": "float32"}))
+        if isinstance(config, dict):
+            config = XLNetConfig.from_dict(config)
+        self.config = config
+        self.norm = LayerNorm(name="LayerNorm", dtype="float32")
+
+    def build(self, input_shape):
+        config = self.config
+        serialised = initializers.from_config(config)
+
+        def add(name, shape):
+            return self.add_weight(
+                name, shape, initializer=initializers.fresh(serialised)
+            )
+
+        self.summary_bias = add("summary_bias", [config.d_model])
+        shape = [config.d_model, config.n_head, config.d_head]
+        self.kernels = {name: add(f"{name}_kernel", shape) for name in "qkvo"}
+        self.norm.build([None, config.d_model])
+        super().build(input_shape)
+
+    def call(self, hidden, input_mask=None, training=False, seed=None):
+        """[B, T, D] -> [B, D]; padding (`input_mask` 0) is not attended."""
+        seed = seed if training else None
+        q = tf.einsum("d,dnh->nh", self.summary_bias, self.kernels["q"])
+        k = tf.einsum("btd,dnh->bnth", hidden, self.kernels["k"])
+        v = tf.einsum("btd,dnh->bnth", hidden, self.kernels["v"])
+        scores = tf.einsum("nh,bnth->bnt", q, k) * self.config.d_head**-0.5
+        if input_mask is not None:
+            pad = 1.0 - tf.cast(input_mask, tf.float32)  # [B, T]
+            scores += MASK_VALUE * pad[:, tf.newaxis]
+        probabilities = dropout.dropout(
+            tf.nn.softmax(scores),
+            self.config.dropatt,
+            seed,
+            dropout.SUMMARY_PROBABILITIES,
+        )  # [B, N, T]
+        vector = tf.einsum("bnt,bnth->bnh", probabilities, v)
+        out = tf.einsum("bnh,dnh->bd", vector, self.kernels["o"])
+        out = dropout.dropout(out, self.config.dropout, seed, dropout.HEAD)
+        return self.norm(out)  # [B, D]
+
+    def variable_paths(self) -> dict[str, str]:
+        """The original's variable names -> attribute paths."""
+        found = {"summary_bias": "summary_bias"}
+        for name in self.kernels:
+            found[f"abs_attn/{name}/kernel"] = f"kernels/{name}"
+        found["abs_attn/LayerNorm/gamma"] = "norm/gamma"
+        found["abs_attn/LayerNorm/beta"] = "norm/beta"
+        return found
+
+    def get_config(self):
+        return super().get_config() | {"config": self.config.to_dict()}

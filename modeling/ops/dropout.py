@@ -1,0 +1,145 @@
+"""Dropout as a pure function of its seed.
+
+A seed is int32 [2]. The caller folds step and replica into it; the backbone
+folds the layer, and each site inside a layer has its number here. Equal seeds
+give equal masks on every device and after every restart.
+"""
+
+import tensorflow as tf
+
+from modeling.ops import fused as fusion
+
+# Sites inside one layer.
+CONTENT_PROBABILITIES = 0
+CONTENT_OUTPUT = 1
+CONTENT_INNER = 2
+CONTENT_FEED_FORWARD = 3
+QUERY_PROBABILITIES = 4
+QUERY_OUTPUT = 5
+QUERY_INNER = 6
+QUERY_FEED_FORWARD = 7
+# Sites outside the layers.
+EMBEDDING = 0
+QUERY_EMBEDDING = 1
+POSITIONS = 2
+FINAL = 3
+QUERY_FINAL = 4
+SUMMARY = 5
+SUMMARY_PROBABILITIES = 6
+HEAD = 7
+# More than there are sites. TensorFlow's fold of a seed and a number is
+# (hash of the seed, number), and a site is added to the second half.
+_SITES = 16
+
+
+def fold(seed: tf.Tensor | None, number: int) -> tf.Tensor | None:
+    """An independent seed for part `number` of the model; None stays None."""
+    if seed is None:
+        return None
+    return tf.random.experimental.stateless_fold_in(seed, number * _SITES)
+
+
+def dropout(
+    x: tf.Tensor, rate: float, seed: tf.Tensor | None, site: int
+) -> tf.Tensor:
+    """Zeroes a share `rate` of `x` and scales the rest by 1 / (1 - rate).
+
+    Args:
+      x: float tensor of any shape.
+      rate: probability in [0, 1).
+      seed: int32 [2], or None for no dropout.
+      site: number of the place, added to the second half of the seed; the
+        seeds of layers are `_SITES` apart, so sites never meet.
+
+    Returns:
+      A tensor like `x`; `x` itself without a seed or rate.
+    """
+    if seed is None or rate == 0.0:
+        return x
+    return _apply(x, site_seed(seed, site), rate=rate)
+
+
+def site_seed(seed: tf.Tensor | None, site: int) -> tf.Tensor | None:
+    """The seed of one site, for `masked`; None stays None."""
+    if seed is None:
+        return None
+    return seed + tf.constant([0, site], seed.dtype)
+
+
+def masked(x: tf.Tensor, seed: tf.Tensor | None, rate: float) -> tf.Tensor:
+    """`dropout` in plain operations, to be part of a fused function.
+
+    Every element's number is a hash of (seed, index), 32 bits, so `rate` is
+    exact to 2^-32, no random tensor is kept, and the backward pass makes the
+    same mask again.
+
+    Args:
+      x: float tensor.
+      seed: int32 [2] of the site, or None.
+      rate: probability.
+    """
+    if seed is None or rate == 0.0:
+        return x
+    keep = _bits(x, seed) >= tf.constant(round(rate * 2.0**32), tf.uint32)
+    return tf.where(keep, x * tf.cast(1.0 / (1.0 - rate), x.dtype), 0)
+
+
+_apply = fusion.fused(masked)
+
+
+def _bits(x: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+    """uint32 of the shape of `x`, uniform."""
+    first, second = tf.unstack(tf.bitcast(tf.cast(seed, tf.int32), tf.uint32))
+    # Scalars: near seeds must give far keys.
+    first = _hash(first + _constant(0x9E3779B9))
+    second = _hash(second + first)
+    first = _hash(first + second)
+    x = _walk(x, first)
+    return _hash(tf.bitwise.bitwise_xor(_hash(x), second))
+
+
+def _walk(x: tf.Tensor, start: tf.Tensor) -> tf.Tensor:
+    """start + 0x9E3779B9 * i for element i of `x`, uint32.
+
+    A sum of one small range per axis that begins with the key: a long range
+    would be folded into a constant of the size of `x`.
+    """
+    shape = tf.shape(x)
+    stride, terms = _constant(0x9E3779B9), []
+    for axis in reversed(range(x.shape.rank)):
+        size = x.shape[axis]
+        size = shape[axis] if size is None else tf.constant(size)
+        place = tf.cast(tf.range(size), tf.uint32) * stride
+        terms.append(tf.reshape(place, [-1] + [1] * len(terms)))
+        stride *= tf.cast(size, tf.uint32)
+    for term in reversed(terms):
+        start += term
+    return start
+
+
+def _hash(x):
+    """A bijection of 32 bits in which every bit moves every other."""
+    x = _mix(x, 16) * _constant(0x21F0AAAD)
+    x = _mix(x, 15) * _constant(0x735A2D97)
+    return _mix(x, 15)
+
+
+def _mix(x, bits):
+    return tf.bitwise.bitwise_xor(x, tf.bitwise.right_shift(x, _constant(bits)))
+
+
+def _constant(value: int) -> tf.Tensor:
+    return tf.constant(value, tf.uint32)
+
+
+def check_seed(training: bool, seed: tf.Tensor | None, rate: float) -> None:
+    """Training with dropout and without a seed would silently drop nothing.
+
+    Raises:
+      ValueError: `training` with a positive `rate` and no `seed`.
+    """
+    if training and rate > 0 and seed is None:
+        raise ValueError(
+            "`training=True` with a positive dropout rate needs `seed` "
+            "(int32 [2]); give one or set the rates of the config to 0"
+        )

@@ -1,0 +1,25 @@
+"""The initializer that a config asks for, as Keras serialises it."""
+
+import tf_keras
+
+from modeling.encoders.xlnet.config import XLNetConfig
+
+
+def from_config(config: XLNetConfig) -> dict:
+    """The config's initializer in serialised form.
+
+    Layers take it in this form and make one instance per variable, so that
+    no two variables share an instance (they would get equal values).
+    """
+    if config.init_method == "uniform":
+        made = tf_keras.initializers.RandomUniform(
+            -config.init_range, config.init_range
+        )
+    else:
+        made = tf_keras.initializers.RandomNormal(stddev=config.init_std)
+    return tf_keras.initializers.serialize(made)
+
+
+def fresh(serialised: dict | str) -> tf_keras.initializers.Initializer:
+    """A new initializer instance."""
+    return tf_keras.initializers.get(serialised)

@@ -1,0 +1,96 @@
+"""Layer normalisation in float32 under any policy."""
+
+import tensorflow as tf
+import tf_keras
+
+from modeling.ops import dropout, saving
+from modeling.ops import fused as fusion
+
+# The original's; tf_keras's default is 1e-3.
+EPSILON = 1e-12
+
+
+@tf_keras.utils.register_keras_serializable("xlnet")
+class LayerNorm(saving.Layer):
+    """Normalises the last axis; `gamma` and `beta` are float32 [D].
+
+    Args:
+      epsilon: added to the variance.
+    """
+
+    def __init__(self, epsilon: float = EPSILON, **kwargs):
+        super().__init__(**kwargs)
+        self.epsilon = epsilon
+
+    def build(self, input_shape):
+        size = input_shape[-1]
+        self.gamma = self.add_weight(
+            "gamma",
+            [size],
+            tf.float32,
+            "ones",
+            experimental_autocast=False,
+        )
+        self.beta = self.add_weight(
+            "beta",
+            [size],
+            tf.float32,
+            "zeros",
+            experimental_autocast=False,
+        )
+        super().build(input_shape)
+
+    def call(self, x):
+        """[..., D] of any float type -> [..., D] of the compute type."""
+        return _normalize(
+            x,
+            self.gamma,
+            self.beta,
+            epsilon=self.epsilon,
+            dtype=self.compute_dtype,
+        )
+
+    def after_residual(self, x, residual, bias, seed, rate):
+        """LayerNorm(dropout(x + bias) + residual), in one pass.
+
+        Args:
+          x: [..., D].
+          residual: [..., D].
+          bias: [D] or None.
+          seed: int32 [2] of the dropout site, or None.
+          rate: of dropout.
+        """
+        return _residual(
+            x,
+            residual,
+            bias,
+            self.gamma,
+            self.beta,
+            seed,
+            rate=rate,
+            epsilon=self.epsilon,
+            dtype=self.compute_dtype,
+        )
+
+    def get_config(self):
+        return super().get_config() | {"epsilon": self.epsilon}
+
+
+def _norm(x, gamma, beta, epsilon, dtype):
+    x = tf.cast(x, tf.float32)
+    mean = tf.reduce_mean(x, -1, keepdims=True)
+    centred = x - mean
+    variance = tf.reduce_mean(tf.square(centred), -1, keepdims=True)
+    scale = tf.math.rsqrt(variance + epsilon)  # [..., 1]
+    return tf.cast(centred * scale * gamma + beta, dtype)
+
+
+_normalize = fusion.fused(_norm)
+
+
+@fusion.fused
+def _residual(x, residual, bias, gamma, beta, seed, rate, epsilon, dtype):
+    if bias is not None:
+        x += bias
+    x = dropout.masked(x, seed, rate) + residual
+    return _norm(x, gamma, beta, epsilon, dtype)

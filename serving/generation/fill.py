@@ -1,0 +1,192 @@
+"""Probabilities of hidden spans in any factorization order.
+
+Tokens that are given are context; hidden ones are targets with an order. The
+model gives p(target k | context, targets before k in the order) for every k,
+and their product is the joint probability of the filling: an autoregressive
+model has it, a masked one has not.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from common.errors import UserError
+from serving.generation.language_model import LanguageModel, mask_logits
+
+MASK = "<mask>"
+ORDERS = ("left_to_right", "right_to_left", "random")
+
+
+class Hidden(NamedTuple):
+    """A text with places to fill.
+
+    Attributes:
+      ids: int32 [T]; 0 where hidden and not known.
+      positions: int32 [P], hidden places from left to right.
+    """
+
+    ids: np.ndarray
+    positions: np.ndarray
+
+
+class Filling(NamedTuple):
+    """One way to fill all places.
+
+    Attributes:
+      ids: int32 [P], by position from left to right.
+      log_probs: float32 [P], factor of each place, likewise.
+    """
+
+    ids: np.ndarray
+    log_probs: np.ndarray
+
+    @property
+    def joint(self) -> float:
+        """Log of the product."""
+        return float(np.sum(self.log_probs, dtype=np.float64))
+
+
+def parse(lm: LanguageModel, text: str, fills: list[str] | None) -> Hidden:
+    """Text with `<mask>` -> ids and places.
+
+    Args:
+      lm: for its tokenizer.
+      text: each `<mask>` hides one piece, or the span of its filling.
+      fills: a text per `<mask>`; None = one unknown piece each.
+
+    Raises:
+      UserError: no mask, a wrong number of fillings, an empty one, or one
+        with a symbol or a character that the vocabulary lacks.
+    """
+    parts = text.split(MASK)
+    if len(parts) < 2:
+        raise UserError(
+            f"--text holds no {MASK}: write it where text is hidden"
+        )
+    if fills is not None and len(fills) != len(parts) - 1:
+        raise UserError(
+            f"--fill wants {len(parts) - 1} texts divided by '|', one per "
+            f"{MASK}, found {len(fills)}"
+        )
+    ids, positions = [], []
+    for i, part in enumerate(parts):
+        if i:
+            span = [0] if fills is None else lm.tokenizer.encode(fills[i - 1])
+            if not span:
+                raise UserError(f"--fill: text {i} has no pieces")
+            if fills is not None:
+                _refuse_symbols(lm, span, i)
+            positions += range(len(ids), len(ids) + len(span))
+            ids += span
+        ids += lm.tokenizer.encode(part)
+    return Hidden(np.asarray(ids, np.int32), np.asarray(positions, np.int32))
+
+
+def _refuse_symbols(lm: LanguageModel, span: list[int], number: int) -> None:
+    never = lm.tokenizer.symbols.never_filled()
+    found = [lm.tokenizer.id_to_piece(i) for i in span if i in never]
+    if found:
+        raise UserError(
+            f"--fill: text {number} holds {found[0]}, which never fills a "
+            "place (probability 0): give text of the model's vocabulary"
+        )
+
+
+def parse_order(name: str, count: int, seed: int) -> np.ndarray:
+    """Places (0 = leftmost) in the order in which they are predicted.
+
+    Args:
+      name: one of `ORDERS`, or a permutation such as "2,0,1".
+      count: P.
+      seed: of "random".
+    """
+    if name == "left_to_right":
+        return np.arange(count)
+    if name == "right_to_left":
+        return np.arange(count)[::-1]
+    if name == "random":
+        return np.random.default_rng(seed & 0xFFFFFFFF).permutation(count)
+    try:
+        order = np.asarray([int(x) for x in name.split(",")])
+    except ValueError:
+        order = np.zeros(0, int)
+    if sorted(order) != list(range(count)):
+        raise UserError(
+            f"--order must be one of {', '.join(ORDERS)} or a permutation of "
+            f"0..{count - 1} such as 1,0; received {name!r}"
+        )
+    return order
+
+
+class Filler:
+    """Asks a language model about hidden places.
+
+    Args:
+      lm: the model.
+    """
+
+    def __init__(self, lm: LanguageModel):
+        self.lm = lm
+        # As in the export; generation alone may say <eop> and <eod>.
+        symbols = lm.tokenizer.symbols.never_filled()
+        self._banned = np.asarray(sorted(symbols), np.int32)
+        self._run = tf.function(self._log_probs, reduce_retracing=True)
+
+    def factors(
+        self, ids: np.ndarray, positions: np.ndarray, order: np.ndarray
+    ) -> np.ndarray:
+        """float32 [B, P, V]: log p(. | context, earlier targets) per place.
+
+        Args:
+          ids: int32 [B, T], with the fillings in the hidden places.
+          positions: int32 [P] hidden places.
+          order: [P], `positions[order[0]]` is predicted first.
+        """
+        ranks = np.full(ids.shape[1], -1, np.int32)
+        ranks[positions[order]] = np.arange(len(order))
+        return self._run(
+            tf.constant(ids, tf.int32),
+            tf.constant(ranks),
+            tf.constant(positions, tf.int32),
+        ).numpy()
+
+    def _log_probs(self, ids, ranks, positions):
+        batch = tf.shape(ids)[0]
+        ranks = tf.tile(ranks[tf.newaxis], [batch, 1])
+        output = self.lm.model(
+            ids,
+            ranks=ranks,
+            is_target=ranks >= 0,
+            target_positions=tf.tile(positions[tf.newaxis], [batch, 1]),
+            training=False,
+        )
+        logits = self.lm.model.lm_logits(output.query_output)  # [B, P, V]
+        return tf.nn.log_softmax(mask_logits(logits, self._banned))
+
+    def score(self, hidden: Hidden, order: np.ndarray) -> Filling:
+        """The factors of the filling that `hidden.ids` holds."""
+        factors = self.factors(hidden.ids[np.newaxis], hidden.positions, order)
+        ids = hidden.ids[hidden.positions]
+        return Filling(ids, factors[0, np.arange(len(ids)), ids])
+
+    def search(
+        self, hidden: Hidden, order: np.ndarray, beam_size: int
+    ) -> list[Filling]:
+        """The best fillings found by beam search along `order`, best first."""
+        count = len(order)
+        ids = hidden.ids[np.newaxis]
+        scores = np.zeros((1, count), np.float32)  # [beams, P]
+        for place in order:
+            factors = self.factors(ids, hidden.positions, order)[:, place]
+            total = scores.sum(1)[:, np.newaxis] + factors  # [beams, V]
+            width = min(beam_size, int(np.isfinite(total).sum()))
+            best = np.argsort(-total, axis=None, kind="stable")[:width]
+            beam, token = np.unravel_index(best, total.shape)
+            ids, scores = ids[beam].copy(), scores[beam].copy()
+            ids[:, hidden.positions[place]] = token
+            scores[:, place] = factors[beam, token]
+        return [
+            Filling(row[hidden.positions], log_probs)
+            for row, log_probs in zip(ids, scores, strict=True)
+        ]

@@ -1,0 +1,105 @@
+"""A pretrained model with its tokenizer, ready to be asked."""
+
+import os
+import sys
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from common import files, vocabulary
+from common.errors import UserError
+from data.task_spec import SPIECE_NAME
+from data.text.tokenizer import Tokenizer
+from modeling import PretrainingModel
+from modeling.checkpoints import restore as checkpoints
+from serving.options import ModelOptions
+
+
+class LanguageModel(NamedTuple):
+    """What the language-model commands work with.
+
+    Attributes:
+      model: `PretrainingModel`, all weights restored, dropout off.
+      tokenizer: of the same vocabulary.
+    """
+
+    model: PretrainingModel
+    tokenizer: Tokenizer
+
+    def banned_ids(self) -> np.ndarray:
+        """Ids that are never text: control symbols but `<eod>` and `<eop>`."""
+        s = self.tokenizer.symbols
+        ids = {s.unk, s.bos, s.eos, s.cls, s.sep, s.pad, s.mask}
+        return np.asarray(sorted(i for i in ids if i >= 0), np.int32)
+
+
+def load_tokenizer(options: ModelOptions) -> Tokenizer:
+    """The SentencePiece file that was given, or the checkpoint's copy.
+
+    Raises:
+      UserError: neither is there, or it is not the vocabulary that the
+        checkpoint was trained with.
+    """
+    path = options.spiece_model_file
+    folder = checkpoints.resolve(options.checkpoint).folder
+    if not path:
+        path = os.path.join(folder, SPIECE_NAME)
+        if not files.is_remote(path) and not os.path.isfile(path):
+            raise UserError(
+                f"{path} does not exist: give --spiece_model_file, the "
+                "vocabulary that the model was trained with"
+            )
+    found = vocabulary.read(path)
+    settings = vocabulary.settle(found, options.text, folder)
+    # Standard output is for the results.
+    print(f"text: {found.describe(settings)}", file=sys.stderr)
+    return Tokenizer(path, settings)
+
+
+def load_model(options: ModelOptions) -> LanguageModel:
+    """A language model with its head; every weight must be restored.
+
+    Raises:
+      UserError: see `modeling.checkpoints.restore.restore`; or the vocabulary is of
+        another size than the model.
+    """
+    tokenizer = load_tokenizer(options)
+    config = _config(options, tokenizer)
+    model = PretrainingModel(config.replace(mem_len=None, reuse_len=None))
+    checkpoints.restore(model, options.checkpoint, require="all")
+    return LanguageModel(model, tokenizer)
+
+
+def load_encoder(options: ModelOptions, memory_len: int):
+    """The backbone alone, of any checkpoint, and the tokenizer.
+
+    Args:
+      options: where it is.
+      memory_len: M that segments leave for the next one; 0 = none.
+    """
+    tokenizer = load_tokenizer(options)
+    config = _config(options, tokenizer)
+    # A native checkpoint holds a task model: only its encoder is asked for.
+    model = PretrainingModel(
+        config.replace(mem_len=memory_len or None, reuse_len=None)
+    )
+    checkpoints.restore(model, options.checkpoint, require="encoder")
+    return model.encoder, tokenizer
+
+
+def _config(options: ModelOptions, tokenizer: Tokenizer):
+    config = checkpoints.find_config(options.checkpoint)
+    if config.vocab_size != tokenizer.vocab_size:
+        raise UserError(
+            f"{tokenizer.path} has {tokenizer.vocab_size} pieces, the model "
+            f"{config.vocab_size}: give the file it was trained with"
+        )
+    return config
+
+
+def mask_logits(logits: tf.Tensor, banned: np.ndarray) -> tf.Tensor:
+    """-inf at the banned ids of float32 [..., V]."""
+    blocked = np.zeros(logits.shape[-1], bool)
+    blocked[banned] = True
+    return tf.where(blocked, -np.inf, logits)

@@ -1,0 +1,114 @@
+"""Multiple choice (RACE): passage, question and options in, a choice out."""
+
+import tensorflow as tf
+
+from data.finetuning.options import RaceDataOptions
+from serving.signatures import graph_features
+from serving.signatures.sequence import (
+    IDS,
+    RAW,
+    TOKENIZE,
+    Context,
+    Signature,
+    example_row,
+    int_spec,
+    padded_length,
+    row_length,
+    text_spec,
+    tokenize_signature,
+)
+
+EXAMPLE = {
+    "passage": ["The ticket cost 12,000 francs in 1998. Nobody asked why."],
+    "question": ["It was bought in _ ."],
+    "options": [["1998", "2000", "a caf\u00e9", "Paris"]],
+}
+
+
+def question_with_option(question: tf.Tensor, option: tf.Tensor) -> tf.Tensor:
+    """`data.finetuning.race.features.question_with_option` of two [N] tensors."""
+    parts = tf.strings.split(question, "_")  # [N, (parts)]
+    # "" splits into no part at all.
+    parts = tf.cond(
+        tf.reduce_any(parts.row_lengths() < 1),
+        lambda: tf.strings.split(tf.strings.join([question, "_"]), "_")[:, :-1],
+        lambda: parts,
+    )
+    rows = parts.value_rowids()
+    is_last = tf.concat([rows[1:] != rows[:-1], [True]], 0)[: tf.size(rows)]
+    glue = tf.where(is_last, "", tf.gather(option, rows))
+    joined = parts.with_values(tf.strings.join([parts.values, glue]))
+    filled = tf.strings.reduce_join(joined, -1)
+    followed = tf.strings.join([question, option], " ")
+    return tf.where(parts.row_lengths() > 1, filled, followed)
+
+
+def choice_signatures(context: Context) -> dict[str, Signature]:
+    """Raw text and ids signatures of a multiple-choice model."""
+    longest = int(
+        context.spec.data_options.get(
+            "max_qa_length", RaceDataOptions.max_qa_length
+        )
+    )
+
+    def from_ids(input_ids, segment_ids, input_mask):
+        logits = context.model(
+            input_ids,
+            segment_ids=segment_ids,
+            input_mask=input_mask,
+            training=False,
+        )
+        logits = tf.cast(logits, tf.float32)  # [B, C]
+        return {
+            "logits": logits,
+            "probabilities": tf.nn.softmax(logits),
+            "choice": tf.argmax(logits, -1, output_type=tf.int32),
+        }
+
+    def from_text(passage, question, options):
+        count = tf.shape(options)[1]
+        asked = question_with_option(
+            tf.repeat(question, count), tf.reshape(options, [-1])
+        )
+        tail = context.tokenizer.tokenize(asked)  # [B*C, (pieces)]
+        length = tf.cast(tail.row_lengths(), tf.int32)
+        kept = tf.minimum(length, longest)
+        rows = tf.range(tf.size(length))
+        tail = graph_features.slices_of_rows(tail, rows, length - kept, kept)
+        context_ids = tf.gather(
+            context.tokenizer.tokenize(passage),
+            tf.repeat(tf.range(tf.size(passage)), count),
+        )
+        features = graph_features.join_segments(
+            [context_ids, tail],
+            row_length(context.spec),
+            context.ids,
+            padded_length(context.spec),
+        )
+        width = tf.shape(features.input_ids)[1]
+        return from_ids(
+            *(tf.reshape(x, [-1, count, width]) for x in features[:3])
+        )
+
+    return {
+        RAW: Signature(
+            from_text,
+            {
+                "passage": text_spec("passage"),
+                "question": text_spec("question"),
+                "options": text_spec("options", None),
+            },
+            EXAMPLE,
+            "a choice among the options; `_` in the question stands for them",
+        ),
+        IDS: Signature(
+            from_ids,
+            {
+                name: int_spec(name, None, None)
+                for name in ("input_ids", "segment_ids", "input_mask")
+            },
+            {k: [[row, row]] for k, row in example_row(context).items()},
+            "token ids [B, C, T] in, a choice out",
+        ),
+        TOKENIZE: tokenize_signature(context),
+    }

@@ -1,0 +1,197 @@
+"""Token ids -> model inputs inside the graph: what `data/` does offline.
+
+The layouts are those of `data.finetuning.pair_features` (`A SEP B SEP CLS`, padded on the
+left) and `data.finetuning.squad.features` (windows `P SEP Q SEP CLS`, padded on the
+right); tests compare both with the offline code.
+"""
+
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from data import symbols
+from data.finetuning.pair_features import SEGMENT_IDS
+
+
+class Features(NamedTuple):
+    """Inputs of a task model.
+
+    Attributes:
+      input_ids, segment_ids, input_mask: int32 [B, T].
+      lengths: int32 [B], real tokens.
+      truncated: bool [B], some text was cut.
+    """
+
+    input_ids: tf.Tensor
+    segment_ids: tf.Tensor
+    input_mask: tf.Tensor
+    lengths: tf.Tensor
+    truncated: tf.Tensor
+
+
+class Windows(NamedTuple):
+    """Windows of a batch of paragraphs, all in one list.
+
+    Attributes:
+      row: int32 [W], the paragraph of each window.
+      start: int32 [W], its first token in the paragraph.
+      length: int32 [W], its paragraph tokens.
+      index: int32 [W], its number within the paragraph.
+      starts, lengths: int32 [B, (windows of the row)].
+    """
+
+    row: tf.Tensor
+    start: tf.Tensor
+    length: tf.Tensor
+    index: tf.Tensor
+    starts: tf.RaggedTensor
+    lengths: tf.RaggedTensor
+
+
+def shared_lengths(lengths: tf.Tensor, room: int | tf.Tensor) -> tf.Tensor:
+    """`data.finetuning.pair_features.shared_lengths` for int32 [B, S] at once.
+
+    `room` is one number or int32 [B, 1].
+
+    The longest gives a token at a time, the last of equally long ones first:
+    all are cut to one level, and what is left over goes to the first ones that
+    were cut.
+    """
+    levels = tf.range(tf.reduce_max(room) + 1)  # [most room + 1]
+    used = tf.reduce_sum(
+        tf.minimum(lengths[:, :, tf.newaxis], levels), 1
+    )  # [B, room + 1]
+    fits = tf.cast(used <= room, tf.int32)
+    level = tf.reduce_sum(fits, 1, keepdims=True) - 1  # [B, 1]
+    kept = tf.minimum(lengths, level)
+    left = room - tf.reduce_sum(kept, 1, keepdims=True)
+    cut = tf.cast(lengths > level, tf.int32)
+    rank = tf.cumsum(cut, 1)
+    return kept + cut * tf.cast(rank <= left, tf.int32)
+
+
+def join_segments(
+    parts: list[tf.RaggedTensor],
+    max_length: int,
+    ids: symbols.SymbolIds,
+    pad_to: int | None = None,
+    keep_blank: bool = True,
+) -> Features:
+    """`A SEP B SEP ... CLS`, cut to `max_length` and padded on the left.
+
+    Args:
+      parts: int32 [B, (pieces)] per segment.
+      max_length: most tokens of a row.
+      ids: the special ids.
+      pad_to: T; None = the longest row.
+      keep_blank: an empty segment after the first keeps its SEP; else see
+        `data.finetuning.pair_features.without_blank`.
+    """
+    lengths = tf.stack(
+        [tf.cast(p.row_lengths(), tf.int32) for p in parts], 1
+    )  # [B, S]
+    there = tf.ones_like(lengths)  # [B, S]: the segment has a SEP
+    if not keep_blank:
+        there = tf.concat(
+            [there[:, :1], tf.cast(lengths[:, 1:] > 0, tf.int32)], 1
+        )
+    room = max_length - 1 - tf.reduce_sum(there, 1, keepdims=True)
+    kept = shared_lengths(lengths, room)
+    batch = tf.shape(lengths)[0]
+    # Segments that are there take the ids in turn.
+    kinds = tf.gather(SEGMENT_IDS, tf.cumsum(there, 1) - 1)  # [B, S]
+    pieces, segments = [], []
+    for i, part in enumerate(parts):
+        head = first_of_rows(part, kept[:, i])
+        sep = first_of_rows(_column(ids.sep, batch), there[:, i])
+        both = tf.concat([head, sep], 1)
+        pieces.append(both)
+        kind = tf.gather(kinds[:, i], both.value_rowids())
+        segments.append(both.with_values(kind))
+    pieces.append(_column(ids.cls, batch))
+    segments.append(_column(symbols.SEGMENT_CLS, batch))
+    tokens = tf.concat(pieces, 1)
+    total = tf.cast(tokens.row_lengths(), tf.int32)
+    length = tf.reduce_max(tf.concat([total, [1]], 0))
+    length = length if pad_to is None else pad_to
+    return Features(
+        pad_left(tokens, length, 0),
+        pad_left(tf.concat(segments, 1), length, symbols.SEGMENT_PAD),
+        pad_left(_fill(tokens, 1), length, 0),
+        total,
+        tf.reduce_any(kept < lengths, 1),
+    )
+
+
+def doc_windows(counts: tf.Tensor, room: tf.Tensor, doc_stride: int) -> Windows:
+    """`data.finetuning.squad.features.doc_windows` of a batch.
+
+    Args:
+      counts: int32 [B] paragraph tokens.
+      room: int32 [B] paragraph tokens per window.
+      doc_stride: tokens between the starts of windows.
+    """
+    stride = tf.minimum(room, doc_stride)
+    more = tf.maximum(counts - room, 0)
+    number = 1 + (more + stride - 1) // stride  # [B]
+    row = tf.repeat(tf.range(tf.size(counts)), number)
+    index = tf.range(tf.size(row)) - tf.gather(
+        tf.cumsum(number, exclusive=True), row
+    )
+    start = index * tf.gather(stride, row)
+    length = tf.minimum(tf.gather(room, row), tf.gather(counts, row) - start)
+
+    def ragged(values):
+        return tf.RaggedTensor.from_row_lengths(values, number, validate=False)
+
+    return Windows(row, start, length, index, ragged(start), ragged(length))
+
+
+def first_of_rows(rows: tf.RaggedTensor, counts: tf.Tensor) -> tf.RaggedTensor:
+    """The first `counts[b]` values of row b."""
+    return slices_of_rows(
+        rows,
+        tf.range(rows.nrows(out_type=tf.int32)),
+        tf.zeros_like(counts),
+        counts,
+    )
+
+
+def slices_of_rows(
+    rows: tf.RaggedTensor,
+    row: tf.Tensor,
+    start: tf.Tensor,
+    length: tf.Tensor,
+) -> tf.RaggedTensor:
+    """`[rows[r][s : s + n] for r, s, n in zip(row, start, length)]`."""
+    begin = tf.gather(tf.cast(rows.row_starts(), tf.int32), row) + start
+    source = tf.repeat(begin - tf.cumsum(length, exclusive=True), length)
+    source += tf.range(tf.size(source))
+    return tf.RaggedTensor.from_row_lengths(
+        tf.gather(rows.values, source),
+        tf.cast(length, tf.int64),
+        validate=False,
+    )
+
+
+def pad_left(
+    rows: tf.RaggedTensor, length: int | tf.Tensor, value: int
+) -> tf.Tensor:
+    """[B, length] with the rows at the right end."""
+    dense = rows.to_tensor(default_value=value)  # [B, longest]
+    gap = length - tf.shape(dense)[1]
+    dense = tf.pad(dense, [[0, 0], [0, gap]], constant_values=value)
+    # Turning a row around its own length moves the padding to the left.
+    counts = tf.cast(rows.row_lengths(), tf.int32)[:, tf.newaxis]
+    place = (tf.range(length)[tf.newaxis] + counts) % length
+    return tf.gather(dense, place, batch_dims=1)
+
+
+def _column(value: int, batch: tf.Tensor) -> tf.RaggedTensor:
+    return tf.RaggedTensor.from_row_lengths(
+        tf.fill([batch], value), tf.ones([batch], tf.int64), validate=False
+    )
+
+
+def _fill(rows: tf.RaggedTensor, value: int) -> tf.RaggedTensor:
+    return rows.with_values(tf.fill(tf.shape(rows.values), value))

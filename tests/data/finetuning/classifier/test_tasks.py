@@ -1,0 +1,209 @@
+"""Tasks by name: labels, splits, metrics, what is written, tfds names."""
+
+import sys
+import types
+
+import numpy as np
+import pytest
+
+from common.errors import UserError
+from data.finetuning import examples as task_examples
+from data.finetuning.classifier import tasks as classifier_tasks
+from data.finetuning.examples import BadRows
+from data.finetuning.options import ClassifierDataOptions
+
+
+def build(name, folder="", **kwargs):
+    options = ClassifierDataOptions(name, str(folder), **kwargs)
+    return classifier_tasks.build_task(options)
+
+
+@pytest.mark.parametrize(
+    "name, canonical, classes",
+    [
+        ("MNLI", "mnli", 3),
+        ("SST2", "sst-2", 2),
+        ("stsb", "sts-b", 0),
+        ("IMDB", "imdb", 2),
+        ("Yelp-5", "yelp-5", 5),
+        ("yelp2", "yelp-2", 2),
+        ("DBpedia", "dbpedia", 14),
+        ("AG_News", "ag", 4),
+        ("amazon-2", "amazon-2", 2),
+        ("Amazon5", "amazon-5", 5),
+    ],
+)
+def test_names_in_any_case(name, canonical, classes):
+    task = build(name)
+    assert (task.name, len(task.labels)) == (canonical, classes)
+
+
+def test_labels_of_a_table_are_sorted_as_numbers_where_they_are(tmp_path):
+    rows = "text\tlabel\n" + "".join(f"a\t{n}\n" for n in (10, 2, 1, 2))
+    (tmp_path / "train.tsv").write_text(rows)
+    task = build("tsv", tmp_path)
+    assert task.labels == ("1", "2", "10")
+    examples = task.read("train", BadRows())
+    assert task.label_array(examples).tolist() == [2, 1, 0, 1]
+    given = build("tsv", tmp_path, labels=("2", "1"))
+    with pytest.raises(UserError, match="train.tsv:2: unknown label '10'"):
+        given.read("train", BadRows())
+    with pytest.raises(UserError, match="no dev split"):
+        task.read("dev", BadRows())
+
+
+def test_multi_label_arrays_and_rows(tmp_path):
+    (tmp_path / "train.tsv").write_text("text\tlabels\na\tp|q\nb\t\nc\tq\n")
+    task = build("tsv", tmp_path, head="multi_label")
+    examples = task.read("train", BadRows())
+    assert task.label_array(examples).tolist() == [[1, 1], [0, 0], [0, 1]]
+    logits = np.array([[1.0, 2.0], [-1.0, -1.0], [3.0, -3.0]])
+    rows = classifier_tasks.prediction_rows(task, examples, logits)
+    assert [r[1] for r in rows] == ["prediction", "p|q", "", "p"]
+    assert rows[3][2:] == ["0.952574", "0.047426"]
+    metrics = task.evaluate(logits, task.label_array(examples))
+    assert metrics["exact_match"] == pytest.approx(2 / 3)
+    assert metrics["micro_f1"] == pytest.approx(2 * 2 / (2 * 2 + 1 + 1))
+
+
+def test_submissions_hold_names_and_clipped_scores(tmp_path):
+    header = "index\tsentence1\tsentence2"
+    (tmp_path / "test.tsv").write_text(f"{header}\n8\ta\tb\n3\tc\td\n")
+    rte = build("rte", tmp_path)
+    examples = rte.read("test", BadRows(), with_labels=False)
+    rows = classifier_tasks.submission_rows(
+        rte, examples, np.array([[0.1, 0.2], [2.0, 1.0]])
+    )
+    assert rows == [
+        ["index", "prediction"],
+        ["8", "not_entailment"],
+        ["3", "entailment"],
+    ]
+    sts = build("sts-b", tmp_path)
+    rows = classifier_tasks.submission_rows(sts, examples, np.array([7.0, -1]))
+    assert [r[1] for r in rows[1:]] == ["5.000", "0.000"]
+    assert task_examples.to_tsv([["a\tb", "c\n"]]) == "a b\tc \n"
+
+
+class FakeBuilder:
+    """A set of three examples, as tensorflow_datasets shows one."""
+
+    def __init__(self, name):
+        if name != "toy/set":
+            raise RuntimeError("no such set\nmore lines")
+        label = types.SimpleNamespace(int2str=("bad", "good").__getitem__)
+        self.info = types.SimpleNamespace(
+            features={"idx": None, "sentence": None, "label": label},
+            splits={"train": 3, "validation": 3},
+        )
+
+    def download_and_prepare(self):
+        pass
+
+    def as_dataset(self, split):
+        return [
+            {"idx": i, "sentence": f"s é {i}".encode(), "label": i % 2}
+            for i in range(3)
+        ]
+
+
+def test_tfds_names(monkeypatch):
+    fake = types.ModuleType("tensorflow_datasets")
+    fake.builder, fake.as_numpy = FakeBuilder, list
+    monkeypatch.setitem(sys.modules, "tensorflow_datasets", fake)
+    task = build("tfds:toy/set")
+    assert task.labels == ("bad", "good")
+    examples = task.read("dev", BadRows())
+    assert [(e.texts[0], e.label) for e in examples[:2]] == [
+        ("s é 0", "bad"),
+        ("s é 1", "good"),
+    ]
+    assert examples[1].where == "tfds:toy/set/validation:1"
+    with pytest.raises(UserError, match="RuntimeError: no such set$"):
+        build("tfds:other")
+    with pytest.raises(UserError, match="no test split, only train"):
+        task.read("test", BadRows())
+    monkeypatch.setitem(sys.modules, "tensorflow_datasets", None)
+    with pytest.raises(UserError, match="pip install tensorflow-datasets"):
+        build("tfds:toy/set")
+
+
+@pytest.mark.shared
+def test_shared_csv_cuts(shared):
+    for name, folder, train, dev in (
+        ("ag", "ag_news_csv", 3200, 600),
+        ("yelp-5", "yelp_review_full_csv", 800, 200),
+    ):
+        task = build(name, shared / "data" / folder)
+        assert task.eval_splits() == ("dev",)
+        assert len(task.read("train", BadRows())) == train
+        assert len(task.read("dev", BadRows())) == dev
+    trec = build("TREC", shared / "data" / "trec")
+    assert len(trec.labels) == 6
+    assert len(trec.read("dev", BadRows())) == 546
+
+
+def write_trec(folder, train="train_5500.label", dev="TREC_10.label"):
+    rows = b"LOC:city What is the sister\xf0city of Bonn ?\n"
+    rows += b"HUM:ind Who wrote na\xefve songs ?\r\nNUM:date When ?\n"
+    (folder / train).write_bytes(rows)
+    (folder / dev).write_text("HUM:ind Who was na\u00efve ?\n", "utf-8")
+
+
+def test_official_trec_files_load_with_coarse_and_fine_labels(tmp_path):
+    write_trec(tmp_path)
+    coarse = build("TREC", tmp_path)
+    assert (coarse.name, coarse.labels) == ("trec", ("HUM", "LOC", "NUM"))
+    found = coarse.read("train", BadRows())
+    assert [(e.texts[0], e.label) for e in found] == [
+        ("What is the sister city of Bonn ?", "LOC"),
+        ("Who wrote na\u00efve songs ?", "HUM"),
+        ("When ?", "NUM"),
+    ]
+    assert found[2].where.endswith("train_5500.label:3")
+    assert coarse.read("dev", BadRows())[0].texts == ("Who was na\u00efve ?",)
+    fine = build("trec-fine", tmp_path)
+    assert fine.labels == ("HUM:ind", "LOC:city", "NUM:date")
+    assert fine.label_array(fine.read("dev", BadRows())).tolist() == [0]
+    assert fine.eval_splits() == ("dev",) == coarse.eval_splits()
+
+
+def test_files_of_ones_own_in_that_layout_and_bad_lines(tmp_path):
+    write_trec(tmp_path, "train.label", "dev.label")
+    with open(tmp_path / "train.label", "a") as f:
+        f.write("no label here\n")
+    task = build("trec", tmp_path)
+    with pytest.raises(UserError, match=r"train\.label:4: wanted `LABEL:fine"):
+        task.read("train", BadRows())
+    assert len(task.read("train", BadRows(True))) == 3
+    unknown = tmp_path / "dev.label"
+    unknown.write_text("ABBR:exp What is NASA ?\n")
+    with pytest.raises(UserError, match="unknown label 'ABBR'"):
+        task.read("dev", BadRows())
+    assert task.read("dev", BadRows(), with_labels=False)[0].label is None
+
+
+def test_trec_without_files_names_both_layouts(tmp_path):
+    with pytest.raises(UserError, match="train_5500.label, train.label"):
+        build("trec", tmp_path)
+    (tmp_path / "train.tsv").write_text("sentence\tlabel\na b\t1\nc\t0\n")
+    assert build("trec", tmp_path).name == "tsv"
+
+
+@pytest.mark.shared
+def test_no_escape_is_left_in_the_shared_csv_cuts(shared):
+    for name, folder in (
+        ("ag", "ag_news_csv"),
+        ("yelp-5", "yelp_review_full_csv"),
+    ):
+        task = build(name, shared / "data" / folder)
+        texts = [
+            e.texts[0]
+            for s in ("train", "dev")
+            for e in task.read(s, BadRows())
+        ]
+        assert not any("\\" in t for t in texts)
+        if name == "ag":
+            assert any("Americans do\nnot know" in t for t in texts)
+        else:
+            assert any("\u00fc" in t for t in texts)

@@ -1,0 +1,287 @@
+"""SQuAD windows: worked rows, golden features, odd texts, workers and cache."""
+
+import gzip
+import json
+
+import numpy as np
+import pytest
+
+from common.errors import UserError
+from common.text_settings import TextSettings
+from data.finetuning.examples import BadRows
+from data.finetuning.options import FeatureOptions, SquadDataOptions
+from data.finetuning.squad import examples as squad_examples
+from data.finetuning.squad import features as squad_features
+from data.finetuning.squad import task as squad_task
+from data.finetuning.squad.features import (
+    AnswerSpan,
+    TokenizedParagraph,
+    WindowBuilder,
+)
+from data.symbols import SymbolIds
+from data.text.tokenizer import WORD_MARK, Tokenizer
+
+
+def builder(**kwargs):
+    settings = {
+        "max_seq_length": 10,
+        "max_query_length": 2,
+        "doc_stride": 3,
+        "ids": SymbolIds(),
+        "training": True,
+    }
+    return WindowBuilder(**(settings | kwargs))
+
+
+def paragraph(n):
+    """n tokens of two characters each."""
+    start = np.arange(n, dtype=np.int32) * 2
+    return TokenizedParagraph(
+        np.arange(11, 11 + n, dtype=np.int32), start, start + 2
+    )
+
+
+def test_worked_row_of_the_docstring():
+    build = builder()
+    build.add(0, [21, 22, 23], paragraph(4), AnswerSpan(4, 7))
+    windows = build.finish()
+    batch = squad_features.expand_batch(windows.table.batch(np.array([0]), 10))
+    rows = {
+        "input_ids": [11, 12, 13, 14, 4, 21, 22, 4, 3, 0],
+        "segment_ids": [0, 0, 0, 0, 0, 1, 1, 1, 2, 3],
+        "input_mask": [1] * 9 + [0],
+        "paragraph_mask": [1, 1, 1, 1, 0, 0, 0, 0, 1, 0],
+    }
+    for name, row in rows.items():
+        assert batch[name][0].tolist() == row, name
+    assert batch["start_positions"][0] == 2
+    assert batch["end_positions"][0] == 3
+    assert batch["is_impossible"][0] == 0
+
+
+def test_windows_without_the_answer_are_impossible():
+    build = builder()
+    build.add(0, [21, 22], paragraph(9), AnswerSpan(12, 13))  # token 6
+    table = build.finish().table
+    assert build.finish().doc_start.tolist() == [0, 3, 6]
+    assert table.columns["paragraph_length"].tolist() == [5, 5, 3]
+    assert table.columns["start_positions"].tolist() == [9, 3, 0]
+    assert table.columns["is_impossible"].tolist() == [1, 0, 0]
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize(
+    "name", ["train64", "train64_uncased", "dev64", "dev160"]
+)
+def test_golden_features_are_exact(golden, spiece_model, name):
+    path = golden / "squad" / "features.json.gz"
+    run = json.loads(gzip.decompress(path.read_bytes()))["runs"][name]
+    settings = run["settings"]
+    training, length = settings["is_training"], settings["max_seq_length"]
+    file = squad_examples.read_squad(
+        str(golden / "squad" / settings["file"]), training, BadRows()
+    )
+    split = squad_task.build_split(
+        file,
+        FeatureOptions(
+            spiece_model, length, TextSettings(uncased=settings["uncased"])
+        ),
+        SquadDataOptions(
+            max_query_length=settings["max_query_length"],
+            doc_stride=settings["doc_stride"],
+        ),
+        training,
+    )
+    # The original drops s6a (Hangul) with "MISMATCH DETECTED!"; we keep it.
+    dropped = [q.question_id for q in file.questions].index("s6a")
+    ours = np.flatnonzero(split.windows.question != dropped)
+    assert run["mismatch_count"] == 1
+    assert len(ours) == len(run["features"]) < len(split.windows.question)
+    batch = squad_features.expand_batch(split.windows.table.batch(ours, length))
+    for number, feature in enumerate(run["features"]):
+        check_arrays(batch, number, feature, training)
+    check_spans(split, ours, run["features"], spiece_model, settings["uncased"])
+
+
+def check_arrays(batch, row, feature, training):
+    for name, wanted in (
+        ("input_ids", feature["input_ids"]),
+        ("segment_ids", feature["segment_ids"]),
+        # The original's masks: 1 = padding, 1 = no answer here.
+        ("input_mask", [1 - x for x in feature["input_mask"]]),
+        ("paragraph_mask", [1 - x for x in feature["p_mask"]]),
+    ):
+        assert batch[name][row].tolist() == wanted, name
+    assert batch["cls_index"][row] == feature["cls_index"]
+    if training:
+        assert batch["start_positions"][row] == feature["start_position"]
+        assert batch["end_positions"][row] == feature["end_position"]
+        assert bool(batch["is_impossible"][row]) == feature["is_impossible"]
+
+
+def check_spans(split, ours, features, spiece_model, uncased):
+    tokenizer = Tokenizer(spiece_model, TextSettings(uncased=uncased))
+    paragraph_of = [q.paragraph for q in split.file.questions]
+    texts = squad_features.window_texts(
+        split.windows, split.paragraphs, paragraph_of
+    )
+    for window, feature in zip(ours, features, strict=True):
+        question, text = texts[window]
+        whole = split.paragraphs[paragraph_of[question]]
+        marked = [
+            tokenizer.id_to_piece(int(i))[0] == WORD_MARK for i in whole.ids
+        ]
+        first, last = squad_features.original_spans(whole, marked)
+        start, length = feature["doc_span"]
+        span = slice(start, start + length)
+        assert first[span].tolist() == feature["tok_start_to_orig_index"]
+        assert last[span].tolist() == feature["tok_end_to_orig_index"]
+        assert text.max_context.tolist() == feature["token_is_max_context"]
+        raw = split.file.paragraphs[paragraph_of[question]]
+        for a, b, c, d in zip(
+            text.token_start,
+            text.token_end,
+            first[span],
+            last[span],
+            strict=True,
+        ):
+            # Lone marks have no text, but for the one before the text.
+            if b >= a or raw[c : d + 1].strip():
+                assert raw[a : b + 1] == raw[c : d + 1].strip()
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize(
+    "name, training", [("train64", True), ("dev64", False)]
+)
+def test_golden_records_hold_the_same_features(
+    golden, spiece_model, name, training
+):
+    tf = pytest.importorskip("tensorflow")
+    file = squad_examples.read_squad(
+        str(golden / "squad" / ("train.json" if training else "dev.json")),
+        training,
+        BadRows(),
+    )
+    split = squad_task.build_split(
+        file,
+        FeatureOptions(spiece_model, 64),
+        SquadDataOptions(max_query_length=12, doc_stride=24),
+        training,
+    )
+    dropped = [q.question_id for q in file.questions].index("s6a")
+    ours = np.flatnonzero(split.windows.question != dropped)
+    batch = squad_features.expand_batch(split.windows.table.batch(ours, 64))
+    records = tf.data.TFRecordDataset(
+        str(golden / "squad" / f"{name}.tf_record")
+    )
+    count = 0
+    for row, record in enumerate(records.as_numpy_iterator()):
+        example = tf.train.Example.FromString(record)
+        feature = {
+            key: list(value.int64_list.value or value.float_list.value)
+            for key, value in example.features.feature.items()
+        }
+        assert batch["input_ids"][row].tolist() == feature["input_ids"]
+        assert batch["segment_ids"][row].tolist() == feature["segment_ids"]
+        assert (1 - batch["input_mask"][row]).tolist() == feature["input_mask"]
+        assert (1 - batch["paragraph_mask"][row]).tolist() == feature["p_mask"]
+        assert [batch["cls_index"][row]] == feature["cls_index"]
+        if training:
+            assert [batch["start_positions"][row]] == feature["start_positions"]
+            assert [batch["end_positions"][row]] == feature["end_positions"]
+            assert [batch["is_impossible"][row]] == feature["is_impossible"]
+        count += 1
+    assert count == len(ours)
+
+
+ODD = (
+    "한국어 문장. 서울은 큰 도시.",
+    "e\u0301 cafe\u0301  😀😀 end",
+    "  two   spaces\t\there ",
+    "x² ½ ﬁne … ``q''",
+    "1,953, was 2,000, late",
+    "\u200b\ufeffzero width",
+)
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize("text", ODD)
+def test_every_word_of_odd_texts_can_be_answered(spiece_model, tmp_path, text):
+    questions, start = [], 0
+    for number, word in enumerate(text.split()):
+        start = text.index(word, start)
+        answer = {"text": word, "answer_start": start}
+        questions.append(
+            {"id": str(number), "question": "?", "answers": [answer]}
+        )
+        start += len(word)
+    value = {"data": [{"paragraphs": [{"context": text, "qas": questions}]}]}
+    path = tmp_path / "odd.json"
+    path.write_text(json.dumps(value))
+    file = squad_examples.read_squad(str(path), True, BadRows())
+    split = squad_task.build_split(
+        file,
+        FeatureOptions(spiece_model, 96),
+        SquadDataOptions(max_query_length=8),
+        True,
+    )
+    columns = split.windows.table.columns
+    whole = split.paragraphs[0]
+    for row, question in enumerate(questions):
+        assert columns["is_impossible"][row] == 0
+        a = whole.start[columns["start_positions"][row]]
+        b = whole.end[columns["end_positions"][row]]
+        assert text[a:b].strip() == question["answers"][0]["text"].strip(
+            "\u200b\ufeff"
+        ) or (question["answers"][0]["text"] in text[a:b])
+
+
+@pytest.mark.shared
+def test_cache_is_used_only_for_the_same_content(
+    golden, spiece_model, tmp_path
+):
+    file = squad_examples.read_squad(
+        str(golden / "squad" / "dev.json"), False, BadRows()
+    )
+    features = FeatureOptions(spiece_model, 64, cache_dir=str(tmp_path))
+    options = SquadDataOptions(max_query_length=12, doc_stride=24)
+    first = squad_task.build_split(file, features, options, False)
+    again = squad_task.build_split(file, features, options, False)
+    assert (first.from_cache, again.from_cache) == (False, True)
+    for name in ("token_ids", "segment_ids", "row_splits"):
+        a, b = (getattr(s.windows.table, name) for s in (first, again))
+        np.testing.assert_array_equal(a, b)
+    other = SquadDataOptions(max_query_length=12, doc_stride=25)
+    assert not squad_task.build_split(file, features, other, False).from_cache
+    # A damaged file is made again.
+    for path in tmp_path.glob("*.npz"):
+        path.write_bytes(path.read_bytes()[:-400])
+    assert not squad_task.build_split(file, features, options, False).from_cache
+    assert not list(tmp_path.glob("*tmp*"))
+
+
+@pytest.mark.shared
+def test_workers_make_the_same_arrays(golden, spiece_model, monkeypatch):
+    monkeypatch.setattr(squad_task, "CHUNK_PARAGRAPHS", 1)
+    file = squad_examples.read_squad(
+        str(golden / "squad" / "train.json"), True, BadRows()
+    )
+    options = SquadDataOptions(max_query_length=12, doc_stride=24)
+    one, two = (
+        squad_task.build_arrays(
+            file, FeatureOptions(spiece_model, 64, num_workers=n), options, True
+        )
+        for n in (1, 2)
+    )
+    assert one.keys() == two.keys()
+    for name in one:
+        np.testing.assert_array_equal(one[name], two[name])
+
+
+def test_no_room_for_the_paragraph():
+    file = squad_examples.SquadFile(("a",), (), False)
+    with pytest.raises(UserError, match="leaves no room for the paragraph"):
+        squad_task.build_split(
+            file, FeatureOptions("x", 64), SquadDataOptions(), False
+        )

@@ -1,0 +1,223 @@
+"""The default sampler: equal chances, a budget, few slots beyond the mean."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from data.pretraining import balanced_spans, examples, spans
+from data.pretraining import segments as sg
+from data.pretraining.token_stream import Stream, split_long_words
+from data.records.options import BuildOptions, default_slots
+
+
+def text(n, seed=0, mix=(0.5, 0.25, 0.12, 0.06, 0.04, 0.03)):
+    """Words of 1, 2, ... pieces in sentences of 2 to 30 words."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.choice(np.arange(1, len(mix) + 1), n, p=mix)
+    starts = np.cumsum(sizes) - sizes
+    first = np.cumsum(rng.integers(2, 31, n))
+    sentences = np.append(0, starts[first[first < n]])
+    words = np.zeros(int(sizes.sum()), bool)
+    words[starts] = True
+    ids = np.arange(len(words), dtype=np.int32)
+    documents = sentences[::20]
+    return Stream(ids, sentences, documents, split_long_words(words))
+
+
+def draw(stream, seq_len, reuse_len, options, slots=None, seed=0):
+    """Segments of a text, their places and targets."""
+    rng = np.random.default_rng(seed)
+    cut = sg.make_segments(stream, len(stream), seq_len, reuse_len, rng)
+    found = sg.places(cut, seq_len, reuse_len)
+    starts = sg.gather_words(stream, found, len(cut), seq_len)
+    targets = balanced_spans.draw_targets(
+        starts, cut, reuse_len, slots or seq_len, options, rng
+    )
+    return cut, found, targets
+
+
+def tally(stream, seq_len, reuse_len, rounds, options=None, slots=None):
+    """How often every token was a target, and how often it was there."""
+    hit, seen = np.zeros(len(stream)), np.zeros(len(stream))
+    for seed in range(rounds):
+        cut, found, targets = draw(
+            stream, seq_len, reuse_len, options or spans.SpanOptions(), slots,
+            seed,
+        )  # fmt: skip
+        inside = targets.reshape(-1)[found.position]
+        assert inside.sum() == targets.sum()  # no SEP, CLS or padding
+        hit += np.bincount(found.token, inside, len(stream))
+        seen += np.bincount(found.token, minlength=len(stream))
+    return hit, seen
+
+
+def rate(hit, seen, where):
+    assert hit[where].sum() > 20000  # a deviation of 3 % is no chance
+    return hit[where].sum() / seen[where].sum() * 6
+
+
+@pytest.mark.parametrize("seq_len", [32, 96, 256])
+def test_the_rate_is_flat_over_words_and_sentences(seq_len):
+    stream = text(20000)
+    slots = default_slots(BuildOptions("a", "b", "c", seq_len, seq_len // 2))
+    hit, seen = tally(stream, seq_len, seq_len // 2, 90, slots=slots)
+    assert hit.sum() / seen.sum() * 6 == pytest.approx(1, abs=0.01)
+    starts = np.flatnonzero(stream.words)
+    sizes = np.diff(np.append(starts, len(stream)))
+    of_word = np.repeat(sizes, sizes)
+    for pieces in (1, 2, 3, 4, 5, 6):
+        assert abs(rate(hit, seen, of_word == pieces) - 1) < 0.03, pieces
+    length = np.diff(np.append(stream.sentences, len(stream)))
+    place = np.arange(len(stream)) - np.repeat(stream.sentences, length)
+    left = np.repeat(length, length) - 1 - place
+    for k in range(3):
+        assert abs(rate(hit, seen, place == k) - 1) < 0.03, k
+        assert abs(rate(hit, seen, left == k) - 1) < 0.03, k
+
+
+def test_the_rule_of_before_prefers_short_words():
+    """What `--sampler=context` does, and why it is not the default."""
+    stream, rng = text(20000), np.random.default_rng(0)
+    words = spans.Words(stream.words)
+    shape = examples.Shape.of(
+        BuildOptions("a", "b", "c", 96, 48, sampler="context", num_predict=90)
+    )
+    hit = np.zeros(len(stream))
+    for _ in range(8):
+        cut = sg.make_segments(stream, len(stream), 96, 48, rng)
+        found = sg.places(cut, 96, 48)
+        targets = examples.draw_context_targets(words, cut, shape, rng)
+        inside = targets.reshape(-1)[found.position]
+        hit += np.bincount(found.token, inside, len(stream))
+    starts = np.flatnonzero(stream.words)
+    sizes = np.diff(np.append(starts, len(stream)))
+    of_word = np.repeat(sizes, sizes)
+    short, long = (
+        hit[of_word == k].sum() / (of_word == k).sum() for k in (1, 2)
+    )
+    assert long / short < 0.96
+
+
+def test_the_rate_is_flat_over_positions():
+    stream = text(30000, 1)
+    hit, seen = np.zeros(64), np.zeros(64)
+    for seed in range(24):
+        _, found, targets = draw(stream, 64, 24, spans.SpanOptions(), seed=seed)
+        there = np.zeros(targets.size, bool)
+        there[found.position] = True
+        hit += targets.sum(0)
+        seen += there.reshape(targets.shape).sum(0)
+    error = np.sqrt(5 / 36 / np.maximum(seen, 1)) * 2  # spans: twice binomial
+    off = np.abs(hit / np.maximum(seen, 1) - 1 / 6) / error
+    assert off[seen > 10000].max() < 5
+    assert off[:3].max() < 4 and off[21:27].max() < 4
+
+
+@pytest.mark.parametrize("alpha,beta", [(6, 1), (7, 1), (20, 3), (5, 2)])
+def test_words_of_targets_are_the_budget(alpha, beta):
+    stream = text(6000, 2)
+    options = spans.SpanOptions(alpha, beta)
+    cut, found, targets = draw(stream, 128, 64, options)
+    starts = sg.gather_words(stream, found, len(cut), 128)
+    starts[:, 64] |= cut.a_len > 0
+    starts[:, 0] |= cut.reuse > 0
+    rows = np.flatnonzero(cut.b_len)
+    starts[rows, 65 + cut.a_len[rows]] = True
+    words = starts.sum(1)
+    chosen = (starts & targets).sum(1)
+    off = chosen - words * beta / alpha
+    assert np.abs(off).max() < 2 if alpha % beta else np.abs(off).max() < 1
+    assert abs(off.mean()) < 0.1
+    # Words are targets as a whole.
+    word = np.cumsum(starts, axis=1) + np.arange(len(cut))[:, None] * 1000
+    inside = np.zeros(targets.size, bool)
+    inside[found.position] = True
+    word, flat = word.reshape(-1)[inside], targets.reshape(-1)[inside]
+    _, of = np.unique(word, return_inverse=True)
+    share = np.bincount(of, flat) / np.bincount(of)
+    assert set(np.unique(share)) == {0.0, 1.0}
+
+
+MIXES = {
+    "one piece": (1.0,),
+    "short": (0.75, 0.18, 0.05, 0.02),
+    "long": (0.3, 0.2, 0.15, 0.12, 0.09, 0.06, 0.05, 0.03),
+    "rare long": (0.96, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.04),
+}
+
+
+@pytest.mark.parametrize("seq_len", [32, 48, 128, 512])
+@pytest.mark.parametrize("mix", MIXES)
+def test_default_slots_lose_at_most_one_percent(seq_len, mix):
+    stream = text(20000 if seq_len < 512 else 60000, 3, MIXES[mix])
+    options = BuildOptions("a", "b", "c", seq_len, seq_len // 2)
+    slots = default_slots(options)
+    hit, seen = tally(stream, seq_len, seq_len // 2, 2, slots=slots)
+    found = hit.sum() / seen.sum() * 6
+    assert 0.985 < found < 1.008  # 1 % of loss and half a per cent of chance
+    full = tally(stream, seq_len, seq_len // 2, 2)[0].sum()
+    assert hit.sum() > 0.99 * full
+    assert slots <= seq_len / 6 + 9
+
+
+def test_default_slots_of_the_other_samplers():
+    def slots(**changes):
+        return BuildOptions("a", "b", "c", **changes).num_predict
+
+    assert slots(sampler="context") == 512 // 6
+    assert slots(sampler="original", perm_size=256) == 512 // 6
+    assert slots() == 94
+    assert slots(span_unit="token") == 87  # a token is a piece: exact
+    assert slots(seq_len=8, reuse_len=2) == 5  # T less SEP, SEP, CLS
+
+
+def test_single_tokens_fill_the_budget_exactly():
+    stream = text(4000, 4)
+    stream = Stream(
+        stream.ids, stream.sentences, stream.documents,
+        np.ones(len(stream), bool),
+    )  # fmt: skip
+    options = spans.SpanOptions(span_unit="single")
+    cut, _, targets = draw(stream, 99, 48, options)
+    full = cut.a_len + cut.b_len == 48
+    assert (targets[full].sum(1) == 16).all()
+    assert full.sum() > 50
+
+
+@settings(max_examples=120, deadline=None, derandomize=True)
+@given(
+    words=st.integers(1, 120),
+    seq_len=st.integers(8, 70),
+    share=st.floats(0, 0.6),
+    alpha=st.integers(2, 9),
+    slots=st.integers(1, 12),
+    seed=st.integers(0, 999),
+)
+def test_any_text_and_capacity(words, seq_len, share, alpha, slots, seed):
+    stream = text(words, seed)
+    reuse_len = int(share * (seq_len - 5))
+    options = spans.SpanOptions(alpha, 1)
+    cut, found, targets = draw(stream, seq_len, reuse_len, options, slots, seed)
+    lanes = sg.pad_to_lanes(cut, 3)
+    assert targets.shape == (len(cut), seq_len)
+    assert (targets.sum(1) <= slots).all()
+    inside = np.zeros(targets.size, bool)
+    inside[found.position] = True
+    assert not targets.reshape(-1)[~inside].any()
+    empty = sg.gather_words(
+        stream, sg.places(lanes, seq_len, reuse_len), len(lanes), seq_len
+    )
+    again = balanced_spans.draw_targets(
+        empty, lanes, reuse_len, slots, options, np.random.default_rng(seed)
+    )
+    assert not again[len(cut) :].any()
+
+
+def test_surplus_is_cut_between_words():
+    stream = text(8000, 5)
+    cut, found, targets = draw(stream, 64, 32, spans.SpanOptions(), 6)
+    assert targets.sum(1).max() == 6
+    starts = sg.gather_words(stream, found, len(cut), 64)
+    after = targets[:, 1:31] & ~starts[:, 1:31]  # not the first piece
+    assert targets[:, :30][after].all()

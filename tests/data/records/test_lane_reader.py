@@ -1,0 +1,320 @@
+"""Lanes, rows and batches: every token once, whatever reads them."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from common.errors import UserError
+from data.pretraining import permutation
+from data.records import build_plan
+from data.records.block_builder import BlockBuilder
+from data.records.build_directory import read_json
+from data.records.lane_reader import LaneReader
+from data.records.manifest import load_manifest
+from data.records.options import BuildOptions, ReaderOptions
+from tests.data import builds
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("lanes")
+
+
+@pytest.fixture(scope="module")
+def manifest(folder):
+    return builds.run(folder, num_passes=2)
+
+
+def expected_lanes(manifest, folder):
+    """Tokens of every lane, from the text alone: {direction: {tokens}}."""
+    options = BuildOptions(
+        input_glob=str(folder / "corpus.txt"),
+        spiece_model_file=str(folder / "spiece.model"),
+        output_dir=manifest.data_dir,
+        **manifest.options,
+    )
+    record = read_json(manifest.data_dir + "/plan.json")
+    blocks = build_plan.plan_blocks(options, [options.input_glob])
+    plan = build_plan.make_plan(options, blocks, record, lambda line: None)
+    builder = BlockBuilder(options, plan)
+    size = manifest.segments_per_lane["train"] * manifest.reuse_len
+    lanes = ([], [])
+    for block in range(len(plan.blocks)):
+        stream = builder._streams(block)[0]["train"]
+        for direction in range(1 + manifest.bi_data):
+            ids = stream.ids[::-1] if direction else stream.ids
+            lanes[direction].extend(
+                tuple(ids[i : i + size].tolist())
+                for i in range(0, len(ids), size)
+            )
+    return lanes
+
+
+def read_epoch(manifest, **changes):
+    """One epoch of all hosts: batches [rows, ...] in order, merged."""
+    hosts = changes.get("num_hosts", 1)
+    readers = [
+        LaneReader(
+            manifest,
+            ReaderOptions(repeat=False, host_index=h, **changes),
+        )
+        for h in range(hosts)
+    ]
+    streams = [list(reader.chunks()) for reader in readers]
+    return {
+        k: np.concatenate(
+            [np.concatenate([c[k] for c in chunks]) for chunks in streams], 1
+        )
+        for k in streams[0][0]
+    }
+
+
+def lanes_of(epoch, manifest, directions):
+    """Tokens of the reuse parts of every lane that was read."""
+    lanes = ([], [])
+    part = slice(0, manifest.reuse_len)
+    steps, rows = epoch["reset_memory"].shape
+    for row in range(rows):
+        current = None
+        for step in range(steps):
+            if epoch["reset_memory"][step, row]:
+                current = []
+                lanes[directions[row]].append(current)
+            real = epoch["input_mask"][step, row, part] == 1
+            current.extend(epoch["input_ids"][step, row, part][real].tolist())
+    return [[tuple(x) for x in of if x] for of in lanes]
+
+
+@settings(max_examples=15, deadline=None, derandomize=True)
+@given(
+    half=st.integers(1, 5),
+    replicas=st.sampled_from([1, 2, 4]),
+    accumulation=st.sampled_from([1, 2]),
+    split_hosts=st.booleans(),
+    seed=st.integers(0, 99),
+)
+def test_every_token_once(
+    manifest, folder, half, replicas, accumulation, split_hosts, seed
+):
+    batch = 2 * half * replicas * accumulation
+    epoch = read_epoch(
+        manifest,
+        global_batch=batch,
+        num_replicas=replicas,
+        accumulation=accumulation,
+        num_hosts=2 if split_hosts and replicas > 1 else 1,
+        seed=seed,
+    )
+    # Forward rows, then backward rows, in every micro-batch.
+    unit = [0] * half + [1] * half
+    directions = unit * (replicas * accumulation)
+    found = lanes_of(epoch, manifest, directions)
+    for direction, wanted in enumerate(expected_lanes(manifest, folder)):
+        assert sorted(found[direction]) == sorted(wanted)
+
+
+def test_a_step_is_a_function_of_seed_and_step(manifest):
+    options = ReaderOptions(global_batch=12, seed=5, read_ahead=3)
+    whole = LaneReader(manifest, options)
+    steps = []
+    for chunk in whole.chunks():
+        steps += [
+            {k: v[i] for k, v in chunk.items()}
+            for i in range(len(chunk["ranks"]))
+        ]
+        if len(steps) > 60:
+            break
+    for start in (0, 1, 4, 5, 23, 50):
+        late = dataclasses.replace(options, start_step=start)
+        chunk = next(LaneReader(manifest, late).chunks())
+        for name, value in chunk.items():
+            assert (value[0] == steps[start][name]).all(), (start, name)
+
+
+def test_rows_do_not_depend_on_replicas(manifest):
+    one = read_epoch(manifest, global_batch=8, seed=1)
+    two = read_epoch(manifest, global_batch=8, num_replicas=2, seed=1)
+    place = [0, 1, 4, 5, 2, 3, 6, 7]  # F0 F1 B0 B1 | F2 F3 B2 B3
+    for name in one:
+        assert (one[name][:, place] == two[name]).all(), name
+
+
+def test_epochs_read_other_passes_in_another_order(manifest):
+    lanes = manifest.lanes("train")
+    reader = LaneReader(manifest, ReaderOptions(global_batch=2 * lanes))
+    ids = []
+    for number, chunk in enumerate(reader.chunks()):
+        ids.append(chunk)
+        if number == 2:
+            break
+    first = {x.tobytes() for x in ids[0]["input_ids"][0, :lanes, :20]}
+    second = {x.tobytes() for x in ids[1]["input_ids"][0, :lanes, :20]}
+    assert first == second  # the same reuse parts
+    assert (ids[0]["input_ids"] != ids[1]["input_ids"]).any()
+    targets = [x["target_positions"].tobytes() for x in ids]
+    assert len(set(targets)) == 3
+
+
+def test_resampling_draws_what_was_asked(folder):
+    manifest = builds.run(folder, "once")
+    lanes = manifest.lanes("train")
+
+    def epoch(**changes):
+        options = ReaderOptions(global_batch=2 * lanes, seed=2, **changes)
+        reader = LaneReader(manifest, options)
+        found = []
+        for number in range(2):
+            chunk = reader.chunk(number)
+            order = np.argsort([x.tobytes() for x in chunk["input_ids"][0]])
+            found.append({k: v[:, order] for k, v in chunk.items()})
+        return found
+
+    a, b = epoch()
+    for name in ("ranks", "target_positions", "input_ids"):
+        assert (a[name] == b[name]).all(), name
+    a, b = epoch(resample_permutation=True)
+    assert (a["target_positions"] == b["target_positions"]).all()
+    assert (a["ranks"] != b["ranks"]).any()
+    assert ((a["ranks"] >= 0) == (b["ranks"] >= 0)).all()
+    a, b = epoch(resample_targets=True)
+    # As many as are stored: the same rule, the same slots.
+    stored, _ = epoch()
+    fresh = a["target_weights"].sum() / stored["target_weights"].sum()
+    assert fresh == pytest.approx(1, abs=0.05)
+    assert (a["target_positions"] != b["target_positions"]).any()
+    assert (a["input_ids"] == b["input_ids"]).all()
+    again = epoch(resample_targets=True)[1]
+    assert (again["ranks"] == b["ranks"]).all()
+    check_targets(b, manifest)
+
+
+def check_targets(batch, manifest):
+    """Targets are real, not functional, and as many as is said."""
+    used = batch["target_weights"] == 1
+    positions = batch["target_positions"].astype(np.int64)
+    ids = np.take_along_axis(batch["input_ids"], positions, -1)
+    assert (batch["target_ids"] == np.where(used, ids, 0)).all()
+    functional = manifest.symbols.functional()
+    assert not np.isin(ids[used], functional).any()
+    mask = np.take_along_axis(batch["input_mask"], positions, -1)
+    assert (mask[used] == 1).all()
+    ranks = np.take_along_axis(batch["ranks"], positions, -1)
+    second = positions >= manifest.reuse_len
+    low = np.where(second, manifest.reuse_len + 1, 0)
+    assert (ranks >= low)[used].all()
+    assert ((ranks < manifest.reuse_len) | second)[used].all()
+
+
+def test_targets_and_lengths(manifest):
+    epoch = read_epoch(manifest, global_batch=16)
+    check_targets(epoch, manifest)
+    real = epoch["row_weight"] == 1
+    assert (epoch["input_mask"].sum(-1) > 0).tolist() == real.tolist()
+    assert 0.1 < epoch["next_sentence_label"][real].mean() < 0.9
+    ids = epoch["input_ids"]
+    cls = (ids == manifest.symbols.cls).sum(-1)
+    sep = (ids == manifest.symbols.sep).sum(-1)
+    assert (sep == 2 * cls).all() and cls.max() == 1
+    assert (epoch["segment_ids"][ids == manifest.symbols.cls] == 2).all()
+
+
+def test_materialized_masks_equal_the_ranks(folder):
+    manifest = builds.run(folder, "masks", materialize_masks=True)
+    plain = builds.run(folder, "plain")
+    a = next(LaneReader(manifest, ReaderOptions(global_batch=4)).chunks())
+    b = next(LaneReader(plain, ReaderOptions(global_batch=4)).chunks())
+    b = {k: v[: len(a["ranks"])] for k, v in b.items()}
+    for name, value in b.items():
+        assert (a[name] == value).all(), name
+    n, t, p = 4, manifest.seq_len, manifest.num_predict
+    is_target = np.zeros((n, t), bool)
+    used = b["target_weights"][0] == 1
+    rows = np.nonzero(used)[0]
+    is_target[rows, b["target_positions"][0][used]] = True
+    mask = permutation.perm_mask(b["ranks"][0], is_target)
+    assert (a["perm_mask"][0] == mask).all()
+    assert a["target_mapping"].shape[1:] == (n, p, t)
+    assert (a["target_mapping"][0].sum(-1) == b["target_weights"][0]).all()
+
+
+def test_no_target_leaks_through_memory(manifest):
+    """Over two segments: what memory holds never saw the next one's tokens.
+
+    Reachability over the mask graph, in both streams: from a target of the
+    second segment backward through (content of segment 2) and (memory =
+    content of segment 1's reuse part), its own token must not be reached.
+    """
+    reader = LaneReader(manifest, ReaderOptions(global_batch=8))
+    chunk = reader.chunk(0)
+    size = manifest.reuse_len
+    for row in range(8):
+        first, second = (
+            {k: v[i, row] for k, v in chunk.items()} for i in (0, 1)
+        )
+        seen = []
+        for segment in (first, second):
+            hot = np.zeros(manifest.seq_len, bool)
+            used = segment["target_weights"] == 1
+            hot[segment["target_positions"][used]] = True
+            mask = permutation.perm_mask(segment["ranks"][None], hot[None])[0]
+            content = ~mask | np.eye(len(mask), dtype=bool)
+            reach = content
+            for _ in range(6):  # as through that many pairs of layers
+                reach = (reach.astype(int) @ reach.astype(int)) > 0
+            seen.append((hot, ~mask, reach))
+        # The reuse part's content never reaches the second part, where the
+        # next segment's tokens are.
+        assert not seen[0][2][:size, size:].any()
+        for hot, query, reach in seen:
+            through = (query.astype(int) @ reach.astype(int)) > 0
+            assert not through[hot, np.flatnonzero(hot)].any()
+
+
+def test_bad_batches_are_refused(manifest):
+    with pytest.raises(UserError, match="must divide by 2"):
+        LaneReader(manifest, ReaderOptions(global_batch=7))
+    with pytest.raises(UserError, match="must divide by 8"):
+        LaneReader(
+            manifest,
+            ReaderOptions(global_batch=12, num_replicas=2, accumulation=2),
+        )
+    with pytest.raises(UserError, match="--segments_per_lane=2"):
+        rows = 2 * 2 * manifest.lanes("train")
+        LaneReader(manifest, ReaderOptions(global_batch=rows))
+    with pytest.raises(UserError, match="no dev split"):
+        LaneReader(manifest, ReaderOptions(global_batch=2, split="dev"))
+
+
+def test_reset_at_documents(manifest):
+    plain = read_epoch(manifest, global_batch=8)
+    reset = read_epoch(manifest, global_batch=8, reset_memory_at_document=True)
+    more = reset["reset_memory"].sum() - plain["reset_memory"].sum()
+    assert more > 10
+    assert (reset["reset_memory"] >= plain["reset_memory"]).all()
+
+
+@pytest.mark.parametrize("bi_data", [True, False])
+@pytest.mark.parametrize("seq_len,reuse_len", [(31, 13), (24, 0), (17, 12)])
+def test_any_lengths(folder, seq_len, reuse_len, bi_data):
+    name = f"odd{seq_len}-{reuse_len}-{bi_data}"
+    manifest = builds.run(
+        folder, name, seq_len=seq_len, reuse_len=reuse_len, bi_data=bi_data
+    )
+    epoch = read_epoch(manifest, global_batch=6)
+    check_targets(epoch, manifest)
+    if reuse_len:
+        part = epoch["input_mask"][..., :reuse_len].sum()
+    else:  # every token is in one A
+        a = (epoch["segment_ids"] == 0) & (epoch["input_mask"] == 1)
+        part = a.sum() - epoch["row_weight"].sum()  # less the SEP
+    tokens = manifest.counts["train_tokens"]
+    assert part == tokens * (1 + bi_data)
+
+
+def test_manifest_requires(manifest):
+    load_manifest(manifest.data_dir).require(seq_len=48, reuse_len=None)
+    with pytest.raises(UserError, match="seq_len: wanted 64, found 48"):
+        manifest.require(seq_len=64, num_predict=8)

@@ -1,0 +1,77 @@
+"""`python -m data.inspect`: records as words, checks, statistics."""
+
+import numpy as np
+import pytest
+
+from common.errors import UserError
+from data.records import report as record_report
+from data.records.options import InspectOptions
+from tests.data import builds
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("report")
+
+
+@pytest.fixture(scope="module")
+def manifest(folder):
+    return builds.run(folder)
+
+
+def test_record_as_words(manifest, folder):
+    options = InspectOptions(
+        manifest.data_dir, "record", lane=1, segment=2,
+        spiece_model_file=str(folder / "spiece.model"),
+    )  # fmt: skip
+    text = record_report.describe_record(manifest, options)
+    _, row = record_report.find_record(manifest, options)
+    assert text.count("[\u2581") + text.count("[") >= row["meta"][0, 7]
+    assert "lane 1, segment 2, forward" in text
+    assert "reuse part: 0: " in text and "<cls> (no target)" in text
+    assert text.count("*") >= 1
+
+
+def test_what_is_not_there(manifest, folder):
+    with pytest.raises(
+        UserError, match="--segment=5: lanes have segments 0..4"
+    ):
+        record_report.find_record(
+            manifest, InspectOptions(manifest.data_dir, segment=5)
+        )
+    with pytest.raises(UserError, match="--lane=999: found"):
+        record_report.find_record(
+            manifest, InspectOptions(manifest.data_dir, lane=999)
+        )
+    other = folder / "other"
+    other.mkdir()
+    model = builds.train_spiece(other, str(folder / "corpus.txt"), 100)
+    options = InspectOptions(manifest.data_dir, spiece_model_file=model)
+    with pytest.raises(UserError, match="not the one of the data"):
+        record_report.describe_record(manifest, options)
+
+
+def test_check(manifest):
+    lines = []
+    total = record_report.check_directory(manifest, lines.append)
+    assert len(lines) == len(manifest.files) + 1
+    assert "of the records are empty; targets wanted 0.1667" in lines[-1]
+    assert total == sum(f.lanes for f in manifest.files) * 5
+
+
+def test_statistics(manifest, folder):
+    options = InspectOptions(manifest.data_dir, "statistics")
+    found = record_report.Statistics(manifest, options)
+    tokens = manifest.counts["train_tokens"]
+    # A lane's padding or a block's end cannot lose a document.
+    assert found.document_lengths.sum() == tokens
+    assert len(found.document_lengths) == manifest.counts["train_documents"]
+    targets = sum(f.targets for f in manifest.files if f.direction == "forward")
+    assert (found.rate * found.real).sum() == pytest.approx(targets)
+    sizes = np.arange(len(found.span_lengths))
+    assert (found.span_lengths * sizes).sum() == targets
+    text = record_report.describe_statistics(found, manifest)
+    assert "document lengths" in text and "% of the records are empty" in text
+    path = folder / "s.png"
+    record_report.plot_statistics(found, str(path))
+    assert path.read_bytes().startswith(b"\x89PNG")

@@ -1,0 +1,216 @@
+"""Attention in groups of heads and blocks of rows: the same, and in turn."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from modeling.attention import chunked as attention_parts
+from modeling.attention import relative as attention_core
+from modeling.attention.relative import Keys, Parts, Queries
+
+RANDOM = np.random.default_rng(3)
+N, B, T, K, H = 6, 4, 6, 11, 3
+
+
+def random(*shape):
+    return tf.constant(RANDOM.normal(size=shape), tf.float32)
+
+
+def tensors():
+    return [
+        random(N, B, T, H),
+        random(N, B, T, H),
+        random(N, B, T, 1),
+        random(N, B, K, H),
+        random(N, B, K, H),
+        random(N, 2, K + T, H),
+    ]
+
+
+def attend_in(parts, difference=None, mask=None, **kwargs):
+    """A function of `tensors()`; without a `difference` no segment term."""
+
+    def attend(content, position, segment, key, value, table):
+        if difference is None:
+            segment = None
+        return attention_parts.attend(
+            Queries(content, position, segment),
+            Keys(key, value, table, T, K, parts),
+            difference,
+            mask,
+            **kwargs,
+        )
+
+    return attend
+
+
+def value_and_gradients(function, given, upstream):
+    with tf.GradientTape() as tape:
+        tape.watch(given)
+        y = function(*given)
+    return y, *tape.gradient(y, given, upstream, unconnected_gradients="zero")
+
+
+@pytest.mark.parametrize("segments", [False, True])
+@pytest.mark.parametrize("one_mask", [False, True])
+@pytest.mark.parametrize(
+    "parts", [Parts(1, 2), Parts(1, 3), Parts(2, 1), Parts(6, 1), Parts(3, 2)]
+)
+@pytest.mark.parametrize("graph", [False, True])
+def test_in_parts_is_the_same(parts, one_mask, segments, graph):
+    given, upstream = tensors(), random(N, B, T, H)
+    difference = None
+    if segments:
+        difference = tf.constant(RANDOM.integers(0, 2, [B, T, K]), tf.float32)
+    shape = [1, 1, K] if one_mask else [B, T, K]
+    mask = tf.constant(RANDOM.integers(0, 2, shape) * -1e30, tf.float32)
+
+    def run(parts):
+        attend = attend_in(parts, difference, mask)
+
+        def both():
+            return value_and_gradients(attend, given, upstream)
+
+        return tf.function(both)() if graph else both()
+
+    for a, b in zip(run(Parts()), run(parts), strict=True):
+        np.testing.assert_allclose(a, b, atol=2e-6)
+
+
+@pytest.mark.parametrize("parts", [Parts(1, 2), Parts(2, 1)])
+def test_parts_drop_independently(parts):
+    """Equal rows (and heads) in two parts must not share a dropout mask."""
+    n, t, k = 2, 4, 50
+    zero = tf.zeros([n, 1, t, 2])
+    keys = Keys(
+        tf.zeros([n, 1, k, 2]),
+        tf.eye(k, batch_shape=[n, 1]),
+        tf.zeros([n, 1, k + t, 2]),
+        t,
+        k,
+        parts,
+    )
+    out = attention_parts.attend(
+        Queries(zero, zero, None), keys, seed=tf.constant([1, 2]), rate=0.5
+    )
+    kept = out.numpy().reshape(n * t, k) > 0  # probabilities that stayed
+    for i in range(n * t):
+        for j in range(i):
+            assert 0.2 < (kept[i] == kept[j]).mean() < 0.8
+
+
+@pytest.mark.parametrize("abreast", [1, 2])
+def test_groups_of_heads_come_in_turn(monkeypatch, abreast):
+    """Forward in order, backward in the reverse order, so many at a time."""
+    monkeypatch.setattr(attention_parts, "ABREAST", abreast)
+    real, log = attention_core.attend, []
+
+    def logged(queries, keys, *args):
+        number = len(numbers)
+        numbers.append(number)
+
+        def note(what, x):
+            def write(x):
+                log.append((what, number))
+                return x
+
+            y = tf.numpy_function(write, [x], x.dtype)
+            return tf.ensure_shape(y, x.shape)
+
+        @tf.custom_gradient
+        def enter(x):
+            return note("enter", x), lambda dy: note("left", dy)
+
+        @tf.custom_gradient
+        def leave(y):
+            return note("leave", y), lambda dy: note("back", dy)
+
+        queries = Queries(enter(queries.content), queries.position, None)
+        return leave(real(queries, keys, *args))
+
+    numbers: list = []
+    monkeypatch.setattr(attention_core, "attend", logged)
+    given, upstream = tensors(), random(N, B, T, H)
+    run = tf.function(
+        lambda: value_and_gradients(attend_in(Parts(3, 1)), given, upstream)
+    )
+    run()
+    log.clear()
+    run()
+    assert len(log) == 4 * 3
+    at = {event: place for place, event in enumerate(log)}
+    for i in range(3):
+        assert at["enter", i] < at["leave", i] < at["back", i] < at["left", i]
+    for i in range(3 - abreast):
+        assert at["leave", i] < at["enter", i + abreast]
+        assert at["left", i + abreast] < at["back", i]
+
+
+def test_dropped_probabilities_are_not_made_before_the_backward_pass():
+    """Else the forward pass would make them, and they would be kept."""
+    seed = tf.constant([3, 4])
+
+    @tf.function
+    def run(*given):
+        # An upstream gradient that is there late.
+        with tf.GradientTape() as tape:
+            tape.watch(given)
+            y = attend_in(Parts(), seed=seed, rate=0.3)(*given)
+        late = tf.identity(2.0 * y, name="late")
+        return tape.gradient(y, given[4], late)
+
+    graph = run.get_concrete_function(*tensors()).graph
+    late = graph.get_operation_by_name("late")
+    after, frontier = set(), [late]
+    while frontier:
+        for op in _users(frontier.pop(), graph):
+            if op.name not in after:
+                after.add(op.name)
+                frontier.append(op)
+    # `masked` selects what it keeps: once per run of it.
+    drops = [op for op in graph.get_operations() if op.type == "SelectV2"]
+    assert len(drops) == 3  # forward, again, and of the gradient
+    assert sum(op.name in after for op in drops) == 2
+
+
+def _users(op, graph):
+    found = [user for x in op.outputs for user in x.consumers()]
+    return found + [
+        other for other in graph.get_operations() if op in other.control_inputs
+    ]
+
+
+@pytest.mark.parametrize(
+    "sizes, wanted",
+    [
+        ((512, 896, 1408), 4),
+        ((256, 256, 512), 2),
+        ((384, 384, 768), 2),
+        ((130, 130, 260), 1),
+        ((512, 896, 897), 1),
+        ((None, 896, 1408), 1),
+        ((512, 512, 1024, True), 2),
+        ((512, 896, 1408, True), 1),
+        ((48, 48, 96, True), 1),
+        ((512, 512, 513, True), 1),
+        ((None, 512, 1024, True), 1),
+    ],
+)
+def test_how_many_blocks_of_rows(sizes, wanted):
+    assert attention_parts.row_blocks(*sizes) == wanted
+
+
+@pytest.mark.parametrize(
+    "sizes, wanted",
+    [
+        ((12, 1, 128, 256), 1),
+        ((12, 1, 512, 1024), 1),
+        ((12, 2, 512, 1024), 3),
+        ((12, 4, 512, 1408), 4),
+        ((10, 4, 512, 1408), 2),
+        ((7, 4, 512, 1408), 1),
+        ((12, None, 512, 1408), 1),
+    ],
+)
+def test_how_many_groups_of_heads(sizes, wanted):
+    assert attention_parts.head_groups(*sizes) == wanted

@@ -1,0 +1,255 @@
+"""Hugging Face folders: our logits are theirs; round trips change no bit."""
+
+import json
+import os
+import pathlib
+import stat
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from safetensors.numpy import load_file, save_file
+
+from common import vocabulary
+from common.errors import UserError
+from common.text_settings import TextSettings
+from modeling import XLNetConfig
+from modeling.checkpoints import conversion
+from modeling.checkpoints import restore as checkpoints
+from modeling.checkpoints.names import named_variables
+from modeling.heads import table as heads
+from modeling.options import ConvertOptions
+
+STORED = pathlib.Path(__file__).resolve().parents[2] / "golden"
+CASES = [
+    "lm",
+    "classification",
+    "span",
+    "multiple_choice",
+    "token_classification",
+]
+
+
+def _model(folder, **sizes):
+    config = checkpoints.find_config(str(folder))
+    stored = conversion.read(checkpoints.resolve(str(folder)), config, None)
+    if sizes:
+        model = type(stored.model)(config, **sizes)
+        checkpoints.restore(model, str(folder))
+        return model
+    return stored.model
+
+
+def _compare(folder, name, tolerance=1e-5):
+    with np.load(folder / "outputs.npz") as f:
+        inputs = {k[3:]: tf.constant(f[k]) for k in f.files if k[:3] == "in/"}
+        expected = {k[4:]: f[k] for k in f.files if k[:4] == "out/"}
+    call = {
+        "input_ids": inputs["input_ids"],
+        "segment_ids": inputs["token_type_ids"],
+        "input_mask": inputs.get("attention_mask"),
+    }
+    if name == "lm":
+        model = _model(folder)
+        memory = model(inputs["first_ids"]).new_memory
+        output = model(
+            **call,
+            perm_mask=inputs["perm_mask"],
+            target_mapping=inputs["target_mapping"],
+            memory=memory,
+        )
+        actual = {"logits": model.lm_logits(output.query_output)}
+    elif name == "span":
+        starts, ends = expected["start_top_log_probs"].shape[1], 2
+        model = _model(folder, start_n_top=starts, end_n_top=ends)
+        output = model(
+            **call,
+            paragraph_mask=1 - inputs["p_mask"],
+            cls_index=inputs["cls_index"],
+        )
+        actual = {k: np.array(v) for k, v in output._asdict().items()}
+        # Theirs are probabilities, and flattened with the end first.
+        for key in ("start_top_log_probs", "end_top_log_probs"):
+            actual[key] = np.exp(actual[key])
+        for key in ("end_top_log_probs", "end_top_index"):
+            by_start = actual[key].reshape(-1, starts, ends)
+            actual[key] = by_start.transpose(0, 2, 1).reshape(-1, starts * ends)
+    else:
+        actual = {"logits": _model(folder)(**call)}
+    for key, value in actual.items():
+        np.testing.assert_allclose(
+            value, expected[key], atol=tolerance, rtol=1e-5, err_msg=key
+        )
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_logits_of_stored_folders(name):
+    _compare(STORED / f"hf_{name}", name)
+
+
+@pytest.mark.bench
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("name", CASES)
+def test_logits_of_new_random_models(tmp_path, name, seed):
+    pytest.importorskip("torch")
+    pytest.importorskip("transformers")
+    from tests.golden import make_hf_folders
+
+    changes = {} if seed == 0 else {"d_inner": 36, "same_length": True}
+    make_hf_folders.make(str(tmp_path), name, **changes)
+    _compare(tmp_path, name)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_round_trip_changes_no_bit(tmp_path, name):
+    folder = STORED / f"hf_{name}"
+    native, back = str(tmp_path / "native"), str(tmp_path / "back")
+    conversion.convert(ConvertOptions("hf", "native", str(folder), native))
+    conversion.convert(ConvertOptions("native", "hf", native, back))
+    before = load_file(folder / "model.safetensors")
+    after = load_file(f"{back}/model.safetensors")
+    assert set(before) == set(after)
+    for key, value in before.items():
+        assert value.dtype == after[key].dtype
+        np.testing.assert_array_equal(value, after[key], key)
+    assert json.loads((folder / "config.json").read_text()) == json.loads(
+        pathlib.Path(back, "config.json").read_text()
+    )
+
+
+def test_memory_lengths_are_kept(tmp_path):
+    config = checkpoints.find_config(str(STORED / "hf_lm"))
+    assert (config.mem_len, config.reuse_len) == (5, 4)
+
+
+@pytest.mark.parametrize("head", heads.NAMES)
+def test_every_head_can_go_to_hf_and_back(tmp_path, head):
+    """Our own weights; dropatt and the rest that theirs cannot say, too."""
+    config = XLNetConfig(
+        vocab_size=11,
+        d_model=6,
+        n_layer=2,
+        n_head=3,
+        d_head=2,
+        d_inner=10,
+        dropatt=0.3,
+        activation_dropout=0.0,
+        untie_r=False,
+        mem_len=7,
+    )
+    if head == "encoder":
+        shapes = {}
+    else:
+        shapes = {marker: [6, 3] for marker in heads.MARKERS[head]}
+        shapes["pooler/projection/kernel"] = [6, 6]
+    if head == "regression":
+        shapes = {k: [6, 1] for k in shapes}
+    model = heads.build(head, config, shapes)
+    weights = conversion.Weights(head, config, model, {}, [])
+    nowhere = checkpoints.Source("native", "", str(tmp_path))
+    folder = str(tmp_path / "hf")
+    conversion.write(weights, "hf", folder, nowhere)
+    again = conversion.read(
+        checkpoints.resolve(folder), checkpoints.find_config(folder), None
+    )
+    assert again.config.replace(extra={}) == config
+    assert again.head == head
+    before, after = named_variables(model), named_variables(again.model)
+    assert set(before) == set(after)
+    for name, variable in before.items():
+        np.testing.assert_array_equal(variable, after[name], name)
+
+
+def _copy(tmp_path, change_config=None, change_weights=None):
+    source = STORED / "hf_lm"
+    config = json.loads((source / "config.json").read_text())
+    weights = load_file(source / "model.safetensors")
+    if change_config:
+        change_config(config)
+    if change_weights:
+        change_weights(weights)
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    save_file(weights, tmp_path / "model.safetensors")
+    return str(tmp_path)
+
+
+def test_a_surplus_tensor_is_named(tmp_path):
+    folder = _copy(
+        tmp_path,
+        change_weights=lambda w: w.update(extra=np.zeros(3, np.float32)),
+    )
+    with pytest.raises(UserError, match="extra"):
+        _model(folder)
+
+
+def test_a_missing_tensor_is_named(tmp_path):
+    folder = _copy(
+        tmp_path,
+        change_weights=lambda w: w.pop("transformer.layer.1.rel_attn.q"),
+    )
+    with pytest.raises(UserError, match="layer_1/rel_attn/q/kernel"):
+        _model(folder)
+
+
+def test_untied_logits_are_refused(tmp_path):
+    folder = _copy(
+        tmp_path,
+        change_weights=lambda w: w.update(
+            {"lm_loss.weight": np.zeros([29, 12], np.float32)}
+        ),
+    )
+    with pytest.raises(UserError, match="tied"):
+        _model(folder)
+
+
+@pytest.mark.parametrize(
+    "key,value", [("model_type", "bert"), ("ff_activation", "silu")]
+)
+def test_a_config_that_we_have_not(tmp_path, key, value):
+    folder = _copy(tmp_path, lambda c: c.update({key: value}))
+    with pytest.raises(UserError, match=value):
+        checkpoints.find_config(folder)
+
+
+def test_differing_biases_cannot_be_shared(tmp_path):
+    folder = _copy(tmp_path, lambda c: c.update(untie_r=False))
+    with pytest.raises(UserError, match="differs"):
+        _model(folder)
+
+
+def test_every_written_file_has_the_mode_of_an_ordinary_file(tmp_path):
+    native, back = str(tmp_path / "native"), str(tmp_path / "back")
+    folder = str(STORED / "hf_lm")
+    before = os.umask(0o022)
+    try:
+        conversion.convert(ConvertOptions("hf", "native", folder, native))
+        conversion.convert(ConvertOptions("native", "hf", native, back))
+    finally:
+        os.umask(before)
+    for written in (native, back):
+        modes = {
+            p.name: stat.S_IMODE(p.stat().st_mode)
+            for p in pathlib.Path(written).iterdir()
+        }
+        assert set(modes.values()) == {0o644}, modes
+
+
+def test_text_settings_come_and_go_with_the_vocabulary(tmp_path):
+    """Their `tokenizer_config.json` is read, recorded in ours, written."""
+    folder = pathlib.Path(_copy(tmp_path))
+    (folder / "spiece.model").write_bytes(b"a vocabulary")
+    config = {"do_lower_case": True, "keep_accents": True, "theirs": 1}
+    (folder / "tokenizer_config.json").write_text(json.dumps(config))
+    native, back = str(tmp_path / "native"), tmp_path / "back"
+    conversion.convert(ConvertOptions("hf", "native", str(folder), native))
+    found = vocabulary.read(f"{native}/spiece.model")
+    assert found.recorded == TextSettings("composed", uncased=True)
+    assert found.source == "in spiece.json"
+    conversion.convert(ConvertOptions("native", "hf", native, str(back)))
+    written = json.loads((back / "tokenizer_config.json").read_text())
+    assert written["do_lower_case"] and written["keep_accents"]
+    assert vocabulary.read(str(back / "spiece.model")).recorded == (
+        found.recorded
+    )

@@ -1,0 +1,79 @@
+"""Products with a layer's kernels: values, gradients, and how often they cast."""
+
+import re
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from modeling.ops.tpu_matmul import TpuProducts
+
+B, Q, D, N, H = 2, 3, 10, 4, 5
+CASES = {
+    "project": ([B, Q, D], [D, N, H], "bqd,dnh->bqnh"),
+    "merge": ([B, Q, N, H], [D, N, H], "bqnh,dnh->bqd"),
+    "rows": ([B * Q, D], [D, H], "bd,dh->bh"),
+}
+
+
+def run(product, x, kernel, upstream):
+    """The product and its gradients for x and the kernel, compiled."""
+
+    @tf.function(jit_compile=True, autograph=False)
+    def step(x, upstream):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = product(x)
+        return y, *tape.gradient(y, [x, kernel], upstream)
+
+    return step(x, upstream), step
+
+
+def normal(seed, shape, dtype=tf.float32):
+    x = np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+    return tf.cast(x, dtype)
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("dtype", [tf.float32, tf.bfloat16])
+def test_equal_to_einsum(case, dtype):
+    x_shape, kernel_shape, equation = CASES[case]
+    x, kernel = (
+        normal(1, x_shape, dtype),
+        tf.Variable(normal(2, kernel_shape)),
+    )
+    method = "merge" if case == "merge" else "project"
+
+    def expected(x):
+        return tf.einsum(equation, x, tf.cast(kernel, dtype))
+
+    def found(x):
+        return getattr(TpuProducts(x), method)(x, kernel)
+
+    upstream = normal(3, expected(x).shape, dtype)
+    (a, _), (b, _) = (run(f, x, kernel, upstream) for f in (expected, found))
+    tolerance = 1e-5 if dtype == tf.float32 else 2e-2
+    assert [t.dtype for t in b] == [dtype, dtype, tf.float32]
+    for left, right in zip(a, b, strict=True):
+        np.testing.assert_allclose(
+            tf.cast(left, tf.float32),
+            tf.cast(right, tf.float32),
+            atol=tolerance,
+            rtol=tolerance,
+        )
+
+
+def test_a_kernel_is_cast_once_in_each_direction():
+    """Two streams share the kernel; the backward pass has its own cast."""
+    x = normal(1, [B, D], tf.bfloat16)
+    kernel = tf.Variable(normal(2, [D, D]))
+
+    def both(x):
+        products = TpuProducts(x)
+        return products.project(tf.tanh(products.project(x, kernel)), kernel)
+
+    _, step = run(both, x, kernel, x)
+    hlo = step.experimental_get_compiler_ir(x, x)(stage="hlo")
+    casts = re.findall(rf"bf16\[{D},{D}\]\S* convert", hlo)
+    assert len(casts) == 2
+    assert hlo.count("opt-barrier(") == 2

@@ -1,0 +1,76 @@
+"""Features made in the graph equal the offline ones."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from data import symbols
+from data.finetuning import pair_features
+from data.finetuning.race import features as race_features
+from data.finetuning.squad import features as squad_features
+from serving.signatures import graph_features
+from serving.signatures.choice import question_with_option
+
+IDS = symbols.SymbolIds()
+
+
+@pytest.mark.parametrize("segments", [1, 2, 3])
+def test_joined_segments_equal_the_offline_ones(segments):
+    rng = np.random.default_rng(segments)
+    for room in range(0, 21, 2):
+        parts = [
+            [
+                rng.integers(10, 99, rng.integers(0, 15)).tolist()
+                for _ in "1234567"
+            ]
+            for _ in range(segments)
+        ]
+        length = room + segments + 1
+        features = graph_features.join_segments(
+            [
+                tf.ragged.constant(p, tf.int32, row_splits_dtype=tf.int64)
+                for p in parts
+            ],
+            length,
+            IDS,
+            pad_to=length,
+        )
+        for row in range(7):
+            sequence = pair_features.join_segments(
+                [p[row] for p in parts], length, IDS
+            )
+            wanted = pair_features.pad_left(sequence, length)
+            for a, b in zip(features[:3], wanted, strict=True):
+                np.testing.assert_array_equal(a[row], b)
+            assert features.lengths[row] == len(sequence.ids)
+            cut = len(sequence.ids) < length - room + sum(
+                len(p[row]) for p in parts
+            )
+            assert bool(features.truncated[row]) == cut
+
+
+@pytest.mark.parametrize(
+    "count,room,stride",
+    [(10, 6, 3), (0, 5, 2), (5, 5, 2), (6, 5, 9), (100, 7, 3), (1, 1, 1)],
+)
+def test_windows_equal_the_offline_ones(count, room, stride):
+    made = graph_features.doc_windows(
+        tf.constant([count]), tf.constant([room]), stride
+    )
+    pairs = zip(made.start.numpy(), made.length.numpy(), strict=True)
+    wanted = squad_features.doc_windows(count, room, stride)
+    assert [(int(a), int(b)) for a, b in pairs] == wanted
+
+
+def test_question_with_option_equals_the_offline_one():
+    cases = [
+        ("He went to the _ today.", "island"),
+        ("Why?", "because"),
+        ("_ and _", "x"),
+        ("", "alone"),
+        ("__", "y"),
+    ]
+    for batch in (cases, cases[:2], cases[:1]):
+        got = question_with_option(*map(tf.constant, zip(*batch, strict=True)))
+        wanted = [race_features.question_with_option(*c) for c in batch]
+        assert [g.decode() for g in got.numpy()] == wanted

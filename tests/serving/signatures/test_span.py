@@ -1,0 +1,163 @@
+"""Answers in the graph equal the offline windows, beams and n-best lists."""
+
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from common.text_settings import TextSettings
+from data.finetuning.squad import features as squad_features
+from data.finetuning.squad import predictions as squad_predictions
+from data.task_spec import TaskSpec
+from data.text.graph_tokenizer import GraphTokenizer
+from data.text.tokenizer import Tokenizer
+from modeling import SpanModel, XLNetConfig
+from serving.signatures import span as span_signatures_lib
+from serving.signatures.sequence import RAW, Context
+from serving.signatures.span import span_signatures
+
+LENGTH, STRIDE, QUERY, ANSWER, BEST = 40, 9, 12, 6, 4
+
+
+@pytest.fixture(scope="module")
+def context(spiece_model):
+    tf.keras.utils.set_random_seed(7)
+    offline = Tokenizer(spiece_model)
+    config = XLNetConfig(
+        vocab_size=offline.vocab_size,
+        d_model=24,
+        n_layer=2,
+        n_head=3,
+        d_head=8,
+        d_inner=40,
+        init_std=0.3,
+    )
+    model = SpanModel(config, start_n_top=4, end_n_top=3)
+    spec = TaskSpec(
+        "squad",
+        "span",
+        (),
+        LENGTH,
+        TextSettings(),
+        offline.sha256,
+        data_options={
+            "doc_stride": STRIDE,
+            "max_query_length": QUERY,
+            "max_answer_length": ANSWER,
+            "n_best_size": BEST,
+        },
+    )
+    with open(spiece_model, "rb") as f:
+        tokenizer = GraphTokenizer(f.read(), TextSettings())
+    return Context(model, spec, tokenizer, offline.symbols), offline
+
+
+def offline_answer(context, offline, question, paragraph):
+    """N-best answers and null odds by the code of the training side."""
+    tokens = squad_features.TokenizedParagraph(
+        *map(np.asarray, offline.encode_with_offsets(paragraph))
+    )
+    builder = squad_features.WindowBuilder(
+        LENGTH, QUERY, STRIDE, offline.symbols, training=False
+    )
+    builder.add(0, offline.encode(question), tokens)
+    windows = builder.finish()
+    texts = squad_features.window_texts(windows, [tokens], [0])
+    pairs = []
+    for i, (_, text) in enumerate(texts):
+        table = windows.table
+        row = slice(table.row_splits[i], table.row_splits[i + 1])
+        ids = table.token_ids[row]
+        place = np.arange(len(ids))
+        mask = place < table.columns["paragraph_length"][i]
+        mask |= place == table.columns["cls_index"][i]
+        beams = context.model(
+            tf.constant(ids[None]),
+            paragraph_mask=tf.constant(mask[None].astype(np.int32)),
+            cls_index=tf.constant(table.columns["cls_index"][i : i + 1]),
+            segment_ids=tf.constant(
+                table.segment_ids[row][None].astype(np.int32)
+            ),
+        )
+        beams = [np.asarray(x)[0] for x in beams]
+        pairs.append((text, squad_predictions.WindowBeams(*beams)))
+    options = squad_predictions.AnswerOptions(BEST, ANSWER)
+    return squad_predictions.answer_question(paragraph, pairs, options)
+
+
+@pytest.mark.shared
+def test_answers_equal_the_offline_ones(context, golden):
+    context, offline = context
+    with open(golden / "squad" / "dev.json") as f:
+        data = json.load(f)["data"]
+    cases = [
+        (qa["question"], paragraph["context"])
+        for article in data
+        for paragraph in article["paragraphs"]
+        for qa in paragraph["qas"]
+    ][:6]
+    function = tf.function(span_signatures(context)[RAW].function)
+    got = function(
+        question=tf.constant([q for q, _ in cases]),
+        paragraph=tf.constant([p for _, p in cases]),
+    )
+    for row, (question, paragraph) in enumerate(cases):
+        nbest, null_odds = offline_answer(context, offline, question, paragraph)
+        np.testing.assert_allclose(got["null_odds"][row], null_odds, atol=3e-5)
+        texts = [t.decode() for t in got["nbest_text"][row].numpy()]
+        assert texts[: len(nbest)] == [a["text"] for a in nbest]
+        for key in ("probability", "start_log_prob", "end_log_prob"):
+            np.testing.assert_allclose(
+                got[f"nbest_{key}"][row][: len(nbest)],
+                [a[key] for a in nbest],
+                atol=3e-5,
+            )
+        for text, start, end in zip(
+            texts,
+            got["nbest_start"][row].numpy(),
+            got["nbest_end"][row].numpy(),
+            strict=True,
+        ):
+            assert paragraph[start:end] == text
+
+
+@pytest.mark.slow
+@pytest.mark.shared
+def test_an_answer_does_not_depend_on_the_batch(context):
+    context, _ = context
+    function = tf.function(span_signatures(context)[RAW].function)
+    long = "The harbour was built in 1,204 by monks. " * 30
+    questions = ["Who built it?", "When was the harbour built at all?"]
+    both = function(
+        question=tf.constant(questions),
+        paragraph=tf.constant([long, "Short text."]),
+    )
+    for row, paragraph in enumerate([long, "Short text."]):
+        alone = function(
+            question=tf.constant(questions[row : row + 1]),
+            paragraph=tf.constant([paragraph]),
+        )
+        assert both["answer"][row] == alone["answer"][0]
+        np.testing.assert_allclose(
+            both["null_odds"][row], alone["null_odds"][0], atol=3e-5
+        )
+    assert both["num_windows"][0] > 16, "more windows than one chunk"
+
+
+def test_answers_hold_no_space_at_their_ends():
+    """A bare space can be a piece; the offline code strips its text."""
+    texts = ["a  b\u3000c ", "   ", "x", "\u00a0\u00e9\u00a0"]
+    first = tf.constant([[1, 0, 2, 0], [0, 1, 2, 2], [0] * 4, [0, 1, 0, 2]])
+    last = tf.constant([[4, 6, 3, 2], [0, 2, 2, 2], [0] * 4, [2, 2, 0, 2]])
+    valid = tf.constant([[True] * 4] * 3 + [[True] * 3 + [False]])
+    found, begin = span_signatures_lib._texts(
+        tf.constant(texts), first, last, valid
+    )
+    for row, text in enumerate(texts):
+        for i in range(4):
+            whole = text[int(first[row, i]) : int(last[row, i]) + 1]
+            wanted = whole.strip() if valid[row, i] else ""
+            assert found[row, i].numpy().decode() == wanted
+            start = int(begin[row, i])
+            assert text[start : start + len(wanted)] == wanted

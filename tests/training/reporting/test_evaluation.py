@@ -1,0 +1,154 @@
+"""Batches of several lengths: known shapes, one trace each, same numbers."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.training import toy
+from tests.training.objectives import test_build as test_heads
+from training.objectives import build as heads
+from training.objectives.contract import Memory
+from training.reporting.evaluation import Evaluator
+
+REAL = np.array([3, 3, 4, 4, 6, 6, 6, 6])
+BATCH = 2
+
+
+def rows():
+    """Eight rows, padded on the left to T."""
+    batch = test_heads.examples("classification")
+    batch = {name: x[: len(REAL)] for name, x in batch.items()}
+    place = np.arange(test_heads.T)[::-1]
+    batch["input_mask"] = (place < REAL[:, np.newaxis]).astype(np.int32)
+    return batch
+
+
+def input_fn(lengths, seen):
+    """Batches as short as fits, declared with an unknown length."""
+    batch = rows()
+
+    def cut(name, x, kept, width):
+        return x[kept, -width:] if x.ndim > 1 else x[kept]
+
+    def batches():
+        for i in range(0, len(REAL), BATCH):
+            kept = slice(i, i + BATCH)
+            width = next(n for n in lengths if n >= REAL[kept].max())
+            seen.append(width)
+            yield {name: cut(name, x, kept, width) for name, x in batch.items()}
+
+    signature = {
+        name: tf.TensorSpec([BATCH] + [None] * (x.ndim - 1), x.dtype)
+        for name, x in batch.items()
+    }
+    return lambda params: tf.data.Dataset.from_generator(
+        batches, output_signature=signature
+    )
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_one_trace_per_length_and_the_numbers_of_padding(replicas, monkeypatch):
+    strategy = tf.distribute.MirroredStrategy(
+        [f"CPU:{i}" for i in range(replicas)]
+    )
+    widths = []
+    objective = heads.build_objective(
+        "classification",
+        test_heads.CONFIG,
+        **test_heads.OPTIONS["classification"],
+    )
+    plain = objective.loss
+
+    def traced(model, batch, *rest, **more):
+        widths.append(batch["input_ids"].shape[1])
+        return plain(model, batch, *rest, **more)
+
+    monkeypatch.setattr(objective, "loss", traced)
+    with strategy.scope():
+        model = objective.build_model()
+    results = {}
+    for lengths in ((3, 4, 6), (6,)):
+        seen = []
+        widths.clear()
+        evaluator = Evaluator(
+            objective, model, strategy, input_fn(lengths, seen), BATCH
+        )
+        results[lengths] = [evaluator.run(), evaluator.run()]
+        assert sorted(set(seen)) == sorted(set(widths)) == list(lengths)
+        assert len(widths) == replicas * len(lengths)
+    short, padded = results.values()
+    for a in short:
+        np.testing.assert_allclose(
+            a.predictions["logits"], padded[0].predictions["logits"], atol=1e-5
+        )
+        assert a.metrics == pytest.approx(padded[0].metrics, abs=1e-5)
+
+
+MEMORY_ROWS, STEPS = 4, 3
+
+
+def toy_memory(rows):
+    return Memory(
+        (tf.zeros([rows, 3, toy.CONFIG.d_model]),), tf.zeros([rows], tf.int32)
+    )
+
+
+def toy_losses(objective, model, steps):
+    """Loss and metric over all batches, the memory carried by hand."""
+    memory, loss, weight = toy_memory(MEMORY_ROWS), 0.0, 0.0
+    data = toy.input_fn({"batch_size": MEMORY_ROWS, "start_step": 0}, steps)
+    for batch in data:
+        keep = tf.cast(~batch["reset_memory"], tf.int32)
+        memory = Memory(memory.layers, memory.length * keep)
+        output = objective.loss(model, batch, memory, False, None)
+        loss += float(output.loss_sum)
+        weight += float(output.weight_sum)
+        memory = output.new_memory
+    return loss / weight
+
+
+def test_sums_go_over_all_batches_and_memory_begins_empty_each_time():
+    strategy = tf.distribute.get_strategy()
+    objective = toy.ToyObjective()
+    model = objective.build_model()
+    evaluator = Evaluator(
+        objective,
+        model,
+        strategy,
+        lambda params: toy.input_fn(params, STEPS),
+        MEMORY_ROWS,
+    )
+    wanted = {n: toy_losses(objective, model, n) for n in (2, STEPS)}
+    assert abs(wanted[2] - wanted[STEPS]) > 1e-3
+    for steps, batches in ((-1, STEPS), (2, 2), (-1, STEPS), (9, STEPS)):
+        metrics = evaluator.run(steps).metrics
+        assert metrics["loss"] == pytest.approx(wanted[batches], rel=1e-5)
+        assert metrics["lm_loss"] == pytest.approx(wanted[batches], rel=1e-5)
+
+
+def test_the_last_ragged_batch_counts_its_own_rows_only():
+    """Every metric is a sum over all examples, divided by its own count."""
+    batch = test_heads.examples("token_classification")
+    batch["label_ids"] = np.where(
+        np.arange(test_heads.T) < np.arange(1, 12)[:, None] % 6, 1, -1
+    ).astype(np.int32)
+    objective = heads.build_objective(
+        "token_classification", test_heads.CONFIG, num_labels=3
+    )
+    model = objective.build_model()
+    once = test_heads.functions(batch)[1]
+    results = [
+        Evaluator(
+            objective, model, tf.distribute.get_strategy(), once, rows
+        ).run()
+        for rows in (11, 4)
+    ]
+    whole, parts = results
+    assert whole.metrics == pytest.approx(parts.metrics, rel=1e-5)
+    assert parts.indices.tolist() == list(range(test_heads.N))
+    for name, value in whole.predictions.items():
+        np.testing.assert_allclose(parts.predictions[name], value, atol=1e-5)
+    logits = whole.predictions["logits"]
+    counted = batch["label_ids"] >= 0
+    right = (logits.argmax(-1) == batch["label_ids"])[counted]
+    assert whole.metrics["accuracy"] == pytest.approx(right.mean())

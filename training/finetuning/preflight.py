@@ -1,0 +1,164 @@
+"""What a fine-tuning run needs at its end, looked at before its first step.
+
+Splits, checkpoints, folders and disk: hours of training are not lost for a
+missing file. Nothing is written here.
+"""
+
+import os
+import shutil
+import tempfile
+
+import tensorflow as tf
+
+from common import files
+from common.errors import UserError
+from modeling.checkpoints import restore as checkpoints
+from modeling.encoders.xlnet.config import XLNetConfig
+from training import session
+from training.finetuning.options import FinetuneOptions
+
+MIB = 1 << 20
+
+
+def check_places(options: FinetuneOptions) -> None:
+    """Folders can be written, checkpoints that are named are there.
+
+    Call it before any text is read.
+
+    Raises:
+      UserError: the first thing that is wrong.
+    """
+    run = options.run
+    for flag, folder in _outputs(options).items():
+        _require_writable(flag, folder)
+    if run.init_checkpoint:
+        checkpoints.resolve(run.init_checkpoint)
+    if options.predict_ckpt and not _will_be_made(options):
+        checkpoints.resolve(options.predict_ckpt)
+    if not options.do_train and not options.predict_ckpt:
+        session.checkpoint_to_read(run)
+
+
+def _outputs(options: FinetuneOptions) -> dict[str, str]:
+    """Flag -> folder that will be written."""
+    run = options.run
+    predictions = options.predict_dir or os.path.join(
+        run.model_dir, "predictions"
+    )
+    export = options.export_dir or os.path.join(run.model_dir, "export")
+    wanted = {
+        "model_dir": (run.model_dir, options.do_train or options.do_eval),
+        "predict_dir": (predictions, options.do_predict),
+        "export_dir": (export, options.do_export),
+    }
+    return {flag: folder for flag, (folder, used) in wanted.items() if used}
+
+
+def _require_writable(flag: str, folder: str) -> None:
+    if files.is_remote(folder):
+        return  # a bucket says so at the first write only
+    place = _existing(folder)
+    if not os.path.isdir(place):
+        raise UserError(
+            f"--{flag}={folder} cannot be made: {place} is no folder"
+        )
+    try:
+        with tempfile.TemporaryFile(dir=place):
+            pass
+    except OSError as e:
+        raise UserError(
+            f"--{flag}={folder} cannot be written: {e.strerror} ({place})"
+        ) from e
+
+
+def _existing(path: str) -> str:
+    """The path itself, or the nearest parent that exists."""
+    path = os.path.abspath(path)
+    while not os.path.lexists(path):
+        path = os.path.dirname(path)
+    return path
+
+
+def _will_be_made(options: FinetuneOptions) -> bool:
+    """--predict_ckpt may name a checkpoint that this run saves."""
+    home = os.path.abspath(options.run.model_dir)
+    named = os.path.abspath(options.predict_ckpt)
+    return options.do_train and named.startswith(home + os.sep)
+
+
+def check_splits(job, options: FinetuneOptions) -> None:
+    """Every action has a split to work on.
+
+    Args:
+      job: a `finetune.Job`.
+      options: what is to be done.
+
+    Raises:
+      UserError: names the action and what it lacks.
+    """
+    if options.do_train and job.train_input_fn is None:
+        raise UserError("--do_train: there is no training data")
+    hint = "give a dev file, --dev_fraction=0.1 where there is none, or drop it"
+    for flag, asked in (
+        ("do_eval", options.do_eval),
+        ("eval_every", options.run.eval_every and options.do_train),
+        ("eval_all_ckpt", options.eval_all_ckpt),
+    ):
+        if asked and not job.evals:
+            raise UserError(
+                f"--{flag}: there is no labelled split to evaluate; {hint}"
+            )
+    if options.do_predict and not job.predicts:
+        raise UserError("--do_predict: there is no split to predict")
+
+
+def check_disk(options: FinetuneOptions, config: XLNetConfig) -> None:
+    """The disk has room for the checkpoints and the export of this run.
+
+    Raises:
+      UserError: wanted and found, by folder.
+    """
+    wanted: dict[str, int] = {}
+    for flag, size in _bytes_to_write(options, config).items():
+        folder = _outputs(options).get(flag)
+        if folder and size and not files.is_remote(folder):
+            place = _existing(folder)
+            wanted[place] = wanted.get(place, 0) + size
+    for place, size in wanted.items():
+        free = shutil.disk_usage(place).free
+        if free < size:
+            raise UserError(
+                f"{place}: wanted about {size / MIB:.0f} MiB for checkpoints "
+                f"and export, found {free / MIB:.0f} MiB free; free some "
+                "space, lower --max_save or give another --model_dir"
+            )
+
+
+def _bytes_to_write(
+    options: FinetuneOptions, config: XLNetConfig
+) -> dict[str, int]:
+    """Flag of a folder -> bytes that this run may add to it."""
+    run = options.run
+    weights = 4 * encoder_weights(config)
+    found = {"export_dir": weights if options.do_export else 0}
+    if not options.do_train:
+        return found
+    kept = run.train_steps // run.save_steps + 1 if run.save_steps else 1
+    if run.max_save:
+        kept = min(kept, run.max_save + 1)  # the oldest goes after the newest
+    state = tf.train.get_checkpoint_state(run.model_dir)
+    there = len(state.all_model_checkpoint_paths) if state else 0
+    copies = 4 if run.optimizer.ema_decay else 3  # weights and two slots
+    best = 2 * weights if run.eval_every else 0
+    found["model_dir"] = max(0, kept - there) * copies * weights + best
+    return found
+
+
+def encoder_weights(config: XLNetConfig) -> int:
+    """Parameters of the backbone without `mask_emb`, which tuning drops."""
+    d, f, inner = config.d_model, config.d_inner, config.n_head * config.d_head
+    biases = 3 * inner * (config.n_layer if config.untie_r else 1)
+    attention = 5 * d * inner + 2 * inner + 2 * d
+    feed_forward = 2 * d * f + f + d + 2 * d
+    layers = config.n_layer * (attention + feed_forward)
+    return config.vocab_size * d + biases + layers

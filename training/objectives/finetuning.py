@@ -1,0 +1,251 @@
+"""Losses and outputs of the fine-tuning heads.
+
+Every row's loss is a mean over what the row holds and rows count by
+`example_weight`, so that padding rows vanish from sums and counts. B rows,
+T length, C options, Y labels.
+"""
+
+import tensorflow as tf
+import tf_keras
+
+from modeling import (
+    ClassificationModel,
+    MultipleChoiceModel,
+    SpanModel,
+    TokenClassificationModel,
+)
+from modeling.checkpoints.names import named_variables
+from modeling.encoders.xlnet.config import XLNetConfig
+from training.objectives.contract import Batch, LossOutput, Memory
+
+INPUTS = ("input_ids", "segment_ids", "input_mask")
+
+
+def recompute_method(recompute_layers: bool) -> str:
+    """What the backward pass keeps under the strategy in scope."""
+    strategy = tf.distribute.get_strategy()
+    if "TPU" in type(strategy).__name__:
+        return "layer_barrier" if recompute_layers else "order"
+    return "layer" if recompute_layers else "none"
+
+
+class FinetuneObjective:
+    """What the heads have in common; see `objectives.Objective`.
+
+    Args:
+      config: the architecture.
+      recompute_layers: trade time for memory in the backward pass.
+      static_lengths: see `training.static_lengths`.
+      head_options: keyword arguments of the model's head.
+    """
+
+    name = ""
+    row_groups = 1
+    memory_len = 0
+    label_fields: tuple[str, ...] = ("label_ids",)
+    # False where the labels' loss would need a second pass of the model.
+    evaluates_loss = True
+    pads_left = True
+
+    def __init__(
+        self,
+        config: XLNetConfig,
+        recompute_layers: bool = False,
+        static_lengths: tuple[int, ...] = (),
+        **head_options,
+    ):
+        self.saved_config = config
+        # A fine-tuned model carries no memory from one batch to the next.
+        self.config = config.replace(mem_len=None, reuse_len=None)
+        self.recompute_layers = recompute_layers
+        self.static_lengths = static_lengths
+        self.head_options = head_options
+
+    def build_model(self) -> tf_keras.Model:
+        """The task model, all variables made."""
+        return self.make_model(
+            self.config,
+            recompute=recompute_method(self.recompute_layers),
+            **self.head_options,
+        )
+
+    def make_model(self, config: XLNetConfig, **options) -> tf_keras.Model:
+        """The head's model class, called with its options."""
+        raise NotImplementedError
+
+    def named_variables(self, model: tf_keras.Model) -> dict[str, tf.Variable]:
+        """Canonical name -> variable."""
+        return named_variables(model)
+
+    def forward(self, model, batch: Batch, training=False, seed=None):
+        """The model's output on the inputs of `batch`."""
+        inputs = {name: batch[name] for name in INPUTS}
+        return model(**inputs, training=training, seed=seed)
+
+    def predict(self, model, batch: Batch) -> dict[str, tf.Tensor]:
+        """`logits` of every row, without labels."""
+        return {"logits": self.forward(model, batch)}
+
+    def loss(
+        self,
+        model,
+        batch: Batch,
+        memory: Memory | None,
+        training: bool,
+        seed: tf.Tensor | None,
+    ) -> LossOutput:
+        """Sums over the rows that count."""
+        del memory
+        logits = self.forward(model, batch, training, seed)
+        losses, weights, right = self.row_losses(logits, batch)  # [B] each
+        metrics = {}
+        if right is not None:
+            metrics["accuracy"] = (
+                tf.reduce_sum(right * weights),
+                tf.reduce_sum(weights),
+            )
+        return LossOutput(
+            tf.reduce_sum(losses * weights),
+            tf.reduce_sum(weights),
+            metrics,
+            {"logits": logits},
+        )
+
+    def row_losses(self, logits, batch: Batch):
+        """(losses, weights, right or None), float32, of like shapes."""
+        raise NotImplementedError
+
+
+class ClassificationObjective(FinetuneObjective):
+    """Cross-entropy over Y classes, or over C options."""
+
+    name = "classification"
+
+    def make_model(self, config, **options):
+        return ClassificationModel(config, **options)
+
+    def row_losses(self, logits, batch):
+        labels = batch["label_ids"]  # [B]
+        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
+        right = tf.equal(tf.argmax(logits, -1, labels.dtype), labels)
+        return losses, batch["example_weight"], tf.cast(right, tf.float32)
+
+
+class MultipleChoiceObjective(ClassificationObjective):
+    """RACE: logits [B, C], one per option."""
+
+    name = "multiple_choice"
+
+    def make_model(self, config, **options):
+        return MultipleChoiceModel(config, **options)
+
+
+class MultiLabelObjective(FinetuneObjective):
+    """Independent labels: the mean of Y sigmoid cross-entropies."""
+
+    name = "multi_label"
+
+    def make_model(self, config, **options):
+        return ClassificationModel(config, **options)
+
+    def row_losses(self, logits, batch):
+        losses = tf.nn.sigmoid_cross_entropy_with_logits(
+            batch["label_ids"], logits
+        )
+        return tf.reduce_mean(losses, -1), batch["example_weight"], None
+
+
+class RegressionObjective(FinetuneObjective):
+    """Squared error of one value; `logits` are [B]."""
+
+    name = "regression"
+
+    def make_model(self, config, **options):
+        options = {"num_labels": 1, "regression": True} | options
+        return ClassificationModel(config, **options)
+
+    def forward(self, model, batch, training=False, seed=None):
+        return tf.squeeze(super().forward(model, batch, training, seed), -1)
+
+    def row_losses(self, logits, batch):
+        losses = tf.math.squared_difference(logits, batch["label_ids"])
+        return losses, batch["example_weight"], None
+
+
+class TokenClassificationObjective(FinetuneObjective):
+    """One label per token; label -1 does not count. Logits [B, T, Y]."""
+
+    name = "token_classification"
+
+    def make_model(self, config, **options):
+        return TokenClassificationModel(config, **options)
+
+    def row_losses(self, logits, batch):
+        labels = batch["label_ids"]  # [B, T]
+        counts = tf.cast(labels >= 0, tf.float32)
+        counts *= batch["example_weight"][:, tf.newaxis]
+        labels = tf.maximum(labels, 0)
+        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
+        right = tf.equal(tf.argmax(logits, -1, labels.dtype), labels)
+        return losses, counts, tf.cast(right, tf.float32)
+
+
+class SpanObjective(FinetuneObjective):
+    """SQuAD: half the sum of start and end loss, plus half of answerability.
+
+    Predictions are the beams of `modeling.heads.question_answering.SpanOutput`. An evaluation
+    searches beams only: the loss conditions the end on the true start, which
+    would be a second pass of the model.
+
+    Args:
+      answerability: train the no-answer logit (SQuAD 2.0); the original
+        always does.
+    """
+
+    name = "span"
+    label_fields = ("start_positions", "end_positions", "is_impossible")
+    evaluates_loss = False
+    pads_left = False
+
+    def __init__(self, config, answerability: bool = True, **options):
+        super().__init__(config, **options)
+        self.answerability = answerability
+
+    def make_model(self, config, **options):
+        return SpanModel(config, **options)
+
+    def predict(self, model, batch):
+        inputs = {name: batch[name] for name in INPUTS}
+        output = model(
+            **inputs,
+            paragraph_mask=batch["paragraph_mask"],
+            cls_index=batch["cls_index"],
+        )
+        return output._asdict()
+
+    def loss(self, model, batch, memory, training, seed):
+        inputs = {name: batch[name] for name in INPUTS}
+        output = model(
+            **inputs,
+            paragraph_mask=batch["paragraph_mask"],
+            cls_index=batch["cls_index"],
+            start_positions=batch["start_positions"],
+            training=training,
+            seed=seed,
+        )
+        weights = batch["example_weight"]  # [B]
+        start = -_at(output.start_log_probs, batch["start_positions"])
+        end = -_at(output.end_log_probs, batch["end_positions"])
+        losses = 0.5 * (start + end)
+        if self.answerability:
+            losses += 0.5 * tf.nn.sigmoid_cross_entropy_with_logits(
+                batch["is_impossible"], output.cls_logits
+            )
+        return LossOutput(
+            tf.reduce_sum(losses * weights), tf.reduce_sum(weights), {}, {}
+        )
+
+
+def _at(log_probs: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
+    """log_probs [B, T] at positions [B] -> [B]."""
+    return tf.gather(log_probs, positions, batch_dims=1)

@@ -1,0 +1,63 @@
+"""Dynamic loss scaling for mixed_float16, in replica context."""
+
+import tensorflow as tf
+
+from training.optim.optimizer import AdamW
+
+GROWTH_STEPS = 2000
+
+
+class LossScale:
+    """Doubles after `GROWTH_STEPS` finite steps, halves at once otherwise.
+
+    A step whose gradient is not finite changes neither weights nor slots.
+    Create it inside the strategy's scope; `state` is saved.
+
+    Args:
+      initial: first scale, a power of two.
+      row_count: rows per replica; the loss is a sum, and the sum of many rows
+        would overflow first.
+    """
+
+    def __init__(self, initial: float = 2.0**15, row_count: int = 1):
+        self._rows = float(row_count)
+        self.scale = tf.Variable(initial, trainable=False, name="loss_scale")
+        self.good_steps = tf.Variable(0, trainable=False, dtype=tf.int32)
+        self.state = tf.Module(name="loss_scale")
+        self.state.scale = self.scale
+        self.state.good_steps = self.good_steps
+
+    def scale_loss(self, loss_sum: tf.Tensor) -> tf.Tensor:
+        """The scalar to differentiate."""
+        return loss_sum * (self.scale.read_value() / self._rows)
+
+    def inverse(self) -> tf.Tensor:
+        """What the gradients of `scale_loss` must be multiplied by."""
+        return self._rows / self.scale.read_value()
+
+    def apply(
+        self,
+        optimizer: AdamW,
+        gradients: list[tf.Tensor],
+        norm: tf.Tensor,
+        step: tf.Tensor,
+        factor: tf.Tensor | float = 1.0,
+    ) -> tf.Tensor:
+        """`optimizer.apply` if `norm` is finite; the update's squares."""
+
+        def good():
+            squares = optimizer.apply(gradients, step, factor)
+            count = self.good_steps.read_value() + 1
+            grow = count >= GROWTH_STEPS
+            self.good_steps.assign(tf.where(grow, 0, count))
+            self.scale.assign(
+                tf.where(grow, self.scale * 2.0, self.scale.read_value())
+            )
+            return squares
+
+        def bad():
+            self.good_steps.assign(0)
+            self.scale.assign(tf.maximum(self.scale * 0.5, 1.0))
+            return tf.constant(0.0)
+
+        return tf.cond(tf.math.is_finite(norm), good, bad)

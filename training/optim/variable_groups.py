@@ -1,0 +1,160 @@
+"""Which group a variable belongs to, by its canonical name.
+
+The rules must cover every variable: weight decay and layer-wise learning
+rates that silently miss a new layer are worse than an error.
+"""
+
+import dataclasses
+import re
+from collections.abc import Iterable
+
+from common.errors import UserError
+from training.options import OptimizerOptions
+
+EMBEDDING = -1
+TOP = None
+
+_LAYER = r"model/transformer/layer_(?P<layer>\d+)/"
+# Name of the scopes that the heads of the original and ours live in.
+_HEADS = (
+    r"(model/)?(lm_loss|sequnece_summary|sequence_summary|next_sentence\w*|"
+    r"classification[\w.-]*|regression[\w.-]*|multi_label\w*|token_\w+|start_logits|"
+    r"end_logits|answer_class|logits|classifier\w*|\w+_head)/(.*/)?"
+)
+
+# (pattern of the whole name, decayed, place). The first match counts.
+# place: "embedding", "layer" (the number is in the name) or "top" = 1.0.
+RULES = (
+    (r"model/transformer/word_embedding/lookup_table", True, "embedding"),
+    (r"model/transformer/mask_emb/mask_emb", True, "embedding"),
+    (_LAYER + r"rel_attn/[qkvor]/kernel", True, "layer"),
+    (_LAYER + r"rel_attn/r_[wrs]_bias", True, "bias_of_layer"),
+    (_LAYER + r"rel_attn/seg_embed", True, "bias_of_layer"),
+    (_LAYER + r"ff/layer_[12]/kernel", True, "layer"),
+    (_LAYER + r"ff/layer_[12]/bias", False, "layer"),
+    (_LAYER + r"(rel_attn|ff)/LayerNorm/(gamma|beta)", False, "layer"),
+    # Shared by all layers, or stacked over them in the original's files.
+    (r"model/transformer/(r_[wrs]_bias|seg_embed)", True, "top"),
+    (_HEADS + r"LayerNorm/(gamma|beta)", False, "top"),
+    (_HEADS + r"(\w+_)?bias", False, "top"),
+    (_HEADS + r"kernel", True, "top"),
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Group:
+    """How one variable is updated.
+
+    Attributes:
+      name: canonical name of the variable.
+      decayed: decoupled weight decay applies.
+      layer: layer number from 0, `EMBEDDING`, or `TOP` (heads and what all
+        layers share).
+      lr_multiplier: of the update and of the decay.
+      gradient_multiplier: of the clipped gradient ("gradient" style only).
+      frozen: gets no gradient, no slots and no update.
+    """
+
+    name: str
+    decayed: bool
+    layer: int | None
+    lr_multiplier: float = 1.0
+    gradient_multiplier: float = 1.0
+    frozen: bool = False
+
+
+def _place_of(name: str) -> tuple[int | None, bool, str]:
+    for pattern, decayed, place in RULES:
+        match = re.fullmatch(pattern, name)
+        if not match:
+            continue
+        if place in ("layer", "bias_of_layer"):
+            return int(match["layer"]), decayed, place
+        return EMBEDDING if place == "embedding" else TOP, decayed, place
+    raise KeyError(name)
+
+
+def group_of(name: str, n_layer: int, options: OptimizerOptions) -> Group:
+    """The group of one variable.
+
+    Raises:
+      KeyError: no rule covers `name`.
+    """
+    layer, decayed, place = _place_of(name)
+    a = options.lr_layer_decay_rate
+    lr_multiplier = gradient_multiplier = 1.0
+    if options.lr_layer_decay_style == "learning_rate":
+        if layer is not TOP:
+            # Layer m = layer + 1 of L has a^(L - m); the embeddings a^L.
+            lr_multiplier = a ** (n_layer - 1 - layer)
+    elif place == "layer":
+        gradient_multiplier = a ** (n_layer - 1 - layer)
+    frozen = (
+        options.freeze_layers > 0
+        and layer is not TOP
+        and layer < options.freeze_layers
+    )
+    return Group(
+        name, decayed, layer, lr_multiplier, gradient_multiplier, frozen
+    )
+
+
+def build_groups(
+    names: Iterable[str], n_layer: int, options: OptimizerOptions
+) -> dict[str, Group]:
+    """The group of every variable, in the order of `names`.
+
+    Raises:
+      UserError: a variable is covered by no rule, or more layers shall be
+        frozen than there are.
+    """
+    if options.freeze_layers > n_layer:
+        raise UserError(
+            f"`freeze_layers` is {options.freeze_layers} but the model has "
+            f"{n_layer} layers"
+        )
+    groups, uncovered = {}, []
+    for name in names:
+        try:
+            groups[name] = group_of(name, n_layer, options)
+        except KeyError:
+            uncovered.append(name)
+    if uncovered:
+        raise UserError(
+            "no optimizer rule covers the variables "
+            f"{', '.join(sorted(uncovered))}: add one to RULES in "
+            "training/optim/variable_groups.py"
+        )
+    return groups
+
+
+def describe(
+    groups: dict[str, Group], sizes: dict[str, int], options: OptimizerOptions
+) -> list[str]:
+    """The table of groups for the log: one line per place and decay."""
+    totals: dict[tuple, list[int]] = {}
+    for name, group in groups.items():
+        key = (group.layer, group.decayed, group.frozen)
+        entry = totals.setdefault(key, [0, 0, name])
+        entry[0] += 1
+        entry[1] += sizes[name]
+    lines = []
+
+    def order(item):
+        layer, decayed, _ = item[0]
+        return (layer is TOP, layer if layer is not TOP else 0, not decayed)
+
+    for (layer, decayed, frozen), (count, size, example) in sorted(
+        totals.items(), key=order
+    ):
+        place = {EMBEDDING: "embeddings", TOP: "top"}.get(
+            layer, f"layer {layer}"
+        )
+        group = groups[example]
+        rate = options.learning_rate * group.lr_multiplier
+        decay = options.weight_decay if decayed else 0.0
+        state = "frozen" if frozen else f"rate {rate:.3g} decay {decay:g}"
+        lines.append(
+            f"  {place:<10} {count:4d} variables {size:12,d} weights  {state}"
+        )
+    return lines

@@ -1,0 +1,202 @@
+"""Whole-set evaluation and prediction on any number of replicas."""
+
+import dataclasses
+from collections.abc import Callable
+
+import numpy as np
+import tensorflow as tf
+
+from common.errors import UserError
+from training import static_lengths
+from training.batch_split import distribute
+from training.memory_state import RecurrentMemory, reset_rows
+from training.objectives.contract import Memory, Objective
+
+INDEX = "example_index"
+WEIGHT = "example_weight"
+
+
+@dataclasses.dataclass(frozen=True)
+class EvalResult:
+    """What an evaluation saw, whole and in input order.
+
+    Attributes:
+      metrics: name -> value: `loss` and the objective's, each one sum over the
+        whole set divided once; then what a metric function added.
+      predictions: name -> array [E, ...], E examples in input order.
+      labels: label field -> array [E, ...].
+      indices: int [E], `example_index`, rising.
+    """
+
+    metrics: dict[str, float]
+    predictions: dict[str, np.ndarray]
+    labels: dict[str, np.ndarray]
+    indices: np.ndarray
+
+
+MetricFn = Callable[[EvalResult], dict[str, float]]
+
+
+class Evaluator:
+    """Traces one step per batch shape and keeps it for later evaluations.
+
+    There are as many shapes as length buckets, and known ones are faster.
+
+    Args:
+      objective: model, loss, outputs.
+      model: its model.
+      strategy: of the run.
+      input_fn: `params -> tf.data.Dataset` of global batches; finite, or
+        `steps` must be given.
+      batch_size: rows of the global batch.
+      with_loss: the batches hold labels.
+      memory_dtype: of the recurrent memory of an objective that has one.
+    """
+
+    def __init__(
+        self,
+        objective: Objective,
+        model,
+        strategy: tf.distribute.Strategy,
+        input_fn,
+        batch_size: int,
+        with_loss: bool = True,
+        memory_dtype: str = "float32",
+    ):
+        self._objective = objective
+        self._model = model
+        self._strategy = strategy
+        self._with_loss = with_loss and objective.evaluates_loss
+        self._with_labels = with_loss
+        self._memory = None
+        if objective.memory_len:
+            config = objective.config
+            self._memory = RecurrentMemory(
+                strategy,
+                batch_size,
+                1,
+                objective.row_groups,
+                config.n_layer,
+                objective.memory_len,
+                config.d_model,
+                memory_dtype,
+                with_saved=False,
+            )
+        self._dataset, _ = distribute(
+            strategy, input_fn, batch_size, objective.row_groups
+        )
+        self._names: list[str] = []
+        self._step = tf.function(self._gathered_step)
+
+    def run(self, steps: int = -1) -> EvalResult:
+        """Evaluates up to `steps` batches, -1 = until the data end.
+
+        Raises:
+          UserError: no example, or one that came twice.
+        """
+        if self._memory:
+            self._memory.clear()
+        totals, rows = None, []
+        for number, batch in enumerate(self._dataset):
+            if number == steps:
+                break
+            sums, outputs = self._step(batch)
+            sums = sums.numpy().astype(np.float64)
+            totals = sums if totals is None else totals + sums
+            rows.append({k: v.numpy() for k, v in outputs.items()})
+        if totals is None:
+            raise UserError("the evaluation data hold no batch")
+        metrics = {}
+        for i, name in enumerate(self._names):
+            metrics[name] = float(totals[2 * i] / max(totals[2 * i + 1], 1e-9))
+        return _assemble(metrics, rows, self._objective.label_fields)
+
+    def _gathered_step(self, batch):
+        sums, outputs = self._strategy.run(self._replica_step, args=(batch,))
+        sums = self._strategy.reduce(tf.distribute.ReduceOp.SUM, sums, None)
+        outputs = {
+            k: self._strategy.gather(v, axis=0) for k, v in outputs.items()
+        }
+        return sums, outputs
+
+    @tf.autograph.experimental.do_not_convert
+    def _replica_step(self, batch):
+        names, sums, predictions = [], [], {}
+        if self._with_loss:
+            memory = None
+            if self._memory:
+                memory = reset_rows(self._memory.read(), batch["reset_memory"])
+            sums, metrics, predictions, new_memory = static_lengths.by_length(
+                self._objective, batch, lambda b: self._losses(b, memory)
+            )
+            names = ["loss", *sorted(metrics)]
+            for name in names[1:]:
+                sums.extend(metrics[name])
+            if self._memory:
+                self._memory.write(Memory(*new_memory))
+        else:
+            predictions = static_lengths.by_length(
+                self._objective,
+                batch,
+                lambda b: self._objective.predict(self._model, b),
+            )
+        self._names = names
+        extra = [INDEX, WEIGHT] if INDEX in batch else []
+        if self._with_labels:
+            extra += [f for f in self._objective.label_fields if f in batch]
+        for name in extra:
+            predictions[f"batch/{name}"] = batch[name]
+        return tf.stack(sums) if sums else tf.zeros([0]), predictions
+
+    def _losses(self, batch, memory):
+        """`LossOutput` as plain tuples and dicts."""
+        output = self._objective.loss(
+            self._model, batch, memory, training=False, seed=None
+        )
+        new = output.new_memory
+        return (
+            [output.loss_sum, output.weight_sum],
+            dict(output.metrics),
+            dict(output.predictions),
+            (new.layers, new.length) if new else (),
+        )
+
+
+def _assemble(metrics, rows, label_fields) -> EvalResult:
+    """Joins the batches, drops padding rows, restores the input order."""
+    if not rows or f"batch/{INDEX}" not in rows[0]:
+        return EvalResult(metrics, {}, {}, np.zeros([0], np.int64))
+    joined = {name: _join([r[name] for r in rows]) for name in rows[0]}
+    keep = joined.pop(f"batch/{WEIGHT}") > 0
+    joined = {name: x[keep] for name, x in joined.items()}
+    indices = joined.pop(f"batch/{INDEX}").astype(np.int64)
+    order = np.argsort(indices, kind="stable")
+    indices = indices[order]
+    if len(np.unique(indices)) != len(indices):
+        twice = indices[1:][indices[1:] == indices[:-1]][0]
+        raise UserError(f"`example_index` {twice} came twice in the input")
+    labels = {
+        name: joined.pop(f"batch/{name}")[order]
+        for name in label_fields
+        if f"batch/{name}" in joined
+    }
+    return EvalResult(
+        metrics, {k: v[order] for k, v in joined.items()}, labels, indices
+    )
+
+
+def _join(arrays: list[np.ndarray]) -> np.ndarray:
+    """Concatenates rows; batches of other lengths are padded with zeros."""
+    if len({a.shape[1:] for a in arrays}) > 1:
+        widest = np.max([a.shape[1:] for a in arrays], axis=0)
+        arrays = [
+            np.pad(
+                a,
+                [(0, 0)]
+                + [
+                    (0, w - s) for w, s in zip(widest, a.shape[1:], strict=True)
+                ],
+            )
+            for a in arrays
+        ]
+    return np.concatenate(arrays)

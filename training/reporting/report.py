@@ -1,0 +1,163 @@
+"""What a run says: a summary before, a line per host loop, one at the end."""
+
+import math
+import resource
+import sys
+import time
+from collections.abc import Callable
+
+import tensorflow as tf
+from tqdm import tqdm
+
+from training.optim import variable_groups
+from training.session import Session, perplexity
+from training.strategy import describe
+
+MIB = 1024.0**2
+GIB = 1024.0**3
+
+
+def clock(seconds: float) -> str:
+    """h:mm:ss."""
+    seconds = max(0, int(seconds))
+    return f"{seconds // 3600}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
+
+
+def peak_memory_bytes() -> int:
+    """Largest resident size of this process so far."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+def device_peak_bytes() -> int | None:
+    """Largest use of the first GPU, or None without one."""
+    if not tf.config.list_physical_devices("GPU"):
+        return None
+    return int(tf.config.experimental.get_memory_info("GPU:0")["peak"])
+
+
+def start_lines(session: Session, extra: list[str]) -> list[str]:
+    """The summary before step 1."""
+    options, config = session.options, session.objective.config
+    replicas = session.strategy.num_replicas_in_sync
+    parts = options.grad_accumulation_steps
+    rows = options.train_batch_size // (replicas * parts)
+    variables = session.objective.named_variables(session.model)
+    sizes = {n: int(math.prod(v.shape)) for n, v in variables.items()}
+    o = options.optimizer
+    mode = "AdamW" if o.weight_decay else "Adam (bias-corrected)"
+    clip = f"clipped at {o.clip:g}" if o.clip else "not clipped"
+    start = "random weights"
+    if session.restored_from:
+        start = f"{session.restored_from}, step {session.start_step}"
+    return [
+        f"objective    {session.objective.name}",
+        f"model        L={config.n_layer} D={config.d_model} "
+        f"N={config.n_head} H={config.d_head} F={config.d_inner} "
+        f"V={config.vocab_size} M={session.objective.memory_len} "
+        f"dropout {config.dropout:g}/{config.dropatt:g}",
+        f"strategy     {describe(session.strategy)}, "
+        f"{options.strategy.precision}"
+        + (", XLA" if options.strategy.jit_compile else ""),
+        f"batch        {options.train_batch_size} rows = {rows} per part x "
+        f"{parts} part(s) x {replicas} replica(s)",
+        f"optimizer    {mode}, rate {o.learning_rate:g} ({o.decay_method}, "
+        f"warm-up {o.warmup_steps}), decay {o.weight_decay:g}, epsilon "
+        f"{o.adam_epsilon:g}, {clip}",
+        f"parameters   {sum(sizes.values()):,d} in {len(sizes)} variables",
+        *variable_groups.describe(session.groups, sizes, o),
+        *extra,
+        f"start        {start}; to step {options.train_steps}",
+    ]
+
+
+class Progress:
+    """One line per host loop in a log, a bar on a terminal.
+
+    Args:
+      style: "auto", "lines" or "none".
+      start_step: where this process begins.
+      train_steps: where it ends.
+      out: takes a line.
+    """
+
+    def __init__(
+        self,
+        style: str,
+        start_step: int,
+        train_steps: int,
+        out: Callable[[str], None] = print,
+    ):
+        self._out = out
+        self._style = style
+        self._total = train_steps
+        self._begin = self._last = time.monotonic()
+        self._start = self._step = self._first = start_step
+        self._bar = None
+        if style == "auto" and sys.stderr.isatty():
+            self._bar = tqdm(total=train_steps, initial=start_step, unit="step")
+
+    def update(
+        self, step: int, values: dict[str, float], tokens: float, wait: float
+    ) -> dict[str, float]:
+        """Reports a host loop.
+
+        Args:
+          step: updates made so far.
+          values: means over the loop, `loss` first.
+          tokens: in the loop.
+          wait: seconds that it waited for input.
+
+        Returns:
+          `tokens_per_second`, `steps_per_second`, `host_wait_fraction`.
+        """
+        now = time.monotonic()
+        seconds = max(now - self._last, 1e-9)
+        done = step - self._step
+        speed = {
+            "tokens_per_second": tokens / seconds,
+            "steps_per_second": done / seconds,
+            "host_wait_fraction": wait / seconds,
+        }
+        # The first loop traces and compiles; it would spoil the estimate.
+        rate = (now - self._begin) / max(step - self._start, 1)
+        first = self._step == self._first
+        if first:
+            self._begin, self._start = now, step
+        self._last, self._step = now, step
+        if self._style == "none":
+            return speed
+        parts = [f"{name} {value:.4g}" for name, value in values.items()]
+        text = " | ".join(
+            [
+                *parts,
+                f"{speed['tokens_per_second']:,.0f} tokens/s",
+                f"wait {100 * speed['host_wait_fraction']:.1f}%",
+            ]
+        )
+        if self._bar is not None:
+            self._bar.update(done)
+            self._bar.set_postfix_str(text)
+        else:
+            left = "after the next line"
+            if not first or step == self._total:
+                left = clock(rate * (self._total - step))
+            self._out(f"step {step}/{self._total} | {text} | ETA {left}")
+        return speed
+
+    def close(self) -> None:
+        """Ends the bar."""
+        if self._bar is not None:
+            self._bar.close()
+
+
+def shown_values(means: dict[str, float]) -> dict[str, float]:
+    """The columns of a progress line, in order."""
+    shown = {"loss": means["loss"]}
+    if "lm_loss" in means:
+        shown["ppl"] = perplexity(means["lm_loss"])
+    if "accuracy" in means:
+        shown["acc"] = means["accuracy"]
+    shown["lr"] = means["learning_rate"]
+    shown["gnorm"] = means["gradient_norm"]
+    return shown

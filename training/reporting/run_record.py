@@ -1,0 +1,136 @@
+"""`run.json`: what a run was started with, and what it must stay equal in."""
+
+import datetime
+import json
+import os
+import platform
+import subprocess
+import sys
+
+import tensorflow as tf
+import tf_keras
+
+from common import files
+from common.errors import UserError
+
+FILE_NAME = "run.json"
+
+
+def versions() -> dict[str, str]:
+    """Of everything that the numbers depend on."""
+    import numpy as np
+
+    return {
+        "python": platform.python_version(),
+        "tensorflow": tf.__version__,
+        "tf_keras": tf_keras.__version__,
+        "numpy": np.__version__,
+        "platform": platform.platform(),
+    }
+
+
+def git_revision() -> str | None:
+    """Commit of the source tree, with "+" when it was changed; or None."""
+    root = os.path.dirname(
+        os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    )
+
+    def git(*arguments):
+        return subprocess.run(
+            ["git", "-C", root, *arguments],
+            capture_output=True,
+            text=True,
+            timeout=20,
+            check=True,
+        ).stdout.strip()
+
+    try:
+        changed = git("status", "--porcelain", "--untracked-files=no")
+        return git("rev-parse", "HEAD") + ("+" if changed else "")
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+def devices() -> list[str]:
+    """Physical devices, kinds counted."""
+    counts: dict[str, int] = {}
+    for device in tf.config.list_physical_devices():
+        counts[device.device_type] = counts.get(device.device_type, 0) + 1
+    return [f"{n} {kind}" for kind, n in sorted(counts.items())]
+
+
+def update(
+    model_dir: str,
+    flags: dict,
+    must_match: dict,
+    should_match: dict,
+    resuming: bool,
+    write: bool = True,
+) -> list[str]:
+    """Checks this start against the last one and adds it to `run.json`.
+
+    Args:
+      model_dir: its folder.
+      flags: all flags of the command.
+      must_match: fields that a resumed run cannot change.
+      should_match: fields without which it goes on, but not bit for bit.
+      resuming: a checkpoint was restored.
+      write: False in processes that write nothing.
+
+    Returns:
+      Warnings, one line each.
+
+    Raises:
+      UserError: a field of `must_match` changed; lists wanted and found.
+    """
+    path = os.path.join(model_dir, FILE_NAME)
+    record = _read(path) if resuming else {}
+    warnings = []
+    if record:
+        wrong = _differences(record.get("must_match", {}), must_match)
+        if wrong:
+            raise UserError(
+                f"{path}: this run was started with other settings: "
+                f"{'; '.join(wrong)}; use those flags or another --model_dir"
+            )
+        for line in _differences(record.get("should_match", {}), should_match):
+            warnings.append(
+                f"{line}: the run goes on, but not bit for bit as before"
+            )
+    start = {
+        "time": datetime.datetime.now(datetime.UTC).isoformat("T", "seconds"),
+        "command": sys.argv,
+        "host": platform.node(),
+        "devices": devices(),
+        "git_revision": git_revision(),
+        "versions": versions(),
+    }
+    record = {
+        "flags": flags,
+        "must_match": must_match,
+        "should_match": should_match,
+        "starts": [*record.get("starts", []), start],
+    }
+    if write:
+        files.write_json(path, record)
+    return warnings
+
+
+def _read(path: str) -> dict:
+    try:
+        with files.open_binary(path) as f:
+            return json.loads(f.read())
+    except (FileNotFoundError, tf.errors.NotFoundError):
+        return {}
+    except ValueError as e:
+        raise UserError(f"{path} is not valid JSON: {e}; move it away") from e
+
+
+def _differences(found: dict, wanted: dict) -> list[str]:
+    """`name: wanted x, found y` for every field that both know."""
+    wanted = json.loads(json.dumps(wanted))
+    return [
+        f"`{name}` wanted {wanted[name]}, found {found[name]}"
+        for name in sorted(wanted)
+        if name in found and found[name] != wanted[name]
+    ]
