@@ -15,6 +15,8 @@ import tempfile
 from collections.abc import Iterator
 from typing import IO, Any
 
+from common.errors import UserError
+
 
 def is_remote(path: str) -> bool:
     """True for paths with a scheme such as `gs://bucket/file`."""
@@ -119,6 +121,30 @@ def write_text(path: str, text: str) -> None:
 def write_json(path: str, value: Any) -> None:
     """Writes `value` as indented JSON with sorted keys, atomically."""
     write_text(path, json.dumps(value, indent=2, sort_keys=True) + "\n")
+
+
+def read_json_object(path: str, hint: str) -> dict[str, Any]:
+    """The object in a JSON file.
+
+    Args:
+      path: local or remote.
+      hint: what to do when the file is missing, for the message.
+
+    Raises:
+      UserError: missing, no JSON, or JSON of another type.
+    """
+    try:
+        with open_binary(path) as f:
+            value = json.loads(f.read())
+    except FileNotFoundError as e:
+        raise UserError(f"{path} does not exist: {hint}") from e
+    except (ValueError, RecursionError) as e:
+        raise UserError(f"{path} is not valid JSON: {e}") from e
+    if not isinstance(value, dict):
+        raise UserError(
+            f"{path}: wanted a JSON object, found {str(value)[:60]!r}"
+        )
+    return value
 
 
 def sha256_of_file(path: str) -> str:

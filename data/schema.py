@@ -8,17 +8,7 @@ Polarity: `input_mask` 1 = real token, 0 = padding; `perm_mask[b, i, j]` = 1
 means that i may NOT attend to j.
 """
 
-import dataclasses
-
-
-@dataclasses.dataclass(frozen=True)
-class Field:
-    """One array of a batch: shape letters, dtype name and meaning."""
-
-    shape: str
-    dtype: str
-    meaning: str
-
+from common.heads import HEADS, Field
 
 # Batches of the pretraining reader. In every replica's share the first half of
 # the rows is forward and the second half backward when the data are bi_data.
@@ -55,21 +45,9 @@ FINETUNE_BATCH = {
 # Arrays of a fine-tuning batch whose last dimension is T.
 LENGTH_FIELDS = ("input_ids", "segment_ids", "input_mask", "paragraph_mask")
 
-# What each head adds. Keys of this table are the names of the heads that a
-# task in `data/` gives and `training/` maps to models.
+# What each fine-tuning head adds: the rows of `common.heads`.
 HEAD_FIELDS = {
-    "classification": {"label_ids": Field("B", "int32", "class index")},
-    "multi_label": {"label_ids": Field("B Y", "float32", "0 or 1 per label")},
-    "regression": {"label_ids": Field("B", "float32", "target value")},
-    "span": {
-        "paragraph_mask": Field("B T", "int32", "1 = may hold an answer"),
-        "cls_index": Field("B", "int32", "position of CLS"),
-        "start_positions": Field("B", "int32", "first piece of the answer"),
-        "end_positions": Field("B", "int32", "last piece of the answer"),
-        "is_impossible": Field("B", "float32", "1 = no answer in the window"),
-    },
-    "multiple_choice": {"label_ids": Field("B", "int32", "right option")},
-    "token_classification": {"label_ids": Field("B T", "int32", "-1 = none")},
+    name: row.fields for name, row in HEADS.items() if name != "pretraining"
 }
 # `multiple_choice` arrays of FINETUNE_BATCH with a T are [B, C, T]. Labels and
 # positions are absent when a batch is made for prediction only.

@@ -2,21 +2,13 @@
 
 from absl import flags
 
+from common.heads import ENCODER, with_weights
 from modeling.options import ConvertOptions
 
 FLAGS = flags.FLAGS
 
 FORMATS = ["tf1", "hf", "native"]
-HEADS = [
-    "",
-    "encoder",
-    "pretraining",
-    "classification",
-    "regression",
-    "span",
-    "multiple_choice",
-    "token_classification",
-]
+HEADS = ["", ENCODER, *with_weights()]
 
 
 def define() -> None:

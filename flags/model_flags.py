@@ -3,6 +3,8 @@
 from absl import flags
 
 from common.errors import UserError
+from modeling.encoders.contract import EncoderConfig
+from modeling.encoders.registry import read_config
 from modeling.encoders.xlnet.config import XLNetConfig
 
 FLAGS = flags.FLAGS
@@ -110,8 +112,8 @@ def _define_attention() -> None:
 
 
 def from_flags(
-    vocab_size: int, config: XLNetConfig | None = None, **defaults
-) -> XLNetConfig:
+    vocab_size: int, config: EncoderConfig | None = None, **defaults
+) -> EncoderConfig:
     """The architecture.
 
     Args:
@@ -125,7 +127,7 @@ def from_flags(
     """
     path = FLAGS.model_config_path
     if path:
-        config = XLNetConfig.from_json_file(path)
+        config = read_config(path)
     given = {
         name: FLAGS[name].value
         for name in (*SIZES, *FREE)

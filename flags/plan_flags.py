@@ -5,6 +5,8 @@ import dataclasses
 from absl import flags
 
 from common.errors import UserError
+from modeling.encoders.contract import EncoderConfig
+from modeling.encoders.registry import read_config
 from modeling.encoders.xlnet.config import XLNetConfig
 from training.options import PRECISIONS
 
@@ -35,7 +37,7 @@ class PlanOptions:
       length_buckets: of a fine-tuning step, as in the commands.
     """
 
-    config: XLNetConfig
+    config: EncoderConfig
     task: str
     rows: int
     seq_len: int
@@ -117,7 +119,7 @@ def from_flags() -> PlanOptions:
     if path in ("large", "base"):
         config = getattr(XLNetConfig, path)(vocab_size=32000)
     else:
-        config = XLNetConfig.from_json_file(path)
+        config = read_config(path)
     return PlanOptions(
         config=config,
         task=FLAGS.task,

@@ -1,6 +1,7 @@
 """XLNet and its Transformer-XL backbone in tf_keras."""
 
-from modeling.encoders.xlnet.backbone import XLNetModel, XLNetOutput
+from modeling.encoders.contract import EncoderOutput
+from modeling.encoders.xlnet.backbone import XLNetModel
 from modeling.encoders.xlnet.config import XLNetConfig
 from modeling.heads.classification import (
     ClassificationModel,
@@ -24,5 +25,5 @@ __all__ = [
     "TokenClassificationModel",
     "XLNetConfig",
     "XLNetModel",
-    "XLNetOutput",
+    "EncoderOutput",
 ]

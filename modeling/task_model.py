@@ -1,53 +1,57 @@
-"""What every task model shares: the backbone, its options, its names."""
+"""What every task model shares: the encoder, its options, its names."""
+
+from collections.abc import Callable
+from typing import Any
 
 import tensorflow as tf
 import tf_keras
 
-from modeling.encoders.xlnet.backbone import XLNetModel, XLNetOutput
-from modeling.encoders.xlnet.config import XLNetConfig
+from modeling.encoders.contract import EncoderConfig, EncoderOutput
+from modeling.encoders.registry import (
+    build_encoder,
+    config_from_dict,
+    encoder_class,
+)
 from modeling.ops import dropout, initializers, saving
 
 
 class TaskModel(saving.Model):
-    """A backbone (`encoder`) with a head.
+    """An encoder with a head.
 
     Args:
-      config: `XLNetConfig`, or its `to_dict()`.
-      recompute: see `XLNetModel`.
-      query_shift: see `XLNetModel`.
-      blind_rows: see `XLNetModel`.
-      **kwargs: of `tf_keras.Model`.
+      config: an `EncoderConfig`, or its `to_dict()`.
+      **kwargs: the encoder's own (`Encoder.options`: `recompute`, ...), and
+        those of `tf_keras.Model`.
     """
 
-    # Names of constructor arguments beyond these four, for `get_config`.
+    # Names of constructor arguments beyond these, for `get_config`.
     head_arguments: tuple[str, ...] = ()
 
-    def __init__(
-        self,
-        config: XLNetConfig | dict,
-        recompute: str = "none",
-        query_shift: str = "auto",
-        blind_rows: str = "zero",
-        **kwargs,
-    ):
+    def __init__(self, config: EncoderConfig | dict, **kwargs):
+        config = config_from_dict(config)
+        own = encoder_class(config).options
+        options = {name: kwargs.pop(name) for name in own if name in kwargs}
         super().__init__(**kwargs)
-        if isinstance(config, dict):
-            config = XLNetConfig.from_dict(config)
         self.config = config
-        self.encoder = XLNetModel(
-            config,
-            recompute,
-            query_shift,
-            blind_rows,
-            name="encoder",
-            dtype=self.dtype_policy,
+        self.encoder = build_encoder(
+            config, **options, name="encoder", dtype=self.dtype_policy
         )
         self.built = True
 
+    @classmethod
+    def options_of(cls, shape: Callable) -> dict[str, Any]:
+        """Constructor arguments that weights tell.
+
+        Args:
+          shape: (canonical name, attribute path) -> shape, or None.
+        """
+        del shape
+        return {}
+
     def encode(
         self, input_ids, training=False, seed=None, **arguments
-    ) -> XLNetOutput:
-        """The backbone with the head's share of the seed kept apart."""
+    ) -> EncoderOutput:
+        """The encoder with the head's share of the seed kept apart."""
         return self.encoder(
             input_ids, training=training, seed=seed, **arguments
         )

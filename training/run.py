@@ -8,7 +8,7 @@ from collections.abc import Callable
 import orbit
 import tensorflow as tf
 
-from modeling.encoders.xlnet.config import FILE_NAME as CONFIG_NAME
+from modeling.encoders.registry import write_config
 from training import session, strategy, train_step
 from training.batch_split import distribute
 from training.guards import check_finite, translate_errors
@@ -110,8 +110,7 @@ class TrainingRun:
         self.log = None
         if s.chief:
             self.log = LossLog(options.model_dir, s.start_step)
-            config = session.saved_config(objective)
-            config.to_json_file(os.path.join(options.model_dir, CONFIG_NAME))
+            write_config(options.model_dir, session.saved_config(objective))
             if request.begin:
                 request.begin(options.model_dir)
         self.last: dict[str, float] = {}

@@ -8,8 +8,8 @@ import tensorflow as tf
 import tf_keras
 
 from common.errors import UserError
-from modeling.encoders.xlnet.config import FILE_NAME as CONFIG_NAME
-from modeling.encoders.xlnet.config import XLNetConfig
+from modeling.encoders.contract import EncoderConfig
+from modeling.encoders.registry import config_file_in, read_config
 from training import strategy as strategy_lib
 from training.batch_split import row_order
 from training.checkpoints import BEST, RunCheckpoints
@@ -20,23 +20,6 @@ from training.optim.optimizer import AdamW
 from training.optim.schedules import Schedule
 from training.optim.variable_groups import Group, build_groups
 from training.options import RunOptions
-
-# Fields that weights or memory depend on; dropout rates may change.
-ARCHITECTURE = (
-    "vocab_size",
-    "d_model",
-    "n_layer",
-    "n_head",
-    "d_head",
-    "d_inner",
-    "ff_activation",
-    "untie_r",
-    "attn_type",
-    "same_length",
-    "clamp_len",
-    "mem_len",
-    "reuse_len",
-)
 
 
 @dataclasses.dataclass
@@ -197,18 +180,16 @@ def check_config(model_dir: str, objective: Objective) -> None:
     Raises:
       UserError: lists every field, wanted against found.
     """
-    path = os.path.join(model_dir, CONFIG_NAME)
+    path = config_file_in(model_dir)
     # Without a checkpoint the folder binds nobody to a configuration.
-    if not tf.io.gfile.exists(path) or not tf.train.latest_checkpoint(
-        model_dir
-    ):
+    if path is None or not tf.train.latest_checkpoint(model_dir):
         return
-    wanted = saved_config(objective)
-    found = XLNetConfig.from_json_file(path)
+    wanted = saved_config(objective).architecture()
+    found = read_config(path).architecture()
     wrong = [
-        f"`{name}` wanted {getattr(wanted, name)}, found {getattr(found, name)}"
-        for name in ARCHITECTURE
-        if (getattr(wanted, name) or 0) != (getattr(found, name) or 0)
+        f"`{name}` wanted {value}, found {found.get(name)}"
+        for name, value in wanted.items()
+        if (value or 0) != (found.get(name) or 0)
     ]
     if wrong:
         raise UserError(
@@ -217,7 +198,7 @@ def check_config(model_dir: str, objective: Objective) -> None:
         )
 
 
-def saved_config(objective: Objective) -> XLNetConfig:
+def saved_config(objective: Objective) -> EncoderConfig:
     """The configuration to write beside the weights."""
     return getattr(objective, "saved_config", objective.config)
 

@@ -16,17 +16,19 @@ from modeling.checkpoints import native as native_checkpoint
 from modeling.checkpoints import restore as checkpoints
 from modeling.checkpoints import tf1 as tf1_checkpoint
 from modeling.checkpoints.names import (
-    ENCODER_SCOPE,
+    absent_as_zeros,
+    encoder_of,
     named_variables,
     variable_paths,
 )
-from modeling.checkpoints.restore import MASK_EMB, Source
-from modeling.encoders.xlnet.config import FILE_NAME, XLNetConfig
+from modeling.checkpoints.restore import Source
+from modeling.encoders.contract import EncoderConfig
+from modeling.encoders.registry import read_config, write_config
 from modeling.heads import table as heads
 from modeling.options import ConvertOptions
 
 SPIECE = vocabulary.FILE_NAME
-# Key of `XLNetConfig.extra`: task names in the scopes of the original's heads.
+# Key of the configuration's `extra`: task names in the original's scopes.
 TASKS = "task_names"
 
 
@@ -43,7 +45,7 @@ class Weights:
     """
 
     head: str
-    config: XLNetConfig
+    config: EncoderConfig
     model: tf.Module
     tasks: dict[str, str]
     notes: list[str]
@@ -63,7 +65,7 @@ def convert(options: ConvertOptions) -> list[str]:
             f"--from_format={source.format}, found {options.from_format}"
         )
     if options.config:
-        config = XLNetConfig.from_json_file(options.config)
+        config = read_config(options.config)
     else:
         config = checkpoints.source_config(source)
     weights = read(source, config, options.head or None)
@@ -72,7 +74,7 @@ def convert(options: ConvertOptions) -> list[str]:
     return lines
 
 
-def read(source: Source, config: XLNetConfig, head: str | None) -> Weights:
+def read(source: Source, config: EncoderConfig, head: str | None) -> Weights:
     """Reads a checkpoint of any format into a model of its kind."""
     notes, tasks = [], dict(config.extra.get(TASKS, {}))
     if source.format == "native":
@@ -86,7 +88,7 @@ def read(source: Source, config: XLNetConfig, head: str | None) -> Weights:
         head = heads.find(arrays, source.path, head)
         model = heads.build(head, config, _shapes(arrays))
         if explicit:
-            arrays, other = _split(arrays, named_variables(model))
+            arrays, other = _split(arrays, model)
             notes += [f"left out, another head: {name}" for name in other]
     else:
         arrays, found = hf_checkpoint.read_weights(source.folder, config)
@@ -97,9 +99,10 @@ def read(source: Source, config: XLNetConfig, head: str | None) -> Weights:
         head = found
         model = heads.build(head, config, _shapes(arrays))
     variables = named_variables(model)
-    if MASK_EMB not in arrays and head != "pretraining":
-        arrays[MASK_EMB] = np.zeros(variables[MASK_EMB].shape, np.float32)
-        notes.append(f"not in the input, zeros: {MASK_EMB}")
+    for name in absent_as_zeros(model):
+        if name not in arrays:
+            arrays[name] = np.zeros(variables[name].shape, np.float32)
+            notes.append(f"not in the input, zeros: {name}")
     _check(arrays, variables, source)
     for name, variable in variables.items():
         variable.assign(arrays[name])
@@ -126,11 +129,12 @@ def _shapes(arrays):
     return {name: list(value.shape) for name, value in arrays.items()}
 
 
-def _split(arrays, wanted):
+def _split(arrays, model):
     """(encoder and this head, names of other heads)."""
     kept, other = {}, []
+    wanted, scope = named_variables(model), encoder_of(model).scope
     for name, value in arrays.items():
-        if name in wanted or name.startswith(ENCODER_SCOPE):
+        if name in wanted or name.startswith(scope):
             kept[name] = value
         else:
             other.append(name)
@@ -171,7 +175,7 @@ def write(
         native_checkpoint.write(
             output,
             weights.model,
-            config.replace(extra=extra).to_json(),
+            config.replace(extra=extra),
             lambda folder: _copy_spiece(source.folder, folder),
         )
         return _lines(arrays) + [f"written: {output}"]
@@ -182,13 +186,14 @@ def write(
             _copy_spiece(source.folder, folder, hugging_face=True)
         return _lines(arrays) + [f"written: {output}"]
     notes = []
-    if weights.head != "pretraining" and not arrays[MASK_EMB].any():
-        del arrays[MASK_EMB]
-        notes.append(f"left out, zeros (never trained): {MASK_EMB}")
+    for name in absent_as_zeros(weights.model):
+        if not arrays[name].any():
+            del arrays[name]
+            notes.append(f"left out, zeros (never trained): {name}")
     extra.pop(TASKS, None)
     tf1_checkpoint.write(output, arrays, weights.tasks)
     folder = os.path.dirname(output)
-    config.replace(extra=extra).to_json_file(os.path.join(folder, FILE_NAME))
+    write_config(folder, config.replace(extra=extra))
     _copy_spiece(source.folder, folder)
     return _lines(arrays) + notes + [f"written: {output}"]
 

@@ -5,13 +5,12 @@ facts differ in the config: "gelu" there is the exact form (ours: "gelu_erf";
 the original's tanh form is "gelu_new" there), and biases are always per layer.
 """
 
-import json
 import os
 from typing import Any
 
 import numpy as np
 
-from common import files
+from common import files, heads
 from common.errors import UserError
 from modeling.encoders.xlnet.config import XLNetConfig
 
@@ -40,56 +39,6 @@ _LAYER = {
 }
 
 
-def _dense(scope: str, theirs: str) -> dict[str, tuple[str, bool]]:
-    return {
-        f"{scope}/kernel": (f"{theirs}.weight", True),
-        f"{scope}/bias": (f"{theirs}.bias", False),
-    }
-
-
-_SUMMARY = _dense("model/sequnece_summary/summary", "sequence_summary.summary")
-# Head -> their class and its variables.
-HEADS = {
-    "encoder": ("XLNetModel", {}),
-    "pretraining": (
-        "XLNetLMHeadModel",
-        {"model/lm_loss/bias": ("lm_loss.bias", False)},
-    ),
-    "classification": (
-        "XLNetForSequenceClassification",
-        _SUMMARY | _dense("model/classification/logit", "logits_proj"),
-    ),
-    "regression": (
-        "XLNetForSequenceClassification",
-        _SUMMARY | _dense("model/regression/logit", "logits_proj"),
-    ),
-    "multiple_choice": (
-        "XLNetForMultipleChoice",
-        _SUMMARY | _dense("logits/dense", "logits_proj"),
-    ),
-    "token_classification": (
-        "XLNetForTokenClassification",
-        _dense("model/token_classification/logit", "classifier"),
-    ),
-    "span": (
-        "XLNetForQuestionAnswering",
-        _dense("start_logits/dense", "start_logits.dense")
-        | _dense("end_logits/dense_0", "end_logits.dense_0")
-        | _dense("end_logits/dense_1", "end_logits.dense_1")
-        | _dense("answer_class/dense_0", "answer_class.dense_0")
-        | {
-            "end_logits/LayerNorm/gamma": (
-                "end_logits.LayerNorm.weight",
-                False,
-            ),
-            "end_logits/LayerNorm/beta": ("end_logits.LayerNorm.bias", False),
-            "answer_class/dense_1/kernel": (
-                "answer_class.dense_1.weight",
-                True,
-            ),
-        },
-    ),
-}
 _TIED = "lm_loss.weight"
 _EMBEDDING = "transformer.word_embedding.weight"
 _SCOPE = "model/transformer/"
@@ -163,7 +112,7 @@ def write_config(
     Args:
       folder: existing.
       config: ours.
-      head: key of `HEADS`.
+      head: of `table.NAMES`.
       arrays: weights by canonical name, which tell the number of labels.
     """
     if config.n_head * config.d_head != config.d_model:
@@ -182,7 +131,7 @@ def write_config(
     }
     theirs |= {
         "model_type": "xlnet",
-        "architectures": [HEADS[head][0]],
+        "architectures": [class_name(head)],
         "ff_activation": activations[config.ff_activation],
         "layer_norm_eps": 1e-12,
         "initializer_range": config.init_std,
@@ -231,24 +180,37 @@ def name_table(n_layer: int, head: str) -> dict[str, tuple[str, bool]]:
                 f"transformer.layer.{i}.{theirs}",
                 flip,
             )
-    return table | HEADS[head][1]
+    return table | (heads.HEADS[head].hf_names if head != heads.ENCODER else {})
 
 
-def find_head(theirs, config: dict[str, Any], source: str) -> str:
-    """The head of a set of their names."""
-    if "start_logits.dense.weight" in theirs:
-        return "span"
-    if "classifier.weight" in theirs:
-        return "token_classification"
-    if "logits_proj.weight" in theirs:
-        if "XLNetForMultipleChoice" in config.get("architectures", []):
-            return "multiple_choice"
-        kind = config.get("problem_type")
+def class_name(head: str) -> str:
+    """Their class of a head of `table.NAMES`."""
+    if head == heads.ENCODER:
+        return "XLNetModel"
+    return "XLNet" + heads.HEADS[head].hf_class
+
+
+def find_head(theirs, config: dict[str, Any]) -> str:
+    """The head of a set of their names.
+
+    Sequence classification, regression and multiple choice have the same
+    names: the configuration or, at last, the number of outputs tells.
+    """
+    present = [
+        row
+        for row in heads.with_weights().values()
+        if row.hf_names[row.marker[0]][0] in theirs
+    ]
+    if not present:
+        return heads.ENCODER
+    classes = config.get("architectures") or []
+    named = [r for r in present if class_name(r.name) in classes]
+    row = (named or present)[0]
+    if row.name == "classification":
         one = theirs["logits_proj.weight"].shape[0] == 1
-        return "regression" if kind == "regression" or one else "classification"
-    if "lm_loss.bias" in theirs:
-        return "pretraining"
-    return "encoder"
+        if one or config.get("problem_type") == "regression":
+            return "regression"
+    return row.name
 
 
 def read_weights(
@@ -270,7 +232,7 @@ def read_weights(
         raise UserError(f"{path} is no readable safetensors file: {e}") from e
     if theirs and not any(name.startswith("transformer.") for name in theirs):
         theirs = {f"transformer.{name}": v for name, v in theirs.items()}
-    head = find_head(theirs, _read_json(folder), path)
+    head = find_head(theirs, _read_json(folder))
     table = name_table(config.n_layer, head)
     arrays, left = {}, dict(theirs)
     for ours, (name, flip) in table.items():
@@ -328,7 +290,7 @@ def write_weights(
     surplus = sorted(set(arrays) - set(table))
     if surplus:
         raise UserError(
-            f"{HEADS[head][0]} has no place for {surplus[:5]} "
+            f"{class_name(head)} has no place for {surplus[:5]} "
             f"({len(surplus)} variables)"
         )
     theirs = {}
@@ -343,24 +305,14 @@ def write_weights(
 
 
 def _read_json(folder: str) -> dict[str, Any]:
-    path = os.path.join(folder, CONFIG)
-    try:
-        with files.open_binary(path) as f:
-            value = json.loads(f.read())
-    except FileNotFoundError as e:
-        raise UserError(f"{path} does not exist: wanted an HF folder") from e
-    except ValueError as e:
-        raise UserError(f"{path} is not valid JSON: {e}") from e
-    if not isinstance(value, dict):
-        raise UserError(f"{path}: wanted a JSON object, found {value!r}")
-    return value
+    return files.read_json_object(
+        os.path.join(folder, CONFIG), "wanted a Hugging Face folder"
+    )
 
 
 def _outputs(head: str, arrays: dict[str, np.ndarray]) -> int | None:
     """Number of labels, None for heads without."""
-    kernels = {
-        "classification": "model/classification/logit/kernel",
-        "regression": "model/regression/logit/kernel",
-        "token_classification": "model/token_classification/logit/kernel",
-    }
-    return arrays[kernels[head]].shape[-1] if head in kernels else None
+    row = heads.HEADS.get(head)
+    if row is None or not row.counts_outputs:
+        return None
+    return arrays[row.marker[0]].shape[-1]

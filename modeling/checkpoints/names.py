@@ -6,19 +6,29 @@ Optimizer groups, layer-wise rates, converters and reports use these names.
 import tensorflow as tf
 import tf_keras
 
-from modeling.encoders.xlnet.backbone import XLNetModel
+from common.heads import HEADS
+from modeling.encoders.contract import Encoder
 
-ENCODER_SCOPE = "model/transformer/"
+
+def encoder_of(model: tf_keras.Model) -> Encoder:
+    """The encoder of a task model, or the model itself."""
+    return model if isinstance(model, Encoder) else model.encoder
+
+
+def absent_as_zeros(model: tf_keras.Model) -> list[str]:
+    """Canonical names that checkpoints without a language model may lack."""
+    encoder = encoder_of(model)
+    if HEADS["pretraining"].marker[0] in variable_paths(model):
+        return []
+    return [encoder.scope + name for name in encoder.may_be_absent]
 
 
 def variable_paths(model: tf_keras.Model) -> dict[str, str]:
     """Canonical names -> attribute paths from the model down."""
-    if isinstance(model, XLNetModel):
-        encoder, prefix = model, ""
-    else:
-        encoder, prefix = model.encoder, "encoder/"
+    encoder = encoder_of(model)
+    prefix = "" if model is encoder else "encoder/"
     found = {
-        ENCODER_SCOPE + name: prefix + path
+        encoder.scope + name: prefix + path
         for name, path in encoder.variable_paths().items()
     }
     if model is not encoder:

@@ -4,7 +4,6 @@ Variables are found by walking the stored object graph along attribute paths,
 so optimizers, counters and memory beside the model do not matter.
 """
 
-import os
 import shutil
 from collections.abc import Callable
 
@@ -15,6 +14,8 @@ from tensorflow.core.protobuf import trackable_object_graph_pb2
 
 from common import files
 from common.errors import UserError
+from modeling.encoders.contract import EncoderConfig
+from modeling.encoders.registry import write_config
 
 PREFIX = "ckpt"
 # Attribute path of `training.optim.optimizer.AdamW`'s averages in a checkpoint.
@@ -145,7 +146,7 @@ def by_name(
 def write(
     folder: str,
     model: tf_keras.Model,
-    config_json: str,
+    config: EncoderConfig,
     add: Callable[[str], None] | None = None,
 ) -> None:
     """Writes a model as a new native folder, complete or not at all.
@@ -153,7 +154,7 @@ def write(
     Args:
       folder: must not exist or be empty.
       model: task model.
-      config_json: content of `xlnet_config.json`.
+      config: of its encoder, written beside it.
       add: puts more files into the folder that it is given.
     """
     with new_folder(folder) as temporary:
@@ -162,9 +163,7 @@ def write(
             checkpoint, temporary, max_to_keep=1, checkpoint_name=PREFIX
         )
         manager.save(checkpoint_number=1)
-        files.write_text(
-            os.path.join(temporary, "xlnet_config.json"), config_json
-        )
+        write_config(temporary, config)
         if add is not None:
             add(temporary)
 

@@ -16,14 +16,18 @@ from modeling.checkpoints import hf as hf_checkpoint
 from modeling.checkpoints import native as native_checkpoint
 from modeling.checkpoints import tf1 as tf1_checkpoint
 from modeling.checkpoints.names import (
-    ENCODER_SCOPE,
+    absent_as_zeros,
+    encoder_of,
     named_variables,
     variable_paths,
 )
-from modeling.encoders.xlnet.config import FILE_NAME, XLNetConfig
-from modeling.heads import table as heads
+from modeling.encoders.contract import EncoderConfig
+from modeling.encoders.registry import (
+    config_file_in,
+    config_file_names,
+    read_config,
+)
 
-MASK_EMB = ENCODER_SCOPE + "mask_emb/mask_emb"
 FORMATS = ("tf1", "hf", "native")
 
 
@@ -129,7 +133,7 @@ def _only_prefix(folder: str) -> str:
     )
 
 
-def find_config(path: str) -> XLNetConfig:
+def find_config(path: str) -> EncoderConfig:
     """The config beside a checkpoint, read for any format.
 
     Args:
@@ -139,23 +143,24 @@ def find_config(path: str) -> XLNetConfig:
       UserError: no config there.
     """
     path = os.fspath(path)
-    beside = os.path.join(path, FILE_NAME)
-    if tf.io.gfile.isdir(path) and tf.io.gfile.exists(beside):
-        return XLNetConfig.from_json_file(beside)
+    beside = config_file_in(path)
+    if beside:
+        return read_config(beside)
     return source_config(resolve(path))
 
 
-def source_config(source: Source) -> XLNetConfig:
+def source_config(source: Source) -> EncoderConfig:
     """The config of a resolved checkpoint."""
     if source.format == "hf":
         return hf_checkpoint.read_config(source.folder)
-    path = os.path.join(source.folder, FILE_NAME)
-    if not tf.io.gfile.exists(path):
+    path = config_file_in(source.folder)
+    if path is None:
         raise UserError(
-            f"{path} does not exist: put the {FILE_NAME} of the checkpoint "
-            "beside it, or name it (--config, --model_config_path)"
+            f"{source.folder or '.'} holds no {config_file_names()}: put the "
+            "one of the checkpoint beside it, or name it (--config, "
+            "--model_config_path)"
         )
-    return XLNetConfig.from_json_file(path)
+    return read_config(path)
 
 
 def read_arrays(
@@ -208,12 +213,13 @@ def restore(
     source = resolve(path)
     variables = named_variables(model)
     arrays, surplus, stripped = read_arrays(source, model)
-    lm = heads.MARKERS["pretraining"][0] in variables
-    if MASK_EMB not in arrays and not lm:
-        arrays[MASK_EMB] = np.zeros(variables[MASK_EMB].shape, np.float32)
+    for name in absent_as_zeros(model):
+        if name not in arrays:
+            arrays[name] = np.zeros(variables[name].shape, np.float32)
+    scope = encoder_of(model).scope
     problems, values, fresh = [], {}, []
     for name, variable in variables.items():
-        required = require == "all" or name.startswith(ENCODER_SCOPE)
+        required = require == "all" or name.startswith(scope)
         value = arrays.get(name)
         if value is None:
             fresh.append(name)
@@ -244,5 +250,5 @@ def _complaint(source: Source, problems: list[str]) -> str:
         shown += f"; and {len(problems) - 5} more"
     return (
         f"{source.path} ({source.format}) does not fit the model: {shown}; "
-        f"check that its {FILE_NAME} is the one in use"
+        f"check that its {config_file_names()} is the one in use"
     )

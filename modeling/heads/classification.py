@@ -3,12 +3,22 @@
 import tensorflow as tf
 import tf_keras
 
-from modeling.encoders.xlnet import inputs
+from common.heads import SUMMARY_SCOPE
 from modeling.heads.pooling import SequenceSummary
+from modeling.ops.shapes import sizes
 from modeling.task_model import TaskModel, dense_paths, pooler_paths
 
-# The original's spelling; released and fine-tuned checkpoints carry it.
-SUMMARY_SCOPE = "model/sequnece_summary"
+# Variables of the pooler: canonical name, attribute path.
+_PROJECTION = (f"{SUMMARY_SCOPE}/summary/kernel", "pooler/projection/kernel")
+_ATTENTION = (f"{SUMMARY_SCOPE}/summary_bias", "pooler/attention/summary_bias")
+
+
+def _pooling_of(shape):
+    """How a model pools, from the variables that it has."""
+    return {
+        "summary_type": "last" if shape(_ATTENTION) is None else "attn",
+        "use_proj": shape(_PROJECTION) is not None,
+    }
 
 
 @tf_keras.utils.register_keras_serializable("xlnet")
@@ -16,7 +26,7 @@ class ClassificationModel(TaskModel):
     """Logits of a whole sequence: classes, labels or one value.
 
     Args:
-      config: `XLNetConfig`, or its `to_dict()`.
+      config: an `EncoderConfig`, or its `to_dict()`.
       num_labels: Y; 1 for regression.
       summary_type: "last", "first", "mean" or "attn".
       use_proj: tanh projection of the summary.
@@ -65,10 +75,14 @@ class ClassificationModel(TaskModel):
         dense.build([None, self.config.d_model])
         setattr(self, self.logit_name, dense)
 
+    @classmethod
+    def options_of(cls, shape):
+        return _pooling_of(shape)
+
     def call(
         self, input_ids, cls_index=None, training=False, seed=None, **arguments
     ):
-        """float32 [B, Y]; arguments as `XLNetModel.call`."""
+        """float32 [B, Y]; arguments as the encoder's."""
         output = self.encode(
             input_ids, training=training, seed=seed, **arguments
         )
@@ -110,7 +124,7 @@ class MultipleChoiceModel(TaskModel):
     """One logit per option (RACE): each option is a row of its own.
 
     Args:
-      config: `XLNetConfig`, or its `to_dict()`.
+      config: an `EncoderConfig`, or its `to_dict()`.
       summary_type: "last", "first", "mean" or "attn".
       use_proj: tanh projection of the summary.
       pooling: "masked", or "original" (padding included).
@@ -140,6 +154,10 @@ class MultipleChoiceModel(TaskModel):
         self.choice_dense = self.dense(1, "logit")
         self.choice_dense.build([None, self.config.d_model])
 
+    @classmethod
+    def options_of(cls, shape):
+        return _pooling_of(shape)
+
     def call(
         self,
         input_ids,
@@ -152,8 +170,7 @@ class MultipleChoiceModel(TaskModel):
     ):
         """float32 [B, C]; `cls_index` is int [B, C] or None."""
         input_ids = tf.convert_to_tensor(input_ids)
-        options = inputs.size_of(input_ids, 1)
-        length = inputs.size_of(input_ids, 2)
+        _, options, length = sizes(input_ids)
 
         def rows(x):  # [B, C, T] -> [B*C, T]
             return None if x is None else tf.reshape(x, [-1, length])
@@ -189,7 +206,7 @@ class TokenClassificationModel(TaskModel):
     """One label per token.
 
     Args:
-      config: `XLNetConfig`, or its `to_dict()`.
+      config: an `EncoderConfig`, or its `to_dict()`.
       num_labels: Y.
       **kwargs: of `TaskModel`.
 
@@ -205,7 +222,7 @@ class TokenClassificationModel(TaskModel):
         self.token_dense.build([None, None, self.config.d_model])
 
     def call(self, input_ids, training=False, seed=None, **arguments):
-        """float32 [B, T, Y]; arguments as `XLNetModel.call`."""
+        """float32 [B, T, Y]; arguments as the encoder's."""
         output = self.encode(
             input_ids, training=training, seed=seed, **arguments
         )

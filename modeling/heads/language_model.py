@@ -8,6 +8,12 @@ from modeling.heads.pooling import SequenceSummary
 from modeling.ops import saving
 from modeling.task_model import TaskModel, dense_paths, pooler_paths
 
+# A variable of the ablation's head: canonical name, attribute path.
+NEXT_SENTENCE = (
+    "model/next_sentence/logit/kernel",
+    "next_sentence_dense/kernel",
+)
+
 
 @tf_keras.utils.register_keras_serializable("xlnet")
 class LanguageModelHead(saving.Layer):
@@ -49,7 +55,7 @@ class PretrainingModel(TaskModel):
     A call is the backbone's: take `query_output` ([B, P, D]) to `lm_loss`.
 
     Args:
-      config: `XLNetConfig`, or its `to_dict()`.
+      config: an `EncoderConfig`, or its `to_dict()`.
       next_sentence: add the head of the paper's ablation (Table 6).
       **kwargs: of `TaskModel`.
     """
@@ -69,8 +75,12 @@ class PretrainingModel(TaskModel):
             self.next_sentence_dense = self.dense(2, "next_sentence")
             self.next_sentence_dense.build([None, self.config.d_model])
 
+    @classmethod
+    def options_of(cls, shape):
+        return {"next_sentence": shape(NEXT_SENTENCE) is not None}
+
     def call(self, input_ids, training=False, seed=None, **arguments):
-        """The backbone's `XLNetOutput`; arguments as `XLNetModel.call`."""
+        """The encoder's `EncoderOutput`; arguments as the encoder's."""
         return self.encode(input_ids, training=training, seed=seed, **arguments)
 
     def lm_logits(self, hidden: tf.Tensor) -> tf.Tensor:

@@ -4,7 +4,8 @@ import tensorflow as tf
 import tf_keras
 
 from modeling.attention.masks import MASK_VALUE
-from modeling.encoders.xlnet.config import XLNetConfig
+from modeling.encoders.contract import EncoderConfig
+from modeling.encoders.registry import config_from_dict
 from modeling.ops import dropout, initializers, saving
 from modeling.ops.normalization import LayerNorm
 
@@ -20,7 +21,7 @@ class SequenceSummary(saving.Layer):
     or the position that the caller gives; padding may lie on either side.
 
     Args:
-      config: `XLNetConfig`, or its `to_dict()`.
+      config: an `EncoderConfig`, or its `to_dict()`.
       summary_type: "last", "first", "mean" or "attn".
       use_proj: apply tanh(W x + b).
       pooling: "masked" looks at real tokens only; "original" takes the first
@@ -29,15 +30,14 @@ class SequenceSummary(saving.Layer):
 
     def __init__(
         self,
-        config: XLNetConfig | dict,
+        config: EncoderConfig | dict,
         summary_type: str = "last",
         use_proj: bool = True,
         pooling: str = "masked",
         **kwargs,
     ):
         super().__init__(**kwargs)
-        if isinstance(config, dict):
-            config = XLNetConfig.from_dict(config)
+        config = config_from_dict(config)
         for name, value, choices in (
             ("summary_type", summary_type, SUMMARY_TYPES),
             ("pooling", pooling, POOLINGS),
@@ -151,15 +151,14 @@ class AttentionPooling(saving.Layer):
     """LayerNorm(O attention) of one learned query, no residual, float32.
 
     Args:
-      config: `XLNetConfig`, or its `to_dict()`.
+      config: an `EncoderConfig`, or its `to_dict()`.
 
     Call: [B, T, D] -> [B, D].
     """
 
-    def __init__(self, config: XLNetConfig | dict, **kwargs):
+    def __init__(self, config: EncoderConfig | dict, **kwargs):
         super().__init__(**(kwargs | {"dtype": "float32"}))
-        if isinstance(config, dict):
-            config = XLNetConfig.from_dict(config)
+        config = config_from_dict(config)
         self.config = config
         self.norm = LayerNorm(name="LayerNorm", dtype="float32")
 

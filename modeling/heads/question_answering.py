@@ -48,7 +48,7 @@ class SpanModel(TaskModel):
     """Question answering as in the original's SQuAD head.
 
     Args:
-      config: `XLNetConfig`, or its `to_dict()`.
+      config: an `EncoderConfig`, or its `to_dict()`.
       start_n_top: S, start beam.
       end_n_top: E, end beam.
       **kwargs: of `TaskModel`.
@@ -95,7 +95,7 @@ class SpanModel(TaskModel):
           start_positions: int [B], true starts; None = search by beams.
           training: apply dropout.
           seed: int32 [2].
-          **arguments: of `XLNetModel.call`.
+          **arguments: of the encoder's call.
 
         Returns:
           `SpanTrainingOutput` with `start_positions`, else `SpanOutput`.

@@ -1,45 +1,16 @@
-"""Which task model a set of weights belongs to."""
+"""Which task model a set of weights belongs to, by the rows of `common.heads`."""
 
 from collections.abc import Mapping, Sequence
 
 import tf_keras
 
 from common.errors import UserError
-from modeling.encoders.xlnet.backbone import XLNetModel
-from modeling.encoders.xlnet.config import XLNetConfig
-from modeling.heads.classification import (
-    SUMMARY_SCOPE,
-    ClassificationModel,
-    MultipleChoiceModel,
-    TokenClassificationModel,
-)
-from modeling.heads.language_model import PretrainingModel
-from modeling.heads.question_answering import SpanModel
+from common.heads import ENCODER, HEADS, with_weights
+from common.references import resolve
+from modeling.encoders.contract import EncoderConfig
+from modeling.encoders.registry import build_encoder
 
-# Head -> a kernel or bias that only it has: canonical name, attribute path.
-MARKERS = {
-    "pretraining": ("model/lm_loss/bias", "lm_head/bias"),
-    "classification": (
-        "model/classification/logit/kernel",
-        "class_dense/kernel",
-    ),
-    "regression": ("model/regression/logit/kernel", "value_dense/kernel"),
-    "span": ("start_logits/dense/kernel", "start_dense/kernel"),
-    "multiple_choice": ("logits/dense/kernel", "choice_dense/kernel"),
-    "token_classification": (
-        "model/token_classification/logit/kernel",
-        "token_dense/kernel",
-    ),
-}
-ENCODER = "encoder"
-NAMES = (ENCODER, *MARKERS)
-
-_NEXT_SENTENCE = (
-    "model/next_sentence/logit/kernel",
-    "next_sentence_dense/kernel",
-)
-_PROJECTION = (f"{SUMMARY_SCOPE}/summary/kernel", "pooler/projection/kernel")
-_ATTENTION = (f"{SUMMARY_SCOPE}/summary_bias", "pooler/attention/summary_bias")
+NAMES = (ENCODER, *with_weights())
 
 
 def find(names: Mapping | Sequence, source: str, wanted: str | None) -> str:
@@ -55,8 +26,8 @@ def find(names: Mapping | Sequence, source: str, wanted: str | None) -> str:
     """
     present = [
         head
-        for head, markers in MARKERS.items()
-        if any(marker in names for marker in markers)
+        for head, row in with_weights().items()
+        if any(marker in names for marker in row.marker)
     ]
     if wanted is not None:
         if wanted != ENCODER and wanted not in present:
@@ -73,7 +44,7 @@ def find(names: Mapping | Sequence, source: str, wanted: str | None) -> str:
 
 
 def build(
-    head: str, config: XLNetConfig, shapes: Mapping[str, Sequence[int]]
+    head: str, config: EncoderConfig, shapes: Mapping[str, Sequence[int]]
 ) -> tf_keras.Model:
     """A model with this head, sized after the weights.
 
@@ -87,22 +58,10 @@ def build(
         return next((shapes[name] for name in pair if name in shapes), None)
 
     if head == ENCODER:
-        return XLNetModel(config)
-    if head == "pretraining":
-        return PretrainingModel(
-            config, next_sentence=shape(_NEXT_SENTENCE) is not None
-        )
-    if head == "span":
-        return SpanModel(config)
-    outputs = shape(MARKERS[head])[-1]
-    if head == "token_classification":
-        return TokenClassificationModel(config, outputs)
-    pooling = dict(
-        summary_type="attn" if shape(_ATTENTION) is not None else "last",
-        use_proj=shape(_PROJECTION) is not None,
-    )
-    if head == "multiple_choice":
-        return MultipleChoiceModel(config, **pooling)
-    return ClassificationModel(
-        config, outputs, regression=head == "regression", **pooling
-    )
+        return build_encoder(config)
+    row = HEADS[head]
+    model = resolve(row.model)
+    options = row.model_options | model.options_of(shape)
+    if row.counts_outputs:
+        options["num_labels"] = shape(row.marker)[-1]
+    return model(config, **options)

@@ -2,11 +2,9 @@
 
 import tf_keras
 
-from modeling.encoders.xlnet.config import XLNetConfig
 
-
-def from_config(config: XLNetConfig) -> dict:
-    """The config's initializer in serialised form.
+def from_config(config) -> dict:
+    """The initializer of an `EncoderConfig`, in serialised form.
 
     Layers take it in this form and make one instance per variable, so that
     no two variables share an instance (they would get equal values).

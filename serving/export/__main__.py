@@ -15,10 +15,9 @@ from data import task_spec
 from data.task_spec import TaskSpec
 from flags import app, export_flags
 from modeling.checkpoints import restore as checkpoints
-from modeling.encoders.xlnet.config import XLNetConfig
+from modeling.encoders.contract import EncoderConfig
 from serving.export import export_model
 from serving.options import ExportOptions
-from training.objectives import segment_recurrent as recurrent_objective
 from training.objectives.build import build_objective
 from training.objectives.contract import Objective
 
@@ -43,14 +42,11 @@ def main() -> None:
     print(f"exported {spec.head} to {path}")
 
 
-def _build_objective(spec: TaskSpec, config: XLNetConfig) -> Objective:
-    segments = spec.data_options.get("segment_recurrence")
-    if not segments:
-        return build_objective(spec.head, config, **spec.head_options)
-    return recurrent_objective.build_objective(
+def _build_objective(spec: TaskSpec, config: EncoderConfig) -> Objective:
+    return build_objective(
         spec.head,
         config,
-        num_segments=segments,
+        segments=spec.data_options.get("segment_recurrence", 0),
         segment_len=spec.max_seq_length,
         **spec.head_options,
     )

@@ -66,7 +66,7 @@ def load_model(options: ModelOptions) -> LanguageModel:
     """
     tokenizer = load_tokenizer(options)
     config = _config(options, tokenizer)
-    model = PretrainingModel(config.replace(mem_len=None, reuse_len=None))
+    model = PretrainingModel(config.with_memory(None))
     checkpoints.restore(model, options.checkpoint, require="all")
     return LanguageModel(model, tokenizer)
 
@@ -81,9 +81,7 @@ def load_encoder(options: ModelOptions, memory_len: int):
     tokenizer = load_tokenizer(options)
     config = _config(options, tokenizer)
     # A native checkpoint holds a task model: only its encoder is asked for.
-    model = PretrainingModel(
-        config.replace(mem_len=memory_len or None, reuse_len=None)
-    )
+    model = PretrainingModel(config.with_memory(memory_len or None))
     checkpoints.restore(model, options.checkpoint, require="encoder")
     return model.encoder, tokenizer
 

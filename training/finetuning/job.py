@@ -1,9 +1,6 @@
 """What the jobs of all fine-tuning commands share on the training's side."""
 
-import functools
-
 from training.finetuning import run as finetune
-from training.objectives import segment_recurrent as recurrent_objective
 
 
 def make_job(
@@ -37,9 +34,10 @@ def make_job(
         evals=evals,
         predicts=predicts,
         export_options=export_options or {},
-        make_objective=_recurrent_builder(features),
         objective_options={
-            "static_lengths": task.buckets if features.static_shapes else ()
+            "static_lengths": task.buckets if features.static_shapes else (),
+            "segments": features.segment_recurrence,
+            "segment_len": features.max_seq_length,
         },
         must_match={
             "spiece_sha256": spec.spiece_sha256,
@@ -49,15 +47,4 @@ def make_job(
             "segment_recurrence": features.segment_recurrence,
         }
         | must_match,
-    )
-
-
-def _recurrent_builder(features):
-    """The builder of a recurrent objective, None without recurrence."""
-    if not features.segment_recurrence:
-        return None
-    return functools.partial(
-        recurrent_objective.build_objective,
-        num_segments=features.segment_recurrence,
-        segment_len=features.max_seq_length,
     )

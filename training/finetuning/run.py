@@ -19,8 +19,12 @@ from data import task_spec
 from data.finetuning import task_settings
 from data.task_spec import FILE_NAME, SPIECE_NAME, TaskSpec
 from modeling.checkpoints import restore as checkpoints
-from modeling.encoders.xlnet.config import FILE_NAME as CONFIG_NAME
-from modeling.encoders.xlnet.config import XLNetConfig
+from modeling.encoders.contract import EncoderConfig
+from modeling.encoders.registry import (
+    config_file_in,
+    config_file_names,
+    read_config,
+)
 from training import loop
 from training.finetuning import preflight
 from training.finetuning.options import FinetuneOptions
@@ -70,7 +74,6 @@ class Job:
       evals, predicts: split name -> split.
       must_match: what a resumed run may not change.
       objective_options: further keywords of `build_objective`.
-      make_objective: replaces `heads.build_objective` (segment recurrence).
       export_options: `data_options` of the export that task.json does not get.
     """
 
@@ -83,33 +86,32 @@ class Job:
     predicts: dict[str, PredictSplit] = dataclasses.field(default_factory=dict)
     must_match: dict = dataclasses.field(default_factory=dict)
     objective_options: dict = dataclasses.field(default_factory=dict)
-    make_objective: Callable | None = None
     export_options: dict = dataclasses.field(default_factory=dict)
 
 
-def find_config(options: FinetuneOptions, vocab_size: int) -> XLNetConfig:
+def find_config(options: FinetuneOptions, vocab_size: int) -> EncoderConfig:
     """--model_config_path, or the config beside the checkpoint.
 
     Raises:
       UserError: there is none, or it is of another vocabulary.
     """
     run = options.run
-    own = os.path.join(run.model_dir, CONFIG_NAME)
+    own = config_file_in(run.model_dir)
     trained = not options.do_train and read_spec(run.model_dir) is not None
     if options.model_config_path:
-        config = XLNetConfig.from_json_file(options.model_config_path)
+        config = read_config(options.model_config_path)
         source = options.model_config_path
-    elif trained and not options.predict_ckpt and _exists(own):
-        config, source = XLNetConfig.from_json_file(own), own
+    elif trained and not options.predict_ckpt and own:
+        config, source = read_config(own), own
     elif run.init_checkpoint:
         config = checkpoints.find_config(run.init_checkpoint)
         source = run.init_checkpoint
-    elif _exists(own):
-        config, source = XLNetConfig.from_json_file(own), own
+    elif own:
+        config, source = read_config(own), own
     else:
         raise UserError(
             "no architecture: give --init_checkpoint, --model_config_path, or "
-            f"a --model_dir that holds {CONFIG_NAME}"
+            f"a --model_dir that holds {config_file_names()}"
         )
     if config.vocab_size != vocab_size:
         raise UserError(
@@ -208,7 +210,7 @@ def run(
         _check_trained(job, options)
     config = find_config(options, job.vocab_size)
     preflight.check_disk(options, config)
-    objective = (job.make_objective or heads.build_objective)(
+    objective = heads.build_objective(
         job.spec.head,
         config,
         recompute_layers=options.recompute_layers,

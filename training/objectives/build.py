@@ -1,41 +1,41 @@
 """Names of heads -> objectives."""
 
 from common.errors import UserError
-from data import schema
-from modeling.encoders.xlnet.config import XLNetConfig
-from training.objectives import finetuning as finetune
+from common.heads import HEADS, get
+from common.references import resolve
+from modeling.encoders.contract import EncoderConfig
 from training.objectives.contract import Objective
-from training.objectives.permutation_lm import PretrainingObjective
-
-OBJECTIVES = {
-    "pretraining": PretrainingObjective,
-    "classification": finetune.ClassificationObjective,
-    "multi_label": finetune.MultiLabelObjective,
-    "regression": finetune.RegressionObjective,
-    "span": finetune.SpanObjective,
-    "multiple_choice": finetune.MultipleChoiceObjective,
-    "token_classification": finetune.TokenClassificationObjective,
-}
 
 
 def build_objective(
-    head: str, config: XLNetConfig, **head_options
+    head: str,
+    config: EncoderConfig,
+    segments: int = 0,
+    segment_len: int = 0,
+    **head_options,
 ) -> Objective:
     """The objective of a head.
 
     Args:
-      head: "pretraining" or a key of `data.schema.HEAD_FIELDS`.
+      head: key of `common.heads.HEADS`.
       config: the architecture.
+      segments: read documents in so many segments; 0 = whole.
+      segment_len: T of these.
       **head_options: `recompute_layers`, and what the head's model takes
-        (`num_labels`, `summary_type`, `use_proj`, `task_name`, `start_n_top`,
+        (`num_labels`, `summary_type`, `use_proj`, `start_n_top`,
         `answerability`, ...).
 
     Raises:
-      UserError: unknown head.
+      UserError: unknown head, or one that reads no segments.
     """
-    if head not in OBJECTIVES:
+    row = get(head)
+    if not segments:
+        return resolve(row.objective)(config, **head_options)
+    if not row.long_objective:
+        able = [name for name, row in HEADS.items() if row.long_objective]
         raise UserError(
-            f"head must be one of {['pretraining', *schema.HEAD_FIELDS]}, "
-            f"received {head!r}"
+            f"--segment_recurrence is for {', '.join(able)}, received {head!r}"
         )
-    return OBJECTIVES[head](config, **head_options)
+    return resolve(row.long_objective)(
+        config, num_segments=segments, segment_len=segment_len, **head_options
+    )

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import tensorflow as tf
 import tf_keras
 
-from modeling.encoders.xlnet.config import XLNetConfig
+from modeling.encoders.contract import EncoderConfig
 
 Batch = dict[str, tf.Tensor]
 
@@ -51,7 +51,7 @@ class Objective(Protocol):
     """One head with its loss. See `training.objectives.build.build_objective`.
 
     Attributes:
-      name: "pretraining" or a key of `data.schema.HEAD_FIELDS`.
+      name: key of `common.heads.HEADS`.
       config: the architecture.
       row_groups: 2 when the first half of the rows is forward and the second
         backward, and every replica must get both halves; else 1.
@@ -60,7 +60,7 @@ class Objective(Protocol):
     """
 
     name: str
-    config: XLNetConfig
+    config: EncoderConfig
     row_groups: int
     memory_len: int
     label_fields: tuple[str, ...]

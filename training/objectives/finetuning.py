@@ -8,14 +8,10 @@ T length, C options, Y labels.
 import tensorflow as tf
 import tf_keras
 
-from modeling import (
-    ClassificationModel,
-    MultipleChoiceModel,
-    SpanModel,
-    TokenClassificationModel,
-)
+from common import heads
+from common.references import resolve
 from modeling.checkpoints.names import named_variables
-from modeling.encoders.xlnet.config import XLNetConfig
+from modeling.encoders.contract import EncoderConfig
 from training.objectives.contract import Batch, LossOutput, Memory
 
 INPUTS = ("input_ids", "segment_ids", "input_mask")
@@ -49,29 +45,26 @@ class FinetuneObjective:
 
     def __init__(
         self,
-        config: XLNetConfig,
+        config: EncoderConfig,
         recompute_layers: bool = False,
         static_lengths: tuple[int, ...] = (),
         **head_options,
     ):
         self.saved_config = config
         # A fine-tuned model carries no memory from one batch to the next.
-        self.config = config.replace(mem_len=None, reuse_len=None)
+        self.config = config.with_memory(None)
         self.recompute_layers = recompute_layers
         self.static_lengths = static_lengths
         self.head_options = head_options
 
     def build_model(self) -> tf_keras.Model:
         """The task model, all variables made."""
-        return self.make_model(
+        row = heads.get(self.name)
+        return resolve(row.model)(
             self.config,
             recompute=recompute_method(self.recompute_layers),
-            **self.head_options,
+            **row.model_options | self.head_options,
         )
-
-    def make_model(self, config: XLNetConfig, **options) -> tf_keras.Model:
-        """The head's model class, called with its options."""
-        raise NotImplementedError
 
     def named_variables(self, model: tf_keras.Model) -> dict[str, tf.Variable]:
         """Canonical name -> variable."""
@@ -121,9 +114,6 @@ class ClassificationObjective(FinetuneObjective):
 
     name = "classification"
 
-    def make_model(self, config, **options):
-        return ClassificationModel(config, **options)
-
     def row_losses(self, logits, batch):
         labels = batch["label_ids"]  # [B]
         losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
@@ -136,17 +126,11 @@ class MultipleChoiceObjective(ClassificationObjective):
 
     name = "multiple_choice"
 
-    def make_model(self, config, **options):
-        return MultipleChoiceModel(config, **options)
-
 
 class MultiLabelObjective(FinetuneObjective):
     """Independent labels: the mean of Y sigmoid cross-entropies."""
 
     name = "multi_label"
-
-    def make_model(self, config, **options):
-        return ClassificationModel(config, **options)
 
     def row_losses(self, logits, batch):
         losses = tf.nn.sigmoid_cross_entropy_with_logits(
@@ -160,10 +144,6 @@ class RegressionObjective(FinetuneObjective):
 
     name = "regression"
 
-    def make_model(self, config, **options):
-        options = {"num_labels": 1, "regression": True} | options
-        return ClassificationModel(config, **options)
-
     def forward(self, model, batch, training=False, seed=None):
         return tf.squeeze(super().forward(model, batch, training, seed), -1)
 
@@ -176,9 +156,6 @@ class TokenClassificationObjective(FinetuneObjective):
     """One label per token; label -1 does not count. Logits [B, T, Y]."""
 
     name = "token_classification"
-
-    def make_model(self, config, **options):
-        return TokenClassificationModel(config, **options)
 
     def row_losses(self, logits, batch):
         labels = batch["label_ids"]  # [B, T]
@@ -210,9 +187,6 @@ class SpanObjective(FinetuneObjective):
     def __init__(self, config, answerability: bool = True, **options):
         super().__init__(config, **options)
         self.answerability = answerability
-
-    def make_model(self, config, **options):
-        return SpanModel(config, **options)
 
     def predict(self, model, batch):
         inputs = {name: batch[name] for name in INPUTS}

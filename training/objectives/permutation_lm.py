@@ -6,7 +6,7 @@ import tf_keras
 from common.errors import UserError
 from modeling import PretrainingModel
 from modeling.checkpoints.names import named_variables
-from modeling.encoders.xlnet.config import XLNetConfig
+from modeling.encoders.contract import EncoderConfig
 from training.objectives.contract import Batch, LossOutput, Memory
 from training.objectives.finetuning import recompute_method
 
@@ -33,7 +33,7 @@ class PretrainingObjective:
 
     def __init__(
         self,
-        config: XLNetConfig,
+        config: EncoderConfig,
         bi_data: bool = True,
         next_sentence: bool = False,
         loss_chunk_size: int | None = None,

@@ -6,8 +6,7 @@ pass and S forward passes. How a row is read: `modeling.long_document`.
 
 import tensorflow as tf
 
-from common.errors import UserError
-from modeling.encoders.xlnet.config import XLNetConfig
+from modeling.encoders.contract import EncoderConfig
 from modeling.long_document import LongDocument
 from training.objectives import finetuning as finetune
 from training.objectives.contract import Batch
@@ -25,7 +24,7 @@ class RecurrentObjective(finetune.FinetuneObjective):
 
     def __init__(
         self,
-        config: XLNetConfig,
+        config: EncoderConfig,
         num_segments: int = 1,
         segment_len: int = 512,
         **options,
@@ -33,7 +32,7 @@ class RecurrentObjective(finetune.FinetuneObjective):
         super().__init__(config, **options)
         self.num_segments = num_segments
         self.segment_len = segment_len
-        self.config = config.replace(mem_len=segment_len, reuse_len=None)
+        self.config = config.with_memory(segment_len)
 
     def forward(self, model, batch: Batch, training=False, seed=None):
         """The head's output on the last segment, [B, ...]."""
@@ -64,36 +63,3 @@ class RecurrentMultipleChoice(
     finetune.MultipleChoiceObjective, RecurrentObjective
 ):
     """RACE on passages of any length."""
-
-
-OBJECTIVES = {
-    objective.name: objective
-    for objective in (
-        RecurrentClassification,
-        RecurrentMultiLabel,
-        RecurrentRegression,
-        RecurrentMultipleChoice,
-    )
-}
-
-
-def build_objective(
-    head: str,
-    config: XLNetConfig,
-    num_segments: int,
-    segment_len: int,
-    **options,
-) -> RecurrentObjective:
-    """The recurrent objective of a head.
-
-    Raises:
-      UserError: the head reads no long documents.
-    """
-    if head not in OBJECTIVES:
-        raise UserError(
-            f"--segment_recurrence is for {', '.join(OBJECTIVES)}, "
-            f"received {head!r}"
-        )
-    return OBJECTIVES[head](
-        config, num_segments=num_segments, segment_len=segment_len, **options
-    )

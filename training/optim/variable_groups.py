@@ -9,36 +9,36 @@ import re
 from collections.abc import Iterable
 
 from common.errors import UserError
+from common.heads import HEADS
+from common.references import resolve
+from modeling.encoders.registry import ENCODERS
 from training.options import OptimizerOptions
 
 EMBEDDING = -1
 TOP = None
 
-_LAYER = r"model/transformer/layer_(?P<layer>\d+)/"
-# Name of the scopes that the heads of the original and ours live in.
-_HEADS = (
-    r"(model/)?(lm_loss|sequnece_summary|sequence_summary|next_sentence\w*|"
-    r"classification[\w.-]*|regression[\w.-]*|multi_label\w*|token_\w+|start_logits|"
-    r"end_logits|answer_class|logits|classifier\w*|\w+_head)/(.*/)?"
-)
 
-# (pattern of the whole name, decayed, place). The first match counts.
-# place: "embedding", "layer" (the number is in the name) or "top" = 1.0.
-RULES = (
-    (r"model/transformer/word_embedding/lookup_table", True, "embedding"),
-    (r"model/transformer/mask_emb/mask_emb", True, "embedding"),
-    (_LAYER + r"rel_attn/[qkvor]/kernel", True, "layer"),
-    (_LAYER + r"rel_attn/r_[wrs]_bias", True, "bias_of_layer"),
-    (_LAYER + r"rel_attn/seg_embed", True, "bias_of_layer"),
-    (_LAYER + r"ff/layer_[12]/kernel", True, "layer"),
-    (_LAYER + r"ff/layer_[12]/bias", False, "layer"),
-    (_LAYER + r"(rel_attn|ff)/LayerNorm/(gamma|beta)", False, "layer"),
-    # Shared by all layers, or stacked over them in the original's files.
-    (r"model/transformer/(r_[wrs]_bias|seg_embed)", True, "top"),
-    (_HEADS + r"LayerNorm/(gamma|beta)", False, "top"),
-    (_HEADS + r"(\w+_)?bias", False, "top"),
-    (_HEADS + r"kernel", True, "top"),
-)
+def head_pattern() -> str:
+    """The scopes of all heads; the original spells the pooler's its own way."""
+    scopes = [scope for row in HEADS.values() for scope in row.scopes]
+    scopes += ["sequnece_summary", "sequence_summary"]
+    return rf"(model/)?({'|'.join(scopes)})/(.*/)?"
+
+
+def rules() -> list[tuple[str, bool, str]]:
+    """(pattern of the whole name, decayed, place); the first match counts.
+
+    Encoders have their own; what heads have is above all layers.
+    """
+    found = []
+    for spec in ENCODERS.values():
+        found += resolve(spec.group_rules)
+    heads = head_pattern()
+    return found + [
+        (heads + r"LayerNorm/(gamma|beta)", False, "top"),
+        (heads + r"(\w+_)?bias", False, "top"),
+        (heads + r"kernel", True, "top"),
+    ]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Group:
 
 
 def _place_of(name: str) -> tuple[int | None, bool, str]:
-    for pattern, decayed, place in RULES:
+    for pattern, decayed, place in rules():
         match = re.fullmatch(pattern, name)
         if not match:
             continue
@@ -122,8 +122,8 @@ def build_groups(
     if uncovered:
         raise UserError(
             "no optimizer rule covers the variables "
-            f"{', '.join(sorted(uncovered))}: add one to RULES in "
-            "training/optim/variable_groups.py"
+            f"{', '.join(sorted(uncovered))}: add one to the encoder's RULES or "
+            "to the scopes of the head in common/heads.py"
         )
     return groups
 

@@ -1,40 +1,21 @@
 """The backbone: ids, masks and memory in; hidden states and new memory out."""
 
-from typing import NamedTuple
-
 import tensorflow as tf
 import tf_keras
 
 from modeling.attention import masks, memory, positions
 from modeling.attention.layer import QueryRows
+from modeling.encoders.contract import Encoder, EncoderOutput
 from modeling.encoders.xlnet import inputs as inputs_lib
 from modeling.encoders.xlnet.config import XLNetConfig
 from modeling.encoders.xlnet.embeddings import Embeddings
 from modeling.encoders.xlnet.layer import Shared, TransformerLayer
-from modeling.ops import dropout, initializers, saving
+from modeling.ops import dropout, initializers
 from modeling.ops.rematerialization import METHODS, TPU_METHODS, recompute
 
 
-class XLNetOutput(NamedTuple):
-    """Result of a backbone call; None where there is nothing.
-
-    Attributes:
-      sequence_output: [B, T, D], content stream.
-      query_output: [B, P, D] ([B, T, D] without target positions).
-      new_memory: tuple of L tensors [B, M, D], without gradient.
-      new_memory_length: int32 [B], valid slots (at the right end).
-      hidden_states: tuple of L + 1 tensors [B, T, D], on request.
-    """
-
-    sequence_output: tf.Tensor
-    query_output: tf.Tensor | None = None
-    new_memory: tuple[tf.Tensor, ...] | None = None
-    new_memory_length: tf.Tensor | None = None
-    hidden_states: tuple[tf.Tensor, ...] | None = None
-
-
 @tf_keras.utils.register_keras_serializable("xlnet")
-class XLNetModel(saving.Model):
+class XLNetModel(Encoder):
     """Two-stream Transformer-XL (XLNet, section 2).
 
     Calls are pure: memory comes in and goes out. Variables exist as soon as
@@ -74,6 +55,11 @@ class XLNetModel(saving.Model):
       seed: int [2], needed for dropout.
       output_hidden_states: also return every layer's content stream.
     """
+
+    scope = "model/transformer/"
+    options = ("recompute", "query_shift", "blind_rows")
+    # Fine-tuning never trains it: checkpoints of the original lack it then.
+    may_be_absent = ("mask_emb/mask_emb",)
 
     def __init__(
         self,
@@ -144,7 +130,7 @@ class XLNetModel(saving.Model):
         seed=None,
         output_hidden_states=False,
     ):
-        """Runs the backbone, see the class; returns `XLNetOutput`."""
+        """Runs the backbone, see the class; returns `EncoderOutput`."""
         config = self.config
         dropout.check_seed(
             training,
@@ -187,7 +173,7 @@ class XLNetModel(saving.Model):
         h = dropout.dropout(h, config.dropout, outer, dropout.FINAL)
         if g is not None:
             g = dropout.dropout(g, config.dropout, outer, dropout.QUERY_FINAL)
-        return XLNetOutput(
+        return EncoderOutput(
             h,
             g,
             new_memory,

@@ -7,7 +7,7 @@ subset of these fields (`n_token` there is `vocab_size` here).
 import dataclasses
 import json
 import os
-from typing import Any
+from typing import Any, ClassVar
 
 from common import files
 from common.errors import UserError
@@ -24,6 +24,16 @@ _ORIGINAL_KEYS = (
     "n_layer",
     "untie_r",
     "vocab_size",
+)
+# What a trained model may be used with another value of.
+_CHANGEABLE = (
+    "dropout",
+    "dropatt",
+    "activation_dropout",
+    "init_method",
+    "init_range",
+    "init_std",
+    "extra",
 )
 _CHOICES = {
     "ff_activation": ("gelu", "gelu_erf", "relu"),
@@ -63,6 +73,8 @@ class XLNetConfig:
       init_std: deviation of the normal initializer.
       extra: unknown keys of the JSON file, written back unchanged.
     """
+
+    model_type: ClassVar[str] = "xlnet"
 
     vocab_size: int
     d_model: int
@@ -150,6 +162,18 @@ class XLNetConfig:
         """True when some dropout rate is positive."""
         return max(self.dropout, self.dropatt, self.inner_dropout) > 0
 
+    def architecture(self) -> dict[str, Any]:
+        """The fields that weights or memory depend on; the others may change."""
+        return {
+            field.name: getattr(self, field.name)
+            for field in dataclasses.fields(self)
+            if field.name not in _CHANGEABLE
+        }
+
+    def with_memory(self, length: int | None) -> "XLNetConfig":
+        """A copy whose memory keeps all of the last `length` inputs."""
+        return self.replace(mem_len=length, reuse_len=None)
+
     def replace(self, **changes: Any) -> "XLNetConfig":
         """A copy with some fields changed."""
         return dataclasses.replace(self, **changes)
@@ -230,17 +254,9 @@ class XLNetConfig:
           UserError: no such file, no JSON, a field missing or invalid.
         """
         path = os.fspath(path)
-        try:
-            with files.open_binary(path) as f:
-                value = json.loads(f.read())
-        except FileNotFoundError as e:
-            raise UserError(
-                f"{path} does not exist: give the configuration of the model"
-            ) from e
-        except ValueError as e:
-            raise UserError(f"{path} is not valid JSON: {e}") from e
-        if not isinstance(value, dict):
-            raise UserError(f"{path}: wanted a JSON object, found {value!r}")
+        value = files.read_json_object(
+            path, "give the configuration of the model"
+        )
         try:
             return cls.from_dict(value)
         except UserError as e:

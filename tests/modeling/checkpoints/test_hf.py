@@ -12,6 +12,7 @@ from safetensors.numpy import load_file, save_file
 
 from common import vocabulary
 from common.errors import UserError
+from common.heads import HEADS
 from common.text_settings import TextSettings
 from modeling import XLNetConfig
 from modeling.checkpoints import conversion
@@ -142,7 +143,7 @@ def test_every_head_can_go_to_hf_and_back(tmp_path, head):
     if head == "encoder":
         shapes = {}
     else:
-        shapes = {marker: [6, 3] for marker in heads.MARKERS[head]}
+        shapes = {marker: [6, 3] for marker in HEADS[head].marker}
         shapes["pooler/projection/kernel"] = [6, 6]
     if head == "regression":
         shapes = {k: [6, 1] for k in shapes}

@@ -40,7 +40,7 @@ def _tensors(prefix):
 
 def _native(tmp_path, model):
     folder = str(tmp_path / "native")
-    native_checkpoint.write(folder, model, model.config.to_json())
+    native_checkpoint.write(folder, model, model.config)
     return folder
 
 

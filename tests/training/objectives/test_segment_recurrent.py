@@ -7,7 +7,6 @@ import tensorflow as tf
 from common.errors import UserError
 from modeling import XLNetConfig
 from training.objectives import build as heads
-from training.objectives import segment_recurrent as recurrent_objective
 
 CONFIG = XLNetConfig(
     vocab_size=31,
@@ -43,9 +42,7 @@ def batch(lengths, options=0):
 
 def build(head="classification", segments=S, **options):
     tf.keras.utils.set_random_seed(3)
-    objective = recurrent_objective.build_objective(
-        head, CONFIG, segments, T, **options
-    )
+    objective = heads.build_objective(head, CONFIG, segments, T, **options)
     return objective, objective.build_model()
 
 
@@ -110,4 +107,4 @@ def test_loss_has_gradients_through_the_last_segment_only():
 
 def test_heads_without_long_documents_are_refused():
     with pytest.raises(UserError, match="--segment_recurrence is for"):
-        recurrent_objective.build_objective("span", CONFIG, 2, T)
+        heads.build_objective("span", CONFIG, 2, T)

@@ -1,0 +1,210 @@
+"""One row per head: everything that has to be known about it by name (L0).
+
+A new head is its class in `modeling.heads`, its row here and its test. Classes
+and functions are named, not imported: each layer finds its own with
+`common.references.resolve`, and imports keep their direction.
+
+Letters: B batch, T length, C options of an example, Y labels.
+"""
+
+import dataclasses
+from typing import Any
+
+from common.errors import UserError
+
+ENCODER = "encoder"  # weights without a head
+
+
+@dataclasses.dataclass(frozen=True)
+class Field:
+    """One array of a batch: shape letters, dtype name and meaning."""
+
+    shape: str
+    dtype: str
+    meaning: str
+
+
+@dataclasses.dataclass(frozen=True)
+class HeadSpec:
+    """What belongs to a head.
+
+    Attributes:
+      name: as in `task.json`, flags and reports.
+      model: its task model, "module:class".
+      objective: its loss and outputs, "module:class".
+      signatures: what an export of it can be asked, "module:function".
+      metric: picks the best checkpoint of a run; larger is better.
+      fields: what its batches hold beyond `data.schema.FINETUNE_BATCH`.
+      model_options: keyword arguments of the model that make it this head.
+      long_objective: the objective that reads documents in segments; "" =
+        there is none.
+      marker: (canonical name, attribute path) of a variable that only it has;
+        () where its weights are those of another head.
+      scopes: patterns of the scopes that its variables have by canonical name.
+      hf_class: its class in Hugging Face folders, after the encoder's name.
+      hf_names: canonical name -> (their name, is it a transposed kernel).
+      counts_outputs: the last axis of `marker` is the number of labels.
+    """
+
+    name: str
+    model: str
+    objective: str
+    signatures: str
+    metric: str
+    fields: dict[str, Field]
+    model_options: dict[str, Any] = dataclasses.field(default_factory=dict)
+    long_objective: str = ""
+    marker: tuple[str, str] | tuple[()] = ()
+    scopes: tuple[str, ...] = ()
+    hf_class: str = ""
+    hf_names: dict[str, tuple[str, bool]] = dataclasses.field(
+        default_factory=dict
+    )
+    counts_outputs: bool = False
+
+
+def _dense(scope: str, theirs: str) -> dict[str, tuple[str, bool]]:
+    return {
+        f"{scope}/kernel": (f"{theirs}.weight", True),
+        f"{scope}/bias": (f"{theirs}.bias", False),
+    }
+
+
+# The original's spelling; released and fine-tuned checkpoints carry it.
+SUMMARY_SCOPE = "model/sequnece_summary"
+_SUMMARY = _dense(f"{SUMMARY_SCOPE}/summary", "sequence_summary.summary")
+_MODELS = "modeling.heads"
+_OBJECTIVES = "training.objectives.finetuning"
+_LONG = "training.objectives.segment_recurrent"
+_SIGNATURES = "serving.signatures"
+
+_ROWS = (
+    HeadSpec(
+        name="pretraining",
+        model=f"{_MODELS}.language_model:PretrainingModel",
+        objective="training.objectives.permutation_lm:PretrainingObjective",
+        signatures=f"{_SIGNATURES}.language_model:lm_signatures",
+        metric="accuracy",
+        fields={},  # a batch of its own: `data.schema.PRETRAIN_BATCH`
+        marker=("model/lm_loss/bias", "lm_head/bias"),
+        scopes=("lm_loss", r"next_sentence\w*"),
+        hf_class="LMHeadModel",
+        hf_names={"model/lm_loss/bias": ("lm_loss.bias", False)},
+    ),
+    HeadSpec(
+        name="classification",
+        model=f"{_MODELS}.classification:ClassificationModel",
+        objective=f"{_OBJECTIVES}:ClassificationObjective",
+        signatures=f"{_SIGNATURES}.sequence:sequence_signatures",
+        metric="accuracy",
+        fields={"label_ids": Field("B", "int32", "class index")},
+        long_objective=f"{_LONG}:RecurrentClassification",
+        marker=("model/classification/logit/kernel", "class_dense/kernel"),
+        scopes=(r"classification[\w.-]*",),
+        hf_class="ForSequenceClassification",
+        hf_names=_SUMMARY | _dense("model/classification/logit", "logits_proj"),
+        counts_outputs=True,
+    ),
+    HeadSpec(
+        name="multi_label",
+        model=f"{_MODELS}.classification:ClassificationModel",
+        objective=f"{_OBJECTIVES}:MultiLabelObjective",
+        signatures=f"{_SIGNATURES}.sequence:sequence_signatures",
+        metric="micro_f1",
+        fields={"label_ids": Field("B Y", "float32", "0 or 1 per label")},
+        long_objective=f"{_LONG}:RecurrentMultiLabel",
+    ),
+    HeadSpec(
+        name="regression",
+        model=f"{_MODELS}.classification:ClassificationModel",
+        objective=f"{_OBJECTIVES}:RegressionObjective",
+        signatures=f"{_SIGNATURES}.sequence:sequence_signatures",
+        metric="pearson",
+        fields={"label_ids": Field("B", "float32", "target value")},
+        model_options={"num_labels": 1, "regression": True},
+        long_objective=f"{_LONG}:RecurrentRegression",
+        marker=("model/regression/logit/kernel", "value_dense/kernel"),
+        scopes=(r"regression[\w.-]*",),
+        hf_class="ForSequenceClassification",
+        hf_names=_SUMMARY | _dense("model/regression/logit", "logits_proj"),
+        counts_outputs=True,
+    ),
+    HeadSpec(
+        name="span",
+        model=f"{_MODELS}.question_answering:SpanModel",
+        objective=f"{_OBJECTIVES}:SpanObjective",
+        signatures=f"{_SIGNATURES}.span:span_signatures",
+        metric="f1",
+        fields={
+            "paragraph_mask": Field("B T", "int32", "1 = may hold an answer"),
+            "cls_index": Field("B", "int32", "position of CLS"),
+            "start_positions": Field("B", "int32", "first piece of the answer"),
+            "end_positions": Field("B", "int32", "last piece of the answer"),
+            "is_impossible": Field("B", "float32", "1 = no answer here"),
+        },
+        marker=("start_logits/dense/kernel", "start_dense/kernel"),
+        scopes=("start_logits", "end_logits", "answer_class"),
+        hf_class="ForQuestionAnswering",
+        hf_names=_dense("start_logits/dense", "start_logits.dense")
+        | _dense("end_logits/dense_0", "end_logits.dense_0")
+        | _dense("end_logits/dense_1", "end_logits.dense_1")
+        | _dense("answer_class/dense_0", "answer_class.dense_0")
+        | {
+            "end_logits/LayerNorm/gamma": (
+                "end_logits.LayerNorm.weight",
+                False,
+            ),
+            "end_logits/LayerNorm/beta": ("end_logits.LayerNorm.bias", False),
+            "answer_class/dense_1/kernel": (
+                "answer_class.dense_1.weight",
+                True,
+            ),
+        },
+    ),
+    HeadSpec(
+        name="multiple_choice",
+        model=f"{_MODELS}.classification:MultipleChoiceModel",
+        objective=f"{_OBJECTIVES}:MultipleChoiceObjective",
+        signatures=f"{_SIGNATURES}.choice:choice_signatures",
+        metric="accuracy",
+        fields={"label_ids": Field("B", "int32", "right option")},
+        long_objective=f"{_LONG}:RecurrentMultipleChoice",
+        marker=("logits/dense/kernel", "choice_dense/kernel"),
+        scopes=("logits",),
+        hf_class="ForMultipleChoice",
+        hf_names=_SUMMARY | _dense("logits/dense", "logits_proj"),
+    ),
+    HeadSpec(
+        name="token_classification",
+        model=f"{_MODELS}.classification:TokenClassificationModel",
+        objective=f"{_OBJECTIVES}:TokenClassificationObjective",
+        signatures=f"{_SIGNATURES}.sequence:token_signatures",
+        metric="f1",
+        fields={"label_ids": Field("B T", "int32", "-1 = none")},
+        marker=(
+            "model/token_classification/logit/kernel",
+            "token_dense/kernel",
+        ),
+        scopes=(r"token_\w+",),
+        hf_class="ForTokenClassification",
+        hf_names=_dense("model/token_classification/logit", "classifier"),
+        counts_outputs=True,
+    ),
+)
+HEADS = {row.name: row for row in _ROWS}
+
+
+def get(name: str) -> HeadSpec:
+    """The row of a head.
+
+    Raises:
+      UserError: there is no such head; the message lists them.
+    """
+    if name not in HEADS:
+        raise UserError(f"head must be one of {list(HEADS)}, received {name!r}")
+    return HEADS[name]
+
+
+def with_weights() -> dict[str, HeadSpec]:
+    """The heads that a checkpoint can be recognised by."""
+    return {name: row for name, row in HEADS.items() if row.marker}

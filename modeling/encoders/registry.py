@@ -1,0 +1,134 @@
+"""The encoders by `model_type`, and the one reader of their files."""
+
+import dataclasses
+import os
+
+import tensorflow as tf
+
+from common import files
+from common.errors import UserError
+from common.references import resolve
+from modeling.encoders.contract import Capabilities, Encoder, EncoderConfig
+
+# Configuration files that name no `model_type`: the original's.
+DEFAULT = "xlnet"
+
+
+@dataclasses.dataclass(frozen=True)
+class EncoderSpec:
+    """An encoder's row.
+
+    Attributes:
+      model_type: its name.
+      config: "module:class" of its configuration.
+      model: "module:class" of its `Encoder`.
+      group_rules: "module:name" of its rules for the optimizer's groups.
+      config_file: name of its configuration file.
+      capabilities: what it can do.
+    """
+
+    model_type: str
+    config: str
+    model: str
+    group_rules: str
+    config_file: str
+    capabilities: Capabilities
+
+
+_XLNET = "modeling.encoders.xlnet"
+ENCODERS = {
+    row.model_type: row
+    for row in (
+        EncoderSpec(
+            model_type="xlnet",
+            config=f"{_XLNET}.config:XLNetConfig",
+            model=f"{_XLNET}.backbone:XLNetModel",
+            group_rules=f"{_XLNET}.groups:RULES",
+            config_file="xlnet_config.json",
+            capabilities=Capabilities(
+                memory=True,
+                query_stream=True,
+                directions=2,
+                layout="cls_last",
+            ),
+        ),
+    )
+}
+
+
+def spec_of(model_type: str) -> EncoderSpec:
+    """The row of a `model_type`.
+
+    Raises:
+      UserError: there is none; the message lists them.
+    """
+    if model_type not in ENCODERS:
+        raise UserError(
+            f"model_type must be one of {list(ENCODERS)}, found {model_type!r}"
+        )
+    return ENCODERS[model_type]
+
+
+def config_from_dict(value: dict | EncoderConfig) -> EncoderConfig:
+    """A configuration from its `to_dict()` or file; one that is one stays.
+
+    Raises:
+      UserError: an unknown `model_type`, fields missing or invalid.
+    """
+    if not isinstance(value, dict):
+        return value
+    fields = dict(value)
+    spec = spec_of(fields.pop("model_type", DEFAULT))
+    return resolve(spec.config).from_dict(fields)
+
+
+def read_config(path: str) -> EncoderConfig:
+    """Reads a configuration file; without a `model_type` it is an XLNet's.
+
+    Raises:
+      UserError: no such file, no JSON object, a field missing or invalid.
+    """
+    path = os.fspath(path)
+    value = files.read_json_object(
+        path, "give the configuration file of the model"
+    )
+    try:
+        return config_from_dict(value)
+    except UserError as e:
+        raise UserError(f"{path}: {e}") from e
+
+
+def write_config(folder: str, config: EncoderConfig) -> str:
+    """Writes the configuration file of a model folder; returns its path."""
+    path = os.path.join(folder, spec_of(config.model_type).config_file)
+    files.write_text(path, config.to_json())
+    return path
+
+
+def config_file_in(folder: str) -> str | None:
+    """The path of the configuration file that a folder holds, or None."""
+    for spec in ENCODERS.values():
+        path = os.path.join(folder, spec.config_file)
+        if tf.io.gfile.exists(path):
+            return path
+    return None
+
+
+def config_file_names() -> str:
+    """For messages: the files that are looked for."""
+    return " or ".join(sorted({s.config_file for s in ENCODERS.values()}))
+
+
+def build_encoder(config: EncoderConfig, **options) -> Encoder:
+    """An encoder with all of its variables.
+
+    Args:
+      config: of one of `ENCODERS`.
+      **options: its own (`Encoder.options`), and those of `tf_keras.Model`.
+    """
+    return encoder_class(config)(config, **options)
+
+
+def encoder_class(config: EncoderConfig) -> type[Encoder]:
+    """The class that `build_encoder` calls."""
+    return resolve(spec_of(config.model_type).model)
