@@ -156,6 +156,15 @@ def sha256_of_file(path: str) -> str:
     return digest.hexdigest()
 
 
+def exists(path: str) -> bool:
+    """Whether there is a file or folder."""
+    if not is_remote(path):
+        return os.path.exists(path)
+    import tensorflow as tf
+
+    return tf.io.gfile.exists(path)
+
+
 def open_binary(path: str) -> IO[bytes]:
     """Opens a local or remote file for reading bytes."""
     if is_remote(path):

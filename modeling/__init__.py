@@ -1,6 +1,6 @@
 """XLNet and its Transformer-XL backbone in tf_keras."""
 
-from modeling.encoders.contract import EncoderOutput
+from modeling.encoders.base import EncoderOutput
 from modeling.encoders.xlnet.backbone import XLNetModel
 from modeling.encoders.xlnet.config import XLNetConfig
 from modeling.heads.classification import (

@@ -6,7 +6,8 @@ from typing import Any
 import tensorflow as tf
 import tf_keras
 
-from modeling.encoders.contract import EncoderConfig, EncoderOutput
+from modeling.encoders.base import EncoderOutput
+from modeling.encoders.contract import EncoderConfig
 from modeling.encoders.registry import (
     build_encoder,
     config_from_dict,

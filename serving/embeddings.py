@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from data import symbols
 from data.text.tokenizer import Tokenizer
-from modeling import XLNetModel
+from modeling.encoders.base import Encoder
 
 POOLINGS = ("none", "mean", "cls", "last")
 
@@ -59,7 +59,7 @@ class Embedder:
 
     def __init__(
         self,
-        encoder: XLNetModel,
+        encoder: Encoder,
         tokenizer: Tokenizer,
         segment_len: int = 512,
         layer: int = -1,

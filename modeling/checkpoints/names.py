@@ -7,7 +7,7 @@ import tensorflow as tf
 import tf_keras
 
 from common.heads import HEADS
-from modeling.encoders.contract import Encoder
+from modeling.encoders.base import Encoder
 
 
 def encoder_of(model: tf_keras.Model) -> Encoder:

@@ -1,33 +1,12 @@
-"""What every encoder offers, so that heads, training and serving need no names.
+"""What every encoder's configuration offers, so that nobody else needs names (L0).
 
-An encoder is a folder here (its configuration, its model) and a row in
-`modeling.encoders.registry`. Letters: B batch, T length, D model, L layers.
+An encoder is a folder here (its configuration, its model: a
+`modeling.encoders.base.Encoder`) and a row in `modeling.encoders.registry`.
+Letters: D model, L layers, M memory length, V vocabulary.
 """
 
 import dataclasses
-from typing import Any, ClassVar, NamedTuple, Protocol
-
-import tensorflow as tf
-
-from modeling.ops import saving
-
-
-class EncoderOutput(NamedTuple):
-    """Result of an encoder's call; None where there is nothing.
-
-    Attributes:
-      sequence_output: [B, T, D], content stream.
-      query_output: [B, P, D] ([B, T, D] without target positions).
-      new_memory: tuple of L tensors [B, M, D], without gradient.
-      new_memory_length: int32 [B], valid slots (at the right end).
-      hidden_states: tuple of L + 1 tensors [B, T, D], on request.
-    """
-
-    sequence_output: tf.Tensor
-    query_output: tf.Tensor | None = None
-    new_memory: tuple[tf.Tensor, ...] | None = None
-    new_memory_length: tf.Tensor | None = None
-    hidden_states: tuple[tf.Tensor, ...] | None = None
+from typing import Any, ClassVar, Protocol
 
 
 class EncoderConfig(Protocol):
@@ -93,22 +72,3 @@ class Capabilities:
     query_stream: bool
     directions: int
     layout: str
-
-
-class Encoder(saving.Model):
-    """Base of the encoders; `call` takes ids [B, T] and gives `EncoderOutput`.
-
-    Attributes:
-      scope: first part of its variables' canonical names.
-      options: constructor arguments besides the configuration.
-      may_be_absent: variables below `scope` that checkpoints of models which
-        never used them lack; they become zeros.
-    """
-
-    scope: ClassVar[str]
-    options: ClassVar[tuple[str, ...]] = ()
-    may_be_absent: ClassVar[tuple[str, ...]] = ()
-
-    def variable_paths(self) -> dict[str, str]:
-        """Names below `scope` -> attribute paths."""
-        raise NotImplementedError

@@ -2,13 +2,12 @@
 
 import dataclasses
 import os
-
-import tensorflow as tf
+from typing import Any
 
 from common import files
 from common.errors import UserError
 from common.references import resolve
-from modeling.encoders.contract import Capabilities, Encoder, EncoderConfig
+from modeling.encoders.contract import Capabilities, EncoderConfig
 
 # Configuration files that name no `model_type`: the original's.
 DEFAULT = "xlnet"
@@ -109,7 +108,7 @@ def config_file_in(folder: str) -> str | None:
     """The path of the configuration file that a folder holds, or None."""
     for spec in ENCODERS.values():
         path = os.path.join(folder, spec.config_file)
-        if tf.io.gfile.exists(path):
+        if files.exists(path):
             return path
     return None
 
@@ -119,8 +118,8 @@ def config_file_names() -> str:
     return " or ".join(sorted({s.config_file for s in ENCODERS.values()}))
 
 
-def build_encoder(config: EncoderConfig, **options) -> Encoder:
-    """An encoder with all of its variables.
+def build_encoder(config: EncoderConfig, **options) -> Any:
+    """A `modeling.encoders.base.Encoder` with all of its variables.
 
     Args:
       config: of one of `ENCODERS`.
@@ -129,6 +128,6 @@ def build_encoder(config: EncoderConfig, **options) -> Encoder:
     return encoder_class(config)(config, **options)
 
 
-def encoder_class(config: EncoderConfig) -> type[Encoder]:
+def encoder_class(config: EncoderConfig) -> type:
     """The class that `build_encoder` calls."""
     return resolve(spec_of(config.model_type).model)

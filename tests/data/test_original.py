@@ -7,10 +7,10 @@ import random
 import numpy as np
 import pytest
 
-from data import original_builder
 from data.pretraining import original_sampler
 from data.symbols import SymbolIds
 from data.text.tokenizer import Tokenizer
+from tests.data.pretraining import original_builder
 
 pytestmark = pytest.mark.shared
 

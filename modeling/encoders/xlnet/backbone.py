@@ -5,7 +5,7 @@ import tf_keras
 
 from modeling.attention import masks, memory, positions
 from modeling.attention.layer import QueryRows
-from modeling.encoders.contract import Encoder, EncoderOutput
+from modeling.encoders.base import Encoder, EncoderOutput
 from modeling.encoders.xlnet import inputs as inputs_lib
 from modeling.encoders.xlnet.config import XLNetConfig
 from modeling.encoders.xlnet.embeddings import Embeddings
