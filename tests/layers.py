@@ -92,7 +92,6 @@ XLNET_NAMES = ("XLNetConfig", "XLNetModel")
 XLNET_IS_MEANT = (
     "modeling",
     "modeling.encoders.xlnet",
-    "modeling.checkpoints.hf",
     "flags.model_flags",
     "flags.plan_flags",
     "benchmarks",

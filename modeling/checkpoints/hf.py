@@ -1,8 +1,8 @@
 """Hugging Face folders: `config.json` and `model.safetensors`, without torch.
 
-Their dense kernels are transposed; everything else has the shape of ours. Two
-facts differ in the config: "gelu" there is the exact form (ours: "gelu_erf";
-the original's tanh form is "gelu_new" there), and biases are always per layer.
+What belongs to an encoder is in its `names.HuggingFace`, what belongs to a head
+in its row of `common.heads`. Their dense kernels are transposed; everything
+else has the shape of ours.
 """
 
 import os
@@ -12,102 +12,40 @@ import numpy as np
 
 from common import files, heads
 from common.errors import UserError
-from modeling.encoders.xlnet.config import XLNetConfig
+from common.references import resolve
+from modeling.encoders.contract import EncoderConfig
+from modeling.encoders.registry import spec_of
 
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
 
-# Canonical name -> their name, is it a transposed dense kernel?
-_ENCODER = {
-    "word_embedding/lookup_table": ("word_embedding.weight", False),
-    "mask_emb/mask_emb": ("mask_emb", False),
-}
-_LAYER = {
-    **{f"rel_attn/{n}/kernel": (f"rel_attn.{n}", False) for n in "qkvor"},
-    **{
-        f"rel_attn/{n}": (f"rel_attn.{n}", False)
-        for n in ("r_w_bias", "r_r_bias", "r_s_bias", "seg_embed")
-    },
-    "rel_attn/LayerNorm/gamma": ("rel_attn.layer_norm.weight", False),
-    "rel_attn/LayerNorm/beta": ("rel_attn.layer_norm.bias", False),
-    "ff/LayerNorm/gamma": ("ff.layer_norm.weight", False),
-    "ff/LayerNorm/beta": ("ff.layer_norm.bias", False),
-    "ff/layer_1/kernel": ("ff.layer_1.weight", True),
-    "ff/layer_1/bias": ("ff.layer_1.bias", False),
-    "ff/layer_2/kernel": ("ff.layer_2.weight", True),
-    "ff/layer_2/bias": ("ff.layer_2.bias", False),
-}
+
+def _family(model_type: str) -> Any:
+    return resolve(spec_of(model_type).hugging_face)()
 
 
-_TIED = "lm_loss.weight"
-_EMBEDDING = "transformer.word_embedding.weight"
-_SCOPE = "model/transformer/"
-_BIASES = ("r_w_bias", "r_r_bias", "r_s_bias")
-_ACTIVATIONS = {"gelu": "gelu_erf", "gelu_new": "gelu", "relu": "relu"}
-_SAME_KEYS = (
-    "vocab_size",
-    "d_model",
-    "n_layer",
-    "n_head",
-    "d_inner",
-    "untie_r",
-    "attn_type",
-    "same_length",
-    "clamp_len",
-    "dropout",
-    "mem_len",
-    "reuse_len",
-)
-
-
-def read_config(folder: str) -> XLNetConfig:
+def read_config(folder: str) -> EncoderConfig:
     """`config.json` as ours; their other keys stay in `extra["hf"]`.
 
     Raises:
-      UserError: missing, not of an XLNet, or with a setting we have not.
+      UserError: missing, of no encoder of ours, or with a setting we have not.
     """
     theirs = _read_json(folder)
     path = os.path.join(folder, CONFIG)
-    if theirs.get("model_type") != "xlnet":
-        raise UserError(
-            f"{path}: wanted model_type 'xlnet', found "
-            f"{theirs.get('model_type')!r}"
-        )
-    activation = theirs.get("ff_activation", "gelu")
-    if activation not in _ACTIVATIONS:
-        raise UserError(
-            f"{path}: wanted ff_activation one of {list(_ACTIVATIONS)}, found "
-            f"{activation!r}"
-        )
-    epsilon = theirs.get("layer_norm_eps", 1e-12)
-    if epsilon != 1e-12:
-        raise UserError(f"{path}: wanted layer_norm_eps 1e-12, found {epsilon}")
-    missing = [k for k in ("d_model", "n_head") if k not in theirs]
-    if missing:
-        raise UserError(f"{path} lacks {missing}")
-    known = {k: theirs[k] for k in _SAME_KEYS if k in theirs}
-    # Theirs has one rate for everything; ours writes its own beside it.
-    ours = theirs.get("xlnet_config", {})
-    known |= {
-        "d_head": theirs["d_model"] // theirs["n_head"],
-        "ff_activation": _ACTIVATIONS[activation],
-        "dropatt": ours.get("dropatt", theirs.get("dropout", 0.1)),
-        "init_std": theirs.get("initializer_range", 0.02),
-    }
-    known |= {k: v for k, v in ours.items() if k != "dropatt"}
     try:
-        return XLNetConfig.from_dict(known | {"extra": {"hf": theirs}})
+        family = _family(theirs.get("model_type"))
     except UserError as e:
         raise UserError(f"{path}: {e}") from e
+    return family.read_config(theirs, path)
 
 
 def write_config(
     folder: str,
-    config: XLNetConfig,
+    config: EncoderConfig,
     head: str,
     arrays: dict[str, np.ndarray],
 ) -> None:
-    """Writes `config.json`; what theirs cannot say goes to `xlnet_config`.
+    """Writes `config.json`.
 
     Args:
       folder: existing.
@@ -115,82 +53,33 @@ def write_config(
       head: of `table.NAMES`.
       arrays: weights by canonical name, which tell the number of labels.
     """
-    if config.n_head * config.d_head != config.d_model:
-        raise UserError(
-            f"Hugging Face's XLNet needs n_head * d_head = d_model, found "
-            f"{config.n_head} * {config.d_head} and {config.d_model}"
-        )
-    theirs = dict(config.extra.get("hf", {}))
-    read_back = dict(theirs)
-    activations = {ours: name for name, ours in _ACTIVATIONS.items()}
-    theirs |= {
-        key: getattr(config, key)
-        for key in _SAME_KEYS
-        # Recent versions leave this key out: there it is always true.
-        if key != "untie_r" or key in theirs or not config.untie_r
-    }
-    theirs |= {
-        "model_type": "xlnet",
-        "architectures": [class_name(head)],
-        "ff_activation": activations[config.ff_activation],
-        "layer_norm_eps": 1e-12,
-        "initializer_range": config.init_std,
-    }
-    if not read_back:
-        theirs["d_head"] = config.d_head
-        theirs["summary_activation"] = "tanh"
-        theirs["summary_last_dropout"] = config.dropout
+    family = _family(config.model_type)
+    theirs = family.write_config(config)
+    theirs["architectures"] = [class_name(family, head)]
     outputs = _outputs(head, arrays)
     labels = len(theirs.get("id2label", {})) or theirs.get("num_labels", 2)
     if outputs is not None and labels != outputs:
         names = [f"LABEL_{i}" for i in range(outputs)]
         theirs["id2label"] = {str(i): name for i, name in enumerate(names)}
         theirs["label2id"] = {name: i for i, name in enumerate(names)}
-    beside = _beside(config)
-    theirs.pop("xlnet_config", None)
-    if beside:
-        theirs["xlnet_config"] = beside
     files.write_json(os.path.join(folder, CONFIG), theirs)
 
 
-def _beside(config: XLNetConfig) -> dict[str, Any]:
-    """Settings that their config has no key for, where they matter."""
-    plain = {
-        "dropatt": config.dropout,
-        "activation_dropout": None,
-        "init_method": "normal",
-        "init_range": 0.1,
-    }
-    return {
-        key: getattr(config, key)
-        for key, value in plain.items()
-        if getattr(config, key) != value
-    }
-
-
-def name_table(n_layer: int, head: str) -> dict[str, tuple[str, bool]]:
+def name_table(config: EncoderConfig, head: str) -> dict[str, tuple[str, bool]]:
     """Canonical name -> (their name, transposed) for one head."""
-    table = {
-        _SCOPE + ours: (f"transformer.{theirs}", flip)
-        for ours, (theirs, flip) in _ENCODER.items()
-    }
-    for i in range(n_layer):
-        for ours, (theirs, flip) in _LAYER.items():
-            table[f"{_SCOPE}layer_{i}/{ours}"] = (
-                f"transformer.layer.{i}.{theirs}",
-                flip,
-            )
-    return table | (heads.HEADS[head].hf_names if head != heads.ENCODER else {})
-
-
-def class_name(head: str) -> str:
-    """Their class of a head of `table.NAMES`."""
+    names = _family(config.model_type).names(config)
     if head == heads.ENCODER:
-        return "XLNetModel"
-    return "XLNet" + heads.HEADS[head].hf_class
+        return names
+    return names | heads.HEADS[head].hf_names
 
 
-def find_head(theirs, config: dict[str, Any]) -> str:
+def class_name(family: Any, head: str) -> str:
+    """Their class of a head of `table.NAMES`."""
+    kind = "Model" if head == heads.ENCODER else heads.HEADS[head].hf_class
+    return family.class_prefix + kind
+
+
+def find_head(family, theirs, config: dict[str, Any]) -> str:
     """The head of a set of their names.
 
     Sequence classification, regression and multiple choice have the same
@@ -204,7 +93,7 @@ def find_head(theirs, config: dict[str, Any]) -> str:
     if not present:
         return heads.ENCODER
     classes = config.get("architectures") or []
-    named = [r for r in present if class_name(r.name) in classes]
+    named = [r for r in present if class_name(family, r.name) in classes]
     row = (named or present)[0]
     if row.name == "classification":
         one = theirs["logits_proj.weight"].shape[0] == 1
@@ -214,7 +103,7 @@ def find_head(theirs, config: dict[str, Any]) -> str:
 
 
 def read_weights(
-    folder: str, config: XLNetConfig
+    folder: str, config: EncoderConfig
 ) -> tuple[dict[str, np.ndarray], str]:
     """`model.safetensors` by canonical name, and its head.
 
@@ -230,48 +119,36 @@ def read_weights(
         theirs = load_file(path)
     except (SafetensorError, OSError) as e:
         raise UserError(f"{path} is no readable safetensors file: {e}") from e
-    if theirs and not any(name.startswith("transformer.") for name in theirs):
-        theirs = {f"transformer.{name}": v for name, v in theirs.items()}
-    head = find_head(theirs, _read_json(folder))
-    table = name_table(config.n_layer, head)
+    family = _family(config.model_type)
+    if theirs and not any(name.startswith(family.scope) for name in theirs):
+        theirs = {family.scope + name: v for name, v in theirs.items()}
+    head = find_head(family, theirs, _read_json(folder))
     arrays, left = {}, dict(theirs)
-    for ours, (name, flip) in table.items():
+    for ours, (name, flip) in name_table(config, head).items():
         if name in left:
             value = left.pop(name)
             arrays[ours] = np.ascontiguousarray(value.T) if flip else value
-    tied = left.pop(_TIED, None)
-    if tied is not None and not np.array_equal(tied, theirs[_EMBEDDING]):
+    copy, original = family.tied
+    tied = left.pop(copy, None)
+    if tied is not None and not np.array_equal(tied, theirs[original]):
         raise UserError(
-            f"{path}: `{_TIED}` differs from `{_EMBEDDING}`: only tied "
-            "language models are supported"
+            f"{path}: `{copy}` differs from `{original}`: only tied language "
+            "models are supported"
         )
     if left:
         raise UserError(
             f"{path}: no variable takes {sorted(left)[:5]} "
             f"({len(left)} tensors in all)"
         )
-    if not config.untie_r:
-        _share_biases(arrays, config.n_layer, path)
+    family.from_theirs(arrays, config, path)
     return arrays, head
 
 
-def _share_biases(arrays, n_layer, path):
-    """Their per-layer copies -> one shared bias."""
-    for bias in _BIASES:
-        keys = [f"{_SCOPE}layer_{i}/rel_attn/{bias}" for i in range(n_layer)]
-        copies = [arrays.pop(key) for key in keys if key in arrays]
-        if not copies:
-            continue
-        if any(not np.array_equal(copies[0], copy) for copy in copies):
-            raise UserError(
-                f"{path}: the config says untie_r false, but `{bias}` differs "
-                "among the layers"
-            )
-        arrays[_SCOPE + bias] = copies[0]
-
-
 def write_weights(
-    folder: str, arrays: dict[str, np.ndarray], config: XLNetConfig, head: str
+    folder: str,
+    arrays: dict[str, np.ndarray],
+    config: EncoderConfig,
+    head: str,
 ) -> None:
     """Writes `model.safetensors`, every array consumed.
 
@@ -280,24 +157,21 @@ def write_weights(
     """
     from safetensors.numpy import save_file
 
+    family = _family(config.model_type)
     arrays = dict(arrays)
-    if not config.untie_r:
-        for bias in _BIASES:
-            shared = arrays.pop(_SCOPE + bias)
-            for i in range(config.n_layer):
-                arrays[f"{_SCOPE}layer_{i}/rel_attn/{bias}"] = shared
-    table = name_table(config.n_layer, head)
+    family.to_theirs(arrays, config)
+    table = name_table(config, head)
     surplus = sorted(set(arrays) - set(table))
     if surplus:
         raise UserError(
-            f"{class_name(head)} has no place for {surplus[:5]} "
+            f"{class_name(family, head)} has no place for {surplus[:5]} "
             f"({len(surplus)} variables)"
         )
     theirs = {}
     for ours, value in arrays.items():
         name, flip = table[ours]
-        if head == "encoder":
-            name = name.removeprefix("transformer.")
+        if head == heads.ENCODER:
+            name = name.removeprefix(family.scope)
         value = np.asarray(value, np.float32)
         theirs[name] = np.ascontiguousarray(value.T if flip else value)
     with files.atomic_path(os.path.join(folder, WEIGHTS)) as path:

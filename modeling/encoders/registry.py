@@ -21,7 +21,8 @@ class EncoderSpec:
       model_type: its name.
       config: "module:class" of its configuration.
       model: "module:class" of its `Encoder`.
-      group_rules: "module:name" of its rules for the optimizer's groups.
+      groups: "module:name" of its rules for the optimizer's groups.
+      hugging_face: "module:class" of its names in Hugging Face folders.
       config_file: name of its configuration file.
       capabilities: what it can do.
     """
@@ -29,7 +30,8 @@ class EncoderSpec:
     model_type: str
     config: str
     model: str
-    group_rules: str
+    groups: str
+    hugging_face: str
     config_file: str
     capabilities: Capabilities
 
@@ -42,7 +44,8 @@ ENCODERS = {
             model_type="xlnet",
             config=f"{_XLNET}.config:XLNetConfig",
             model=f"{_XLNET}.backbone:XLNetModel",
-            group_rules=f"{_XLNET}.groups:RULES",
+            groups=f"{_XLNET}.names:GROUPS",
+            hugging_face=f"{_XLNET}.names:HuggingFace",
             config_file="xlnet_config.json",
             capabilities=Capabilities(
                 memory=True,

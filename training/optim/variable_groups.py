@@ -32,7 +32,7 @@ def rules() -> list[tuple[str, bool, str]]:
     """
     found = []
     for spec in ENCODERS.values():
-        found += resolve(spec.group_rules)
+        found += resolve(spec.groups)
     heads = head_pattern()
     return found + [
         (heads + r"LayerNorm/(gamma|beta)", False, "top"),
@@ -122,7 +122,7 @@ def build_groups(
     if uncovered:
         raise UserError(
             "no optimizer rule covers the variables "
-            f"{', '.join(sorted(uncovered))}: add one to the encoder's RULES or "
+            f"{', '.join(sorted(uncovered))}: add one to the encoder's GROUPS or "
             "to the scopes of the head in common/heads.py"
         )
     return groups

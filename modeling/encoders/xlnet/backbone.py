@@ -10,6 +10,7 @@ from modeling.encoders.xlnet import inputs as inputs_lib
 from modeling.encoders.xlnet.config import XLNetConfig
 from modeling.encoders.xlnet.embeddings import Embeddings
 from modeling.encoders.xlnet.layer import Shared, TransformerLayer
+from modeling.encoders.xlnet.names import SCOPE
 from modeling.ops import dropout, initializers
 from modeling.ops.rematerialization import METHODS, TPU_METHODS, recompute
 
@@ -56,7 +57,7 @@ class XLNetModel(Encoder):
       output_hidden_states: also return every layer's content stream.
     """
 
-    scope = "model/transformer/"
+    scope = SCOPE
     options = ("recompute", "query_shift", "blind_rows")
     # Fine-tuning never trains it: checkpoints of the original lack it then.
     may_be_absent = ("mask_emb/mask_emb",)

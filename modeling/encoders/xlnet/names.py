@@ -1,0 +1,208 @@
+"""XLNet's variables elsewhere: optimizer groups, Hugging Face's folders.
+
+Theirs are told by name. Two facts differ in the configuration: "gelu" there is
+the exact form (ours: "gelu_erf"; the original's tanh form is "gelu_new" there),
+and biases are always per layer.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from common.errors import UserError
+from modeling.encoders.xlnet.config import XLNetConfig
+
+SCOPE = "model/transformer/"
+_LAYER_SCOPE = SCOPE + r"layer_(?P<layer>\d+)/"
+
+# (pattern of the whole name, decayed, place). The first match counts.
+# place: "embedding"; "layer" or "bias_of_layer" (the number is in the name, the
+# original's layer-wise rates leave out the second); "top" = above all layers.
+GROUPS = (
+    (SCOPE + r"word_embedding/lookup_table", True, "embedding"),
+    (SCOPE + r"mask_emb/mask_emb", True, "embedding"),
+    (_LAYER_SCOPE + r"rel_attn/[qkvor]/kernel", True, "layer"),
+    (_LAYER_SCOPE + r"rel_attn/r_[wrs]_bias", True, "bias_of_layer"),
+    (_LAYER_SCOPE + r"rel_attn/seg_embed", True, "bias_of_layer"),
+    (_LAYER_SCOPE + r"ff/layer_[12]/kernel", True, "layer"),
+    (_LAYER_SCOPE + r"ff/layer_[12]/bias", False, "layer"),
+    (_LAYER_SCOPE + r"(rel_attn|ff)/LayerNorm/(gamma|beta)", False, "layer"),
+    # Shared by all layers, or stacked over them in the original's files.
+    (SCOPE + r"(r_[wrs]_bias|seg_embed)", True, "top"),
+)
+
+# Canonical name -> their name, is it a transposed dense kernel?
+_ENCODER = {
+    "word_embedding/lookup_table": ("word_embedding.weight", False),
+    "mask_emb/mask_emb": ("mask_emb", False),
+}
+_LAYER = {
+    **{f"rel_attn/{n}/kernel": (f"rel_attn.{n}", False) for n in "qkvor"},
+    **{
+        f"rel_attn/{n}": (f"rel_attn.{n}", False)
+        for n in ("r_w_bias", "r_r_bias", "r_s_bias", "seg_embed")
+    },
+    "rel_attn/LayerNorm/gamma": ("rel_attn.layer_norm.weight", False),
+    "rel_attn/LayerNorm/beta": ("rel_attn.layer_norm.bias", False),
+    "ff/LayerNorm/gamma": ("ff.layer_norm.weight", False),
+    "ff/LayerNorm/beta": ("ff.layer_norm.bias", False),
+    "ff/layer_1/kernel": ("ff.layer_1.weight", True),
+    "ff/layer_1/bias": ("ff.layer_1.bias", False),
+    "ff/layer_2/kernel": ("ff.layer_2.weight", True),
+    "ff/layer_2/bias": ("ff.layer_2.bias", False),
+}
+_BIASES = ("r_w_bias", "r_r_bias", "r_s_bias")
+_ACTIVATIONS = {"gelu": "gelu_erf", "gelu_new": "gelu", "relu": "relu"}
+_SAME_KEYS = (
+    "vocab_size",
+    "d_model",
+    "n_layer",
+    "n_head",
+    "d_inner",
+    "untie_r",
+    "attn_type",
+    "same_length",
+    "clamp_len",
+    "dropout",
+    "mem_len",
+    "reuse_len",
+)
+
+
+class HuggingFace:
+    """What `modeling.checkpoints.hf` asks of an encoder.
+
+    Attributes:
+      class_prefix: of their class names.
+      scope: of their encoder in a model with a head.
+      tied: (a stored copy, what it must be equal to), their names.
+    """
+
+    class_prefix = "XLNet"
+    scope = "transformer."
+    tied = ("lm_loss.weight", "transformer.word_embedding.weight")
+
+    def names(self, config: XLNetConfig) -> dict[str, tuple[str, bool]]:
+        """Canonical name -> (their name, is it a transposed kernel)."""
+        found = {
+            SCOPE + ours: (self.scope + theirs, flip)
+            for ours, (theirs, flip) in _ENCODER.items()
+        }
+        for i in range(config.n_layer):
+            for ours, (theirs, flip) in _LAYER.items():
+                theirs = f"{self.scope}layer.{i}.{theirs}"
+                found[f"{SCOPE}layer_{i}/{ours}"] = (theirs, flip)
+        return found
+
+    def from_theirs(
+        self, arrays: dict[str, np.ndarray], config: XLNetConfig, path: str
+    ) -> None:
+        """Their per-layer copies -> one shared bias, without `untie_r`."""
+        if config.untie_r:
+            return
+        for bias in _BIASES:
+            keys = [
+                f"{SCOPE}layer_{i}/rel_attn/{bias}"
+                for i in range(config.n_layer)
+            ]
+            copies = [arrays.pop(key) for key in keys if key in arrays]
+            if not copies:
+                continue
+            if any(not np.array_equal(copies[0], copy) for copy in copies):
+                raise UserError(
+                    f"{path}: the config says untie_r false, but `{bias}` "
+                    "differs among the layers"
+                )
+            arrays[SCOPE + bias] = copies[0]
+
+    def to_theirs(
+        self, arrays: dict[str, np.ndarray], config: XLNetConfig
+    ) -> None:
+        """The opposite of `from_theirs`."""
+        if config.untie_r:
+            return
+        for bias in _BIASES:
+            shared = arrays.pop(SCOPE + bias)
+            for i in range(config.n_layer):
+                arrays[f"{SCOPE}layer_{i}/rel_attn/{bias}"] = shared
+
+    def read_config(self, theirs: dict[str, Any], path: str) -> XLNetConfig:
+        """Their `config.json` as ours; the rest stays in `extra["hf"]`.
+
+        Raises:
+          UserError: a field is missing, or a setting that we have not.
+        """
+        activation = theirs.get("ff_activation", "gelu")
+        if activation not in _ACTIVATIONS:
+            raise UserError(
+                f"{path}: wanted ff_activation one of {list(_ACTIVATIONS)}, "
+                f"found {activation!r}"
+            )
+        epsilon = theirs.get("layer_norm_eps", 1e-12)
+        if epsilon != 1e-12:
+            raise UserError(
+                f"{path}: wanted layer_norm_eps 1e-12, found {epsilon}"
+            )
+        missing = [k for k in ("d_model", "n_head") if k not in theirs]
+        if missing:
+            raise UserError(f"{path} lacks {missing}")
+        known = {k: theirs[k] for k in _SAME_KEYS if k in theirs}
+        # Theirs has one rate for everything; ours writes its own beside it.
+        ours = theirs.get("xlnet_config", {})
+        known |= {
+            "d_head": theirs["d_model"] // theirs["n_head"],
+            "ff_activation": _ACTIVATIONS[activation],
+            "dropatt": ours.get("dropatt", theirs.get("dropout", 0.1)),
+            "init_std": theirs.get("initializer_range", 0.02),
+        }
+        known |= {k: v for k, v in ours.items() if k != "dropatt"}
+        try:
+            return XLNetConfig.from_dict(known | {"extra": {"hf": theirs}})
+        except UserError as e:
+            raise UserError(f"{path}: {e}") from e
+
+    def write_config(self, config: XLNetConfig) -> dict[str, Any]:
+        """Ours as theirs; what theirs cannot say goes to `xlnet_config`."""
+        if config.n_head * config.d_head != config.d_model:
+            raise UserError(
+                f"Hugging Face's XLNet needs n_head * d_head = d_model, found "
+                f"{config.n_head} * {config.d_head} and {config.d_model}"
+            )
+        theirs = dict(config.extra.get("hf", {}))
+        read_back = bool(theirs)
+        activations = {ours: name for name, ours in _ACTIVATIONS.items()}
+        theirs |= {
+            key: getattr(config, key)
+            for key in _SAME_KEYS
+            # Recent versions leave this key out: there it is always true.
+            if key != "untie_r" or key in theirs or not config.untie_r
+        }
+        theirs |= {
+            "model_type": "xlnet",
+            "ff_activation": activations[config.ff_activation],
+            "layer_norm_eps": 1e-12,
+            "initializer_range": config.init_std,
+        }
+        if not read_back:
+            theirs["d_head"] = config.d_head
+            theirs["summary_activation"] = "tanh"
+            theirs["summary_last_dropout"] = config.dropout
+        theirs.pop("xlnet_config", None)
+        if beside := _beside(config):
+            theirs["xlnet_config"] = beside
+        return theirs
+
+
+def _beside(config: XLNetConfig) -> dict[str, Any]:
+    """Settings that their config has no key for, where they matter."""
+    plain = {
+        "dropatt": config.dropout,
+        "activation_dropout": None,
+        "init_method": "normal",
+        "init_range": 0.1,
+    }
+    return {
+        key: getattr(config, key)
+        for key, value in plain.items()
+        if getattr(config, key) != value
+    }
