@@ -33,13 +33,14 @@ class Encoder(saving.Model):
 
     Attributes:
       scope: first part of its variables' canonical names.
-      options: constructor arguments besides the configuration.
+      options: constructor arguments besides the configuration; every encoder
+        takes `recompute`, see `modeling.ops.rematerialization`.
       may_be_absent: variables below `scope` that checkpoints of models which
         never used them lack; they become zeros.
     """
 
     scope: ClassVar[str]
-    options: ClassVar[tuple[str, ...]] = ()
+    options: ClassVar[tuple[str, ...]] = ("recompute",)
     may_be_absent: ClassVar[tuple[str, ...]] = ()
 
     def variable_paths(self) -> dict[str, str]:
