@@ -148,7 +148,7 @@ def layer_of(name: str, modules: set[str]) -> str | None:
         return None
     last = name.rpartition(".")[2]
     # Options and configurations are dataclasses without behaviour.
-    if last.endswith("options") or last in ("config", "settings"):
+    if last.endswith(("options", "settings", "config")):
         return "L0"
     found = [p for p in LAYERS if under(name, (p,))]
     return LAYERS[max(found, key=len)] if found else None

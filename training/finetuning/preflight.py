@@ -13,7 +13,7 @@ import tensorflow as tf
 from common import files
 from common.errors import UserError
 from modeling.checkpoints import restore as checkpoints
-from modeling.encoders.xlnet.config import XLNetConfig
+from modeling.encoders.contract import EncoderConfig
 from training import session
 from training.finetuning.options import FinetuneOptions
 
@@ -112,7 +112,7 @@ def check_splits(job, options: FinetuneOptions) -> None:
         raise UserError("--do_predict: there is no split to predict")
 
 
-def check_disk(options: FinetuneOptions, config: XLNetConfig) -> None:
+def check_disk(options: FinetuneOptions, config: EncoderConfig) -> None:
     """The disk has room for the checkpoints and the export of this run.
 
     Raises:
@@ -135,7 +135,7 @@ def check_disk(options: FinetuneOptions, config: XLNetConfig) -> None:
 
 
 def _bytes_to_write(
-    options: FinetuneOptions, config: XLNetConfig
+    options: FinetuneOptions, config: EncoderConfig
 ) -> dict[str, int]:
     """Flag of a folder -> bytes that this run may add to it."""
     run = options.run
@@ -154,7 +154,7 @@ def _bytes_to_write(
     return found
 
 
-def encoder_weights(config: XLNetConfig) -> int:
+def encoder_weights(config: EncoderConfig) -> int:
     """Parameters of the backbone without `mask_emb`, which tuning drops."""
     d, f, inner = config.d_model, config.d_inner, config.n_head * config.d_head
     biases = 3 * inner * (config.n_layer if config.untie_r else 1)
