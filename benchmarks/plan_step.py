@@ -14,13 +14,11 @@ from data import schema
 from data.finetuning import batches as finetune_batches
 from flags.plan_flags import PlanOptions
 from training import strategy as strategy_lib
-from training.memory_state import RecurrentMemory
+from training.batch_split import BatchSplit
+from training.learner import Learner, build_learner
 from training.objectives.build import build_objective
-from training.optim.optimizer import AdamW
-from training.optim.schedules import Schedule
-from training.optim.variable_groups import build_groups
 from training.options import OptimizerOptions, StrategyOptions
-from training.train_step import Trainer, memory_tensors
+from training.train_step import Sums, Trainer
 
 OPTIMIZER = OptimizerOptions(learning_rate=4e-4, weight_decay=0.01)
 OPTIONS = 4  # C of a multiple-choice example
@@ -32,31 +30,33 @@ class PlannedStep:
     """A trainer with the shapes of its batch.
 
     Attributes:
-      trainer: of the task.
+      learner: of the task.
+      trainer: of the learner.
       batch: name -> TensorSpec.
       gradient_bytes: of all gradients, float32.
     """
 
+    learner: Learner
     trainer: Trainer
     batch: dict[str, tf.TensorSpec]
     gradient_bytes: int
 
     def forward_backward(self) -> bytes:
         """HLO of forward, backward and clipping."""
-        trainer = self.trainer
+        trainer, learner = self.trainer, self.learner
         names = list(self.batch)
 
         @tf.function(jit_compile=True, autograph=False)
         def run(*tensors):
-            memory = trainer._memory.read() if trainer._memory else None
             gradients, sums, _ = trainer._compute(
                 dict(zip(names, tensors, strict=True)),
-                memory_tensors(memory),
-                trainer._optimizer.step.read_value(),
+                learner.memory.read() if learner.memory else (),
+                learner.optimizer.step.read_value(),
                 tf.constant(0),
             )
-            scale = 1.0 / tf.maximum(sums[1], 1e-9)
-            factor, norm = trainer._optimizer.clip(gradients, scale)
+            weight = Sums.unpack(sums, trainer.metric_names).weight
+            scale = 1.0 / tf.maximum(weight, 1e-9)
+            factor, norm = learner.optimizer.clip(gradients, scale)
             return [g * factor for g in gradients], sums, norm
 
         return tpu_lowering.lower(run, *self.batch.values())
@@ -114,32 +114,17 @@ def prepare(options: PlanOptions) -> PlannedStep:
     objective = build_objective(
         head, config, recompute_layers=options.recompute_layers, **more
     )
-    with strategy.scope():
-        model = objective.build_model()
-        model.encoder.query_shift = "radix"
-        model.encoder.recompute = (
-            "layer_barrier" if options.recompute_layers else "order"
-        )
-        variables = objective.named_variables(model)
-        optimizer = AdamW(
-            OPTIMIZER,
-            Schedule(OPTIMIZER, train_steps=options.train_steps),
-            variables,
-            build_groups(variables, config.n_layer, OPTIMIZER),
-        )
-    memory = None
-    if objective.memory_len:
-        memory = RecurrentMemory(
-            strategy,
-            options.rows,
-            1,
-            objective.row_groups,
-            config.n_layer,
-            options.mem_len,
-            config.d_model,
-            model.compute_dtype,
-            with_saved=False,
-        )
-    trainer = Trainer(objective, model, optimizer, memory, strategy, None)
-    count = sum(int(np.prod(v.shape)) for v in optimizer.trained)
-    return PlannedStep(trainer, batch_specs(options), 4 * count)
+    learner = build_learner(
+        objective,
+        strategy,
+        BatchSplit(options.rows, groups=objective.row_groups),
+        OPTIMIZER,
+        options.train_steps,
+    )
+    learner.model.encoder.query_shift = "radix"
+    learner.model.encoder.recompute = (
+        "layer_barrier" if options.recompute_layers else "order"
+    )
+    trainer = Trainer(learner, None)
+    count = sum(int(np.prod(v.shape)) for v in learner.optimizer.trained)
+    return PlannedStep(learner, trainer, batch_specs(options), 4 * count)

@@ -14,11 +14,9 @@ from benchmarks.workloads import Workload
 from data.finetuning import batches as finetune_batches
 from modeling import ClassificationModel, XLNetConfig
 from training import strategy as strategy_lib
-from training.memory_state import RecurrentMemory
+from training.batch_split import BatchSplit
+from training.learner import build_learner
 from training.objectives.build import build_objective
-from training.optim.optimizer import AdamW
-from training.optim.schedules import Schedule
-from training.optim.variable_groups import build_groups
 from training.options import OptimizerOptions, StrategyOptions
 from training.train_step import Trainer
 
@@ -64,49 +62,29 @@ def trainer(w: Workload, run: StrategyOptions, strategy, head: str) -> Trainer:
     """The training step of a head on one endless synthetic batch."""
     options = {} if head == "pretraining" else {"num_labels": w.labels}
     objective = build_objective(head, config(w), **options)
-    memory = None
-    with strategy.scope():
-        model = objective.build_model()
-        variables = objective.named_variables(model)
-        groups = build_groups(variables, w.layers, OPTIMIZER)
-        optimizer = AdamW(
-            OPTIMIZER,
-            Schedule(OPTIMIZER, train_steps=100_000),
-            variables,
-            groups,
-        )
-    if objective.memory_len:
-        memory = RecurrentMemory(
-            strategy,
-            w.batch,
-            1,
-            objective.row_groups,
-            w.layers,
-            w.memory,
-            w.width,
-            model.compute_dtype,
-            with_saved=False,
-        )
+    learner = build_learner(
+        objective,
+        strategy,
+        BatchSplit(w.batch, groups=objective.row_groups),
+        OPTIMIZER,
+        train_steps=100_000,
+    )
     make = (
         workloads.pretrain_batch
         if head == "pretraining"
         else workloads.finetune_batch
     )
     batch = make(w) | (
-        {"reset_memory": np.zeros([w.batch], bool)} if memory else {}
+        {"reset_memory": np.zeros([w.batch], bool)} if learner.memory else {}
     )
     dataset = tf.data.Dataset.from_tensors(
         {k: tf.constant(v) for k, v in batch.items()}
     ).repeat()
     return Trainer(
-        objective,
-        model,
-        optimizer,
-        memory,
-        strategy,
+        learner,
         strategy.experimental_distribute_dataset(dataset),
-        seed=w.seed,
-        jit_compile=run.jit_compile,
+        w.seed,
+        run.jit_compile,
     )
 
 

@@ -55,7 +55,7 @@ def _define_steps(get: dict) -> None:
     flags.DEFINE_integer(
         "train_batch_size",
         get["train_batch_size"],
-        "Rows per optimizer step, over all replicas and accumulation parts.",
+        "Rows per optimizer step, over all replicas and accumulation steps.",
     )
     flags.DEFINE_integer(
         "eval_batch_size",

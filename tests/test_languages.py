@@ -308,7 +308,6 @@ def test_records_of_other_settings_are_refused(world, tmp_path):
     """Built before a vocabulary's settings were read from it."""
     import run_pretrain
     from data.records import manifest as manifest_lib
-    from training.options import RunOptions
     from training.pretrain_options import PretrainOptions
 
     records = tmp_path / "records"
@@ -321,8 +320,5 @@ def test_records_of_other_settings_are_refused(world, tmp_path):
         old, options=old.options | flags, text_settings=None
     ).write()
     what = PretrainOptions(data_dir=str(records))
-    manifest = run_pretrain.check_data(what)
     with pytest.raises(UserError, match="wanted original, found composed"):
-        run_pretrain.find_vocabulary(
-            what, manifest, RunOptions(model_dir=str(tmp_path / "m"))
-        )
+        run_pretrain.open_data(what)

@@ -11,7 +11,6 @@ import pytest
 
 import run_pretrain
 from common.errors import UserError
-from data.pretraining import reader as pretrain_reader
 from data.records import build
 from data.records.manifest import load_manifest
 from data.records.options import BuildOptions
@@ -90,9 +89,9 @@ def run_options(model_dir, replicas=0, **changes):
 def train(records, options, stop_at=None, **changes):
     """A run on the records; `stop_at` ends it after so many steps."""
     what = PretrainOptions(data_dir=records)
-    manifest = run_pretrain.check_data(what)
+    data = run_pretrain.open_data(what)
     objective = heads.build_objective(
-        "pretraining", config_for(manifest, **changes), bi_data=True
+        "pretraining", config_for(data.manifest, **changes), bi_data=True
     )
 
     class Crash(Exception):
@@ -107,9 +106,9 @@ def train(records, options, stop_at=None, **changes):
     try:
         return loop.train(
             objective,
-            run_pretrain.input_fn(manifest, "train", what, options, True),
+            data.train_batches(0),
             options,
-            must_match=run_pretrain.must_match(manifest),
+            must_match=data.must_match(),
             say=say,
         )
     except Crash:
@@ -131,14 +130,14 @@ def test_one_two_and_four_replicas_give_the_same_losses(records, tmp_path):
         )
     # Directions count: with every row forward the losses are others.
     what = PretrainOptions(data_dir=records)
-    manifest = run_pretrain.check_data(what)
+    data = run_pretrain.open_data(what)
     options = run_options(tmp_path / "wrong")
     objective = heads.build_objective(
-        "pretraining", config_for(manifest), bi_data=False
+        "pretraining", config_for(data.manifest), bi_data=False
     )
     loop.train(
         objective,
-        run_pretrain.input_fn(manifest, "train", what, options, True),
+        data.train_batches(0),
         options,
         say=lambda line: None,
     )
@@ -179,10 +178,10 @@ def test_another_jobs_checkpoints_are_followed(records, tmp_path):
     assert follower.returncode == 0, output
     (last,) = re.findall(r"evaluation at step 12: .*loss (\S+)", output)
     what = PretrainOptions(data_dir=records, mode="eval")
-    manifest = run_pretrain.check_data(what)
-    objective = heads.build_objective("pretraining", config_for(manifest))
+    data = run_pretrain.open_data(what)
+    objective = heads.build_objective("pretraining", config_for(data.manifest))
     options = run_options(tmp_path / "model", eval_batch_size=4)
-    eval_fn = run_pretrain.input_fn(manifest, "dev", what, options, False)
+    eval_fn = data.held_out_batches(0)
     wanted = loop.evaluate(objective, eval_fn, options, model=result.model)
     assert float(last) == pytest.approx(wanted.metrics["loss"], rel=1e-4)
 
@@ -211,16 +210,15 @@ def test_stored_masks_give_the_losses_of_stored_orders(
 @pytest.mark.slow
 def test_held_out_loss_counts_every_target_once(records, tmp_path):
     what = PretrainOptions(data_dir=records, mode="eval")
-    manifest = run_pretrain.check_data(what)
-    held_out = run_pretrain.held_out_data(what, manifest)
-    assert held_out == (manifest, "dev")
+    data = run_pretrain.open_data(what)
+    assert data.held_out == (data.manifest, "dev")
     options = run_options(tmp_path, train_steps=4)
     result = train(records, options)
-    objective = heads.build_objective("pretraining", config_for(manifest))
+    objective = heads.build_objective("pretraining", config_for(data.manifest))
     values = []
     for batch in (4, 8):
         options = run_options(tmp_path, eval_batch_size=batch)
-        eval_fn = run_pretrain.input_fn(*held_out, what, options, False)
+        eval_fn = data.held_out_batches(0)
         values.append(
             loop.evaluate(
                 objective, eval_fn, options, model=result.model
@@ -236,7 +234,7 @@ def test_flags_that_contradict_the_data_are_listed(records):
         data_dir=records, wanted={"seq_len": 512, "num_predict": 85}
     )
     with pytest.raises(UserError) as e:
-        run_pretrain.check_data(what)
+        run_pretrain.open_data(what)
     assert "seq_len: wanted 512, found 20" in str(e.value)
     assert "num_predict: wanted 85, found" in str(e.value)
 
@@ -244,19 +242,17 @@ def test_flags_that_contradict_the_data_are_listed(records):
 def test_another_vocabulary_is_refused(records, tmp_path):
     other = tmp_path / "other.model"
     other.write_bytes(b"another file")
-    manifest = pretrain_reader.load_manifest(records)
-    options = run_options(tmp_path / "m")
     what = PretrainOptions(data_dir=records, spiece_model_file=str(other))
     with pytest.raises(UserError, match="spiece_sha256: wanted"):
-        run_pretrain.find_vocabulary(what, manifest, options)
+        run_pretrain.open_data(what)
     missing = PretrainOptions(data_dir=records, spiece_model_file="none.model")
     with pytest.raises(UserError, match="none.model does not exist"):
-        run_pretrain.find_vocabulary(missing, manifest, options)
+        run_pretrain.open_data(missing)
 
 
 def test_a_missing_manifest_is_named(tmp_path):
     with pytest.raises(UserError, match="manifest.json does not exist"):
-        run_pretrain.check_data(PretrainOptions(data_dir=str(tmp_path)))
+        run_pretrain.open_data(PretrainOptions(data_dir=str(tmp_path)))
 
 
 def test_an_odd_batch_is_refused_before_anything_is_written(records, tmp_path):
@@ -265,12 +261,10 @@ def test_an_odd_batch_is_refused_before_anything_is_written(records, tmp_path):
     assert not (tmp_path / "m").exists()
 
 
-def test_batches_are_by_global_row(records, tmp_path):
+def test_batches_are_by_global_row(records):
     # What `training.batch_split` splits: forward rows first, then backward ones.
     what = PretrainOptions(data_dir=records)
-    manifest = pretrain_reader.load_manifest(records)
-    options = run_options(tmp_path)
-    make = run_pretrain.input_fn(manifest, "train", what, options, True)
+    make = run_pretrain.open_data(what).train_batches(0)
     params = {"batch_size": 8, "start_step": 0}
     first = next(iter(make(params).as_numpy_iterator()))
     assert first["input_ids"].shape == (8, 20)

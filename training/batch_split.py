@@ -1,13 +1,14 @@
-"""Which rows of a global batch a replica and an accumulation part get.
+"""Which rows of a global batch a replica and its micro-batches get.
 
 The reader's order is by *global row*: with bi_data the first half is forward
-and the second backward. Every part must hold forward rows first, backward
-rows second, whatever the replicas:
+and the second backward. Every micro-batch must hold forward rows first,
+backward rows second, whatever the replicas:
 
     8 rows, 2 groups, 2 replicas:  replica 0: 0 1 4 5   replica 1: 2 3 6 7
-    the same in 2 parts each:      replica 0: 0 4 | 1 5 replica 1: 2 6 | 3 7
+    in 2 accumulation steps each:  replica 0: 0 4 | 1 5 replica 1: 2 6 | 3 7
 """
 
+import dataclasses
 from collections.abc import Callable
 
 import numpy as np
@@ -16,41 +17,59 @@ import tensorflow as tf
 from common.errors import UserError
 
 
-def row_order(
-    batch_size: int, num_replicas: int, parts: int, groups: int
-) -> np.ndarray:
-    """Global rows of every replica, in the order it takes them.
+@dataclasses.dataclass(frozen=True)
+class BatchSplit:
+    """How a global batch divides.
 
-    Args:
+    Attributes:
       batch_size: rows of the global batch.
-      num_replicas: replicas in sync.
-      parts: accumulation parts of each replica's share.
+      replicas: in sync.
+      accumulation_steps: micro-batches of each replica's share.
       groups: 2 with bi_data, else 1.
-
-    Returns:
-      int64 [num_replicas, batch_size / num_replicas].
 
     Raises:
       UserError: the batch does not divide.
     """
-    unit = num_replicas * parts * groups
-    if batch_size % unit:
-        raise UserError(
-            f"the batch of {batch_size} rows must divide by {num_replicas} "
-            f"replica(s) x {parts} accumulation part(s)"
-            + (" x 2 directions" if groups == 2 else "")
-            + f" = {unit}; take {max(unit, batch_size // unit * unit)}"
-        )
-    rows = np.arange(batch_size).reshape(groups, num_replicas, parts, -1)
-    return rows.transpose(1, 2, 0, 3).reshape(num_replicas, -1)
+
+    batch_size: int
+    replicas: int = 1
+    accumulation_steps: int = 1
+    groups: int = 1
+
+    def __post_init__(self):
+        unit = self.replicas * self.accumulation_steps * self.groups
+        if self.batch_size % unit:
+            whole = max(unit, self.batch_size // unit * unit)
+            raise UserError(
+                f"the batch of {self.batch_size} rows must divide by "
+                f"{self.replicas} replica(s) x {self.accumulation_steps} "
+                "accumulation step(s)"
+                + (" x 2 directions" if self.groups == 2 else "")
+                + f" = {unit}; take {whole}"
+            )
+
+    @property
+    def replica_rows(self) -> int:
+        """Rows of a replica."""
+        return self.batch_size // self.replicas
+
+    @property
+    def micro_batch_rows(self) -> int:
+        """Rows of one accumulation step of a replica."""
+        return self.replica_rows // self.accumulation_steps
+
+    def order(self) -> np.ndarray:
+        """Global rows of every replica as it takes them, [replicas, b]."""
+        rows = np.arange(self.batch_size).reshape(
+            self.groups, self.replicas, self.accumulation_steps, -1
+        )  # [groups, replicas, steps, rows of a group]
+        return rows.transpose(1, 2, 0, 3).reshape(self.replicas, -1)
 
 
 def distribute(
     strategy: tf.distribute.Strategy,
     input_fn: Callable[[dict], tf.data.Dataset],
-    batch_size: int,
-    groups: int = 1,
-    parts: int = 1,
+    split: BatchSplit,
     start_step: int = 0,
 ):
     """The global batches of `input_fn`, split among the replicas.
@@ -63,17 +82,14 @@ def distribute(
       strategy: where the batches go.
       input_fn: `params -> tf.data.Dataset`; `params["batch_size"]` is the
         global batch, `params["start_step"]` the first batch.
-      batch_size: rows of the global batch.
-      groups: row groups, see `row_order`.
-      parts: accumulation parts.
+      split: of the global batch.
       start_step: number of the first batch.
 
     Returns:
       (a `tf.distribute.DistributedDataset`, the element spec of the global
       batches).
     """
-    order = row_order(batch_size, strategy.num_replicas_in_sync, parts, groups)
-
+    order, batch_size = split.order(), split.batch_size
     spec = {}
 
     def make(context: tf.distribute.InputContext) -> tf.data.Dataset:
@@ -88,12 +104,12 @@ def distribute(
             if local == 1:
                 return dataset.prefetch(2)
 
-        def split(batch):
+        def share(batch):
             rows = tf.constant(mine)
             return {k: tf.gather(v, rows) for k, v in batch.items()}
 
         # [local, b, ...] -> local elements, taken by the replicas in order.
-        return dataset.map(split).unbatch().prefetch(2 * local)
+        return dataset.map(share).unbatch().prefetch(2 * local)
 
     return strategy.distribute_datasets_from_function(make), spec
 

@@ -1,4 +1,7 @@
-"""Checkpoints of a run: atomic, rotating, only the chief writes."""
+"""What `model_dir` holds of a model: checkpoints and their configuration.
+
+Checkpoints are atomic and rotating; only the chief writes.
+"""
 
 import contextlib
 import os
@@ -7,6 +10,10 @@ import re
 import tensorflow as tf
 
 from common.errors import UserError
+from modeling.checkpoints import restore
+from modeling.encoders import registry
+from training.objectives.contract import Objective
+from training.options import RunOptions
 
 PREFIX = "model.ckpt"
 BEST = "best"
@@ -167,6 +174,63 @@ class BestCheckpoint:
             )
             manager.save(checkpoint_number=step)
         return True
+
+
+def check_config(model_dir: str, objective: Objective) -> None:
+    """`model_dir` must hold no model of another architecture.
+
+    Raises:
+      UserError: lists every field, wanted against found.
+    """
+    path = registry.config_file_in(model_dir)
+    # Without a checkpoint the folder binds nobody to a configuration.
+    if path is None or not tf.train.latest_checkpoint(model_dir):
+        return
+    wanted = _saved_config(objective).architecture()
+    found = registry.read_config(path).architecture()
+    wrong = [
+        f"`{name}` wanted {value}, found {found.get(name)}"
+        for name, value in wanted.items()
+        if (value or 0) != (found.get(name) or 0)
+    ]
+    if wrong:
+        raise UserError(
+            f"{path} is of another model: {'; '.join(wrong)}; use another "
+            "--model_dir or the flags it was made with"
+        )
+
+
+def write_config(model_dir: str, objective: Objective) -> None:
+    """The configuration beside the weights."""
+    registry.write_config(model_dir, _saved_config(objective))
+
+
+def _saved_config(objective: Objective):
+    return objective.saved_config or objective.config
+
+
+def checkpoint_to_read(options: RunOptions) -> str:
+    """What evaluation and prediction use: `best/`, the newest, or the start.
+
+    Raises:
+      UserError: there is none.
+    """
+    for folder in (os.path.join(options.model_dir, BEST), options.model_dir):
+        found = tf.train.latest_checkpoint(folder)
+        if found:
+            return found
+    if options.init_checkpoint:
+        return options.init_checkpoint
+    raise UserError(
+        f"{options.model_dir} holds no checkpoint: train first or give "
+        "--init_checkpoint"
+    )
+
+
+def restore_weights(strategy, model, path: str, require: str) -> None:
+    """Weights from any checkpoint that `modeling.checkpoints` reads."""
+    with strategy.scope():
+        restore.restore(model, path, require=require)
 
 
 def _remove_leftovers(model_dir: str, whole: list[str]) -> None:

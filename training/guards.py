@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from common.errors import UserError
-from training.session import Session
+from training.run_state import RunState
 
 # What collectives raise when another process is gone.
 _PEER_ERRORS = (
@@ -20,7 +20,7 @@ _PEER_ERRORS = (
 
 
 def check_finite(
-    rows: np.ndarray, names: list[str], first_step: int, session: Session
+    rows: np.ndarray, names: list[str], first_step: int, run: RunState
 ) -> None:
     """Stops at a loss (or gradient norm, unless loss-scaled) of NaN or inf.
 
@@ -28,14 +28,14 @@ def check_finite(
       UserError: the steps, the value and the last good checkpoint.
     """
     columns = ["loss"]
-    if session.loss_scale is None:
+    if run.learner.loss_scale is None:
         columns.append("gradient_norm")
     for column in columns:
         values = rows[:, names.index(column)]
         bad = np.flatnonzero(~np.isfinite(values))
         if not len(bad):
             continue
-        good = session.checkpoints.latest()
+        good = run.checkpoints.latest()
         kept = f"last good checkpoint {good}" if good else "nothing was saved"
         raise UserError(
             f"{column} is {values[bad[0]]} at step {first_step + bad[0]} "

@@ -1,26 +1,29 @@
-"""Train, evaluate, predict: the outer loops behind every `run_*.py`.
+"""Train, evaluate, predict: the calls behind every `run_*.py`.
 
 Estimator-style: an `input_fn(params)`, an objective and `RunOptions`. A run
 goes on by itself from the newest checkpoint of `model_dir`; the same command
 started again gives the losses of a run that was never stopped.
+
+`training.run` has the course of one training, `training.run_state` the objects
+that it builds and restores, `training.train_step` one optimizer step.
 """
 
-import dataclasses
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 import numpy as np
 import tensorflow as tf
 
 from common.errors import UserError
-from training import session, strategy
+from training import checkpoints, strategy
 from training.guards import translate_errors
 from training.objectives.contract import Objective
 from training.options import RunOptions
-from training.reporting.eval_runner import all_metrics
+from training.reporting.eval_runner import evaluation_line
 from training.reporting.evaluation import EvalResult, Evaluator, MetricFn
 from training.run import InputFn, TrainingRun, TrainRequest, TrainResult
 
 __all__ = [
+    "TrainRequest",
     "TrainResult",
     "evaluate",
     "evaluate_continuously",
@@ -30,61 +33,77 @@ __all__ = [
 
 
 def train(
-    objective: Objective,
-    input_fn: InputFn,
-    options: RunOptions,
-    eval_input_fn: InputFn | None = None,
-    metric_fn: MetricFn | None = None,
-    must_match: dict | None = None,
-    flags: dict | None = None,
-    notes: Iterable[str] = (),
-    say: Callable[[str], None] = print,
-    begin: Callable[[str], None] | None = None,
+    objective: Objective, input_fn: InputFn, options: RunOptions, **more
 ) -> TrainResult:
     """Trains up to `options.train_steps`, resuming where `model_dir` is.
 
     Args:
-      objective: from `heads.build_objective`.
+      objective: from `objectives.build.build_objective`.
       input_fn: endless global batches from `params["start_step"]` on.
       options: the run.
-      eval_input_fn: finite global batches; evaluated every
-        `options.eval_every` steps and at the end.
-      metric_fn: more metrics from an `EvalResult`, official ones for example.
-      must_match: facts about the data that a resumed run cannot change.
-      flags: for `run.json`.
-      notes: more lines for the start-up summary.
-      say: takes every line of the report.
-      begin: writes what shall lie beside the checkpoints; called with
-        `model_dir` by the chief, before the first step.
+      **more: further fields of `TrainRequest`.
 
     Raises:
       UserError: anything that the user can put right; the last good
         checkpoint stays.
     """
-    request = TrainRequest(
-        objective,
-        input_fn,
-        options,
-        eval_input_fn,
-        metric_fn,
-        must_match or {},
-        flags or {},
-        list(notes),
-        say,
-        begin,
-    )
-    return TrainingRun(request)()
+    return TrainingRun(TrainRequest(objective, input_fn, options, **more))()
 
 
-def _restored_model(objective: Objective, options: RunOptions, checkpoint):
-    """(strategy, model) with every weight restored."""
-    made = strategy.setup(options.strategy)
-    session.check_config(options.model_dir, objective)
-    path = checkpoint or session.checkpoint_to_read(options)
-    with made.scope():
-        model = objective.build_model()
-    session.warm_start(made, model, path, "all")
-    return made, model
+class _Evaluation:
+    """An `Evaluator` outside of training and the weights that it evaluates.
+
+    Args:
+      objective: what is evaluated.
+      input_fn: finite global batches.
+      options: `eval_batch_size`, `model_dir`, `strategy` count.
+      model: has the weights; None = a new one, for `restore`.
+      **how: `with_loss` and `metric_fn` of `Evaluator`.
+    """
+
+    def __init__(
+        self,
+        objective: Objective,
+        input_fn: InputFn,
+        options: RunOptions,
+        model=None,
+        **how,
+    ):
+        self._strategy = strategy.setup(options.strategy)
+        self._objective, self._options = objective, options
+        if model is None:
+            with self._strategy.scope():
+                model = objective.build_model()
+        self._model = model
+        self._evaluator = Evaluator(
+            objective,
+            model,
+            self._strategy,
+            input_fn,
+            options.eval_batch_size,
+            **how,
+        )
+
+    def restore(self, path: str) -> None:
+        """Every weight from a checkpoint."""
+        checkpoints.check_config(self._options.model_dir, self._objective)
+        checkpoints.restore_weights(self._strategy, self._model, path, "all")
+
+    def run(self, steps: int = -1) -> EvalResult:
+        """See `Evaluator.run`; what tf.data raises becomes one line."""
+        processes = strategy.worker_count(self._strategy)
+        with translate_errors(processes, None):
+            return self._evaluator.run(steps)
+
+
+def _evaluation(objective, input_fn, options, checkpoint, model, **how):
+    """An `_Evaluation` of `model`, `checkpoint` or what `model_dir` holds."""
+    if model is not None:
+        return _Evaluation(objective, input_fn, options, model, **how)
+    path = checkpoint or checkpoints.checkpoint_to_read(options)
+    made = _Evaluation(objective, input_fn, options, **how)
+    made.restore(path)
+    return made
 
 
 def evaluate(
@@ -98,7 +117,7 @@ def evaluate(
     """Evaluates a checkpoint on a whole labelled set.
 
     Args:
-      objective: from `heads.build_objective`.
+      objective: from `objectives.build.build_objective`.
       input_fn: finite global batches with labels.
       options: `eval_batch_size`, `eval_steps`, `model_dir`, `strategy` count.
       metric_fn: more metrics from the predictions and labels.
@@ -109,20 +128,10 @@ def evaluate(
     Returns:
       Metrics, predictions and labels in input order.
     """
-    made = strategy.setup(options.strategy)
-    if model is None:
-        made, model = _restored_model(objective, options, checkpoint)
-    evaluator = Evaluator(
-        objective,
-        model,
-        made,
-        input_fn,
-        options.eval_batch_size,
-        memory_dtype=session.memory_dtype(options),
+    made = _evaluation(
+        objective, input_fn, options, checkpoint, model, metric_fn=metric_fn
     )
-    with translate_errors(strategy.worker_count(made), None):
-        result = evaluator.run(options.eval_steps)
-    return dataclasses.replace(result, metrics=all_metrics(result, metric_fn))
+    return made.run(options.eval_steps)
 
 
 def predict(
@@ -135,7 +144,7 @@ def predict(
     """Per-example outputs in input order, each once.
 
     Args:
-      objective: from `heads.build_objective`.
+      objective: from `objectives.build.build_objective`.
       input_fn: finite global batches; labels are not needed.
       options: `eval_batch_size`, `model_dir`, `strategy` count.
       checkpoint: as for `evaluate`.
@@ -144,19 +153,10 @@ def predict(
     Returns:
       name -> array [E, ...], and `example_index` [E].
     """
-    made = strategy.setup(options.strategy)
-    if model is None:
-        made, model = _restored_model(objective, options, checkpoint)
-    evaluator = Evaluator(
-        objective,
-        model,
-        made,
-        input_fn,
-        options.eval_batch_size,
-        with_loss=False,
+    made = _evaluation(
+        objective, input_fn, options, checkpoint, model, with_loss=False
     )
-    with translate_errors(strategy.worker_count(made), None):
-        result = evaluator.run()
+    result = made.run()
     return result.predictions | {"example_index": result.indices}
 
 
@@ -182,33 +182,21 @@ def evaluate_continuously(
     Returns:
       (step, metrics) of every evaluation.
     """
-    made = strategy.setup(options.strategy)
-    with made.scope():
-        model = objective.build_model()
-    evaluator = Evaluator(
-        objective,
-        model,
-        made,
-        input_fn,
-        options.eval_batch_size,
-        memory_dtype=session.memory_dtype(options),
-    )
+    made = _Evaluation(objective, input_fn, options, metric_fn=metric_fn)
     history = []
     for path in tf.train.checkpoints_iterator(
         options.model_dir, timeout=timeout
     ):
         step = int(path.rsplit("-", 1)[1])
         try:
-            session.check_config(options.model_dir, objective)
-            session.warm_start(made, model, path, "all")
+            made.restore(path)
         except (UserError, tf.errors.NotFoundError):
             if tf.io.gfile.exists(path + ".index"):
                 raise
             continue  # rotated away while we were busy
-        metrics = all_metrics(evaluator.run(options.eval_steps), metric_fn)
+        metrics = made.run(options.eval_steps).metrics
         history.append((step, metrics))
-        shown = " ".join(f"{k} {v:.5g}" for k, v in metrics.items())
-        say(f"evaluation at step {step}: {shown}")
+        say(evaluation_line(step, metrics))
         if step >= options.train_steps:
             break
     return history

@@ -10,78 +10,71 @@ on with the same memory.
 import numpy as np
 import tensorflow as tf
 
-from training.batch_split import row_order
-from training.objectives.contract import Memory
+from training.batch_split import BatchSplit
+from training.objectives.contract import Memory, Objective
 
 
 class RecurrentMemory:
     """L variables [b, M, D] and the valid lengths [b] on every replica.
 
     Args:
+      objective: with `memory_len` M.
+      model: its model; memory has the dtype of its hidden states.
       strategy: of the run.
-      batch_size: rows of the global batch.
-      parts: accumulation parts per step.
-      groups: row groups, see `rows.row_order`.
-      n_layer: L.
-      mem_len: M.
-      d_model: D.
-      dtype: of the hidden states, "bfloat16" with mixed_bfloat16.
+      split: of the global batch, B rows.
       with_saved: also make the plain variables of `state` (training).
     """
 
     def __init__(
         self,
+        objective: Objective,
+        model,
         strategy: tf.distribute.Strategy,
-        batch_size: int,
-        parts: int,
-        groups: int,
-        n_layer: int,
-        mem_len: int,
-        d_model: int,
-        dtype: str,
-        with_saved: bool = True,
+        split: BatchSplit,
+        with_saved: bool = False,
     ):
         self._strategy = strategy
-        self._order = row_order(
-            batch_size, strategy.num_replicas_in_sync, parts, groups
-        )
-        rows = self._order.shape[1]
+        self._order = split.order()  # [replicas, b]
+        config, dtype = objective.config, model.compute_dtype
+
+        def make(rows, **options) -> Memory:
+            def zeros(shape, dtype):
+                value = tf.zeros(shape, dtype)
+                return tf.Variable(value, trainable=False, **options)
+
+            shape = [rows, objective.memory_len, config.d_model]
+            layers = (zeros(shape, dtype) for _ in range(config.n_layer))
+            return Memory(tuple(layers), zeros([rows], tf.int32))
+
         with strategy.scope():
-            self.layers = [
-                _replica_variable([rows, mem_len, d_model], dtype)
-                for _ in range(n_layer)
-            ]
-            self.length = _replica_variable([rows], tf.int32)
+            self._variables = make(
+                split.replica_rows,
+                synchronization=tf.VariableSynchronization.ON_READ,
+                aggregation=tf.VariableAggregation.NONE,
+            )
         # Traced once: a strategy is slow outside a `tf.function`.
-        self._clear_fn = tf.function(self._clear)
-        self._read_fn = tf.function(self._read_all)
-        self._write_fn = tf.function(self._write_all)
+        self._clear_fn = tf.function(self._clear, autograph=False)
+        self._read_fn = tf.function(self._read_all, autograph=False)
+        self._write_fn = tf.function(self._write_all, autograph=False)
         self.state = tf.Module(name="memory")
         if with_saved:
-            shape = [batch_size, mem_len, d_model]
             with tf.device("CPU:0"):
-                self.state.layers = [
-                    tf.Variable(tf.zeros(shape, dtype), trainable=False)
-                    for _ in range(n_layer)
-                ]
-                self.state.length = tf.Variable(
-                    tf.zeros([batch_size], tf.int32), trainable=False
-                )
+                self._saved = make(split.batch_size)
+            # These names are those of the checkpoint.
+            self.state.layers = list(self._saved.layers)
+            self.state.length = self._saved.length
 
     # -- In replica context --
 
     def read(self) -> Memory:
         """This replica's memory: L tensors [b, M, D] and int32 [b]."""
-        return Memory(
-            tuple(v.read_value() for v in self.layers),
-            self.length.read_value(),
-        )
+        return tf.nest.map_structure(lambda v: v.read_value(), self._variables)
 
     def write(self, memory: Memory) -> None:
         """Replaces this replica's memory."""
-        for variable, value in zip(self.layers, memory.layers, strict=True):
-            variable.assign(tf.cast(value, variable.dtype))
-        self.length.assign(memory.length)
+        tf.nest.map_structure(
+            lambda v, x: v.assign(tf.cast(x, v.dtype)), self._variables, memory
+        )
 
     # -- In cross-replica context --
 
@@ -91,61 +84,45 @@ class RecurrentMemory:
 
     def gather(self) -> None:
         """Replicas -> `state`, by global row. All processes must call it."""
-        inverse = np.argsort(self._order.reshape(-1))
-        for target, value in zip(self._saved(), self._read_fn(), strict=True):
-            target.assign(tf.gather(value, inverse))
+        inverse = np.argsort(self._order.reshape(-1))  # [B]
+        tf.nest.map_structure(
+            lambda saved, x: saved.assign(tf.gather(x, inverse)),
+            self._saved,
+            self._read_fn(),
+        )
 
     def scatter(self) -> None:
         """`state` -> replicas; every replica takes its rows."""
 
-        def share(context, source):
-            rows = self._order[context.replica_id_in_sync_group]
-            return tf.gather(source, rows)
+        def share(saved):
+            def rows_of(context):
+                rows = self._order[context.replica_id_in_sync_group]  # [b]
+                return tf.gather(saved, rows)
 
-        distribute = self._strategy.experimental_distribute_values_from_function
-        self._write_fn(
-            [
-                distribute(lambda context, s=s: share(context, s))
-                for s in self._saved()
-            ]
-        )
+            return self._strategy.experimental_distribute_values_from_function(
+                rows_of
+            )
 
-    def _saved(self) -> list[tf.Variable]:
-        return [*self.state.layers, self.state.length]
-
-    def _variables(self) -> list[tf.Variable]:
-        return [*self.layers, self.length]
+        self._write_fn(tf.nest.map_structure(share, self._saved))
 
     def _clear(self):
         def one():
-            self.length.assign(tf.zeros_like(self.length.read_value()))
+            length = self._variables.length
+            length.assign(tf.zeros_like(length.read_value()))
 
         self._strategy.run(one)
 
-    def _read_all(self):
-        values = self._strategy.run(
-            lambda: [tf.identity(v.read_value()) for v in self._variables()]
-        )
-        return [self._strategy.gather(v, axis=0) for v in values]  # [B, ...]
+    def _read_all(self) -> Memory:
+        values = self._strategy.run(self.read)
+        return tf.nest.map_structure(
+            lambda x: self._strategy.gather(x, axis=0), values
+        )  # [B, ...]
 
-    def _write_all(self, values):
-        def one(values):
-            for variable, value in zip(self._variables(), values, strict=True):
-                variable.assign(value)
-
-        self._strategy.run(one, args=(values,))
+    def _write_all(self, values: Memory):
+        self._strategy.run(self.write, args=(values,))
 
 
 def reset_rows(memory: Memory, reset: tf.Tensor) -> Memory:
     """Empties the memory of the rows where `reset` (bool [b]) is true."""
-    keep = tf.cast(tf.logical_not(tf.cast(reset, tf.bool)), tf.int32)
-    return Memory(memory.layers, memory.length * keep)
-
-
-def _replica_variable(shape, dtype) -> tf.Variable:
-    return tf.Variable(
-        tf.zeros(shape, dtype),
-        trainable=False,
-        synchronization=tf.VariableSynchronization.ON_READ,
-        aggregation=tf.VariableAggregation.NONE,
-    )
+    keep = tf.cast(tf.logical_not(tf.cast(reset, tf.bool)), tf.int32)  # [b]
+    return memory._replace(length=memory.length * keep)

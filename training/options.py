@@ -162,7 +162,7 @@ class RunOptions:
       train_steps: optimizer steps of the whole run.
       train_batch_size: rows per optimizer step over all replicas.
       eval_batch_size: rows per evaluation step over all replicas.
-      grad_accumulation_steps: the batch goes through in so many parts.
+      grad_accumulation_steps: micro-batches that a batch goes through in.
       iterations: steps per host loop.
       save_steps: a checkpoint at every multiple; 0 = at the end only.
       max_save: checkpoints kept; 0 = all.

@@ -1,16 +1,17 @@
-"""One training run between its start and its end."""
+"""One training run from its first host loop to its last."""
 
+import contextlib
 import dataclasses
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import orbit
 import tensorflow as tf
 
-from modeling.encoders.registry import write_config
-from training import session, strategy, train_step
+from training import strategy, train_step
 from training.batch_split import distribute
+from training.checkpoints import write_config
 from training.guards import check_finite, translate_errors
 from training.objectives.contract import Objective
 from training.options import RunOptions
@@ -20,6 +21,7 @@ from training.reporting.eval_runner import EvaluatorRunner
 from training.reporting.evaluation import MetricFn
 from training.reporting.loss_log import LossLog
 from training.reporting.memory_estimate import estimate_lines
+from training.run_state import open_run
 from training.stop import StopRequest
 
 InputFn = Callable[[dict], tf.data.Dataset]
@@ -27,17 +29,30 @@ InputFn = Callable[[dict], tf.data.Dataset]
 
 @dataclasses.dataclass(frozen=True)
 class TrainRequest:
-    """The arguments of `loop.train`."""
+    """What a training is asked for.
+
+    Attributes:
+      objective: what is learned.
+      input_fn: endless global batches from `params["start_step"]` on.
+      options: the run.
+      eval_input_fn: finite global batches; evaluated every
+        `options.eval_every` steps and at the end.
+      metric_fn: more metrics from an `EvalResult`, official ones for example.
+      must_match: facts about the data that a resumed run cannot change.
+      flags: for `run.json`.
+      notes: more lines for the start-up summary.
+      say: takes every line of the report.
+    """
 
     objective: Objective
     input_fn: InputFn
     options: RunOptions
-    eval_input_fn: InputFn | None
-    metric_fn: MetricFn | None
-    must_match: dict
-    flags: dict
-    notes: list[str]
-    say: Callable[[str], None]
+    eval_input_fn: InputFn | None = None
+    metric_fn: MetricFn | None = None
+    must_match: dict | None = None
+    flags: dict | None = None
+    notes: Sequence[str] = ()
+    say: Callable[[str], None] = print
     begin: Callable[[str], None] | None = None
 
 
@@ -78,29 +93,19 @@ class TrainingRun:
     def __init__(self, request: TrainRequest):
         options, objective = request.options, request.objective
         self.options = options
-        self.session = s = session.open_session(objective, options)
-        self.processes = strategy.worker_count(s.strategy)
+        self.state = s = open_run(objective, options)
+        learner = s.learner
+        self.processes = strategy.worker_count(learner.strategy)
         self.say = request.say if s.chief else _silent
-        self._record(request.must_match, request.flags)
+        self._record(request.must_match or {}, request.flags or {})
         dataset, spec = distribute(
-            s.strategy,
-            request.input_fn,
-            options.train_batch_size,
-            objective.row_groups,
-            options.grad_accumulation_steps,
-            s.start_step,
+            learner.strategy, request.input_fn, learner.split, s.start_step
         )
         self.trainer = train_step.Trainer(
-            objective,
-            s.model,
-            s.optimizer,
-            s.memory,
-            s.strategy,
+            learner,
             dataset,
-            options.grad_accumulation_steps,
             options.strategy.seed,
             options.strategy.jit_compile,
-            s.loss_scale,
         )
         self.evaluator = None
         if request.eval_input_fn is not None:
@@ -110,22 +115,24 @@ class TrainingRun:
         self.log = None
         if s.chief:
             self.log = LossLog(options.model_dir, s.start_step)
-            write_config(options.model_dir, session.saved_config(objective))
+            write_config(options.model_dir, objective)
             if request.begin:
                 request.begin(options.model_dir)
         self.last: dict[str, float] = {}
-        self.stop = StopRequest(options.max_hours, s.strategy, self.processes)
-        self.estimate, lines = estimate_lines(s, spec)
+        self.stop = StopRequest(
+            options.max_hours, learner.strategy, self.processes
+        )
+        self.estimate, lines = estimate_lines(learner, spec)
         if options.progress != "none":
             for line in reporting.start_lines(s, [*request.notes, *lines]):
                 self.say(line)
 
     def _record(self, must_match: dict, flags: dict) -> None:
-        s, options = self.session, self.options
-        o = options.strategy
-        must = {"seed": o.seed, "head": s.objective.name} | must_match
+        s, options = self.state, self.options
+        o, objective = options.strategy, s.learner.objective
+        must = {"seed": o.seed, "head": objective.name} | must_match
         should = {
-            "replicas": s.strategy.num_replicas_in_sync,
+            "replicas": s.learner.split.replicas,
             "processes": self.processes,
             "train_batch_size": options.train_batch_size,
             "grad_accumulation_steps": options.grad_accumulation_steps,
@@ -137,9 +144,9 @@ class TrainingRun:
             "train_steps": options.train_steps,
             "optimizer": dataclasses.asdict(options.optimizer),
             "dropout": [
-                s.objective.config.dropout,
-                s.objective.config.dropatt,
-                s.objective.config.inner_dropout,
+                objective.config.dropout,
+                objective.config.dropatt,
+                objective.config.inner_dropout,
             ],
             "versions": run_record.versions(),
         }
@@ -155,24 +162,27 @@ class TrainingRun:
             self.say(f"note: {line}")
 
     def __call__(self) -> TrainResult:
-        s, options = self.session, self.options
+        s, options = self.state, self.options
         self.progress = reporting.Progress(
             options.progress if s.chief else "none",
             s.start_step,
             options.train_steps,
             self.say,
         )
-        controller = self._controller()
         finished, reason = True, None
         self.began = time.monotonic()
         try:
-            with self.stop, translate_errors(self.processes, s.checkpoints):
-                self._run(controller)
+            with (
+                self.stop,
+                translate_errors(self.processes, s.checkpoints),
+                _orbits_lines_left_out(),
+            ):
+                self._run(self._controller())
         except _Stop as stop:
             finished, reason = False, str(stop)
         finally:
             self.progress.close()
-        step = int(s.optimizer.step.numpy())
+        step = int(s.learner.optimizer.step.numpy())
         result = TrainResult(
             step,
             finished,
@@ -180,7 +190,7 @@ class TrainingRun:
             self.last,
             self._evaluations(),
             s.checkpoints.latest(),
-            s.model,
+            s.learner.model,
             self.trainer.trace_count,
             s.chief,
         )
@@ -188,18 +198,16 @@ class TrainingRun:
         return result
 
     def _controller(self) -> orbit.Controller:
-        s = self.session
-        # The lines that orbit prints would double ours.
-        orbit.controller._log = _silent
+        s = self.state
         summaries = None
         if s.chief:
             summaries = os.path.join(self.options.model_dir, "train")
         return orbit.Controller(
-            global_step=s.optimizer.step,
+            global_step=s.learner.optimizer.step,
             trainer=self.trainer,
             evaluator=self.evaluator,
-            strategy=s.strategy,
-            steps_per_loop=lambda step: session.steps_to_boundary(
+            strategy=s.learner.strategy,
+            steps_per_loop=lambda step: steps_to_boundary(
                 self.options, int(step)
             ),
             train_actions=[self._after_loop],
@@ -210,7 +218,7 @@ class TrainingRun:
 
     def _run(self, controller: orbit.Controller) -> None:
         options = self.options
-        step = self.session.start_step
+        step = self.state.start_step
         if self.evaluator and options.eval_at_start and step == 0:
             controller.evaluate(options.eval_steps)
         while step < options.train_steps:
@@ -227,9 +235,9 @@ class TrainingRun:
 
     def _after_loop(self, output: dict) -> None:
         """Check, log, report, save, stop; in this order."""
-        s, options = self.session, self.options
-        step = int(s.optimizer.step.numpy())
-        trainer = self.trainer
+        s, options, trainer = self.state, self.options, self.trainer
+        optimizer, objective = s.learner.optimizer, s.learner.objective
+        step = int(optimizer.step.numpy())
         rows, names = trainer.last, trainer.stat_names
         first = step - len(rows) + 1
         check_finite(rows, names, first, s)
@@ -237,21 +245,20 @@ class TrainingRun:
             self.log.append(first, names, rows)
         means = {n: float(v) for n, v in zip(names, rows.mean(0), strict=True)}
         self.last = means
+        values = means | objective.derived_metrics(means)
         speed = self.progress.update(
             step,
-            reporting.shown_values(means),
+            reporting.shown_values(values, objective.shown_metrics),
             trainer.last_tokens,
             trainer.last_wait_seconds,
         )
-        output.update(means | speed)
+        output.update(values | speed)
         output["parameter_norm"] = float(
-            tf.linalg.global_norm([v.value() for v in s.optimizer.trained])
+            tf.linalg.global_norm([v.value() for v in optimizer.trained])
         )
         output["peak_memory_gib"] = (
             reporting.device_peak_bytes() or reporting.peak_memory_bytes()
         ) / reporting.GIB
-        if "lm_loss" in means:
-            output["perplexity"] = session.perplexity(means["lm_loss"])
         due = options.save_steps and step % options.save_steps == 0
         reason = self.stop.reason() if step < options.train_steps else None
         if due or reason or step == options.train_steps:
@@ -260,10 +267,9 @@ class TrainingRun:
             raise _Stop(reason)
 
     def _save(self, step: int) -> None:
-        s = self.session
-        if s.memory:
-            s.memory.gather()
-        s.checkpoints.save(step)
+        if self.state.learner.memory:
+            self.state.learner.memory.gather()
+        self.state.checkpoints.save(step)
 
     def _evaluations(self) -> list[tuple[int, dict[str, float]]]:
         # A tracked module wraps its lists; give back plain ones.
@@ -290,6 +296,26 @@ class TrainingRun:
             f"memory: estimated {self.estimate / reporting.GIB:.2f} GiB, "
             f"largest use {peak / reporting.GIB:.2f} GiB"
         )
+
+
+def steps_to_boundary(options: RunOptions, step: int) -> int:
+    """Steps of the next host loop: it ends where something is due."""
+    periods = (options.iterations, options.save_steps, options.eval_every)
+    ends = [(step // p + 1) * p for p in periods if p]
+    return min([*ends, options.train_steps]) - step
+
+
+@contextlib.contextmanager
+def _orbits_lines_left_out():
+    """`orbit.Controller` prints through a function of its module, whatever the
+    level of any logger is; its lines would double ours.
+    """
+    module = orbit.controller
+    kept, module._log = module._log, _silent
+    try:
+        yield
+    finally:
+        module._log = kept
 
 
 class _Stop(Exception):

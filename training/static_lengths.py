@@ -26,7 +26,7 @@ def by_length(objective: Objective, batch: Batch, run: Callable):
     Returns:
       What `run` returns.
     """
-    lengths = getattr(objective, "static_lengths", ())
+    lengths = objective.static_lengths
     if len(lengths) < 2:
         return run(batch)
     real = tf.reduce_sum(tf.cast(batch["input_mask"], tf.int32), -1)

@@ -2,6 +2,7 @@
 
 import functools
 import time
+from typing import NamedTuple
 
 import orbit
 import tensorflow as tf
@@ -9,57 +10,60 @@ import tensorflow as tf
 from common import heap
 from modeling.ops import fused as fusion
 from training import static_lengths
-from training.memory_state import RecurrentMemory, reset_rows
-from training.objectives.contract import Memory, Objective
-from training.optim.optimizer import AdamW
+from training.learner import Learner
+from training.memory_state import reset_rows
 
 # Columns of the history that every objective has.
 BASE_STATS = ("loss", "learning_rate", "gradient_norm", "update_norm")
 
 
+class Sums(NamedTuple):
+    """What adds up over micro-batches and replicas, float32 scalars.
+
+    Attributes:
+      loss, weight: of `LossOutput`.
+      tokens: positions.
+      metrics: name -> (sum, count).
+    """
+
+    loss: tf.Tensor
+    weight: tf.Tensor
+    tokens: tf.Tensor
+    metrics: dict[str, tuple[tf.Tensor, tf.Tensor]]
+
+    def pack(self) -> tf.Tensor:
+        """One tensor [3 + 2 * metrics], so that replicas exchange one."""
+        return tf.stack(tf.nest.flatten(self))
+
+    @classmethod
+    def unpack(cls, packed: tf.Tensor, metric_names: list[str]) -> "Sums":
+        """The inverse of `pack`."""
+        like = cls(0, 0, 0, {name: (0, 0) for name in metric_names})
+        return tf.nest.pack_sequence_as(like, tf.unstack(packed))
+
+
 class Trainer(orbit.AbstractTrainer):
     """Runs `num_steps` steps per call inside one traced loop.
 
-    A step: every replica goes through its rows in `parts`, sums gradients and
-    losses; sums and counts are added over the replicas and divided once; the
-    gradient is clipped after that; every replica updates its copy.
+    A step: every replica goes through its rows in `accumulation_steps`
+    micro-batches, sums gradients and losses; sums and counts are added over the
+    replicas and divided once; the gradient is clipped after that; every replica
+    updates its copy.
 
     Args:
-      objective: model, loss, outputs.
-      model: made by the objective in the strategy's scope.
-      optimizer: of the model's variables.
-      memory: recurrent memory or None.
-      strategy: of the run.
-      dataset: from `rows.distribute`.
-      parts: accumulation parts.
+      learner: what the steps change.
+      dataset: from `batch_split.distribute`.
       seed: of dropout.
       jit_compile: compile both halves of the step with XLA.
-      loss_scale: a `LossScale` for float16, else None.
     """
 
     def __init__(
-        self,
-        objective: Objective,
-        model,
-        optimizer: AdamW,
-        memory: RecurrentMemory | None,
-        strategy: tf.distribute.Strategy,
-        dataset,
-        parts: int = 1,
-        seed: int = 0,
-        jit_compile: bool = False,
-        loss_scale=None,
+        self, learner: Learner, dataset, seed: int = 0, jit_compile=False
     ):
-        self._objective = objective
-        self._model = model
-        self._optimizer = optimizer
-        self._memory = memory
-        self._strategy = strategy
+        self._learner = learner
         self._dataset = dataset
         self._iterator = None
-        self._parts = parts
         self._seed = seed
-        self._loss_scale = loss_scale
         self.trace_count = 0
         self.metric_names: list[str] = []
         # Columns per step: BASE_STATS, then the metrics; `last` is its slice
@@ -92,14 +96,15 @@ class Trainer(orbit.AbstractTrainer):
         first = self._iterator is None
         if first:
             self._iterator = iter(self._dataset)
-        before = int(self._optimizer.step.numpy())
+        step = self._learner.optimizer.step
+        before = int(step.numpy())
         history, wait, tokens = self._loop_fn(self._iterator, num_steps)
         self.last = history.numpy()
         if first:
             heap.trim()
         self.last_wait_seconds = float(wait)
         self.last_tokens = float(tokens)
-        moved = int(self._optimizer.step.numpy()) - before
+        moved = int(step.numpy()) - before
         if moved != int(num_steps):
             raise RuntimeError(
                 f"{int(num_steps)} steps moved the step counter by {moved}"
@@ -109,7 +114,8 @@ class Trainer(orbit.AbstractTrainer):
     def _host_loop(self, iterator, num_steps):
         # ([num_steps, columns], seconds waited for input, tokens)
         self.trace_count += 1
-        local = self._strategy.experimental_local_results
+        strategy = self._learner.strategy
+        local = strategy.experimental_local_results
 
         def step(i, history, wait, tokens):
             start = self._now()
@@ -118,7 +124,7 @@ class Trainer(orbit.AbstractTrainer):
             arrived = [local(x)[0] for x in batch.values()]
             with tf.control_dependencies(arrived):
                 wait += self._now() - start
-            stats, count = self._strategy.run(self._replica_step, args=(batch,))
+            stats, count = strategy.run(self._replica_step, args=(batch,))
             history = history.write(i, local(stats)[0])
             return i + 1, history, wait, tokens + local(count)[0]
 
@@ -138,7 +144,7 @@ class Trainer(orbit.AbstractTrainer):
 
     def _now(self) -> tf.Tensor:
         """Seconds, float64; deterministic mode forbids `tf.timestamp`."""
-        if "TPU" in type(self._strategy).__name__:
+        if "TPU" in type(self._learner.strategy).__name__:
             return tf.timestamp()
         now = tf.numpy_function(time.perf_counter, [], tf.float64)
         return tf.ensure_shape(now, [])
@@ -146,84 +152,87 @@ class Trainer(orbit.AbstractTrainer):
     # -- One replica --
 
     def _replica_step(self, batch):
+        learner = self._learner
         context = tf.distribute.get_replica_context()
-        step = self._optimizer.step.read_value()
-        memory = self._memory.read() if self._memory else None
+        step = learner.optimizer.step.read_value()
+        # () stands for no memory: unlike None, `tf.nest` can map it.
+        memory = learner.memory.read() if learner.memory else ()
         replica = tf.cast(context.replica_id_in_sync_group, tf.int32)
         gradients, sums, new_memory = self._compute_fn(
-            batch, memory_tensors(memory), step, replica
+            batch, memory, step, replica
         )
-        if self._strategy.num_replicas_in_sync > 1:
-            total = context.all_reduce(
-                tf.distribute.ReduceOp.SUM, [*gradients, sums]
+        if learner.strategy.num_replicas_in_sync > 1:
+            gradients, sums = context.all_reduce(
+                tf.distribute.ReduceOp.SUM, (gradients, sums)
             )
-            gradients, sums = list(total[:-1]), total[-1]
-        stats = self._update_fn(list(gradients), sums, step)
-        if self._memory:
-            self._memory.write(Memory(tuple(new_memory[:-1]), new_memory[-1]))
-        return stats, sums[2]
+        sums = Sums.unpack(sums, self.metric_names)
+        stats = self._update_fn(gradients, sums, step)
+        if learner.memory:
+            learner.memory.write(new_memory)
+        return stats, sums.tokens
 
     def _compute(self, batch, memory, step, replica):
-        """(gradients of the loss sum, sums, new memory tensors or ()).
-
-        `sums` is float32 [3 + 2 * metrics]: loss, weight, tokens, then sum
-        and count of each metric.
-        """
+        """(gradients of the loss sum, packed `Sums`, new memory or ())."""
+        steps = self._learner.split.accumulation_steps
         seed = fold_seed(self._seed, step, replica)  # int32 [2]
-        if self._parts == 1:
-            return self._part(batch, memory, seed)
-        parts = self._parts
+        if steps == 1:
+            return self._micro_batch(batch, memory, seed)
+        whole = tf.nest.map_structure(
+            lambda x: tf.reshape(x, [steps, -1, *x.shape[1:]]), (batch, memory)
+        )  # [steps, b / steps, ...]
 
-        def split(x):
-            return tf.reshape(x, [parts, -1, *x.shape[1:]])
+        def run(i):
+            rows = tf.nest.map_structure(lambda x: x[i], whole)
+            return self._micro_batch(*rows, fold_micro_batch(seed, i))
 
-        batch = {k: split(x) for k, x in batch.items()}
-        memory = tuple(split(x) for x in memory)
-        first = self._part(*_take(0, batch, memory), fold_part(seed, 0))
-        gradients, sums, new = first
-        kept = [
-            tf.TensorArray(x.dtype, parts, element_shape=x.shape).write(0, x)
-            for x in new
-        ]
+        gradients, sums, new = run(0)
+        kept = tf.nest.map_structure(
+            lambda x: tf.TensorArray(
+                x.dtype, steps, element_shape=x.shape
+            ).write(0, x),
+            new,
+        )
 
-        def add(i, gradients, sums, kept):
-            more, more_sums, new = self._part(
-                *_take(i, batch, memory), fold_part(seed, i)
+        def add(i, total, kept):
+            *more, new = run(i)
+            total = tf.nest.map_structure(tf.add, total, tuple(more))
+            kept = tf.nest.map_structure(
+                lambda array, x: array.write(i, x), kept, new
             )
-            gradients = [a + b for a, b in zip(gradients, more, strict=True)]
-            kept = [a.write(i, x) for a, x in zip(kept, new, strict=True)]
-            return i + 1, gradients, sums + more_sums, kept
+            return i + 1, total, kept
 
-        _, gradients, sums, kept = tf.while_loop(
-            lambda i, *_: i < parts,
+        _, (gradients, sums), kept = tf.while_loop(
+            lambda i, *_: i < steps,
             add,
-            (1, gradients, sums, kept),
+            (1, (gradients, sums), kept),
             parallel_iterations=1,
         )
-        return gradients, sums, tuple(_flatten(a.stack()) for a in kept)
+        new_memory = tf.nest.map_structure(lambda a: _join(a.stack()), kept)
+        return gradients, sums, new_memory
 
-    def _part(self, batch, memory, seed):
+    def _micro_batch(self, batch, memory, seed):
         # Of unknown length are only the length buckets.
         with fusion.few_shapes():
             return static_lengths.by_length(
-                self._objective, batch, lambda b: self._rows(b, memory, seed)
+                self._learner.objective,
+                batch,
+                lambda b: self._differentiate(b, memory, seed),
             )
 
-    def _rows(self, batch, memory, seed):
-        state = None
+    def _differentiate(self, batch, memory, seed):
+        learner = self._learner
         if memory:
-            state = Memory(tuple(memory[:-1]), memory[-1])
-            state = reset_rows(state, batch["reset_memory"])
-        variables = self._optimizer.trained
+            memory = reset_rows(memory, batch["reset_memory"])
+        variables = learner.optimizer.trained
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             for variable in variables:
                 tape.watch(variable)
-            output = self._objective.loss(
-                self._model, batch, state, training=True, seed=seed
+            output = learner.objective.loss(
+                learner.model, batch, memory or None, training=True, seed=seed
             )
             loss = output.loss_sum
-            if self._loss_scale is not None:
-                loss = self._loss_scale.scale_loss(loss)
+            if learner.loss_scale is not None:
+                loss = learner.loss_scale.scale_loss(loss)
         gradients = tape.gradient(
             loss,
             variables,
@@ -235,44 +244,35 @@ class Trainer(orbit.AbstractTrainer):
         ]
         self.metric_names = sorted(output.metrics)
         tokens = tf.cast(tf.size(batch["input_ids"]), tf.float32)
-        sums = [output.loss_sum, output.weight_sum, tokens]
-        for name in self.metric_names:
-            sums.extend(output.metrics[name])
-        new = ()
-        if output.new_memory is not None and memory:
-            new = memory_tensors(output.new_memory)
-        return gradients, tf.stack(sums), new
+        sums = Sums(output.loss_sum, output.weight_sum, tokens, output.metrics)
+        return gradients, sums.pack(), output.new_memory if memory else ()
 
     def _update(self, gradients, sums, step):
         """Divides, clips and applies as one factor; float32 [columns]."""
-        weight = tf.maximum(sums[1], 1e-9)
+        weight = tf.maximum(sums.weight, 1e-9)
         scale = 1.0 / weight
-        optimizer = self._optimizer
-        if self._loss_scale is None:
+        optimizer, loss_scale = (
+            self._learner.optimizer,
+            self._learner.loss_scale,
+        )
+        if loss_scale is None:
             factor, norm = optimizer.clip(gradients, scale)
             squares = optimizer.apply(gradients, step, factor)
         else:
-            scale *= self._loss_scale.inverse()
+            scale *= loss_scale.inverse()
             factor, norm = optimizer.clip(gradients, scale)
-            squares = self._loss_scale.apply(
-                optimizer, gradients, norm, step, factor
-            )
+            squares = loss_scale.apply(optimizer, gradients, norm, step, factor)
         optimizer.step.assign_add(1)
         stats = [
-            sums[0] / weight,
+            sums.loss / weight,
             optimizer.schedule(step),
             norm,
             tf.sqrt(squares),
         ]
-        for i in range(len(self.metric_names)):
-            total, count = sums[3 + 2 * i], sums[4 + 2 * i]
+        for name in self.metric_names:
+            total, count = sums.metrics[name]
             stats.append(total / tf.maximum(count, 1e-9))
-        return tf.stack(stats)
-
-
-def memory_tensors(memory: Memory | None) -> tuple[tf.Tensor, ...]:
-    """The layers, then the lengths; () for None."""
-    return () if memory is None else (*memory.layers, memory.length)
+        return tf.stack(stats)  # [columns]
 
 
 def fold_seed(seed: int, step: tf.Tensor, replica: tf.Tensor) -> tf.Tensor:
@@ -284,16 +284,13 @@ def fold_seed(seed: int, step: tf.Tensor, replica: tf.Tensor) -> tf.Tensor:
     return tf.random.experimental.stateless_fold_in(folded, replica)
 
 
-def fold_part(seed: tf.Tensor, part: int | tf.Tensor) -> tf.Tensor:
-    """int32 [2] for one accumulation part."""
+def fold_micro_batch(seed: tf.Tensor, number: int | tf.Tensor) -> tf.Tensor:
+    """int32 [2] for one accumulation step."""
     return tf.random.experimental.stateless_fold_in(
-        seed, tf.cast(part, tf.int32) + 1
+        seed, tf.cast(number, tf.int32) + 1
     )
 
 
-def _take(i, batch, memory):
-    return {k: x[i] for k, x in batch.items()}, tuple(x[i] for x in memory)
-
-
-def _flatten(x: tf.Tensor) -> tf.Tensor:
+def _join(x: tf.Tensor) -> tf.Tensor:
+    """[steps, rows, ...] -> [steps * rows, ...]."""
     return tf.reshape(x, [-1, *x.shape[2:]])

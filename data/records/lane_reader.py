@@ -6,12 +6,9 @@ reads, in steps k S .. k S + S - 1, the lane in slot k H + r of the endless list
     perm(epoch 0), perm(epoch 1), ...
 
 of the direction's lanes, one segment per step; its memory is reset at each
-lane's first segment. So what a row reads is a pure function of (seed, step),
-and neither replicas, hosts nor accumulation enter: they only say where in the
-batch the row stands. A batch is made of units, one per replica and micro-batch;
-each holds its forward rows, then its backward rows:
-
-    unit 0: F0 F1 B0 B1   unit 1: F2 F3 B2 B3   (batch 8, two replicas)
+lane's first segment. So what a row reads is a pure function of (seed, step). A
+batch holds its forward rows, then its backward rows; which of them go to which
+replica, host and micro-batch is not known here (`training.batch_split`).
 """
 
 import os
@@ -33,14 +30,14 @@ _COLUMN = {name: i for i, name in enumerate(META)}
 
 
 class LaneReader:
-    """Batches of one host as dicts of numpy arrays.
+    """Global batches as dicts of numpy arrays.
 
     Args:
       manifest: of the data.
       options: which batches.
 
     Attributes:
-      rows: b, rows of a batch on this host.
+      rows: B, rows of a batch.
       steps_per_epoch: steps until every lane was read once; the rows that have
         no lane left then are empty (`repeat=False`) or begin the next epoch.
 
@@ -70,22 +67,20 @@ class LaneReader:
             [[table.num_lanes for table in tables] for tables in self._tables]
         )
         self._check_lanes()
-        self._direction, self._row = self._host_rows()
-        self.rows = len(self._row)
+        self.rows = options.global_batch
+        # Of every row of a batch: direction and number in it.
+        self._direction, self._row = np.divmod(np.arange(self.rows), self._half)
         periods = -(-int(self._lanes[:, 0].max()) // self._half)
         self.steps_per_epoch = periods * self._segments
         self._files = OpenFiles()
 
     def _check_batch(self) -> None:
-        options = self.options
-        unit = options.num_replicas * options.accumulation * self._directions
-        if options.global_batch % unit:
+        rows, unit = self.options.global_batch, self._directions
+        if rows % unit:
             raise UserError(
-                f"the global batch of {options.global_batch} rows must divide "
-                f"by {unit} ({options.num_replicas} replicas x "
-                f"{options.accumulation} accumulation x {self._directions} "
-                f"directions); {options.global_batch // unit * unit or unit} "
-                "or another multiple would do"
+                f"the global batch of {rows} rows must divide by {unit} "
+                f"(directions); {rows // unit * unit or unit} or another "
+                "multiple would do"
             )
 
     def _check_lanes(self) -> None:
@@ -110,23 +105,10 @@ class LaneReader:
                 f"{lanes * self._directions} rows"
             )
 
-    def _host_rows(self) -> tuple[np.ndarray, np.ndarray]:
-        """Direction and row number of every row of this host's batches."""
-        options = self.options
-        units = options.num_replicas * options.accumulation
-        row = np.arange(self._half).reshape(units, 1, -1)
-        row = np.repeat(row, self._directions, axis=1)
-        direction = np.zeros_like(row) + np.arange(self._directions)[:, None]
-        share = options.global_batch // options.num_hosts
-        mine = slice(options.host_index * share, None)
-        return direction.reshape(-1)[mine][:share], row.reshape(-1)[mine][
-            :share
-        ]
-
     # --- Which lanes ----------------------------------------------------------
 
     def lanes_of(self, period: int) -> list[tuple[int, int] | None]:
-        """(epoch, lane) of this host's rows, None for a row without."""
+        """(epoch, lane) of every row, None for a row without."""
         found = []
         for direction, row in zip(self._direction, self._row, strict=True):
             lanes = self._lanes[direction]

@@ -235,11 +235,7 @@ class ReaderOptions:
     """Which batches a reader gives.
 
     Attributes:
-      global_batch: rows of a batch over all hosts and replicas.
-      num_replicas: over all hosts.
-      accumulation: micro-batches per step (rows of one divide further).
-      num_hosts: input pipelines; each gives its share of the rows.
-      host_index: of this one.
+      global_batch: rows of a batch over all replicas.
       seed: of the lane order (and of resampling).
       start_step: the first batch given is the one of this step.
       split: "train" or "dev".
@@ -253,10 +249,6 @@ class ReaderOptions:
     """
 
     global_batch: int
-    num_replicas: int = 1
-    accumulation: int = 1
-    num_hosts: int = 1
-    host_index: int = 0
     seed: int = 0
     start_step: int = 0
     split: str = "train"
@@ -271,9 +263,6 @@ class ReaderOptions:
     def __post_init__(self) -> None:
         for name, low in (
             ("global_batch", 1),
-            ("num_replicas", 1),
-            ("accumulation", 1),
-            ("num_hosts", 1),
             ("seed", 0),
             ("start_step", 0),
             ("read_ahead", 1),
@@ -288,16 +277,6 @@ class ReaderOptions:
             self.split in SPLITS,
             f"`split` must be one of {', '.join(SPLITS)}, received "
             f"{self.split!r}",
-        )
-        _require(
-            0 <= self.host_index < self.num_hosts,
-            f"`host_index` must lie in 0..{self.num_hosts - 1}, received "
-            f"{self.host_index}",
-        )
-        _require(
-            self.num_replicas % self.num_hosts == 0,
-            f"`num_replicas` ({self.num_replicas}) must divide by `num_hosts` "
-            f"({self.num_hosts})",
         )
 
 

@@ -8,12 +8,9 @@ from modeling.checkpoints import tf1 as tf1_checkpoint
 from modeling.checkpoints.names import named_variables
 from tests.modeling import golden_util
 from training import strategy as strategy_lib
-from training.batch_split import distribute
-from training.memory_state import RecurrentMemory
+from training.batch_split import BatchSplit, distribute
+from training.learner import build_learner
 from training.objectives.build import build_objective
-from training.optim.optimizer import AdamW
-from training.optim.schedules import Schedule
-from training.optim.variable_groups import build_groups
 from training.options import OptimizerOptions, StrategyOptions
 from training.train_step import Trainer
 
@@ -41,19 +38,19 @@ def make_strategy(replicas):
 
 def run_steps(golden, objective, weights, options, train_steps, batches, **kw):
     """History [steps, columns], names, model, memory."""
-    replicas, parts = kw.get("replicas", 1), kw.get("parts", 1)
+    replicas = kw.get("replicas", 1)
     strategy = make_strategy(replicas)
     rows = len(next(iter(batches[0].values())))
+    split = BatchSplit(
+        rows, replicas, kw.get("accumulation_steps", 1), objective.row_groups
+    )
+    learner = build_learner(
+        objective, strategy, split, options, train_steps, saves_memory=True
+    )
+    model, memory = learner.model, learner.memory
     with strategy.scope():
-        model = objective.build_model()
         golden_util.assign(model, golden, weights, kw.get("rename", ()))
-        variables = named_variables(model)
-        groups = build_groups(variables, 3, options)
-        schedule = Schedule(options, train_steps)
-        optimizer = AdamW(options, schedule, variables, groups)
-    memory = None
-    if objective.memory_len:
-        memory = RecurrentMemory(strategy, rows, parts, 2, 3, 6, 32, "float32")
+    if memory:
         for target, value in zip(
             memory.state.layers, kw["memory"], strict=True
         ):
@@ -65,12 +62,8 @@ def run_steps(golden, objective, weights, options, train_steps, batches, **kw):
         arrays = {k: np.stack([b[k] for b in batches]) for k in batches[0]}
         return tf.data.Dataset.from_tensor_slices(arrays).repeat()
 
-    dataset, _ = distribute(
-        strategy, input_fn, rows, objective.row_groups, parts
-    )
-    trainer = Trainer(
-        objective, model, optimizer, memory, strategy, dataset, parts
-    )
+    dataset, _ = distribute(strategy, input_fn, split)
+    trainer = Trainer(learner, dataset)
     trainer.train(tf.constant(len(batches)))
     if memory:
         memory.gather()
@@ -92,14 +85,14 @@ def assert_finals(model, arrays, prefix):
 
 
 @pytest.mark.parametrize(
-    "replicas,parts",
+    "replicas,accumulation_steps",
     [
         (1, 1),
         pytest.param(2, 1, marks=pytest.mark.slow),
         pytest.param(1, 2, marks=pytest.mark.slow),
     ],
 )
-def test_pretraining_trajectory(golden, replicas, parts):
+def test_pretraining_trajectory(golden, replicas, accumulation_steps):
     data = golden_util.load(golden, "pretrain_tm")
     wanted = golden_util.load(golden, "pretrain_train")
     config = golden_util.config(golden, mem_len=6, reuse_len=4)
@@ -123,7 +116,7 @@ def test_pretraining_trajectory(golden, replicas, parts):
         batches,
         memory=memory,
         replicas=replicas,
-        parts=parts,
+        accumulation_steps=accumulation_steps,
     )
     for ours, theirs in (
         ("loss", "loss"),

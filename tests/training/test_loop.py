@@ -6,14 +6,15 @@ import os
 import signal
 
 import numpy as np
+import orbit
 import pytest
 import tensorflow as tf
 
 from common.errors import UserError
 from tests.training import toy
-from training import loop
+from training import checkpoints, loop
 from training.reporting import loss_log
-from training.session import steps_to_boundary
+from training.run import steps_to_boundary
 
 
 class Crash(Exception):
@@ -96,7 +97,7 @@ def test_one_trace_one_line_per_step_and_files(one_replica):
     ],
     ids=str,
 )
-def test_replicas_and_parts_give_the_losses_of_one(
+def test_replicas_and_micro_batches_give_the_losses_of_one(
     tmp_path, one_replica, changes
 ):
     # The toy's loss depends on every row's memory and direction.
@@ -218,18 +219,38 @@ def test_a_nan_stops_with_steps_and_the_last_good_checkpoint(tmp_path):
     assert latest.endswith("ckpt-8")
 
 
+def broken(params):
+    def fail():
+        yield from ()
+        raise UserError("part-0.tfrecord record 7: id 99 is out of range")
+
+    spec = toy.input_fn(params).element_spec
+    return tf.data.Dataset.from_generator(fail, output_signature=spec)
+
+
 def test_the_readers_error_is_one_line(tmp_path):
-    def broken(params):
-        def fail():
-            yield from ()
-            raise UserError("part-0.tfrecord record 7: id 99 is out of range")
-
-        spec = toy.input_fn(params).element_spec
-        return tf.data.Dataset.from_generator(fail, output_signature=spec)
-
     with pytest.raises(UserError, match="record 7: id 99") as e:
         train(toy.run_options(tmp_path), input_fn=broken)
     assert "\n" not in str(e.value)
+
+
+def test_a_following_evaluation_gives_the_readers_line(
+    one_replica, monkeypatch
+):
+    # The toy's names are not those that checkpoints are restored by.
+    monkeypatch.setattr(checkpoints, "restore_weights", lambda *rest: None)
+    options = toy.run_options(one_replica[0])
+    with pytest.raises(UserError, match="record 7: id 99") as e:
+        loop.evaluate_continuously(toy.ToyObjective(), broken, options)
+    assert "\n" not in str(e.value)
+
+
+def test_orbit_says_nothing_in_a_run_and_is_itself_again(tmp_path, capsys):
+    before = orbit.controller._log
+    with pytest.raises(Crash):
+        train(toy.run_options(tmp_path), 0.0, crash_after(4))
+    assert "train | step" not in capsys.readouterr().out
+    assert orbit.controller._log is before
 
 
 def test_a_model_dir_of_another_model_or_data_is_refused(tmp_path):

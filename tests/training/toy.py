@@ -10,6 +10,7 @@ import tf_keras
 
 from modeling import XLNetConfig
 from training.objectives.contract import LossOutput, Memory
+from training.objectives.language_model import LanguageModelObjective
 from training.options import OptimizerOptions, RunOptions, StrategyOptions
 
 CONFIG = XLNetConfig(
@@ -43,16 +44,15 @@ class ToyModel(tf_keras.Model):
         self.built = True
 
 
-class ToyObjective:
+class ToyObjective(LanguageModelObjective):
     """Next-token prediction from a token and the mean of the memory."""
 
     name = "pretraining"
     config = CONFIG
     memory_len = 3
-    evaluates_loss = True
-    label_fields = ()
 
     def __init__(self, groups=2, dropout=0.0):
+        super().__init__()
         self.row_groups = groups
         self.dropout = dropout
 

@@ -269,7 +269,7 @@ def _train(job, options, objective, flags, say):
 
 
 def _has_best(run_options: RunOptions) -> bool:
-    best = os.path.join(run_options.model_dir, loop.session.BEST)
+    best = os.path.join(run_options.model_dir, loop.checkpoints.BEST)
     return tf.train.latest_checkpoint(best) is not None
 
 
@@ -420,7 +420,7 @@ def _best_of_all(job, objective, options, say) -> str:
 
 def _export(job, options, objective, checkpoint, export, say) -> None:
     """A SavedModel of the evaluated weights, in float32 on one device."""
-    path = checkpoint or loop.session.checkpoint_to_read(options.run)
+    path = checkpoint or loop.checkpoints.checkpoint_to_read(options.run)
     policy = tf_keras.mixed_precision.global_policy()
     tf_keras.mixed_precision.set_global_policy("float32")
     try:

@@ -1,22 +1,24 @@
-"""What a training loop asks of a task.
+"""What training asks of a task.
 
-An objective knows its model, its loss and its per-row outputs; the loop knows
-steps, replicas, memory, checkpoints. Nothing else passes between them.
+An objective knows its model, its loss and its per-row outputs; the step, the
+loop, evaluations and reports know steps, replicas, memory, checkpoints.
+Nothing else passes between them: another objective is a subclass here and a
+name in `training.objectives.build`.
 """
 
-import dataclasses
-from typing import Any, Protocol
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 import tf_keras
 
+from modeling.checkpoints.names import named_variables
 from modeling.encoders.contract import EncoderConfig
 
 Batch = dict[str, tf.Tensor]
 
 
-@dataclasses.dataclass(frozen=True)
-class Memory:
+class Memory(NamedTuple):
     """The recurrent memory of a batch's rows.
 
     Attributes:
@@ -28,8 +30,7 @@ class Memory:
     length: tf.Tensor
 
 
-@dataclasses.dataclass(frozen=True)
-class LossOutput:
+class LossOutput(NamedTuple):
     """Sums over the rows of a batch; the loop divides once, over all replicas.
 
     Attributes:
@@ -37,41 +38,60 @@ class LossOutput:
       weight_sum: float32 scalar, how many counted.
       metrics: name -> (sum, count), float32 scalars each.
       predictions: name -> [B, ...], one entry per row, padding rows included.
-      new_memory: the memory for the next segment, or None.
+      new_memory: the memory for the next segment; () for none (which, unlike
+        None, `tf.nest` can map).
     """
 
     loss_sum: tf.Tensor
     weight_sum: tf.Tensor
     metrics: dict[str, tuple[tf.Tensor, tf.Tensor]]
     predictions: dict[str, tf.Tensor]
-    new_memory: Memory | None = None
+    new_memory: Memory | tuple[()] = ()
 
 
-class Objective(Protocol):
+class Objective:
     """One head with its loss. See `training.objectives.build.build_objective`.
 
     Attributes:
       name: key of `common.heads.HEADS`.
       config: the architecture.
+      saved_config: what is written beside the weights; None = `config`.
       row_groups: 2 when the first half of the rows is forward and the second
         backward, and every replica must get both halves; else 1.
-      memory_len: M slots to carry from batch to batch; 0 = none.
+      memory_len: M slots to carry from batch to batch, whose rows start anew
+        where the batch's `reset_memory` says so; 0 = none.
       label_fields: batch entries that are returned with the predictions.
+      evaluates_loss: False where the labels' loss would need a second pass of
+        the model.
+      static_lengths: see `training.static_lengths`.
+      pads_left: where padding is.
+      recompute_layers: trade time for memory in the backward pass.
+      query_stream: the model has a second stream of `num_targets` rows.
+      loss_chunk_size: targets whose logits are alive at a time; None = all.
+      shown_metrics: metric -> its short name in a progress line.
     """
 
     name: str
     config: EncoderConfig
-    row_groups: int
-    memory_len: int
-    label_fields: tuple[str, ...]
+    saved_config: EncoderConfig | None = None
+    row_groups: int = 1
+    memory_len: int = 0
+    label_fields: tuple[str, ...] = ()
+    evaluates_loss: bool = True
+    static_lengths: tuple[int, ...] = ()
+    pads_left: bool = True
+    recompute_layers: bool = False
+    query_stream: bool = False
+    loss_chunk_size: int | None = None
+    shown_metrics: Mapping[str, str] = {"accuracy": "acc"}
 
     def build_model(self) -> tf_keras.Model:
         """A new model with all its variables made."""
-        ...
+        raise NotImplementedError
 
     def named_variables(self, model: tf_keras.Model) -> dict[str, tf.Variable]:
         """Canonical name -> trainable variable."""
-        ...
+        return named_variables(model)
 
     def loss(
         self,
@@ -82,8 +102,25 @@ class Objective(Protocol):
         seed: tf.Tensor | None,
     ) -> LossOutput:
         """The loss of a batch with labels; `seed` is int32 [2]."""
-        ...
+        raise NotImplementedError
 
     def predict(self, model: tf_keras.Model, batch: Batch) -> dict[str, Any]:
         """Per-row outputs of a batch without labels."""
-        ...
+        raise NotImplementedError
+
+    def derived_metrics(self, means: dict[str, float]) -> dict[str, float]:
+        """More numbers, of the metrics' means over steps or a whole set."""
+        del means
+        return {}
+
+    def num_targets(self, element_spec: dict[str, tf.TensorSpec]) -> int:
+        """Positions of a row that have logits of the vocabulary."""
+        del element_spec
+        return 0
+
+    def recompute_method(self) -> str:
+        """What the backward pass keeps under the strategy in scope."""
+        strategy = tf.distribute.get_strategy()
+        if "TPU" in type(strategy).__name__:
+            return "layer_barrier" if self.recompute_layers else "order"
+        return "layer" if self.recompute_layers else "none"

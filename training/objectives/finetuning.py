@@ -10,23 +10,14 @@ import tf_keras
 
 from common import heads
 from common.references import resolve
-from modeling.checkpoints.names import named_variables
 from modeling.encoders.contract import EncoderConfig
-from training.objectives.contract import Batch, LossOutput, Memory
+from training.objectives.contract import Batch, LossOutput, Objective
 
 INPUTS = ("input_ids", "segment_ids", "input_mask")
 
 
-def recompute_method(recompute_layers: bool) -> str:
-    """What the backward pass keeps under the strategy in scope."""
-    strategy = tf.distribute.get_strategy()
-    if "TPU" in type(strategy).__name__:
-        return "layer_barrier" if recompute_layers else "order"
-    return "layer" if recompute_layers else "none"
-
-
-class FinetuneObjective:
-    """What the heads have in common; see `objectives.Objective`.
+class FinetuneObjective(Objective):
+    """What the heads have in common.
 
     Args:
       config: the architecture.
@@ -35,13 +26,7 @@ class FinetuneObjective:
       head_options: keyword arguments of the model's head.
     """
 
-    name = ""
-    row_groups = 1
-    memory_len = 0
-    label_fields: tuple[str, ...] = ("label_ids",)
-    # False where the labels' loss would need a second pass of the model.
-    evaluates_loss = True
-    pads_left = True
+    label_fields = ("label_ids",)
 
     def __init__(
         self,
@@ -62,13 +47,9 @@ class FinetuneObjective:
         row = heads.get(self.name)
         return resolve(row.model)(
             self.config,
-            recompute=recompute_method(self.recompute_layers),
+            recompute=self.recompute_method(),
             **row.model_options | self.head_options,
         )
-
-    def named_variables(self, model: tf_keras.Model) -> dict[str, tf.Variable]:
-        """Canonical name -> variable."""
-        return named_variables(model)
 
     def forward(self, model, batch: Batch, training=False, seed=None):
         """The model's output on the inputs of `batch`."""
@@ -79,14 +60,7 @@ class FinetuneObjective:
         """`logits` of every row, without labels."""
         return {"logits": self.forward(model, batch)}
 
-    def loss(
-        self,
-        model,
-        batch: Batch,
-        memory: Memory | None,
-        training: bool,
-        seed: tf.Tensor | None,
-    ) -> LossOutput:
+    def loss(self, model, batch, memory, training, seed):
         """Sums over the rows that count."""
         del memory
         logits = self.forward(model, batch, training, seed)

@@ -3,16 +3,14 @@
 import tensorflow as tf
 import tf_keras
 
-from common.errors import UserError
 from modeling import PretrainingModel
-from modeling.checkpoints.names import named_variables
 from modeling.encoders.contract import EncoderConfig
 from training.objectives.contract import Batch, LossOutput, Memory
-from training.objectives.finetuning import recompute_method
+from training.objectives.language_model import LanguageModelObjective
 
 
-class PretrainingObjective:
-    """See `objectives.Objective`; batches are `data.schema.PRETRAIN_BATCH`.
+class PretrainingObjective(LanguageModelObjective):
+    """Batches are `data.schema.PRETRAIN_BATCH`.
 
     With `perm_mask` and `target_mapping` in a batch (materialized records)
     these are used instead of `ranks` and `target_positions`.
@@ -28,8 +26,7 @@ class PretrainingObjective:
     """
 
     name = "pretraining"
-    label_fields: tuple[str, ...] = ()
-    evaluates_loss = True
+    query_stream = True
 
     def __init__(
         self,
@@ -40,14 +37,10 @@ class PretrainingObjective:
         recompute_layers: bool = False,
         **model_options,
     ):
-        if loss_chunk_size is not None and loss_chunk_size < 1:
-            raise UserError(
-                f"`loss_chunk_size` must be >= 1, received {loss_chunk_size}"
-            )
+        super().__init__(loss_chunk_size)
         self.config = config
         self.bi_data = bi_data
         self.next_sentence = next_sentence
-        self.loss_chunk_size = loss_chunk_size
         self.recompute_layers = recompute_layers
         self.model_options = model_options
         self.row_groups = 2 if bi_data else 1
@@ -58,26 +51,11 @@ class PretrainingObjective:
         return PretrainingModel(
             self.config,
             next_sentence=self.next_sentence,
-            recompute=recompute_method(self.recompute_layers),
+            recompute=self.recompute_method(),
             **self.model_options,
         )
 
-    def named_variables(self, model: tf_keras.Model) -> dict[str, tf.Variable]:
-        """Canonical name -> variable."""
-        return named_variables(model)
-
-    def predict(self, model, batch: Batch) -> dict[str, tf.Tensor]:
-        """Nothing is predicted per row."""
-        raise UserError("pretraining has no mode=predict; use mode=eval")
-
-    def loss(
-        self,
-        model,
-        batch: Batch,
-        memory: Memory | None,
-        training: bool,
-        seed: tf.Tensor | None,
-    ) -> LossOutput:
+    def loss(self, model, batch, memory, training, seed):
         """Sums over the targets of the batch; perplexity is exp(loss)."""
         weights = batch["target_weights"]  # [B, P]
         weights *= batch["row_weight"][:, tf.newaxis]
@@ -103,7 +81,7 @@ class PretrainingObjective:
             loss += self._next_sentence(
                 model, output, batch, weights, metrics, training, seed
             )
-        new_memory = None
+        new_memory = ()
         if self.memory_len:
             new_memory = Memory(output.new_memory, output.new_memory_length)
         return LossOutput(loss, count, metrics, {}, new_memory)

@@ -92,11 +92,6 @@ class AdamW:
         """The variables that get a gradient, in the order of `apply`."""
         return list(self._variables.values())
 
-    @property
-    def trained_names(self) -> list[str]:
-        """Their canonical names."""
-        return list(self._names)
-
     def clip(
         self, gradients: list[tf.Tensor], scale: tf.Tensor | float = 1.0
     ) -> tuple[tf.Tensor, tf.Tensor]:

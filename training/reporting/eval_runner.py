@@ -1,5 +1,6 @@
 """Evaluation between host loops: averaged weights, best checkpoint, log."""
 
+import contextlib
 import json
 import os
 
@@ -7,9 +8,10 @@ import orbit
 import tensorflow as tf
 
 from common import files
-from training import session
 from training.checkpoints import BestCheckpoint
-from training.reporting.evaluation import EvalResult, Evaluator, MetricFn
+from training.learner import Learner
+from training.reporting.evaluation import Evaluator
+from training.run_state import RunState
 
 LOG_NAME = "evaluations.jsonl"
 
@@ -18,30 +20,29 @@ class EvaluatorRunner(orbit.AbstractEvaluator):
     """Evaluates the current weights, or their average, and keeps the best.
 
     Args:
-      run: the session.
+      run: whose weights.
       input_fn: finite global batches.
       metric_fn: see `train`.
       say: takes a line.
     """
 
-    def __init__(self, run: session.Session, input_fn, metric_fn, say):
-        self._session = run
-        self._metric_fn = metric_fn
+    def __init__(self, run: RunState, input_fn, metric_fn, say):
+        self._run = run
         self._say = say
-        options = run.options
+        options, learner = run.options, run.learner
         self._evaluator = Evaluator(
-            run.objective,
-            run.model,
-            run.strategy,
+            learner.objective,
+            learner.model,
+            learner.strategy,
             input_fn,
             options.eval_batch_size,
-            memory_dtype=session.memory_dtype(options),
+            metric_fn=metric_fn,
         )
         self._best = None
         if options.best_metric:
             self._best = BestCheckpoint(
                 options.model_dir,
-                run.model,
+                learner.model,
                 options.best_metric,
                 options.best_higher,
                 run.chief,
@@ -53,53 +54,38 @@ class EvaluatorRunner(orbit.AbstractEvaluator):
 
     def evaluate(self, num_steps: tf.Tensor) -> dict[str, float]:
         """One evaluation; called by the controller."""
-        run = self._session
-        step = int(run.optimizer.step.numpy())
-        with AveragedWeights(run):
-            result = self._evaluator.run(int(num_steps))
-            metrics = all_metrics(result, self._metric_fn)
+        run = self._run
+        step = int(run.learner.optimizer.step.numpy())
+        with averaged_weights(run.learner):
+            metrics = self._evaluator.run(int(num_steps)).metrics
             best = self._best and self._best.offer(metrics, step)
         self.history.append((step, metrics))
         if self._log:
             self._log.add(step, metrics)
-        shown = " ".join(f"{k} {v:.5g}" for k, v in metrics.items())
         mark = " (best so far)" if best else ""
         if run.options.progress != "none":
-            self._say(f"evaluation at step {step}: {shown}{mark}")
+            self._say(evaluation_line(step, metrics) + mark)
         return dict(metrics)
 
 
-class AveragedWeights:
+@contextlib.contextmanager
+def averaged_weights(learner: Learner):
     """Swaps the moving average in for the weights, and back at the end."""
-
-    def __init__(self, run: session.Session):
-        self._pairs = []
-        if run.optimizer.ema:
-            variables = run.objective.named_variables(run.model)
-            self._pairs = [
-                (variables[n], average)
-                for n, average in run.optimizer.ema.items()
-            ]
-        self._strategy = run.strategy
-
-    def __enter__(self):
-        self._kept = [w.numpy() for w, _ in self._pairs]
-        for w, average in self._pairs:
-            w.assign(average.value())
-
-    def __exit__(self, *unused):
-        for (w, _), value in zip(self._pairs, self._kept, strict=True):
-            w.assign(value)
+    averages = learner.optimizer.ema
+    kept = {n: learner.variables[n].numpy() for n in averages}
+    try:
+        for name, average in averages.items():
+            learner.variables[name].assign(average.value())
+        yield
+    finally:
+        for name, value in kept.items():
+            learner.variables[name].assign(value)
 
 
-def all_metrics(result: EvalResult, metric_fn: MetricFn | None) -> dict:
-    """The evaluation's metrics, perplexity and those of `metric_fn`."""
-    metrics = dict(result.metrics)
-    if "lm_loss" in metrics:
-        metrics["perplexity"] = session.perplexity(metrics["lm_loss"])
-    if metric_fn is not None:
-        metrics |= metric_fn(result)
-    return metrics
+def evaluation_line(step: int, metrics: dict[str, float]) -> str:
+    """What the log says of an evaluation."""
+    shown = " ".join(f"{k} {v:.5g}" for k, v in metrics.items())
+    return f"evaluation at step {step}: {shown}"
 
 
 class EvaluationLog:

@@ -8,9 +8,9 @@ import tensorflow as tf
 
 from common.errors import UserError
 from training import static_lengths
-from training.batch_split import distribute
+from training.batch_split import BatchSplit, distribute
 from training.memory_state import RecurrentMemory, reset_rows
-from training.objectives.contract import Memory, Objective
+from training.objectives.contract import Objective
 
 INDEX = "example_index"
 WEIGHT = "example_weight"
@@ -22,7 +22,7 @@ class EvalResult:
 
     Attributes:
       metrics: name -> value: `loss` and the objective's, each one sum over the
-        whole set divided once; then what a metric function added.
+        whole set divided once; then what these and a metric function give.
       predictions: name -> array [E, ...], E examples in input order.
       labels: label field -> array [E, ...].
       indices: int [E], `example_index`, rising.
@@ -50,7 +50,7 @@ class Evaluator:
         `steps` must be given.
       batch_size: rows of the global batch.
       with_loss: the batches hold labels.
-      memory_dtype: of the recurrent memory of an objective that has one.
+      metric_fn: more metrics, of the predictions and labels.
     """
 
     def __init__(
@@ -61,30 +61,23 @@ class Evaluator:
         input_fn,
         batch_size: int,
         with_loss: bool = True,
-        memory_dtype: str = "float32",
+        metric_fn: MetricFn | None = None,
     ):
         self._objective = objective
         self._model = model
         self._strategy = strategy
         self._with_loss = with_loss and objective.evaluates_loss
         self._with_labels = with_loss
+        self._metric_fn = metric_fn
+        split = BatchSplit(
+            batch_size,
+            strategy.num_replicas_in_sync,
+            groups=objective.row_groups,
+        )
         self._memory = None
         if objective.memory_len:
-            config = objective.config
-            self._memory = RecurrentMemory(
-                strategy,
-                batch_size,
-                1,
-                objective.row_groups,
-                config.n_layer,
-                objective.memory_len,
-                config.d_model,
-                memory_dtype,
-                with_saved=False,
-            )
-        self._dataset, _ = distribute(
-            strategy, input_fn, batch_size, objective.row_groups
-        )
+            self._memory = RecurrentMemory(objective, model, strategy, split)
+        self._dataset, _ = distribute(strategy, input_fn, split)
         self._names: list[str] = []
         self._step = tf.function(self._gathered_step)
 
@@ -106,10 +99,16 @@ class Evaluator:
             rows.append({k: v.numpy() for k, v in outputs.items()})
         if totals is None:
             raise UserError("the evaluation data hold no batch")
-        metrics = {}
-        for i, name in enumerate(self._names):
-            metrics[name] = float(totals[2 * i] / max(totals[2 * i + 1], 1e-9))
-        return _assemble(metrics, rows, self._objective.label_fields)
+        metrics = {
+            name: float(total / max(count, 1e-9))
+            for name, (total, count) in zip(self._names, totals, strict=True)
+        }
+        if metrics:
+            metrics |= self._objective.derived_metrics(metrics)
+        result = _assemble(metrics, rows, self._objective.label_fields)
+        if self._metric_fn is not None:
+            result.metrics.update(self._metric_fn(result))
+        return result
 
     def _gathered_step(self, batch):
         sums, outputs = self._strategy.run(self._replica_step, args=(batch,))
@@ -121,45 +120,36 @@ class Evaluator:
 
     @tf.autograph.experimental.do_not_convert
     def _replica_step(self, batch):
-        names, sums, predictions = [], [], {}
+        objective, memory = self._objective, None
+        if self._memory:
+            memory = reset_rows(self._memory.read(), batch["reset_memory"])
+        sums = {}
         if self._with_loss:
-            memory = None
-            if self._memory:
-                memory = reset_rows(self._memory.read(), batch["reset_memory"])
-            sums, metrics, predictions, new_memory = static_lengths.by_length(
-                self._objective, batch, lambda b: self._losses(b, memory)
+            output = static_lengths.by_length(
+                objective,
+                batch,
+                lambda b: objective.loss(
+                    self._model, b, memory, training=False, seed=None
+                ),
             )
-            names = ["loss", *sorted(metrics)]
-            for name in names[1:]:
-                sums.extend(metrics[name])
+            sums["loss"] = (output.loss_sum, output.weight_sum)
+            sums |= sorted(output.metrics.items())
+            predictions = dict(output.predictions)
             if self._memory:
-                self._memory.write(Memory(*new_memory))
+                self._memory.write(output.new_memory)
         else:
             predictions = static_lengths.by_length(
-                self._objective,
-                batch,
-                lambda b: self._objective.predict(self._model, b),
+                objective, batch, lambda b: objective.predict(self._model, b)
             )
-        self._names = names
+        self._names = list(sums)
         extra = [INDEX, WEIGHT] if INDEX in batch else []
         if self._with_labels:
-            extra += [f for f in self._objective.label_fields if f in batch]
+            extra += [f for f in objective.label_fields if f in batch]
         for name in extra:
             predictions[f"batch/{name}"] = batch[name]
-        return tf.stack(sums) if sums else tf.zeros([0]), predictions
-
-    def _losses(self, batch, memory):
-        """`LossOutput` as plain tuples and dicts."""
-        output = self._objective.loss(
-            self._model, batch, memory, training=False, seed=None
-        )
-        new = output.new_memory
-        return (
-            [output.loss_sum, output.weight_sum],
-            dict(output.metrics),
-            dict(output.predictions),
-            (new.layers, new.length) if new else (),
-        )
+        pairs = [tf.stack(pair) for pair in sums.values()]
+        # [metrics, 2]
+        return tf.stack(pairs) if pairs else tf.zeros([0, 2]), predictions
 
 
 def _assemble(metrics, rows, label_fields) -> EvalResult:

@@ -26,7 +26,6 @@ class LossLog:
         self.path = os.path.join(model_dir, FILE_NAME)
         self._header: str | None = None
         kept = _lines_up_to(self.path, start_step)
-        self.last_step = int(kept[-1].split("\t")[0]) if len(kept) > 1 else 0
         self._text = "".join(line + "\n" for line in kept)
         if kept:
             self._header = kept[0]

@@ -8,7 +8,7 @@ import math
 
 import tensorflow as tf
 
-from training.session import Session
+from training.learner import Learner
 
 GIB = 1024.0**3
 
@@ -16,13 +16,13 @@ GIB = 1024.0**3
 def activation_bytes(
     config, rows: int, length: int, targets: int, element: int, recompute: bool
 ) -> int:
-    """Bytes that the backward pass keeps of one part.
+    """Bytes that the backward pass keeps of one micro-batch.
 
     Args:
-      config: `XLNetConfig`.
-      rows: rows of the part.
+      config: an `EncoderConfig`.
+      rows: rows of the micro-batch.
       length: T.
-      targets: P, 0 without a query stream.
+      targets: P of the query stream, 0 without one.
       element: bytes of an activation.
       recompute: only layer inputs are kept, and one layer's insides.
     """
@@ -46,52 +46,51 @@ def activation_bytes(
     return rows * ((config.n_layer - 1) * layer + last + passing)
 
 
-def estimate(session: Session, element_spec: dict) -> dict[str, int]:
+def estimate(learner: Learner, element_spec: dict) -> dict[str, int]:
     """Bytes by class for one replica."""
-    options, config = session.options, session.objective.config
-    variables = session.objective.named_variables(session.model)
-    weights = sum(math.prod(v.shape) for v in variables.values()) * 4
-    trained = sum(math.prod(v.shape) for v in session.optimizer.trained) * 4
-    element = 4 if options.strategy.precision == "float32" else 2
+    objective, split = learner.objective, learner.split
+    optimizer, config = learner.optimizer, objective.config
+    weights = sum(math.prod(v.shape) for v in learner.variables.values()) * 4
+    trained = sum(math.prod(v.shape) for v in optimizer.trained) * 4
+    element = tf.as_dtype(learner.model.compute_dtype).size
     shape = element_spec["input_ids"].shape
     length = shape[-1] or config.mem_len or 512
-    replicas = session.strategy.num_replicas_in_sync
-    rows = options.train_batch_size // replicas
-    part = rows // options.grad_accumulation_steps
+    rows = split.micro_batch_rows
     if len(shape) == 3:  # multiple choice [B, C, T]
-        part *= shape[1]
-    targets = 0
-    if "target_ids" in element_spec:
-        targets = element_spec["target_ids"].shape[-1]
-    recompute = getattr(session.objective, "recompute_layers", False)
+        rows *= shape[1]
+    targets = objective.num_targets(element_spec)
     found = {
         "weights": weights,
-        "slots": trained * (3 if options.optimizer.ema_decay else 2),
-        "gradients": trained
-        * (2 if options.grad_accumulation_steps > 1 else 1),
+        "slots": trained * (3 if optimizer.ema else 2),
+        "gradients": trained * (2 if split.accumulation_steps > 1 else 1),
         "activations": activation_bytes(
-            config, part, length, targets, element, recompute
+            config,
+            rows,
+            length,
+            targets if objective.query_stream else 0,
+            element,
+            objective.recompute_layers,
         ),
     }
     if targets:
-        chunk = getattr(session.objective, "loss_chunk_size", None)
-        logits = min(part * targets, chunk or part * targets)
+        logits = min(
+            rows * targets, objective.loss_chunk_size or rows * targets
+        )
         found["logits"] = 3 * logits * config.vocab_size * 4
-    if session.memory:
+    if learner.memory:
         # Old and new, and the saved copy on the chief.
-        slots = session.objective.memory_len * config.d_model * config.n_layer
-        found["memory"] = 3 * rows * slots * element
+        slots = objective.memory_len * config.d_model * config.n_layer
+        found["memory"] = 3 * split.replica_rows * slots * element
     return found
 
 
-def estimate_lines(session: Session, element_spec) -> tuple[int, list[str]]:
+def estimate_lines(learner: Learner, element_spec) -> tuple[int, list[str]]:
     """(total bytes with TensorFlow itself, lines for the summary)."""
-    found = estimate(session, element_spec)
-    replicas = session.strategy.num_replicas_in_sync
+    found = estimate(learner, element_spec)
     gpus = tf.config.list_physical_devices("GPU")
     total = sum(found.values())
-    parts = ", ".join(f"{k} {v / GIB:.2f}" for k, v in found.items())
+    shares = ", ".join(f"{k} {v / GIB:.2f}" for k, v in found.items())
     if not gpus:
         # On a CPU the replicas share one process with TensorFlow's code.
-        total = total * replicas + int(0.9 * GIB)
-    return total, [f"memory       about {total / GIB:.2f} GiB ({parts})"]
+        total = total * learner.split.replicas + int(0.9 * GIB)
+    return total, [f"memory       about {total / GIB:.2f} GiB ({shares})"]

@@ -4,16 +4,15 @@ import math
 import resource
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import tensorflow as tf
 from tqdm import tqdm
 
 from training.optim import variable_groups
-from training.session import Session, perplexity
+from training.run_state import RunState
 from training.strategy import describe
 
-MIB = 1024.0**2
 GIB = 1024.0**3
 
 
@@ -36,36 +35,35 @@ def device_peak_bytes() -> int | None:
     return int(tf.config.experimental.get_memory_info("GPU:0")["peak"])
 
 
-def start_lines(session: Session, extra: list[str]) -> list[str]:
+def start_lines(run: RunState, extra: list[str]) -> list[str]:
     """The summary before step 1."""
-    options, config = session.options, session.objective.config
-    replicas = session.strategy.num_replicas_in_sync
-    parts = options.grad_accumulation_steps
-    rows = options.train_batch_size // (replicas * parts)
-    variables = session.objective.named_variables(session.model)
-    sizes = {n: int(math.prod(v.shape)) for n, v in variables.items()}
+    options, learner = run.options, run.learner
+    objective, split = learner.objective, learner.split
+    config = objective.config
+    sizes = {n: int(math.prod(v.shape)) for n, v in learner.variables.items()}
     o = options.optimizer
     mode = "AdamW" if o.weight_decay else "Adam (bias-corrected)"
     clip = f"clipped at {o.clip:g}" if o.clip else "not clipped"
     start = "random weights"
-    if session.restored_from:
-        start = f"{session.restored_from}, step {session.start_step}"
+    if run.restored_from:
+        start = f"{run.restored_from}, step {run.start_step}"
     return [
-        f"objective    {session.objective.name}",
+        f"objective    {objective.name}",
         f"model        L={config.n_layer} D={config.d_model} "
         f"N={config.n_head} H={config.d_head} F={config.d_inner} "
-        f"V={config.vocab_size} M={session.objective.memory_len} "
+        f"V={config.vocab_size} M={objective.memory_len} "
         f"dropout {config.dropout:g}/{config.dropatt:g}",
-        f"strategy     {describe(session.strategy)}, "
+        f"strategy     {describe(learner.strategy)}, "
         f"{options.strategy.precision}"
         + (", XLA" if options.strategy.jit_compile else ""),
-        f"batch        {options.train_batch_size} rows = {rows} per part x "
-        f"{parts} part(s) x {replicas} replica(s)",
+        f"batch        {split.batch_size} rows = {split.micro_batch_rows} x "
+        f"{split.accumulation_steps} accumulation step(s) x {split.replicas} "
+        "replica(s)",
         f"optimizer    {mode}, rate {o.learning_rate:g} ({o.decay_method}, "
         f"warm-up {o.warmup_steps}), decay {o.weight_decay:g}, epsilon "
         f"{o.adam_epsilon:g}, {clip}",
         f"parameters   {sum(sizes.values()):,d} in {len(sizes)} variables",
-        *variable_groups.describe(session.groups, sizes, o),
+        *variable_groups.describe(learner.groups, sizes, o),
         *extra,
         f"start        {start}; to step {options.train_steps}",
     ]
@@ -127,10 +125,9 @@ class Progress:
         self._last, self._step = now, step
         if self._style == "none":
             return speed
-        parts = [f"{name} {value:.4g}" for name, value in values.items()]
         text = " | ".join(
             [
-                *parts,
+                *(f"{name} {value:.4g}" for name, value in values.items()),
                 f"{speed['tokens_per_second']:,.0f} tokens/s",
                 f"wait {100 * speed['host_wait_fraction']:.1f}%",
             ]
@@ -151,13 +148,15 @@ class Progress:
             self._bar.close()
 
 
-def shown_values(means: dict[str, float]) -> dict[str, float]:
-    """The columns of a progress line, in order."""
-    shown = {"loss": means["loss"]}
-    if "lm_loss" in means:
-        shown["ppl"] = perplexity(means["lm_loss"])
-    if "accuracy" in means:
-        shown["acc"] = means["accuracy"]
-    shown["lr"] = means["learning_rate"]
-    shown["gnorm"] = means["gradient_norm"]
-    return shown
+def shown_values(
+    means: dict[str, float], names: Mapping[str, str]
+) -> dict[str, float]:
+    """The columns of a progress line, in order.
+
+    Args:
+      means: over a host loop.
+      names: `Objective.shown_metrics`.
+    """
+    shown = {"loss": "loss"} | dict(names)
+    shown |= {"learning_rate": "lr", "gradient_norm": "gnorm"}
+    return {short: means[n] for n, short in shown.items() if n in means}

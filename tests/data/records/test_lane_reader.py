@@ -54,22 +54,10 @@ def expected_lanes(manifest, folder):
 
 
 def read_epoch(manifest, **changes):
-    """One epoch of all hosts: batches [rows, ...] in order, merged."""
-    hosts = changes.get("num_hosts", 1)
-    readers = [
-        LaneReader(
-            manifest,
-            ReaderOptions(repeat=False, host_index=h, **changes),
-        )
-        for h in range(hosts)
-    ]
-    streams = [list(reader.chunks()) for reader in readers]
-    return {
-        k: np.concatenate(
-            [np.concatenate([c[k] for c in chunks]) for chunks in streams], 1
-        )
-        for k in streams[0][0]
-    }
+    """One epoch: arrays [steps, rows, ...]."""
+    options = ReaderOptions(repeat=False, **changes)
+    chunks = list(LaneReader(manifest, options).chunks())
+    return {k: np.concatenate([c[k] for c in chunks]) for k in chunks[0]}
 
 
 def lanes_of(epoch, manifest, directions):
@@ -89,29 +77,11 @@ def lanes_of(epoch, manifest, directions):
 
 
 @settings(max_examples=15, deadline=None, derandomize=True)
-@given(
-    half=st.integers(1, 5),
-    replicas=st.sampled_from([1, 2, 4]),
-    accumulation=st.sampled_from([1, 2]),
-    split_hosts=st.booleans(),
-    seed=st.integers(0, 99),
-)
-def test_every_token_once(
-    manifest, folder, half, replicas, accumulation, split_hosts, seed
-):
-    batch = 2 * half * replicas * accumulation
-    epoch = read_epoch(
-        manifest,
-        global_batch=batch,
-        num_replicas=replicas,
-        accumulation=accumulation,
-        num_hosts=2 if split_hosts and replicas > 1 else 1,
-        seed=seed,
-    )
-    # Forward rows, then backward rows, in every micro-batch.
-    unit = [0] * half + [1] * half
-    directions = unit * (replicas * accumulation)
-    found = lanes_of(epoch, manifest, directions)
+@given(half=st.integers(1, 20), seed=st.integers(0, 99))
+def test_every_token_once(manifest, folder, half, seed):
+    epoch = read_epoch(manifest, global_batch=2 * half, seed=seed)
+    # Forward rows, then backward rows.
+    found = lanes_of(epoch, manifest, [0] * half + [1] * half)
     for direction, wanted in enumerate(expected_lanes(manifest, folder)):
         assert sorted(found[direction]) == sorted(wanted)
 
@@ -132,14 +102,6 @@ def test_a_step_is_a_function_of_seed_and_step(manifest):
         chunk = next(LaneReader(manifest, late).chunks())
         for name, value in chunk.items():
             assert (value[0] == steps[start][name]).all(), (start, name)
-
-
-def test_rows_do_not_depend_on_replicas(manifest):
-    one = read_epoch(manifest, global_batch=8, seed=1)
-    two = read_epoch(manifest, global_batch=8, num_replicas=2, seed=1)
-    place = [0, 1, 4, 5, 2, 3, 6, 7]  # F0 F1 B0 B1 | F2 F3 B2 B3
-    for name in one:
-        assert (one[name][:, place] == two[name]).all(), name
 
 
 def test_epochs_read_other_passes_in_another_order(manifest):
@@ -276,11 +238,6 @@ def test_no_target_leaks_through_memory(manifest):
 def test_bad_batches_are_refused(manifest):
     with pytest.raises(UserError, match="must divide by 2"):
         LaneReader(manifest, ReaderOptions(global_batch=7))
-    with pytest.raises(UserError, match="must divide by 8"):
-        LaneReader(
-            manifest,
-            ReaderOptions(global_batch=12, num_replicas=2, accumulation=2),
-        )
     with pytest.raises(UserError, match="--segments_per_lane=2"):
         rows = 2 * 2 * manifest.lanes("train")
         LaneReader(manifest, ReaderOptions(global_batch=rows))
