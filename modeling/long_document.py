@@ -11,6 +11,8 @@ document gives what it gives without recurrence. Memory counts as segment 0.
 
 import tensorflow as tf
 
+from modeling.ops import dropout
+
 
 class LongDocument:
     """A task model for rows of any width.
@@ -64,9 +66,10 @@ class LongDocument:
         count = width // self.segment_len
         carried = {}
         for s in range(count - 1):
-            part_seed = _fold(seed, s)
-            carried = self._step(inputs, s, carried, training, part_seed)
-        return self._last(inputs, carried, training, _fold(seed, count - 1))
+            own_seed = dropout.fold(seed, s)
+            carried = self._step(inputs, s, carried, training, own_seed)
+        own_seed = dropout.fold(seed, count - 1)
+        return self._last(inputs, carried, training, own_seed)
 
     def _whole(self, x):
         """Pads on the left to a multiple of T; what is masked has any id."""
@@ -79,8 +82,8 @@ class LongDocument:
         length = self.segment_len
         rows = {}
         for name, x in inputs.items():
-            part = x[..., s * length : (s + 1) * length]
-            rows[name] = tf.reshape(part, [-1, length])
+            segment = x[..., s * length : (s + 1) * length]
+            rows[name] = tf.reshape(segment, [-1, length])  # [B or B*C, T]
         output = self.model.encoder(
             **rows, **carried, training=training, seed=seed
         )
@@ -94,8 +97,8 @@ class LongDocument:
         }
 
     def _last(self, inputs, carried, training=False, seed=None):
-        part = {k: x[..., -self.segment_len :] for k, x in inputs.items()}
-        return self.model(**part, **carried, training=training, seed=seed)
+        last = {k: x[..., -self.segment_len :] for k, x in inputs.items()}
+        return self.model(**last, **carried, training=training, seed=seed)
 
     def _read_unknown(self, inputs):
         """Width not known: a loop, and a way around it for one segment."""
@@ -122,9 +125,3 @@ class LongDocument:
             return self._last(inputs, carried)
 
         return tf.cond(count > 1, long, lambda: self._last(inputs, {}))
-
-
-def _fold(seed, s):
-    if seed is None:
-        return None
-    return tf.random.experimental.stateless_fold_in(seed, s)

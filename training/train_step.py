@@ -8,7 +8,6 @@ import orbit
 import tensorflow as tf
 
 from common import heap
-from modeling.ops import fused as fusion
 from training import static_lengths
 from training.learner import Learner
 from training.memory_state import reset_rows
@@ -211,13 +210,11 @@ class Trainer(orbit.AbstractTrainer):
         return gradients, sums, new_memory
 
     def _micro_batch(self, batch, memory, seed):
-        # Of unknown length are only the length buckets.
-        with fusion.few_shapes():
-            return static_lengths.by_length(
-                self._learner.objective,
-                batch,
-                lambda b: self._differentiate(b, memory, seed),
-            )
+        return static_lengths.by_length(
+            self._learner.objective,
+            batch,
+            lambda b: self._differentiate(b, memory, seed),
+        )
 
     def _differentiate(self, batch, memory, seed):
         learner = self._learner

@@ -1,4 +1,4 @@
-"""Attention in parts, so that less of it is alive at a time.
+"""Attention in chunks, so that less of it is alive at a time.
 
 Letters: B batch, T segment length, Q query rows, K keys, R relative positions,
 S directions, N heads, H head size.
@@ -14,51 +14,74 @@ import dataclasses
 
 import tensorflow as tf
 
-from modeling.attention import positions
-from modeling.attention import relative as attention_core
-from modeling.attention.relative import Keys, Queries, QueryRows
+from modeling.attention import positions, relative
+from modeling.attention.relative import Keys, Queries
+from modeling.attention.streams import ALL, Stream
 from modeling.ops import dropout
 
 MAX_BLOCKS = 4
-MIN_BLOCK_ROWS = 128  # fewer rows make slow products
+MIN_BLOCK_ROWS = 128  # fewer rows make slow matmuls
 MAX_GROUPS = 4
 MIN_GROUP_BYTES = 2**24  # of the largest scores of a group
-ABREAST = 2  # groups; islands between the products run on one core
+CONCURRENT = 2  # groups; fused kernels between the matmuls run on one core
+
+
+@dataclasses.dataclass(frozen=True)
+class Chunks:
+    """In how many chunks all T rows attend.
+
+    Attributes:
+      groups: of heads; divides N.
+      blocks: of rows; divides T.
+    """
+
+    groups: int = 1
+    blocks: int = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class ChunkedKeys(Keys):
+    """`Keys` that all T rows attend to in `chunks`."""
+
+    chunks: Chunks = Chunks()
+
+    def attend(self, queries, stream, seed=None, rate=0.0, few_shapes=False):
+        """See `relative.attend`."""
+        return attend(queries, self, stream, seed, rate, few_shapes)
 
 
 def attend(
     queries: Queries,
-    keys: Keys,
-    difference: tf.Tensor | None = None,
-    mask: tf.Tensor | None = None,
-    rows: QueryRows | None = None,
+    keys: ChunkedKeys,
+    stream: Stream = ALL,
     seed: tf.Tensor | None = None,
     rate: float = 0.0,
+    few_shapes: bool = False,
 ) -> tf.Tensor:
-    """`attention_core.attend` in the parts of the keys.
+    """`relative.attend` in the chunks of the keys.
 
-    Arguments and result are the same. Chosen `rows` are attended from at once;
-    each part has a dropout `seed` of its own.
+    Arguments and result are the same. Chosen rows are attended from at once;
+    each chunk has a dropout `seed` of its own.
     """
-    rest = (difference, mask, rows)
-    if rows is not None and rows.positions is not None:
-        return attention_core.attend(queries, keys, *rest, seed, rate)
-    if keys.parts.groups == 1:
-        return _by_rows(queries, keys, *rest, seed, rate)
+    if stream.positions is not None:
+        return relative.attend(queries, keys, stream, seed, rate, few_shapes)
+    if keys.chunks.groups == 1:
+        return _by_rows(queries, keys, stream, seed, rate, few_shapes)
     found: list = []
     for i, (q, kv) in enumerate(_by_heads(queries, keys)):
-        if i >= ABREAST:
-            before = found[i - ABREAST]
-            found[i - ABREAST], q, kv = _in_turn(before, q, kv)
-        found.append(_by_rows(q, kv, *rest, dropout.fold(seed, i), rate))
+        if i >= CONCURRENT:
+            before = found[i - CONCURRENT]
+            found[i - CONCURRENT], q, kv = _in_turn(before, q, kv)
+        own_seed = dropout.fold(seed, i)
+        found.append(_by_rows(q, kv, stream, own_seed, rate, few_shapes))
     return tf.concat(found, 0)
 
 
 def _by_heads(queries, keys):
     """(queries, keys) of each group."""
     tensors = _tensors(queries, keys)
-    split = [tf.split(x, keys.parts.groups, 0) for x in tensors]
-    return [_filled(queries, keys, part) for part in zip(*split, strict=True)]
+    split = [tf.split(x, keys.chunks.groups, 0) for x in tensors]
+    return [_filled(queries, keys, own) for own in zip(*split, strict=True)]
 
 
 def _tensors(queries, keys) -> list:
@@ -91,27 +114,28 @@ def _in_turn(done, queries, keys):
     return done, *_filled(queries, keys, held)
 
 
-def _by_rows(queries, keys, difference, mask, rows, seed, rate):
+def _by_rows(queries, keys, stream, seed, rate, few_shapes):
     """`attend` in blocks of rows."""
-    count = keys.parts.blocks
+    count = keys.chunks.blocks
     if count == 1:
-        return attention_core.attend(
-            queries, keys, difference, mask, rows, seed, rate
-        )
+        return relative.attend(queries, keys, stream, seed, rate, few_shapes)
     content = tf.split(queries.content, count, 2)
     position = tf.split(queries.position, count, 2)
     segment = [None] * count
     if queries.segment is not None:
         segment = tf.split(queries.segment, count, 2)
     found = [
-        attention_core.attend(
+        relative.attend(
             Queries(content[i], position[i], segment[i]),
             _keys_of(keys, i, count),
-            _rows_of(difference, i, count),
-            _rows_of(mask, i, count),
-            rows,
+            dataclasses.replace(
+                stream,
+                segments=_rows_of(stream.segments, i, count),
+                mask=_rows_of(stream.mask, i, count),
+            ),
             dropout.fold(seed, i),
             rate,
+            few_shapes,
         )
         for i in range(count)
     ]
@@ -132,6 +156,21 @@ def _rows_of(x, number, count):
         return x
     rows = x.shape[1] // count
     return x[:, number * rows : (number + 1) * rows]
+
+
+def chunks_for(sizes: tuple, for_tpu: bool, training: bool) -> Chunks:
+    """The chunks that are worth while.
+
+    Args:
+      sizes: N, B, T, K, R.
+      for_tpu: rows are shifted by tiles.
+      training: gradients will be asked for; those of blocks of rows would have
+        to be summed.
+    """
+    n_head, batch, query_len, key_len, count = sizes
+    if for_tpu or not training:
+        return Chunks(blocks=row_blocks(query_len, key_len, count, for_tpu))
+    return Chunks(groups=head_groups(n_head, batch, query_len, count))
 
 
 def head_groups(n_head, batch, query_len, count) -> int:
@@ -157,7 +196,7 @@ def row_blocks(query_len, key_len, count, for_tpu=False) -> int:
     """How many blocks of rows are worth while; 1 for unknown sizes.
 
     On TPU two where there are as many keys as rows, without memory: of the two
-    sides of a product its compiler makes the longer one the lanes, but of a
+    sides of a matmul its compiler makes the longer one the lanes, but of a
     square one the rows, and then every shift moves the rows of all lanes. A
     fine-tuning step was estimated at twice the time.
 

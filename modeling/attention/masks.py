@@ -116,7 +116,7 @@ def attention_masks(
     content = _with_memory(content, stale, query_len, memory_len)
     content = _any(content, causal)  # [B or 1, T, K]
     if not two_streams:
-        return AttentionMasks(_bias(content), None, None)
+        return AttentionMasks(bias(content), None, None)
 
     rows = perm_mask
     if target_positions is not None:
@@ -125,10 +125,10 @@ def attention_masks(
     query = _with_memory(_any(rows, pad), stale, query_len, memory_len)
     query = _any(query, causal)
     if query is None:
-        return AttentionMasks(_bias(content), None, None)
+        return AttentionMasks(bias(content), None, None)
     visible = tf.logical_not(tf.reduce_all(query, -1))  # [B, P]
     return AttentionMasks(
-        _bias(content), _bias(query), tf.cast(visible, tf.float32)
+        bias(content), bias(query), tf.cast(visible, tf.float32)
     )
 
 
@@ -202,7 +202,8 @@ def _with_memory(mask, stale, query_len, memory_len):
     return tf.concat([stale, mask], -1)  # [B, rows, K]
 
 
-def _bias(blocked: tf.Tensor | None) -> tf.Tensor | None:
+def bias(blocked: tf.Tensor | None) -> tf.Tensor | None:
+    """What is added to float32 scores, of the shape of `blocked`."""
     if blocked is None:
         return None
     return tf.cast(blocked, tf.float32) * MASK_VALUE

@@ -91,6 +91,32 @@ def shift_all(
     return scores[..., :key_len]  # [..., T, K]
 
 
+def shift_from(
+    scores: tf.Tensor, first: int | tf.Tensor, key_len: int
+) -> tf.Tensor:
+    """`shift_all` of a few consecutive queries that stand anywhere.
+
+    Row i of the result is `scores[..., i, first - i : first - i + K]`.
+
+    Args:
+      scores: [N, B, Q, R] by table column.
+      first: int scalar, the column of key 0 in row 0.
+      key_len: K.
+
+    Returns:
+      [N, B, Q, K] by key.
+    """
+    rows = [
+        tf.slice(
+            scores,
+            [0, 0, row, first - row],
+            [*scores.shape[:2], 1, key_len],
+        )
+        for row in range(scores.shape[2])
+    ]
+    return tf.concat(rows, 2)
+
+
 def _shift_tiles(scores, key_len):
     """`shift_all` in two steps, for TPU.
 

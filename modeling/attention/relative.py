@@ -3,54 +3,30 @@
 Letters: B batch, T segment length, Q query rows (T, or P in the query stream),
 K keys, R relative positions, S directions, N heads, H head size.
 
-Matrix products are TensorFlow's; everything between them is fused
+  scores = ((q+u) k + shift((q+v) r) + (q+s) e_seg) / sqrt(H)
+
+Matmuls are TensorFlow's; everything between them is fused
 (`modeling.ops.fused`). The backward pass is written out, because automatic
 differentiation would keep six tensors [N, B, Q, K] per layer and stream: here
-only the probabilities are kept. The dropped probabilities are made again from
+only the probabilities are kept. The dropped probabilities are recomputed from
 the seed, and the sum in the softmax's gradient is taken over H, not K:
 
   sum_j dP_ij P_ij = sum_h dO_ih O_ih
 
-`modeling.attention.chunked` does the same in parts.
+`modeling.attention.chunked` does the same in chunks, `modeling.attention.cached`
+for a text that grows.
 """
 
 import dataclasses
+import functools
 
 import tensorflow as tf
 
 from modeling.attention import positions
+from modeling.attention.streams import ALL, Stream
 from modeling.ops import dropout
 from modeling.ops import fused as fusion
 from modeling.ops.shapes import sizes
-
-
-@dataclasses.dataclass(frozen=True)
-class QueryRows:
-    """Which rows of the segment a query stream has.
-
-    Attributes:
-      positions: int32 [B, P], or None for all T in order.
-      gate: float32 [B or 1, P] factor of the attention vector, 0 for a row
-        that sees nothing; None = 1.
-      method: how the P rows are shifted, see `positions.shift_at`.
-    """
-
-    positions: tf.Tensor | None = None
-    gate: tf.Tensor | None = None
-    method: str = "gather"
-
-
-@dataclasses.dataclass(frozen=True)
-class Parts:
-    """In how many parts all T rows attend, see `modeling.attention.chunked`.
-
-    Attributes:
-      groups: of heads; divides N.
-      blocks: of rows; divides T.
-    """
-
-    groups: int = 1
-    blocks: int = 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,8 +39,8 @@ class Keys:
       r: [N, S, R, H], projected position table.
       query_len: T.
       key_len: K.
-      parts: in which all T rows attend.
-      method: how all T rows are shifted, see `positions.shift_all`.
+      method: how position scores are shifted, see `positions`.
+      biases: (u, v, s), each [N, H].
     """
 
     k: tf.Tensor
@@ -72,16 +48,23 @@ class Keys:
     r: tf.Tensor
     query_len: int
     key_len: int
-    parts: Parts = Parts()
     method: str = "gather"
+    biases: tuple[tf.Tensor, ...] = ()
 
-    def shift(self, scores: tf.Tensor, rows: QueryRows | None) -> tf.Tensor:
-        """[N, B, Q, R] by table column -> [N, B, Q, K] by key."""
-        if rows is None or rows.positions is None:
+    def shift(self, scores: tf.Tensor, rows: tf.Tensor | None) -> tf.Tensor:
+        """[N, B, Q, R] by table column -> [N, B, Q, K] by key.
+
+        `rows` int32 [B, P]: which ones; None = all.
+        """
+        if rows is None:
             return positions.shift_all(scores, self.key_len, self.method)
         return positions.shift_at(
-            scores, rows.positions, self.query_len, self.key_len, rows.method
+            scores, rows, self.query_len, self.key_len, self.method
         )
+
+    def attend(self, queries, stream, seed=None, rate=0.0, few_shapes=False):
+        """See `attend`; keys that lie elsewhere have another way."""
+        return attend(queries, self, stream, seed, rate, few_shapes)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,8 +84,9 @@ class Queries:
 
 def make_queries(
     q: tf.Tensor,
-    biases: tuple[tf.Tensor, tf.Tensor, tf.Tensor],
+    biases: tuple[tf.Tensor, ...],
     seg_embed: tf.Tensor | None,
+    few_shapes: bool = False,
 ) -> Queries:
     """Adds the biases while the heads are still the last axes.
 
@@ -115,107 +99,81 @@ def make_queries(
       q: [B, Q, N, H].
       biases: (u, v, s), each [N, H].
       seg_embed: [2, N, H], or None for no segment term.
+      few_shapes: see `modeling.ops.fused`.
     """
     scale = q.shape[-1] ** -0.5
     u, v, s = (tf.cast(bias, q.dtype) for bias in biases)
 
-    def with_bias(bias):
-        return tf.transpose(_biased(q, bias, scale=scale), [2, 0, 1, 3])
+    def with_bias(bias):  # [N, B, Q, H]
+        biased = _biased(q, bias, scale=scale, few_shapes=few_shapes)
+        return tf.transpose(biased, [2, 0, 1, 3])
 
     segment = None
     if seg_embed is not None:
         e = tf.cast(seg_embed[1] - seg_embed[0], q.dtype)  # [N, H]
-        segment = _segment_term(q, s, e, scale=scale)  # [B, Q, N]
+        segment = _segment_term(
+            q, s, e, scale=scale, few_shapes=few_shapes
+        )  # [B, Q, N]
         segment = tf.transpose(segment, [2, 0, 1])[..., tf.newaxis]
     return Queries(with_bias(u), with_bias(v), segment)
-
-
-def relative_scores(
-    q: tf.Tensor,
-    keys: Keys,
-    biases: tuple[tf.Tensor, tf.Tensor, tf.Tensor],
-    seg_embed: tf.Tensor,
-    segment_difference: tf.Tensor | None = None,
-    rows: QueryRows | None = None,
-) -> tf.Tensor:
-    """((q+u) k + shift((q+v) r) + (q+s) e_seg) / sqrt(H), before any mask.
-
-    Args:
-      q: [N, B, Q, H].
-      keys: what to score.
-      biases: (u, v, s), each [N, H].
-      seg_embed: [2, N, H].
-      segment_difference: [B, Q, K], 1 where segments differ; None = no term.
-      rows: which rows of the segment; None = all.
-
-    Returns:
-      float32 [N, B, Q, K].
-    """
-    queries = make_queries(
-        tf.transpose(q, [1, 2, 0, 3]),
-        biases,
-        seg_embed if segment_difference is not None else None,
-    )
-    content = tf.matmul(queries.content, keys.k, transpose_b=True)
-    position = keys.shift(_position_scores(queries.position, keys.r), rows)
-    return _combine(
-        content,
-        position,
-        queries.segment,
-        segment_difference,
-        None,
-        key_len=None,
-    )
 
 
 def attend(
     queries: Queries,
     keys: Keys,
-    difference: tf.Tensor | None = None,
-    mask: tf.Tensor | None = None,
-    rows: QueryRows | None = None,
+    stream: Stream = ALL,
     seed: tf.Tensor | None = None,
     rate: float = 0.0,
+    few_shapes: bool = False,
 ) -> tf.Tensor:
     """dropout(softmax(scores + mask)) v.
 
     Args:
       queries: of one stream.
       keys: of the layer.
-      difference: [B, Q, K], 1 where segments differ; with a segment term.
-      mask: float32 [B or 1, Q, K] added to the scores, or None.
-      rows: which rows of the segment; None = all.
+      stream: what the rows may see, and which rows they are.
       seed: int32 [2] of the dropout site, or None.
       rate: of dropout on the probabilities.
+      few_shapes: see `modeling.ops.fused`.
 
     Returns:
       [N, B, Q, H].
     """
 
+    drop = functools.partial(_drop, rate=rate, few_shapes=few_shapes)
+
     @tf.custom_gradient
     def run(content_q, position_q, k, v, r, *segment):
         own = Queries(content_q, position_q, segment[0] if segment else None)
-        scores, undo = _masked_scores(
-            own, dataclasses.replace(keys, k=k, r=r), difference, mask, rows
-        )
-        p = tf.cast(tf.nn.softmax(scores), v.dtype)  # [N, B, Q, K]
-        out = tf.matmul(_drop(p, seed, rate=rate), v)  # [N, B, Q, H]
+        scores, undo = masked_scores(
+            own, dataclasses.replace(keys, k=k, r=r), stream, few_shapes
+        )  # [N, B, Q, K]
+        p = probabilities(scores, v.dtype)  # [N, B, Q, K]
+        out = tf.matmul(drop(p, seed), v)  # [N, B, Q, H]
 
         def gradient(d_out):
-            d_dropped = tf.matmul(d_out, v, transpose_b=True)
-            dropped = _drop(p, _not_before(d_out, seed), rate=rate)
-            d_v = tf.matmul(dropped, d_out, transpose_a=True)
+            d_dropped = tf.matmul(d_out, v, transpose_b=True)  # [N, B, Q, K]
+            dropped = drop(p, _not_before(d_out, seed))  # [N, B, Q, K]
+            d_v = tf.matmul(dropped, d_out, transpose_a=True)  # [N, B, K, H]
             d_scores = _softmax_gradient(
-                p, d_dropped, out, d_out, seed, rate=rate
-            )
-            found = [
-                tf.matmul(d_scores, k),
-                *_position_gradients(undo(d_scores), position_q, r),
-            ]
+                p,
+                d_dropped,
+                out,
+                d_out,
+                seed,
+                rate=rate,
+                few_shapes=few_shapes,
+            )  # [N, B, Q, K]
+            d_content = tf.matmul(d_scores, k)  # [N, B, Q, H]
+            d_position, d_r = _position_gradients(
+                undo(d_scores), position_q, r
+            )  # [N, B, Q, H], [N, S, R, H]
             d_k = tf.matmul(d_scores, content_q, transpose_a=True)
-            found[2:2] = [d_k, d_v]
+            found = [d_content, d_position, d_k, d_v, d_r]
             if segment:
-                found.append(_row_sums(d_scores, difference))
+                found.append(
+                    _row_sums(d_scores, stream.segments, few_shapes=few_shapes)
+                )
             return found
 
         return out, gradient
@@ -226,12 +184,14 @@ def attend(
     )
 
 
-def _masked_scores(queries, keys, difference, mask, rows):
+def masked_scores(
+    queries: Queries, keys: Keys, stream: Stream, few_shapes: bool = False
+):
     """float32 [N, B, Q, K], and what takes their gradient to [N, B, Q, R]."""
     content = tf.matmul(queries.content, keys.k, transpose_b=True)
-    position = _position_scores(queries.position, keys.r)
-    chosen = rows is not None and rows.positions is not None
-    if chosen or keys.method == "radix":
+    position = position_scores(queries.position, keys.r)  # [N, B, Q, R]
+    rows = stream.positions
+    if rows is not None or keys.method == "radix":
         key_len = None
         position, undo = _with_undo(lambda x: keys.shift(x, rows), position)
     else:
@@ -239,19 +199,30 @@ def _masked_scores(queries, keys, difference, mask, rows):
         key_len, count = keys.key_len, sizes(keys.r)[2]
 
         def undo(d_scores):
-            return _unshift(d_scores, count=count)
+            return _unshift(d_scores, count=count, few_shapes=few_shapes)
 
-    scores = _combine(
-        content, position, queries.segment, difference, mask, key_len=key_len
+    scores = combine(
+        content,
+        position,
+        queries.segment,
+        stream.segments,
+        stream.mask,
+        key_len=key_len,
+        few_shapes=few_shapes,
     )
-    # Compiled parts tell no shape; the rank is for the cost estimates.
+    # Fused kernels tell no shape; the rank is for the cost estimates.
     return tf.ensure_shape(scores, [None] * 4), undo
 
 
-def _position_scores(q, r):
+def probabilities(scores: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
+    """float32 scores [N, B, Q, K] -> of the compute type, 1 in sum over K."""
+    return tf.cast(tf.nn.softmax(scores), dtype)
+
+
+def position_scores(q: tf.Tensor, r: tf.Tensor) -> tf.Tensor:
     """q [N, B, Q, H] and r [N, S, R, H] -> [N, B, Q, R] by table column.
 
-    All rows of a direction are one matrix product per head.
+    All rows of a direction are one matmul per head.
     """
     n, directions, count, h = sizes(r)
     _, batch, length, _ = sizes(q)
@@ -261,18 +232,18 @@ def _position_scores(q, r):
 
 
 def _position_gradients(d_scores, q, r):
-    """Gradients of `_position_scores` for q and r."""
+    """Gradients of `position_scores` for q and r."""
     n, directions, count, h = sizes(r)
     d_scores = tf.reshape(d_scores, [n, directions, -1, count])
-    d_q = tf.reshape(tf.matmul(d_scores, r), tf.shape(q))
-    q = tf.reshape(q, [n, directions, -1, h])
+    d_q = tf.reshape(tf.matmul(d_scores, r), tf.shape(q))  # [N, B, Q, H]
+    q = tf.reshape(q, [n, directions, -1, h])  # [N, S, B/S*Q, H]
     return d_q, tf.matmul(d_scores, q, transpose_a=True)
 
 
 def _not_before(upstream, seed):
     """The seed, once the backward pass is here.
 
-    What needs nothing but results of the forward pass would be made in the
+    What needs nothing but results of the forward pass would be computed in the
     forward pass, and kept.
     """
     if seed is None:
@@ -300,8 +271,12 @@ def _segment_term(q, bias, e, scale):
 
 
 @fusion.compiled
-def _combine(content, position, segment, difference, mask, key_len):
-    """float32 scores [N, B, Q, K]; with `key_len` positions are to shift."""
+def combine(content, position, segment, difference, mask, key_len):
+    """float32 scores [N, B, Q, K] + mask.
+
+    `content` [N, B, Q, K], `position` the same, or with `key_len` [N, B, T, R]
+    yet to shift; the others as in `Queries` and `Stream`.
+    """
     if key_len is not None:
         position = positions.shift_all(position, key_len)
     scores = tf.cast(content, tf.float32) + tf.cast(position, tf.float32)

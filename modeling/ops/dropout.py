@@ -5,19 +5,24 @@ folds the layer, and each site inside a layer has its number here. Equal seeds
 give equal masks on every device and after every restart.
 """
 
+from typing import NamedTuple
+
 import tensorflow as tf
 
 from modeling.ops import fused as fusion
 
-# Sites inside one layer.
-CONTENT_PROBABILITIES = 0
-CONTENT_OUTPUT = 1
-CONTENT_INNER = 2
-CONTENT_FEED_FORWARD = 3
-QUERY_PROBABILITIES = 4
-QUERY_OUTPUT = 5
-QUERY_INNER = 6
-QUERY_FEED_FORWARD = 7
+
+class Sites(NamedTuple):
+    """Numbers of the sites that one stream passes in a layer."""
+
+    probabilities: int
+    output: int
+    inner: int
+    feed_forward: int
+
+
+CONTENT = Sites(0, 1, 2, 3)
+QUERY = Sites(4, 5, 6, 7)
 # Sites outside the layers.
 EMBEDDING = 0
 QUERY_EMBEDDING = 1
@@ -56,7 +61,8 @@ def dropout(
     """
     if seed is None or rate == 0.0:
         return x
-    return _apply(x, site_seed(seed, site), rate=rate)
+    # Who drops is training, with a handful of shapes.
+    return _apply(x, site_seed(seed, site), rate=rate, few_shapes=True)
 
 
 def site_seed(seed: tf.Tensor | None, site: int) -> tf.Tensor | None:
@@ -70,8 +76,8 @@ def masked(x: tf.Tensor, seed: tf.Tensor | None, rate: float) -> tf.Tensor:
     """`dropout` in plain operations, to be part of a fused function.
 
     Every element's number is a hash of (seed, index), 32 bits, so `rate` is
-    exact to 2^-32, no random tensor is kept, and the backward pass makes the
-    same mask again.
+    exact to 2^-32, no random tensor is kept, and the backward pass recomputes
+    the same mask.
 
     Args:
       x: float tensor.

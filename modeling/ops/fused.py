@@ -2,18 +2,18 @@
 
 TensorFlow's graphs run one kernel per operation: an activation of twelve
 operations reads and writes its tensor twelve times, and keeps most of them for
-the backward pass. `fused` compiles such a function with XLA as an island of the
-graph; matrix products stay outside, where they are as fast as they can be. The
-backward pass computes the forward function again, in registers.
+the backward pass. `fused` compiles such a function with XLA to one fused kernel
+of the graph; matmuls stay outside, where they are as fast as they can be. The
+backward pass recomputes the forward function, in registers.
 
 Outside of a `tf.function` and on small tensors the function simply runs, and so
 it does on tensors of unknown shape, because a program is compiled per shape:
-only in `few_shapes` that is wanted. The numbers are the same up to float
-rounding.
+only with `few_shapes=True` that is wanted. A training step says so, whose
+batches come in a handful of lengths, each compiled when it comes first; a
+served model would compile for every new request. The numbers are the same up to
+float rounding.
 """
 
-import contextlib
-import contextvars
 import functools
 from collections.abc import Callable
 
@@ -22,22 +22,6 @@ import tensorflow as tf
 # Compiling takes about a tenth of a second, and passes over a megabyte, which
 # the caches hold, next to nothing.
 MIN_ELEMENTS = 2**18
-
-_FEW_SHAPES = contextvars.ContextVar("few_shapes", default=False)
-
-
-@contextlib.contextmanager
-def few_shapes():
-    """What is traced in here compiles tensors of unknown shape, too.
-
-    For steps whose input comes in a handful of lengths: each is compiled when
-    it comes first. A served model would compile for every new request.
-    """
-    token = _FEW_SHAPES.set(True)
-    try:
-        yield
-    finally:
-        _FEW_SHAPES.reset(token)
 
 
 def fused(function: Callable) -> Callable:
@@ -49,10 +33,10 @@ def fused(function: Callable) -> Callable:
         runs it again.
 
     Returns:
-      A function like it. Gradients flow to float arguments. Gradients that
-      are written by hand use its attributes `forward` (without a gradient)
-      and `again(upstream, *tensors, **static)`: what it returns and the
-      gradient, or None, of each tensor.
+      A function like it that also takes `few_shapes`. Gradients flow to float
+      arguments. Gradients that are written by hand use its attributes
+      `forward` (without a gradient) and `recompute(upstream, *tensors,
+      **static)`: what it returns and the gradient, or None, of each tensor.
     """
     forward = compiled(function)
 
@@ -75,13 +59,14 @@ def fused(function: Callable) -> Callable:
         ]
 
     # Two programs: who does not ask for the result again does not pay for it.
-    again = compiled(gradients)
+    recompute = compiled(gradients)
     backward = compiled(lambda *t, **static: gradients(*t, **static)[1])
 
     @functools.wraps(function)
-    def call(*tensors, **static):
-        if not worthwhile(*tensors):
+    def call(*tensors, few_shapes=False, **static):
+        if not worthwhile(*tensors, few_shapes=few_shapes):
             return function(*tensors, **static)
+        static["few_shapes"] = few_shapes
         present = [t is not None for t in tensors]
 
         @tf.custom_gradient
@@ -97,12 +82,14 @@ def fused(function: Callable) -> Callable:
 
         return run(*[tf.convert_to_tensor(t) for t in tensors if t is not None])
 
-    call.forward, call.again = forward, again
+    call.forward, call.recompute = forward, recompute
     return call
 
 
 def compiled(function: Callable) -> Callable:
     """Like `fused` for a function that never needs a gradient of its own.
+
+    `few_shapes` of a call: tensors of unknown shape are compiled for, too.
 
     Its arguments may be variables, which it may assign: that happens where they
     lie. Variables with several copies (`tf.distribute`) are no arguments of a
@@ -111,16 +98,16 @@ def compiled(function: Callable) -> Callable:
     forward = tf.function(function, jit_compile=True, autograph=False)
 
     @functools.wraps(function)
-    def call(*tensors, **static):
-        if not worthwhile(*tensors):
+    def call(*tensors, few_shapes=False, **static):
+        if not worthwhile(*tensors, few_shapes=few_shapes):
             return function(*tensors, **static)
         return forward(*tensors, **static)
 
     return call
 
 
-def worthwhile(*tensors) -> bool:
-    """In a graph and large; of unknown shape only in `few_shapes`."""
+def worthwhile(*tensors, few_shapes: bool = False) -> bool:
+    """In a graph and large; of unknown shape only with `few_shapes`."""
     if not tf.inside_function():
         return False
     if any(isinstance(t, tf.distribute.DistributedValues) for t in tensors):
@@ -129,7 +116,7 @@ def worthwhile(*tensors) -> bool:
         tf.TensorShape(t.shape).num_elements() for t in tensors if t is not None
     ]
     if None in sizes:
-        return _FEW_SHAPES.get()
+        return few_shapes
     return max(sizes) >= MIN_ELEMENTS
 
 

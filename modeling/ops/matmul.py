@@ -1,8 +1,9 @@
-"""Products of activations with the kernels of a layer.
+"""Activations times the kernels of a layer.
 
-Letters: B batch, T rows, N heads, H head size, D model; any leading axes.
+Letters: B batch, T rows, N heads, H head size, D model, F the other axes of a
+kernel; any leading axes.
 
-`Products` is for CPU and GPU; `modeling.ops.tpu_matmul` has the form for TPU.
+`Matmul` is for CPU and GPU; `modeling.ops.tpu_matmul` has the form for TPU.
 """
 
 from collections.abc import Callable
@@ -14,46 +15,54 @@ from modeling.ops.shapes import sizes
 Kernel = tf.Tensor | tf.Variable
 
 
-class Products:
-    """Matrix products of two flat matrices, which libraries are made for."""
+class Matmul:
+    """Two flat matrices at a time, which libraries are made for."""
 
     def project(self, x: tf.Tensor, kernel: Kernel) -> tf.Tensor:
         """[..., D] and a kernel [D, ...] -> [..., the kernel's other axes]."""
-        product = tf.matmul(_rows(x, 1), _flat(kernel, x.dtype))
+        product = tf.matmul(
+            _rows(x, 1), self.flat(kernel, x.dtype)
+        )  # [rows, F]
         return tf.reshape(product, [*sizes(x)[:-1], *kernel.shape[1:]])
 
     def merge(self, x: tf.Tensor, kernel: Kernel) -> tf.Tensor:
         """[..., N, H] and a kernel [D, N, H] -> [..., D]."""
-        flat = _flat(kernel, x.dtype)  # [D, N*H]
-        product = tf.matmul(_rows(x, 2), flat, transpose_b=True)
+        flat = self.flat(kernel, x.dtype)  # [D, N*H]
+        product = tf.matmul(_rows(x, 2), flat, transpose_b=True)  # [rows, D]
         return tf.reshape(product, [*sizes(x)[:-2], kernel.shape[0]])
 
     def heads(self, pieces: list, kernels: list) -> list[tf.Tensor]:
-        """Rows by each kernel [D, N, H], as [N, B, T, H]; one product.
+        """Rows by each kernel [D, N, H], as [N, B, T, H]; one matmul.
 
         Args:
           pieces: [B, T_i, D], T rows together.
           kernels: each with a result of its own.
         """
-        product = _joined_product(
-            pieces, [_flat(kernel, pieces[0].dtype) for kernel in kernels]
-        )  # [B, T, N*H of all]
+        product = self.joined(pieces, kernels)  # [B, T, N*H of all]
         tail = [len(kernels), *kernels[0].shape[1:]]
         product = tf.reshape(product, [*sizes(product)[:2], *tail])
-        product = tf.transpose(product, [2, 3, 0, 1, 4])
+        product = tf.transpose(
+            product, [2, 3, 0, 1, 4]
+        )  # [kernels, N, B, T, H]
         return tf.unstack(product)  # the gradient of a stack is no copy
 
-    def project_made(
-        self, make: Callable, tensors: list, kernel: Kernel, **static
-    ) -> tf.Tensor:
-        """make(*tensors, **static) [rows, F] and a kernel [F, D] -> [rows, D].
+    def joined(self, pieces: list, kernels: list) -> tf.Tensor:
+        """[B, T_i, D] and kernels [D, N, H] -> [B, T, N*H of all]."""
+        return _joined_matmul(
+            pieces, [self.flat(kernel, pieces[0].dtype) for kernel in kernels]
+        )
 
-        What is made is not kept: the backward pass makes it again.
+    def project_recomputed(
+        self, function: Callable, tensors: list, kernel: Kernel, **static
+    ) -> tf.Tensor:
+        """function(*tensors) [rows, F] and a kernel [F, D] -> [rows, D].
+
+        The function's result is not kept: the backward pass recomputes it.
 
         Args:
-          make: from `fusion.fused`.
+          function: from `fusion.fused`.
           tensors: its arguments.
-          kernel: of the product.
+          kernel: what its result is multiplied with.
           **static: its other arguments.
         """
         # A cast that changes nothing leaves a variable a variable.
@@ -63,26 +72,64 @@ class Products:
         @tf.custom_gradient
         def run(kernel, *given):
             def gradient(dy):
-                upstream = tf.matmul(dy, kernel, transpose_b=True)
-                made, found = make.again(upstream, *tensors, **static)
-                d_kernel = tf.matmul(made, dy, transpose_a=True)
+                upstream = tf.matmul(dy, kernel, transpose_b=True)  # [rows, F]
+                x, found = function.recompute(upstream, *tensors, **static)
+                d_kernel = tf.matmul(x, dy, transpose_a=True)  # [F, D]
                 return d_kernel, *[found[i] for i in present]
 
-            made = make.forward(*tensors, **static)
-            return tf.matmul(made, kernel), gradient
+            x = function.forward(*tensors, **static)  # [rows, F]
+            return tf.matmul(x, kernel), gradient  # [rows, D]
 
         given = [tensors[i] for i in present]
-        return run(_flat(kernel, given[0].dtype), *given)
+        return run(self.flat(kernel, given[0].dtype), *given)
+
+    def flat(self, kernel: Kernel, dtype: tf.DType) -> tf.Tensor:
+        """A kernel as a matrix, its first axis by the others."""
+        kernel = tf.cast(tf.convert_to_tensor(kernel), dtype)
+        if kernel.shape.rank == 2:
+            return kernel
+        return tf.reshape(kernel, [kernel.shape[0], -1])
 
 
-def _joined_product(pieces, kernels):
+class PreparedMatmul(Matmul):
+    """With kernels read, cast and flattened before a loop that uses them.
+
+    Args:
+      kernels: those that are used one at a time.
+      groups: those that `heads` takes together.
+      dtype: of the activations.
+    """
+
+    def __init__(self, kernels: list, groups: list, dtype: tf.DType):
+        flat = super().flat
+        self._flat = {kernel.ref(): flat(kernel, dtype) for kernel in kernels}
+        for group in groups:
+            kernel = tf.concat([flat(kernel, dtype) for kernel in group], 1)
+            self._flat[_refs(group)] = kernel  # [D, N*H of all]
+
+    def joined(self, pieces: list, kernels: list) -> tf.Tensor:
+        """See `Matmul`."""
+        x = tf.concat(pieces, 1) if len(pieces) > 1 else pieces[0]
+        product = tf.matmul(_rows(x, 1), self._flat[_refs(kernels)])
+        return tf.reshape(product, [*sizes(x)[:-1], product.shape[1]])
+
+    def flat(self, kernel: Kernel, dtype: tf.DType) -> tf.Tensor:
+        """See `Matmul`."""
+        return self._flat[kernel.ref()]
+
+
+def _refs(kernels):
+    return tuple(kernel.ref() for kernel in kernels)
+
+
+def _joined_matmul(pieces, kernels):
     """[B, T_i, D] joined by rows and [D, F_i] joined by columns -> [B, T, F].
 
     What is joined is not kept: the backward pass joins it again.
     """
     count = len(pieces)
 
-    def joined(given):
+    def joined(given):  # [B, T, D] and [D, F]
         return tf.concat(given[:count], 1), tf.concat(given[count:], 1)
 
     @tf.custom_gradient
@@ -93,13 +140,13 @@ def _joined_product(pieces, kernels):
         def gradient(dy):
             with tf.control_dependencies([dy]):
                 x, kernel = joined(given)
-            dy = _rows(dy, 1)
-            d_x = tf.matmul(dy, kernel, transpose_b=True)
-            d_x = tf.reshape(d_x, [batch, length, width])
-            d_kernel = tf.matmul(_rows(x, 1), dy, transpose_a=True)
+            dy = _rows(dy, 1)  # [B*T, F]
+            d_x = tf.matmul(dy, kernel, transpose_b=True)  # [B*T, D]
+            d_x = tf.reshape(d_x, [batch, length, width])  # [B, T, D]
+            d_kernel = tf.matmul(_rows(x, 1), dy, transpose_a=True)  # [D, F]
             return *_apart(d_x, given[:count]), *_apart(d_kernel, given[count:])
 
-        product = tf.matmul(_rows(x, 1), kernel)
+        product = tf.matmul(_rows(x, 1), kernel)  # [B*T, F]
         return tf.reshape(product, [batch, length, kernel.shape[1]]), gradient
 
     return run(*pieces, *kernels)
@@ -113,14 +160,6 @@ def _apart(joined, pieces):
         found.append(joined[:, first : first + size])
         first += size
     return found
-
-
-def _flat(kernel, dtype):
-    """A kernel as a matrix, its first axis by the others."""
-    kernel = tf.cast(tf.convert_to_tensor(kernel), dtype)
-    if kernel.shape.rank == 2:
-        return kernel
-    return tf.reshape(kernel, [kernel.shape[0], -1])
 
 
 def _rows(x, axes):

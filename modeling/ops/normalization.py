@@ -40,24 +40,29 @@ class LayerNorm(saving.Layer):
         )
         super().build(input_shape)
 
-    def call(self, x):
-        """[..., D] of any float type -> [..., D] of the compute type."""
+    def call(self, x, training=False):
+        """[..., D] of any float type -> [..., D] of the compute type.
+
+        `training` (Keras hands it down): input comes in few shapes.
+        """
         return _normalize(
             x,
             self.gamma,
             self.beta,
             epsilon=self.epsilon,
             dtype=self.compute_dtype,
+            few_shapes=bool(training),
         )
 
-    def after_residual(self, x, residual, bias, seed, rate):
+    def after_residual(self, x, residual, bias, context, site, rate):
         """LayerNorm(dropout(x + bias) + residual), in one pass.
 
         Args:
           x: [..., D].
           residual: [..., D].
           bias: [D] or None.
-          seed: int32 [2] of the dropout site, or None.
+          context: `LayerContext`.
+          site: number of the dropout site.
           rate: of dropout.
         """
         return _residual(
@@ -66,10 +71,11 @@ class LayerNorm(saving.Layer):
             bias,
             self.gamma,
             self.beta,
-            seed,
+            context.site_seed(site),
             rate=rate,
             epsilon=self.epsilon,
             dtype=self.compute_dtype,
+            few_shapes=context.training,
         )
 
     def get_config(self):

@@ -2,7 +2,7 @@
 
 Trading time for memory: a layer is run again instead of being kept.
 
-On TPU the order matters, too. Its compiler is free to postpone the products
+On TPU the order matters, too. Its compiler is free to postpone the matmuls
 that make the gradients of weights, and in a deep model it does: their operands
 (the largest is [N, B, T, R], 46 MB per layer of XLNet-Large with 2 rows) of
 all layers are then alive at once. A barrier makes the gradients of a layer

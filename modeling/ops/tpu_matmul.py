@@ -1,13 +1,13 @@
-"""Products with the kernels of a layer, in the form for TPU.
+"""Activations times the kernels of a layer, in the form for TPU.
 
 Letters: N heads, H head size, D model; any leading axes.
 
 Two things that the compiler does not find by itself:
 
-- Kernels are variables of float32 that products read as bfloat16. The copy of
+- Kernels are variables of float32 that matmuls read as bfloat16. The copy of
   the forward pass would be kept for the backward pass: 27 MB per layer of
-  XLNet-Large, a quarter of all that is kept. Behind a barrier it is made again.
-- A product over several axes at once (N, H; or B, K for a kernel's gradient)
+  XLNet-Large, a quarter of all that is kept. Behind a barrier it is recomputed.
+- A matmul over several axes at once (N, H; or B, K for a kernel's gradient)
   needs none of the reshapes that `tf.matmul` asks for, each of which moves a
   whole tensor through memory.
 
@@ -19,10 +19,10 @@ from tensorflow.compiler.tf2xla.ops import gen_xla_ops
 from tensorflow.compiler.tf2xla.python import xla
 from tensorflow.compiler.xla import xla_data_pb2
 
-from modeling.ops.matmul import Products
+from modeling.ops.matmul import Matmul
 
 
-class TpuProducts(Products):
+class TpuMatmul(Matmul):
     """The kernels of one layer in one call, cast once in each direction.
 
     Args:
@@ -32,8 +32,8 @@ class TpuProducts(Products):
 
     def __init__(self, after: tf.Tensor):
         self._after = after
-        self._reads: dict = {}
-        self._again: dict = {}
+        self._forward_casts: dict = {}
+        self._backward_casts: dict = {}
 
     def project(self, x: tf.Tensor, kernel: tf.Variable) -> tf.Tensor:
         """[..., D] and a kernel [D, ...] -> [..., the kernel's other axes]."""
@@ -52,9 +52,11 @@ class TpuProducts(Products):
         found = [self.project(x, kernel) for kernel in kernels]
         return [tf.transpose(p, [2, 0, 1, 3]) for p in found]
 
-    def project_made(self, make, tensors, kernel, **static) -> tf.Tensor:
-        """What is made is kept; the compiler decides what it makes again."""
-        return self.project(make(*tensors, **static), kernel)
+    def project_recomputed(
+        self, function, tensors, kernel, **static
+    ) -> tf.Tensor:
+        """The result is kept; the compiler decides what it recomputes."""
+        return self.project(function(*tensors, **static), kernel)
 
     def _product(self, x, kernel, axes, is_merge):
         value, cast = self._read(kernel, x.dtype)
@@ -62,10 +64,8 @@ class TpuProducts(Products):
         @tf.custom_gradient
         def run(x, value, cast):
             def gradient(dy):
-                again = self._cast_after(kernel, value, dy, x.dtype)
-                dx = _contract(
-                    dy, again, kernel.shape.rank - axes, not is_merge
-                )
+                late = self._cast_after(kernel, value, dy, x.dtype)
+                dx = _contract(dy, late, kernel.shape.rank - axes, not is_merge)
                 pair = (dy, x) if is_merge else (x, dy)
                 lead = list(range(x.shape.rank - axes))
                 d_kernel = _dot(*pair, lead, lead)
@@ -78,19 +78,22 @@ class TpuProducts(Products):
     def _read(self, kernel, dtype):
         """The kernel's value, and its cast for the forward pass."""
         key = kernel.ref()
-        if key not in self._reads:
+        if key not in self._forward_casts:
             value = tf.convert_to_tensor(kernel)
             held, _ = _barrier(value, self._after)
-            self._reads[key] = value, tf.stop_gradient(tf.cast(held, dtype))
-        return self._reads[key]
+            self._forward_casts[key] = (
+                value,
+                tf.stop_gradient(tf.cast(held, dtype)),
+            )
+        return self._forward_casts[key]
 
     def _cast_after(self, kernel, value, dy, dtype):
         """The cast for the backward pass, after the first gradient exists."""
         key = kernel.ref()
-        if key not in self._again:
+        if key not in self._backward_casts:
             held, _ = _barrier(value, dy)
-            self._again[key] = tf.cast(held, dtype)
-        return self._again[key]
+            self._backward_casts[key] = tf.cast(held, dtype)
+        return self._backward_casts[key]
 
 
 def _contract(x, kernel, axes, is_merge):

@@ -52,7 +52,7 @@ def test_pretraining(
         return output, model.lm_logits(output.query_output)
 
     if mode != "eager":
-        # "fused": a graph whose islands are all compiled, as at full size.
+        # "fused": a graph whose fused kernels are all compiled, as at full size.
         monkeypatch.setattr(fusion, "MIN_ELEMENTS", 1)
         run = tf.function(run, jit_compile=mode == "jit")
     for s in range(1, segments + 1):

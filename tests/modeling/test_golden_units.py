@@ -7,8 +7,8 @@ import pytest
 import tensorflow as tf
 
 from modeling import losses
-from modeling.attention import layer as attention
-from modeling.attention import masks, memory, positions
+from modeling.attention import masks, memory, positions, relative
+from modeling.attention.streams import Stream
 from modeling.encoders.xlnet import feed_forward
 from tests.modeling import golden_util
 
@@ -105,7 +105,7 @@ def test_update_memory(units):
 
 
 @pytest.mark.shared
-def test_attention_core(units):
+def test_relative_attention(units):
     values = {
         k.removeprefix("rel_attn_core/"): v
         for k, v in units.items()
@@ -116,7 +116,7 @@ def test_attention_core(units):
         return tf.transpose(x, [2, 1, 0, 3])
 
     # One direction per row: the unit's positions differ between rows.
-    keys = attention.Keys(
+    keys = relative.Keys(
         heads_first(values["k_head_h"]),
         heads_first(values["v_head_h"]),
         heads_first(values["k_head_r"]),
@@ -130,12 +130,13 @@ def test_attention_core(units):
         ("out", different, mask * masks.MASK_VALUE),
         ("out_nomask_noseg", None, 0.0),
     ):
-        scores = attention.relative_scores(
-            heads_first(values["q_head"]),
-            keys,
+        queries = relative.make_queries(
+            tf.transpose(values["q_head"], [1, 0, 2, 3]),
             biases,
-            tf.constant(values["seg_embed"]),
-            segments,
+            None if segments is None else tf.constant(values["seg_embed"]),
+        )
+        scores, _ = relative.masked_scores(
+            queries, keys, Stream(segments=segments)
         )
         vector = tf.nn.softmax(scores + bias) @ keys.v
         golden_util.assert_close(

@@ -7,7 +7,6 @@ import sys
 import numpy as np
 import pytest
 import tensorflow as tf
-import tf_keras
 
 from modeling import (
     ClassificationModel,
@@ -18,14 +17,7 @@ from modeling import (
     XLNetConfig,
     XLNetModel,
 )
-from modeling.attention.layer import RelativeAttention
 from modeling.checkpoints.names import named_variables
-from modeling.encoders.xlnet.embeddings import Embeddings
-from modeling.encoders.xlnet.feed_forward import FeedForward
-from modeling.encoders.xlnet.layer import TransformerLayer
-from modeling.heads.language_model import LanguageModelHead
-from modeling.heads.pooling import AttentionPooling, SequenceSummary
-from modeling.ops.normalization import LayerNorm
 
 CONFIG = XLNetConfig(
     vocab_size=29,
@@ -92,27 +84,6 @@ def test_config_round_trip_and_names(name, untie_r):
     again.set_weights(model.get_weights())
     for a, b in zip(_arrays(_call(model)), _arrays(_call(again)), strict=True):
         np.testing.assert_array_equal(a, b)
-
-
-@pytest.mark.parametrize(
-    "layer",
-    [
-        RelativeAttention(12, 3, 5, 0.1, 0.2, False, "zeros"),
-        FeedForward(12, 20, "relu", 0.1, 0.3, "zeros", dtype="mixed_bfloat16"),
-        LayerNorm(1e-5),
-        Embeddings(29, 12, "zeros"),
-        TransformerLayer(CONFIG.replace(clamp_len=3)),
-        SequenceSummary(CONFIG, "attn", False, "original"),
-        AttentionPooling(CONFIG),
-        LanguageModelHead(29),
-    ],
-    ids=lambda layer: type(layer).__name__,
-)
-def test_layer_config_round_trip(layer):
-    serialised = tf_keras.layers.serialize(layer)
-    again = tf_keras.layers.deserialize(serialised)
-    assert again.get_config() == layer.get_config()
-    assert again.dtype_policy.name == layer.dtype_policy.name
 
 
 @pytest.mark.parametrize(

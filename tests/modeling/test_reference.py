@@ -115,7 +115,7 @@ def test_many_calls_eagerly(case):
 )
 @given(case=cases())
 def test_calls_in_graphs(jit_compile, case):
-    """As one compiled program, and with every fused island compiled."""
+    """As one compiled program, and with every fused kernel compiled."""
 
     def run(model, batch):
         tensors = {

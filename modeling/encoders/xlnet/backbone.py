@@ -1,18 +1,23 @@
 """The backbone: ids, masks and memory in; hidden states and new memory out."""
 
+import dataclasses
+
 import tensorflow as tf
 import tf_keras
 
 from modeling.attention import masks, memory, positions
-from modeling.attention.layer import QueryRows
+from modeling.attention.streams import Stream, Streams
 from modeling.encoders.base import Encoder, EncoderOutput
 from modeling.encoders.xlnet import inputs as inputs_lib
 from modeling.encoders.xlnet.config import XLNetConfig
 from modeling.encoders.xlnet.embeddings import Embeddings
-from modeling.encoders.xlnet.layer import Shared, TransformerLayer
+from modeling.encoders.xlnet.layer import TransformerLayer
 from modeling.encoders.xlnet.names import SCOPE
 from modeling.ops import dropout, initializers
+from modeling.ops.context import LayerContext
+from modeling.ops.matmul import Matmul
 from modeling.ops.rematerialization import METHODS, TPU_METHODS, recompute
+from modeling.ops.tpu_matmul import TpuMatmul
 
 
 @tf_keras.utils.register_keras_serializable("xlnet")
@@ -163,13 +168,13 @@ class XLNetModel(Encoder):
                 g, config.dropout, outer, dropout.QUERY_EMBEDDING
             )
 
-        # -- Made once for all layers --
+        # -- Once for all layers --
         table = self._positions(given, bi_data, outer)
-        shared = self._shared(given, segment_ids, input_mask)
+        streams = self._streams(given, segment_ids, input_mask)
 
         # -- Layers --
         h, g, new_memory, states = self._run_layers(
-            h, g, given, table, shared, training, seed
+            h, g, given, table, streams, LayerContext(training, seed)
         )
         h = dropout.dropout(h, config.dropout, outer, dropout.FINAL)
         if g is not None:
@@ -206,7 +211,7 @@ class XLNetModel(Encoder):
         )
         return dropout.dropout(table, config.dropout, seed, dropout.POSITIONS)
 
-    def _shared(self, given, segment_ids, input_mask) -> Shared:
+    def _streams(self, given, segment_ids, input_mask) -> Streams:
         config = self.config
         rows = given.target_positions
         two_streams = rows is not None or given.query_input is not None
@@ -224,7 +229,7 @@ class XLNetModel(Encoder):
         content_segments = masks.segment_difference(
             segment_ids, given.memory_len, None, self.compute_dtype
         )
-        query_segments, query_rows = None, None
+        content, query = Stream(made.content, content_segments), None
         if two_streams:
             query_segments = content_segments
             if rows is not None:
@@ -233,16 +238,8 @@ class XLNetModel(Encoder):
                 )
             visible = made.query_visible if self.blind_rows == "zero" else None
             gate = _product(visible, given.used_rows)
-            query_rows = QueryRows(rows, gate, self._shift_method())
-        return Shared(
-            made.content,
-            made.query,
-            content_segments,
-            query_segments,
-            query_rows,
-            self._shift_method() == "radix",
-            self.recompute in TPU_METHODS,
-        )
+            query = Stream(made.query, query_segments, rows, gate)
+        return Streams(content, query, self._shift_method())
 
     def _shift_method(self) -> str:
         if self.query_shift != "auto":
@@ -250,12 +247,9 @@ class XLNetModel(Encoder):
         strategy = tf.distribute.get_strategy()
         return "radix" if "TPU" in type(strategy).__name__ else "gather"
 
-    def _run_layers(self, h, g, given, table, shared, training, seed):
+    def _run_layers(self, h, g, given, table, streams, context):
         config = self.config
-        biases = ()
-        if not config.untie_r:
-            biases = (self.r_w_bias, self.r_r_bias, self.r_s_bias)
-            biases = tuple(tf.convert_to_tensor(b) for b in biases)
+        shared = (table, *self.shared_biases())
         new_memory, states = [], [h]
         for i, block in enumerate(self.blocks):
             past = given.memory[i] if given.memory is not None else None
@@ -263,21 +257,23 @@ class XLNetModel(Encoder):
                 memory.update_memory(h, past, config.mem_len, config.reuse_len)
             )
 
-            def run(*tensors, block=block, past=past, i=i):
-                has_query = len(tensors) > 2 + len(biases)
+            def run(h, *tensors, block=block, past=past, i=i):
+                has_query = len(tensors) > len(shared)
+                own = dataclasses.replace(
+                    context,
+                    seed=dropout.fold(context.seed, i),
+                    matmul=self._matmul(h),
+                )
                 return block(
-                    tensors[0],
+                    h,
                     g=tensors[-1] if has_query else None,
                     memory=past,
-                    # A constant: without this it would get a gradient.
-                    table=tf.stop_gradient(tensors[1]),
-                    biases=tensors[2 : 2 + len(biases)] or None,
-                    shared=shared,
-                    training=training,
-                    seed=dropout.fold(seed, i),
+                    shared=tensors[: len(shared)],
+                    streams=streams,
+                    context=own,
                 )[: 2 if has_query else 1]
 
-            tensors = (h, table, *biases) + (() if g is None else (g,))
+            tensors = (h, *shared) + (() if g is None else (g,))
             # The backward pass begins with the last layer: nothing is gained
             # there, and an output that nobody reads stays free.
             last = i == config.n_layer - 1
@@ -287,6 +283,17 @@ class XLNetModel(Encoder):
             states.append(h)
         kept = tuple(new_memory) if config.mem_len else None
         return h, g, kept, tuple(states)
+
+    def shared_biases(self) -> tuple[tf.Tensor, ...]:
+        """(u, v, s), each [N, H], of all layers; () where each has its own."""
+        if self.config.untie_r:
+            return ()
+        biases = (self.r_w_bias, self.r_r_bias, self.r_s_bias)
+        return tuple(tf.convert_to_tensor(b) for b in biases)
+
+    def _matmul(self, h) -> Matmul:
+        """For one layer, in the form for TPU where gradients come in order."""
+        return TpuMatmul(h) if self.recompute in TPU_METHODS else Matmul()
 
     def _new_length(self, given):
         return memory.update_length(

@@ -5,7 +5,7 @@ import tf_keras
 
 from modeling.ops import dropout, initializers, saving
 from modeling.ops import fused as fusion
-from modeling.ops.matmul import Products
+from modeling.ops.context import INFERENCE
 from modeling.ops.normalization import LayerNorm
 
 
@@ -81,56 +81,32 @@ class FeedForward(saving.Layer):
             self.norm.build([None, None, d])
         super().build(input_shape)
 
-    def call(
-        self,
-        x,
-        training=False,
-        seed=None,
-        query_stream=False,
-        kernels=None,
-        products=None,
-    ):
-        """x [B, T, D] -> [B, T, D].
-
-        `query_stream` picks the dropout sites. `kernels`: both as tensors; a
-        loop reads them once before it begins. `products`: how to multiply;
-        None = `Products()`.
-        """
-        products = products or Products()
-        kernel_1, kernel_2 = kernels or (self.kernel_1, self.kernel_2)
-        sites = (dropout.CONTENT_INNER, dropout.CONTENT_FEED_FORWARD)
-        if query_stream:
-            sites = (dropout.QUERY_INNER, dropout.QUERY_FEED_FORWARD)
-        seed = seed if training else None
-        dtype = x.dtype
+    def call(self, x, context=INFERENCE):
+        """x [B, T, D] -> [B, T, D]; `context`: a `LayerContext`."""
+        matmul, dtype = context.matmul, x.dtype
         batch, length = tf.shape(x)[0], tf.shape(x)[1]
         flat = tf.reshape(x, [-1, self.d_model])  # [B*T, D]
-        inner = products.project(flat, kernel_1)  # [B*T, F]
-        site = dropout.site_seed(seed, sites[0])
-        out = products.project_made(
+        inner = matmul.project(flat, self.kernel_1)  # [B*T, F]
+        seed = context.site_seed(context.sites.inner)
+        out = matmul.project_recomputed(
             _activate,
-            [inner, tf.cast(self.bias_1, dtype), site],
-            kernel_2,
+            [inner, tf.cast(self.bias_1, dtype), seed],
+            self.kernel_2,
             activation=self.activation,
             rate=self.inner_dropout,
+            few_shapes=context.training,
         )  # [B*T, D]
         out = self.norm.after_residual(
             out,
             flat,
             tf.cast(self.bias_2, dtype),
-            dropout.site_seed(seed, sites[1]),
+            context,
+            context.sites.feed_forward,
             self.dropout_rate,
-        )
+        )  # [B*T, D]
         out = tf.reshape(out, [batch, length, self.d_model])
         out.set_shape(x.shape)
         return out
-
-    def kernels(self) -> tuple[tf.Tensor, tf.Tensor]:
-        """[D, F] and [F, D] of the compute type."""
-        return (
-            tf.cast(self.kernel_1, self.compute_dtype),
-            tf.cast(self.kernel_2, self.compute_dtype),
-        )
 
     def variable_paths(self) -> dict[str, str]:
         """The original's variable names -> attribute paths."""

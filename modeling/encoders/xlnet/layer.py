@@ -1,41 +1,32 @@
 """One layer: attention and feed-forward over one or two streams."""
 
-import dataclasses
-
 import tensorflow as tf
 import tf_keras
 
-from modeling.attention.layer import QueryRows, RelativeAttention
+from modeling.attention.base import Attention
+from modeling.attention.layer import RelativeAttention
+from modeling.attention.streams import NO_QUERIES
 from modeling.encoders.xlnet.config import XLNetConfig
 from modeling.encoders.xlnet.feed_forward import FeedForward
 from modeling.ops import initializers, saving
-from modeling.ops.matmul import Products
-from modeling.ops.tpu_matmul import TpuProducts
+from modeling.ops.context import INFERENCE
 
 
-@dataclasses.dataclass(frozen=True)
-class Shared:
-    """What all layers of one call have in common.
+def _relative(config: XLNetConfig, **kwargs) -> Attention:
+    return RelativeAttention(
+        config.d_model,
+        config.n_head,
+        config.d_head,
+        config.dropout,
+        config.dropatt,
+        initializers.from_config(config),
+        untie_r=config.untie_r,
+        **kwargs,
+    )
 
-    Attributes:
-      content_mask: float32 [B or 1, T, K] or None.
-      query_mask: float32 [B or 1, P, K] or None.
-      content_segments: [B, T, K], 1 where segments differ, or None.
-      query_segments: [B, P, K] or None.
-      rows: the query stream's rows, or None without one.
-      for_tpu: rows are shifted by tiles. Elsewhere large content streams
-        attend in parts (`modeling.attention.chunked`).
-      in_order: the layer is differentiated in one of the orders for TPU, and
-        its kernels are used by `tpu_products`; compiled functions only.
-    """
 
-    content_mask: tf.Tensor | None = None
-    query_mask: tf.Tensor | None = None
-    content_segments: tf.Tensor | None = None
-    query_segments: tf.Tensor | None = None
-    rows: QueryRows | None = None
-    for_tpu: bool = False
-    in_order: bool = False
+# Kinds of attention: a new one is its file, a row here and its test.
+ATTENTION = {"relative": _relative}
 
 
 @tf_keras.utils.register_keras_serializable("xlnet")
@@ -47,24 +38,23 @@ class TransformerLayer(saving.Layer):
 
     Args:
       config: `XLNetConfig`, or its `to_dict()`.
+      attention: a key of `ATTENTION`.
     """
 
-    def __init__(self, config: XLNetConfig | dict, **kwargs):
+    def __init__(
+        self,
+        config: XLNetConfig | dict,
+        attention: str = "relative",
+        **kwargs,
+    ):
         super().__init__(**kwargs)
         if isinstance(config, dict):
             config = XLNetConfig.from_dict(config)
         self.config = config
-        initializer = initializers.from_config(config)
-        self.rel_attn = RelativeAttention(
-            config.d_model,
-            config.n_head,
-            config.d_head,
-            config.dropout,
-            config.dropatt,
-            config.untie_r,
-            initializer,
-            name="rel_attn",
-            dtype=self.dtype_policy,
+        self.attention = attention
+        # The original's name, whatever the kind.
+        self.rel_attn = ATTENTION[attention](
+            config, name="rel_attn", dtype=self.dtype_policy
         )
         self.ff = FeedForward(
             config.d_model,
@@ -72,7 +62,7 @@ class TransformerLayer(saving.Layer):
             config.ff_activation,
             config.dropout,
             config.inner_dropout,
-            initializer,
+            initializers.from_config(config),
             name="ff",
             dtype=self.dtype_policy,
         )
@@ -89,11 +79,9 @@ class TransformerLayer(saving.Layer):
         h,
         g=None,
         memory=None,
-        table=None,
-        biases=None,
-        shared=None,
-        training=False,
-        seed=None,
+        shared=(),
+        streams=NO_QUERIES,
+        context=INFERENCE,
     ):
         """Runs both streams.
 
@@ -101,62 +89,28 @@ class TransformerLayer(saving.Layer):
           h: [B, T, D], content stream.
           g: [B, P, D], query stream, or None.
           memory: [B, M, D] or None.
-          table: [S, R, D], position encodings.
-          biases: (u, v, s) without `untie_r`.
-          shared: `Shared`.
-          training: apply dropout.
-          seed: int32 [2] of this layer.
+          shared: the position table [S, R, D], then (u, v, s) without
+            `untie_r`.
+          streams: `Streams`.
+          context: `LayerContext`.
 
         Returns:
           (h', g'), g' None without a query stream.
         """
-        shared = shared or Shared()
-        products = TpuProducts(h) if shared.in_order else Products()
-        context = [h]
+        pieces = [h]
         if memory is not None:
-            context.insert(0, tf.cast(memory, h.dtype))
+            pieces.insert(0, tf.cast(memory, h.dtype))
         query_len = tf.shape(h)[1] if h.shape[1] is None else h.shape[1]
         keys = self.rel_attn.keys(
-            context,
-            tf.cast(table, h.dtype),
-            query_len,
-            training=training,
-            for_tpu=shared.for_tpu,
-            products=products,
+            pieces, query_len, shared, streams.shift, context
         )
-
-        new_h = self.rel_attn(
-            h,
-            keys,
-            biases=biases,
-            mask=shared.content_mask,
-            segment_difference=shared.content_segments,
-            training=training,
-            seed=seed,
-            products=products,
-        )
-        new_h = self.ff(new_h, training=training, seed=seed, products=products)
+        new_h = self.rel_attn(h, keys, streams.content, context)  # [B, T, D]
+        new_h = self.ff(new_h, context)
         if g is None:
             return new_h, None
-        g = self.rel_attn(
-            g,
-            keys,
-            biases=biases,
-            mask=shared.query_mask,
-            segment_difference=shared.query_segments,
-            rows=shared.rows,
-            training=training,
-            seed=seed,
-            products=products,
-        )
-        g = self.ff(
-            g,
-            training=training,
-            seed=seed,
-            query_stream=True,
-            products=products,
-        )
-        return new_h, g
+        context = context.for_query_stream()
+        g = self.rel_attn(g, keys, streams.query, context)  # [B, P, D]
+        return new_h, self.ff(g, context)
 
     def variable_paths(self) -> dict[str, str]:
         """The original's names below `layer_<i>/` -> attribute paths."""
@@ -167,4 +121,7 @@ class TransformerLayer(saving.Layer):
         return found
 
     def get_config(self):
-        return super().get_config() | {"config": self.config.to_dict()}
+        return super().get_config() | {
+            "config": self.config.to_dict(),
+            "attention": self.attention,
+        }

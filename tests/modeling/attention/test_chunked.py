@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from modeling.attention import chunked as attention_parts
-from modeling.attention import relative as attention_core
-from modeling.attention.relative import Keys, Parts, Queries
+from modeling.attention import chunked, relative
+from modeling.attention.chunked import ChunkedKeys, Chunks
+from modeling.attention.relative import Queries
+from modeling.attention.streams import ALL, Stream
 
 RANDOM = np.random.default_rng(3)
 N, B, T, K, H = 6, 4, 6, 11, 3
@@ -27,17 +28,16 @@ def tensors():
     ]
 
 
-def attend_in(parts, difference=None, mask=None, **kwargs):
-    """A function of `tensors()`; without a `difference` no segment term."""
+def attend_in(chunks, stream=ALL, **kwargs):
+    """A function of `tensors()`; without `segments` no segment term."""
 
     def attend(content, position, segment, key, value, table):
-        if difference is None:
+        if stream.segments is None:
             segment = None
-        return attention_parts.attend(
+        return chunked.attend(
             Queries(content, position, segment),
-            Keys(key, value, table, T, K, parts),
-            difference,
-            mask,
+            ChunkedKeys(key, value, table, T, K, chunks=chunks),
+            stream,
             **kwargs,
         )
 
@@ -54,43 +54,44 @@ def value_and_gradients(function, given, upstream):
 @pytest.mark.parametrize("segments", [False, True])
 @pytest.mark.parametrize("one_mask", [False, True])
 @pytest.mark.parametrize(
-    "parts", [Parts(1, 2), Parts(1, 3), Parts(2, 1), Parts(6, 1), Parts(3, 2)]
+    "chunks",
+    [Chunks(1, 2), Chunks(1, 3), Chunks(2, 1), Chunks(6, 1), Chunks(3, 2)],
 )
 @pytest.mark.parametrize("graph", [False, True])
-def test_in_parts_is_the_same(parts, one_mask, segments, graph):
+def test_in_chunks_is_the_same(chunks, one_mask, segments, graph):
     given, upstream = tensors(), random(N, B, T, H)
-    difference = None
+    differ = None
     if segments:
-        difference = tf.constant(RANDOM.integers(0, 2, [B, T, K]), tf.float32)
+        differ = tf.constant(RANDOM.integers(0, 2, [B, T, K]), tf.float32)
     shape = [1, 1, K] if one_mask else [B, T, K]
     mask = tf.constant(RANDOM.integers(0, 2, shape) * -1e30, tf.float32)
 
-    def run(parts):
-        attend = attend_in(parts, difference, mask)
+    def run(chunks):
+        attend = attend_in(chunks, Stream(mask, differ))
 
         def both():
             return value_and_gradients(attend, given, upstream)
 
         return tf.function(both)() if graph else both()
 
-    for a, b in zip(run(Parts()), run(parts), strict=True):
+    for a, b in zip(run(Chunks()), run(chunks), strict=True):
         np.testing.assert_allclose(a, b, atol=2e-6)
 
 
-@pytest.mark.parametrize("parts", [Parts(1, 2), Parts(2, 1)])
-def test_parts_drop_independently(parts):
-    """Equal rows (and heads) in two parts must not share a dropout mask."""
+@pytest.mark.parametrize("chunks", [Chunks(1, 2), Chunks(2, 1)])
+def test_chunks_drop_independently(chunks):
+    """Equal rows (and heads) in two chunks must not share a dropout mask."""
     n, t, k = 2, 4, 50
     zero = tf.zeros([n, 1, t, 2])
-    keys = Keys(
+    keys = ChunkedKeys(
         tf.zeros([n, 1, k, 2]),
         tf.eye(k, batch_shape=[n, 1]),
         tf.zeros([n, 1, k + t, 2]),
         t,
         k,
-        parts,
+        chunks=chunks,
     )
-    out = attention_parts.attend(
+    out = chunked.attend(
         Queries(zero, zero, None), keys, seed=tf.constant([1, 2]), rate=0.5
     )
     kept = out.numpy().reshape(n * t, k) > 0  # probabilities that stayed
@@ -99,11 +100,11 @@ def test_parts_drop_independently(parts):
             assert 0.2 < (kept[i] == kept[j]).mean() < 0.8
 
 
-@pytest.mark.parametrize("abreast", [1, 2])
-def test_groups_of_heads_come_in_turn(monkeypatch, abreast):
+@pytest.mark.parametrize("concurrent", [1, 2])
+def test_groups_of_heads_come_in_turn(monkeypatch, concurrent):
     """Forward in order, backward in the reverse order, so many at a time."""
-    monkeypatch.setattr(attention_parts, "ABREAST", abreast)
-    real, log = attention_core.attend, []
+    monkeypatch.setattr(chunked, "CONCURRENT", concurrent)
+    real, log = relative.attend, []
 
     def logged(queries, keys, *args):
         number = len(numbers)
@@ -129,10 +130,10 @@ def test_groups_of_heads_come_in_turn(monkeypatch, abreast):
         return leave(real(queries, keys, *args))
 
     numbers: list = []
-    monkeypatch.setattr(attention_core, "attend", logged)
+    monkeypatch.setattr(relative, "attend", logged)
     given, upstream = tensors(), random(N, B, T, H)
     run = tf.function(
-        lambda: value_and_gradients(attend_in(Parts(3, 1)), given, upstream)
+        lambda: value_and_gradients(attend_in(Chunks(3, 1)), given, upstream)
     )
     run()
     log.clear()
@@ -141,13 +142,13 @@ def test_groups_of_heads_come_in_turn(monkeypatch, abreast):
     at = {event: place for place, event in enumerate(log)}
     for i in range(3):
         assert at["enter", i] < at["leave", i] < at["back", i] < at["left", i]
-    for i in range(3 - abreast):
-        assert at["leave", i] < at["enter", i + abreast]
-        assert at["left", i + abreast] < at["back", i]
+    for i in range(3 - concurrent):
+        assert at["leave", i] < at["enter", i + concurrent]
+        assert at["left", i + concurrent] < at["back", i]
 
 
-def test_dropped_probabilities_are_not_made_before_the_backward_pass():
-    """Else the forward pass would make them, and they would be kept."""
+def test_dropped_probabilities_are_not_recomputed_before_the_backward_pass():
+    """Else the forward pass would compute them, and they would be kept."""
     seed = tf.constant([3, 4])
 
     @tf.function
@@ -155,7 +156,7 @@ def test_dropped_probabilities_are_not_made_before_the_backward_pass():
         # An upstream gradient that is there late.
         with tf.GradientTape() as tape:
             tape.watch(given)
-            y = attend_in(Parts(), seed=seed, rate=0.3)(*given)
+            y = attend_in(Chunks(), seed=seed, rate=0.3)(*given)
         late = tf.identity(2.0 * y, name="late")
         return tape.gradient(y, given[4], late)
 
@@ -169,7 +170,7 @@ def test_dropped_probabilities_are_not_made_before_the_backward_pass():
                 frontier.append(op)
     # `masked` selects what it keeps: once per run of it.
     drops = [op for op in graph.get_operations() if op.type == "SelectV2"]
-    assert len(drops) == 3  # forward, again, and of the gradient
+    assert len(drops) == 3  # forward, recomputed, and of the gradient
     assert sum(op.name in after for op in drops) == 2
 
 
@@ -197,7 +198,7 @@ def _users(op, graph):
     ],
 )
 def test_how_many_blocks_of_rows(sizes, wanted):
-    assert attention_parts.row_blocks(*sizes) == wanted
+    assert chunked.row_blocks(*sizes) == wanted
 
 
 @pytest.mark.parametrize(
@@ -213,4 +214,4 @@ def test_how_many_blocks_of_rows(sizes, wanted):
     ],
 )
 def test_how_many_groups_of_heads(sizes, wanted):
-    assert attention_parts.head_groups(*sizes) == wanted
+    assert chunked.head_groups(*sizes) == wanted

@@ -1,22 +1,21 @@
-"""Fused islands give the numbers of the plain functions, both ways."""
-
-import contextlib
+"""Fused kernels give the numbers of the plain functions, both ways."""
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from modeling.attention import positions
-from modeling.attention import relative as attention_core
+from modeling.attention import positions, relative
+from modeling.attention.streams import Stream
 from modeling.ops import dropout
 from modeling.ops import fused as fusion
+from modeling.ops.context import LayerContext
 from modeling.ops.normalization import LayerNorm
 
 RANDOM = np.random.default_rng(3)
 
 
 @pytest.fixture(autouse=True)
-def small_islands(monkeypatch):
+def small_kernels(monkeypatch):
     """Toy tensors are fused, too."""
     monkeypatch.setattr(fusion, "MIN_ELEMENTS", 1)
 
@@ -50,6 +49,7 @@ def test_only_large_tensors_of_known_shape_in_graphs_are_fused(monkeypatch):
     @tf.function(input_signature=[tf.TensorSpec([None, 4])])
     def unknown(x):
         seen.append(fusion.worthwhile(x))
+        seen.append(fusion.worthwhile(x, few_shapes=True))
         return x
 
     @tf.function
@@ -61,10 +61,10 @@ def test_only_large_tensors_of_known_shape_in_graphs_are_fused(monkeypatch):
 
     unknown(random(3, 4))
     known(random(3, 4))
-    assert seen == [False, True, False]
+    assert seen == [False, True, True, False]
 
 
-def islands(function: tf.types.experimental.ConcreteFunction) -> list[str]:
+def kernels(function: tf.types.experimental.ConcreteFunction) -> list[str]:
     """Names of the functions that the graph calls compiled."""
     return [
         f.signature.name
@@ -78,19 +78,17 @@ def test_unknown_lengths_are_fused_where_few_are_expected(few):
     """One trace for all lengths, whose programs are compiled as they come."""
     norm = LayerNorm()
     norm.build([None, None, 6])
-    seed = tf.constant([5, 7])
+    context = LayerContext(few, tf.constant([5, 7]))
     rows = tf.TensorSpec([2, None, 6])
 
     def run(x, residual):
-        return norm.after_residual(x, residual, tf.ones([6]), seed, 0.3)
+        return norm.after_residual(x, residual, tf.ones([6]), context, 3, 0.3)
 
     @tf.function(input_signature=[rows] * 3)
     def step(x, residual, upstream):
-        scope = fusion.few_shapes() if few else contextlib.nullcontext()
-        with scope:
-            return value_and_gradients(run, [x, residual], upstream)
+        return value_and_gradients(run, [x, residual], upstream)
 
-    assert bool(islands(step.get_concrete_function())) == few
+    assert bool(kernels(step.get_concrete_function())) == few
     for length in (3, 5):
         x, residual, upstream = (random(2, length, 6) for _ in range(3))
         eager = value_and_gradients(run, [x, residual], upstream)
@@ -122,7 +120,7 @@ def test_a_compiled_function_assigns_a_variable():
     step()
     np.testing.assert_allclose(plain, wanted, rtol=1e-6)
     np.testing.assert_allclose(copied.values[0], wanted, rtol=1e-6)
-    assert len(islands(step.get_concrete_function())) == 1
+    assert len(kernels(step.get_concrete_function())) == 1
 
 
 def test_what_somebody_holds_is_not_overwritten():
@@ -148,29 +146,14 @@ def test_what_somebody_holds_is_not_overwritten():
     assert set(held.numpy().flat) == {1.0}
 
 
-def test_the_scope_of_few_shapes_ends_with_an_error():
-    seen = []
-
-    @tf.function(input_signature=[tf.TensorSpec([None])])
-    def graph(x):
-        with pytest.raises(ZeroDivisionError), fusion.few_shapes():
-            seen.append(fusion.worthwhile(x))
-            raise ZeroDivisionError
-        seen.append(fusion.worthwhile(x))
-        return x
-
-    graph(random(3))
-    assert seen == [True, False]
-
-
 def test_residual_normalization_with_dropout():
     norm = LayerNorm()
     norm.build([None, 6])
     norm.gamma.assign(random(6))
-    seed = tf.constant([5, 7])
+    context = LayerContext(True, tf.constant([5, 7]))
 
     def run(x, residual, bias):
-        return norm.after_residual(x, residual, bias, seed, 0.3)
+        return norm.after_residual(x, residual, bias, context, 3, 0.3)
 
     check_same(run, [random(5, 6), random(5, 6), random(6)], random(5, 6))
 
@@ -194,19 +177,16 @@ def test_attention_and_its_written_gradient(chosen, directions):
     seed = tf.constant([11, 2])
     rows = None
     if chosen:
-        at = tf.constant(RANDOM.integers(0, t, [b, q]), tf.int32)
-        rows = attention_core.QueryRows(at)
+        rows = tf.constant(RANDOM.integers(0, t, [b, q]), tf.int32)
 
     def keys_of(key, value, table):
-        return attention_core.Keys(key, value, table, t, k)
+        return relative.Keys(key, value, table, t, k)
 
     def written(content, position, segment, key, value, table):
-        return attention_core.attend(
-            attention_core.Queries(content, position, segment),
+        return relative.attend(
+            relative.Queries(content, position, segment),
             keys_of(key, value, table),
-            difference,
-            mask,
-            rows,
+            Stream(mask, difference, rows),
             seed,
             0.2,
         )
@@ -233,7 +213,7 @@ def test_attention_and_its_written_gradient(chosen, directions):
 def test_unshift_is_the_transpose_of_the_shift():
     x, y = random(2, 1, 3, 8), random(2, 1, 3, 5)
     shifted = tf.reduce_sum(positions.shift_all(x, 5) * y)
-    moved = tf.reduce_sum(x * attention_core._unshift(y, count=8))
+    moved = tf.reduce_sum(x * relative._unshift(y, count=8))
     np.testing.assert_allclose(shifted, moved, rtol=1e-5)
 
 

@@ -1,4 +1,4 @@
-"""Products with a layer's kernels on CPU and GPU: values and gradients."""
+"""Activations times kernels on CPU and GPU: values and gradients."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from modeling.ops import dropout
 from modeling.ops import fused as fusion
-from modeling.ops.matmul import Products
+from modeling.ops.matmul import Matmul
 
 B, T, D, N, H, F = 2, 3, 10, 4, 5, 6
 
@@ -43,8 +43,8 @@ def test_equal_to_einsum(method, x_shape, kernel_shape, equation, known):
     @tf.function(input_signature=[tf.TensorSpec(shape)])
     def found(x):
         if method == "heads":
-            return Products().heads([x], [kernel])[0]
-        return getattr(Products(), method)(x, kernel)
+            return Matmul().heads([x], [kernel])[0]
+        return getattr(Matmul(), method)(x, kernel)
 
     pairs = zip(
         value_and_gradients(
@@ -58,7 +58,7 @@ def test_equal_to_einsum(method, x_shape, kernel_shape, equation, known):
 
 
 @pytest.mark.parametrize("known", [True, False])
-def test_pieces_and_kernels_in_one_product(known):
+def test_pieces_and_kernels_in_one_matmul(known):
     pieces = [normal(1, B, 2, D), normal(5, B, T, D)]
     kernels = [tf.Variable(normal(seed, D, N, H)) for seed in (2, 3)]
     upstream = [normal(seed, N, B, 2 + T, H) for seed in (8, 9)]
@@ -79,7 +79,7 @@ def test_pieces_and_kernels_in_one_product(known):
 
     @tf.function(input_signature=specs)
     def step(*pieces):
-        return gradients(lambda p: Products().heads(p, kernels), list(pieces))
+        return gradients(lambda p: Matmul().heads(p, kernels), list(pieces))
 
     for a, b in zip(
         tf.nest.flatten(gradients(wanted, pieces)),
@@ -94,7 +94,7 @@ def test_what_is_joined_is_joined_again_in_the_backward_pass():
     kernels = [tf.Variable(normal(seed, D, N, H)) for seed in (2, 3)]
 
     def forward():
-        return Products().heads([memory, h], kernels)
+        return Matmul().heads([memory, h], kernels)
 
     def backward():
         with tf.GradientTape() as tape:
@@ -113,47 +113,47 @@ def _squared_and_dropped(x, bias, seed, rate):
     return dropout.masked(tf.square(x + bias), seed, rate)
 
 
-@pytest.mark.parametrize("islands", [False, True])
+@pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("rate", [0.0, 0.4])
-def test_what_is_made_again_is_the_same(monkeypatch, islands, rate):
-    if islands:
+def test_what_is_recomputed_is_the_same(monkeypatch, compiled, rate):
+    if compiled:
         monkeypatch.setattr(fusion, "MIN_ELEMENTS", 1)
     x, bias = normal(1, 8, F), tf.Variable(normal(2, F))
     kernel = tf.Variable(normal(3, F, D))
     seed = tf.constant([3, 9]) if rate else None
     upstream = normal(4, 8, D)
 
-    def run(product):
+    def run(function):
         @tf.function
         def step():
             with tf.GradientTape() as tape:
                 tape.watch(x)
-                y = product()
+                y = function()
             return y, *tape.gradient(y, [x, bias, kernel], upstream)
 
         return step()
 
     def kept():
-        made = dropout.masked(tf.square(x + bias), seed, rate)
-        return tf.matmul(made, kernel)
+        y = dropout.masked(tf.square(x + bias), seed, rate)
+        return tf.matmul(y, kernel)
 
-    def again():
-        return Products().project_made(
+    def recomputed():
+        return Matmul().project_recomputed(
             _squared_and_dropped, [x, bias, seed], kernel, rate=rate
         )
 
-    for a, b in zip(run(kept), run(again), strict=True):
+    for a, b in zip(run(kept), run(recomputed), strict=True):
         np.testing.assert_allclose(a, b, atol=1e-5)
 
 
-def test_what_is_made_is_not_kept():
-    """The kernel's gradient reads what is made from its inputs again."""
+def test_what_is_recomputed_is_not_kept():
+    """The kernel's gradient computes what it reads from the inputs."""
     x, bias, kernel = normal(1, 8, F), normal(2, F), normal(3, F, D)
 
     def step():
         with tf.GradientTape() as tape:
             tape.watch(kernel)
-            y = Products().project_made(
+            y = Matmul().project_recomputed(
                 _squared_and_dropped, [x, bias, None], kernel, rate=0.0
             )
         return tape.gradient(y, kernel)

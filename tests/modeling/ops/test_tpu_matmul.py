@@ -1,4 +1,4 @@
-"""Products with a layer's kernels: values, gradients, and how often they cast."""
+"""Activations times kernels on TPU: values, gradients, number of casts."""
 
 import re
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from modeling.ops.tpu_matmul import TpuProducts
+from modeling.ops.tpu_matmul import TpuMatmul
 
 B, Q, D, N, H = 2, 3, 10, 4, 5
 CASES = {
@@ -48,7 +48,7 @@ def test_equal_to_einsum(case, dtype):
         return tf.einsum(equation, x, tf.cast(kernel, dtype))
 
     def found(x):
-        return getattr(TpuProducts(x), method)(x, kernel)
+        return getattr(TpuMatmul(x), method)(x, kernel)
 
     upstream = normal(3, expected(x).shape, dtype)
     (a, _), (b, _) = (run(f, x, kernel, upstream) for f in (expected, found))
@@ -69,8 +69,8 @@ def test_a_kernel_is_cast_once_in_each_direction():
     kernel = tf.Variable(normal(2, [D, D]))
 
     def both(x):
-        products = TpuProducts(x)
-        return products.project(tf.tanh(products.project(x, kernel)), kernel)
+        matmul = TpuMatmul(x)
+        return matmul.project(tf.tanh(matmul.project(x, kernel)), kernel)
 
     _, step = run(both, x, kernel, x)
     hlo = step.experimental_get_compiler_ir(x, x)(stage="hlo")

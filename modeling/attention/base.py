@@ -1,0 +1,146 @@
+"""What every kind of attention shares: projections, output, residual, norm.
+
+Letters: B batch, Q query rows, K keys, N heads, H head size, D model.
+
+Heads are the outermost axis inside, [N, B, ...]: masks [B, Q, K] then
+broadcast over whole blocks.
+"""
+
+import tensorflow as tf
+
+from modeling.attention.streams import ALL, Stream
+from modeling.ops import initializers, saving
+from modeling.ops.context import INFERENCE, LayerContext
+from modeling.ops.normalization import LayerNorm
+
+
+class Attention(saving.Layer):
+    """LayerNorm(x + dropout(O attention(x))).
+
+    A kind of attention has its own `keys` and `attend`, and its own variables
+    in `build_own`.
+
+    Args:
+      d_model: D.
+      n_head: N.
+      d_head: H.
+      dropout_rate: on the output projection.
+      dropatt: on the attention probabilities.
+      initializer: of every variable but LayerNorm's, serialised.
+    """
+
+    projections = "qkvo"  # one kernel [D, N, H] each
+
+    def __init__(
+        self,
+        d_model: int,
+        n_head: int,
+        d_head: int,
+        dropout_rate: float = 0.0,
+        dropatt: float = 0.0,
+        initializer: dict | str = "glorot_uniform",
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.d_model = d_model
+        self.n_head = n_head
+        self.d_head = d_head
+        self.dropout_rate = dropout_rate
+        self.dropatt = dropatt
+        self.initializer = initializer
+        self.norm = LayerNorm(name="LayerNorm", dtype=self.dtype_policy)
+
+    def add(self, name: str, shape: list[int]) -> tf.Variable:
+        """A variable, kept in float32."""
+        return self.add_weight(
+            name,
+            shape,
+            initializer=initializers.fresh(self.initializer),
+            experimental_autocast=False,
+        )
+
+    def build(self, input_shape):
+        shape = [self.d_model, self.n_head, self.d_head]
+        self.kernels = {
+            name: self.add(f"{name}_kernel", shape) for name in self.projections
+        }
+        self.build_own()
+        with tf.name_scope("LayerNorm"):
+            self.norm.build([None, None, self.d_model])
+        super().build(input_shape)
+
+    def build_own(self) -> None:
+        """Adds what the kind has beside kernels and norm."""
+
+    def keys(
+        self,
+        pieces: list[tf.Tensor],
+        query_len: int,
+        shared: tuple[tf.Tensor, ...],
+        shift: str = "gather",
+        context: LayerContext = INFERENCE,
+    ):
+        """Projects what the streams attend to.
+
+        Args:
+          pieces: [B, M, D] of the memory, if any, and [B, T, D].
+          query_len: T.
+          shared: tensors that all layers share: the position table [S, R, D],
+            then the model's biases, if it has any.
+          shift: see `Streams`.
+          context: how the layer is run.
+
+        Returns:
+          What `attend` takes.
+        """
+        raise NotImplementedError
+
+    def attend(
+        self, q, keys, stream: Stream, context: LayerContext
+    ) -> tf.Tensor:
+        """Queries [B, Q, N, H] -> attention vectors [N, B, Q, H]."""
+        raise NotImplementedError
+
+    def call(self, x, keys, stream=ALL, context=INFERENCE):
+        """Attends from x to the keys.
+
+        Args:
+          x: [B, Q, D], rows of one stream.
+          keys: of this layer's `keys`.
+          stream: what the rows may see.
+          context: how the layer is run.
+
+        Returns:
+          [B, Q, D].
+        """
+        q = context.matmul.project(x, self.kernels["q"])  # [B, Q, N, H]
+        vector = self.attend(q, keys, stream, context)  # [N, B, Q, H]
+        if stream.gate is not None:
+            vector *= tf.cast(stream.gate, x.dtype)[..., tf.newaxis]
+        vector = tf.transpose(vector, [1, 2, 0, 3])  # [B, Q, N, H]
+        out = context.matmul.merge(vector, self.kernels["o"])  # [B, Q, D]
+        return self.norm.after_residual(
+            out, x, None, context, context.sites.output, self.dropout_rate
+        )
+
+    def own_variable_paths(self) -> dict[str, str]:
+        """Names -> attribute paths of what `build_own` adds."""
+        return {}
+
+    def variable_paths(self) -> dict[str, str]:
+        """The original's names (biases and segments per layer) -> paths."""
+        found = {f"{name}/kernel": f"kernels/{name}" for name in self.kernels}
+        found |= self.own_variable_paths()
+        found["LayerNorm/gamma"] = "norm/gamma"
+        found["LayerNorm/beta"] = "norm/beta"
+        return found
+
+    def get_config(self):
+        return super().get_config() | {
+            "d_model": self.d_model,
+            "n_head": self.n_head,
+            "d_head": self.d_head,
+            "dropout_rate": self.dropout_rate,
+            "dropatt": self.dropatt,
+            "initializer": self.initializer,
+        }
