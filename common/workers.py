@@ -1,15 +1,17 @@
-"""Worker processes that end with their parent (L1).
+"""Worker processes that end with their parent (L0).
 
 After `kill -9` of the parent, the workers of a process pool live on and keep
 writing. Here each worker watches its parent and exits when it is gone.
 """
 
 import concurrent.futures
+import functools
 import multiprocessing
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 from common.errors import UserError
 
@@ -33,23 +35,29 @@ def _call(item):
 
 
 def run(
-    make: Callable, arguments: tuple, items: list[int], num_workers: int
-) -> Iterator:
-    """Calls `make(*arguments)(item)` for every item, in any order.
+    make: Callable,
+    arguments: tuple,
+    items: Iterable[Any],
+    num_workers: int,
+    ordered: bool = False,
+) -> Iterator[Any]:
+    """Calls `make(*arguments)(item)` for every item.
 
     Args:
       make: picklable; called once in every worker.
       arguments: of `make`, picklable.
-      items: what the made function is called with.
-      num_workers: 1 runs in this process.
+      items: what the made function is called with, picklable.
+      num_workers: 1 runs in this process; 0 = one per core.
+      ordered: give the results in the order of the items, not as they come.
 
     Yields:
-      The results as they come.
+      The results.
 
     Raises:
       UserError: from a worker, or because a worker was killed.
     """
-    num_workers = min(num_workers, len(items))
+    items = list(items)
+    num_workers = min(num_workers or os.cpu_count() or 1, len(items))
     if num_workers <= 1:
         call = make(*arguments) if items else None
         yield from (call(item) for item in items)
@@ -63,13 +71,26 @@ def run(
     ) as pool:
         try:
             tasks = [pool.submit(_call, item) for item in items]
-            for task in concurrent.futures.as_completed(tasks):
+            wait = iter if ordered else concurrent.futures.as_completed
+            for task in wait(tasks):
                 yield task.result()
         except concurrent.futures.process.BrokenProcessPool as e:
             raise UserError(
                 "a worker process was killed (out of memory?); run the same "
-                "command again to go on, with a smaller --num_workers or "
-                "--block_megabytes if it happens again"
+                "command again to go on, with a smaller --num_workers if it "
+                "happens again"
             ) from e
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
+
+
+def with_state(
+    function: Callable, make_state: Callable, *arguments
+) -> Callable:
+    """For `run`: `function(state, item)`, the state made once per worker."""
+    return functools.partial(function, make_state(*arguments))
+
+
+def split_chunks(items: list, size: int) -> list[list]:
+    """`items` in runs of `size`."""
+    return [items[i : i + size] for i in range(0, len(items), size)]

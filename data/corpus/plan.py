@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import IO
 
+from common import files
 from common.errors import UserError
-from data import storage
 from data.corpus import documents as corpus
 
 
@@ -60,7 +60,7 @@ class _Cutter:
 
     def add_file(self, path: str) -> None:
         """Cuts a plain file."""
-        size, start = storage.size(path), 0
+        size, start = files.size(path), 0
         while start < size:
             place = start + self._wanted - self._size
             if place >= size:

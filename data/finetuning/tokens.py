@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from common import workers
 from common.text_settings import TextChoice, TextSettings
 from data import symbols
-from data.finetuning import workers as task_workers
 from data.finetuning.squad.features import TokenizedParagraph
 from data.text.tokenizer import Tokenizer
 
@@ -74,12 +74,12 @@ def encode_groups(
             known[text] = index
         recent = known
         places.append([known[text] for text in group])
-    parts = task_workers.map_chunks(
-        encode_batch,
-        task_workers.split_chunks(texts, CHUNK_TEXTS),
-        open_tokenizer,
-        (spiece_model_file, settings),
+    parts = workers.run(
+        workers.with_state,
+        (encode_batch, open_tokenizer, spiece_model_file, settings),
+        workers.split_chunks(texts, CHUNK_TEXTS),
         num_workers,
+        ordered=True,
     )
     ids = [array for part in parts for array in part]
     return [[ids[i] for i in group] for group in places]

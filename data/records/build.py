@@ -13,9 +13,8 @@ import zlib
 
 import numpy as np
 
-from common import vocabulary, workers
+from common import files, vocabulary, workers
 from common.errors import UserError
-from data import storage
 from data.corpus import documents as corpus
 from data.records import batch_writer, build_plan, build_report
 from data.records.block_builder import BlockBuilder, Plan, block_summary_name
@@ -138,7 +137,7 @@ def _finished_block(output_dir: str, block: int) -> dict | None:
         return None
     for file in summary["files"]:
         try:
-            size = storage.size(os.path.join(output_dir, file["name"]))
+            size = files.size(os.path.join(output_dir, file["name"]))
         except OSError:
             return None
         if size != file["bytes"]:

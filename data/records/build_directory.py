@@ -8,7 +8,6 @@ from collections.abc import Iterator
 
 from common import files
 from common.errors import UserError
-from data import storage
 
 LOCK_NAME = ".lock"
 
@@ -16,7 +15,7 @@ LOCK_NAME = ".lock"
 def make_directory(path: str) -> None:
     """Makes the output folder."""
     try:
-        storage.make_directory(path)
+        files.make_directory(path)
     except OSError as e:
         raise UserError(f"--output_dir={path} cannot be made: {e}") from e
 
@@ -40,35 +39,35 @@ def locked(path: str) -> Iterator[None]:
 
 def remove_leftovers(path: str) -> None:
     """Temporary files of killed processes; the lock says none is alive."""
-    for name in storage.list_names(path):
+    for name in files.list_names(path):
         if name.startswith(".") and ".tmp-" in name:
-            storage.remove(os.path.join(path, name))
+            files.remove(os.path.join(path, name))
 
 
 def remove_summaries(path: str) -> None:
     """The finished blocks' summaries, once the manifest is written."""
-    for name in storage.list_names(path):
+    for name in files.list_names(path):
         if name.startswith("block-") and name.endswith(".json"):
-            storage.remove(os.path.join(path, name))
+            files.remove(os.path.join(path, name))
 
 
 def remove_records(path: str, keep: set[str]) -> None:
     """Record files of another plan: of text that was changed since."""
-    for name in storage.list_names(path):
+    for name in files.list_names(path):
         if name.endswith(".tfrecord") and name not in keep:
-            storage.remove(os.path.join(path, name))
+            files.remove(os.path.join(path, name))
 
 
 def remove_build(path: str) -> None:
     """Everything that a build without any text wrote, but for the lock."""
-    for name in storage.list_names(path):
+    for name in files.list_names(path):
         if name.endswith((".json", ".tfrecord")):
-            storage.remove(os.path.join(path, name))
+            files.remove(os.path.join(path, name))
 
 
 def read_json(path: str):
     """A JSON file's value; None where there is none or it is damaged."""
     try:
-        return json.loads(storage.read_bytes(path))
+        return json.loads(files.read_bytes(path))
     except (OSError, ValueError):
         return None

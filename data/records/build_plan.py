@@ -16,7 +16,6 @@ import sentencepiece
 
 from common import files, workers
 from common.errors import UserError
-from data import storage
 from data.corpus import documents as corpus
 from data.corpus import plan as corpus_plan
 from data.records.block_builder import Plan, duplicates_digest
@@ -45,7 +44,7 @@ def describe(options: BuildOptions, tokenizer: Tokenizer, paths) -> dict:
         "options": options.identity(),
         "spiece_sha256": tokenizer.sha256,
         "text_settings": tokenizer.settings.as_dict(),
-        "inputs": [[os.path.basename(p), storage.size(p)] for p in paths],
+        "inputs": [[os.path.basename(p), files.size(p)] for p in paths],
         "versions": versions(),
     }
 
@@ -68,7 +67,7 @@ def check_folder(path: str, record: dict) -> bool:
     """
     found = read_json(os.path.join(path, PLAN_NAME))
     if found is None:
-        others = [n for n in storage.list_names(path) if n != LOCK_NAME]
+        others = [n for n in files.list_names(path) if n != LOCK_NAME]
         if others:
             raise UserError(
                 f"--output_dir={path} holds other files ({others[0]}); give an "
@@ -81,7 +80,7 @@ def check_folder(path: str, record: dict) -> bool:
             f"--output_dir={path} holds a build of other parameters: "
             f"{'; '.join(wrong)}; give another folder or the same parameters"
         )
-    return storage.exists(os.path.join(path, FILE_NAME))
+    return files.exists(os.path.join(path, FILE_NAME))
 
 
 def check_finished_text(options: BuildOptions, blocks) -> None:

@@ -12,7 +12,6 @@ import numpy as np
 from common import files
 from common.errors import UserError
 from common.text_settings import TextSettings
-from data import storage
 from data.records.record_format import RecordFormat
 from data.symbols import SymbolIds
 
@@ -242,7 +241,7 @@ class Manifest:
         for name, wanted in sizes:
             path = os.path.join(self.data_dir, name)
             try:
-                size = storage.size(path)
+                size = files.size(path)
             except OSError as e:
                 raise UserError(
                     f"{path} is missing, {FILE_NAME} lists it; run the "
@@ -268,7 +267,7 @@ def load_manifest(data_dir: str, verify: bool = True) -> Manifest:
     """
     path = os.path.join(data_dir, FILE_NAME)
     try:
-        value = json.loads(storage.read_bytes(path))
+        value = json.loads(files.read_bytes(path))
     except OSError as e:
         raise UserError(
             f"{path} does not exist: no finished data there; build them with "

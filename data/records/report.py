@@ -7,7 +7,6 @@ import numpy as np
 
 from common import files, vocabulary
 from common.errors import UserError
-from data import storage
 from data.pretraining import permutation
 from data.pretraining import segments as segments_lib
 from data.pretraining.resampling import targets_of
@@ -122,7 +121,7 @@ def _tokenizer(manifest: Manifest, path: str) -> Tokenizer | None:
     """--spiece_model_file, or the copy in the folder; None without either."""
     if not path:
         path = os.path.join(manifest.data_dir, vocabulary.FILE_NAME)
-        if not storage.exists(path):
+        if not files.exists(path):
             return None
     tokenizer = Tokenizer(path, manifest.text)
     if tokenizer.sha256 != manifest.spiece_sha256:

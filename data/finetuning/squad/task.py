@@ -6,9 +6,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from common import vocabulary as vocabulary_lib
+from common import workers
 from data.finetuning import cache as finetune_cache
 from data.finetuning import tokens as task_tokens
-from data.finetuning import workers as task_workers
 from data.finetuning.options import (
     FeatureOptions,
     SquadDataOptions,
@@ -120,15 +120,20 @@ def build_arrays(
     )
     chunks = [
         (settings, chunk)
-        for chunk in task_workers.split_chunks(items, CHUNK_PARAGRAPHS)
+        for chunk in workers.split_chunks(items, CHUNK_PARAGRAPHS)
     ]
     parts = list(
-        task_workers.map_chunks(
-            _chunk_arrays,
+        workers.run(
+            workers.with_state,
+            (
+                _chunk_arrays,
+                task_tokens.open_tokenizer,
+                features.spiece_model_file,
+                features.text,
+            ),
             chunks,
-            task_tokens.open_tokenizer,
-            (features.spiece_model_file, features.text),
             features.num_workers,
+            ordered=True,
         )
     )
     return {

@@ -2,10 +2,6 @@
 
 import json
 import os
-import signal
-import subprocess
-import sys
-import time
 
 import numpy as np
 import pytest
@@ -17,7 +13,6 @@ from data.finetuning import batches as finetune_batches
 from data.finetuning import cache as finetune_cache
 from data.finetuning import pipeline as finetune_pipeline
 from data.finetuning import table as finetune_table
-from data.finetuning import workers as task_workers
 from data.finetuning.pair_features import Sequence1D
 
 ROWS = [
@@ -158,63 +153,6 @@ def test_cache_key_is_checked_inside_the_file(tmp_path):
     os.rename(path, other)
     assert finetune_cache.load(other, {"data": "b"}) is None
     assert os.listdir(tmp_path) == [os.path.basename(other)]
-
-
-def double(state, chunk):
-    return [state * x for x in chunk]
-
-
-def test_workers_keep_the_order():
-    chunks = task_workers.split_chunks(list(range(10)), 3)
-    for workers in (1, 2):
-        parts = task_workers.map_chunks(double, chunks, int, ("2",), workers)
-        assert sum(parts, []) == [2 * x for x in range(10)]
-
-
-SLEEPER = """
-import sys, time
-from data import task_workers
-
-def sleep(state, chunk):
-    print("up", flush=True)
-    time.sleep(60)
-
-if __name__ == "__main__":
-    list(task_workers.map_chunks(sleep, [1, 2], int, (), 2))
-"""
-
-
-@pytest.mark.slow
-def test_workers_end_with_a_killed_parent(tmp_path):
-    script = tmp_path / "sleeper.py"
-    script.write_text(SLEEPER)
-    with subprocess.Popen(
-        [sys.executable, str(script)],
-        stdout=subprocess.PIPE,
-        env=os.environ | {"PYTHONPATH": os.getcwd()},
-    ) as parent:
-        assert parent.stdout.readline() == b"up\n"
-        children = task_children(parent.pid)
-        parent.send_signal(signal.SIGKILL)
-        parent.wait()
-        deadline = time.monotonic() + 20
-        while any(map(alive, children)) and time.monotonic() < deadline:
-            time.sleep(0.2)
-        assert len(children) >= 2
-        assert not any(map(alive, children))
-
-
-def task_children(pid: int) -> list[int]:
-    with open(f"/proc/{pid}/task/{pid}/children") as f:
-        return [int(x) for x in f.read().split()]
-
-
-def alive(pid: int) -> bool:
-    try:
-        with open(f"/proc/{pid}/stat") as f:
-            return f.read().rsplit(")", 1)[1].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
 
 
 def test_hash_depends_on_boundaries():
