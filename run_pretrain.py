@@ -5,22 +5,28 @@
         --mem_len=96 --train_batch_size=16 --train_steps=10000
 
 RECORDS comes from `python -m data.create_pretraining_data`. The same command
-started again goes on where it stopped. See docs/pretraining.md.
+started again goes on where it stopped. See docs/pretraining.md. TensorFlow is
+imported after the flags are parsed: a wrong one for a TPU aborts the process,
+and `flags.app` says what is wrong before.
 """
 
+from typing import TYPE_CHECKING
+
 from common.errors import UserError
-from data.pretraining import run_data
 from flags import app, common_flags, model_flags, pretrain_flags, strategy_flags
-from modeling.encoders.contract import EncoderConfig
-from training import loop
-from training import pretraining_job as jobs
-from training.objectives.build import build_objective
 from training.options import RunOptions
 from training.pretrain_options import PretrainOptions
+
+if TYPE_CHECKING:
+    from data.pretraining.run_data import RunData
+    from modeling.encoders.contract import EncoderConfig
+    from training.run import TrainRequest
 
 
 def main() -> None:
     """Reads the flags, checks them against the data, trains and evaluates."""
+    from training import pretraining_job as jobs
+
     recipe = pretrain_flags.apply_recipe()
     what = pretrain_flags.from_flags()
     options = pretrain_flags.run_from_flags()
@@ -35,13 +41,17 @@ def main() -> None:
 
 
 def make_request(
-    data: run_data.RunData, what: PretrainOptions, options: RunOptions
-) -> loop.TrainRequest:
+    data: "RunData", what: PretrainOptions, options: RunOptions
+) -> "TrainRequest":
     """The model that the flags describe, on the data.
 
     Raises:
       UserError: flags, data and files contradict each other.
     """
+    from training import pretraining_job as jobs
+    from training.objectives.build import build_objective
+    from training.run import TrainRequest
+
     jobs.check_vocabulary(data.of_data(), options, reads=what.mode == "eval")
     seed = options.strategy.seed
     reader = {"reset_memory_at_document": what.reset_memory_at_document}
@@ -53,7 +63,7 @@ def make_request(
         loss_chunk_size=what.loss_chunk_size,
         recompute_layers=strategy_flags.recompute_layers(),
     )
-    return loop.TrainRequest(
+    return TrainRequest(
         objective,
         data.train_batches(
             seed,
@@ -72,8 +82,10 @@ def make_request(
     )
 
 
-def open_data(what: PretrainOptions) -> run_data.RunData:
+def open_data(what: PretrainOptions) -> "RunData":
     """The records, checked against what the user gave."""
+    from data.pretraining import run_data
+
     return run_data.open_data(
         what.data_dir,
         what.wanted,
@@ -84,13 +96,15 @@ def open_data(what: PretrainOptions) -> run_data.RunData:
 
 
 def build_config(
-    data: run_data.RunData, what: PretrainOptions, options: RunOptions
-) -> EncoderConfig:
+    data: "RunData", what: PretrainOptions, options: RunOptions
+) -> "EncoderConfig":
     """The architecture, from flags, file, `model_dir` or checkpoint.
 
     Raises:
       UserError: sizes that do not fit each other or the data.
     """
+    from training import pretraining_job as jobs
+
     manifest = data.manifest
     known = jobs.known_config(options, wait=what.follow)
     memory = jobs.memory_defaults(known, manifest.seq_len, manifest.reuse_len)

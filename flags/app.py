@@ -5,7 +5,9 @@ from collections.abc import Callable
 
 from absl import app, flags, logging
 
+from common import tpu_build
 from common.errors import UserError
+from flags import strategy_flags
 
 
 def run(main: Callable[[], None]) -> None:
@@ -23,12 +25,22 @@ def run(main: Callable[[], None]) -> None:
             # Libraries report every file they write; --verbosity=0 shows it.
             logging.set_verbosity(logging.WARNING)
         try:
+            _check_tpu()
             main()
         except UserError as e:
             fail(str(e))
 
     _show_flags_in_help()
     app.run(call)
+
+
+def _check_tpu() -> None:
+    """Before TensorFlow is imported, which a wrong driver makes abort.
+
+    Commands that run on a TPU import it in `main`.
+    """
+    if "use_tpu" in flags.FLAGS and strategy_flags.on_tpu():
+        tpu_build.check(strategy_flags.tpu_address())
 
 
 def _show_flags_in_help() -> None:

@@ -1,11 +1,16 @@
-"""Flags of the architecture: single sizes or a configuration file."""
+"""Flags of the architecture: single sizes or a configuration file.
+
+They are defined without TensorFlow, which comes with `modeling`.
+"""
+
+from typing import TYPE_CHECKING
 
 from absl import flags
 
 from common.errors import UserError
-from modeling.encoders.contract import EncoderConfig
-from modeling.encoders.registry import read_config
-from modeling.encoders.xlnet.config import XLNetConfig
+
+if TYPE_CHECKING:
+    from modeling.encoders.contract import EncoderConfig
 
 FLAGS = flags.FLAGS
 
@@ -112,8 +117,8 @@ def _define_attention() -> None:
 
 
 def from_flags(
-    vocab_size: int, config: EncoderConfig | None = None, **defaults
-) -> EncoderConfig:
+    vocab_size: int, config: "EncoderConfig | None" = None, **defaults
+) -> "EncoderConfig":
     """The architecture.
 
     Args:
@@ -125,6 +130,9 @@ def from_flags(
     Raises:
       UserError: a size contradicts the file, or the vocabulary differs.
     """
+    from modeling.encoders.registry import read_config
+    from modeling.encoders.xlnet.config import XLNetConfig
+
     path = FLAGS.model_config_path
     if path:
         config = read_config(path)

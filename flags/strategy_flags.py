@@ -124,7 +124,7 @@ def from_flags(**changes) -> StrategyOptions:
         num_gpus=FLAGS.num_gpus,
         all_reduce_alg=FLAGS.all_reduce_alg,
         num_virtual_replicas=FLAGS.num_virtual_replicas,
-        tpu=FLAGS.tpu or FLAGS.master,
+        tpu=tpu_address(),
         tpu_zone=FLAGS.tpu_zone,
         gcp_project=FLAGS.gcp_project,
         num_hosts=FLAGS.num_hosts,
@@ -144,6 +144,11 @@ def from_flags(**changes) -> StrategyOptions:
 def on_tpu() -> bool:
     """All shapes must be known."""
     return _strategy_name() == "tpu"
+
+
+def tpu_address() -> str | None:
+    """The TPU's name or address; None and "local" are this machine's."""
+    return FLAGS.tpu or FLAGS.master
 
 
 def recompute_layers() -> bool:

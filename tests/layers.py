@@ -149,7 +149,7 @@ def layer_of(name: str, modules: set[str]) -> str | None:
     last = name.rpartition(".")[2]
     # Options and configurations are dataclasses without behaviour.
     if last.endswith(("options", "settings", "config")):
-        return "L0"
+        return "L0 contract" if under(name, ("data",)) else "L0"
     found = [p for p in LAYERS if under(name, (p,))]
     return LAYERS[max(found, key=len)] if found else None
 

@@ -8,6 +8,7 @@ import tensorflow as tf
 import tf_keras
 from official.common import distribute_utils
 
+from common import tpu_build
 from common.errors import UserError
 from training.options import StrategyOptions
 
@@ -21,8 +22,11 @@ def setup(options: StrategyOptions) -> tf.distribute.Strategy:
     second call with equal options returns the same strategy.
 
     Raises:
-      UserError: the devices asked for are not there.
+      UserError: the devices asked for are not there, or this environment
+        cannot drive a TPU.
     """
+    if options.distribution_strategy == "tpu":
+        tpu_build.check(options.tpu)
     _set_threads(options)
     if options.num_virtual_replicas > 1:
         _split_cpu(options.num_virtual_replicas)
@@ -89,19 +93,65 @@ def _make(options: StrategyOptions) -> tf.distribute.Strategy:
             )
         )
     if name == "tpu":
-        _name_tpu(options)
+        return _make_tpu(options)
     try:
         return distribute_utils.get_distribution_strategy(
             name,
             num_gpus=wanted,
             all_reduce_alg=options.all_reduce_alg,
-            tpu_address=options.tpu or "local",
         )
     except (ValueError, tf.errors.OpError) as e:
         text = str(e).strip().splitlines()[0]
         raise UserError(
             f"--distribution_strategy={name} could not be made: {text}"
         ) from e
+
+
+def _make_tpu(options: StrategyOptions) -> tf.distribute.Strategy:
+    """Connects to the TPU.
+
+    Raises:
+      UserError: no TPU answers; what was found is in the message.
+    """
+    _name_tpu(options)
+    address = options.tpu or "local"
+    try:
+        return distribute_utils.get_distribution_strategy(
+            "tpu", tpu_address=address
+        )
+    except Exception as e:
+        # Clients of Google's interfaces raise exceptions of their own.
+        raise UserError(
+            f"no TPU at --tpu={address}: {_first_fact(e)}. Devices found: "
+            f"{_device_names()}; {tpu_build.describe()}. "
+            + (
+                "On the TPU VM see that no other process uses the TPU "
+                "(`sudo lsof /dev/accel* /dev/vfio/*`)"
+                if tpu_build.is_local(options.tpu)
+                else "See that the TPU is READY (`gcloud compute tpus tpu-vm "
+                "describe`), that its hosts run the worker of TensorFlow "
+                "(scripts/tpu/worker.sh) and that --tpu_zone and "
+                "--gcp_project are its own"
+            )
+            + "; docs/tpu.md has the steps"
+        ) from e
+
+
+def _first_fact(error: Exception) -> str:
+    """The line of an error that says something, and its kind."""
+    empty = ("Graph execution error", "Detected at node", "<stack traces")
+    lines = [line.strip() for line in str(error).splitlines()]
+    telling = [n for n in lines if n and not n.startswith(empty)]
+    return f"{type(error).__name__}: {(telling or lines or [''])[0]}".strip()
+
+
+def _device_names() -> str:
+    try:
+        devices = tf.config.list_logical_devices()
+    except (RuntimeError, tf.errors.OpError) as e:
+        return f"unknown ({_first_fact(e)})"
+    names = (d.name.removeprefix("/device:") for d in devices)
+    return ", ".join(names) or "none"
 
 
 def _configure_cluster(options: StrategyOptions) -> None:

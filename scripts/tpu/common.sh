@@ -2,73 +2,135 @@
 #   TPU_NAME  name of the TPU VM            ZONE     e.g. us-central1-a
 #   PROJECT   Google Cloud project          TYPE     e.g. v3-8, v4-32
 #   RUNTIME   TPU VM image                  REPO     where this checkout is
-# DRY_RUN=1 prints every command instead of running it.
+#   TPU_ADDRESS  value of --tpu: "local" for one host, else the TPU's name
+# With --dry_run (or DRY_RUN=1) every command is printed instead of run.
 
-TPU_NAME="${TPU_NAME:-xlnet}"
-ZONE="${ZONE:-us-central1-a}"
-PROJECT="${PROJECT:-}"
-TYPE="${TYPE:-v3-8}"
-RUNTIME="${RUNTIME:-tpu-ubuntu2204-base}"
 REPO="${REPO:-$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)}"
 REMOTE=xlnet-tf2
 
+arguments=()
+for argument in "$@"; do
+  case "$argument" in
+    --dry_run | --dry-run) DRY_RUN=1 ;;
+    *) arguments+=("$argument") ;;
+  esac
+done
+set -- ${arguments[@]+"${arguments[@]}"}
+
 say() { printf '\n== %s\n' "$*"; }
+die() {
+  printf 'error: %s\n' "$*" >&2
+  exit 1
+}
 need() {
   for name in "$@"; do
-    if [ -z "${!name:-}" ]; then
-      echo "error: set $name, for example $name=gs://bucket/folder" >&2
-      exit 1
-    fi
+    [ -n "${!name:-}" ] || die "set $name, for example $name=gs://bucket/folder"
   done
+}
+
+# A line that a shell would read as these words.
+quoted() {
+  local word line=""
+  for word in "$@"; do
+    [[ $word =~ ^[A-Za-z0-9_./:=,@%+-]+$ ]] || word=${word@Q}
+    line+="$word "
+  done
+  printf '%s' "${line% }"
 }
 
 do_it() {
   if [ "${DRY_RUN:-0}" = 1 ]; then
-    printf '%q ' "$@"
-    printf '\n'
+    printf '%s\n' "$(quoted "$@")"
   else
     "$@"
+  fi
+}
+
+# From TYPE: image, how TensorFlow drives the chips, whether there are several
+# hosts (up to 8 cores, or chips of v5e and v6e, are one host's).
+settings() {
+  TPU_NAME="${TPU_NAME:-xlnet}"
+  ZONE="${ZONE:-us-central1-a}"
+  PROJECT="${PROJECT:-}"
+  TYPE="${TYPE:-v3-8}"
+  local image
+  TPU_RUNTIME=pjrt
+  case "$TYPE" in
+    v2-* | v3-* | v4-*)
+      image=tpu-ubuntu2204-base
+      TPU_RUNTIME=se
+      ;;
+    v5litepod-*) image=v2-alpha-tpuv5-lite ;;
+    v5p-*) image=v2-alpha-tpuv5 ;;
+    v6e-*) image=v2-alpha-tpuv6e ;;
+    *) die "TYPE=$TYPE is not v2-N, v3-N, v4-N, v5litepod-N, v5p-N or v6e-N" ;;
+  esac
+  RUNTIME="${RUNTIME:-$image}"
+  [[ ${TYPE##*-} =~ ^[0-9]+$ ]] || die "TYPE=$TYPE does not end in a number"
+  SEVERAL_HOSTS=0
+  if [ "${TYPE##*-}" -gt 8 ]; then
+    SEVERAL_HOSTS=1
+    [[ $TYPE != v6e-* ]] ||
+      die "TYPE=$TYPE has several hosts; TensorFlow's worker knows v2 to v5 pods only: take v6e-8 or smaller"
   fi
 }
 
 tpu() {
   local action="$1"
   shift
-  do_it gcloud compute tpus tpu-vm "$action" "$TPU_NAME" --zone="$ZONE" \
-    ${PROJECT:+--project="$PROJECT"} "$@"
+  do_it gcloud compute tpus tpu-vm "$action" "$@" --zone="$ZONE" \
+    ${PROJECT:+--project="$PROJECT"}
 }
 
-# Makes the TPU VM and installs the project on all of its hosts.
+# Makes the TPU VM and the project's environment on all of its hosts.
 create_and_install() {
   say "making $TPU_NAME ($TYPE in $ZONE)"
-  tpu create --accelerator-type="$TYPE" --version="$RUNTIME"
+  tpu create "$TPU_NAME" --accelerator-type="$TYPE" --version="$RUNTIME"
   say "copying the project and installing it on every host"
-  do_it tar --exclude=.git --exclude=.venv -czf "/tmp/$REMOTE.tgz" -C "$REPO" .
-  do_it gcloud compute tpus tpu-vm scp "/tmp/$REMOTE.tgz" "$TPU_NAME:" \
-    --zone="$ZONE" ${PROJECT:+--project="$PROJECT"} --worker=all
-  tpu ssh --worker=all --command="mkdir -p $REMOTE && tar -xzf $REMOTE.tgz -C $REMOTE && cd $REMOTE && python3 -m venv .venv && .venv/bin/pip install -q -r requirements.txt -r requirements-tpu.txt"
+  do_it tar --exclude=./.git --exclude='./.venv*' --exclude=__pycache__ \
+    --exclude=./quickstart_output -czf "/tmp/$REMOTE.tgz" -C "$REPO" .
+  tpu scp "/tmp/$REMOTE.tgz" "$TPU_NAME:" --worker=all
+  tpu ssh "$TPU_NAME" --worker=all --command="mkdir -p $REMOTE && tar -xzf $REMOTE.tgz -C $REMOTE && bash $REMOTE/scripts/tpu/install.sh"
 }
 
-# Runs a command of the project on the first host (TensorFlow drives the others
-# of a pod from there: set TPU_ADDRESS to the TPU's name); it goes on after the
-# connection breaks. Started again, it continues from the last checkpoint.
+# A pod's hosts: each runs TensorFlow's worker, which the first host drives.
+start_workers() {
+  say "starting TensorFlow's worker on every host"
+  tpu ssh "$TPU_NAME" --worker=all --command="TPU_RUNTIME=$TPU_RUNTIME bash $REMOTE/scripts/tpu/worker.sh"
+}
+
+# Runs a command of the project on the first host and shows its log. It goes on
+# when the connection breaks; started again, it continues from the checkpoint.
 run_on_tpu() {
-  local line
-  line=$(printf '%q ' "$@")
-  say "$*"
-  tpu ssh --worker=0 --command="cd $REMOTE && PYTHONUNBUFFERED=1 TF_CPP_MIN_LOG_LEVEL=2 nohup .venv/bin/python $line > run.log 2>&1 & tail --pid=\$! -n +1 -F $REMOTE/run.log"
+  local setting="TPU_RUNTIME=$TPU_RUNTIME"
+  if [ "$SEVERAL_HOSTS" = 1 ]; then
+    setting+=" TPU_LOAD_LIBRARY=0" # the workers hold the chips
+  fi
+  say "$1 on $TPU_NAME"
+  tpu ssh "$TPU_NAME" --worker=0 --command="$setting bash $REMOTE/scripts/tpu/job.sh $(quoted "$@")"
 }
 
-delete_vm() {
-  say "deleting $TPU_NAME"
-  tpu delete --quiet
-}
-
-# With CREATE=1 the VM is made first, with DELETE=1 deleted at the end.
+# With CREATE=1 the VM is made first, with DELETE=1 deleted after a good end.
 on_tpu() {
-  [ "${CREATE:-0}" = 1 ] && create_and_install
-  run_on_tpu "$@" --use_tpu --tpu="${TPU_ADDRESS:-local}" \
-    --precision=mixed_bfloat16
-  [ "${DELETE:-0}" = 1 ] && delete_vm
-  return 0
+  settings
+  local address="${TPU_ADDRESS:-local}"
+  local flags=()
+  if [ "$SEVERAL_HOSTS" = 1 ]; then
+    address="${TPU_ADDRESS:-$TPU_NAME}"
+    flags=(--tpu_zone="$ZONE" ${PROJECT:+--gcp_project="$PROJECT"})
+  fi
+  if [ "${CREATE:-0}" = 1 ]; then
+    create_and_install
+  fi
+  if [ "$SEVERAL_HOSTS" = 1 ]; then
+    start_workers
+  fi
+  if ! run_on_tpu "$@" --use_tpu --tpu="$address" \
+    ${flags[@]+"${flags[@]}"} --precision=mixed_bfloat16; then
+    die "$1 failed; $TPU_NAME is kept, its log is $REMOTE/run.log. Delete it with: $(DRY_RUN=1 tpu delete "$TPU_NAME" --quiet)"
+  fi
+  if [ "${DELETE:-0}" = 1 ]; then
+    say "deleting $TPU_NAME"
+    tpu delete "$TPU_NAME" --quiet
+  fi
 }

@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# On the TPU VM: runs a command of the project in the background, shows its log
+# (run.log) and ends with its status. A command that is still running, because
+# the connection broke, is not started a second time: its log is shown.
+#   bash scripts/tpu/job.sh run_pretrain.py --data_dir=... [--dry_run]
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+. scripts/tpu/common.sh
+. scripts/tpu/runtime.sh
+
+if [ "${DRY_RUN:-0}" = 1 ]; then
+  quoted nohup "$PY" "$@"
+  echo
+  exit
+fi
+if [ -s run.pid ] && kill -0 "$(cat run.pid)" 2>/dev/null; then
+  say "already running as process $(cat run.pid)"
+else
+  rm -f run.status
+  # shellcheck disable=SC2016
+  nohup bash -c 'status=0; "$@" || status=$?; echo $status > run.status' \
+    job "$PY" "$@" > run.log 2>&1 < /dev/null &
+  echo $! > run.pid
+fi
+tail --pid="$(cat run.pid)" -n +1 -F run.log 2> /dev/null
+[ -s run.status ] || die "the command was killed; see $PWD/run.log"
+exit "$(cat run.status)"

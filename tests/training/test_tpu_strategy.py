@@ -1,0 +1,87 @@
+"""What is said when no TPU can be had."""
+
+import pytest
+import tensorflow as tf
+import tf_keras
+from official.common import distribute_utils
+
+from common import tpu_build
+from common.errors import UserError
+from training import strategy
+from training.options import StrategyOptions
+
+# As TensorFlow says it on a machine without TPU.
+NO_PLATFORM = """Graph execution error:
+
+Detected at node disconnect_tpu_host/_1 defined at (most recent call last):
+<stack traces unavailable>
+RET_CHECK failure (tpu_node_interfaces.cc:432) *platform
+\t [[{{node disconnect_tpu_host/_1}}]] [Op:__inference__tpu_init_fn_4]"""
+
+
+class ClientError(Exception):
+    """Neither TensorFlow's nor built in, as those of Google's clients."""
+
+
+@pytest.fixture
+def fails(monkeypatch):
+    """Lets the strategy fail with an error; gives the message."""
+    monkeypatch.setattr(tpu_build, "check", lambda address: None)
+    versions = {"tensorflow-tpu": "2.20.0", "libtpu": "0.0.21"}
+    monkeypatch.setattr(tpu_build, "version_of", versions.get)
+    monkeypatch.delenv("TPU_LIBRARY_PATH", raising=False)
+
+    def message(error, **options):
+        def make(name, tpu_address):
+            assert (name, tpu_address) == ("tpu", options.get("tpu", "local"))
+            raise error
+
+        monkeypatch.setattr(distribute_utils, "get_distribution_strategy", make)
+        with pytest.raises(UserError) as e:
+            strategy.setup(
+                StrategyOptions(distribution_strategy="tpu", **options)
+            )
+        assert "\n" not in str(e.value)
+        return str(e.value)
+
+    return message
+
+
+def test_no_tpu_names_what_was_looked_for(fails):
+    error = tf.errors.InternalError(None, None, NO_PLATFORM)
+    message = fails(error)
+    assert message.startswith(
+        "no TPU at --tpu=local: InternalError: RET_CHECK failure "
+        "(tpu_node_interfaces.cc:432) *platform. Devices found: CPU:0"
+    )
+    assert "tensorflow-tpu 2.20.0, libtpu 0.0.21" in message
+    assert "no other process uses the TPU" in message
+    assert "docs/tpu.md" in message
+
+
+def test_no_tpu_of_that_name(fails):
+    message = fails(ClientError("404 Not Found"), tpu="pod")
+    assert message.startswith("no TPU at --tpu=pod: ClientError: 404 Not Found")
+    assert "scripts/tpu/worker.sh" in message
+
+
+def test_an_error_without_text(fails):
+    assert "no TPU at --tpu=x: ClientError:." in fails(ClientError(), tpu="x")
+
+
+def test_the_environment_is_checked_before_anything_is_set(monkeypatch):
+    def refuse(address):
+        raise UserError(f"checked {address}")
+
+    monkeypatch.setattr(tpu_build, "check", refuse)
+    before = tf_keras.mixed_precision.global_policy().name
+    assert before == "float32"
+    with pytest.raises(UserError, match="checked somewhere"):
+        strategy.setup(
+            StrategyOptions(
+                distribution_strategy="tpu",
+                tpu="somewhere",
+                precision="mixed_bfloat16",
+            )
+        )
+    assert tf_keras.mixed_precision.global_policy().name == before
