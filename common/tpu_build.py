@@ -21,6 +21,8 @@ LIBTPU = "0.0.21"
 # and between; `tensorflow-tpu` itself asks for 0.0.14 or any later 0.0.x.
 OLDEST_LIBTPU, NEWEST_LIBTPU = "0.0.14", "0.0.31"
 
+# One process at a time holds it; libtpu does not start in a second one.
+LOCK_FILE = "/tmp/libtpu_lockfile"
 INSTALL = "bash scripts/tpu/install.sh"
 # Google's network card, which virtual machines without a TPU have, too.
 GOOGLE_VENDOR, NETWORK_CARD = "0x1ae0", "0x0042"

@@ -121,20 +121,32 @@ def _make_tpu(options: StrategyOptions) -> tf.distribute.Strategy:
         )
     except Exception as e:
         # Clients of Google's interfaces raise exceptions of their own.
+        devices = _device_names()
         raise UserError(
             f"no TPU at --tpu={address}: {_first_fact(e)}. Devices found: "
-            f"{_device_names()}; {tpu_build.describe()}. "
-            + (
-                "On the TPU VM see that no other process uses the TPU "
-                "(`sudo lsof /dev/accel* /dev/vfio/*`)"
-                if tpu_build.is_local(options.tpu)
-                else "See that the TPU is READY (`gcloud compute tpus tpu-vm "
-                "describe`), that its hosts run the worker of TensorFlow "
-                "(scripts/tpu/worker.sh) and that --tpu_zone and "
-                "--gcp_project are its own"
-            )
-            + "; docs/tpu.md has the steps"
+            f"{devices}; {tpu_build.describe()}. {_advice(options, devices)}; "
+            "docs/tpu.md has the steps"
         ) from e
+
+
+def _advice(options: StrategyOptions, devices: str) -> str:
+    if not tpu_build.is_local(options.tpu):
+        return (
+            "See that the TPU is READY (`gcloud compute tpus tpu-vm "
+            "describe`), that its hosts run the worker of TensorFlow "
+            "(scripts/tpu/worker.sh) and that --tpu_zone and --gcp_project "
+            "are its own"
+        )
+    if "TPU_SYSTEM" not in devices:
+        return (
+            "libtpu did not start: another process uses the TPU (`sudo lsof "
+            f"-w {tpu_build.LOCK_FILE} /dev/accel* /dev/vfio/*`), or one that "
+            f"crashed left its lock (`sudo rm {tpu_build.LOCK_FILE}`)"
+        )
+    return (
+        "libtpu started and has no chips: see on the TPU VM that no other "
+        "process uses them (`sudo lsof -w /dev/accel* /dev/vfio/*`)"
+    )
 
 
 def _first_fact(error: Exception) -> str:

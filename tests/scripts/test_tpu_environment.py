@@ -31,9 +31,13 @@ print(json.dumps([
 
 
 def quiet_environment(**changes):
-    """Without a TPU, libtpu must not ask for the metadata of its VM."""
+    """Without a TPU, libtpu must not ask for the metadata of its VM.
+
+    TPU_LOAD_LIBRARY=1 loads it also where another process has it.
+    """
     kept = {k: v for k, v in os.environ.items() if not k.startswith("TPU_")}
-    return kept | {"TPU_SKIP_MDS_QUERY": "1", "PYTHONPATH": str(ROOT)} | changes
+    settings = {"TPU_SKIP_MDS_QUERY": "1", "TPU_LOAD_LIBRARY": "1"}
+    return kept | settings | {"PYTHONPATH": str(ROOT)} | changes
 
 
 @pytest.fixture(scope="module")
@@ -111,7 +115,8 @@ def check_messages(venv, tmp_path):
     assert done.returncode == 1
     error = done.stderr.splitlines()[-1]
     assert error.startswith("error: no TPU at --tpu=local: InternalError: ")
-    assert "Devices found: CPU:0, TPU_SYSTEM:0" in error
+    assert "Devices found: CPU:0, TPU_SYSTEM:0;" in error
+    assert "libtpu started and has no chips" in error
     assert "tensorflow-tpu 2.20.0, libtpu 0.0.21" in error
     if not tpu_build.tpu_devices():
         # Without TPU_SKIP_MDS_QUERY it is told before TensorFlow is loaded.

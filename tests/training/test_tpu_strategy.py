@@ -47,16 +47,34 @@ def fails(monkeypatch):
     return message
 
 
-def test_no_tpu_names_what_was_looked_for(fails):
-    error = tf.errors.InternalError(None, None, NO_PLATFORM)
-    message = fails(error)
+def test_no_chips_names_what_was_looked_for(fails, monkeypatch):
+    monkeypatch.setattr(
+        strategy, "_device_names", lambda: "CPU:0, TPU_SYSTEM:0"
+    )
+    message = fails(tf.errors.InternalError(None, None, NO_PLATFORM))
     assert message.startswith(
         "no TPU at --tpu=local: InternalError: RET_CHECK failure "
-        "(tpu_node_interfaces.cc:432) *platform. Devices found: CPU:0"
+        "(tpu_node_interfaces.cc:432) *platform. Devices found: CPU:0, "
+        "TPU_SYSTEM:0; tensorflow-tpu 2.20.0, libtpu 0.0.21. libtpu started "
+        "and has no chips"
     )
-    assert "tensorflow-tpu 2.20.0, libtpu 0.0.21" in message
-    assert "no other process uses the TPU" in message
     assert "docs/tpu.md" in message
+
+
+def test_a_driver_that_another_process_holds(fails):
+    """Seen with two processes: TensorFlow tells the lock in its log alone."""
+    message = fails(
+        tf.errors.NotFoundError(
+            None,
+            None,
+            "TPUs not found in the cluster. Failed in initialization: No "
+            "matching devices found for '/device:TPU_SYSTEM:0'",
+        )
+    )
+    assert "NotFoundError: TPUs not found in the cluster." in message
+    assert "Devices found: CPU:0" in message
+    assert "libtpu did not start: another process uses the TPU" in message
+    assert "`sudo rm /tmp/libtpu_lockfile`" in message
 
 
 def test_no_tpu_of_that_name(fails):
