@@ -19,6 +19,8 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
+from common import tpu_build
+
 # Compiling takes about a tenth of a second, and passes over a megabyte, which
 # the caches hold, next to nothing.
 MIN_ELEMENTS = 2**18
@@ -95,7 +97,12 @@ def compiled(function: Callable) -> Callable:
     lie. Variables with several copies (`tf.distribute`) are no arguments of a
     compiled function; with them it simply runs.
     """
-    forward = tf.function(function, jit_compile=True, autograph=False)
+    # TensorFlow's TPU build has no XLA for the host: there islands are plain
+    # functions, and a program of the TPU is compiled as a whole anyway.
+    on_host = tpu_build.version_of("tensorflow-tpu") is None
+    forward = tf.function(
+        function, jit_compile=True if on_host else None, autograph=False
+    )
 
     @functools.wraps(function)
     def call(*tensors, few_shapes=False, **static):

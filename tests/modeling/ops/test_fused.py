@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from common import tpu_build
 from modeling.attention import positions, relative
 from modeling.attention.streams import Stream
 from modeling.ops import dropout
@@ -257,3 +258,21 @@ def test_dropout_is_unbiased_over_seeds_at_one_place():
     x = tf.ones([3, 7])
     mean = np.mean([dropout.dropout(x, 0.25, s, 2) for s in seeds], 0)
     np.testing.assert_allclose(mean, 1.0, atol=0.12)
+
+
+@pytest.mark.parametrize("package, compiles", [(None, True), ("2.20.0", False)])
+def test_the_tpu_build_cannot_compile_for_the_host(
+    monkeypatch, package, compiles
+):
+    """There an island fails: no "transfer manager for platform Host"."""
+    versions = {"tensorflow-tpu": package}
+    monkeypatch.setattr(tpu_build, "version_of", versions.get)
+    island = fusion.compiled(lambda x: x + 1.0)
+    outer = tf.function(island).get_concrete_function(
+        tf.TensorSpec([fusion.MIN_ELEMENTS])
+    )
+    marks = [
+        f.attr["_XlaMustCompile"].b
+        for f in outer.graph.as_graph_def().library.function
+    ]
+    assert any(marks) == compiles
