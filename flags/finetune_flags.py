@@ -16,7 +16,13 @@ from training.finetuning.options import POOLINGS, SUMMARY_TYPES, FinetuneOptions
 FLAGS = flags.FLAGS
 
 # Fields of the architecture's file that a fine-tuning run may change.
-CONFIG_FLAGS = ("dropout", "dropatt", "activation_dropout", "clamp_len")
+CONFIG_FLAGS = (
+    "dropout",
+    "dropatt",
+    "activation_dropout",
+    "clamp_len",
+    "blind_rows",
+)
 
 
 def define(max_seq_length: int, **defaults) -> None:
@@ -135,6 +141,13 @@ def _define_model() -> None:
         "clamp_len",
         None,
         "Clamp distances at so many tokens; default: the file's.",
+    )
+    flags.DEFINE_enum(
+        "blind_rows",
+        None,
+        ["zero", "original"],
+        "What query rows that see no key get; of importance to pretraining "
+        "and generation alone. Default: the file's.",
     )
     flags.DEFINE_enum(
         "summary_type",

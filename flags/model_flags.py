@@ -19,6 +19,7 @@ FREE = (
     "mem_len",
     "reuse_len",
     "clamp_len",
+    "blind_rows",
     "same_length",
     "dropout",
     "dropatt",
@@ -105,6 +106,13 @@ def _define_attention() -> None:
     )
     flags.DEFINE_integer(
         "clamp_len", None, "Distances beyond it count as this one; -1 = off."
+    )
+    flags.DEFINE_enum(
+        "blind_rows",
+        None,
+        ["zero", "original"],
+        "What a query row that sees no key gets from attention: zero, or the "
+        "mean over all keys as in the original. Default: zero.",
     )
     flags.DEFINE_integer(
         "mem_len", None, "M, positions kept for the next segment; 0 = none."

@@ -128,6 +128,10 @@ def test_what_users_get_wrong_is_one_line(tmp_path, spiece_model):
     assert not (tmp_path / "model").exists()
     with pytest.raises(UserError, match="no SentencePiece file"):
         finetune.find_spiece(options, "")
+    padded = make_options(tmp_path, do_train=True, pooling="original")
+    buckets = FeatureOptions(spiece_model, 16, length_buckets="8")
+    with pytest.raises(UserError, match="give one of them"):
+        make_job(tmp_path, spiece_model, padded, buckets)
     with pytest.raises(UserError, match="nothing to do"):
         make_options(tmp_path)
 

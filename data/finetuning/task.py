@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from common.errors import UserError
 from data.finetuning import batches as finetune_batches
 from data.finetuning import cache as finetune_cache
 from data.finetuning import pipeline as finetune_pipeline
@@ -31,6 +32,11 @@ class TaskBase:
     expand: Callable[[dict], dict] | None = None
 
     def __init__(self, features: FeatureOptions, options):
+        if options.pooling == "original" and features.length_buckets:
+            raise UserError(
+                "--pooling=original counts padding, which --length_buckets "
+                "leaves out: give one of them"
+            )
         self.features = features
         self.options = options
         self.tokenizer = task_tokens.open_tokenizer(

@@ -72,7 +72,7 @@ class XLNetModel(Encoder):
         config: XLNetConfig | dict,
         recompute: str = "none",
         query_shift: str = "auto",
-        blind_rows: str = "zero",
+        blind_rows: str | None = None,
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -80,6 +80,7 @@ class XLNetModel(Encoder):
             config = XLNetConfig.from_dict(config)
         _check_choice("recompute", recompute, METHODS)
         _check_choice("query_shift", query_shift, ("auto", "gather", "radix"))
+        blind_rows = blind_rows or config.blind_rows
         _check_choice("blind_rows", blind_rows, ("zero", "original"))
         self.config = config
         self.recompute = recompute

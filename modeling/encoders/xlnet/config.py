@@ -38,6 +38,7 @@ _CHANGEABLE = (
 _CHOICES = {
     "ff_activation": ("gelu", "gelu_erf", "relu"),
     "attn_type": ("bi", "uni"),
+    "blind_rows": ("zero", "original"),
     "init_method": ("normal", "uniform"),
 }
 
@@ -60,6 +61,7 @@ class XLNetConfig:
       same_length: with "uni", every position sees the same number of keys
         (M + 1); without effect with "bi", as in the original.
       clamp_len: distances beyond it count as this one; -1 = off.
+      blind_rows: what a query row that sees no key gets; see `XLNetModel`.
       mem_len: memory slots kept for the next segment; None or 0 = no memory.
       reuse_len: only the first so many positions enter the memory; None or 0 =
         the whole segment.
@@ -87,6 +89,7 @@ class XLNetConfig:
     attn_type: str = "bi"
     same_length: bool = False
     clamp_len: int = -1
+    blind_rows: str = "zero"
     mem_len: int | None = None
     reuse_len: int | None = None
     dropout: float = 0.1

@@ -29,6 +29,7 @@ def test_every_field_survives(tmp_path):
         attn_type="uni",
         same_length=True,
         clamp_len=7,
+        blind_rows="original",
         mem_len=8,
         reuse_len=2,
         dropout=0.2,
@@ -105,3 +106,22 @@ def test_named_sizes():
     base, large = XLNetConfig.base(), XLNetConfig.large(mem_len=384)
     assert (base.n_layer, base.d_model, base.d_inner) == (12, 768, 3072)
     assert (large.n_layer, large.n_head, large.mem_len) == (24, 16, 384)
+
+
+def test_blind_rows_are_kept_with_the_model(tmp_path):
+    """A choice of the commands reaches every model that reads the folder."""
+    from modeling import PretrainingModel
+
+    config = XLNetConfig(50, 8, 1, 2, 4, 16, blind_rows="original")
+    path = str(tmp_path / "xlnet_config.json")
+    config.to_json_file(path)
+    read = XLNetConfig.from_json_file(path)
+    assert read == config
+    assert PretrainingModel(read).encoder.blind_rows == "original"
+    plain = PretrainingModel(read.replace(blind_rows="zero"))
+    assert plain.encoder.blind_rows == "zero"
+    assert "blind_rows" not in plain.config.to_json()
+    chosen = PretrainingModel(read, blind_rows="zero")
+    assert chosen.encoder.blind_rows == "zero"
+    with pytest.raises(UserError, match="`blind_rows` must be one of"):
+        XLNetConfig(50, 8, 1, 2, 4, 16, blind_rows="mean")
