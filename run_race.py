@@ -7,22 +7,7 @@ See docs/race.md. TensorFlow is imported after the flags are parsed: the
 processes that make features import this file and do without it.
 """
 
-import dataclasses
-import os
-
-from common import files
-from common.errors import UserError
-from data.finetuning import cache as finetune_cache
-from data.finetuning import examples as task_examples
 from data.finetuning import task_settings
-from data.finetuning.examples import BadRows
-from data.finetuning.options import FeatureOptions, RaceDataOptions
-from data.finetuning.race import examples as race_examples
-from data.finetuning.race import task as race_task
-from data.finetuning.race.examples import RaceExample
-from data.finetuning.table import FeatureTable
-from data.finetuning.task import TaskBase
-from data.task_spec import TaskSpec
 from flags import app, common_flags, finetune_flags, race_flags
 
 
@@ -36,145 +21,17 @@ def main() -> None:
         print(line)
 
     from serving.export import check_exportable, export_model
-    from training.finetuning import preflight
+    from training.finetuning import preflight, sources
     from training.finetuning import run as finetune
+    from training.finetuning.race import RaceJob
 
-    spiece = finetune.find_spiece(options, finetune_flags.spiece_model_file())
-    text = finetune.find_text(options, spiece, finetune_flags.text_choice())
+    spiece = sources.find_spiece(options, finetune_flags.spiece_model_file())
+    text = sources.find_text(options, spiece, finetune_flags.text_choice())
     features = finetune_flags.features_from_flags(spiece, text)
     preflight.check_places(options)
     job = RaceJob(data_options, features, options).build()
     check_exportable(job.spec, options.do_export)
     finetune.run(job, options, export_model, common_flags.all_flags())
-
-
-class RaceJob(TaskBase):
-    """Turns RACE folders into a `training.finetuning.run.Job`.
-
-    Args:
-      data_options: folders, levels, options.
-      features: how text becomes features.
-      options: what will be done; only those splits are read.
-    """
-
-    def __init__(
-        self, data_options: RaceDataOptions, features: FeatureOptions, options
-    ):
-        super().__init__(features, options)
-        self.data_options = data_options
-
-    def build(self):
-        """Reads and tokenizes the splits that are needed."""
-        from training.finetuning import job as task_job
-
-        options = self.options
-        train_input_fn, train_hash = None, ""
-        evals: dict = {}
-        predicts: dict = {}
-        if options.do_train:
-            examples, table = self.load("train")
-            self.require_labels(table, "train")
-            train_hash = hash_examples(examples)
-            train_input_fn = self.input_fn(table, True)
-        split = self.data_options.eval_split
-        if options.do_eval or options.run.eval_every:
-            evals[split] = self.eval_split(split)
-        if options.do_predict:
-            test = os.path.join(self.data_options.data_dir, "test")
-            name = "test" if os.path.isdir(test) else split
-            predicts[name] = self.predict_split(name)
-        return task_job.make_job(
-            self,
-            "accuracy",
-            train_input_fn,
-            evals,
-            predicts,
-            {"task": "race", "train_data": train_hash}
-            | self.spec().data_options,
-        )
-
-    def spec(self) -> TaskSpec:
-        """task.json of this task."""
-        return task_settings.make_spec(
-            task_settings.RACE,
-            (self.features, self.options, self.data_options),
-            task_name="race",
-            head=race_task.HEAD,
-            text=self.tokenizer.settings,
-            spiece_sha256=self.tokenizer.sha256,
-            labels=tuple(race_examples.ANSWERS),
-        )
-
-    def load(self, split: str) -> tuple[list[RaceExample], FeatureTable]:
-        """Examples and features of a split; says what was read."""
-        if split in self.loaded:
-            return self.loaded[split]
-        bad = BadRows(self.features.skip_bad_rows)
-        examples = race_examples.read_race(
-            self.data_options.data_dir,
-            split,
-            bad,
-            race_task.levels(self.data_options),
-        )
-        key = {
-            "task": "race",
-            "data": hash_examples(examples),
-            "max_qa_length": self.data_options.max_qa_length,
-            "accumulate_options": self.data_options.accumulate_options,
-        }
-        table, hit = self.cached_table(
-            f"race-{split}",
-            key,
-            race_task.texts(examples),
-            lambda tokenized: race_task.build_table(
-                examples,
-                tokenized,
-                self.features.row_length,
-                self.tokenizer.symbols,
-                self.data_options,
-            ),
-        )
-        what = f"race {split}: {len(examples)} questions"
-        self.report(what, table, hit, bad)
-        self.loaded[split] = examples, table
-        return examples, table
-
-    def require_labels(self, table: FeatureTable, split: str) -> None:
-        """Labels are needed to train and to evaluate."""
-        if "label_ids" not in table.columns:
-            raise UserError(f"the split {split!r} has questions without answer")
-
-    def eval_split(self, split: str):
-        """A labelled split: accuracy, over all and by level."""
-        from training.finetuning import run as finetune
-
-        examples, table = self.load(split)
-        self.require_labels(table, split)
-
-        def metrics(outputs, labels) -> dict[str, float]:
-            del labels
-            return race_task.evaluate(examples, outputs["logits"])
-
-        return finetune.EvalSplit(self.input_fn(table, False), metrics)
-
-    def predict_split(self, split: str):
-        """A split to predict, with its writer."""
-        from training.finetuning import run as finetune
-
-        examples, table = self.load(split)
-
-        def write(outputs, folder: str) -> list[str]:
-            rows = race_task.prediction_rows(examples, outputs["logits"])
-            path = os.path.join(folder, f"{split}_predictions.tsv")
-            files.write_text(path, task_examples.to_tsv(rows))
-            return [path]
-
-        return finetune.PredictSplit(self.input_fn(table, False, ()), write)
-
-
-def hash_examples(examples: list[RaceExample]) -> str:
-    """Hash of passages, options and answers."""
-    return finetune_cache.hash_texts(map(dataclasses.astuple, examples))
 
 
 if __name__ == "__main__":

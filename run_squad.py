@@ -9,29 +9,9 @@ See docs/squad.md. TensorFlow is imported after the flags are parsed: the
 processes that make features import this file and do without it.
 """
 
-import json
-import os
-
-import numpy as np
-
-from common import files
 from common.errors import UserError
-from data.finetuning import batches as finetune_batches
 from data.finetuning import task_settings
-from data.finetuning.examples import BadRows
-from data.finetuning.options import FeatureOptions, SquadDataOptions
-from data.finetuning.squad import examples as squad_examples
-from data.finetuning.squad import features as squad_features
-from data.finetuning.squad import task as squad_task
-from data.finetuning.squad.task import SquadSplit
-from data.finetuning.task import TaskBase
-from data.task_spec import TaskSpec
 from flags import app, common_flags, finetune_flags, squad_flags
-
-# What a resumed run cannot change.
-WINDOWS = ("max_query_length", "doc_stride", "max_answer_length", "n_best_size")
-# What the model needs of a window when it predicts.
-PREDICT_COLUMNS = ("cls_index", "paragraph_length")
 
 
 def main() -> None:
@@ -44,220 +24,22 @@ def main() -> None:
         print(line)
 
     from serving.export import export_model
-    from training.finetuning import preflight
+    from training.finetuning import preflight, sources
     from training.finetuning import run as finetune
+    from training.finetuning.squad import SquadJob, check_beams
 
-    spiece = finetune.find_spiece(options, finetune_flags.spiece_model_file())
-    text = finetune.find_text(options, spiece, finetune_flags.text_choice())
+    spiece = sources.find_spiece(options, finetune_flags.spiece_model_file())
+    text = sources.find_text(options, spiece, finetune_flags.text_choice())
     features = finetune_flags.features_from_flags(spiece, text)
     if features.segment_recurrence:
         raise UserError(
             "--segment_recurrence is for classification and RACE: SQuAD reads "
             "long paragraphs in windows (--doc_stride)"
         )
-    _check_beams(data_options, features)
+    check_beams(data_options, features)
     preflight.check_places(options)
     job = SquadJob(data_options, features, options, trained).build()
     finetune.run(job, options, export_model, common_flags.all_flags())
-
-
-def _check_beams(
-    data_options: SquadDataOptions, features: FeatureOptions
-) -> None:
-    beams = max(data_options.start_n_top, data_options.end_n_top)
-    shortest = finetune_batches.bucket_lengths(
-        features.length_buckets, features.max_seq_length
-    )[0]
-    if shortest < beams:
-        raise UserError(
-            f"{beams} beams (--start_n_top, --end_n_top) need batches of at "
-            f"least {beams} tokens, found {shortest} (--length_buckets, "
-            "--max_seq_length)"
-        )
-
-
-class SquadJob(TaskBase):
-    """Turns SQuAD files into a `training.finetuning.run.Job`.
-
-    Args:
-      data_options: files, windows and answers.
-      features: how text becomes features.
-      options: what will be done; only those files are read.
-      trained: task.json of the trained model.
-    """
-
-    expand = staticmethod(squad_features.expand_batch)
-
-    def __init__(
-        self,
-        data_options: SquadDataOptions,
-        features: FeatureOptions,
-        options,
-        trained: TaskSpec | None = None,
-    ):
-        super().__init__(features, options)
-        self.data_options = data_options
-        # Of the null odds: kept in the folder, then found by an evaluation.
-        self.threshold = None
-        if trained is not None and not options.do_train:
-            self.threshold = trained.data_options.get(task_settings.THRESHOLD)
-        self._answered: tuple | None = None
-
-    def build(self):
-        """Reads and windows the files that are needed."""
-        from training.finetuning import job as task_job
-        from training.finetuning import run as finetune
-
-        options = self.options
-        train_input_fn, train_hash, version_2 = None, "", True
-        evals: dict = {}
-        predicts: dict = {}
-        if options.do_train:
-            if not self.data_options.train_file:
-                raise UserError("--do_train needs --train_file")
-            split = self.load(self.data_options.train_file, True)
-            train_hash = squad_task.hash_file(split.file)
-            train_input_fn = self.input_fn(split.windows.table, True)
-        if options.do_eval or options.do_predict or options.run.eval_every:
-            if not self.data_options.predict_file:
-                raise UserError(
-                    "--do_eval, --do_predict and --eval_every need "
-                    "--predict_file"
-                )
-            split = self.load(self.data_options.predict_file, False)
-            if not split.file.labelled and (
-                options.do_eval or options.run.eval_every
-            ):
-                raise UserError(
-                    f"{self.data_options.predict_file} has no answers to "
-                    "evaluate on: give a dev file, or --do_predict alone"
-                )
-            input_fn = self.input_fn(
-                split.windows.table, False, PREDICT_COLUMNS
-            )
-            write = self.writer(split)
-            version_2 = split.file.version_2
-            if options.do_eval or options.run.eval_every:
-                evals["dev"] = finetune.EvalSplit(
-                    input_fn,
-                    self.metrics_of(split),
-                    None if options.do_predict else write,
-                    self.calibration(split),
-                )
-            if options.do_predict:
-                predicts["dev"] = finetune.PredictSplit(input_fn, write)
-        return task_job.make_job(
-            self,
-            "best_f1" if version_2 else "f1",
-            train_input_fn,
-            evals,
-            predicts,
-            {"task": "squad", "train_data": train_hash}
-            | {name: getattr(self.data_options, name) for name in WINDOWS},
-            self.export_options(),
-        )
-
-    def spec(self) -> TaskSpec:
-        """task.json of this task."""
-        return task_settings.make_spec(
-            task_settings.SQUAD,
-            (self.features, self.data_options),
-            task_name="squad",
-            head=squad_task.HEAD,
-            text=self.tokenizer.settings,
-            spiece_sha256=self.tokenizer.sha256,
-            data_options={task_settings.THRESHOLD: self.threshold},
-        )
-
-    def load(self, path: str, training: bool) -> SquadSplit:
-        """A file with its windows; says what was read."""
-        bad = BadRows(self.features.skip_bad_rows)
-        file = squad_examples.read_squad(path, training, bad)
-        split = squad_task.build_split(
-            file, self.features, self.data_options, training
-        )
-        windows = split.windows
-        line = (
-            f"squad {path}: {len(file.questions)} questions on "
-            f"{len(file.paragraphs)} paragraphs, "
-            f"{len(windows.question)} windows"
-        )
-        if training:
-            outside = int(windows.table.columns["is_impossible"].sum())
-            line += f" ({outside} without the answer)"
-        print(line + (", from the cache" if split.from_cache else ""))
-        if bad.count:
-            print(bad.summary())
-        return split
-
-    def answers(self, split: SquadSplit, outputs) -> squad_task.SquadAnswers:
-        """Best texts of a split; made once for one set of outputs."""
-        if self._answered is None or self._answered[0] is not outputs:
-            answers = squad_task.answer_split(split, outputs, self.data_options)
-            self._answered = outputs, answers
-        return self._answered[1]
-
-    def threshold_of(self, file: squad_examples.SquadFile) -> float | None:
-        """What the files are written with: as given, found or kept.
-
-        None for v1.1 files: there every question has an answer.
-        """
-        if file.labelled and not file.version_2:
-            return None
-        given = self.data_options.null_score_diff_threshold
-        return self.threshold if given is None else given
-
-    def export_options(self) -> dict:
-        """The threshold that was given: the export's, not the folder's."""
-        given = self.data_options.null_score_diff_threshold
-        return {} if given is None else {task_settings.THRESHOLD: given}
-
-    def calibration(self, split: SquadSplit):
-        """Finds the folder's threshold on a v2.0 split; else None."""
-        if not split.file.version_2:
-            return None
-
-        def calibrate(outputs) -> dict:
-            answers = self.answers(split, outputs)
-            self.threshold = squad_task.best_threshold(split.file, answers)
-            return {task_settings.THRESHOLD: self.threshold}
-
-        return calibrate
-
-    def metrics_of(self, split: SquadSplit):
-        """The official numbers of what is written for these beams."""
-
-        def metrics(outputs: dict[str, np.ndarray], labels) -> dict:
-            del labels
-            answers = self.answers(split, outputs)
-            threshold = self.data_options.null_score_diff_threshold
-            if threshold is None and split.file.version_2:
-                threshold = squad_task.best_threshold(split.file, answers)
-            if not split.file.version_2:
-                threshold = None
-            return squad_task.evaluate_answers(split.file, answers, threshold)
-
-        return metrics
-
-    def writer(self, split: SquadSplit):
-        """Writes predictions, n-best lists and null odds as JSON."""
-
-        def write(outputs, folder: str) -> list[str]:
-            answers = squad_task.with_threshold(
-                self.answers(split, outputs), self.threshold_of(split.file)
-            )
-            paths = []
-            for name, value in (
-                ("predictions.json", answers.predictions),
-                ("nbest_predictions.json", answers.nbest),
-                ("null_odds.json", answers.null_odds),
-            ):
-                paths.append(os.path.join(folder, name))
-                # In file order, not by id.
-                files.write_text(paths[-1], json.dumps(value, indent=2) + "\n")
-            return paths
-
-        return write
 
 
 if __name__ == "__main__":

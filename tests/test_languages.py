@@ -241,7 +241,7 @@ def test_a_replaced_vocabulary_is_refused_at_every_load(world, tmp_path):
     from data.train_sentencepiece import train
     from serving.generation.language_model import load_tokenizer
     from serving.options import ModelOptions
-    from training.finetuning import run as finetune
+    from training.finetuning import sources
     from training.finetuning.options import FinetuneOptions
     from training.options import RunOptions
 
@@ -272,13 +272,13 @@ def test_a_replaced_vocabulary_is_refused_at_every_load(world, tmp_path):
     )
     options = FinetuneOptions(run=start, do_train=True)
     said = TextChoice()
-    refused(lambda: finetune.find_text(options, other, said))
+    refused(lambda: sources.find_text(options, other, said))
     own = FinetuneOptions(run=RunOptions(model_dir=str(tuned)), do_eval=True)
-    refused(lambda: finetune.find_text(own, other, said))
+    refused(lambda: sources.find_text(own, other, said))
     # A flag that differs.
     copied = str(pretrained / "spiece.model")
     refused(
-        lambda: finetune.find_text(options, copied, TextChoice("original")),
+        lambda: sources.find_text(options, copied, TextChoice("original")),
         "wanted original, found composed",
     )
     # Put in the folder's place, with and without what lies beside it.
@@ -287,8 +287,8 @@ def test_a_replaced_vocabulary_is_refused_at_every_load(world, tmp_path):
     spiece = str(tuned / "spiece.model")
     for _ in range(2):
         refused(lambda: load_tokenizer(ModelOptions(str(pretrained))))
-        refused(lambda: finetune.find_text(own, spiece, said))
-        refused(lambda: finetune.find_text(options, copied, said))
+        refused(lambda: sources.find_text(own, spiece, said))
+        refused(lambda: sources.find_text(options, copied, said))
         for folder in (pretrained, tuned):
             (folder / "spiece.json").unlink(missing_ok=True)
     for task in ([], ["--task=lm"]):

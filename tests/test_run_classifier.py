@@ -44,9 +44,9 @@ def write_task(folder, rows=30, labels=("no", "yes")):
 
 
 def make_job(folder, spiece, options, features=None, **data):
-    import run_classifier
+    from training.finetuning.classifier import ClassifierJob
 
-    return run_classifier.ClassifierJob(
+    return ClassifierJob(
         ClassifierDataOptions(
             **({"task_name": "tsv", "data_dir": str(folder)} | data)
         ),
@@ -117,7 +117,7 @@ def test_train_evaluate_predict(tmp_path, spiece_model):
 
 @pytest.mark.shared
 def test_what_users_get_wrong_is_one_line(tmp_path, spiece_model):
-    from training.finetuning import run as finetune
+    from training.finetuning import sources
 
     write_task(tmp_path)
     options = make_options(tmp_path, do_train=True)
@@ -127,7 +127,7 @@ def test_what_users_get_wrong_is_one_line(tmp_path, spiece_model):
         run(tmp_path, spiece_model, options)
     assert not (tmp_path / "model").exists()
     with pytest.raises(UserError, match="no SentencePiece file"):
-        finetune.find_spiece(options, "")
+        sources.find_spiece(options, "")
     padded = make_options(tmp_path, do_train=True, pooling="original")
     buckets = FeatureOptions(spiece_model, 16, length_buckets="8")
     with pytest.raises(UserError, match="give one of them"):

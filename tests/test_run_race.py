@@ -35,10 +35,10 @@ def write_race(folder):
 
 
 def run(folder, spiece, options, features=None, **data):
-    import run_race
     from training.finetuning import run as finetune
+    from training.finetuning.race import RaceJob
 
-    job = run_race.RaceJob(
+    job = RaceJob(
         RaceDataOptions(str(folder), max_qa_length=12, **data),
         features or FeatureOptions(spiece, 40),
         options,

@@ -12,7 +12,7 @@ from tests.test_run_classifier import CONFIG, make_options
 
 
 def make_job(golden, spiece, options, length=64, **changes):
-    import run_squad
+    from training.finetuning.squad import SquadJob
 
     data = {
         "train_file": str(golden / "squad" / "train.json"),
@@ -22,7 +22,7 @@ def make_job(golden, spiece, options, length=64, **changes):
         "start_n_top": 3,
         "end_n_top": 2,
     }
-    return run_squad.SquadJob(
+    return SquadJob(
         SquadDataOptions(**(data | changes)),
         FeatureOptions(spiece, length),
         options,
@@ -111,11 +111,9 @@ def test_missing_files_and_lengths(golden, spiece_model, tmp_path):
 
 @pytest.mark.parametrize("length,buckets", [(32, "4,16"), (4, "")])
 def test_beams_wider_than_a_batch_are_refused(length, buckets):
-    import run_squad
+    from training.finetuning.squad import check_beams
 
     features = FeatureOptions("x", length, length_buckets=buckets)
     with pytest.raises(UserError, match="5 beams .* found 4"):
-        run_squad._check_beams(SquadDataOptions(), features)
-    run_squad._check_beams(
-        SquadDataOptions(start_n_top=4, end_n_top=4), features
-    )
+        check_beams(SquadDataOptions(), features)
+    check_beams(SquadDataOptions(start_n_top=4, end_n_top=4), features)

@@ -94,15 +94,13 @@ def write_dataset(path, count=300, version_2=True, seed=3):
 
 
 def make_job(tmp_path, spiece, trained=None, **changes):
-    import run_squad
+    from training.finetuning.squad import SquadJob
 
     data = SquadDataOptions(
         predict_file=str(tmp_path / "dev.json"), max_query_length=12, **changes
     )
     options = make_options(tmp_path, do_eval=True)
-    return run_squad.SquadJob(
-        data, FeatureOptions(spiece, 64), options, trained
-    )
+    return SquadJob(data, FeatureOptions(spiece, 64), options, trained)
 
 
 def beams(split, seed=0):

@@ -86,11 +86,11 @@ def has_tie(spiece, text) -> bool:
     ],
 )
 def test_classification(task, folder, least, tmp_path, spiece_model):
-    import run_classifier
+    from training.finetuning.classifier import ClassifierJob
 
     options, features = prepare(tmp_path, 96, spiece_model)
     data = ClassifierDataOptions(task_name=task, data_dir=str(DATA / folder))
-    owner = run_classifier.ClassifierJob(data, features, options)
+    owner = ClassifierJob(data, features, options)
     job = owner.build()
     job = dataclasses.replace(job, predicts={"dev": owner.predict_split("dev")})
     model = predict_and_export(tmp_path, job, options)
@@ -117,7 +117,7 @@ def test_classification(task, folder, least, tmp_path, spiece_model):
 
 
 def test_squad(tmp_path, spiece_model):
-    import run_squad
+    from training.finetuning.squad import SquadJob
 
     options, features = prepare(tmp_path, 128, spiece_model)
     paths = {}
@@ -133,7 +133,7 @@ def test_squad(tmp_path, spiece_model):
     data = SquadDataOptions(
         str(paths["train"]), str(paths["dev"]), doc_stride=48
     )
-    owner = run_squad.SquadJob(data, features, options)
+    owner = SquadJob(data, features, options)
     model = predict_and_export(tmp_path, owner.build(), options)
     folder = tmp_path / "model" / "predictions"
     predicted = json.loads((folder / "predictions.json").read_text())
@@ -166,13 +166,13 @@ def test_squad(tmp_path, spiece_model):
 
 
 def test_race(tmp_path, spiece_model):
-    import run_race
+    from training.finetuning.race import RaceJob
 
     options, features = prepare(tmp_path, 128, spiece_model)
     with tarfile.open(DATA / "race" / "RACE.tar.xz") as archive:
         archive.extractall(tmp_path, filter="data")
     data = RaceDataOptions(str(tmp_path / "RACE"), max_qa_length=40)
-    job = run_race.RaceJob(data, features, options).build()
+    job = RaceJob(data, features, options).build()
     model = predict_and_export(tmp_path, job, options)
     rows = read_rows(tmp_path / "model/predictions/dev_predictions.tsv")[1:]
     raw = {}

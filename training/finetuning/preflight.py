@@ -14,7 +14,7 @@ from common import files
 from common.errors import UserError
 from modeling.checkpoints import restore as checkpoints
 from modeling.encoders.contract import EncoderConfig
-from training import session
+from training.checkpoints import checkpoint_to_read
 from training.finetuning.options import FinetuneOptions
 
 MIB = 1 << 20
@@ -36,7 +36,7 @@ def check_places(options: FinetuneOptions) -> None:
     if options.predict_ckpt and not _will_be_made(options):
         checkpoints.resolve(options.predict_ckpt)
     if not options.do_train and not options.predict_ckpt:
-        session.checkpoint_to_read(run)
+        checkpoint_to_read(run)
 
 
 def _outputs(options: FinetuneOptions) -> dict[str, str]:
@@ -90,7 +90,7 @@ def check_splits(job, options: FinetuneOptions) -> None:
     """Every action has a split to work on.
 
     Args:
-      job: a `finetune.Job`.
+      job: a `Job`.
       options: what is to be done.
 
     Raises:

@@ -14,173 +14,20 @@ import tf_keras
 
 from common import files, vocabulary
 from common.errors import UserError
-from common.text_settings import TextChoice, TextSettings
 from data import task_spec
 from data.finetuning import task_settings
-from data.task_spec import FILE_NAME, SPIECE_NAME, TaskSpec
+from data.task_spec import FILE_NAME, TaskSpec
 from modeling.checkpoints import restore as checkpoints
-from modeling.encoders.contract import EncoderConfig
-from modeling.encoders.registry import (
-    config_file_in,
-    config_file_names,
-    read_config,
-)
 from training import loop
 from training.finetuning import preflight
+from training.finetuning.job import EvalSplit, Job
 from training.finetuning.options import FinetuneOptions
+from training.finetuning.sources import find_config, read_spec
 from training.objectives import build as heads
 from training.options import RunOptions
 from training.reporting.evaluation import EvalResult
 
 Outputs = dict[str, np.ndarray]
-
-
-@dataclasses.dataclass(frozen=True)
-class EvalSplit:
-    """A labelled split.
-
-    Attributes:
-      input_fn: every example once.
-      metrics: outputs and labels in input order -> name -> value.
-      write: outputs, folder -> paths that were written; or None.
-      calibrate: outputs -> `data_options` found on them, which the folder's
-        task.json and the export keep (a threshold); called before `write`.
-    """
-
-    input_fn: Callable
-    metrics: Callable[[Outputs, Outputs], dict[str, float]]
-    write: Callable[[Outputs, str], list[str]] | None = None
-    calibrate: Callable[[Outputs], dict] | None = None
-
-
-@dataclasses.dataclass(frozen=True)
-class PredictSplit:
-    """A split to predict: `write(outputs, folder)` returns the paths."""
-
-    input_fn: Callable
-    write: Callable[[Outputs, str], list[str]]
-
-
-@dataclasses.dataclass(frozen=True)
-class Job:
-    """A task as `run` needs it.
-
-    Attributes:
-      spec: written to `model_dir` as task.json.
-      spiece_path: copied beside it.
-      vocab_size: of that file.
-      main_metric: picks the best checkpoint; larger is better.
-      train_input_fn: endless batches; None without training data.
-      evals, predicts: split name -> split.
-      must_match: what a resumed run may not change.
-      objective_options: further keywords of `build_objective`.
-      export_options: `data_options` of the export that task.json does not get.
-    """
-
-    spec: TaskSpec
-    spiece_path: str
-    vocab_size: int
-    main_metric: str
-    train_input_fn: Callable | None = None
-    evals: dict[str, EvalSplit] = dataclasses.field(default_factory=dict)
-    predicts: dict[str, PredictSplit] = dataclasses.field(default_factory=dict)
-    must_match: dict = dataclasses.field(default_factory=dict)
-    objective_options: dict = dataclasses.field(default_factory=dict)
-    export_options: dict = dataclasses.field(default_factory=dict)
-
-
-def find_config(options: FinetuneOptions, vocab_size: int) -> EncoderConfig:
-    """--model_config_path, or the config beside the checkpoint.
-
-    Raises:
-      UserError: there is none, or it is of another vocabulary.
-    """
-    run = options.run
-    own = config_file_in(run.model_dir)
-    trained = not options.do_train and read_spec(run.model_dir) is not None
-    if options.model_config_path:
-        config = read_config(options.model_config_path)
-        source = options.model_config_path
-    elif trained and not options.predict_ckpt and own:
-        config, source = read_config(own), own
-    elif run.init_checkpoint:
-        config = checkpoints.find_config(run.init_checkpoint)
-        source = run.init_checkpoint
-    elif own:
-        config, source = read_config(own), own
-    else:
-        raise UserError(
-            "no architecture: give --init_checkpoint, --model_config_path, or "
-            f"a --model_dir that holds {config_file_names()}"
-        )
-    if config.vocab_size != vocab_size:
-        raise UserError(
-            f"{source} is of a vocabulary of {config.vocab_size} pieces, the "
-            f"SentencePiece file has {vocab_size}: give the file that the "
-            "checkpoint was trained with"
-        )
-    return config.replace(**options.config_changes)
-
-
-def _exists(path: str) -> bool:
-    return tf.io.gfile.exists(path)
-
-
-def read_spec(model_dir: str) -> TaskSpec | None:
-    """task.json of an earlier run in `model_dir`, None without one."""
-    if not _exists(os.path.join(model_dir, FILE_NAME)):
-        return None
-    return TaskSpec.read(model_dir)
-
-
-def find_spiece(options: FinetuneOptions, given: str) -> str:
-    """--spiece_model_file, or the copy in `model_dir` or by the checkpoint.
-
-    Raises:
-      UserError: none of them.
-    """
-    if given:
-        return given
-    beside = ""
-    if options.run.init_checkpoint:
-        source = checkpoints.resolve(options.run.init_checkpoint)
-        path = os.path.join(source.folder, SPIECE_NAME)
-        beside = path if tf.io.gfile.exists(path) else ""
-    own = os.path.join(options.run.model_dir, SPIECE_NAME)
-    found = own if tf.io.gfile.exists(own) else beside
-    if not found:
-        raise UserError(
-            "no SentencePiece file: give --spiece_model_file (there is no "
-            f"{SPIECE_NAME} in --model_dir or by --init_checkpoint)"
-        )
-    return found
-
-
-def find_text(
-    options: FinetuneOptions,
-    spiece: str,
-    said: TextChoice,
-    say: Callable[[str], None] = print,
-) -> TextSettings:
-    """The text settings of the vocabulary, checked and said.
-
-    Args:
-      options: name the model's folder and the checkpoint's.
-      spiece: what `find_spiece` gave.
-      said: by flags.
-      say: takes the line of the summary.
-
-    Raises:
-      UserError: the folder's or the checkpoint's model is of another
-        vocabulary or of other text settings; or the flags differ.
-    """
-    folders = [options.run.model_dir]
-    if options.run.init_checkpoint:
-        folders.append(checkpoints.resolve(options.run.init_checkpoint).folder)
-    found = vocabulary.read(spiece)
-    settings = vocabulary.settle(found, said, *folders)
-    say(f"text         {found.describe(settings)}")
-    return settings
 
 
 def run(

@@ -1,0 +1,183 @@
+"""Classification and regression as a job: splits, metrics, predictions."""
+
+import os
+
+from common import files
+from common.errors import UserError
+from data.finetuning import cache as finetune_cache
+from data.finetuning import examples as task_examples
+from data.finetuning import task_settings
+from data.finetuning.classifier import glue as glue_tasks
+from data.finetuning.classifier import tasks as classifier_tasks
+from data.finetuning.classifier.tasks import ClassificationTask
+from data.finetuning.examples import BadRows, TextExample
+from data.finetuning.options import ClassifierDataOptions, FeatureOptions
+from data.finetuning.table import FeatureTable
+from data.task_spec import TaskSpec
+from training.finetuning.job import EvalSplit, PredictSplit, TaskJob
+
+
+class ClassifierJob(TaskJob):
+    """Turns a classification task into a `training.finetuning.run.Job`.
+
+    Args:
+      data_options: which task and files.
+      features: how text becomes features.
+      options: what will be done; only those splits are read.
+      trained: task.json of the trained model.
+    """
+
+    def __init__(
+        self,
+        data_options: ClassifierDataOptions,
+        features: FeatureOptions,
+        options,
+        trained: TaskSpec | None = None,
+    ):
+        super().__init__(features, options)
+        self.trained = None if options.do_train else trained
+        self.task: ClassificationTask = classifier_tasks.build_task(
+            data_options
+        )
+        if self.task.head == "classification" and len(self.task.labels) < 2:
+            raise UserError(
+                f"the training file has {len(self.task.labels)} class, wanted "
+                "at least 2; check --label_column"
+            )
+        self.train_hash = ""
+        self.num_texts = 1
+        if self.trained:
+            self.num_texts = int(self.trained.data_options.get("num_texts", 1))
+
+    def build(self):
+        """Reads and tokenizes the splits that are needed."""
+        options, task = self.options, self.task
+        train_input_fn = None
+        evals: dict = {}
+        predicts: dict = {}
+        if options.do_train:
+            examples, table = self.load("train")
+            self.train_hash = hash_examples(examples)
+            train_input_fn = self.input_fn(table, True)
+        if options.do_eval or options.run.eval_every:
+            chosen = task.options.eval_split
+            for split in (chosen,) if chosen else task.eval_splits():
+                evals[split] = self.eval_split(split)
+        if options.do_predict:
+            for split in task.predict_splits():
+                predicts[split] = self.predict_split(split)
+        return self.make_job(
+            task.main_metric,
+            train_input_fn,
+            evals,
+            predicts,
+            {"task": task.name, "train_data": self.train_hash},
+        )
+
+    def spec(self) -> TaskSpec:
+        """task.json of this task."""
+        task, options = self.task, self.options
+        head_options = {}
+        if task.head != "regression":
+            head_options["num_labels"] = len(task.labels)
+        columns = task.columns(self.trained)
+        return task_settings.make_spec(
+            task_settings.CLASSIFIER,
+            (self.features, options, task.options),
+            task_name=task.name,
+            head=task.head,
+            text=self.tokenizer.settings,
+            spiece_sha256=self.tokenizer.sha256,
+            labels=task.labels,
+            head_options=head_options,
+            data_options={
+                "num_texts": self.num_texts,
+                "columns": columns.names,
+            },
+            text_columns=columns.texts,
+            label_column=columns.label,
+        )
+
+    def load(
+        self, split: str, with_labels: bool = True
+    ) -> tuple[list[TextExample], FeatureTable]:
+        """Examples and features of a split; says what was read."""
+        if split in self.loaded:
+            return self.loaded[split]
+        bad = BadRows(self.features.skip_bad_rows)
+        examples = self.task.read(split, bad, with_labels)
+        counts = {len(e.texts) for e in examples}
+        if self.trained and max(counts) != self.num_texts:
+            raise UserError(
+                f"{self.task.path(split)}: wanted {self.num_texts} texts per "
+                f"row, as the model was trained with, found {max(counts)}; "
+                "name them with --text_columns"
+            )
+        self.num_texts = max(counts)
+        if self.features.row_length < self.num_texts + 2:
+            raise UserError(
+                f"--max_seq_length must be at least {self.num_texts + 2} for "
+                f"{self.num_texts} texts per row"
+            )
+        name = f"{self.task.name}-{split}".replace(":", "-").replace("/", "-")
+        key = {
+            "task": self.task.name,
+            "data": hash_examples(examples),
+            "labels": list(self.task.labels),
+        }
+        table, hit = self.cached_table(
+            name,
+            key,
+            [e.texts for e in examples],
+            lambda tokenized: self.task.table(
+                examples,
+                tokenized,
+                self.features.row_length,
+                self.tokenizer.symbols,
+            ),
+        )
+        what = (
+            f"{self.task.name} {split}: {len(examples)} examples of "
+            f"{self.task.path(split)}"
+        )
+        self.report(what, table, hit, bad)
+        self.loaded[split] = examples, table
+        return examples, table
+
+    def eval_split(self, split: str):
+        """A labelled split with the task's metrics."""
+        _, table = self.load(split)
+        if "label_ids" not in table.columns:
+            raise UserError(f"the split {split!r} has no labels")
+
+        def metrics(outputs, labels) -> dict[str, float]:
+            return self.task.evaluate(outputs["logits"], labels["label_ids"])
+
+        return EvalSplit(self.input_fn(table, False), metrics)
+
+    def predict_split(self, split: str):
+        """A split to predict, with its writers."""
+        examples, table = self.load(split, with_labels=False)
+
+        def write(outputs, folder: str) -> list[str]:
+            logits = outputs["logits"]
+            rows = classifier_tasks.prediction_rows(self.task, examples, logits)
+            path = os.path.join(folder, f"{split}_predictions.tsv")
+            files.write_text(path, task_examples.to_tsv(rows))
+            paths = [path]
+            glue = glue_tasks.GLUE.get(self.task.name)
+            if glue and split in glue.test:
+                name = glue_tasks.submission_name(glue, split)
+                paths.append(os.path.join(folder, name))
+                rows = classifier_tasks.submission_rows(
+                    self.task, examples, logits
+                )
+                files.write_text(paths[-1], task_examples.to_tsv(rows))
+            return paths
+
+        return PredictSplit(self.input_fn(table, False, ()), write)
+
+
+def hash_examples(examples: list[TextExample]) -> str:
+    """Hash of texts and labels, not of where they stand."""
+    return finetune_cache.hash_texts((e.texts, e.label) for e in examples)

@@ -1,0 +1,116 @@
+"""Where a fine-tuning run finds its architecture, vocabulary and text settings."""
+
+import os
+from collections.abc import Callable
+
+import numpy as np
+import tensorflow as tf
+
+from common import vocabulary
+from common.errors import UserError
+from common.text_settings import TextChoice, TextSettings
+from data.task_spec import FILE_NAME, SPIECE_NAME, TaskSpec
+from modeling.checkpoints import restore as checkpoints
+from modeling.encoders.contract import EncoderConfig
+from modeling.encoders.registry import (
+    config_file_in,
+    config_file_names,
+    read_config,
+)
+from training.finetuning.options import FinetuneOptions
+
+Outputs = dict[str, np.ndarray]
+
+
+def find_config(options: FinetuneOptions, vocab_size: int) -> EncoderConfig:
+    """--model_config_path, or the config beside the checkpoint.
+
+    Raises:
+      UserError: there is none, or it is of another vocabulary.
+    """
+    run = options.run
+    own = config_file_in(run.model_dir)
+    trained = not options.do_train and read_spec(run.model_dir) is not None
+    if options.model_config_path:
+        config = read_config(options.model_config_path)
+        source = options.model_config_path
+    elif trained and not options.predict_ckpt and own:
+        config, source = read_config(own), own
+    elif run.init_checkpoint:
+        config = checkpoints.find_config(run.init_checkpoint)
+        source = run.init_checkpoint
+    elif own:
+        config, source = read_config(own), own
+    else:
+        raise UserError(
+            "no architecture: give --init_checkpoint, --model_config_path, or "
+            f"a --model_dir that holds {config_file_names()}"
+        )
+    if config.vocab_size != vocab_size:
+        raise UserError(
+            f"{source} is of a vocabulary of {config.vocab_size} pieces, the "
+            f"SentencePiece file has {vocab_size}: give the file that the "
+            "checkpoint was trained with"
+        )
+    return config.replace(**options.config_changes)
+
+
+def _exists(path: str) -> bool:
+    return tf.io.gfile.exists(path)
+
+
+def read_spec(model_dir: str) -> TaskSpec | None:
+    """task.json of an earlier run in `model_dir`, None without one."""
+    if not _exists(os.path.join(model_dir, FILE_NAME)):
+        return None
+    return TaskSpec.read(model_dir)
+
+
+def find_spiece(options: FinetuneOptions, given: str) -> str:
+    """--spiece_model_file, or the copy in `model_dir` or by the checkpoint.
+
+    Raises:
+      UserError: none of them.
+    """
+    if given:
+        return given
+    beside = ""
+    if options.run.init_checkpoint:
+        source = checkpoints.resolve(options.run.init_checkpoint)
+        path = os.path.join(source.folder, SPIECE_NAME)
+        beside = path if tf.io.gfile.exists(path) else ""
+    own = os.path.join(options.run.model_dir, SPIECE_NAME)
+    found = own if tf.io.gfile.exists(own) else beside
+    if not found:
+        raise UserError(
+            "no SentencePiece file: give --spiece_model_file (there is no "
+            f"{SPIECE_NAME} in --model_dir or by --init_checkpoint)"
+        )
+    return found
+
+
+def find_text(
+    options: FinetuneOptions,
+    spiece: str,
+    said: TextChoice,
+    say: Callable[[str], None] = print,
+) -> TextSettings:
+    """The text settings of the vocabulary, checked and said.
+
+    Args:
+      options: name the model's folder and the checkpoint's.
+      spiece: what `find_spiece` gave.
+      said: by flags.
+      say: takes the line of the summary.
+
+    Raises:
+      UserError: the folder's or the checkpoint's model is of another
+        vocabulary or of other text settings; or the flags differ.
+    """
+    folders = [options.run.model_dir]
+    if options.run.init_checkpoint:
+        folders.append(checkpoints.resolve(options.run.init_checkpoint).folder)
+    found = vocabulary.read(spiece)
+    settings = vocabulary.settle(found, said, *folders)
+    say(f"text         {found.describe(settings)}")
+    return settings
