@@ -161,3 +161,61 @@ def test_answers_hold_no_space_at_their_ends():
             assert found[row, i].numpy().decode() == wanted
             start = int(begin[row, i])
             assert text[start : start + len(wanted)] == wanted
+
+
+@pytest.mark.shared
+def test_the_folder_s_threshold_is_the_export_s(context):
+    """Above it the answer is ""; the n-best list stays."""
+    import dataclasses
+
+    context, _ = context
+    question = tf.constant(["Who asked?", "What is it?", "Where?"])
+    paragraph = tf.constant(["Xq zebra, 1998.", "A red tower.", "京都は日本"])
+
+    def ask(threshold):
+        kept = {"null_score_diff_threshold": threshold}
+        spec = dataclasses.replace(
+            context.spec, data_options=context.spec.data_options | kept
+        )
+        function = span_signatures(context._replace(spec=spec))[RAW].function
+        return function(question=question, paragraph=paragraph)
+
+    free = ask(None)
+    odds = np.sort(free["null_odds"].numpy())
+    found = ask(float(odds[0] + odds[1]) / 2)
+    empty = free["null_odds"].numpy() > (odds[0] + odds[1]) / 2
+    assert empty.sum() == 2
+    for row in range(3):
+        for name in ("answer", "answer_start", "answer_end"):
+            nothing = b"" if name == "answer" else 0
+            wanted = nothing if empty[row] else free[name][row].numpy()
+            assert found[name][row].numpy() == wanted
+    assert (found["nbest_text"].numpy() == free["nbest_text"].numpy()).all()
+
+
+@pytest.mark.shared
+def test_a_lone_mark_before_the_text_is_its_first_letter(context):
+    """Graph and offline code, with beams on that piece alone."""
+    context, _ = context
+    options = span_signatures_lib.Options(
+        QUERY, STRIDE, BEST, ANSWER, False, None
+    )
+    paragraph = tf.constant(["京都は日本", "Xq zebra"])
+    tokens, starts, ends = context.tokenizer.tokenize_with_offsets(paragraph)
+    assert [row[0] for row in ends.to_list()] == [0, 0]  # lone marks
+    counts = tf.cast(tokens.row_lengths(), tf.int32)
+    windows = span_signatures_lib.graph_features.doc_windows(
+        counts, counts + 1, STRIDE
+    )
+    beams = {
+        "start_top_log_probs": tf.zeros([2, 1]),
+        "start_top_index": tf.zeros([2, 1], tf.int32),
+        "end_top_log_probs": tf.zeros([2, 1]),
+        "end_top_index": tf.zeros([2, 1], tf.int32),
+    }
+    found = span_signatures_lib._candidates(
+        options, windows, beams, starts, ends
+    )
+    assert found.valid.numpy().all()
+    answers = span_signatures_lib._choose(options, windows, found, paragraph)
+    assert [a.decode() for a in answers["answer"].numpy()] == ["京", "X"]
