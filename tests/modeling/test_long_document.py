@@ -1,5 +1,7 @@
 """Segments with memory: known and unknown widths give the same."""
 
+import types
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -65,3 +67,55 @@ def test_a_model_without_enough_memory_is_refused():
     model = ClassificationModel(CONFIG.replace(mem_len=4), num_labels=2)
     with pytest.raises(ValueError, match="must be at least 6, found 4"):
         LongDocument(model, T)
+
+
+class Recorder:
+    """A task model that keeps the calls of its encoder and of itself."""
+
+    config = CONFIG.replace(mem_len=5)
+
+    def __init__(self):
+        self.calls = []
+
+    def encoder(self, **arguments):
+        self.calls.append(arguments)
+        rows = tf.shape(arguments["input_ids"])[0]
+        memory = tuple(tf.zeros([rows, 5, 2]) for _ in range(2))
+        return types.SimpleNamespace(new_memory=memory)
+
+    def __call__(self, **arguments):
+        self.calls.append(arguments)
+        return "answer"
+
+
+def test_each_segment_has_its_tokens_its_seed_and_the_length_of_its_memory():
+    ids = np.array(
+        [[0, 0, 1, 2, 3, 4, 5, 6, 7, 8], [0, 0, 0, 0, 0, 0, 1, 2, 3, 4]]
+    )
+    mask = (ids > 0).astype(np.int32)
+    model = Recorder()
+    reader = LongDocument(model, 4)
+    answer = reader(
+        ids, mask * 2, mask, training=True, seed=tf.constant([1, 2])
+    )
+    assert answer == "answer"
+    read = [call["input_ids"].numpy().tolist() for call in model.calls]
+    assert read == [
+        [[0, 0, 0, 0], [0, 0, 0, 0]],
+        [[1, 2, 3, 4], [0, 0, 0, 0]],
+        [[5, 6, 7, 8], [1, 2, 3, 4]],
+    ]
+    lengths = [call.get("memory_length") for call in model.calls]
+    assert lengths[0] is None
+    assert [n.numpy().tolist() for n in lengths[1:]] == [[0, 0], [4, 0]]
+    seeds = {tuple(call["seed"].numpy()) for call in model.calls}
+    assert len(seeds) == 3
+    assert all(call["training"] for call in model.calls)
+
+
+def test_no_more_memory_counts_than_is_kept():
+    ids = np.arange(1, 17)[np.newaxis]
+    model = Recorder()
+    LongDocument(model, 4)(ids, ids * 0, ids * 0 + 1)
+    lengths = [call.get("memory_length") for call in model.calls[1:]]
+    assert [n.numpy().tolist() for n in lengths] == [[4], [5], [5]]

@@ -107,6 +107,20 @@ def test_ranks_equal_masks_and_positions_equal_mappings():
     )
 
 
+def test_what_a_mapping_leaves_out_is_context():
+    """Context tokens share a rank and see each other; targets do not."""
+    model = XLNetModel(CONFIG)
+    case = _case()
+    is_target = case.pop("is_target")
+    case["ranks"] = np.where(is_target, case["ranks"], -1)
+    by_ranks = model(**case, is_target=is_target)
+    mapping = np.eye(T, dtype=np.float32)[case.pop("target_positions")]
+    _assert_equal(model(**case, target_mapping=mapping), by_ranks, 0)
+    every = model(**case, is_target=np.ones_like(is_target))
+    difference = every.sequence_output - by_ranks.sequence_output
+    assert np.abs(difference).max() > 0.01
+
+
 def test_zero_rows_of_a_mapping_do_not_matter():
     model = XLNetModel(CONFIG)
     case = _case()

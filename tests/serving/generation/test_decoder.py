@@ -100,19 +100,21 @@ def test_every_step_draws_anew_and_log_probs_are_the_models():
     assert tuple(token.numpy()[3:]) == rows[0][3:]
 
 
-def test_the_prompt_is_context_and_new_tokens_are_targets():
-    """The log-probabilities are those of scoring the text that came out."""
-    generator = make_generator(n_layer=1)
+def test_what_comes_out_has_the_probability_of_scoring_it():
+    """The prompt is context, new tokens are targets from left to right."""
+    generator = make_generator(n_layer=2, untie_r=False)
     generator.banned = np.zeros([0], np.int32)
     prompt = np.array([11, 12, 30, 9], np.int32)
     options = SamplingOptions(
-        max_new_tokens=2, temperature=0.0, use_cache=False
+        max_new_tokens=5, num_samples=2, temperature=1.0, seed=2
     )
     result = generator.generate(prompt, options)
-    text = np.concatenate([prompt, result.tokens[0]])
     scorer = Scorer(generator.model, segment_len=20, memory_len=0)
-    score = scorer.score(text, "left_to_right", 0, context=len(prompt))
-    np.testing.assert_allclose(result.log_probs[0], score.log_probs, atol=2e-5)
+    assert len({tuple(row) for row in result.tokens}) == 2
+    for tokens, log_probs in zip(result.tokens, result.log_probs, strict=True):
+        text = np.concatenate([prompt, tokens])
+        score = scorer.score(text, "left_to_right", 0, context=len(prompt))
+        np.testing.assert_allclose(log_probs, score.log_probs, atol=2e-5)
 
 
 def test_filtering():

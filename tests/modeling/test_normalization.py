@@ -1,0 +1,62 @@
+"""What follows a sublayer: bias, dropout, residual, LayerNorm, in this order."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from modeling import dropout
+from modeling.feed_forward import FeedForward, gelu
+from modeling.normalization import EPSILON, LayerNorm
+
+ROWS, D, F = 7, 6, 9
+SEED = tf.constant([3, 4])
+
+
+def random(*shape):
+    return np.random.default_rng(2).normal(size=shape).astype(np.float32)
+
+
+def normalized(x, gamma, beta):
+    x = np.asarray(x, np.float64)
+    centred = x - x.mean(-1, keepdims=True)
+    scale = np.sqrt((centred**2).mean(-1, keepdims=True) + EPSILON)
+    return centred / scale * gamma + beta
+
+
+@pytest.mark.parametrize("with_bias", [True, False])
+def test_the_residual_is_added_after_dropout_and_the_bias_before(with_bias):
+    x, residual = random(2, ROWS, D)
+    gamma, beta, bias = random(3, D)
+    layer = LayerNorm()
+    layer.build([None, D])
+    layer.gamma.assign(gamma)
+    layer.beta.assign(beta)
+    found = layer.after_residual(
+        tf.constant(x),
+        tf.constant(residual),
+        tf.constant(bias) if with_bias else None,
+        SEED,
+        0.4,
+    )
+    kept = dropout.masked(tf.ones([ROWS, D]), SEED, 0.4).numpy()  # 0 or 1/0.6
+    assert 0 < (kept == 0).mean() < 1
+    biased = x + bias if with_bias else x
+    wanted = normalized(biased * kept + residual, gamma, beta)
+    np.testing.assert_allclose(found, wanted, atol=1e-5)
+
+
+def test_inner_dropout_follows_the_activation():
+    layer = FeedForward(D, F, "gelu", dropout_rate=0.0, inner_dropout=0.3)
+    layer.build([None, None, D])
+    for variable in layer.trainable_variables:
+        variable.assign(random(*variable.shape))
+    x = random(1, ROWS, D)
+    found = layer(tf.constant(x), training=True, seed=SEED)
+    site = dropout.site_seed(SEED, dropout.CONTENT_INNER)
+    kept = dropout.masked(tf.ones([ROWS, F]), site, 0.3).numpy()
+    assert 0 < (kept == 0).mean() < 1
+    inner = gelu(x[0] @ layer.kernel_1.numpy() + layer.bias_1.numpy()).numpy()
+    out = inner * kept @ layer.kernel_2.numpy() + layer.bias_2.numpy()
+    gamma, beta = layer.norm.gamma.numpy(), layer.norm.beta.numpy()
+    wanted = normalized(out + x[0], gamma, beta)
+    np.testing.assert_allclose(found[0], wanted, atol=2e-4)
