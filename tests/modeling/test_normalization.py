@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-
-from modeling import dropout
 from modeling.feed_forward import FeedForward, gelu
 from modeling.normalization import EPSILON, LayerNorm
+
+from modeling import dropout
 
 ROWS, D, F = 7, 6, 9
 SEED = tf.constant([3, 4])

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from common.errors import UserError
-from training.batch_split import BatchSplit, fill
+from training.batch_split import BatchSplit, distribute, fill
 
 
 def test_worked_rows_of_the_docstring():
@@ -45,3 +45,29 @@ def test_filling_keeps_rows_and_gives_a_static_shape():
     batch = fill({"x": x, "example_weight": tf.ones([3])}, 5)
     assert batch["x"].shape == (5, 2)
     assert batch["example_weight"].numpy().tolist() == [1, 1, 1, 0, 0]
+
+
+class Processes:
+    """Stands for a strategy of 4 replicas in two processes."""
+
+    def distribute_datasets_from_function(self, make):
+        return [
+            list(make(tf.distribute.InputContext(2, process, 4)))
+            for process in range(2)
+        ]
+
+
+def test_every_process_keeps_the_rows_of_its_replicas():
+    def input_fn(params):
+        assert params == {"batch_size": 8, "start_step": 5}
+        rows = tf.range(8)[tf.newaxis] + tf.constant([[0], [100]])
+        return tf.data.Dataset.from_tensor_slices({"x": rows})
+
+    found, spec = distribute(
+        Processes(), input_fn, BatchSplit(8, 4, 1, 2), start_step=5
+    )
+    assert spec["x"].shape == (8,)
+    # Two batches, two replicas each: a forward and a backward row.
+    first, second = [[e["x"].numpy().tolist() for e in p] for p in found]
+    assert first == [[0, 4], [1, 5], [100, 104], [101, 105]]
+    assert second == [[2, 6], [3, 7], [102, 106], [103, 107]]

@@ -132,3 +132,17 @@ def test_tpu_scripts_print_their_commands(name):
         text=True,
     )
     assert missing.returncode == 1 and "error: set" in missing.stderr
+
+
+@pytest.mark.parametrize(
+    "higher, kept",
+    [(True, [1, 3]), (False, [1, 2, 5])],
+    ids=["higher", "lower"],
+)
+def test_the_first_of_equal_values_stays_the_best(tmp_path, higher, kept):
+    best = BestCheckpoint(str(tmp_path), tf.Module(), "m", higher, chief=False)
+    values = [0.5, 0.4, 0.75, 0.75, 0.25, 0.25]
+    offered = [best.offer({"m": v}, i) for i, v in enumerate(values, 1)]
+    assert [i for i, better in enumerate(offered, 1) if better] == kept
+    assert int(best.step) == kept[-1]
+    assert float(best.value) == values[kept[-1] - 1]

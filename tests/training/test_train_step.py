@@ -138,6 +138,7 @@ def run(replicas=1, parts=1, steps=3, seed=11, loss_scale=False, **options):
     trainer.train(tf.constant(steps))
     memory.gather()
     history = dict(zip(trainer.stat_names, trainer.last.T, strict=True))
+    history["tokens"] = trainer.last_tokens
     state = memory.state
     return history, model.w.numpy(), [x.numpy() for x in state.layers], state
 
@@ -192,6 +193,7 @@ def test_a_step_is_that_of_the_whole_batch(replicas, parts):
             history[name], wanted[:, i], rtol=2e-5, err_msg=name
         )
     np.testing.assert_allclose(w, wanted_w, rtol=1e-5)
+    assert history["tokens"] == 3 * ROWS * 5
     # The first step starts empty, the second has one slot where no reset is.
     reset = [b["reset_memory"] for b in batches()]
     length = np.zeros(ROWS)

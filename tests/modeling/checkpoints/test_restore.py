@@ -264,3 +264,35 @@ def test_command(tmp_path):
 def test_the_flags_know_all_heads_and_formats():
     assert convert_checkpoint_flags.HEADS == ["", *heads.NAMES]
     assert convert_checkpoint_flags.FORMATS == list(checkpoints.FORMATS)
+
+
+def test_layers_are_stacked_by_number():
+    scope = "model/transformer/"
+    arrays = {
+        f"{scope}layer_{i}/rel_attn/seg_embed": np.full([2, 1, 1], i)
+        for i in (11, 2, 0, 10, 1, 3, 4, 5, 6, 7, 8, 9)
+    }
+    stacked = tf1_checkpoint.stack(arrays)[scope + "seg_embed"]
+    assert stacked[:, 0, 0, 0].tolist() == list(range(12))
+    again = tf1_checkpoint.unstack({scope + "seg_embed": stacked}, True, "here")
+    for name, value in arrays.items():
+        np.testing.assert_array_equal(again[name], value)
+
+
+def test_moving_averages_are_read_where_a_run_kept_them(tmp_path):
+    model = PretrainingModel(CONFIG)
+    state = tf.Module(name="optimizer")
+    names = list(named_variables(model))
+    state.ema = {
+        name: tf.Variable(variable + 1.0)
+        for name, variable in named_variables(model).items()
+        if name != names[-1]  # a frozen variable has none
+    }
+    checkpoint = tf.train.Checkpoint(model=model, optimizer=state)
+    checkpoint.save(str(tmp_path / "model.ckpt"))
+    other = PretrainingModel(CONFIG)
+    checkpoints.restore(other, str(tmp_path))
+    found = named_variables(other)
+    for name, variable in named_variables(model).items():
+        wanted = variable if name == names[-1] else variable + 1.0
+        np.testing.assert_array_equal(found[name], wanted, err_msg=name)

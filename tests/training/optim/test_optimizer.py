@@ -134,6 +134,26 @@ def test_layer_wise_rates_by_hand():
         assert group.gradient_multiplier == 1.0
 
 
+def test_the_originals_style_scales_no_bias_of_attention():
+    # The original stacks these over the layers and cannot tell them apart.
+    options = OptimizerOptions(
+        lr_layer_decay_rate=0.5, lr_layer_decay_style="gradient"
+    )
+    scope = "model/transformer/layer_0"
+    wanted = {
+        "rel_attn/r_w_bias": 1.0,
+        "rel_attn/r_s_bias": 1.0,
+        "rel_attn/seg_embed": 1.0,
+        "rel_attn/q/kernel": 0.25,
+        "ff/layer_1/bias": 0.25,
+        "ff/LayerNorm/gamma": 0.25,
+    }
+    for name, multiplier in wanted.items():
+        group = group_of(f"{scope}/{name}", 3, options)
+        assert group.gradient_multiplier == multiplier, name
+        assert group.lr_multiplier == 1.0
+
+
 def test_rate_multiplier_scales_update_and_decay():
     options = OptimizerOptions(
         learning_rate=0.1, weight_decay=0.2, lr_layer_decay_rate=0.5, clip=0.0

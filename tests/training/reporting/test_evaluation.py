@@ -84,7 +84,18 @@ def test_one_trace_per_length_and_the_numbers_of_padding(replicas, monkeypatch):
         assert a.metrics == pytest.approx(padded[0].metrics, abs=1e-5)
 
 
-MEMORY_ROWS, STEPS = 4, 3
+# A row is reset at the second step.
+MEMORY_ROWS, STEPS = 8, 3
+
+
+class Counted(toy.ToyObjective):
+    """With a metric that has a count of its own: targets per row."""
+
+    def loss(self, *arguments, **options):
+        output = super().loss(*arguments, **options)
+        rows = tf.cast(tf.shape(output.new_memory.length)[0], tf.float32)
+        output.metrics["per_row"] = (output.weight_sum, rows)
+        return output
 
 
 def toy_memory(rows):
@@ -94,7 +105,7 @@ def toy_memory(rows):
 
 
 def toy_losses(objective, model, steps):
-    """Loss and metric over all batches, the memory carried by hand."""
+    """Loss and targets per row of all batches, the memory carried by hand."""
     memory, loss, weight = toy_memory(MEMORY_ROWS), 0.0, 0.0
     data = toy.input_fn({"batch_size": MEMORY_ROWS, "start_step": 0}, steps)
     for batch in data:
@@ -104,12 +115,12 @@ def toy_losses(objective, model, steps):
         loss += float(output.loss_sum)
         weight += float(output.weight_sum)
         memory = output.new_memory
-    return loss / weight
+    return loss / weight, weight / (MEMORY_ROWS * steps)
 
 
 def test_sums_go_over_all_batches_and_memory_begins_empty_each_time():
     strategy = tf.distribute.get_strategy()
-    objective = toy.ToyObjective()
+    objective = Counted()
     model = objective.build_model()
     evaluator = Evaluator(
         objective,
@@ -119,11 +130,13 @@ def test_sums_go_over_all_batches_and_memory_begins_empty_each_time():
         MEMORY_ROWS,
     )
     wanted = {n: toy_losses(objective, model, n) for n in (2, STEPS)}
-    assert abs(wanted[2] - wanted[STEPS]) > 1e-3
+    assert abs(wanted[2][0] - wanted[STEPS][0]) > 1e-3
     for steps, batches in ((-1, STEPS), (2, 2), (-1, STEPS), (9, STEPS)):
         metrics = evaluator.run(steps).metrics
-        assert metrics["loss"] == pytest.approx(wanted[batches], rel=1e-5)
-        assert metrics["lm_loss"] == pytest.approx(wanted[batches], rel=1e-5)
+        loss, per_row = wanted[batches]
+        assert metrics == pytest.approx(
+            {"loss": loss, "lm_loss": loss, "per_row": per_row}, rel=1e-5
+        )
 
 
 def test_the_last_ragged_batch_counts_its_own_rows_only():

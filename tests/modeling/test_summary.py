@@ -1,0 +1,60 @@
+"""Which tokens a summary looks at, padding on either side."""
+
+import numpy as np
+import pytest
+from modeling.summary import SequenceSummary
+
+from modeling import ClassificationModel, XLNetConfig
+
+T, D = 5, 4
+CONFIG = XLNetConfig(
+    vocab_size=9, d_model=D, n_layer=1, n_head=2, d_head=3, d_inner=6
+)
+HIDDEN = np.random.default_rng(0).normal(size=(3, T, D)).astype(np.float32)
+MASK = np.array([[0, 0, 1, 1, 1], [1, 1, 1, 0, 0], [1, 1, 1, 1, 1]])
+REAL = [slice(2, 5), slice(0, 3), slice(0, 5)]
+
+
+def pooled(kind, pooling="masked", **arguments):
+    layer = SequenceSummary(CONFIG, kind, use_proj=False, pooling=pooling)
+    layer.build([None, None, D])
+    return layer(HIDDEN, input_mask=MASK, **arguments).numpy()
+
+
+@pytest.mark.parametrize(
+    "kind, pick",
+    [
+        ("mean", lambda x: x.mean(0)),
+        ("first", lambda x: x[0]),
+        ("last", lambda x: x[-1]),
+    ],
+)
+def test_padding_is_not_looked_at_but_in_the_originals_way(kind, pick):
+    wanted = [pick(x[real]) for x, real in zip(HIDDEN, REAL, strict=True)]
+    np.testing.assert_allclose(pooled(kind), wanted, atol=1e-6)
+    whole = [pick(x) for x in HIDDEN]
+    np.testing.assert_allclose(pooled(kind, "original"), whole, atol=1e-6)
+
+
+def test_a_given_position_comes_before_the_last_token():
+    found = pooled("last", cls_index=np.array([2, 0, 3]))
+    np.testing.assert_array_equal(found, HIDDEN[[0, 1, 2], [2, 0, 3]])
+    np.testing.assert_array_equal(pooled("last", cls_index=1), HIDDEN[:, 1])
+
+
+def test_attention_gives_padding_no_weight():
+    layer = SequenceSummary(CONFIG, "attn", use_proj=False)
+    layer.build([None, None, D])
+    found = layer(HIDDEN, input_mask=MASK).numpy()
+    moved = np.where(MASK[..., np.newaxis] == 1, HIDDEN, 7.0)
+    again = layer(moved.astype(np.float32), input_mask=MASK).numpy()
+    np.testing.assert_array_equal(found, again)
+
+
+def test_a_call_names_the_position_that_a_model_has_by_default():
+    model = ClassificationModel(CONFIG, 3, cls_index=0)
+    other = ClassificationModel(CONFIG, 3, cls_index=2)
+    other.set_weights(model.get_weights())
+    wanted = other.logits(HIDDEN)
+    np.testing.assert_array_equal(model.logits(HIDDEN, cls_index=2), wanted)
+    assert np.abs(model.logits(HIDDEN) - wanted).max() > 1e-3
