@@ -1,4 +1,4 @@
-"""One step by hand: seeds, sums, clipping, memory, for replicas and parts.
+"""One step by hand: seeds, sums, clipping, memory, for replicas and accumulation_steps.
 
 The objective is linear: with rows x and weights a its loss is sum a (w . x),
 so that the gradient, the norm and the update are known in closed form.
@@ -10,15 +10,16 @@ import tensorflow as tf
 import tf_keras
 
 from modeling import XLNetConfig
-from training.batch_split import distribute
+from training.batch_split import BatchSplit, distribute
+from training.learner import Learner
 from training.memory_state import RecurrentMemory
-from training.objectives.contract import LossOutput, Memory
+from training.objectives.contract import LossOutput, Memory, Objective
 from training.optim.loss_scale import LossScale
 from training.optim.optimizer import AdamW
 from training.optim.schedules import Schedule
 from training.optim.variable_groups import build_groups
 from training.options import OptimizerOptions
-from training.train_step import Trainer, fold_part, fold_seed
+from training.train_step import Trainer, fold_micro_batch, fold_seed
 
 ROWS, DIM, SLOTS = 12, 3, 2
 NAME = "model/lm_loss/bias"
@@ -33,7 +34,7 @@ CONFIG = XLNetConfig(
 )
 
 
-class Linear:
+class Linear(Objective):
     """Layer 0 of its memory holds the seeds of a row, layer 1 its first x."""
 
     name = "pretraining"
@@ -93,7 +94,14 @@ def batches():
     ]
 
 
-def run(replicas=1, parts=1, steps=3, seed=11, loss_scale=False, **options):
+def run(
+    replicas=1,
+    accumulation_steps=1,
+    steps=3,
+    seed=11,
+    loss_scale=False,
+    **options,
+):
     """(history by column name, weights, memory by global row)."""
     strategy = tf.distribute.MirroredStrategy(
         [f"CPU:{i}" for i in range(replicas)],
@@ -103,19 +111,27 @@ def run(replicas=1, parts=1, steps=3, seed=11, loss_scale=False, **options):
         **(dict(learning_rate=0.1, adam_epsilon=0.5, clip=0.25) | options)
     )
     objective = Linear()
+    split = BatchSplit(ROWS, replicas, accumulation_steps, 2)
     with strategy.scope():
         model = objective.build_model()
         variables = {NAME: model.w}
-        optimizer = AdamW(
-            options,
-            Schedule(options, 10),
-            variables,
-            build_groups(variables, 2, options),
-        )
+        groups = build_groups(variables, 2, options)
+        optimizer = AdamW(options, Schedule(options, 10), variables, groups)
         scale = None
         if loss_scale:
             scale = LossScale(64.0, ROWS // replicas)
-    memory = RecurrentMemory(strategy, ROWS, parts, 2, 2, SLOTS, 4, "float32")
+    memory = RecurrentMemory(objective, model, strategy, split, True)
+    learner = Learner(
+        objective,
+        strategy,
+        split,
+        model,
+        variables,
+        groups,
+        optimizer,
+        memory,
+        scale,
+    )
 
     def input_fn(params):
         found = batches()
@@ -123,18 +139,8 @@ def run(replicas=1, parts=1, steps=3, seed=11, loss_scale=False, **options):
             {k: np.stack([b[k] for b in found]) for k in found[0]}
         )
 
-    dataset, _ = distribute(strategy, input_fn, ROWS, 2, parts)
-    trainer = Trainer(
-        objective,
-        model,
-        optimizer,
-        memory,
-        strategy,
-        dataset,
-        parts,
-        seed,
-        loss_scale=scale,
-    )
+    dataset, _ = distribute(strategy, input_fn, split)
+    trainer = Trainer(learner, dataset, seed)
     trainer.train(tf.constant(steps))
     memory.gather()
     history = dict(zip(trainer.stat_names, trainer.last.T, strict=True))
@@ -164,28 +170,28 @@ def by_hand(steps=3):
     return np.asarray(rows), w
 
 
-# Replicas and parts -> which global rows go through the model together.
+# Replicas and accumulation_steps -> which global rows go through the model together.
 SHAPES = {
     (1, 1): [[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]],
     (2, 3): [[0, 6], [1, 7], [2, 8], [3, 9], [4, 10], [5, 11]],
 }
 
 
-def _check_seeds(found, replicas, parts):
-    """One seed for the rows of a part, another one for every other part."""
+def _check_seeds(found, replicas, accumulation_steps):
+    """One seed for the rows of a micro-batch, another one for every other."""
     seeds = [
         tuple(found[row, slot, :2]) for slot in (0, 1) for row in range(ROWS)
     ]
-    together = SHAPES[replicas, parts]
+    together = SHAPES[replicas, accumulation_steps]
     for rows in together:
         for slot in (0, 1):
             assert len({seeds[slot * ROWS + row] for row in rows}) == 1
     assert len(set(seeds)) == 2 * len(together)
 
 
-@pytest.mark.parametrize("replicas, parts", SHAPES)
-def test_a_step_is_that_of_the_whole_batch(replicas, parts):
-    history, w, layers, state = run(replicas, parts)
+@pytest.mark.parametrize("replicas, accumulation_steps", SHAPES)
+def test_a_step_is_that_of_the_whole_batch(replicas, accumulation_steps):
+    history, w, layers, state = run(replicas, accumulation_steps)
     wanted, wanted_w = by_hand()
     names = ("loss", "learning_rate", "gradient_norm", "update_norm", "hits")
     for i, name in enumerate(names):
@@ -207,7 +213,7 @@ def test_a_step_is_that_of_the_whole_batch(replicas, parts):
         np.testing.assert_array_equal(
             layers[1][:, slot, 0], batches()[step]["x"][:, 0]
         )
-    _check_seeds(layers[0], replicas, parts)
+    _check_seeds(layers[0], replicas, accumulation_steps)
 
 
 def test_the_gradient_is_larger_than_the_limit():
@@ -234,6 +240,8 @@ def test_seeds_are_functions_of_all_they_are_made_of():
     for (seed, step, replica), value in zip(calls, found[:], strict=True):
         again = fold_seed(seed, tf.constant(step, tf.int64), replica)
         assert tuple(again.numpy()) == value
-        for part in range(3):
-            found.append(tuple(fold_part(tf.constant(value), part).numpy()))
+        for step in range(3):
+            found.append(
+                tuple(fold_micro_batch(tf.constant(value), step).numpy())
+            )
     assert len(set(found)) == len(found) == len(calls) * 4

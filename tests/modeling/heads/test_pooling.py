@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from modeling.summary import SequenceSummary
 
 from modeling import ClassificationModel, XLNetConfig
+from modeling.heads.pooling import SequenceSummary
 
 T, D = 5, 4
 CONFIG = XLNetConfig(
