@@ -1,14 +1,17 @@
-"""Memory by global row: gathered, saved, given out to any replicas and parts."""
+"""Memory by global row: gathered, saved, given out to any replicas and micro-batches."""
+
+import types
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from training.batch_split import BatchSplit
 from training.memory_state import RecurrentMemory, reset_rows
 from training.objectives.contract import Memory
 
 LAYERS, SLOTS, DIM = 2, 3, 1
-# replicas, parts, groups -> the global rows of each replica, in its order.
+# replicas, accumulation steps, groups -> the global rows of each replica, in its order.
 TABLE = {
     (1, 1, 2): [[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]],
     (1, 3, 2): [[0, 1, 6, 7, 2, 3, 8, 9, 4, 5, 10, 11]],
@@ -21,14 +24,18 @@ TABLE = {
 ROWS = 12
 
 
-def make(replicas, parts, groups):
+def make(replicas, accumulation_steps, groups):
     strategy = tf.distribute.MirroredStrategy(
         [f"CPU:{i}" for i in range(replicas)],
         tf.distribute.ReductionToOneDevice(),
     )
-    memory = RecurrentMemory(
-        strategy, ROWS, parts, groups, LAYERS, SLOTS, DIM, "float32"
+    objective = types.SimpleNamespace(
+        memory_len=SLOTS,
+        config=types.SimpleNamespace(d_model=DIM, n_layer=LAYERS),
     )
+    model = types.SimpleNamespace(compute_dtype="float32")
+    split = BatchSplit(ROWS, replicas, accumulation_steps, groups)
+    memory = RecurrentMemory(objective, model, strategy, split, True)
     return strategy, memory
 
 
