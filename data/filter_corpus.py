@@ -20,6 +20,7 @@ import numpy as np
 from common import files, workers
 from common.errors import UserError
 from data.corpus import documents as corpus
+from data.corpus import plan as corpus_plan
 from data.corpus import quality
 from data.corpus.documents import Block, Document
 from data.records.options import FilterOptions
@@ -212,7 +213,7 @@ def filter_corpus(options: FilterOptions) -> Report:
     blocks = [
         block
         for path in corpus.list_files(options.input_glob)
-        for block in corpus.plan_blocks(path, options.block_bytes)
+        for block in corpus_plan.plan_blocks(path, options.block_bytes)
     ]
     report = Report(options)
     kept, frequent = _survivors(options, blocks, report)

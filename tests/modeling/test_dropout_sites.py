@@ -29,7 +29,7 @@ CONFIG = XLNetConfig(
 )
 IDS = np.arange(B * T).reshape(B, T)
 POSITIONS = [[0, 2, 4], [1, 3, 4]]
-SEED = tf.constant([5, 6])
+SEED = (5, 6)  # a tensor would start TensorFlow at import
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def dropped(monkeypatch):
     found = []
     plain = dropout.masked
 
-    def masked(x, seed, rate):
+    def masked(x, seed, rate, **static):
         if seed is not None and rate:
             found.append((tuple(x.shape), rate, tuple(seed.numpy())))
         return plain(x, seed, rate)

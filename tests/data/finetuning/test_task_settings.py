@@ -2,7 +2,7 @@
 
 import dataclasses
 import json
-import os
+import pathlib
 import subprocess
 import sys
 
@@ -16,7 +16,7 @@ from data.finetuning.task_settings import CLASSIFIER, NOT_RECORDED, RACE, SQUAD
 from data.task_spec import TaskSpec, find_folder
 from training.finetuning.options import FinetuneOptions
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
+ROOT = str(pathlib.Path(__file__).resolve().parents[3])
 SOURCES = {
     CLASSIFIER: (
         task_options.FeatureOptions,
@@ -123,7 +123,7 @@ import importlib, json, sys
 from absl import flags
 from absl.testing import flagsaver
 from common.errors import UserError
-from data import task_settings
+from data.finetuning import task_settings
 command, folder, cases = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
 importlib.import_module(f"flags.{command}_flags").define()
 from flags import finetune_flags

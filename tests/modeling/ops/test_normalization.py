@@ -3,13 +3,16 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from modeling.feed_forward import FeedForward, gelu
-from modeling.normalization import EPSILON, LayerNorm
 
-from modeling import dropout
+from modeling.encoders.xlnet.feed_forward import FeedForward, gelu
+from modeling.ops import dropout
+from modeling.ops.context import LayerContext
+from modeling.ops.normalization import EPSILON, LayerNorm
 
 ROWS, D, F = 7, 6, 9
-SEED = tf.constant([3, 4])
+SEED = (3, 4)  # a tensor would start TensorFlow at import
+
+CONTEXT = LayerContext(training=True, seed=SEED)
 
 
 def random(*shape):
@@ -35,10 +38,12 @@ def test_the_residual_is_added_after_dropout_and_the_bias_before(with_bias):
         tf.constant(x),
         tf.constant(residual),
         tf.constant(bias) if with_bias else None,
-        SEED,
+        CONTEXT,
+        dropout.CONTENT.inner,
         0.4,
     )
-    kept = dropout.masked(tf.ones([ROWS, D]), SEED, 0.4).numpy()  # 0 or 1/0.6
+    seed = dropout.site_seed(tf.constant(SEED), dropout.CONTENT.inner)
+    kept = dropout.masked(tf.ones([ROWS, D]), seed, 0.4).numpy()  # 0 or 1/0.6
     assert 0 < (kept == 0).mean() < 1
     biased = x + bias if with_bias else x
     wanted = normalized(biased * kept + residual, gamma, beta)
@@ -51,8 +56,8 @@ def test_inner_dropout_follows_the_activation():
     for variable in layer.trainable_variables:
         variable.assign(random(*variable.shape))
     x = random(1, ROWS, D)
-    found = layer(tf.constant(x), training=True, seed=SEED)
-    site = dropout.site_seed(SEED, dropout.CONTENT_INNER)
+    found = layer(tf.constant(x), CONTEXT)
+    site = dropout.site_seed(tf.constant(SEED), dropout.CONTENT.inner)
     kept = dropout.masked(tf.ones([ROWS, F]), site, 0.3).numpy()
     assert 0 < (kept == 0).mean() < 1
     inner = gelu(x[0] @ layer.kernel_1.numpy() + layer.bias_1.numpy()).numpy()
