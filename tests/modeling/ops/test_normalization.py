@@ -10,7 +10,7 @@ from modeling.ops.context import LayerContext
 from modeling.ops.normalization import EPSILON, LayerNorm
 
 ROWS, D, F = 7, 6, 9
-SEED = (3, 4)  # a tensor would start TensorFlow at import
+SEED = np.asarray([3, 4], np.int32)  # a tensor would start TensorFlow here
 
 CONTEXT = LayerContext(training=True, seed=SEED)
 
