@@ -213,7 +213,7 @@ class _Server:
         try:
             return parse_request(
                 body,
-                self._model.description["signatures"],
+                self._model.description,
                 self._options,
             )
         except UserError as e:

@@ -1,0 +1,163 @@
+"""Values of one row of a request: types, shapes, ranges, and how they fit.
+
+The tensors of a row that run along its tokens must have one length: a mask of
+another length would broadcast and give wrong numbers without an error.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from common.errors import UserError
+from data.finetuning.pair_features import SEGMENT_IDS
+from serving import limits
+from serving.options import ServerOptions
+
+_INT32 = (-(2**31), 2**31 - 1)
+_TOKEN_INPUTS = ("input_ids", "segment_ids", "input_mask", "paragraph_mask")
+_MASKS = ("input_mask", "paragraph_mask")
+_MAX_TEXTS = 64  # strings of a list, e.g. the options of a question
+
+
+def check_row(
+    row: Mapping,
+    specs: Mapping[str, dict],
+    where: str,
+    limit: ServerOptions,
+    vocab_size: int | None = None,
+) -> dict:
+    """The row's values as a model takes them.
+
+    Args:
+      row: input name -> JSON value.
+      specs: input name -> dtype and shape with the batch.
+      where: names the row in a message.
+      limit: see `ServerOptions`.
+      vocab_size: ids are below it; None = unknown.
+
+    Returns:
+      Input name -> str, list of str, or array of the spec's dtype.
+
+    Raises:
+      UserError: one line that says what is wrong.
+    """
+    checked = {
+        key: _check(row[key], spec, f"{where}.{key}", limit)
+        for key, spec in specs.items()
+    }
+    _check_lengths(checked, where)
+    _check_ranges(checked, where, vocab_size)
+    return checked
+
+
+def check_equal_shapes(rows: list[dict], where: str) -> None:
+    """Raises UserError unless the rows fit into one tensor per input."""
+    for key, first in rows[0].items():
+        for i, row in enumerate(rows):
+            if np.shape(row[key]) != np.shape(first):
+                raise UserError(
+                    f"{where}[{i}].{key}: wanted the shape "
+                    f"{list(np.shape(first))} of the first row, found "
+                    f"{list(np.shape(row[key]))}; pad it or ask apart"
+                )
+
+
+def _check_lengths(row: Mapping, where: str) -> None:
+    shapes = {k: row[k].shape for k in _TOKEN_INPUTS if k in row}
+    if len(set(shapes.values())) > 1:
+        found = ", ".join(f"{k} {list(v)}" for k, v in shapes.items())
+        raise UserError(f"{where}: wanted equal shapes, found {found}")
+
+
+def _check_ranges(row: Mapping, where: str, vocab_size: int | None) -> None:
+    bounds = {name: (0, 1, "0 or 1") for name in _MASKS}
+    bounds["segment_ids"] = (0, max(SEGMENT_IDS), "a known segment")
+    if vocab_size is not None:
+        bounds["input_ids"] = (0, vocab_size - 1, "an id of the vocabulary")
+    if "input_ids" in row:
+        last = row["input_ids"].shape[-1] - 1
+        bounds["cls_index"] = (0, last, "a position of the row")
+    if "memory" in row:
+        slots = row["memory"].shape[-2]
+        bounds["memory_length"] = (0, slots, "slots of the memory")
+    for name, (low, high, meaning) in bounds.items():
+        value = row.get(name)
+        if value is None:
+            continue
+        wrong = value[(value < low) | (value > high)]
+        if wrong.size:
+            raise UserError(
+                f"{where}.{name}: wanted {meaning} ({low} to {high}), found "
+                f"{int(wrong.flat[0])}"
+            )
+
+
+def _check(value, spec: dict, where: str, limit: ServerOptions):
+    """One row's value of one input; texts as str, numbers as arrays."""
+    shape = spec["shape"][1:]
+    if spec["dtype"] == "string":
+        return _check_texts(value, len(shape), where, limit)
+    array = _numbers(value, spec["dtype"], where, limit)
+    if array.ndim != len(shape) or any(
+        size not in (None, found)
+        for size, found in zip(shape, array.shape, strict=True)
+    ):
+        raise UserError(
+            f"{where}: wanted the shape {shape}, found {list(array.shape)}"
+        )
+    if array.size == 0:
+        raise UserError(f"{where}: the array is empty")
+    return array
+
+
+def _check_texts(value, rank: int, where: str, limit: ServerOptions):
+    if rank == 0:
+        return limits.check_text(value, where, limit.max_chars)
+    if not isinstance(value, list) or not 1 <= len(value) <= _MAX_TEXTS:
+        raise UserError(f"{where}: wanted a list of 1 to {_MAX_TEXTS} strings")
+    return [
+        limits.check_text(v, f"{where}[{i}]", limit.max_chars)
+        for i, v in enumerate(value)
+    ]
+
+
+def _numbers(value, dtype: str, where: str, limit: ServerOptions) -> np.ndarray:
+    kinds = (int,) if dtype.startswith("int") else (int, float)
+    count = _count_numbers(value, kinds, where)
+    if count > limit.max_numbers:
+        raise UserError(
+            f"{where}: wanted at most {limit.max_numbers} numbers, found {count}"
+        )
+    try:
+        if dtype.startswith("int"):
+            array = np.asarray(value, np.int64)
+        else:
+            array = np.asarray(value, np.float64)
+    except (ValueError, OverflowError) as e:
+        raise UserError(f"{where}: the rows differ in length") from e
+    if dtype == "int32" and array.size:
+        low, high = int(array.min()), int(array.max())
+        if low < _INT32[0] or high > _INT32[1]:
+            raise UserError(f"{where}: a number does not fit 32 bits")
+    array = array.astype(dtype)
+    if not np.isfinite(array).all():
+        raise UserError(f"{where}: a number is not finite in {dtype}")
+    return array
+
+
+def _count_numbers(value, kinds, where: str) -> int:
+    """Numbers in nested lists; anything else is refused."""
+    stack, count = [value], 0
+    while stack:
+        item = stack.pop()
+        if isinstance(item, list):
+            stack.extend(item)
+        elif isinstance(item, bool) or not isinstance(item, kinds):
+            raise UserError(
+                f"{where}: wanted numbers, found {type(item).__name__}"
+            )
+        else:
+            if isinstance(item, int) and abs(item) >= 2**62:
+                raise UserError(f"{where}: a number is too large")
+            count += 1
+    return count

@@ -1,0 +1,113 @@
+"""Values that fit their own spec and still give wrong numbers are refused."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("fastapi")
+testclient = pytest.importorskip("fastapi.testclient")
+
+from serving.options import ServerOptions  # noqa: E402
+from serving.web.app import build_app  # noqa: E402
+
+PREDICT = "/v1/models/xlnet:predict"
+ROW = {"dtype": "int32", "shape": [None, None]}
+NUMBER = {"dtype": "int32", "shape": [None]}
+SPECS = {
+    "serving_default": {
+        "inputs": {"text": {"dtype": "string", "shape": [None]}},
+        "outputs": {},
+    },
+    "ids": {
+        "inputs": {
+            "input_ids": ROW,
+            "segment_ids": ROW,
+            "input_mask": ROW,
+            "paragraph_mask": ROW,
+            "cls_index": NUMBER,
+        },
+        "outputs": {},
+    },
+    "encode": {
+        "inputs": {
+            "input_ids": ROW,
+            "input_mask": ROW,
+            "memory": {"dtype": "float32", "shape": [None, 1, None, 2]},
+            "memory_length": NUMBER,
+        },
+        "outputs": {},
+    },
+}
+IDS = {
+    "input_ids": [5, 9, 4],
+    "segment_ids": [0, 1, 2],
+    "input_mask": [0, 1, 1],
+    "paragraph_mask": [1, 0, 0],
+    "cls_index": 2,
+}
+ENCODE = {
+    "input_ids": [5, 9],
+    "input_mask": [1, 1],
+    "memory": [[[0.0, 0.0], [0.5, 0.5]]],
+    "memory_length": 1,
+}
+
+
+class Model:
+    """Broadcasts as NumPy does, as a SavedModel may."""
+
+    version = "1"
+    description = {"labels": [], "signatures": SPECS, "vocab_size": 10}
+
+    def __call__(self, inputs, signature):
+        ids = np.asarray(inputs["input_ids"])
+        return {"x": ids.sum(1), "y": ids.sum(1)}
+
+
+@pytest.fixture(scope="module")
+def client():
+    app = build_app(Model(), ServerOptions())
+    with testclient.TestClient(app, raise_server_exceptions=False) as client:
+        yield client
+
+
+def ask(client, signature, *rows):
+    body = {"signature_name": signature, "instances": rows}
+    return client.post(PREDICT, json=body)
+
+
+@pytest.mark.parametrize(
+    ("signature", "good", "change", "says"),
+    [
+        ("ids", IDS, {"input_mask": [1]}, "equal shapes"),
+        ("ids", IDS, {"segment_ids": [0]}, "equal shapes"),
+        ("ids", IDS, {"paragraph_mask": [1, 1]}, "equal shapes"),
+        ("ids", IDS, {"input_mask": [0, 1, 2]}, "0 to 1"),
+        ("ids", IDS, {"input_mask": [0, 1, -1]}, "0 to 1"),
+        ("ids", IDS, {"paragraph_mask": [7, 0, 0]}, "0 to 1"),
+        ("ids", IDS, {"segment_ids": [0, 1, 99]}, "segment"),
+        ("ids", IDS, {"segment_ids": [0, -1, 2]}, "segment"),
+        ("ids", IDS, {"input_ids": [5, 10, 4]}, "0 to 9"),
+        ("ids", IDS, {"input_ids": [5, -1, 4]}, "0 to 9"),
+        ("ids", IDS, {"cls_index": 3}, "0 to 2"),
+        ("ids", IDS, {"cls_index": -1}, "0 to 2"),
+        ("encode", ENCODE, {"input_mask": [1, 1, 1]}, "equal shapes"),
+        ("encode", ENCODE, {"memory_length": 3}, "0 to 2"),
+        ("encode", ENCODE, {"memory": [[[0.0], [0.5]]]}, "shape"),
+    ],
+)
+def test_inputs_that_do_not_fit_are_refused(
+    client, signature, good, change, says
+):
+    assert ask(client, signature, good).status_code == 200
+    for rows in ([good | change], [good, good | change]):
+        answer = ask(client, signature, *rows)
+        assert answer.status_code == 400, answer.text
+        assert says in answer.json()["error"]
+        assert next(iter(change)) in answer.json()["error"]
+
+
+def test_rows_of_two_lengths_name_the_row(client):
+    short = IDS | {k: v[:2] for k, v in IDS.items() if k != "cls_index"}
+    answer = ask(client, "ids", IDS, short | {"cls_index": 0})
+    assert answer.status_code == 400
+    assert "instances[1].input_ids" in answer.json()["error"]
