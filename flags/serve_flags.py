@@ -35,6 +35,19 @@ def define() -> None:
         "max_instances", default.max_instances, "Rows of one request."
     )
     flags.DEFINE_integer(
+        "max_tokens",
+        default.max_tokens,
+        "Rows x length that run together, memory slots included; a longer row "
+        "is answered with status 400. 0 = by the model's size and the free "
+        "memory.",
+    )
+    flags.DEFINE_integer(
+        "max_cost",
+        default.max_cost,
+        "Tokens that one request may take through the model in all (rows x "
+        "length, times the masks when filling); more: status 400.",
+    )
+    flags.DEFINE_integer(
         "max_batch_size", default.max_batch_size, "Rows that run together."
     )
     flags.DEFINE_float(
@@ -50,7 +63,14 @@ def define() -> None:
     flags.DEFINE_float(
         "timeout_s",
         default.timeout_s,
-        "Longest wait for an answer in seconds, then status 504.",
+        "Longest wait for an answer in seconds, then status 504; SIGTERM ends "
+        "the server within this time.",
+    )
+    flags.DEFINE_float(
+        "read_timeout_s",
+        default.read_timeout_s,
+        "Longest time in seconds that a client may take to send a request or "
+        "to be silent between two.",
     )
 
 
@@ -61,9 +81,12 @@ def from_flags() -> tuple[ServerOptions, str, str, int]:
         max_body_bytes=FLAGS.max_body_bytes,
         max_chars=FLAGS.max_chars,
         max_instances=FLAGS.max_instances,
+        max_tokens=FLAGS.max_tokens,
+        max_cost=FLAGS.max_cost,
         max_batch_size=FLAGS.max_batch_size,
         max_wait_ms=FLAGS.max_wait_ms,
         max_queue=FLAGS.max_queue,
         timeout_s=FLAGS.timeout_s,
+        read_timeout_s=FLAGS.read_timeout_s,
     )
     return options, FLAGS.saved_model_dir, FLAGS.host, FLAGS.port

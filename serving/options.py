@@ -256,10 +256,15 @@ class ServerOptions:
       max_chars: of one text.
       max_instances: rows of one request.
       max_numbers: numbers of one row's array.
+      max_tokens: rows x length that run together; 0 = from free memory.
+      max_cost: tokens of one request through the model, in all its runs.
       max_batch_size: rows that run together.
       max_wait_ms: how long a first row waits for others.
       max_queue: rows that may wait; more are answered 503.
-      timeout_s: longest wait for an answer, then 504.
+      timeout_s: longest wait for an answer, then 504; a server told to end
+        is gone by then.
+      read_timeout_s: longest time that a client may take to send a request,
+        or be silent between two.
     """
 
     model_name: str = "xlnet"
@@ -267,23 +272,29 @@ class ServerOptions:
     max_chars: int = 50_000
     max_instances: int = 64
     max_numbers: int = 1_000_000
+    max_tokens: int = 0
+    max_cost: int = 262_144
     max_batch_size: int = 32
     max_wait_ms: float = 2.0
     max_queue: int = 1024
     timeout_s: float = 30.0
+    read_timeout_s: float = 30.0
 
     def __post_init__(self) -> None:
         for name in (
             "max_body_bytes",
             "max_chars",
             "max_instances",
+            "max_cost",
             "max_batch_size",
             "max_queue",
         ):
             at_least(name, getattr(self, name), 1)
+        at_least("max_tokens", self.max_tokens, 0)
         at_least("max_wait_ms", self.max_wait_ms, 0)
-        if self.timeout_s <= 0:
-            raise UserError("--timeout_s must be above 0")
+        for name in ("timeout_s", "read_timeout_s"):
+            if not getattr(self, name) > 0:
+                raise UserError(f"--{name} must be above 0")
         if not self.model_name or set(self.model_name) & set("/:?#% "):
             raise UserError(
                 "--model_name must be part of a URL without / : ? # % or "

@@ -3,6 +3,7 @@
 The thin layer under `serving.predict` and `serving.serve`.
 """
 
+import contextlib
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -10,12 +11,28 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import tensorflow as tf
 import tensorflow_text  # noqa: F401  registers the SentencePiece op
+from tensorflow.python.eager import cancellation  # no public name has it
 
 from common import files
 from common.errors import UserError
 
 RAW = "serving_default"
 SIGNATURE_FILE = "signature.json"
+
+
+class Stop:
+    """Ends a run from another thread: `request`, at the next operation."""
+
+    def __init__(self):
+        self._manager = cancellation.CancellationManager()
+
+    def request(self) -> None:
+        """The run raises `tf.errors.CancelledError`, now or when it begins."""
+        self._manager.start_cancel()
+
+    def watch(self):
+        """A context; runs begun in it can be stopped."""
+        return cancellation.CancellationManagerContext(self._manager)
 
 
 class SavedModel:
@@ -53,14 +70,27 @@ class SavedModel:
             )
         return known[signature]["inputs"]
 
+    @property
+    def variable_shapes(self) -> dict[str, tuple[int, ...]]:
+        """Name -> shape of every variable that a signature reads."""
+        return {
+            variable.name: tuple(variable.shape)
+            for function in self._loaded.signatures.values()
+            for variable in function.variables
+        }
+
     def __call__(
-        self, inputs: Mapping[str, object], signature: str = RAW
+        self,
+        inputs: Mapping[str, object],
+        signature: str = RAW,
+        stop: Stop | None = None,
     ) -> dict[str, np.ndarray]:
         """Runs one batch.
 
         Args:
           inputs: name -> nested lists or arrays, batch first.
           signature: which function.
+          stop: ends the run from another thread.
 
         Returns:
           Output name -> array; strings are bytes objects.
@@ -74,7 +104,8 @@ class SavedModel:
             name: tf.constant(inputs[name], tf.as_dtype(spec["dtype"]))
             for name, spec in wanted.items()
         }
-        outputs = self._loaded.signatures[signature](**tensors)
+        with stop.watch() if stop else contextlib.nullcontext():
+            outputs = self._loaded.signatures[signature](**tensors)
         return {name: value.numpy() for name, value in outputs.items()}
 
     def warm_up(self) -> None:

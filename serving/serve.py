@@ -22,20 +22,19 @@ def main() -> None:
     """The command."""
     options, saved_model_dir, host, port = serve_flags.from_flags()
     try:
-        import uvicorn
-
+        from serving.web import listen
         from serving.web.app import build_app
     except ModuleNotFoundError as e:
         raise UserError(
             f"the package {e.name} is missing: pip install -r "
             "requirements-serve.txt"
         ) from e
-    listener = _listen(host, port)
+    listener = _bind(host, port)
     model = SavedModel(saved_model_dir)
     model.warm_up()
     application = build_app(model, options)
     # From here on callers are queued, also before the event loop runs.
-    listener.listen(2048)
+    listener.listen(listen.BACKLOG)
     port = listener.getsockname()[1]
     shown = f"[{host}]" if ":" in host else host
     print(
@@ -43,18 +42,10 @@ def main() -> None:
         file=sys.stderr,
         flush=True,
     )
-    config = uvicorn.Config(
-        application,
-        log_level="warning",
-        backlog=2048,
-        server_header=False,
-        timeout_keep_alive=30,
-        timeout_graceful_shutdown=10,
-    )
-    uvicorn.Server(config).run(sockets=[listener])
+    listen.run(application, listener, options)
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def _bind(host: str, port: int) -> socket.socket:
     """Binds first, so that a taken port costs no model loading."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # asyncio switches Nagle's delay off only where the protocol is named.

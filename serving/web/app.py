@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import importlib.resources
-import logging
 import time
 
 import fastapi
@@ -11,16 +10,20 @@ import numpy as np
 import prometheus_client
 import tensorflow as tf
 from fastapi import responses
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from common.errors import UserError
 from serving import rows as rows_lib
 from serving.options import ServerOptions
-from serving.saved_model import SavedModel
+from serving.saved_model import SavedModel, Stop
 from serving.web import schema
-from serving.web.batching import Batcher, Overloaded
+from serving.web.batching import Batcher, Limits, Overloaded
+from serving.web.cost import Budget, free_bytes, model_size
+from serving.web.guard import Guard
+from serving.web.metrics import Metrics
 from serving.web.requests import Request, parse_request
 
-_LOG = logging.getLogger("serving")
 _PAGE_HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; style-src 'unsafe-inline'; script-src "
@@ -41,36 +44,9 @@ class Refused(Exception):
         self.message = " ".join(message.split())
 
 
-class _Metrics:
-    """Prometheus series of one application."""
-
-    def __init__(self):
-        self.registry = prometheus_client.CollectorRegistry()
-        self.requests = prometheus_client.Counter(
-            "xlnet_requests",
-            "Predict requests by status.",
-            ["status"],
-            registry=self.registry,
-        )
-        self.seconds = prometheus_client.Histogram(
-            "xlnet_request_seconds",
-            "Time from a request's arrival to its answer.",
-            registry=self.registry,
-        )
-        self.rows = prometheus_client.Histogram(
-            "xlnet_batch_rows",
-            "Rows that ran together.",
-            buckets=(1, 2, 4, 8, 16, 32, 64, 128),
-            registry=self.registry,
-        )
-        self.waiting = prometheus_client.Gauge(
-            "xlnet_waiting_rows", "Rows in the queue.", registry=self.registry
-        )
-
-
 def build_app(model: SavedModel, options: ServerOptions) -> fastapi.FastAPI:
     """The application around a loaded model."""
-    server = _Server(model, options)
+    server = Server(model, options)
     app = fastapi.FastAPI(
         title="XLNet server",
         version=str(model.version),
@@ -79,7 +55,11 @@ def build_app(model: SavedModel, options: ServerOptions) -> fastapi.FastAPI:
         redoc_url=None,
     )
     app.add_exception_handler(Refused, _refused)
-    app.add_exception_handler(Exception, _broken)
+    app.add_exception_handler(HTTPException, _http_error)
+    app.add_middleware(
+        Guard, metrics=server.metrics, draining=lambda: server.draining
+    )
+    app.state.server = server
     router = fastapi.APIRouter()
     model_path = "/v1/models/{name}"
     router.add_api_route(
@@ -87,7 +67,7 @@ def build_app(model: SavedModel, options: ServerOptions) -> fastapi.FastAPI:
         server.predict,
         methods=["POST"],
         openapi_extra=schema.predict_body(model.description, options),
-        responses=schema.responses(400, 404, 413, 503, 504),
+        responses=schema.responses(400, 404, 408, 413, 503, 504),
     )
     router.add_api_route(
         model_path + "/metadata",
@@ -97,7 +77,12 @@ def build_app(model: SavedModel, options: ServerOptions) -> fastapi.FastAPI:
     router.add_api_route(
         model_path, server.status, responses=schema.responses(404)
     )
-    router.add_api_route("/healthz", server.health)
+    router.add_api_route(
+        "/healthz", server.alive, responses=schema.responses(503)
+    )
+    router.add_api_route(
+        "/readyz", server.ready, responses=schema.responses(503)
+    )
     router.add_api_route("/metrics", server.metrics_text, response_class=_Text)
     router.add_api_route("/", server.page, response_class=_Html)
     app.include_router(router)
@@ -109,14 +94,21 @@ _Text = responses.PlainTextResponse
 _Html = responses.HTMLResponse
 
 
-class _Server:
+class Server:
     """State and handlers."""
 
     def __init__(self, model: SavedModel, options: ServerOptions):
+        self.metrics = Metrics()
+        self.draining = False
         self._model = model
         self._options = options
-        self._metrics = _Metrics()
-        self._batcher: Batcher | None = None
+        self._budget = Budget(
+            model.description,
+            model_size(model.variable_shapes),
+            options,
+            free_bytes(),
+        )
+        self._lanes: dict[str, Batcher] = {}
         page = importlib.resources.files("serving.web").joinpath("page.html")
         self._page = page.read_text(encoding="utf-8").replace(
             "MODEL_NAME", options.model_name
@@ -124,19 +116,32 @@ class _Server:
 
     @contextlib.asynccontextmanager
     async def lifespan(self, app):
-        """Starts and stops the batcher with the application."""
+        """Starts and stops the batchers with the application."""
         del app
         options = self._options
-        self._batcher = Batcher(
-            self._run,
+        limits = Limits(
             options.max_batch_size,
+            self._budget.max_tokens,
             options.max_wait_ms,
             options.max_queue,
-            self._metrics.rows.observe,
         )
-        self._batcher.start()
+        # Costly requests have a lane of their own: others pass them.
+        for name in ("quick", "costly"):
+            lane = Batcher(self._run, limits, self.metrics.rows.observe, name)
+            lane.start()
+            self._lanes[name] = lane
         yield
-        await self._batcher.stop()
+        for lane in self._lanes.values():
+            await lane.stop()
+
+    def drain(self) -> None:
+        """Says that the server is ending: answers close their connection."""
+        self.draining = True
+
+    @property
+    def working(self) -> bool:
+        """Whether a thread still runs the model."""
+        return any(x.worker.busy_seconds for x in self._lanes.values())
 
     # --- Handlers ---------------------------------------------------------
 
@@ -147,15 +152,19 @@ class _Server:
         try:
             self._check_name(name.removesuffix(":predict"))
             body = await self._body(request)
-            answer = await self._answer(self._parse(body))
+            parsed = self._parse(body)
+            answer = await _unless_gone(request, self._answer(parsed))
             status = 200
             return answer
         except Refused as e:
             status = e.status
             raise
+        except ClientDisconnect:
+            status = 499
+            raise
         finally:
-            self._metrics.requests.labels(str(status)).inc()
-            self._metrics.seconds.observe(time.perf_counter() - start)
+            self.metrics.requests.labels(str(status)).inc()
+            self.metrics.seconds.observe(time.perf_counter() - start)
 
     async def status(self, name: str) -> dict:
         """Whether the model can be asked."""
@@ -171,15 +180,34 @@ class _Server:
         spec = {"name": name, "version": str(self._model.version)}
         return {"model_spec": spec, "metadata": self._model.description}
 
-    async def health(self) -> dict:
-        """The process is up and the model loaded."""
+    async def alive(self) -> dict:
+        """200 while the process can answer; 503: start it again."""
+        for name, lane in self._lanes.items():
+            if not lane.worker.alive:
+                raise Refused(503, f"the {name} thread has ended")
+            busy = lane.worker.busy_seconds
+            if busy > 2 * self._options.timeout_s:
+                raise Refused(503, f"the {name} run has taken {busy:.0f} s")
         return {"status": "ok"}
+
+    async def ready(self) -> dict:
+        """200 while requests are welcome; 503: send them elsewhere."""
+        await self.alive()
+        if self.draining:
+            raise Refused(503, "the server is ending")
+        quick = self._lanes["quick"]
+        if quick.waiting >= self._options.max_queue:
+            raise Refused(503, "too many requests are waiting")
+        busy = quick.worker.busy_seconds
+        if busy > self._options.timeout_s:
+            raise Refused(503, f"the present run has taken {busy:.0f} s")
+        return {"status": "ready"}
 
     async def metrics_text(self):
         """Prometheus' text format."""
-        if self._batcher is not None:
-            self._metrics.waiting.set(self._batcher.waiting)
-        text = prometheus_client.generate_latest(self._metrics.registry)
+        waiting = sum(lane.waiting for lane in self._lanes.values())
+        self.metrics.waiting.set(waiting)
+        text = prometheus_client.generate_latest(self.metrics.registry)
         return _Text(text, media_type=prometheus_client.CONTENT_TYPE_LATEST)
 
     async def page(self):
@@ -203,10 +231,14 @@ class _Server:
         if length.isdigit() and int(length) > limit:
             raise Refused(413, message)
         body = bytearray()
-        async for chunk in request.stream():
-            body += chunk
-            if len(body) > limit:
-                raise Refused(413, message)
+        try:
+            async with asyncio.timeout(self._options.read_timeout_s):
+                async for chunk in request.stream():
+                    body += chunk
+                    if len(body) > limit:
+                        raise Refused(413, message)
+        except TimeoutError as e:
+            raise Refused(408, "the body came too slowly") from e
         return bytes(body)
 
     def _parse(self, body: bytes) -> Request:
@@ -221,9 +253,12 @@ class _Server:
 
     async def _answer(self, request: Request) -> dict:
         try:
+            tokens, cost = self._budget.check(request.signature, request.rows)
+            dear = cost > self._budget.max_tokens
+            lane = self._lanes["costly" if dear else "quick"]
             async with asyncio.timeout(self._options.timeout_s):
-                outputs = await self._batcher.submit(
-                    request.signature, request.rows
+                outputs = await lane.submit(
+                    request.signature, request.rows, tokens
                 )
         except Overloaded as e:
             raise Refused(
@@ -242,10 +277,10 @@ class _Server:
         names = outputs[0]
         return {"outputs": {k: [o[k] for o in outputs] for k in names}}
 
-    def _run(self, signature: str, rows: list[dict]) -> list[dict]:
+    def _run(self, signature: str, rows: list[dict], stop: Stop) -> list[dict]:
         """Runs in the model's thread."""
         batch = {name: [row[name] for row in rows] for name in rows[0]}
-        outputs = self._model(batch, signature)
+        outputs = self._model(batch, signature, stop)
         plain = {name: np.asarray(value) for name, value in outputs.items()}
         description = self._model.description
         return [
@@ -253,19 +288,46 @@ class _Server:
         ]
 
 
+async def _unless_gone(request: fastapi.Request, answer):
+    """The answer; ClientDisconnect when the client leaves before it."""
+    task = asyncio.ensure_future(answer)
+    gone = asyncio.ensure_future(_left(request))
+    try:
+        await asyncio.wait((task, gone), return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            raise ClientDisconnect
+        return task.result()
+    finally:
+        task.cancel()
+        gone.cancel()
+
+
+async def _left(request: fastapi.Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
 async def _refused(request, error: Refused):
     del request
-    headers = {"Allow": "POST"} if error.status == 405 else None
+    headers = {}
+    if error.status == 405:
+        headers["Allow"] = "POST"
+    if error.status in (408, 413):  # the rest of the body is not read
+        headers["Connection"] = "close"
     return responses.JSONResponse(
         {"error": error.message}, error.status, headers
     )
 
 
-async def _broken(request, error: Exception):
-    """Whatever else happens: one line outside, the trace in the log."""
+async def _http_error(request, error):
+    """Starlette's own 404 and 405."""
     del request
-    _LOG.error("request failed", exc_info=error)
-    return responses.JSONResponse({"error": "internal error"}, 500)
+    text = {404: "there is no such path", 405: "this path takes other methods"}
+    return responses.JSONResponse(
+        {"error": text.get(error.status_code, str(error.detail))},
+        error.status_code,
+        error.headers,
+    )
 
 
 def _finish_openapi(app: fastapi.FastAPI, model_name: str) -> None:

@@ -1,153 +1,217 @@
 """Requests that come at about the same time run as one batch.
 
 One thread runs the model. While it is busy, requests gather; it then takes as
-many rows as fit, of one signature and one shape. An idle server waits
-`max_wait_ms` for company before it runs.
+many rows as fit, of one signature and one shape. A request of more rows than
+fit is answered in several runs, and others have their turn between them. An
+idle server waits `max_wait_ms` for company before it runs. A run that nobody
+waits for any more is stopped.
 """
 
 import asyncio
 import collections
-import concurrent.futures
 import contextlib
 import dataclasses
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
 from common.errors import UserError
+from serving.saved_model import Stop
+from serving.web.worker import Worker
 
 
 class Overloaded(Exception):
     """Too many rows are waiting."""
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
+class Limits(NamedTuple):
+    """How much waits and how much runs at once.
+
+    Attributes:
+      rows: of a run.
+      tokens: of a run, rows times the longest of them.
+      wait_ms: how long a first row waits for others.
+      queue: rows that may wait; more raise `Overloaded`.
+    """
+
+    rows: int = 32
+    tokens: int = 16_384
+    wait_ms: float = 2.0
+    queue: int = 1024
+
+
+@dataclasses.dataclass(eq=False)
 class _Job:
     key: tuple
     rows: list[dict]
+    tokens: int  # of its longest row
     future: asyncio.Future
+    outputs: list = dataclasses.field(default_factory=list)
+    taken: int = 0  # rows that ran or run
+
+    @property
+    def left(self) -> int:
+        return len(self.rows) - self.taken
+
+
+class _Part(NamedTuple):
+    job: _Job
+    rows: list[dict]
 
 
 class Batcher:
-    """Runs rows through `run(signature, rows) -> outputs of each row`.
+    """Runs rows through `run(signature, rows, stop) -> output of each row`.
 
     Args:
       run: called in the one worker thread.
-      max_batch_size: rows of a batch.
-      max_wait_ms: how long a first row waits for others.
-      max_queue: rows that may wait; more raise `Overloaded`.
+      limits: see `Limits`.
       observe: called with the rows of every batch.
+      name: of the thread.
     """
 
     def __init__(
         self,
-        run: Callable[[str, list[dict]], list[dict]],
-        max_batch_size: int = 32,
-        max_wait_ms: float = 2.0,
-        max_queue: int = 1024,
+        run: Callable[[str, list[dict], Stop], list],
+        limits: Limits = Limits(),  # noqa: B008  a tuple
         observe: Callable[[int], None] = lambda rows: None,
+        name: str = "model",
     ):
         self._run = run
-        self._max_batch_size = max_batch_size
-        self._max_wait = max_wait_ms / 1000.0
-        self._max_queue = max_queue
+        self._limits = limits
         self._observe = observe
         self._jobs: collections.deque[_Job] = collections.deque()
-        self._waiting = 0
         self._wake = asyncio.Event()
         self._task: asyncio.Task | None = None
-        self._pool = concurrent.futures.ThreadPoolExecutor(1, "model")
+        self._running: tuple[list[_Part], Stop] | None = None
+        self.worker = Worker(name)
 
     @property
     def waiting(self) -> int:
         """Rows in the queue."""
-        return self._waiting
+        return sum(job.left for job in self._jobs)
 
     def start(self) -> None:
         """Begins to work; needs a running event loop."""
         self._task = asyncio.get_running_loop().create_task(self._work())
 
     async def stop(self) -> None:
-        """Stops after the running batch; waiting requests are cancelled."""
+        """Stops; the present run and waiting requests are cancelled."""
+        for job in list(self._jobs):
+            job.future.cancel()
+        if self._running is not None:
+            for part in self._running[0]:
+                part.job.future.cancel()
+            self._running[1].request()
         if self._task is not None:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task
-        for job in self._jobs:
-            job.future.cancel()
-        self._pool.shutdown(wait=True)
+        self.worker.stop()
 
-    async def submit(self, signature: str, rows: list[dict]) -> list[dict]:
-        """The outputs of `rows`, which travel in one batch.
+    async def submit(
+        self, signature: str, rows: list[dict], tokens: int = 1
+    ) -> list:
+        """The outputs of `rows`.
+
+        Args:
+          signature: which function.
+          rows: of equal shapes.
+          tokens: of the longest row.
 
         Raises:
           Overloaded: the queue is full.
         """
-        if self._waiting + len(rows) > self._max_queue:
+        if self.waiting + len(rows) > self._limits.queue:
             raise Overloaded
-        key = (signature, *_shapes(rows))
         future = asyncio.get_running_loop().create_future()
-        job = _Job(key, rows, future)
+        job = _Job((signature, *_shapes(rows)), rows, tokens, future)
         self._jobs.append(job)
-        self._waiting += len(rows)
         self._wake.set()
         try:
             return await future
         except asyncio.CancelledError:  # timed out, or the client is gone
             if job in self._jobs:
                 self._jobs.remove(job)
-                self._waiting -= len(rows)
+            self._stop_if_unwanted()
             raise
 
+    def _stop_if_unwanted(self) -> None:
+        if self._running is None:
+            return
+        parts, stop = self._running
+        if all(part.job.future.done() for part in parts):
+            stop.request()
+
     async def _work(self) -> None:
-        loop = asyncio.get_running_loop()
         while True:
             while not self._jobs:
                 self._wake.clear()
                 await self._wake.wait()
-            if self._waiting < self._max_batch_size:
-                await asyncio.sleep(self._max_wait)
-            jobs = self._take()
-            if jobs:
-                await self._answer(loop, jobs)
+            if self.waiting < self._limits.rows:
+                await asyncio.sleep(self._limits.wait_ms / 1000.0)
+            parts = self._take()
+            if not parts:
+                continue
+            await self._answer(parts)
+            for part in parts:
+                job = part.job
+                if job.future.done():
+                    continue
+                if job.left:  # behind those that came meanwhile
+                    self._jobs.append(job)
+                else:
+                    job.future.set_result(job.outputs)
 
-    def _take(self) -> list[_Job]:
-        """The oldest job and those like it that fit, in order."""
-        taken: list[_Job] = []
+    def _take(self) -> list[_Part]:
+        """Rows of the oldest job and of those like it that fit, in order."""
+        parts: list[_Part] = []
         rest: collections.deque[_Job] = collections.deque()
-        size = 0
+        rows, longest = 0, 1
         for job in self._jobs:
-            like = not taken or job.key == taken[0].key
-            fits = not taken or size + len(job.rows) <= self._max_batch_size
-            if like and fits:
-                taken.append(job)
-                size += len(job.rows)
-            else:
+            if job.future.done():
+                continue
+            room = 0
+            if not parts or job.key == parts[0].job.key:
+                tokens = max(longest, job.tokens)
+                most = min(self._limits.rows, self._limits.tokens // tokens)
+                room = min(job.left, (most if parts else max(most, 1)) - rows)
+            if room < 1:
                 rest.append(job)
+                continue
+            parts.append(_Part(job, job.rows[job.taken : job.taken + room]))
+            job.taken += room
+            rows, longest = rows + room, tokens
         self._jobs = rest
-        self._waiting -= size
-        return taken
+        return parts
 
-    async def _answer(self, loop, jobs: list[_Job]) -> None:
-        rows = [row for job in jobs for row in job.rows]
+    async def _answer(self, parts: list[_Part]) -> None:
+        """Runs the parts; outputs and errors go to their jobs."""
+        parts = [p for p in parts if not p.job.future.done()]
+        if not parts:
+            return
+        rows = [row for part in parts for row in part.rows]
         self._observe(len(rows))
+        stop = Stop()
+        self._running = (parts, stop)
         try:
-            outputs = await loop.run_in_executor(
-                self._pool, self._run, jobs[0].key[0], rows
+            outputs = await self.worker.run(
+                self._run, parts[0].job.key[0], rows, stop
             )
         except Exception as e:
-            if len(jobs) > 1:
+            self._running = None
+            if len(parts) > 1:
                 # One bad request must not spoil its neighbours.
-                for job in jobs:
-                    await self._answer(loop, [job])
-            elif not jobs[0].future.done():
-                jobs[0].future.set_exception(e)
+                for part in parts:
+                    await self._answer([part])
+            elif not parts[0].job.future.done():
+                parts[0].job.future.set_exception(e)
             return
+        self._running = None
         at = 0
-        for job in jobs:
-            if not job.future.done():
-                job.future.set_result(outputs[at : at + len(job.rows)])
-            at += len(job.rows)
+        for part in parts:
+            part.job.outputs += outputs[at : at + len(part.rows)]
+            at += len(part.rows)
 
 
 def _shapes(rows: list[dict]) -> tuple:

@@ -18,8 +18,9 @@ def responses(*codes: int) -> dict:
     meanings = {
         400: "The request is wrong; the line says where.",
         404: "No such model.",
+        408: "The body came too slowly.",
         413: "The body is too large.",
-        503: "Too many requests are waiting.",
+        503: "Busy, ending, or too many requests are waiting.",
         504: "The answer took too long.",
     }
     return {

@@ -34,6 +34,7 @@ class FakeModel:
     """Answers with the length of each text; notes the batches it saw."""
 
     version = "7"
+    variable_shapes = {}
     description = {"labels": ["short", "long"], "signatures": SPECS}
 
     def __init__(self):
@@ -41,7 +42,7 @@ class FakeModel:
         self.gate = threading.Event()
         self.gate.set()
 
-    def __call__(self, inputs, signature):
+    def __call__(self, inputs, signature, stop=None):
         self.gate.wait(5)
         if signature == "ids":
             ids = np.asarray(inputs["input_ids"])
@@ -245,6 +246,7 @@ def test_openapi_names_the_errors(client):
         "200",
         "400",
         "404",
+        "408",
         "413",
         "503",
         "504",

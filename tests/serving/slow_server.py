@@ -1,0 +1,47 @@
+"""A server around a model that sleeps; run as a script by the tests.
+
+python -m tests.serving.slow_server TIMEOUT_S READ_TIMEOUT_S
+"""
+
+import socket
+import sys
+import time
+
+import numpy as np
+
+from serving.options import ServerOptions
+from serving.web import listen
+from serving.web.app import build_app
+
+
+class SleepyModel:
+    """Sleeps as many seconds as the text says; nothing can stop it."""
+
+    version = "1"
+    variable_shapes = {}
+    description = {
+        "labels": [],
+        "signatures": {
+            "serving_default": {
+                "meaning": "text in",
+                "inputs": {"text": {"dtype": "string", "shape": [None]}},
+                "outputs": {},
+            }
+        },
+    }
+
+    def __call__(self, inputs, signature, stop=None):
+        time.sleep(float(inputs["text"][0]))
+        ones = np.ones([len(inputs["text"])], np.float32)
+        return {"x": ones, "y": ones}
+
+
+if __name__ == "__main__":
+    options = ServerOptions(
+        timeout_s=float(sys.argv[1]), read_timeout_s=float(sys.argv[2])
+    )
+    listener = socket.socket()
+    listener.bind(("127.0.0.1", 0))
+    listener.listen(listen.BACKLOG)
+    print(listener.getsockname()[1], flush=True)
+    listen.run(build_app(SleepyModel(), options), listener, options)

@@ -1,0 +1,141 @@
+"""Connections that are slow, idle or gone, and the end of the server."""
+
+import contextlib
+import json
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+pytest.importorskip("fastapi")
+pytest.importorskip("uvicorn")
+
+
+@contextlib.contextmanager
+def running(timeout_s, read_timeout_s):
+    """(process, port) of a server around `SleepyModel`."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.serving.slow_server"]
+        + [str(timeout_s), str(read_timeout_s)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        port = int(process.stdout.readline())
+        yield process, port
+    finally:
+        process.kill()
+        process.wait(30)
+        process.stdout.close()
+        process.stderr.close()
+
+
+def connect(port):
+    return socket.create_connection(("127.0.0.1", port), timeout=20)
+
+
+def request(port, text, path="/v1/models/xlnet:predict"):
+    body = json.dumps({"instances": [text]}).encode()
+    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: "
+    with connect(port) as s:
+        s.sendall(head.encode() + str(len(body)).encode() + b"\r\n\r\n" + body)
+        return s.recv(65536).decode()
+
+
+def get(port, path):
+    with connect(port) as s:
+        s.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n".encode())
+        s.sendall(b"Connection: close\r\n\r\n")
+        found = b""
+        while block := s.recv(65536):
+            found += block
+        return found.decode()
+
+
+def test_sigterm_ends_within_the_timeout_whatever_runs():
+    with running(4, 30) as (process, port):
+        ask = threading.Thread(target=request, args=(port, "100"))
+        ask.start()
+        time.sleep(1.0)
+        start = time.monotonic()
+        process.send_signal(signal.SIGTERM)
+        process.wait(20)
+        assert time.monotonic() - start < 4.5
+        assert process.returncode in (0, -signal.SIGTERM)
+        ask.join()
+
+
+def test_answers_after_sigterm_close_their_connection():
+    with running(8, 30) as (process, port):
+        answers = []
+        ask = threading.Thread(
+            target=lambda: answers.append(request(port, "1.5"))
+        )
+        ask.start()
+        time.sleep(0.7)
+        process.send_signal(signal.SIGTERM)
+        ask.join()
+        assert answers[0].startswith("HTTP/1.1 200")
+        assert "connection: close" in answers[0].lower()
+        process.wait(20)
+
+
+def test_clients_that_leave_are_counted_and_cost_no_trace():
+    with running(8, 30) as (process, port):
+        request(port, "0")
+        for _ in range(100):
+            with connect(port) as s:
+                s.sendall(
+                    b"POST /v1/models/xlnet:predict HTTP/1.1\r\nHost: "
+                    b'localhost\r\nContent-Length: 9000\r\n\r\n{"instances"'
+                )
+        start = time.monotonic()
+        assert request(port, "0").startswith("HTTP/1.1 200")
+        assert time.monotonic() - start < 3.0
+        metrics = get(port, "/metrics")
+        count = re.search(r"\nxlnet_disconnects_total (\S+)", metrics)
+        assert float(count[1]) == 100
+        process.terminate()
+        process.wait(20)
+        log = process.stderr.read()
+        assert "Traceback" not in log and len(log.splitlines()) < 10
+
+
+def test_slow_and_idle_connections_are_cut_off():
+    with running(8, 1) as (_, port):
+        request(port, "0")
+        started = time.monotonic()
+        silent, slow_head, slow_body = (connect(port) for _ in range(3))
+        slow_head.sendall(b"GET /healthz HTTP/1.1\r\nHost: local")
+        slow_body.sendall(
+            b"POST /v1/models/xlnet:predict HTTP/1.1\r\nHost: localhost\r\n"
+            b'Content-Length: 50\r\n\r\n{"inst'
+        )
+        for _ in range(4):  # a byte now and then does not help
+            time.sleep(0.2)
+            slow_head.sendall(b"x")
+        assert silent.recv(10) == b"" and slow_head.recv(10) == b""
+        answer = slow_body.recv(65536).decode()
+        assert answer.startswith("HTTP/1.1 408") and '{"error"' in answer
+        assert time.monotonic() - started < 5.0
+        for s in (silent, slow_head, slow_body):
+            s.close()
+
+
+def test_what_is_no_http_gets_an_error_object():
+    with running(8, 5) as (process, port):
+        for _ in range(30):
+            with connect(port) as s:
+                s.sendall(b"\x00\x01 nonsense\r\n\r\n")
+                answer = s.recv(65536).decode()
+            assert answer.startswith("HTTP/1.1 400")
+            assert json.loads(answer.split("\r\n\r\n")[1])["error"]
+        process.terminate()
+        process.wait(20)
+        assert len(process.stderr.read().splitlines()) < 10

@@ -1,0 +1,198 @@
+"""Bounds of memory and time: what a request may take, and who waits for it."""
+
+import threading
+import time
+
+import numpy as np
+import pytest
+
+pytest.importorskip("fastapi")
+testclient = pytest.importorskip("fastapi.testclient")
+
+from common.errors import UserError  # noqa: E402
+from serving.options import ServerOptions  # noqa: E402
+from serving.web.app import build_app  # noqa: E402
+
+PREDICT = "/v1/models/xlnet:predict"
+ROW = {"dtype": "int32", "shape": [None, None]}
+DESCRIPTION = {
+    "head": "pretraining",
+    "labels": [],
+    "max_seq_length": 64,
+    "vocab_size": 1000,
+    "signatures": {
+        "serving_default": {
+            "inputs": {"text": {"dtype": "string", "shape": [None]}},
+            "outputs": {},
+        },
+        "fill_mask": {
+            "inputs": {"text": {"dtype": "string", "shape": [None]}},
+            "outputs": {},
+        },
+        "score": {
+            "inputs": {"input_ids": ROW, "input_mask": ROW},
+            "outputs": {},
+        },
+    },
+}
+SHAPES = {
+    "model/word_embedding/lookup_table:0": (1000, 192),
+    **{
+        f"model/layer_{i}/{name}:0": shape
+        for i in range(4)
+        for name, shape in (
+            ("rel_attn/q_kernel", (192, 4, 48)),
+            ("ff/kernel_1", (192, 768)),
+        )
+    },
+}
+
+
+class Model:
+    """Takes `seconds` for every row, in steps that look at `stop`."""
+
+    version = "1"
+    variable_shapes = SHAPES
+    description = DESCRIPTION
+
+    def __init__(self, seconds=0.0):
+        self.seconds = seconds
+        self.runs = []  # (rows, length)
+
+    def __call__(self, inputs, signature, stop=None):
+        first = next(iter(inputs.values()))
+        self.runs.append((len(first), len(first[0])))
+        time.sleep(self.seconds * len(first))
+        ones = np.ones([len(first)], np.float32)
+        return {"x": ones, "y": ones}
+
+
+def client_of(model, **options):
+    app = build_app(model, ServerOptions(**options))
+    return testclient.TestClient(app, raise_server_exceptions=False)
+
+
+def score_body(rows, length):
+    row = {"input_ids": [1] * length, "input_mask": [1] * length}
+    return {"signature_name": "score", "instances": [row] * rows}
+
+
+def test_a_row_that_needs_too_much_memory_is_refused():
+    model = Model()
+    with client_of(model, max_tokens=100) as client:
+        answer = client.post(PREDICT, json=score_body(1, 101))
+        assert answer.status_code == 400, answer.text
+        assert "--max_tokens" in answer.json()["error"]
+        assert model.runs == []
+        assert client.post(PREDICT, json=score_body(1, 100)).is_success
+
+
+def test_a_request_of_many_rows_runs_in_bounded_slices():
+    model = Model()
+    with client_of(model, max_tokens=100, max_wait_ms=0.0) as client:
+        answer = client.post(PREDICT, json=score_body(9, 30))
+    assert len(answer.json()["predictions"]) == 9
+    assert sum(rows for rows, _ in model.runs) == 9
+    assert max(rows * length for rows, length in model.runs) <= 100
+
+
+def test_the_default_bound_comes_from_the_free_memory():
+    cost = pytest.importorskip("serving.web.cost")
+    size = cost.model_size(SHAPES)
+    assert size == (4, 4, 192, 768, 1000)
+    # Measured: 8,000 ids in `score` took more than 6 GB.
+    assert size.run_bytes(1, 8000) > 6e9
+    bounds = [
+        cost.Budget(DESCRIPTION, size, ServerOptions(), free).max_tokens
+        for free in (0, 10**9, 8 * 10**9, 10**13)
+    ]
+    assert bounds[0] == 64 and bounds == sorted(set(bounds))
+    assert size.run_bytes(1, bounds[1]) <= 10**9 / 4
+    unknown = cost.Budget(DESCRIPTION, None, ServerOptions(), 10**9)
+    ids = np.ones([20_000], np.int32)
+    with pytest.raises(UserError, match="max_tokens"):
+        unknown.check("score", [{"input_ids": ids, "input_mask": ids}])
+
+
+def test_a_request_above_the_cost_bound_is_refused():
+    model = Model()
+    with client_of(model, max_cost=10_000) as client:
+        masks = {"signature_name": "fill_mask", "instances": ["<mask> " * 60]}
+        assert client.post(PREDICT, json=masks).is_success
+        masks["instances"] *= 3
+        answer = client.post(PREDICT, json=masks)
+        assert answer.status_code == 400
+        assert "--max_cost" in answer.json()["error"]
+        assert len(model.runs) == 1
+
+
+def test_neighbours_pass_a_costly_request():
+    model = Model(seconds=0.05)
+    with client_of(model, max_tokens=128, timeout_s=20.0) as client:
+        dear = {"instances": ["x" * 500] * 60}  # 64 tokens each: 3 s
+        codes = []
+        thread = threading.Thread(
+            target=lambda: codes.append(
+                client.post(PREDICT, json=dear).status_code
+            )
+        )
+        thread.start()
+        time.sleep(0.3)
+        waits = []
+        for _ in range(5):
+            start = time.monotonic()
+            assert client.post(PREDICT, json={"instances": ["a"]}).is_success
+            waits.append(time.monotonic() - start)
+        assert thread.is_alive()
+        assert max(waits) < 1.0
+        thread.join()
+    assert codes == [200]
+
+
+def test_no_slice_runs_for_a_request_that_timed_out():
+    model = Model(seconds=0.1)
+    with client_of(model, max_tokens=64, timeout_s=0.35) as client:
+        answer = client.post(PREDICT, json={"instances": ["x" * 500] * 40})
+        assert answer.status_code == 504
+        time.sleep(0.5)
+        assert 1 <= len(model.runs) <= 6
+
+
+def test_health_tells_a_stuck_run():
+    gate = threading.Event()
+
+    class Stuck(Model):
+        def __call__(self, inputs, signature, stop=None):
+            gate.wait(20)
+            return super().__call__(inputs, signature, stop)
+
+    with client_of(Stuck(), timeout_s=0.2) as client:
+        assert client.get("/healthz").json() == {"status": "ok"}
+        assert client.get("/readyz").json() == {"status": "ready"}
+        answer = client.post(PREDICT, json={"instances": ["a"]})
+        assert answer.status_code == 504
+        time.sleep(0.1)
+        ready = client.get("/readyz")
+        assert ready.status_code == 503 and "run" in ready.json()["error"]
+        assert client.get("/healthz").status_code == 200
+        time.sleep(0.4)
+        assert client.get("/healthz").status_code == 503
+        gate.set()
+        time.sleep(0.1)
+        assert client.get("/readyz").status_code == 200
+
+
+def test_a_run_that_nobody_waits_for_is_stopped():
+    saved_model = pytest.importorskip("serving.saved_model")
+    import tensorflow as tf
+
+    @tf.function
+    def endless(x):
+        return tf.while_loop(lambda x: x > 0.0, lambda x: (x + 1.0,), (x,))
+
+    # Concrete, as in a SavedModel.
+    concrete = endless.get_concrete_function(tf.TensorSpec([], tf.float32))
+    stop = saved_model.Stop()
+    threading.Timer(0.5, stop.request).start()
+    with stop.watch(), pytest.raises(tf.errors.CancelledError):
+        concrete(tf.constant(1.0))
