@@ -25,6 +25,11 @@ def define() -> None:
     flags.DEFINE_string(
         "model_name", default.model_name, "NAME of /v1/models/NAME."
     )
+    flags.DEFINE_list(
+        "version_labels",
+        list(default.version_labels),
+        "Labels of the served version: /v1/models/NAME/labels/LABEL.",
+    )
     flags.DEFINE_integer(
         "max_body_bytes", default.max_body_bytes, "Largest request body."
     )
@@ -78,6 +83,7 @@ def from_flags() -> tuple[ServerOptions, str, str, int]:
     """(ServerOptions, saved_model_dir, host, port)."""
     options = ServerOptions(
         model_name=FLAGS.model_name,
+        version_labels=tuple(FLAGS.version_labels),
         max_body_bytes=FLAGS.max_body_bytes,
         max_chars=FLAGS.max_chars,
         max_instances=FLAGS.max_instances,

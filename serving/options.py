@@ -252,6 +252,7 @@ class ServerOptions:
 
     Attributes:
       model_name: NAME of `/v1/models/NAME`.
+      version_labels: labels of the version that is served.
       max_body_bytes: of one request.
       max_chars: of one text.
       max_instances: rows of one request.
@@ -268,6 +269,7 @@ class ServerOptions:
     """
 
     model_name: str = "xlnet"
+    version_labels: tuple[str, ...] = ()
     max_body_bytes: int = 1_000_000
     max_chars: int = 50_000
     max_instances: int = 64

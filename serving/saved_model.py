@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import tensorflow as tf
 import tensorflow_text  # noqa: F401  registers the SentencePiece op
+from google.protobuf import json_format, message
+from tensorflow.core.protobuf import saved_model_pb2
 from tensorflow.python.eager import cancellation  # no public name has it
 
 from common import files
@@ -54,6 +56,7 @@ class SavedModel:
         self.version_dir = find_version(directory)
         self.version = os.path.basename(os.path.normpath(self.version_dir))
         self.description = _read_description(self.version_dir)
+        self._proto = _read_proto(self.version_dir)
         self._loaded = tf.saved_model.load(self.version_dir)
 
     def inputs(self, signature: str = RAW) -> dict[str, dict]:
@@ -69,6 +72,19 @@ class SavedModel:
                 f"{signature!r}"
             )
         return known[signature]["inputs"]
+
+    @property
+    def signature_defs(self) -> dict:
+        """Signature name -> its SignatureDef as JSON."""
+        found = self._proto.meta_graphs[0].signature_def
+        return {
+            name: json_format.MessageToDict(
+                found[name],
+                preserving_proto_field_name=True,
+                always_print_fields_with_no_presence=True,
+            )
+            for name in sorted(found)
+        }
 
     @property
     def variable_shapes(self) -> dict[str, tuple[int, ...]]:
@@ -133,6 +149,18 @@ def find_version(directory: str) -> str:
             "`--do_export` or `python -m serving.export`"
         )
     return find_version(os.path.join(directory, str(max(versions))))
+
+
+def _read_proto(version_dir: str) -> saved_model_pb2.SavedModel:
+    path = os.path.join(version_dir, "saved_model.pb")
+    try:
+        with files.open_binary(path) as f:
+            proto = saved_model_pb2.SavedModel.FromString(f.read())
+    except (OSError, tf.errors.OpError, message.DecodeError) as e:
+        raise UserError(f"{path} cannot be read: export the model anew") from e
+    if not proto.meta_graphs:
+        raise UserError(f"{path} holds no graph: export the model anew")
+    return proto
 
 
 def _read_description(version_dir: str) -> dict:

@@ -1,14 +1,14 @@
-"""The ASGI application: TF-Serving's REST shape, health, metrics, the page."""
+"""The ASGI application: TF-Serving's REST calls, probes, metrics, the page."""
 
 import asyncio
 import contextlib
 import importlib.resources
+import json
 import time
+from collections.abc import Callable
 
 import fastapi
-import numpy as np
 import prometheus_client
-import tensorflow as tf
 from fastapi import responses
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
@@ -16,10 +16,9 @@ from starlette.requests import ClientDisconnect
 from common.errors import UserError
 from serving import rows as rows_lib
 from serving.options import ServerOptions
-from serving.saved_model import SavedModel, Stop
-from serving.web import schema
-from serving.web.batching import Batcher, Limits, Overloaded
-from serving.web.cost import Budget, free_bytes, model_size
+from serving.saved_model import SavedModel
+from serving.web import schema, wire
+from serving.web.engine import Engine, Refused
 from serving.web.guard import Guard
 from serving.web.metrics import Metrics
 from serving.web.requests import Request, parse_request
@@ -33,20 +32,19 @@ _PAGE_HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
 }
-
-
-class Refused(Exception):
-    """An answer other than 200: a status and one line."""
-
-    def __init__(self, status: int, message: str):
-        super().__init__(message)
-        self.status = status
-        self.message = " ".join(message.split())
+_MODEL = "/v1/models/{name}"
+_VERSIONS = ("", "/versions/{version}", "/labels/{label}")
+_Text = responses.PlainTextResponse
+_Html = responses.HTMLResponse
 
 
 def build_app(model: SavedModel, options: ServerOptions) -> fastapi.FastAPI:
-    """The application around a loaded model."""
-    server = Server(model, options)
+    """The application around a loaded model.
+
+    `app.state.engine` runs the model; `app.state.engine.drain()` tells it that
+    the end comes.
+    """
+    server = _Server(model, options)
     app = fastapi.FastAPI(
         title="XLNet server",
         version=str(model.version),
@@ -57,58 +55,51 @@ def build_app(model: SavedModel, options: ServerOptions) -> fastapi.FastAPI:
     app.add_exception_handler(Refused, _refused)
     app.add_exception_handler(HTTPException, _http_error)
     app.add_middleware(
-        Guard, metrics=server.metrics, draining=lambda: server.draining
+        Guard,
+        metrics=server.metrics,
+        draining=lambda: server.engine.draining,
     )
-    app.state.server = server
-    router = fastapi.APIRouter()
-    model_path = "/v1/models/{name}"
-    router.add_api_route(
-        model_path + ":predict",
-        server.predict,
-        methods=["POST"],
-        openapi_extra=schema.predict_body(model.description, options),
-        responses=schema.responses(400, 404, 408, 413, 503, 504),
-    )
-    router.add_api_route(
-        model_path + "/metadata",
-        server.metadata,
-        responses=schema.responses(404),
-    )
-    router.add_api_route(
-        model_path, server.status, responses=schema.responses(404)
-    )
-    router.add_api_route(
-        "/healthz", server.alive, responses=schema.responses(503)
-    )
-    router.add_api_route(
-        "/readyz", server.ready, responses=schema.responses(503)
-    )
-    router.add_api_route("/metrics", server.metrics_text, response_class=_Text)
-    router.add_api_route("/", server.page, response_class=_Html)
-    app.include_router(router)
+    app.state.engine = server.engine
+    app.include_router(_routes(server, model, options))
     _finish_openapi(app, options.model_name)
     return app
 
 
-_Text = responses.PlainTextResponse
-_Html = responses.HTMLResponse
+def _routes(server: "_Server", model, options) -> fastapi.APIRouter:
+    router = fastapi.APIRouter()
+    body = schema.predict_body(model.description, options)
+    errors = schema.responses(400, 404, 408, 413, 503, 504)
+    calls = [(_MODEL + v + ":predict", server.predict) for v in _VERSIONS]
+    for path, call in [*calls, ("/answer", server.friendly)]:
+        router.add_api_route(
+            path,
+            call,
+            methods=["POST"],
+            openapi_extra=body,
+            responses=errors,
+        )
+    missing = schema.responses(404)
+    for version in _VERSIONS:
+        router.add_api_route(
+            _MODEL + version + "/metadata", server.metadata, responses=missing
+        )
+        router.add_api_route(_MODEL + version, server.status, responses=missing)
+    busy = schema.responses(503)
+    router.add_api_route("/healthz", server.alive, responses=busy)
+    router.add_api_route("/readyz", server.ready, responses=busy)
+    router.add_api_route("/about", server.about)
+    router.add_api_route("/metrics", server.metrics_text, response_class=_Text)
+    router.add_api_route("/", server.page, response_class=_Html)
+    return router
 
 
-class Server:
-    """State and handlers."""
+class _Server:
+    """Handlers."""
 
     def __init__(self, model: SavedModel, options: ServerOptions):
         self.metrics = Metrics()
-        self.draining = False
-        self._model = model
+        self.engine = Engine(model, options, self.metrics)
         self._options = options
-        self._budget = Budget(
-            model.description,
-            model_size(model.variable_shapes),
-            options,
-            free_bytes(),
-        )
-        self._lanes: dict[str, Batcher] = {}
         page = importlib.resources.files("serving.web").joinpath("page.html")
         self._page = page.read_text(encoding="utf-8").replace(
             "MODEL_NAME", options.model_name
@@ -116,46 +107,92 @@ class Server:
 
     @contextlib.asynccontextmanager
     async def lifespan(self, app):
-        """Starts and stops the batchers with the application."""
+        """Starts and stops the engine with the application."""
         del app
-        options = self._options
-        limits = Limits(
-            options.max_batch_size,
-            self._budget.max_tokens,
-            options.max_wait_ms,
-            options.max_queue,
+        async with self.engine.run():
+            yield
+
+    async def predict(
+        self,
+        request: fastapi.Request,
+        name: str,
+        version: str = "",
+        label: str = "",
+    ):
+        """Answers rows of one signature as TF-Serving does."""
+        return await self._counted(
+            request, lambda: self._check(name, version, label), self._wire
         )
-        # Costly requests have a lane of their own: others pass them.
-        for name in ("quick", "costly"):
-            lane = Batcher(self._run, limits, self.metrics.rows.observe, name)
-            lane.start()
-            self._lanes[name] = lane
-        yield
-        for lane in self._lanes.values():
-            await lane.stop()
 
-    def drain(self) -> None:
-        """Says that the server is ending: answers close their connection."""
-        self.draining = True
+    async def friendly(self, request: fastapi.Request):
+        """The same question; probabilities by class, padding left out."""
+        return await self._counted(request, lambda: None, self._friendly)
 
-    @property
-    def working(self) -> bool:
-        """Whether a thread still runs the model."""
-        return any(x.worker.busy_seconds for x in self._lanes.values())
+    async def status(self, name: str, version: str = "", label: str = ""):
+        """Whether the model can be asked."""
+        self._check(name, version, label)
+        status = {"error_code": "OK", "error_message": ""}
+        entry = {
+            "version": str(self.engine.model.version),
+            "state": "AVAILABLE",
+            "status": status,
+        }
+        return _indented({"model_version_status": [entry]})
 
-    # --- Handlers ---------------------------------------------------------
+    async def metadata(self, name: str, version: str = "", label: str = ""):
+        """The SavedModel's signatures."""
+        self._check(name, version, label)
+        spec = {
+            "name": name,
+            "signature_name": "",
+            "version": str(self.engine.model.version),
+        }
+        found = {"signature_def": self.engine.model.signature_defs}
+        return _indented(
+            {"model_spec": spec, "metadata": {"signature_def": found}}
+        )
 
-    async def predict(self, name: str, request: fastapi.Request) -> dict:
-        """Answers rows of one signature."""
+    async def about(self) -> dict:
+        """Task, labels and signatures: `signature.json`."""
+        return {
+            "name": self._options.model_name,
+            "version": str(self.engine.model.version),
+            "description": self.engine.model.description,
+        }
+
+    async def alive(self) -> dict:
+        """200 while the process can answer; 503: start it again."""
+        self.engine.check_alive()
+        return {"status": "ok"}
+
+    async def ready(self) -> dict:
+        """200 while requests are welcome; 503: send them elsewhere."""
+        self.engine.check_ready()
+        return {"status": "ready"}
+
+    async def metrics_text(self):
+        """Prometheus' text format."""
+        self.metrics.waiting.set(self.engine.waiting)
+        text = prometheus_client.generate_latest(self.metrics.registry)
+        return _Text(text, media_type=prometheus_client.CONTENT_TYPE_LATEST)
+
+    async def page(self):
+        """The page."""
+        return _Html(self._page, headers=_PAGE_HEADERS)
+
+    # --- Steps of a prediction ---------------------------------------------
+
+    async def _counted(
+        self, http: fastapi.Request, check: Callable, answer: Callable
+    ):
         start = time.perf_counter()
         status = 500
         try:
-            self._check_name(name.removesuffix(":predict"))
-            body = await self._body(request)
-            parsed = self._parse(body)
-            answer = await _unless_gone(request, self._answer(parsed))
+            check()
+            request = self._parse(await self._body(http))
+            result = await _unless_gone(http, answer(request))
             status = 200
-            return answer
+            return result
         except Refused as e:
             status = e.status
             raise
@@ -166,63 +203,24 @@ class Server:
             self.metrics.requests.labels(str(status)).inc()
             self.metrics.seconds.observe(time.perf_counter() - start)
 
-    async def status(self, name: str) -> dict:
-        """Whether the model can be asked."""
-        self._check_name(name)
-        status = {"error_code": "OK", "error_message": ""}
-        version = str(self._model.version)
-        entry = {"version": version, "state": "AVAILABLE", "status": status}
-        return {"model_version_status": [entry]}
-
-    async def metadata(self, name: str) -> dict:
-        """Inputs, outputs and labels."""
-        self._check_name(name)
-        spec = {"name": name, "version": str(self._model.version)}
-        return {"model_spec": spec, "metadata": self._model.description}
-
-    async def alive(self) -> dict:
-        """200 while the process can answer; 503: start it again."""
-        for name, lane in self._lanes.items():
-            if not lane.worker.alive:
-                raise Refused(503, f"the {name} thread has ended")
-            busy = lane.worker.busy_seconds
-            if busy > 2 * self._options.timeout_s:
-                raise Refused(503, f"the {name} run has taken {busy:.0f} s")
-        return {"status": "ok"}
-
-    async def ready(self) -> dict:
-        """200 while requests are welcome; 503: send them elsewhere."""
-        await self.alive()
-        if self.draining:
-            raise Refused(503, "the server is ending")
-        quick = self._lanes["quick"]
-        if quick.waiting >= self._options.max_queue:
-            raise Refused(503, "too many requests are waiting")
-        busy = quick.worker.busy_seconds
-        if busy > self._options.timeout_s:
-            raise Refused(503, f"the present run has taken {busy:.0f} s")
-        return {"status": "ready"}
-
-    async def metrics_text(self):
-        """Prometheus' text format."""
-        waiting = sum(lane.waiting for lane in self._lanes.values())
-        self.metrics.waiting.set(waiting)
-        text = prometheus_client.generate_latest(self.metrics.registry)
-        return _Text(text, media_type=prometheus_client.CONTENT_TYPE_LATEST)
-
-    async def page(self):
-        """The page."""
-        return _Html(self._page, headers=_PAGE_HEADERS)
-
-    # --- Steps of a prediction ---------------------------------------------
-
-    def _check_name(self, name: str) -> None:
-        if name.endswith(":predict"):  # GET on the predict call lands here
+    def _check(self, name: str, version: str, label: str) -> None:
+        last = version or label or name
+        if last.endswith(":predict"):  # GET on the predict call lands here
             raise Refused(405, "predict takes POST")
         if name != self._options.model_name:
             raise Refused(
-                404, f"the model here is {self._options.model_name!r}"
+                404,
+                f"Servable not found for request: Latest({name}); the model "
+                f"here is {self._options.model_name!r}",
             )
+        if version and version != str(self.engine.model.version):
+            raise Refused(
+                404,
+                f"Servable not found for request: Specific({name}, "
+                f"{version}); the version here is {self.engine.model.version}",
+            )
+        if label and label not in self._options.version_labels:
+            raise Refused(404, f"Unrecognized servable version label: {label}")
 
     async def _body(self, request: fastapi.Request) -> bytes:
         limit = self._options.max_body_bytes
@@ -244,48 +242,31 @@ class Server:
     def _parse(self, body: bytes) -> Request:
         try:
             return parse_request(
-                body,
-                self._model.description,
-                self._options,
+                body, self.engine.model.description, self._options
             )
         except UserError as e:
             raise Refused(400, str(e)) from e
 
-    async def _answer(self, request: Request) -> dict:
-        try:
-            tokens, cost = self._budget.check(request.signature, request.rows)
-            dear = cost > self._budget.max_tokens
-            lane = self._lanes["costly" if dear else "quick"]
-            async with asyncio.timeout(self._options.timeout_s):
-                outputs = await lane.submit(
-                    request.signature, request.rows, tokens
-                )
-        except Overloaded as e:
-            raise Refused(
-                503, "too many requests are waiting; try later"
-            ) from e
-        except TimeoutError as e:
-            raise Refused(504, "the answer took too long; send less") from e
-        except UserError as e:
-            raise Refused(400, str(e)) from e
-        except (tf.errors.InvalidArgumentError, ValueError, TypeError) as e:
-            raise Refused(
-                400, "the model refused these values: check ids and shapes"
-            ) from e
-        if request.row_format:
-            return {"predictions": outputs}
-        names = outputs[0]
-        return {"outputs": {k: [o[k] for o in outputs] for k in names}}
+    async def _wire(self, request: Request):
+        rows = await self.engine.answer(request, alone=True)
+        write = wire.predictions if request.row_format else wire.outputs
+        # Vectors of whole documents take long to write.
+        content = await asyncio.to_thread(write, rows)
+        return responses.Response(content, media_type="application/json")
 
-    def _run(self, signature: str, rows: list[dict], stop: Stop) -> list[dict]:
-        """Runs in the model's thread."""
-        batch = {name: [row[name] for row in rows] for name in rows[0]}
-        outputs = self._model(batch, signature, stop)
-        plain = {name: np.asarray(value) for name, value in outputs.items()}
-        description = self._model.description
-        return [
-            rows_lib.format_row(description, plain, i) for i in range(len(rows))
+    async def _friendly(self, request: Request) -> dict:
+        rows = await self.engine.answer(request, alone=False)
+        description = self.engine.model.description
+        shown = [
+            rows_lib.format_row(description, {k: [v] for k, v in r.items()}, 0)
+            for r in rows
         ]
+        return {"answers": shown}
+
+
+def _indented(value: dict):
+    text = json.dumps(value, indent=1) + "\n"
+    return responses.Response(text, media_type="application/json")
 
 
 async def _unless_gone(request: fastapi.Request, answer):
@@ -314,19 +295,20 @@ async def _refused(request, error: Refused):
         headers["Allow"] = "POST"
     if error.status in (408, 413):  # the rest of the body is not read
         headers["Connection"] = "close"
-    return responses.JSONResponse(
-        {"error": error.message}, error.status, headers
-    )
+    return _error(error.status, error.message, headers)
 
 
-async def _http_error(request, error):
+async def _http_error(request, error: HTTPException):
     """Starlette's own 404 and 405."""
     del request
     text = {404: "there is no such path", 405: "this path takes other methods"}
-    return responses.JSONResponse(
-        {"error": text.get(error.status_code, str(error.detail))},
-        error.status_code,
-        error.headers,
+    message = text.get(error.status_code, str(error.detail))
+    return _error(error.status_code, message, error.headers)
+
+
+def _error(status: int, message: str, headers=None):
+    return responses.Response(
+        wire.error(message), status, headers, "application/json"
     )
 
 

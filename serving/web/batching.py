@@ -110,7 +110,11 @@ class Batcher:
         self.worker.stop()
 
     async def submit(
-        self, signature: str, rows: list[dict], tokens: int = 1
+        self,
+        signature: str,
+        rows: list[dict],
+        tokens: int = 1,
+        alone: bool = False,
     ) -> list:
         """The outputs of `rows`.
 
@@ -118,6 +122,7 @@ class Batcher:
           signature: which function.
           rows: of equal shapes.
           tokens: of the longest row.
+          alone: no other request's rows in its runs.
 
         Raises:
           Overloaded: the queue is full.
@@ -125,7 +130,10 @@ class Batcher:
         if self.waiting + len(rows) > self._limits.queue:
             raise Overloaded
         future = asyncio.get_running_loop().create_future()
-        job = _Job((signature, *_shapes(rows)), rows, tokens, future)
+        key = (signature, *_shapes(rows))
+        if alone:
+            key = (*key, future)
+        job = _Job(key, rows, tokens, future)
         self._jobs.append(job)
         self._wake.set()
         try:

@@ -1,12 +1,12 @@
 """What surrounds every call: clients that leave, errors, the end of service."""
 
 import asyncio
-import json
 import logging
 from collections.abc import Callable
 
 from starlette.requests import ClientDisconnect
 
+from serving.web import wire
 from serving.web.metrics import Metrics
 
 _LOG = logging.getLogger("serving")
@@ -65,7 +65,7 @@ class Guard:
 
 
 async def _send_error(send, status: int, message: str) -> None:
-    body = json.dumps({"error": message}).encode()
+    body = wire.error(message)
     headers = [
         (b"content-type", b"application/json"),
         (b"content-length", str(len(body)).encode()),

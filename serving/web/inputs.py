@@ -4,6 +4,7 @@ The tensors of a row that run along its tokens must have one length: a mask of
 another length would broadcast and give wrong numbers without an error.
 """
 
+import base64
 from collections.abc import Mapping
 
 import numpy as np
@@ -112,13 +113,35 @@ def _check(value, spec: dict, where: str, limit: ServerOptions):
 
 def _check_texts(value, rank: int, where: str, limit: ServerOptions):
     if rank == 0:
-        return limits.check_text(value, where, limit.max_chars)
+        return limits.check_text(_decoded(value, where), where, limit.max_chars)
     if not isinstance(value, list) or not 1 <= len(value) <= _MAX_TEXTS:
         raise UserError(f"{where}: wanted a list of 1 to {_MAX_TEXTS} strings")
     return [
-        limits.check_text(v, f"{where}[{i}]", limit.max_chars)
+        limits.check_text(
+            _decoded(v, f"{where}[{i}]"), f"{where}[{i}]", limit.max_chars
+        )
         for i, v in enumerate(value)
     ]
+
+
+def is_base64(value) -> bool:
+    """{"b64": "..."}: a string's bytes."""
+    return (
+        isinstance(value, dict)
+        and set(value) == {"b64"}
+        and isinstance(value["b64"], str)
+    )
+
+
+def _decoded(value, where: str):
+    if not is_base64(value):
+        return value
+    try:
+        return base64.b64decode(value["b64"], validate=True).decode()
+    except UnicodeDecodeError as e:
+        raise UserError(f"{where}: byte {e.start} is not UTF-8") from e
+    except ValueError as e:
+        raise UserError(f"{where}: b64 holds no base64") from e
 
 
 def _numbers(value, dtype: str, where: str, limit: ServerOptions) -> np.ndarray:

@@ -1,7 +1,6 @@
 """uvicorn with bounds: slow clients are cut off, the end comes in time."""
 
 import asyncio
-import json
 import logging
 import os
 import socket
@@ -13,6 +12,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from serving.options import ServerOptions
+from serving.web import wire
 from serving.web.metrics import RateLimit
 
 BACKLOG = 2048
@@ -39,9 +39,9 @@ def run(
         timeout_keep_alive=max(1, round(options.read_timeout_s)),
         timeout_graceful_shutdown=0.7 * options.timeout_s,
     )
-    server = _Server(config, application.state.server, options.timeout_s)
+    server = _Server(config, application.state.engine, options.timeout_s)
     server.run(sockets=[listener])
-    if application.state.server.working:
+    if application.state.engine.working:
         _leave()
 
 
@@ -109,7 +109,7 @@ def _bounded_protocol(seconds: float) -> type[H11Protocol]:
             if self.cycle is not None and not self.cycle.response_complete:
                 self.transport.close()  # in the middle of a body
                 return
-            body = json.dumps({"error": msg}).encode()
+            body = wire.error(msg)
             head = (
                 "HTTP/1.1 400 Bad Request\r\ncontent-type: application/json"
                 f"\r\ncontent-length: {len(body)}\r\nconnection: close\r\n\r\n"

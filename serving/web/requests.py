@@ -69,6 +69,7 @@ def parse_request(
             "instances or inputs"
         )
     name = value.get("signature_name", RAW)
+    name = RAW if name == "" else name  # as TF-Serving
     if not isinstance(name, str) or name not in signatures:
         raise UserError(
             f"signature_name must be one of {sorted(signatures)}, received "
@@ -103,7 +104,8 @@ def _rows(instances, names: list[str]) -> list[dict]:
         raise UserError('"instances" must be a list')
     rows = []
     for i, instance in enumerate(instances):
-        if len(names) == 1 and not isinstance(instance, dict):
+        plain = not isinstance(instance, dict) or inputs.is_base64(instance)
+        if len(names) == 1 and plain:
             instance = {names[0]: instance}
         if not isinstance(instance, dict) or set(instance) != set(names):
             found = (

@@ -68,7 +68,7 @@ def address(spiece_model, tmp_path_factory):
 @pytest.mark.shared
 def test_the_server_answers_and_survives(address):
     def post(body: bytes):
-        url = f"{address}/v1/models/xlnet:predict"
+        url = f"{address}/answer"
         request = urllib.request.Request(url, body)
         try:
             with urllib.request.urlopen(request, timeout=60) as answer:
@@ -79,7 +79,7 @@ def test_the_server_answers_and_survives(address):
 
     row = {"question": "What did it cost?", "paragraph": PARAGRAPH}
     status, answer = post(json.dumps({"instances": [row]}).encode())
-    found = answer["predictions"][0]
+    found = answer["answers"][0]
     assert status == 200
     span = slice(found["answer_start"], found["answer_end"])
     assert PARAGRAPH[span] == found["answer"]

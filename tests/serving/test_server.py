@@ -35,6 +35,7 @@ class FakeModel:
 
     version = "7"
     variable_shapes = {}
+    signature_defs = {}
     description = {"labels": ["short", "long"], "signatures": SPECS}
 
     def __init__(self):
@@ -76,11 +77,11 @@ def client(model):
         yield client
 
 
-def test_predictions_in_both_formats(client):
+def test_friendly_answers(client):
     rows = {"instances": [{"text": "abcd"}, "ab"]}
-    answer = client.post(PREDICT, json=rows)
+    answer = client.post("/answer", json=rows)
     assert answer.status_code == 200
-    assert answer.json()["predictions"] == [
+    assert answer.json()["answers"] == [
         {
             "length": 4.0,
             "probabilities": {"short": 0.25, "long": 0.75},
@@ -92,12 +93,8 @@ def test_predictions_in_both_formats(client):
             "label": "long",
         },
     ]
-    columns = client.post(PREDICT, json={"inputs": {"text": ["abc"]}})
-    assert columns.json()["outputs"]["length"] == [3.0]
-    ids = client.post(
-        PREDICT, json={"signature_name": "ids", "instances": [[1, 2], [3, 4]]}
-    )
-    assert [p["total"] for p in ids.json()["predictions"]] == [3, 7]
+    bad = client.post("/answer", json={"instances": [3]})
+    assert bad.status_code == 400 and "error" in bad.json()
 
 
 BAD_BODIES = {
@@ -153,8 +150,15 @@ def test_other_errors(client, caplog):
     assert client.post(PREDICT, content=chunks()).status_code == 413
     assert client.post("/v1/models/y:predict", json={}).status_code == 404
     assert client.get("/v1/models/y").status_code == 404
-    assert client.get(PREDICT).status_code == 405
-    assert client.get("/nothing").status_code == 404
+    for answer, status in (
+        (client.get(PREDICT), 405),
+        (client.get("/nothing"), 404),
+        (client.put("/healthz"), 405),
+        (client.get("/v1/models/xlnet/versions/8"), 404),
+        (client.get("/v1/models/xlnet/labels/new"), 404),
+    ):
+        assert answer.status_code == status
+        assert list(answer.json()) == ["error"]
     with caplog.at_level(logging.CRITICAL):
         crash = client.post(PREDICT, json={"instances": ["crash"]})
     assert crash.status_code == 500
@@ -164,8 +168,8 @@ def test_other_errors(client, caplog):
 def test_status_metadata_health_metrics_and_page(client):
     status = client.get("/v1/models/xlnet").json()["model_version_status"]
     assert status[0]["state"] == "AVAILABLE" and status[0]["version"] == "7"
-    metadata = client.get("/v1/models/xlnet/metadata").json()
-    assert metadata["metadata"]["labels"] == ["short", "long"]
+    about = client.get("/about").json()
+    assert about["description"]["labels"] == ["short", "long"]
     assert client.get("/healthz").json() == {"status": "ok"}
     client.post(PREDICT, json={"instances": ["a"]})
     client.post(PREDICT, json={})

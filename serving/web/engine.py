@@ -1,0 +1,148 @@
+"""Requests -> runs of the model: bounds, lanes, slices, the rows of an answer."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+import numpy as np
+import tensorflow as tf
+
+from common.errors import UserError
+from serving.options import ServerOptions
+from serving.saved_model import SavedModel, Stop
+from serving.web.batching import Batcher, Limits, Overloaded
+from serving.web.cost import Budget, free_bytes, model_size
+from serving.web.metrics import Metrics
+from serving.web.requests import Request
+
+
+class Refused(Exception):
+    """An answer other than 200: a status and one line."""
+
+    def __init__(self, status: int, message: str):
+        super().__init__(message)
+        self.status = status
+        self.message = " ".join(message.split())
+
+
+class Engine:
+    """A model with its two lanes; costly requests do not hold up others."""
+
+    def __init__(
+        self, model: SavedModel, options: ServerOptions, metrics: Metrics
+    ):
+        self.model = model
+        self.draining = False
+        self._options = options
+        self._metrics = metrics
+        self._budget = Budget(
+            model.description,
+            model_size(model.variable_shapes),
+            options,
+            free_bytes(),
+        )
+        self._lanes: dict[str, Batcher] = {}
+
+    @contextlib.asynccontextmanager
+    async def run(self) -> AsyncIterator[None]:
+        """Starts the lanes, and stops them at the end."""
+        options = self._options
+        limits = Limits(
+            options.max_batch_size,
+            self._budget.max_tokens,
+            options.max_wait_ms,
+            options.max_queue,
+        )
+        for name in ("quick", "costly"):
+            lane = Batcher(self._run, limits, self._metrics.rows.observe, name)
+            lane.start()
+            self._lanes[name] = lane
+        yield
+        for lane in self._lanes.values():
+            await lane.stop()
+
+    @property
+    def working(self) -> bool:
+        """Whether a thread still runs the model."""
+        return any(x.worker.busy_seconds for x in self._lanes.values())
+
+    @property
+    def waiting(self) -> int:
+        """Rows in the queues."""
+        return sum(lane.waiting for lane in self._lanes.values())
+
+    def drain(self) -> None:
+        """Says that the server is ending."""
+        self.draining = True
+
+    def check_alive(self) -> None:
+        """Raises Refused when the process had better be started again."""
+        for name, lane in self._lanes.items():
+            if not lane.worker.alive:
+                raise Refused(503, f"the {name} thread has ended")
+            busy = lane.worker.busy_seconds
+            if busy > 2 * self._options.timeout_s:
+                raise Refused(503, f"the {name} run has taken {busy:.0f} s")
+
+    def check_ready(self) -> None:
+        """Raises Refused when requests had better go elsewhere."""
+        self.check_alive()
+        if self.draining:
+            raise Refused(503, "the server is ending")
+        quick = self._lanes["quick"]
+        if quick.waiting >= self._options.max_queue:
+            raise Refused(503, "too many requests are waiting")
+        busy = quick.worker.busy_seconds
+        if busy > self._options.timeout_s:
+            raise Refused(503, f"the present run has taken {busy:.0f} s")
+
+    async def answer(self, request: Request, alone: bool) -> list[dict]:
+        """Output name -> array or value, of every row.
+
+        Args:
+          request: checked.
+          alone: neighbours must not pad the outputs.
+
+        Raises:
+          Refused: a bound, the deadline, or the model.
+        """
+        try:
+            tokens, cost = self._budget.check(request.signature, request.rows)
+            dear = cost > self._budget.max_tokens
+            lane = self._lanes["costly" if dear else "quick"]
+            alone = alone and self._pads(request.signature)
+            async with asyncio.timeout(self._options.timeout_s):
+                return await lane.submit(
+                    request.signature, request.rows, tokens, alone
+                )
+        except Overloaded as e:
+            raise Refused(
+                503, "too many requests are waiting; try later"
+            ) from e
+        except TimeoutError as e:
+            raise Refused(504, "the answer took too long; send less") from e
+        except UserError as e:
+            raise Refused(400, str(e)) from e
+        except (tf.errors.InvalidArgumentError, ValueError, TypeError) as e:
+            raise Refused(
+                400, "the model refused these values: check ids and shapes"
+            ) from e
+
+    def _pads(self, signature: str) -> bool:
+        """Whether texts decide the shapes of outputs."""
+        spec = self.model.description["signatures"][signature]
+        return any(
+            value["dtype"] == "string" for value in spec["inputs"].values()
+        ) and any(None in v["shape"][1:] for v in spec["outputs"].values())
+
+    def _run(self, signature: str, rows: list[dict], stop: Stop) -> list[dict]:
+        """Runs in a lane's thread."""
+        batch = {name: [row[name] for row in rows] for name in rows[0]}
+        outputs = {
+            name: np.asarray(value)
+            for name, value in self.model(batch, signature, stop).items()
+        }
+        return [
+            {name: value[i] for name, value in outputs.items()}
+            for i in range(len(rows))
+        ]
