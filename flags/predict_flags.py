@@ -68,6 +68,12 @@ def define() -> None:
         "Whether the first row of .csv and .tsv holds names; default: where "
         "it holds those of the texts.",
     )
+    flags.DEFINE_bool(
+        "trust_model",
+        default.trust_model,
+        "Run a SavedModel whose graph holds operations on files or Python; it "
+        "can do whatever you can.",
+    )
 
 
 def from_flags() -> PredictOptions:
@@ -84,4 +90,5 @@ def from_flags() -> PredictOptions:
         label_column=FLAGS.label_column,
         key_column=FLAGS.key_column,
         has_header=FLAGS.has_header,
+        trust_model=FLAGS.trust_model,
     )

@@ -16,6 +16,12 @@ def define() -> None:
         "Exported version folder, or its parent (the newest is served).",
         required=True,
     )
+    flags.DEFINE_bool(
+        "trust_model",
+        False,
+        "Serve a SavedModel whose graph holds operations on files or Python; "
+        "it can do whatever you can.",
+    )
     flags.DEFINE_string(
         "host", "127.0.0.1", "Address to listen on; this machine alone."
     )
@@ -94,5 +100,6 @@ def from_flags() -> tuple[ServerOptions, str, str, int]:
         max_queue=FLAGS.max_queue,
         timeout_s=FLAGS.timeout_s,
         read_timeout_s=FLAGS.read_timeout_s,
+        trust_model=FLAGS.trust_model,
     )
     return options, FLAGS.saved_model_dir, FLAGS.host, FLAGS.port

@@ -30,6 +30,7 @@ class PredictOptions:
         as in training, or by their usual names.
       has_header: the first row of CSV and TSV holds names; None = where it
         holds those of the texts.
+      trust_model: run a graph with operations on files or Python.
     """
 
     saved_model_dir: str
@@ -43,6 +44,7 @@ class PredictOptions:
     label_column: str = ""
     key_column: str = ""
     has_header: bool | None = None
+    trust_model: bool = False
 
     def __post_init__(self) -> None:
         at_least("batch_size", self.batch_size, 1)
@@ -266,6 +268,7 @@ class ServerOptions:
         is gone by then.
       read_timeout_s: longest time that a client may take to send a request,
         or be silent between two.
+      trust_model: run a graph with operations on files or Python.
     """
 
     model_name: str = "xlnet"
@@ -281,6 +284,7 @@ class ServerOptions:
     max_queue: int = 1024
     timeout_s: float = 30.0
     read_timeout_s: float = 30.0
+    trust_model: bool = False
 
     def __post_init__(self) -> None:
         for name in (

@@ -37,7 +37,7 @@ _PROGRESS_SECONDS = 2.0
 def main() -> None:
     """The command."""
     options = predict_flags.from_flags()
-    model = SavedModel(options.saved_model_dir)
+    model = SavedModel(options.saved_model_dir, options.trust_model)
     if options.text:
         lines = []
         for answer in predict_rows(model, _from_flags(model, options), options):

@@ -14,12 +14,30 @@ import tensorflow_text  # noqa: F401  registers the SentencePiece op
 from google.protobuf import json_format, message
 from tensorflow.core.protobuf import saved_model_pb2
 from tensorflow.python.eager import cancellation  # no public name has it
+from tensorflow.python.framework import op_def_registry
 
 from common import files
 from common.errors import UserError
 
 RAW = "serving_default"
 SIGNATURE_FILE = "signature.json"
+FORMAT_VERSION = 1  # of that file
+_SPIECE = os.path.join("assets", "spiece.model")
+
+# Operations with a state that a model needs: variables, calls, the tokenizer.
+_ALLOWED_STATEFUL = frozenset(
+    (
+        "Assert AssignVariableOp DestroyResourceOp DisableCopyOnRead "
+        "HashTableV2 If LookupTableFindV2 LookupTableImportV2 "
+        "LookupTableSizeV2 ReadVariableOp ResourceGather ResourceGatherNd "
+        "SentencepieceDetokenizeOp SentencepieceIdToStringOp SentencepieceOp "
+        "SentencepieceTokenizeOp SentencepieceTokenizeWithOffsetsOp "
+        "SentencepieceVocabSizeOp StatefulPartitionedCall VarHandleOp "
+        "VarIsInitializedOp VariableShape While"
+    ).split()
+)
+# Parts of the names of stateless operations that reach beyond the graph.
+_REACHING = ("File", "Dataset", "PyFunc", "Reader", "Snapshot", "Debug", "Xla")
 
 
 class Stop:
@@ -42,6 +60,7 @@ class SavedModel:
 
     Args:
       directory: a version folder, or its parent (the highest number is taken).
+      trust: run the graph although it holds operations on files or Python.
 
     Attributes:
       version_dir: the folder that was loaded.
@@ -49,14 +68,17 @@ class SavedModel:
       description: content of `signature.json`.
 
     Raises:
-      UserError: no SavedModel of ours is there.
+      UserError: no SavedModel of ours is there, or its graph holds operations
+        that a model does not need.
     """
 
-    def __init__(self, directory: str):
+    def __init__(self, directory: str, trust: bool = False):
         self.version_dir = find_version(directory)
         self.version = os.path.basename(os.path.normpath(self.version_dir))
         self.description = _read_description(self.version_dir)
         self._proto = _read_proto(self.version_dir)
+        if not trust:
+            _check_operations(self.version_dir, self._proto)
         self._loaded = tf.saved_model.load(self.version_dir)
 
     def inputs(self, signature: str = RAW) -> dict[str, dict]:
@@ -163,13 +185,148 @@ def _read_proto(version_dir: str) -> saved_model_pb2.SavedModel:
     return proto
 
 
+def _check_operations(version_dir: str, proto) -> None:
+    """Raises UserError when the graph can do more than compute."""
+    wrong = sorted(op for op in _operations(proto) if not _is_allowed(op))
+    if wrong:
+        raise UserError(
+            f"{version_dir}: the graph holds {', '.join(wrong[:5])}, which can "
+            "reach files, Python or the machine; load it only if you know who "
+            "made it, with --trust_model"
+        )
+
+
+def _operations(proto) -> set[str]:
+    """Operations that loading or a signature may run, with called functions.
+
+    What only the saver calls is left out: its operations write checkpoints,
+    and neither loading nor a signature runs them.
+    """
+    found: set[str] = set()
+    for graph in proto.meta_graphs:
+        library = {
+            f.signature.name: f.node_def
+            for f in graph.graph_def.library.function
+        }
+        saver = {
+            graph.saver_def.save_tensor_name.split(":")[0],
+            graph.saver_def.restore_op_name,
+        }
+        nodes = [n for n in graph.graph_def.node if n.name not in saver]
+        waiting = list(graph.object_graph_def.concrete_functions)
+        seen: set[str] = set()
+        while nodes or waiting:
+            for node in nodes:
+                if node.op in library:
+                    waiting.append(node.op)
+                else:
+                    found.add(node.op)
+                for value in node.attr.values():
+                    waiting.append(value.func.name)
+                    waiting += [f.name for f in value.list.func]
+            name = waiting.pop() if waiting else ""
+            fresh = name in library and name not in seen
+            seen.add(name)
+            nodes = library[name] if fresh else []
+    return found
+
+
+def _is_allowed(name: str) -> bool:
+    definition = op_def_registry.get(name)
+    if definition is None:
+        return False
+    if definition.is_stateful:
+        return name in _ALLOWED_STATEFUL
+    return not any(part in name for part in _REACHING)
+
+
 def _read_description(version_dir: str) -> dict:
     path = os.path.join(version_dir, SIGNATURE_FILE)
     try:
         with files.open_binary(path) as f:
-            return json.loads(f.read())
-    except (OSError, tf.errors.OpError, ValueError) as e:
+            value = json.loads(f.read())
+    except (OSError, tf.errors.OpError, ValueError, RecursionError) as e:
         raise UserError(
             f"{path} cannot be read: wanted a folder that `--do_export` or "
             "`python -m serving.export` wrote"
         ) from e
+    problem = _problem_of(value)
+    if problem:
+        raise UserError(f"{path}: {problem}; export the model anew")
+    spiece = os.path.join(version_dir, _SPIECE)
+    wanted = value.get("spiece_sha256")
+    if wanted and files.exists(spiece):
+        found = files.sha256_of_file(spiece)
+        if found != wanted:
+            raise UserError(
+                f"{spiece}: wanted the SentencePiece file with SHA-256 "
+                f"{wanted[:12]}..., found {found[:12]}...; export anew"
+            )
+    return value
+
+
+# Member of `signature.json` -> its type; those with a bar may be missing.
+_MEMBERS = {
+    "format_version": int,
+    "task": str,
+    "head": str,
+    "labels": list,
+    "max_seq_length": int,
+    "signatures": dict,
+    "segments|": int,
+    "vocab_size|": int,
+    "spiece_sha256|": str,
+}
+
+
+def _problem_of(value) -> str:
+    """What is wrong with the content of `signature.json`, or ""."""
+    if not isinstance(value, dict):
+        return f"wanted a JSON object, found {type(value).__name__}"
+    if value.get("format_version") != FORMAT_VERSION:
+        found = str(value.get("format_version"))[:20]
+        return f"wanted format_version {FORMAT_VERSION}, found {found}"
+    for key, kind in _MEMBERS.items():
+        name = key.rstrip("|")
+        if name not in value and key != name:
+            continue
+        found = value.get(name)
+        if not isinstance(found, kind) or isinstance(found, bool):
+            return (
+                f"{name}: wanted {kind.__name__}, found {type(found).__name__}"
+            )
+    if not all(isinstance(label, str) for label in value["labels"]):
+        return "labels: wanted strings"
+    for name in ("max_seq_length", "segments", "vocab_size"):
+        if value.get(name, 1) < 1:
+            return f"{name}: wanted 1 or more, found {value[name]}"
+    if RAW not in value["signatures"]:
+        return f"signatures: {RAW} is missing"
+    for name, signature in value["signatures"].items():
+        for side in ("inputs", "outputs"):
+            tensors = signature.get(side) if _is_dict(signature) else None
+            if not _is_dict(tensors) or not all(
+                map(_is_tensor, tensors.values())
+            ):
+                return (
+                    f"signatures.{name}.{side}: wanted names with dtype and "
+                    "shape"
+                )
+    return ""
+
+
+def _is_dict(value) -> bool:
+    return isinstance(value, dict)
+
+
+def _is_tensor(value) -> bool:
+    if not _is_dict(value) or not isinstance(value.get("shape"), list):
+        return False
+    try:
+        tf.as_dtype(value.get("dtype"))
+    except TypeError:
+        return False
+    return all(
+        size is None or (isinstance(size, int) and size >= 0)
+        for size in value["shape"]
+    )

@@ -30,7 +30,7 @@ def main() -> None:
             "requirements-serve.txt"
         ) from e
     listener = _bind(host, port)
-    model = SavedModel(saved_model_dir)
+    model = SavedModel(saved_model_dir, options.trust_model)
     model.warm_up()
     application = build_app(model, options)
     # From here on callers are queued, also before the event loop runs.

@@ -30,11 +30,10 @@ from data.text.graph_tokenizer import GraphTokenizer
 from data.text.tokenizer import Tokenizer
 from modeling.long_document import LongDocument
 from serving.export import warmup
-from serving.saved_model import SIGNATURE_FILE
+from serving.saved_model import FORMAT_VERSION, SIGNATURE_FILE
 from serving.signatures import build as heads
 from serving.signatures.sequence import MAX_TEXTS, TOKENIZE, Context, Signature
 
-FORMAT_VERSION = 1
 # Run as a script: a process that imports nothing of this project.
 _RELOAD_CHECK = os.path.join(os.path.dirname(__file__), "reload_check.py")
 Arrays = dict[str, dict[str, np.ndarray]]

@@ -48,14 +48,18 @@ def request(port, text, path="/v1/models/xlnet:predict"):
         return s.recv(65536).decode()
 
 
+def read_all(s):
+    found = b""
+    while block := s.recv(65536):
+        found += block
+    return found.decode()
+
+
 def get(port, path):
     with connect(port) as s:
         s.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n".encode())
         s.sendall(b"Connection: close\r\n\r\n")
-        found = b""
-        while block := s.recv(65536):
-            found += block
-        return found.decode()
+        return read_all(s)
 
 
 def test_sigterm_ends_within_the_timeout_whatever_runs():
@@ -121,7 +125,7 @@ def test_slow_and_idle_connections_are_cut_off():
             time.sleep(0.2)
             slow_head.sendall(b"x")
         assert silent.recv(10) == b"" and slow_head.recv(10) == b""
-        answer = slow_body.recv(65536).decode()
+        answer = read_all(slow_body)
         assert answer.startswith("HTTP/1.1 408") and '"error": ' in answer
         assert time.monotonic() - started < 5.0
         for s in (silent, slow_head, slow_body):
@@ -133,7 +137,7 @@ def test_what_is_no_http_gets_an_error_object():
         for _ in range(30):
             with connect(port) as s:
                 s.sendall(b"\x00\x01 nonsense\r\n\r\n")
-                answer = s.recv(65536).decode()
+                answer = read_all(s)
             assert answer.startswith("HTTP/1.1 400")
             assert json.loads(answer.split("\r\n\r\n")[1])["error"]
         process.terminate()

@@ -1,10 +1,11 @@
 """What is answered from logits."""
 
+import numpy as np
 import tensorflow as tf
 
 from serving.signatures.sequence import _ANSWERS
 
-LOGITS = tf.constant([[0.25, -0.1, 2.0], [-3.0, -0.5, -0.2]])
+LOGITS = np.asarray([[0.25, -0.1, 2.0], [-3.0, -0.5, -0.2]], np.float32)
 NAMES = ["a", "b", "c"]
 
 

@@ -1,0 +1,126 @@
+"""What a SavedModel folder must be before it is loaded and run."""
+
+import json
+
+import pytest
+import tensorflow as tf
+
+from common.errors import UserError
+from serving.saved_model import SavedModel
+
+TEXT = {"text": {"dtype": "string", "shape": [None]}}
+GOOD = {
+    "format_version": 1,
+    "task": "tsv",
+    "head": "classification",
+    "labels": ["a"],
+    "max_seq_length": 8,
+    "signatures": {"serving_default": {"inputs": TEXT, "outputs": {}}},
+}
+
+
+def save(folder, function):
+    """A SavedModel whose one signature is `function` of texts."""
+    module = tf.Module()
+    module.call = tf.function(
+        function, input_signature=[tf.TensorSpec([None], tf.string, "text")]
+    )
+    tf.saved_model.save(module, str(folder), signatures=module.call)
+    (folder / "signature.json").write_text(json.dumps(GOOD))
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("plain")
+    save(folder, lambda text: {"n": tf.strings.length(text)})
+    return folder
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        [],
+        "text",
+        {"format_version": 2},
+        {"format_version": None},
+        {"labels": "ab"},
+        {"labels": [1]},
+        {"max_seq_length": "8"},
+        {"max_seq_length": 0},
+        {"max_seq_length": True},
+        {"vocab_size": [3]},
+        {"signatures": []},
+        {"signatures": {}},
+        {"signatures": {"serving_default": []}},
+        {"signatures": {"serving_default": {"inputs": TEXT}}},
+        {"signatures": {"serving_default": {"inputs": 3, "outputs": {}}}},
+        {
+            "signatures": {
+                "serving_default": {
+                    "inputs": {"text": {"dtype": "words", "shape": [None]}},
+                    "outputs": {},
+                }
+            }
+        },
+        {
+            "signatures": {
+                "serving_default": {
+                    "inputs": {"text": {"dtype": "string", "shape": ["a"]}},
+                    "outputs": {},
+                }
+            }
+        },
+    ],
+)
+def test_a_damaged_description_is_one_line(plain, change):
+    path = plain / "signature.json"
+    value = GOOD | change if isinstance(change, dict) else change
+    path.write_text(json.dumps(value))
+    try:
+        with pytest.raises(UserError, match="signature.json: .*wanted|missing"):
+            SavedModel(str(plain))
+    finally:
+        path.write_text(json.dumps(GOOD))
+    assert SavedModel(str(plain)).description == GOOD
+
+
+def test_another_vocabulary_in_the_folder_is_refused(plain):
+    (plain / "assets").mkdir(exist_ok=True)
+    (plain / "assets" / "spiece.model").write_bytes(b"x")
+    path = plain / "signature.json"
+    path.write_text(json.dumps(GOOD | {"spiece_sha256": "0" * 64}))
+    try:
+        with pytest.raises(UserError, match="SHA-256"):
+            SavedModel(str(plain))
+    finally:
+        path.write_text(json.dumps(GOOD))
+
+
+@pytest.mark.parametrize("kind", ["write", "read", "python", "nested"])
+def test_a_graph_that_reaches_out_needs_trust(tmp_path, kind):
+    target = str(tmp_path / "written")
+
+    def write(text):
+        tf.io.write_file(target, text[0])
+        return {"n": tf.strings.length(text)}
+
+    def read(text):
+        return {"n": tf.map_fn(tf.io.read_file, text)}
+
+    def python(text):
+        return {"n": tf.py_function(lambda x: x, [text], tf.string)}
+
+    def nested(text):
+        return tf.cond(
+            tf.size(text) > 3, lambda: write(text), lambda: write(text)
+        )
+
+    folder = tmp_path / "model"
+    functions = {"write": write, "read": read, "python": python}
+    save(folder, functions.get(kind, nested))
+    with pytest.raises(UserError, match="--trust_model"):
+        SavedModel(str(folder))
+    assert not (tmp_path / "written").exists()
+    if kind == "write":
+        SavedModel(str(folder), trust=True)({"text": ["x"]})
+        assert (tmp_path / "written").read_text() == "x"
