@@ -16,6 +16,16 @@ from common.text_settings import TextSettings
 FILE_NAME = "task.json"
 SPIECE_NAME = vocabulary.FILE_NAME
 FORMAT_VERSION = 2
+_TYPES = {
+    "task_name": str,
+    "head": str,
+    "labels": list,
+    "max_seq_length": int,
+    "text": dict,
+    "spiece_sha256": str,
+    "head_options": dict,
+    "data_options": dict,
+}
 
 
 def find_folder(path: str) -> str | None:
@@ -95,8 +105,12 @@ class TaskSpec:
                 "fine-tuned model; give the --model_dir of a run_classifier.py, "
                 "run_squad.py or run_race.py run"
             ) from e
-        except ValueError as e:
+        except (ValueError, RecursionError) as e:
             raise UserError(f"{path} is not valid JSON: {e}") from e
+        if not isinstance(value, dict):
+            raise UserError(
+                f"{path}: wanted a JSON object, found {type(value).__name__}"
+            )
         version = value.pop("format_version", None)
         if version == 1 and "uncased" in value:
             # Always the original's rule, whatever the vocabulary's was.
@@ -113,6 +127,17 @@ class TaskSpec:
                 f"{path}: wanted the fields {sorted(names)}, found "
                 f"{sorted(value)}"
             )
+        for name, kind in _TYPES.items():
+            found = value[name]
+            if not isinstance(found, kind) or isinstance(found, bool):
+                raise UserError(
+                    f"{path}: {name}: wanted {kind.__name__}, found "
+                    f"{type(found).__name__}"
+                )
+        if not all(isinstance(label, str) for label in value["labels"]):
+            raise UserError(f"{path}: labels: wanted strings")
+        if value["max_seq_length"] < 1:
+            raise UserError(f"{path}: max_seq_length: wanted 1 or more")
         text = TextSettings.from_dict(value["text"], path)
         labels = tuple(value["labels"])
         return cls(**(value | {"labels": labels, "text": text}))
