@@ -5,6 +5,7 @@ from absl import flags
 from serving.options import ServerOptions
 
 FLAGS = flags.FLAGS
+_LOOPBACK = ("127.0.0.1", "localhost", "::1", "[::1]")
 
 
 def define() -> None:
@@ -24,6 +25,12 @@ def define() -> None:
     )
     flags.DEFINE_string(
         "host", "127.0.0.1", "Address to listen on; this machine alone."
+    )
+    flags.DEFINE_list(
+        "allowed_hosts",
+        [],
+        "Names that callers may use for the server (the Host header). Default: "
+        "this machine's loopback names where --host is one of them, else any.",
     )
     flags.DEFINE_integer(
         "port", 8501, "Port to listen on; 0 takes a free one.", 0, 65535
@@ -87,7 +94,11 @@ def define() -> None:
 
 def from_flags() -> tuple[ServerOptions, str, str, int]:
     """(ServerOptions, saved_model_dir, host, port)."""
+    hosts = tuple(FLAGS.allowed_hosts)
+    if not hosts and FLAGS.host in _LOOPBACK:
+        hosts = _LOOPBACK
     options = ServerOptions(
+        allowed_hosts=hosts,
         model_name=FLAGS.model_name,
         version_labels=tuple(FLAGS.version_labels),
         max_body_bytes=FLAGS.max_body_bytes,

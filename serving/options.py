@@ -255,6 +255,7 @@ class ServerOptions:
     Attributes:
       model_name: NAME of `/v1/models/NAME`.
       version_labels: labels of the version that is served.
+      allowed_hosts: names that callers may use for the server; () = any.
       max_body_bytes: of one request.
       max_chars: of one text.
       max_instances: rows of one request.
@@ -273,6 +274,7 @@ class ServerOptions:
 
     model_name: str = "xlnet"
     version_labels: tuple[str, ...] = ()
+    allowed_hosts: tuple[str, ...] = ()
     max_body_bytes: int = 1_000_000
     max_chars: int = 50_000
     max_instances: int = 64

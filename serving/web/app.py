@@ -58,6 +58,7 @@ def build_app(model: SavedModel, options: ServerOptions) -> fastapi.FastAPI:
         Guard,
         metrics=server.metrics,
         draining=lambda: server.engine.draining,
+        hosts=options.allowed_hosts,
     )
     app.state.engine = server.engine
     app.include_router(_routes(server, model, options))

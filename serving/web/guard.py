@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from starlette.requests import ClientDisconnect
 
@@ -24,9 +24,18 @@ class Guard:
       app: the application.
       metrics: counts.
       draining: whether the server is ending.
+      hosts: names that `Host` may give; empty = any. A page elsewhere whose
+        name was pointed at this machine gives its own.
     """
 
-    def __init__(self, app, metrics: Metrics, draining: Callable[[], bool]):
+    def __init__(
+        self,
+        app,
+        metrics: Metrics,
+        draining: Callable[[], bool],
+        hosts: Collection[str] = (),
+    ):
+        self._hosts = frozenset(hosts)
         self._app = app
         self._metrics = metrics
         self._draining = draining
@@ -47,6 +56,10 @@ class Guard:
                     message = message | {"headers": [*headers, _CLOSE]}
             await send(message)
 
+        problem = self._problem_of(scope["method"], scope["headers"])
+        if problem:
+            await _send_error(guarded_send, 403, problem)
+            return
         try:
             await self._app(scope, receive, guarded_send)
         except ClientDisconnect:
@@ -62,6 +75,28 @@ class Guard:
             if started:
                 raise
             await _send_error(guarded_send, 500, "internal error")
+
+    def _problem_of(self, method: str, headers) -> str:
+        """Why a browser's request for another site is refused, or ""."""
+        found = {k: v.decode("latin-1") for k, v in headers}
+        host = found.get(b"host", "")
+        if self._hosts and host_name(host) not in self._hosts:
+            return f"this server is not {host[:80]!r}: see --allowed_hosts"
+        origin = found.get(b"origin")
+        if origin is not None and origin.partition("://")[2] != host:
+            return "pages of other sites may not ask this server"
+        # A link to the page may stand anywhere; a question may not.
+        foreign = found.get(b"sec-fetch-site") == "cross-site"
+        if foreign and method != "GET":
+            return "pages of other sites may not ask this server"
+        return ""
+
+
+def host_name(host: str) -> str:
+    """The name in a Host header, without the port."""
+    if host.startswith("["):
+        return host.partition("]")[0] + "]"
+    return host.rpartition(":")[0] if ":" in host else host
 
 
 async def _send_error(send, status: int, message: str) -> None:

@@ -257,3 +257,29 @@ def test_openapi_names_the_errors(client):
     }
     schema = predict["requestBody"]["content"]["application/json"]["schema"]
     assert schema["properties"]["instances"]["maxItems"] == 4
+
+
+def test_other_sites_and_other_names_are_refused(model):
+    options = ServerOptions(allowed_hosts=("127.0.0.1", "localhost", "[::1]"))
+    body = {"instances": ["a"]}
+    with testclient.TestClient(build_app(model, options)) as client:
+
+        def code(**headers):
+            headers = {k.replace("_", "-"): v for k, v in headers.items()}
+            answer = client.post("/answer", json=body, headers=headers)
+            if answer.status_code != 200:
+                assert list(answer.json()) == ["error"]
+            return answer.status_code
+
+        for host in ("localhost", "127.0.0.1:8501", "[::1]:8501"):
+            assert code(host=host) == 200
+            assert code(host=host, origin=f"http://{host}") == 200
+        for host in ("evil.example", "localhost.evil.example:8501", ""):
+            assert code(host=host) == 403
+        host = "localhost:8501"
+        for origin in ("http://evil.example", "null", "http://localhost:9"):
+            assert code(host=host, origin=origin) == 403
+        assert code(host=host, sec_fetch_site="cross-site") == 403
+        assert code(host=host, sec_fetch_site="same-origin") == 200
+        link = {"host": host, "sec-fetch-site": "cross-site"}
+        assert client.get("/", headers=link).status_code == 200
