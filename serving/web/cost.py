@@ -139,8 +139,11 @@ class Budget:
             for value in row.values()
             for text in (value if isinstance(value, list) else [value])
         ]
-        chars = sum(len(text) for text in texts)
-        pieces = chars // _CHARS_PER_PIECE + 8
+        masks = 0
+        if signature == "fill_mask":
+            masks = sum(text.count(MASK) for text in texts)
+        chars = sum(len(text) for text in texts) - masks * len(MASK)
+        pieces = chars // _CHARS_PER_PIECE + masks + 8
         if signature == "tokenize":
             return Work(1, pieces, False)
         length = min(pieces, self._row_length)
@@ -153,7 +156,6 @@ class Budget:
             tokens = min(windows, _WINDOWS) * length
             return Work(tokens, windows * length, False)
         if signature == "fill_mask":
-            masks = sum(text.count(MASK) for text in texts)
             return Work(length, length * max(1, min(masks, length)), False)
         segments = min(self._segments, 1 + pieces // self._row_length)
         return Work(length, length * segments, False)

@@ -126,6 +126,14 @@ def test_a_request_above_the_cost_bound_is_refused():
         assert len(model.runs) == 1
 
 
+def test_masks_are_counted_as_one_piece_each():
+    cost = pytest.importorskip("serving.web.cost")
+    budget = cost.Budget(DESCRIPTION, None, ServerOptions(), 10**9)
+    work = budget.row_work("fill_mask", {"text": "<mask>" * 10})
+    assert (work.tokens, work.cost) == (18, 180)
+    assert not work.chosen
+
+
 def test_neighbours_pass_a_costly_request():
     model = Model(seconds=0.05)
     with client_of(model, max_tokens=128, timeout_s=20.0) as client:
