@@ -1,5 +1,6 @@
 """The page in a headless Chromium, against a real server and export."""
 
+import importlib.resources
 import json
 import os
 import re
@@ -89,6 +90,14 @@ def test_the_server_answers_and_survives(address):
     assert post(json.dumps({"instances": [row]}).encode())[0] == 200
 
 
+def test_the_page_speaks_plainly():
+    """Words that only the code knows are not shown to readers."""
+    page = importlib.resources.files("serving.web").joinpath("page.html")
+    shown = re.findall(r'"([^"\n]*)"', page.read_text(encoding="utf-8"))
+    for word in ("null odds", "logit", "window(s)"):
+        assert not [text for text in shown if word in text], word
+
+
 @pytest.mark.slow
 @pytest.mark.shared
 @pytest.mark.skipif(CHROMIUM is None, reason="no chromium here")
@@ -122,6 +131,8 @@ def test_the_page_marks_the_answer(address, tmp_path):
     marked = re.search(r"<mark[^>]*>([^<]+)</mark>", page)
     assert marked and marked.group(1) in PARAGRAPH
     assert 'class="error"' not in page
+    assert "null odds" not in page
+    assert re.search(r'class="best">(Answer: [^<]|No answer)', page)
     picture = tmp_path / "page.png"
     run(f"--screenshot={picture}")
     assert os.path.getsize(picture) > 10_000
