@@ -1,7 +1,6 @@
 """What is answered from logits."""
 
 import numpy as np
-import tensorflow as tf
 
 from serving.signatures.sequence import _ANSWERS
 
