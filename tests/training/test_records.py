@@ -63,6 +63,8 @@ def test_loss_scale_skips_an_overflow_and_grows_later():
     scale.apply(optimizer, [tf.constant([1.0, 1.0])], tf.constant(np.inf), step)
     assert variables["model/lm_loss/bias"].numpy().tolist() == [1.0, 2.0]
     assert float(scale.scale) == 4.0
+    scale.apply(optimizer, [tf.zeros([2])], tf.constant(0.0), step)
+    assert (float(scale.scale), int(scale.good_steps)) == (4.0, 1)
     scale.good_steps.assign(GROWTH_STEPS - 1)
     scale.apply(optimizer, [tf.constant([1.0, 1.0])], tf.constant(1.4), step)
     assert variables["model/lm_loss/bias"].numpy()[0] < 1.0
