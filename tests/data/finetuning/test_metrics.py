@@ -23,6 +23,25 @@ def test_classification_by_hand():
         metrics.classification_metrics(LOGITS, LABELS, ("bleu",))
 
 
+def test_classes_that_no_label_has_do_not_count_in_macro_f1():
+    logits = np.array([[2.0, 0.0, 1.0], [0.0, 1.0, 2.0], [0.0, 1.0, 0.5]])
+    got = metrics.classification_metrics(
+        logits, np.array([0, 0, 1]), ("macro_f1",)
+    )
+    # Guesses 0 2 1: class 0 has F1 2/3, class 1 has 1.
+    assert got["macro_f1"] == pytest.approx((2 / 3 + 1) / 2)
+
+
+def test_a_label_is_given_above_the_probability_a_half():
+    logits = np.array([[0.25, -0.25], [-0.1, 3.0], [0.1, 0.1]])
+    labels = np.array([[1, 0], [1, 1], [0, 1]])
+    got = metrics.multi_label_metrics(logits, labels)
+    # Guesses 10 01 11: three right of four given and of four true.
+    assert got["micro_f1"] == pytest.approx(3 / 4)
+    assert got["macro_f1"] == pytest.approx((1 / 2 + 1) / 2)
+    assert got["exact_match"] == pytest.approx(1 / 3)
+
+
 def test_constant_values_give_zero_and_no_warning():
     constant = np.tile([[1.0, 0.0]], (5, 1))
     got = metrics.classification_metrics(

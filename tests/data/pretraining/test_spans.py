@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from data.pretraining import permutation, spans
+from data.pretraining import examples, permutation, spans
+from data.pretraining.segments import Segments
 from data.pretraining.token_stream import Stream, split_long_words
 
 
@@ -122,6 +123,34 @@ def test_surplus_is_dropped_anywhere():
     )
     rate = keep.reshape(n, 5).mean(0)
     assert np.abs(rate - 0.6).max() < 0.04
+
+
+def test_each_part_has_its_share_of_the_slots():
+    assert spans.part_capacity(85, 512, 384) == (63, 22)
+    assert spans.part_capacity(85, 512, 0) == (0, 85)
+    assert spans.part_capacity(7, 10, 5) == (3, 4)
+
+
+def test_the_parts_of_every_segment_keep_to_their_own_slots():
+    rng = np.random.default_rng(4)
+    n, seq_len, reuse_len, slots = 30, 40, 24, 9
+    options = spans.SpanOptions(mask_alpha=2, span_unit="token")
+    shape = examples.Shape(
+        seq_len, reuse_len, slots, 0, False, False, "context", options
+    )
+    words = spans.Words(np.ones(n * seq_len, bool))
+    start = np.arange(n, dtype=np.int64) * seq_len
+    full = np.full(n, reuse_len, np.int64)
+    a_len, b_len = np.full(n, 6, np.int64), np.full(n, 7, np.int64)
+    a = start + reuse_len
+    zeros = np.zeros(n, np.int64)
+    cut = Segments(start, full, a, a_len, a + a_len, b_len, zeros, zeros)
+    found = examples.draw_context_targets(words, cut, shape, rng)
+    # Half of the tokens would be targets: 12 and 6; slots are 5 and 4.
+    assert spans.part_capacity(slots, seq_len, reuse_len) == (5, 4)
+    first, second = found[:, :reuse_len].sum(1), found[:, reuse_len:].sum(1)
+    assert first.max() == 5 and second.max() == 4
+    assert first.mean() > 3 and second.mean() > 2
 
 
 def test_a_reversed_stream_keeps_its_words():

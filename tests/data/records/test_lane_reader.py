@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from common.errors import UserError
 from data.pretraining import permutation
-from data.records import build_plan
+from data.records import build_plan, lane_reader
 from data.records.block_builder import BlockBuilder
 from data.records.build_directory import read_json
 from data.records.lane_reader import LaneReader
@@ -118,6 +118,39 @@ def test_epochs_read_other_passes_in_another_order(manifest):
     assert (ids[0]["input_ids"] != ids[1]["input_ids"]).any()
     targets = [x["target_positions"].tobytes() for x in ids]
     assert len(set(targets)) == 3
+
+
+def test_every_pass_is_read_and_then_the_first_again(manifest):
+    lanes = manifest.lanes("train")
+    reader = LaneReader(manifest, ReaderOptions(global_batch=2 * lanes))
+    part, found = slice(0, manifest.reuse_len), []
+    for number in range(3):
+        chunk = reader.chunk(number)
+        ids = np.swapaxes(chunk["input_ids"][..., part], 0, 1)
+        order = np.argsort([x.tobytes() for x in ids])
+        found.append(chunk["ranks"][:, order][..., part])
+    assert (found[0] != found[1]).any()
+    np.testing.assert_array_equal(found[0], found[2])
+
+
+def test_every_chunk_and_lane_is_drawn_again_from_its_own_seed(
+    manifest, monkeypatch
+):
+    drawn = []
+    monkeypatch.setattr(
+        lane_reader,
+        "draw",
+        lambda row, manifest, rng, *rest: drawn.append(rng.random()),
+    )
+    lanes = manifest.lanes("train")
+    options = ReaderOptions(
+        global_batch=2 * lanes, read_ahead=1, resample_permutation=True
+    )
+    reader = LaneReader(manifest, options)
+    steps = 2 * reader.steps_per_epoch
+    for number in range(steps):
+        reader.chunk(number)
+    assert len(set(drawn)) == len(drawn) == steps * 2 * lanes
 
 
 def test_resampling_draws_what_was_asked(folder):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from common.errors import UserError
 from common.text_settings import TextSettings
 from data.text import normalization as text_lib
-from data.text.tokenizer import Tokenizer
+from data.text.tokenizer import WORD_MARK, Tokenizer
 
 VARIANTS = {
     "cased": {},
@@ -164,3 +164,17 @@ def test_missing_symbol_is_named(tmp_path):
     path.write_bytes(model.getvalue())
     with pytest.raises(UserError, match="<eod> is missing"):
         Tokenizer(str(path))
+
+
+@pytest.mark.shared
+def test_digits_before_a_comma_are_encoded_on_their_own(spiece_model):
+    """With a word mark they keep it; inside a word they get none."""
+    tokenizer = Tokenizer(spiece_model)
+    digits = tokenizer._processor.encode("20", return_type=str)
+    assert digits[0][0] == WORD_MARK
+    split = tokenizer._split_piece
+    assert split(f"{WORD_MARK}20,") == [*digits, ","]
+    bare = [digits[0][1:], *digits[1:]] if digits[0][1:] else digits[1:]
+    assert split("20,") == [*bare, ","]
+    for whole in ("20", "a,", ",", f"{WORD_MARK},", f"{WORD_MARK}2a,"):
+        assert split(whole) == [whole]

@@ -285,3 +285,24 @@ def test_no_room_for_the_paragraph():
         squad_task.build_split(
             file, FeatureOptions("x", 64), SquadDataOptions(), False
         )
+
+
+def test_windows_follow_each_other_where_the_stride_is_longer():
+    found = squad_features.doc_windows(10, 3, 5)
+    assert found == [(0, 3), (3, 3), (6, 3), (9, 1)]
+
+
+@pytest.mark.parametrize(
+    "answer, wanted",
+    [
+        ((2, 5), (0, 3, False)),
+        ((3, 4), (1, 2, False)),
+        ((3, 6), (9, 9, True)),  # its last token is the one behind the window
+        ((1, 3), (9, 9, True)),
+        (None, (9, 9, True)),
+    ],
+    ids=str,
+)
+def test_an_answer_lies_in_a_window_whole_or_not_at_all(answer, wanted):
+    # The window holds tokens 2 to 5, CLS stands at 9.
+    assert squad_features._window_answer(answer, 2, 4, 9) == wanted

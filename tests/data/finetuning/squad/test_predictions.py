@@ -67,6 +67,26 @@ def test_null_odds_are_the_smallest_and_starts_need_max_context():
     }
 
 
+def test_the_sum_of_both_scores_orders_answers():
+    # The best start has bad ends.
+    beams = WindowBeams([-0.1, -0.5], [0, 1], [-3.0, -0.2], [0, 1], 0.0)
+    nbest, _ = answer(beams)
+    assert [a["text"] for a in nbest] == ["cd", "ab"]
+    assert nbest[0]["start_log_prob"] == -0.5
+
+
+def test_the_order_of_windows_does_not_matter_to_null_odds():
+    for odds in ([-3.0, 2.0], [2.0, -3.0], [-3.0, -3.0]):
+        windows = [
+            (TEXT, WindowBeams([-0.1], [0], [-0.1], [0], value))
+            for value in odds
+        ]
+        found = squad_predictions.answer_question(
+            PARAGRAPH, windows, AnswerOptions()
+        )
+        assert found[1] == -3.0
+
+
 def test_only_null_odds_above_the_threshold_leave_a_question_empty():
     nbest = {q: [{"text": q}] for q in ("below", "at", "above")}
     odds = {"below": -1.0, "at": 0.5, "above": 0.75}
