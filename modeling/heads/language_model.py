@@ -100,7 +100,7 @@ class PretrainingModel(TaskModel):
           hidden: [B, P, D], `query_output`.
           target_ids: int [B, P].
           target_weights: [B, P], 0 in unused slots.
-          chunk_size: rows of [B*P, V] logits alive at a time, made again in
+          chunk_size: rows of [B*P, V] logits alive at a time, recomputed in
             the backward pass; None = all.
 
         Returns:

@@ -97,7 +97,7 @@ def compiled(function: Callable) -> Callable:
     lie. Variables with several copies (`tf.distribute`) are no arguments of a
     compiled function; with them it simply runs.
     """
-    # TensorFlow's TPU build has no XLA for the host: there islands are plain
+    # TensorFlow's TPU build has no XLA for the host: there they are plain
     # functions, and a program of the TPU is compiled as a whole anyway.
     on_host = tpu_build.version_of("tensorflow-tpu") is None
     forward = tf.function(

@@ -264,11 +264,11 @@ def test_dropout_is_unbiased_over_seeds_at_one_place():
 def test_the_tpu_build_cannot_compile_for_the_host(
     monkeypatch, package, compiles
 ):
-    """There an island fails: no "transfer manager for platform Host"."""
+    """There a fused kernel fails: no "transfer manager for platform Host"."""
     versions = {"tensorflow-tpu": package}
     monkeypatch.setattr(tpu_build, "version_of", versions.get)
-    island = fusion.compiled(lambda x: x + 1.0)
-    outer = tf.function(island).get_concrete_function(
+    kernel = fusion.compiled(lambda x: x + 1.0)
+    outer = tf.function(kernel).get_concrete_function(
         tf.TensorSpec([fusion.MIN_ELEMENTS])
     )
     marks = [
