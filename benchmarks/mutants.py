@@ -192,7 +192,7 @@ def examine(
     ):
         first.insert(0, last.by.partition("[")[0])
     stages = [first]
-    if FLAGS.wide and mutant.wide:
+    if FLAGS.wide and mutant.wide and not mutant.equivalent:
         stages.append(list(mutant.wide))
     seconds = 0.0
     status, by = SURVIVED, ""
