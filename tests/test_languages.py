@@ -146,7 +146,7 @@ def test_records_hold_the_pieces(world, wanted):
 
 def test_fine_tuning_reads_the_pieces(world, wanted):
     from data.finetuning.options import ClassifierDataOptions, FeatureOptions
-    from run_classifier import ClassifierJob
+    from training.finetuning.classifier import ClassifierJob
     from training.finetuning.options import FinetuneOptions
     from training.options import RunOptions
 

@@ -236,7 +236,7 @@ def test_errors_leave_nothing_behind(spiece_model, tmp_path, monkeypatch):
     with pytest.raises(UserError, match="--accumulate_options cannot be"):
         spec_with = make_spec("classification", LABELS, accumulate_options=True)
         export_model(str(tmp_path / "a"), model, spec_with, spiece_model)
-    with pytest.raises(UserError, match="cannot be read"):
+    with pytest.raises(UserError, match="does not exist"):
         export_model(str(tmp_path / "a"), model, spec, "/nowhere/x.model")
     assert not (tmp_path / "a").exists()
 
