@@ -1,8 +1,9 @@
 """What the jobs of all fine-tuning commands share on the data's side (L2).
 
-A task's own class (`run_classifier.ClassifierJob`, ...) reads its files, makes
-features, and names its metrics and writers; tokenizer, buckets, feature cache
-and batches are here, the rest in `training.finetuning.job.make_job`.
+A task's own class (`training.finetuning.classifier.ClassifierJob`, ...) reads
+its files, makes features, and names its metrics and writers; tokenizer,
+buckets, feature cache and batches are here, the rest is in
+`training.finetuning.job`.
 """
 
 from collections.abc import Callable, Sequence
