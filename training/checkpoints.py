@@ -6,6 +6,7 @@ Checkpoints are atomic and rotating; only the chief writes.
 import contextlib
 import os
 import re
+from collections.abc import Iterable
 
 import tensorflow as tf
 
@@ -41,7 +42,12 @@ class RunCheckpoints:
         self._items = dict(items)
         self._make()
         if chief:
-            _remove_leftovers(model_dir, self._manager.checkpoints)
+            # A `checkpoint` file without time stamps, written by hand or by
+            # other tools, gives the manager no checkpoints.
+            state = tf.train.get_checkpoint_state(model_dir)
+            named = state.all_model_checkpoint_paths if state else []
+            whole = {*self._manager.checkpoints, *named}
+            _remove_leftovers(model_dir, whole)
 
     def _make(self) -> None:
         self._checkpoint = tf.train.Checkpoint(**self._items)
@@ -233,7 +239,7 @@ def restore_weights(strategy, model, path: str, require: str) -> None:
         restore.restore(model, path, require=require)
 
 
-def _remove_leftovers(model_dir: str, whole: list[str]) -> None:
+def _remove_leftovers(model_dir: str, whole: Iterable[str]) -> None:
     """Deletes what a killed process left of an unfinished save."""
     names = {os.path.basename(path) for path in whole}
     pattern = re.compile(rf"({re.escape(PREFIX)}-\d+)(_temp|\.index|\.data-.*)")
