@@ -2,8 +2,6 @@
 
 from common.errors import UserError
 
-DEFAULT_MAX_CHARS = 50_000
-
 
 def check_text(text: object, where: str, max_chars: int) -> str:
     """Returns `text` if a model can take it.

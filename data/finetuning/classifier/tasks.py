@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from common import heads
 from common.errors import UserError
 from data.finetuning import metrics, pair_features, table_columns
 from data.finetuning import table as finetune_table
@@ -226,7 +227,7 @@ class ClassificationTask:
     def main_metric(self) -> str:
         """The one that picks the best checkpoint; larger is better."""
         if self.head == "multi_label":
-            return "micro_f1"
+            return heads.get(self.head).metric
         return self.metric_names[0]
 
 

@@ -20,8 +20,6 @@ from data import symbols
 from data.finetuning.squad import predictions as squad_predictions
 from data.finetuning.table import FeatureTable
 
-FIRST_UNIQUE_ID = 1000000000
-
 
 @dataclasses.dataclass(frozen=True)
 class TokenizedParagraph:
