@@ -1,0 +1,188 @@
+"""Documents one at a time: TREC, JSONL, TSV and SMART files (L1).
+
+| format | a document |
+|---|---|
+| `trec` | `<DOC> <DOCNO> id </DOCNO> text </DOC>`, tags of HTML left out |
+| `jsonl` | an object with an id, a text (`text` or `contents`), maybe `title` |
+| `tsv` | id, tab, text; a third column: id, title, text |
+| `smart` | `.I` is the id, `.T` and `.W` the text |
+| `cranfield` | the same without `.T`, which `.W` repeats |
+
+A collection may be larger than memory: readers hold one document.
+"""
+
+import re
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from typing import NamedTuple
+
+from common.errors import UserError
+from data.corpus.documents import list_files
+from data.finetuning.ranking import lines, smart
+from data.finetuning.ranking.topics import json_field, json_object
+
+FLAG = "--documents"
+ID_FIELDS = ("id", "doc_id", "docno", "docid", "_id")
+TEXT_FIELDS = ("text", "contents", "body")
+_DOC = re.compile(r"<(/?)DOC>", re.IGNORECASE)
+_DOCNO = re.compile(r"<DOCNO>\s*(.*?)\s*</DOCNO>", re.IGNORECASE | re.DOTALL)
+_HEADER = re.compile(
+    r"<(DOCHDR|DOCID|DOCOLDNO|FILEID)>.*?</\1>", re.IGNORECASE | re.DOTALL
+)
+
+
+class Document(NamedTuple):
+    """A document: id, text, and where it starts."""
+
+    id: str
+    text: str
+    path: str
+    number: int
+
+
+def stream(patterns: str, form: str = "auto") -> Iterator[Document]:
+    """The documents of all files that comma-separated patterns name.
+
+    Args:
+      patterns: paths or globs.
+      form: one of the table above, or "auto": each file's first line tells.
+
+    Raises:
+      UserError: no file, a bad line, a document without id.
+    """
+    try:
+        paths = list_files(patterns)
+    except UserError as e:
+        raise UserError(str(e).replace("--input_glob", FLAG)) from e
+    for path in paths:
+        chosen = detect(path) if form == "auto" else form
+        for number, name, text in _READERS[chosen](path):
+            name = lines.check_id(path, number, "document id", name)
+            yield Document(name, " ".join(text.split()), path, number)
+
+
+def detect(path: str) -> str:
+    """The format of a file by its first line that is not blank.
+
+    Raises:
+      UserError: none fits.
+    """
+    number, line = lines.first_text(path, FLAG)
+    start = line.lstrip()
+    if start[:5].upper() == "<DOC>":
+        return "trec"
+    if start.startswith("{"):
+        return "jsonl"
+    if smart.starts(start):
+        return "smart"
+    if "\t" in line:
+        return "tsv"
+    lines.refuse(
+        path,
+        number,
+        "<DOC>, {JSON}, .I or id<tab>text (or give --documents_format)",
+        line,
+    )
+
+
+def _trec(path: str) -> Iterator[tuple[int, str, str]]:
+    begin, parts = 0, []
+    for number, line in lines.read(path, FLAG):
+        at = 0
+        for tag in _DOC.finditer(line):
+            if bool(tag[1]) != bool(begin):
+                wanted = "</DOC> before it" if begin else "<DOC> before it"
+                lines.refuse(path, number, wanted, line)
+            if begin:
+                parts.append(line[at : tag.start()])
+                yield begin, *_trec_document(path, begin, "\n".join(parts))
+            begin, parts, at = (0 if tag[1] else number), [], tag.end()
+        if begin:
+            parts.append(line[at:])
+        elif line[at:].strip():
+            lines.refuse(path, number, "<DOC>", line)
+    if begin:
+        lines.refuse(path, begin, "</DOC> after <DOC>", "the file's end")
+
+
+def _trec_document(path: str, begin: int, content: str) -> tuple[str, str]:
+    name = _DOCNO.search(content)
+    if name is None:
+        lines.refuse(path, begin, "<DOCNO> in the document", content.strip())
+    content = _HEADER.sub(" ", _DOCNO.sub(" ", content))
+    return name[1], html_text(content)
+
+
+class _Text(HTMLParser):
+    """What a reader of the page sees."""
+
+    HIDDEN = ("script", "style")
+
+    def __init__(self):
+        super().__init__(convert_charrefs=True)
+        self.parts: list[str] = []
+        self.hidden = 0
+
+    def handle_starttag(self, tag, attrs):
+        self.hidden += tag in self.HIDDEN
+        self.parts.append(" ")
+
+    def handle_endtag(self, tag):
+        self.hidden = max(0, self.hidden - (tag in self.HIDDEN))
+        self.parts.append(" ")
+
+    def handle_data(self, data):
+        if not self.hidden:
+            self.parts.append(data)
+
+
+def html_text(content: str) -> str:
+    """Text without tags, scripts and styles; character references decoded."""
+    if "<" not in content and "&" not in content:
+        return content
+    parser = _Text()
+    parser.feed(content)
+    parser.close()
+    return "".join(parser.parts)
+
+
+def _jsonl(path: str) -> Iterator[tuple[int, str, str]]:
+    for number, line in lines.read(path, FLAG):
+        if not line.strip():
+            continue
+        value = json_object(path, number, line)
+        name = json_field(path, number, value, ID_FIELDS)
+        text = json_field(path, number, value, TEXT_FIELDS)
+        title = value.get("title") or ""
+        if not isinstance(title, str):
+            lines.refuse(path, number, "a string in title", str(title))
+        yield number, name, f"{title} {text}"
+
+
+def _tsv(path: str) -> Iterator[tuple[int, str, str]]:
+    for number, line in lines.read(path, FLAG):
+        if not line.strip():
+            continue
+        name, found, text = line.partition("\t")
+        if not found:
+            lines.refuse(path, number, "id<tab>text", line)
+        yield number, name.strip(), text.replace("\t", " ")
+
+
+def _smart(path: str) -> Iterator[tuple[int, str, str]]:
+    for record in smart.read(path, FLAG):
+        yield record.number, record.id, smart.text_of(record, "TW")
+
+
+def _cranfield(path: str) -> Iterator[tuple[int, str, str]]:
+    for record in smart.read(path, FLAG):
+        yield record.number, record.id, smart.text_of(record, "W")
+
+
+_READERS = {
+    "trec": _trec,
+    "jsonl": _jsonl,
+    "tsv": _tsv,
+    "smart": _smart,
+    "cranfield": _cranfield,
+}

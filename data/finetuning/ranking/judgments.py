@@ -1,0 +1,105 @@
+"""Relevance judgements: qrels of 4 and 5 columns, Cranfield's and CISI's (L1).
+
+| format | columns |
+|---|---|
+| `trec` | query, iteration (ignored), document, grade |
+| `prels` | query, document, grade, algorithm, probability |
+| `cranfield` | query, document, code |
+| `cisi` | query, document, 0, 0.000000: what is listed is relevant |
+
+Cranfield's codes run backwards: 1 is the best and 4 the worst, and -1, exactly
+one per query, marks the best of all (BM25 finds documents of code -1 at median
+rank 3, of code 4 at 67). Grades here are 5 - code, and 4 for -1: the file that
+was "corrected for trec_eval" gives those 5, which gdeval refuses.
+"""
+
+from collections.abc import Iterator
+
+from common.errors import UserError
+from data.finetuning.ranking import lines
+
+FLAG = "--qrels_file"
+Qrels = dict[str, dict[str, int]]
+CRANFIELD_GRADES = {-1: 4, 1: 4, 2: 3, 3: 2, 4: 1}
+_NUM_COLUMNS = {"trec": 4, "prels": 5, "cranfield": 3, "cisi": 4}
+
+
+def read(path: str, form: str = "auto") -> Qrels:
+    """Query -> document -> grade, in the file's order.
+
+    Args:
+      path: the file.
+      form: one of the table above, or "auto": the number of columns tells
+        ("cisi" looks like "trec" with wrong columns and must be named).
+
+    Raises:
+      UserError: a bad line, a document judged twice, no judgement.
+    """
+    form = detect(path) if form == "auto" else form
+    found: Qrels = {}
+    for number, query, document, grade in _rows(path, form):
+        of_query = found.setdefault(query, {})
+        if document in of_query:
+            raise UserError(
+                f"{path}:{number}: document {document!r} of query {query!r} "
+                "is judged a second time: keep one of the lines"
+            )
+        of_query[document] = grade
+    if not found:
+        raise UserError(f"{FLAG}={path} is empty")
+    return found
+
+
+def detect(path: str) -> str:
+    """The format by the columns of the first line.
+
+    Raises:
+      UserError: another number of columns.
+    """
+    number, line = lines.first_text(path, FLAG)
+    columns = line.split()
+    if len(columns) == 4 and not _is_int(columns[3]):
+        lines.refuse(
+            path,
+            number,
+            "a whole grade in column 4 (--qrels_format=cisi reads CISI.REL)",
+            line,
+        )
+    for form in ("trec", "prels", "cranfield"):
+        if len(columns) == _NUM_COLUMNS[form]:
+            return form
+    lines.refuse(path, number, "4 columns (5 in prels, 3 in cranqrel)", line)
+
+
+def _is_int(text: str) -> bool:
+    try:
+        int(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _rows(path: str, form: str) -> Iterator[tuple[int, str, str, int]]:
+    count = _NUM_COLUMNS[form]
+    for number, line in lines.read(path, FLAG):
+        columns = line.split()
+        if not columns:
+            continue
+        if len(columns) != count:
+            lines.refuse(path, number, f"{count} columns ({form})", line)
+        if form == "cisi":
+            yield number, columns[0], columns[1], 1
+            continue
+        query, document, text = {
+            "trec": (columns[0], columns[2], columns[-1]),
+            "prels": columns[:3],
+            "cranfield": columns,
+        }[form]
+        if not _is_int(text):
+            lines.refuse(path, number, "a whole number as grade", text)
+        grade = int(text)
+        if form == "cranfield":
+            if grade not in CRANFIELD_GRADES:
+                lines.refuse(path, number, "a code of -1, 1, 2, 3, 4", text)
+            grade = CRANFIELD_GRADES[grade]
+        yield number, query, document, grade

@@ -1,0 +1,79 @@
+"""Text files line by line, plain, `.gz` or `.xz`, each bad line named (L1)."""
+
+import gzip
+import lzma
+import zlib
+from collections.abc import Iterator
+from typing import NoReturn
+
+from common import files
+from common.errors import UserError
+from data.corpus.documents import decode_lines
+
+
+def read(path: str, flag: str) -> Iterator[tuple[int, str]]:
+    """Lines of a file with their numbers from 1, without line ends.
+
+    One line is in memory at a time. A line that is empty or of white space
+    only is given, too: formats differ in what it means.
+
+    Args:
+      path: local or remote; the ending says how it is packed.
+      flag: that named the file, for messages.
+
+    Raises:
+      UserError: no such file, not UTF-8, or packed data that are damaged.
+    """
+    number = 0
+    try:
+        with files.open_binary(path) as raw, _unpacked(raw, path) as f:
+            for line in decode_lines(path, f):
+                number += 1
+                if number == 1:
+                    line = line.removeprefix("\ufeff")
+                yield number, line.rstrip("\r\n")
+    except (lzma.LZMAError, EOFError, zlib.error, gzip.BadGzipFile) as e:
+        raise UserError(
+            f"{path}: damaged or cut after line {number} ({e}); get the file "
+            "anew or unpack it by hand"
+        ) from e
+    except OSError as e:
+        why = e.strerror or str(e)
+        raise UserError(f"{flag}={path} cannot be read: {why}") from e
+
+
+def _unpacked(raw, path: str):
+    if path.endswith(".gz"):
+        return gzip.open(raw)
+    if path.endswith(".xz"):
+        return lzma.open(raw)
+    return raw
+
+
+def first_text(path: str, flag: str) -> tuple[int, str]:
+    """The first line that is not blank, for telling formats apart.
+
+    Raises:
+      UserError: there is none.
+    """
+    for number, line in read(path, flag):
+        if line.strip():
+            return number, line
+    raise UserError(f"{flag}={path} is empty")
+
+
+def refuse(path: str, number: int, wanted: str, found: str) -> NoReturn:
+    """Raises the one-line error of a line."""
+    shown = found if len(found) <= 60 else found[:57] + "..."
+    raise UserError(f"{path}:{number}: wanted {wanted}, found {shown!r}")
+
+
+def check_id(path: str, number: int, name: str, value: str) -> str:
+    """An id as TREC files can hold it: not empty, no white space.
+
+    Raises:
+      UserError: it is not.
+    """
+    if not value or len(value.split()) != 1:
+        refuse(path, number, f"a {name} without white space", value)
+    return value

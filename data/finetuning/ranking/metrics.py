@@ -1,0 +1,240 @@
+"""NDCG and ERR as gdeval computes them, and trec_eval's measures (L1).
+
+Both order by score, equal scores by document id, descending. gdeval's gain is
+2^g - 1, trec_eval's g. They also average over other queries, so every mean
+here says over how many:
+
+| convention | queries of the mean |
+|---|---|
+| `gdeval` | of the run, with a relevant document |
+| `gdeval -c` | all with a relevant document; 0 where the run has none |
+| `trec_eval` | judged and in the run |
+| `judged` | all judged; 0 where the run has none |
+
+ERR: Chapelle et al. 2009; r = (2^g - 1) / 2^G with G = 4, fixed in gdeval.
+"""
+
+import dataclasses
+
+from common.errors import UserError
+from data.finetuning.ranking import extras, runs
+from data.finetuning.ranking.judgments import Qrels
+from data.finetuning.ranking.runs import Run
+
+MAX_GRADE = 4
+CONVENTIONS = ("gdeval", "gdeval -c", "trec_eval", "judged")
+TREC_MEASURES = ("ndcg_cut_20", "map", "recip_rank", "P_20", "recall_100")
+
+
+@dataclasses.dataclass(frozen=True)
+class Mean:
+    """A mean and the number of queries that it is over."""
+
+    value: float
+    queries: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """Measures of a run.
+
+    Attributes:
+      names: measures, gdeval's first: "NDCG@20 (gdeval)", "ERR@20 (gdeval)",
+        "map (trec_eval)", ...
+      per_query: query -> measure -> value; every judged query is there, with
+        0 where the run does not have it.
+      in_run: judged queries that the run has.
+      relevant: judged queries with a relevant document.
+    """
+
+    names: tuple[str, ...]
+    per_query: dict[str, dict[str, float]]
+    in_run: frozenset[str]
+    relevant: frozenset[str]
+
+    def queries(self, convention: str) -> list[str]:
+        """The queries that a convention averages over, in qrels' order."""
+        chosen = {
+            "gdeval": self.in_run & self.relevant,
+            "gdeval -c": self.relevant,
+            "trec_eval": self.in_run,
+            "judged": frozenset(self.per_query),
+        }[convention]
+        return [q for q in self.per_query if q in chosen]
+
+    def mean(self, name: str, convention: str | None = None) -> Mean:
+        """The mean of a measure; default: by the tool that it is named after.
+
+        Raises:
+          UserError: no query to average over.
+        """
+        if convention is None:
+            convention = "trec_eval" if "(trec_eval)" in name else "gdeval"
+        queries = self.queries(convention)
+        if not queries:
+            raise UserError(
+                "no query of the run has a relevant document: check that run, "
+                "topics and judgements use the same query ids"
+            )
+        values = [self.per_query[q][name] for q in queries]
+        return Mean(sum(values) / len(values), len(queries))
+
+
+def ndcg_name(depth: int) -> str:
+    """The name of gdeval's NDCG."""
+    return f"NDCG@{depth} (gdeval)"
+
+
+def err_name(depth: int) -> str:
+    """The name of gdeval's ERR."""
+    return f"ERR@{depth} (gdeval)"
+
+
+def check_grades(qrels: Qrels, max_grade: int = MAX_GRADE) -> None:
+    """Refuses grades that gdeval refuses.
+
+    Raises:
+      UserError: a grade above `max_grade`.
+    """
+    for query, judged in qrels.items():
+        for document, grade in judged.items():
+            if grade > max_grade:
+                raise UserError(
+                    f"query {query!r}, document {document!r} has grade "
+                    f"{grade}: gdeval takes at most {max_grade}; map the "
+                    "grades, or give --err_max_grade"
+                )
+
+
+def err(grades: list[int], depth: int, max_grade: int = MAX_GRADE) -> float:
+    """Expected reciprocal rank of grades in ranked order; <= 0 counts as 0."""
+    total, unsatisfied = 0.0, 1.0
+    for rank, grade in enumerate(grades[:depth], start=1):
+        stops = (2.0 ** max(grade, 0) - 1.0) / 2.0**max_grade
+        total += unsatisfied * stops / rank
+        unsatisfied *= 1.0 - stops
+    return total
+
+
+def ndcg(qrels: Qrels, run: Run, depth: int) -> dict[str, float]:
+    """gdeval's NDCG of the queries that are judged and in the run.
+
+    trec_eval's with the gains 2^g - 1: the same to the last bit.
+    """
+    gains = {
+        query: {d: 2 ** max(g, 0) - 1 for d, g in judged.items()}
+        for query, judged in qrels.items()
+    }
+    # trec_eval reads scores in single precision, where two may become equal;
+    # places in the order do not.
+    places = {
+        query: {d: -i for i, d in enumerate(runs.ordered(scores))}
+        for query, scores in run.items()
+    }
+    measure = f"ndcg_cut_{depth}"
+    found = trec_eval(gains, places, (measure,))
+    return {query: values[measure] for query, values in found.items()}
+
+
+def trec_eval(
+    qrels: Qrels, run: Run, measures: tuple[str, ...] = TREC_MEASURES
+) -> dict[str, dict[str, float]]:
+    """Query -> measure -> value, by trec_eval itself.
+
+    Args:
+      qrels: the judgements.
+      run: scores as they are.
+      measures: trec_eval's names, cut-offs after the last "_".
+
+    Raises:
+      UserError: a measure that it does not have; the package is missing.
+    """
+    tool = extras.load("pytrec_eval")
+    try:
+        evaluator = tool.RelevanceEvaluator(
+            {q: {d: int(g) for d, g in j.items()} for q, j in qrels.items()},
+            {_family(tool, name) for name in measures},
+        )
+    except ValueError as e:
+        raise UserError(f"--trec_measures: {e}") from e
+    values = evaluator.evaluate(
+        {q: {d: float(s) for d, s in r.items()} for q, r in run.items()}
+    )
+    return {
+        query: {name: found[name] for name in measures}
+        for query, found in values.items()
+    }
+
+
+def _family(tool, name: str) -> str:
+    """`ndcg_cut_20` as the library wants it: `ndcg_cut.20`."""
+    family, _, cut = name.rpartition("_")
+    if family in tool.supported_measures and cut.replace(".", "").isdigit():
+        return f"{family}.{cut}"
+    if name in tool.supported_measures and "cut" not in name:
+        return name
+    raise UserError(
+        f"--trec_measures: trec_eval has no measure {name!r}; it has "
+        f"{', '.join(sorted(tool.supported_measures))}, with a cut-off after "
+        "_ where one is needed (recall_100)"
+    )
+
+
+def evaluate(
+    qrels: Qrels,
+    run: Run,
+    depth: int = 20,
+    max_grade: int = MAX_GRADE,
+    measures: tuple[str, ...] = TREC_MEASURES,
+) -> Result:
+    """All measures of a run.
+
+    Args:
+      qrels: the judgements.
+      run: the scores.
+      depth: cut-off of gdeval's measures.
+      max_grade: G of ERR; higher grades are refused.
+      measures: trec_eval's.
+
+    Raises:
+      UserError: a grade above `max_grade`, an unknown measure.
+    """
+    check_grades(qrels, max_grade)
+    gains = ndcg(qrels, run, depth)
+    theirs = trec_eval(qrels, run, measures)
+    names = (
+        ndcg_name(depth),
+        err_name(depth),
+        *(f"{name} (trec_eval)" for name in measures),
+    )
+    per_query = {}
+    for query, judged in qrels.items():
+        if query not in gains:
+            per_query[query] = dict.fromkeys(names, 0.0)
+            continue
+        grades = [judged.get(d, 0) for d in runs.ordered(run[query])]
+        values = (gains[query], err(grades, depth, max_grade))
+        values += tuple(theirs[query][name] for name in measures)
+        per_query[query] = dict(zip(names, values, strict=True))
+    relevant = {q for q, j in qrels.items() if max(j.values()) > 0}
+    return Result(names, per_query, frozenset(gains), frozenset(relevant))
+
+
+def oracle(qrels: Qrels, run: Run) -> Run:
+    """The run's documents in their best order: the bound of re-ranking it."""
+    return {
+        query: {d: float(qrels.get(query, {}).get(d, 0)) for d in scores}
+        for query, scores in run.items()
+    }
+
+
+def per_query_table(results: dict[str, Result]) -> str:
+    """A TSV: query, system, and one column per measure."""
+    first = next(iter(results.values()))
+    rows = ["\t".join(["query", "system", *first.names])]
+    for query in first.per_query:
+        for system, result in results.items():
+            values = result.per_query[query]
+            cells = [f"{values[name]:.6f}" for name in first.names]
+            rows.append("\t".join([query, system, *cells]))
+    return "\n".join(rows) + "\n"

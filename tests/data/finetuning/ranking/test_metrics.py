@@ -1,0 +1,175 @@
+"""gdeval and trec_eval by their golden numbers; BM25 on two test sets."""
+
+import itertools
+import json
+import sys
+
+import numpy as np
+import pytest
+
+from common.errors import UserError
+from data.finetuning.ranking import (
+    candidates,
+    documents,
+    extras,
+    judgments,
+    metrics,
+    significance,
+    topics,
+)
+
+pytestmark = pytest.mark.shared
+
+
+@pytest.fixture(scope="module")
+def case(golden):
+    return json.loads((golden / "ranking/metrics.json").read_text())
+
+
+def test_golden_values_of_both_tools(case):
+    qrels, run = case["qrels"], case["run"]
+    result = metrics.evaluate(qrels, run)
+    exact = case["gdeval_exact"]
+    assert set(result.queries("gdeval")) == set(exact)
+    for query, values in exact.items():
+        found = result.per_query[query]
+        assert [
+            found["NDCG@20 (gdeval)"],
+            found["ERR@20 (gdeval)"],
+        ] == pytest.approx([values["ndcg"], values["err"]], abs=1e-12)
+        printed = [round(v, 5) for v in found.values()][:2]
+        assert printed == pytest.approx(case["gdeval_perl"][query], abs=1.1e-5)
+    names = tuple(next(iter(case["trec_eval"].values())))
+    theirs = metrics.trec_eval(qrels, run, names)
+    assert theirs == case["trec_eval"]
+    assert result.queries("trec_eval") == [q for q in qrels if q in theirs]
+
+
+def test_means_say_over_how_many_queries(case):
+    result = metrics.evaluate(case["qrels"], case["run"])
+    sizes, means = {}, {}
+    for convention in metrics.CONVENTIONS:
+        mean = result.mean("NDCG@20 (gdeval)", convention)
+        sizes[convention], means[convention] = mean.queries, mean.value
+    with_relevant = [q for q, j in case["qrels"].items() if max(j.values()) > 0]
+    both = [q for q in with_relevant if q in case["run"]]
+    exact = np.array([case["gdeval_exact"][q]["ndcg"] for q in both])
+    judged = len(case["qrels"])
+    in_run = len([q for q in case["qrels"] if q in case["run"]])
+    assert sizes == {
+        "gdeval": len(both),
+        "gdeval -c": len(with_relevant),
+        "trec_eval": in_run,
+        "judged": judged,
+    }
+    assert len(both) < len(with_relevant) < judged
+    for convention, size in sizes.items():
+        assert means[convention] == pytest.approx(exact.sum() / size)
+    theirs = case["ir_measures_aggregate"]
+    assert means["judged"] == pytest.approx(
+        theirs["nDCG(dcg='exp-log2')@20"], abs=1e-5
+    )
+    for name, measure in (("AP", "map"), ("nDCG@20", "ndcg_cut_20")):
+        mean = result.mean(f"{measure} (trec_eval)", "judged")
+        assert mean.value == pytest.approx(theirs[name])
+
+
+def test_grades_that_gdeval_refuses_are_refused(case):
+    with pytest.raises(UserError, match="grade 5: gdeval takes at most 4"):
+        metrics.evaluate({"1": {"a": 5}}, {"1": {"a": 1.0}})
+    value = metrics.err([5], 20, 5)
+    assert value == (2**5 - 1) / 2**5
+    assert metrics.evaluate({"1": {"a": 5}}, {"1": {"a": 1.0}}, max_grade=5)
+
+
+def test_scores_that_differ_beyond_single_precision_are_no_ties():
+    qrels = {"1": {"a": 1}}
+    run = {"1": {"a": 1.0 + 1e-12, "b": 1.0}}
+    assert metrics.ndcg(qrels, run, 20) == {"1": 1.0}
+
+
+def test_unknown_measures_and_a_missing_package(case, monkeypatch):
+    with pytest.raises(UserError, match="has no measure 'bogus_3'"):
+        metrics.trec_eval(case["qrels"], case["run"], ("bogus_3",))
+    monkeypatch.setitem(sys.modules, "pytrec_eval", None)
+    with pytest.raises(UserError, match="requirements-ranking.txt"):
+        extras.load("pytrec_eval")
+
+
+def test_nothing_to_average_over_is_said():
+    result = metrics.evaluate({"1": {"a": 1}}, {"2": {"a": 1.0}})
+    with pytest.raises(UserError, match="no query of the run"):
+        result.mean("NDCG@20 (gdeval)")
+
+
+def test_randomisation_test_by_brute_force():
+    a, b = [0.9, 0.4, 0.8, 0.7, 0.3], [0.5, 0.5, 0.3, 0.6, 0.1]
+    difference = np.subtract(a, b)
+    signs = np.array(list(itertools.product([1, -1], repeat=5)))
+    means = (signs * difference).mean(1)
+    exact = np.mean(np.abs(means) >= abs(difference.mean()) - 1e-12)
+    found = significance.compare(a, b, 3)
+    assert found.p == pytest.approx(exact)
+    assert found.mean == pytest.approx(difference.mean())
+    assert found.low < found.mean < found.high
+    assert significance.compare(a, a, 3).p == 1.0
+    rng = np.random.default_rng(0)
+    a, b = rng.random((2, 40))
+    once = significance.compare(a, b, 3)
+    assert once == significance.compare(a, b, 3)
+    assert once.p != significance.compare(a, b, 4).p
+
+
+@pytest.mark.parametrize(
+    ("folder", "names", "forms", "wanted"),
+    [
+        (
+            "cranfield",
+            ("cran.qry", "cran.all.1400.xz", "cranqrel.q001-150"),
+            ("cranfield",) * 3,
+            (150, 0.516, 0.593, 0.496, 0.351, 0.708, 0.826, 0.889),
+        ),
+        (
+            "cisi",
+            ("CISI.QRY", "CISI.ALL.xz", "CISI.REL"),
+            ("smart", "smart", "cisi"),
+            (76, 0.302, 0.067, 0.302, 0.132, 0.407, 0.755, 0.150),
+        ),
+    ],
+)
+def test_bm25_on_test_sets(shared, folder, names, forms, wanted):
+    places = [str(shared / "data/ranking" / folder / n) for n in names]
+    queries = topics.read(places[0], forms[0])
+    qrels = judgments.read(places[2], forms[2])
+    run = candidates.bm25(
+        documents.stream(places[1], forms[1]), {q: queries[q] for q in qrels}
+    )
+    result = metrics.evaluate(qrels, run)
+    best = metrics.evaluate(qrels, metrics.oracle(qrels, run))
+    ndcg, err = metrics.ndcg_name(20), metrics.err_name(20)
+    found = (
+        result.mean(ndcg).queries,
+        result.mean(ndcg).value,
+        result.mean(err).value,
+        result.mean("ndcg_cut_20 (trec_eval)").value,
+        result.mean("map (trec_eval)").value,
+        result.mean("recall_100 (trec_eval)").value,
+        best.mean(ndcg).value,
+        best.mean(err).value,
+    )
+    assert found == pytest.approx(wanted, abs=0.005)
+    assert max(map(len, run.values())) == 100
+
+
+def test_a_document_twice_is_refused():
+    twice = [documents.Document("a", "some words", "f", n) for n in (1, 4)]
+    with pytest.raises(UserError, match="f:4: the document 'a' comes a second"):
+        candidates.bm25(twice, {"1": "words"})
+
+
+def test_a_query_without_a_known_word_has_no_candidates():
+    found = candidates.bm25(
+        [documents.Document("a", "some words here", "f", 1)],
+        {"1": "words", "2": "nothing known"},
+    )
+    assert list(found) == ["1"]
