@@ -110,7 +110,7 @@ def build_config(
     memory = jobs.memory_defaults(known, manifest.seq_len, manifest.reuse_len)
     config = model_flags.from_flags(manifest.vocab_size, known, **memory)
     jobs.check_memory(config, manifest.data_dir, manifest.reuse_len)
-    if config.attn_type == "uni":
+    if config.causal:
         raise UserError(
             "permutation language modelling needs --attn_type=bi, received uni"
         )

@@ -5,6 +5,7 @@ from typing import Any
 
 
 def resolve(reference: str) -> Any:
-    """The object that "module:name" stands for."""
+    """The object that "module:name" stands for, or the module of "module"."""
     module, _, name = reference.partition(":")
-    return getattr(importlib.import_module(module), name)
+    found = importlib.import_module(module)
+    return getattr(found, name) if name else found

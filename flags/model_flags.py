@@ -138,7 +138,7 @@ def from_flags(
     Raises:
       UserError: a size contradicts the file, or the vocabulary differs.
     """
-    from modeling.encoders.registry import read_config
+    from modeling.encoders.registry import changed, read_config
     from modeling.encoders.xlnet.config import XLNetConfig
 
     path = FLAGS.model_config_path
@@ -153,13 +153,12 @@ def from_flags(
     if config is None:
         return XLNetConfig(vocab_size=vocab_size, **(DEFAULTS | values))
     source = path or "the checkpoint's configuration"
+    found = {name: getattr(config, name, None) for name in SIZES}
     wrong = [
-        f"`{name}` wanted {given[name]}, found {getattr(config, name)}"
+        f"`{name}` wanted {given[name]}, found {found[name]}"
         for name in SIZES
         # A recipe's value is a default and yields to the file.
-        if name in given
-        and FLAGS[name].present
-        and given[name] != getattr(config, name)
+        if name in given and FLAGS[name].present and given[name] != found[name]
     ]
     if config.vocab_size != vocab_size:
         wrong.append(
@@ -167,4 +166,4 @@ def from_flags(
         )
     if wrong:
         raise UserError(f"{source} does not fit: {'; '.join(wrong)}")
-    return config.replace(**{k: v for k, v in values.items() if k in FREE})
+    return changed(config, {k: v for k, v in values.items() if k in FREE})

@@ -89,11 +89,22 @@ PURE = (
 )
 # Where XLNet itself is meant: its own folder, the package's front, its flags.
 XLNET_NAMES = ("XLNetConfig", "XLNetModel")
+XLNET_FIELDS = (
+    "untie_r",
+    "attn_type",
+    "same_length",
+    "clamp_len",
+    "blind_rows",
+    "reuse_len",
+    "activation_dropout",
+    "inner_dropout",
+)
 XLNET_IS_MEANT = (
     "modeling",
     "modeling.encoders.xlnet",
     "flags.model_flags",
     "flags.plan_flags",
+    "serving.generation.decoder",  # it runs XLNet's layers one by one
     "benchmarks",
     "scripts",
 )
@@ -230,13 +241,18 @@ def check_forms(name, tree, modules) -> list[str]:
 
 
 def check_encoder_names(name, tree, modules) -> list[str]:
-    """Nothing names XLNet's classes but where XLNet itself is meant."""
+    """Nothing names XLNet's classes or fields but where XLNet is meant."""
     own = name == "modeling" or under(name, XLNET_IS_MEANT[1:])
     if own or not under(name, PACKAGES):
         return []
     found = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)}
     found |= {n.split(".")[-1] for n in imports(tree)}
-    return [f"{name} names {n}" for n in XLNET_NAMES if n in found]
+    wrong = [f"{name} names {n}" for n in XLNET_NAMES if n in found]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and node.attr in XLNET_FIELDS:
+            if ast.unparse(node.value).split(".")[-1] == "config":
+                wrong.append(f"{name} reads config.{node.attr}")
+    return wrong
 
 
 CHECKS = (

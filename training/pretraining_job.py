@@ -13,6 +13,7 @@ from modeling.encoders.registry import (
     config_file_in,
     config_file_names,
     read_config,
+    spec_of,
 )
 from training import loop
 from training.options import RunOptions
@@ -77,6 +78,8 @@ def memory_defaults(
     known: EncoderConfig | None, seq_len: int, reuse_len: int
 ) -> dict[str, int | None]:
     """`mem_len` and `reuse_len` where the user gives none."""
+    if known and not spec_of(known.model_type).capabilities.memory:
+        return {}
     mem_len = known.mem_len if known else None
     if known is None:
         # 384 of 512 in the paper.

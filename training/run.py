@@ -143,11 +143,7 @@ class TrainingRun:
             "inter_op_threads": o.inter_op_threads or os.cpu_count(),
             "train_steps": options.train_steps,
             "optimizer": dataclasses.asdict(options.optimizer),
-            "dropout": [
-                objective.config.dropout,
-                objective.config.dropatt,
-                objective.config.inner_dropout,
-            ],
+            "dropout": list(objective.config.dropout_rates),
             "versions": run_record.versions(),
         }
         warnings = run_record.update(

@@ -80,9 +80,7 @@ def read(source: Source, config: EncoderConfig, head: str | None) -> Weights:
     if source.format == "native":
         model, head, arrays = _read_native(source, config, head)
     elif source.format == "tf1":
-        arrays, stripped, tasks = tf1_checkpoint.read(
-            source.path, config.untie_r
-        )
+        arrays, stripped, tasks = tf1_checkpoint.read(source.path, config)
         notes += [f"left out, optimizer or counter: {n}" for n in stripped]
         explicit = head is not None
         head = heads.find(arrays, source.path, head)
@@ -191,7 +189,7 @@ def write(
             del arrays[name]
             notes.append(f"left out, zeros (never trained): {name}")
     extra.pop(TASKS, None)
-    tf1_checkpoint.write(output, arrays, weights.tasks)
+    tf1_checkpoint.write(output, arrays, weights.tasks, config)
     folder = os.path.dirname(output)
     write_config(folder, config.replace(extra=extra))
     _copy_spiece(source.folder, folder)

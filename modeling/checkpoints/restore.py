@@ -171,9 +171,7 @@ def read_arrays(
         arrays, _ = hf_checkpoint.read_weights(source.folder, model.config)
         return arrays, [], []
     if source.format == "tf1":
-        arrays, stripped, _ = tf1_checkpoint.read(
-            source.path, model.config.untie_r
-        )
+        arrays, stripped, _ = tf1_checkpoint.read(source.path, model.config)
         return arrays, [], stripped
     arrays, surplus = native_checkpoint.by_name(
         native_checkpoint.read(source.path), variable_paths(model)

@@ -1,39 +1,38 @@
-"""The original's checkpoints: its names, stacked biases, optimizer slots.
+"""The original's checkpoints: its names, its optimizer slots.
 
 A TF1 checkpoint is a prefix (`xlnet_model.ckpt`) of an `.index` and `.data`
-files. The original stacks what ours keeps per layer: `seg_embed` [L, 2, N, H]
-and, with `untie_r`, the three biases [L, N, H]. It puts the task's name into
-the scope of a classifier (`model/classification_mnli`); ours has none.
+files. The original puts the task's name into the scope of a classifier
+(`model/classification_mnli`); ours has none. What else it keeps in another way
+is said by the encoder (`EncoderSpec.original`).
 """
 
 import os
 import re
 import uuid
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from common.errors import UserError
+from common.references import resolve
 from modeling.checkpoints.native import open_reader, read_tensor
+from modeling.encoders.contract import EncoderConfig
+from modeling.encoders.registry import spec_of
 
-SCOPE = "model/transformer/"
-_BIASES = ("r_w_bias", "r_r_bias", "r_s_bias")
 _SLOT = re.compile(r"/(adam_m|adam_v|Adam|Adam_1)$")
 _COUNTERS = ("global_step", "beta1_power", "beta2_power")
 _TASK = re.compile(r"^model/(classification|regression)_([^/]+)/logit/")
-_PER_LAYER = re.compile(
-    re.escape(SCOPE) + r"layer_(\d+)/rel_attn/(seg_embed|r_[wrs]_bias)$"
-)
 
 
 def read(
-    prefix: str, untie_r: bool = True
+    prefix: str, config: EncoderConfig
 ) -> tuple[dict[str, np.ndarray], list[str], dict[str, str]]:
     """Reads the weights of a TF1 checkpoint by canonical name.
 
     Args:
       prefix: of the checkpoint.
-      untie_r: whether biases are per layer, as the config says.
+      config: of the encoder that it holds.
 
     Returns:
       (arrays, stripped, tasks): canonical name -> array; the names of
@@ -41,9 +40,10 @@ def read(
       -> the task name of its scope.
 
     Raises:
-      UserError: unreadable, stacked where it should not be, or with the heads
-        of several tasks of a kind.
+      UserError: unreadable, stacked where it should not be, with the heads of
+        several tasks of a kind, or of an encoder that has no such files.
     """
+    original = _original(config, prefix)
     reader = open_reader(prefix)
     names = sorted(reader.get_variable_to_shape_map())
     stripped = [n for n in names if _SLOT.search(n) or n in _COUNTERS]
@@ -56,7 +56,18 @@ def read(
         if match is not None:
             key = name.replace(f"_{match.group(2)}/", "/", 1)
         arrays[key] = read_tensor(reader, name, prefix)
-    return unstack(arrays, untie_r, prefix), stripped, tasks
+    return original.unstack(arrays, config, prefix), stripped, tasks
+
+
+def _original(config: EncoderConfig, prefix: str) -> Any:
+    """What stacks and unstacks the arrays of an encoder."""
+    name = spec_of(config.model_type).original
+    if not name:
+        raise UserError(
+            f"{prefix}: no TF1 checkpoints of {config.model_type!r} are known; "
+            "take another format"
+        )
+    return resolve(name)
 
 
 def _tasks(names, prefix):
@@ -74,46 +85,11 @@ def _tasks(names, prefix):
     return tasks
 
 
-def unstack(
-    arrays: dict[str, np.ndarray], untie_r: bool, source: str
-) -> dict[str, np.ndarray]:
-    """The original's arrays -> one array per layer."""
-    found = {}
-    for name, value in arrays.items():
-        short = name.removeprefix(SCOPE)
-        bias = name.startswith(SCOPE) and short in _BIASES
-        stacked = name == SCOPE + "seg_embed" or (bias and untie_r)
-        wanted = (4 if short == "seg_embed" else 3) if stacked else 2
-        if (stacked or bias) and value.ndim != wanted:
-            raise UserError(
-                f"{source}: `{name}` has shape {list(value.shape)}, wanted "
-                f"{wanted} axes; is `untie_r` of the config right?"
-            )
-        if not stacked:
-            found[name] = value
-            continue
-        for i, part in enumerate(value):
-            found[f"{SCOPE}layer_{i}/rel_attn/{short}"] = part
-    return found
-
-
-def stack(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """One array per layer -> the original's arrays."""
-    found, stacks = {}, {}
-    for name, value in arrays.items():
-        match = _PER_LAYER.match(name)
-        if match is None:
-            found[name] = value
-        else:
-            layers = stacks.setdefault(match.group(2), {})
-            layers[int(match.group(1))] = value
-    for short, layers in stacks.items():
-        found[SCOPE + short] = np.stack([layers[i] for i in sorted(layers)])
-    return found
-
-
 def write(
-    prefix: str, arrays: dict[str, np.ndarray], tasks: dict[str, str]
+    prefix: str,
+    arrays: dict[str, np.ndarray],
+    tasks: dict[str, str],
+    config: EncoderConfig,
 ) -> None:
     """Writes canonical arrays as a TF1 checkpoint, complete or not at all.
 
@@ -121,9 +97,13 @@ def write(
       prefix: of the checkpoint; its folder is made.
       arrays: canonical name -> array.
       tasks: "classification" or "regression" -> task name for the scope.
+      config: of the encoder.
+
+    Raises:
+      UserError: of an encoder that has no such files.
     """
     found = {}
-    for name, value in stack(arrays).items():
+    for name, value in _original(config, prefix).stack(arrays).items():
         for kind, task in tasks.items():
             name = name.replace(f"model/{kind}/", f"model/{kind}_{task}/", 1)
         found[name] = value

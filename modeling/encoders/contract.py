@@ -12,12 +12,24 @@ from typing import Any, ClassVar, Protocol
 class EncoderConfig(Protocol):
     """The architecture of an encoder: a frozen, validated dataclass.
 
+    What is a fixed function of other fields may be a property (`d_head` where
+    it is always D / N) or a class attribute (`mem_len` where there is none).
+
     Attributes:
       model_type: key of `registry.ENCODERS`; in files that name one.
       vocab_size: V.
-      d_model: D.
+      d_model: D, width of the hidden states.
       n_layer: L.
-      dropout: rate that heads use, too.
+      n_head: N.
+      d_head: H.
+      d_inner: F, width within a feed-forward layer.
+      causal: positions see the past only.
+      dropout: rate of hidden states; heads use it, too.
+      dropatt: rate of attention probabilities.
+      dropout_rates: every rate, in an order that stays: a run is known by it.
+      init_method: of first weights, "normal" (`init_std`) or "uniform"; one
+        that may be "uniform" has a bound, `init_range`, too.
+      init_std: deviation of normal first weights.
       mem_len: M; None or 0 = no memory.
       extra: unknown keys of the file, written back unchanged.
     """
@@ -26,7 +38,15 @@ class EncoderConfig(Protocol):
     vocab_size: int
     d_model: int
     n_layer: int
+    n_head: int
+    d_head: int
+    d_inner: int
+    causal: bool
     dropout: float
+    dropatt: float
+    dropout_rates: tuple[float, ...]
+    init_method: str
+    init_std: float
     mem_len: int | None
     extra: dict[str, Any]
 
@@ -58,7 +78,7 @@ class EncoderConfig(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class Capabilities:
-    """What an encoder can do; what needs more stops with one line.
+    """What an encoder can do; `registry.require` stops what needs more.
 
     Attributes:
       memory: takes and gives the memory of segments.

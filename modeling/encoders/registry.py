@@ -25,6 +25,8 @@ class EncoderSpec:
       hugging_face: "module:class" of its names in Hugging Face folders.
       config_file: name of its configuration file.
       capabilities: what it can do.
+      original: "module" that stacks and unstacks its arrays for TF1
+        checkpoints; "" = there are none.
     """
 
     model_type: str
@@ -34,6 +36,7 @@ class EncoderSpec:
     hugging_face: str
     config_file: str
     capabilities: Capabilities
+    original: str = ""
 
 
 _XLNET = "modeling.encoders.xlnet"
@@ -53,6 +56,7 @@ ENCODERS = {
                 directions=2,
                 layout="cls_last",
             ),
+            original=f"{_XLNET}.original",
         ),
     )
 }
@@ -69,6 +73,43 @@ def spec_of(model_type: str) -> EncoderSpec:
             f"model_type must be one of {list(ENCODERS)}, found {model_type!r}"
         )
     return ENCODERS[model_type]
+
+
+def require(config: EncoderConfig, ability: str, asked: str) -> None:
+    """Stops what an encoder cannot do.
+
+    Args:
+      config: of the encoder.
+      ability: field of `Capabilities` that must not be false.
+      asked: what needs it, e.g. "--mem_len".
+
+    Raises:
+      UserError: the encoder lacks it; the message lists those that have it.
+    """
+    able = [n for n, s in ENCODERS.items() if getattr(s.capabilities, ability)]
+    if config.model_type not in able:
+        raise UserError(
+            f"{asked} needs an encoder with {ability.replace('_', ' ')} "
+            f"({', '.join(able)}), found model_type {config.model_type!r}"
+        )
+
+
+def changed(config: EncoderConfig, changes: dict[str, Any]) -> EncoderConfig:
+    """A copy with the fields that flags of the same names give.
+
+    Raises:
+      UserError: a field that this encoder has not, or an invalid value.
+    """
+    if changes.get("mem_len"):
+        require(config, "memory", "--mem_len")
+    names = {field.name for field in dataclasses.fields(config)}
+    for name, value in changes.items():
+        if name not in names and value:
+            raise UserError(
+                f"--{name}={value}: an encoder of model_type "
+                f"{config.model_type!r} has no such setting; leave it out"
+            )
+    return config.replace(**{k: v for k, v in changes.items() if k in names})
 
 
 def config_from_dict(value: dict | EncoderConfig) -> EncoderConfig:

@@ -13,6 +13,7 @@ from data.task_spec import SPIECE_NAME
 from data.text.tokenizer import Tokenizer
 from modeling import PretrainingModel
 from modeling.checkpoints import restore as checkpoints
+from modeling.encoders.registry import require
 from serving.options import ModelOptions
 
 
@@ -66,6 +67,7 @@ def load_model(options: ModelOptions) -> LanguageModel:
     """
     tokenizer = load_tokenizer(options)
     config = _config(options, tokenizer)
+    require(config, "query_stream", f"--checkpoint={options.checkpoint}")
     model = PretrainingModel(config.with_memory(None))
     checkpoints.restore(model, options.checkpoint, require="all")
     return LanguageModel(model, tokenizer)
@@ -80,6 +82,8 @@ def load_encoder(options: ModelOptions, memory_len: int):
     """
     tokenizer = load_tokenizer(options)
     config = _config(options, tokenizer)
+    if memory_len:
+        require(config, "memory", f"--memory_len={memory_len}")
     # A native checkpoint holds a task model: only its encoder is asked for.
     model = PretrainingModel(config.with_memory(memory_len or None))
     checkpoints.restore(model, options.checkpoint, require="encoder")

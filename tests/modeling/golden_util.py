@@ -7,6 +7,7 @@ import numpy as np
 from modeling import XLNetConfig
 from modeling.checkpoints import tf1 as tf1_checkpoint
 from modeling.checkpoints.names import named_variables
+from modeling.encoders.xlnet import original
 
 VALUE_TOLERANCE = 2e-5
 GRADIENT_TOLERANCE = 2e-5
@@ -29,9 +30,7 @@ def assign(model, golden: pathlib.Path, name: str, rename=()) -> None:
 
     What the checkpoint lacks must be `mask_emb` (fine-tuned ones have none).
     """
-    arrays, _, _ = tf1_checkpoint.read(
-        str(golden / "A" / name), model.config.untie_r
-    )
+    arrays, _, _ = tf1_checkpoint.read(str(golden / "A" / name), model.config)
     for old, new in rename:
         arrays = {k.replace(old, new): v for k, v in arrays.items()}
     for key, variable in named_variables(model).items():
@@ -63,7 +62,7 @@ def stacked_gradients(tape, loss, model) -> dict[str, np.ndarray]:
         for name, g in zip(variables, gradients, strict=True)
         if g is not None
     }
-    return tf1_checkpoint.stack(dense)
+    return original.stack(dense)
 
 
 def assert_gradients(actual, expected, skip=()):

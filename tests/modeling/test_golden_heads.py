@@ -18,8 +18,8 @@ from modeling import (
     SpanModel,
     XLNetModel,
 )
-from modeling.checkpoints import tf1 as tf1_checkpoint
 from modeling.checkpoints.names import named_variables
+from modeling.encoders.xlnet import original
 from modeling.heads.pooling import SequenceSummary
 from tests.modeling import golden_util
 
@@ -243,7 +243,7 @@ def test_heads_checkpoint_names_all_variables_of_the_optimizer_table(golden):
         MultipleChoiceModel(config, "attn"),
         XLNetModel(config),
     ):
-        names = tf1_checkpoint.stack(
+        names = original.stack(
             {k: v.numpy() for k, v in named_variables(model).items()}
         )
         for name, value in names.items():

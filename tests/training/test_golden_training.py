@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from modeling.checkpoints import tf1 as tf1_checkpoint
 from modeling.checkpoints.names import named_variables
+from modeling.encoders.xlnet import original
 from tests.modeling import golden_util
 from training import strategy as strategy_lib
 from training.batch_split import BatchSplit, distribute
@@ -72,7 +72,7 @@ def run_steps(golden, objective, weights, options, train_steps, batches, **kw):
 
 
 def assert_finals(model, arrays, prefix):
-    ours = tf1_checkpoint.stack(
+    ours = original.stack(
         {k: v.numpy() for k, v in named_variables(model).items()}
     )
     wanted = golden_util.gradients_of(arrays, prefix)

@@ -14,6 +14,7 @@ from common import files
 from common.errors import UserError
 from modeling.checkpoints import restore as checkpoints
 from modeling.encoders.contract import EncoderConfig
+from modeling.encoders.registry import build_encoder
 from training.checkpoints import checkpoint_to_read
 from training.finetuning.options import FinetuneOptions
 
@@ -155,10 +156,7 @@ def _bytes_to_write(
 
 
 def encoder_weights(config: EncoderConfig) -> int:
-    """Parameters of the backbone without `mask_emb`, which tuning drops."""
-    d, f, inner = config.d_model, config.d_inner, config.n_head * config.d_head
-    biases = 3 * inner * (config.n_layer if config.untie_r else 1)
-    attention = 5 * d * inner + 2 * inner + 2 * d
-    feed_forward = 2 * d * f + f + d + 2 * d
-    layers = config.n_layer * (attention + feed_forward)
-    return config.vocab_size * d + biases + layers
+    """Parameters of the encoder, counted in a graph that is thrown away."""
+    with tf.Graph().as_default():
+        variables = build_encoder(config).variables
+        return sum(v.shape.num_elements() for v in variables)

@@ -13,6 +13,7 @@ from data.task_spec import FILE_NAME, SPIECE_NAME, TaskSpec
 from modeling.checkpoints import restore as checkpoints
 from modeling.encoders.contract import EncoderConfig
 from modeling.encoders.registry import (
+    changed,
     config_file_in,
     config_file_names,
     read_config,
@@ -26,7 +27,8 @@ def find_config(options: FinetuneOptions, vocab_size: int) -> EncoderConfig:
     """--model_config_path, or the config beside the checkpoint.
 
     Raises:
-      UserError: there is none, or it is of another vocabulary.
+      UserError: there is none, it is of another vocabulary, or a flag changes
+        what its encoder has not.
     """
     run = options.run
     own = config_file_in(run.model_dir)
@@ -52,7 +54,7 @@ def find_config(options: FinetuneOptions, vocab_size: int) -> EncoderConfig:
             f"SentencePiece file has {vocab_size}: give the file that the "
             "checkpoint was trained with"
         )
-    return config.replace(**options.config_changes)
+    return changed(config, options.config_changes)
 
 
 def _exists(path: str) -> bool:

@@ -4,6 +4,7 @@ from common.errors import UserError
 from common.heads import HEADS, get
 from common.references import resolve
 from modeling.encoders.contract import EncoderConfig
+from modeling.encoders.registry import require
 from training.objectives.contract import Objective
 
 
@@ -26,11 +27,16 @@ def build_objective(
         `answerability`, ...).
 
     Raises:
-      UserError: unknown head, or one that reads no segments.
+      UserError: unknown head, one that reads no segments, or an encoder that
+        cannot do what is asked.
     """
     row = get(head)
     if not segments:
-        return resolve(row.objective)(config, **head_options)
+        objective = resolve(row.objective)
+        if objective.query_stream:
+            require(config, "query_stream", f"the objective of {head}")
+        return objective(config, **head_options)
+    require(config, "memory", "--segment_recurrence")
     if not row.long_objective:
         able = [name for name, row in HEADS.items() if row.long_objective]
         raise UserError(

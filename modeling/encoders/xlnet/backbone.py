@@ -139,11 +139,7 @@ class XLNetModel(Encoder):
     ):
         """Runs the backbone, see the class; returns `EncoderOutput`."""
         config = self.config
-        dropout.check_seed(
-            training,
-            seed,
-            max(config.dropout, config.dropatt, config.inner_dropout),
-        )
+        dropout.check_seed(training, seed, max(config.dropout_rates))
         seed = seed if training else None
         given = inputs_lib.check(
             config.n_layer,

@@ -161,9 +161,14 @@ class XLNetConfig:
         return self.activation_dropout
 
     @property
-    def uses_dropout(self) -> bool:
-        """True when some dropout rate is positive."""
-        return max(self.dropout, self.dropatt, self.inner_dropout) > 0
+    def dropout_rates(self) -> tuple[float, ...]:
+        """Of hidden states, attention and the inner feed-forward layer."""
+        return self.dropout, self.dropatt, self.inner_dropout
+
+    @property
+    def causal(self) -> bool:
+        """Whether positions see the past only."""
+        return self.attn_type == "uni"
 
     def architecture(self) -> dict[str, Any]:
         """The fields that weights or memory depend on; the others may change."""

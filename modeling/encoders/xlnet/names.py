@@ -51,7 +51,7 @@ _LAYER = {
     "ff/layer_2/kernel": ("ff.layer_2.weight", True),
     "ff/layer_2/bias": ("ff.layer_2.bias", False),
 }
-_BIASES = ("r_w_bias", "r_r_bias", "r_s_bias")
+BIASES = ("r_w_bias", "r_r_bias", "r_s_bias")
 _ACTIVATIONS = {"gelu": "gelu_erf", "gelu_new": "gelu", "relu": "relu"}
 _SAME_KEYS = (
     "vocab_size",
@@ -100,7 +100,7 @@ class HuggingFace:
         """Their per-layer copies -> one shared bias, without `untie_r`."""
         if config.untie_r:
             return
-        for bias in _BIASES:
+        for bias in BIASES:
             keys = [
                 f"{SCOPE}layer_{i}/rel_attn/{bias}"
                 for i in range(config.n_layer)
@@ -121,7 +121,7 @@ class HuggingFace:
         """The opposite of `from_theirs`."""
         if config.untie_r:
             return
-        for bias in _BIASES:
+        for bias in BIASES:
             shared = arrays.pop(SCOPE + bias)
             for i in range(config.n_layer):
                 arrays[f"{SCOPE}layer_{i}/rel_attn/{bias}"] = shared

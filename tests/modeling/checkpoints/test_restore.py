@@ -21,6 +21,7 @@ from modeling.checkpoints import native as native_checkpoint
 from modeling.checkpoints import restore as checkpoints
 from modeling.checkpoints import tf1 as tf1_checkpoint
 from modeling.checkpoints.names import named_variables
+from modeling.encoders.xlnet import original
 from modeling.heads import table as heads
 from modeling.options import ConvertOptions
 
@@ -134,7 +135,7 @@ def test_an_encoder_weight_never_stays_random(tmp_path):
     arrays = {k: v.numpy() for k, v in named_variables(model).items()}
     del arrays["model/transformer/layer_1/ff/layer_2/bias"]
     prefix = str(tmp_path / "x.ckpt")
-    tf1_checkpoint.write(prefix, arrays, {})
+    tf1_checkpoint.write(prefix, arrays, {}, CONFIG)
     before = [v.numpy() for v in model.variables]
     with pytest.raises(UserError, match="layer_1/ff/layer_2/bias.*missing"):
         checkpoints.restore(model, prefix, require="encoder")
@@ -173,7 +174,7 @@ def test_task_names_survive(tmp_path, task):
     arrays = {k: v.numpy() for k, v in named_variables(model).items()}
     prefix = str(tmp_path / "a" / "model.ckpt")
     tasks = {"classification": task} if task else {}
-    tf1_checkpoint.write(prefix, arrays, tasks)
+    tf1_checkpoint.write(prefix, arrays, tasks, CONFIG)
     CONFIG.to_json_file(str(tmp_path / "a" / "xlnet_config.json"))
     (tmp_path / "a" / "spiece.model").write_bytes(b"spiece")
     native, back = str(tmp_path / "n"), str(tmp_path / "b" / "model.ckpt")
@@ -197,7 +198,7 @@ def test_nothing_there(tmp_path):
 def test_several_without_a_checkpoint_file(tmp_path):
     arrays = {"a": np.zeros(2, np.float32)}
     for name in ("x", "y"):
-        tf1_checkpoint.write(str(tmp_path / name), arrays, {})
+        tf1_checkpoint.write(str(tmp_path / name), arrays, {}, CONFIG)
     with pytest.raises(UserError, match="give the prefix"):
         checkpoints.resolve(str(tmp_path))
     source = checkpoints.resolve(str(tmp_path / "x.index"))
@@ -272,9 +273,9 @@ def test_layers_are_stacked_by_number():
         f"{scope}layer_{i}/rel_attn/seg_embed": np.full([2, 1, 1], i)
         for i in (11, 2, 0, 10, 1, 3, 4, 5, 6, 7, 8, 9)
     }
-    stacked = tf1_checkpoint.stack(arrays)[scope + "seg_embed"]
+    stacked = original.stack(arrays)[scope + "seg_embed"]
     assert stacked[:, 0, 0, 0].tolist() == list(range(12))
-    again = tf1_checkpoint.unstack({scope + "seg_embed": stacked}, True, "here")
+    again = original.unstack({scope + "seg_embed": stacked}, CONFIG, "here")
     for name, value in arrays.items():
         np.testing.assert_array_equal(again[name], value)
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import types
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,16 +11,21 @@ import tensorflow as tf
 import tf_keras
 
 from common.errors import UserError
+from common.references import resolve
+from flags import model_flags
 from modeling import XLNetConfig
-from modeling.checkpoints import conversion
+from modeling.checkpoints import conversion, tf1
 from modeling.checkpoints import restore as checkpoints
 from modeling.checkpoints.names import named_variables
 from modeling.encoders import registry
 from modeling.encoders.base import Encoder, EncoderOutput
-from modeling.encoders.contract import Capabilities
+from modeling.encoders.contract import Capabilities, EncoderConfig
+from training import pretraining_job
+from training.finetuning import preflight
 from training.objectives.build import build_objective
 from training.optim.variable_groups import build_groups
 from training.options import OptimizerOptions
+from training.reporting.memory_estimate import activation_bytes
 
 XLNET = {
     "n_token": 17,
@@ -64,6 +70,15 @@ def test_what_xlnet_can_do():
     )
 
 
+@pytest.mark.parametrize("model_type", list(registry.ENCODERS))
+def test_configurations_have_what_the_contract_says(model_type):
+    config = resolve(registry.spec_of(model_type).config)
+    names = {field.name for field in dataclasses.fields(config)} | set(
+        dir(config)
+    )
+    assert not set(EncoderConfig.__annotations__) - names
+
+
 # -- An encoder that is planted: a bag of words. --
 
 
@@ -76,11 +91,20 @@ class BagConfig:
     vocab_size: int
     d_model: int
     n_layer: int = 1
+    n_head: ClassVar[int] = 1
+    d_head: ClassVar[int] = 1
+    d_inner: ClassVar[int] = 1
+    causal: ClassVar[bool] = False
     dropout: float = 0.0
-    mem_len: int | None = None
+    dropatt: ClassVar[float] = 0.0
+    mem_len: ClassVar[None] = None
     init_method: str = "normal"
     init_std: float = 0.5
     extra: dict[str, Any] = dataclasses.field(default_factory=dict, hash=False)
+
+    @property
+    def dropout_rates(self):
+        return (self.dropout,)
 
     def replace(self, **changes):
         return dataclasses.replace(self, **changes)
@@ -198,3 +222,64 @@ def test_a_planted_encoder_is_saved_and_read(planted, tmp_path):
     assert not report.fresh
     for name, variable in named_variables(model).items():
         np.testing.assert_array_equal(variable, named_variables(again)[name])
+
+
+def test_sizes_of_a_planted_encoder_are_counted(planted):
+    assert preflight.encoder_weights(planted) == 13 * 4
+    assert activation_bytes(planted, 2, 5, 0, 4, False) > 2 * 5 * 4 * 4
+    objective = build_objective("classification", planted, num_labels=3)
+    assert objective.config.dropout_rates == (0.0,)
+
+
+def test_what_a_planted_encoder_cannot_do_is_one_line(planted, tmp_path):
+    """Flags ask `Capabilities`, and so do objectives and file formats."""
+    assert registry.changed(planted, {"dropout": 0.3, "mem_len": 0}) == (
+        planted.replace(dropout=0.3)
+    )
+    assert pretraining_job.memory_defaults(planted, 8, 4) == {}
+    weights = {"model/bag/table": np.zeros([13, 4], np.float32)}
+    for message, wrong in (
+        ("--mem_len needs .* memory .*xlnet", {"mem_len": 4}),
+        ("--clamp_len=3: .*'bag' has no such setting", {"clamp_len": 3}),
+    ):
+        with pytest.raises(UserError, match=message):
+            registry.changed(planted, wrong)
+    with pytest.raises(UserError, match="--segment_recurrence needs .*memory"):
+        build_objective(
+            "classification", planted, segments=2, segment_len=4, num_labels=3
+        )
+    with pytest.raises(UserError, match="pretraining needs .*query stream"):
+        build_objective("pretraining", planted)
+    with pytest.raises(UserError, match="no TF1 checkpoints of 'bag'"):
+        tf1.write(str(tmp_path / "x.ckpt"), weights, {}, planted)
+    assert not list(tmp_path.iterdir())
+
+
+class Given(dict):
+    """Parsed flags: those that are given, None for the others."""
+
+    def __getitem__(self, name):
+        value = self.get(name)
+        return types.SimpleNamespace(value=value, present=value is not None)
+
+    def __getattr__(self, name):
+        return self.get(name)
+
+
+def test_flags_meet_the_file_of_a_planted_encoder(
+    planted, tmp_path, monkeypatch
+):
+    path = tmp_path / "bag_config.json"
+    path.write_text(planted.to_json())
+    for given, wanted in (
+        ({"dropout": 0.25}, planted.replace(dropout=0.25)),
+        ({"untie_r": True}, "`untie_r` wanted True, found None"),
+        ({"same_length": True}, "--same_length=True: .*'bag' has no such"),
+    ):
+        given = Given(given, model_config_path=str(path))
+        monkeypatch.setattr(model_flags, "FLAGS", given)
+        if isinstance(wanted, BagConfig):
+            assert model_flags.from_flags(13) == wanted
+            continue
+        with pytest.raises(UserError, match=wanted):
+            model_flags.from_flags(13)

@@ -99,7 +99,7 @@ def test_activation_dropout_follows_dropout():
     assert config.inner_dropout == 0.2
     assert config.replace(activation_dropout=0.0).inner_dropout == 0.0
     none = config.replace(dropout=0.0, dropatt=0.0)
-    assert config.uses_dropout and not none.uses_dropout
+    assert any(config.dropout_rates) and not any(none.dropout_rates)
 
 
 def test_named_sizes():
