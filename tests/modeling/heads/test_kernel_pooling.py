@@ -1,0 +1,128 @@
+"""K-NRM against golden values and gradients; ranking losses by hand."""
+
+import math
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from modeling import ranking_losses
+from modeling.heads import kernel_pooling
+from modeling.heads.kernel_pooling import Kernels
+
+VALUES, WEIGHTS, VECTORS = 2e-5, 1e-6, 1e-3
+
+
+@pytest.fixture(scope="module")
+def arrays(golden):
+    with np.load(golden / "ranking/knrm.npz", allow_pickle=False) as f:
+        return {name: f[name] for name in f.files}
+
+
+def run(arrays, kernels):
+    """Values by golden name, and gradients."""
+    names = ("query", "positive", "negative", "w", "b")
+    inputs = {n: tf.constant(arrays[f"in/{n}"]) for n in names}
+    weights = tf.constant(arrays["in/query_mask"])
+    found = {}
+    with tf.GradientTape() as tape:
+        tape.watch(list(inputs.values()))
+        for side in ("positive", "negative"):
+            cosine = kernel_pooling.cosines(inputs["query"], inputs[side])
+            mask = tf.constant(arrays[f"in/{side}_mask"])
+            counts = kernel_pooling.soft_tf(cosine, mask, kernels)
+            phi = kernel_pooling.features(counts, weights)
+            found.setdefault("cosine", cosine)
+            found.setdefault("soft_tf", counts)
+            found[f"features_{side}"] = phi
+            found[f"score_{side}"] = kernel_pooling.score(
+                phi, inputs["w"], inputs["b"]
+            )
+        losses = ranking_losses.hinge(
+            found["score_positive"], found["score_negative"]
+        )
+        found["loss"] = tf.reduce_mean(losses)
+    return found, tape.gradient(found["loss"], inputs)
+
+
+@pytest.mark.shared
+def test_golden_values_and_gradients(arrays):
+    kernels = Kernels(
+        tuple(arrays["mu"].tolist()), tuple(arrays["sigma"].tolist())
+    )
+    values, gradients = run(arrays, kernels)
+    for name, value in values.items():
+        np.testing.assert_allclose(
+            value, arrays[name], rtol=0, atol=VALUES, err_msg=name
+        )
+    for name, gradient in gradients.items():
+        wanted = arrays[f"grad/{name}"]
+        bound = WEIGHTS
+        if name in ("query", "positive", "negative"):
+            bound = VECTORS * np.abs(wanted).max()
+        np.testing.assert_allclose(
+            gradient, wanted, rtol=0, atol=bound, err_msg=name
+        )
+
+
+@pytest.mark.shared
+def test_the_papers_kernels_are_the_default(arrays):
+    made = Kernels.even(len(arrays["mu"]) - 1)
+    np.testing.assert_allclose(made.mu, arrays["mu"], atol=1e-12)
+    np.testing.assert_allclose(made.sigma, arrays["sigma"], atol=1e-12)
+
+
+@pytest.mark.shared
+def test_vectors_in_bfloat16_are_compared_in_float32(arrays):
+    query = tf.constant(arrays["in/query"])
+    for dtype in (tf.bfloat16, tf.float16):
+        low = tf.cast(query, dtype)
+        cosine = kernel_pooling.cosines(low, low)
+        assert cosine.dtype == tf.float32
+        np.testing.assert_allclose(
+            tf.linalg.diag_part(cosine), np.ones(query.shape[:2]), atol=1e-6
+        )
+
+
+def test_other_numbers_of_kernels_and_padding():
+    rng = np.random.default_rng(0)
+    query = rng.normal(size=(1, 3, 4)).astype(np.float32)
+    document = rng.normal(size=(1, 6, 4)).astype(np.float32)
+    kernels = Kernels.even(3, 0.05)
+    assert kernels.mu == pytest.approx((1, 2 / 3, 0, -2 / 3))
+    short = kernel_pooling.pair_features(
+        query, np.ones((1, 3)), document[:, :4], np.ones((1, 4)), kernels
+    )
+    mask = np.array([[1, 1, 1, 1, 0, 0]])
+    masked = kernel_pooling.pair_features(
+        np.pad(query, [(0, 0), (0, 2), (0, 0)]),
+        np.array([[1, 1, 1, 0, 0]]),
+        document,
+        mask,
+        kernels,
+    )
+    assert short.shape == (1, 4)
+    np.testing.assert_allclose(short, masked, rtol=1e-6)
+    for wrong in (((1.0,), ()), ((1.0,), (0.0,))):
+        with pytest.raises(ValueError, match="sigma"):
+            Kernels(*wrong)
+
+
+def test_losses_by_hand():
+    scores = tf.constant([[1.0, 0.5, -2.0], [0.3, 0.3, 0.3]])
+    grades = tf.constant([[0.0, 2.0, 0.0], [1.0, 1.0, 1.0]])
+    found = {
+        name: ranking_losses.of_lists(name, scores, grades).numpy()
+        for name in ("hinge", "ranknet", "softmax", "pointwise")
+    }
+    assert found["hinge"] == pytest.approx([(1.5 + 0.0) / 2, 0.0])
+    log1p = [math.log1p(math.exp(x)) for x in (0.5, -2.5)]
+    assert found["ranknet"] == pytest.approx([sum(log1p) / 2, 0.0], rel=1e-5)
+    partition = sum(math.exp(x) for x in (1.0, 0.5, -2.0))
+    assert found["softmax"] == pytest.approx(
+        [math.log(partition) - 0.5, math.log(3)], rel=1e-5
+    )
+    single = [math.log1p(math.exp(x)) for x in (1.0, -0.5, -2.0)]
+    assert found["pointwise"][0] == pytest.approx(sum(single) / 3, rel=1e-5)
+    with pytest.raises(ValueError, match="ranking loss"):
+        ranking_losses.of_lists("none", scores, grades)
