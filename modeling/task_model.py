@@ -92,7 +92,11 @@ def dense_paths(scope: str, path: str, use_bias: bool = True) -> dict[str, str]:
 
 
 def pooler_paths(scope: str, pooler: tf_keras.layers.Layer) -> dict[str, str]:
-    """The names of a `SequenceSummary` called `pooler`, below `scope`."""
+    """The names of a `SequenceSummary` called `pooler`, below `scope`.
+
+    A pooler with a scope of its own has that one in every head.
+    """
+    scope = pooler.scope or scope
     return {
         f"{scope}/{name}": f"pooler/{path}"
         for name, path in pooler.variable_paths().items()

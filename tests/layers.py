@@ -88,6 +88,13 @@ PURE = (
     "modeling.encoders.xlnet.feed_forward",
     "modeling.encoders.xlnet.embeddings",
     "modeling.encoders.xlnet.inputs",
+    "modeling.encoders.bert.backbone",
+    "modeling.encoders.bert.embeddings",
+    "modeling.encoders.bert.heads",
+    "modeling.encoders.bert.layer",
+    "modeling.encoders.modernbert.backbone",
+    "modeling.encoders.modernbert.heads",
+    "modeling.encoders.modernbert.layer",
 )
 # Where XLNet itself is meant: its own folder, the package's front, its flags.
 XLNET_NAMES = ("XLNetConfig", "XLNetModel")

@@ -140,7 +140,9 @@ def attend(
       [N, B, Q, H].
     """
 
-    drop = functools.partial(_drop, rate=rate, few_shapes=few_shapes)
+    drop = functools.partial(
+        drop_probabilities, rate=rate, few_shapes=few_shapes
+    )
 
     @tf.custom_gradient
     def run(content_q, position_q, k, v, r, *segment):
@@ -153,9 +155,9 @@ def attend(
 
         def gradient(d_out):
             d_dropped = tf.matmul(d_out, v, transpose_b=True)  # [N, B, Q, K]
-            dropped = drop(p, _not_before(d_out, seed))  # [N, B, Q, K]
+            dropped = drop(p, not_before(d_out, seed))  # [N, B, Q, K]
             d_v = tf.matmul(dropped, d_out, transpose_a=True)  # [N, B, K, H]
-            d_scores = _softmax_gradient(
+            d_scores = softmax_gradient(
                 p,
                 d_dropped,
                 out,
@@ -240,7 +242,7 @@ def _position_gradients(d_scores, q, r):
     return d_q, tf.matmul(d_scores, q, transpose_a=True)
 
 
-def _not_before(upstream, seed):
+def not_before(upstream, seed):
     """The seed, once the backward pass is here.
 
     What needs nothing but results of the forward pass would be computed in the
@@ -286,12 +288,12 @@ def combine(content, position, segment, difference, mask, key_len):
 
 
 @fusion.compiled
-def _drop(p, seed, rate):
+def drop_probabilities(p, seed, rate):
     return dropout.masked(p, seed, rate)
 
 
 @fusion.compiled
-def _softmax_gradient(p, d_dropped, out, d_out, seed, rate):
+def softmax_gradient(p, d_dropped, out, d_out, seed, rate):
     inner = tf.cast(out, tf.float32) * tf.cast(d_out, tf.float32)
     inner = tf.reduce_sum(inner, -1, keepdims=True)  # [N, B, Q, 1]
     d_p = tf.cast(dropout.masked(d_dropped, seed, rate), tf.float32)

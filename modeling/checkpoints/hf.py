@@ -1,8 +1,8 @@
 """Hugging Face folders: `config.json` and `model.safetensors`, without torch.
 
-What belongs to an encoder is in its `names.HuggingFace`, what belongs to a head
-in its row of `common.heads`. Their dense kernels are transposed; everything
-else has the shape of ours.
+What belongs to an encoder is in its `names.HuggingFace`, a
+`modeling.encoders.hf_names.HuggingFaceNames`. Their dense kernels are
+transposed; where everything else has another shape than ours it says so.
 """
 
 import os
@@ -14,14 +14,21 @@ from common import files, heads
 from common.errors import UserError
 from common.references import resolve
 from modeling.encoders.contract import EncoderConfig
+from modeling.encoders.hf_names import HuggingFaceNames
 from modeling.encoders.registry import spec_of
 
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
 
 
-def _family(model_type: str) -> Any:
-    return resolve(spec_of(model_type).hugging_face)()
+def _family(model_type: str) -> HuggingFaceNames:
+    reference = spec_of(model_type).hugging_face
+    if not reference:
+        raise UserError(
+            f"{model_type} has no form in Hugging Face folders; use the native "
+            "format"
+        )
+    return resolve(reference)()
 
 
 def read_config(folder: str) -> EncoderConfig:
@@ -55,7 +62,7 @@ def write_config(
     """
     family = _family(config.model_type)
     theirs = family.write_config(config)
-    theirs["architectures"] = [class_name(family, head)]
+    theirs["architectures"] = [family.class_name(head, arrays)]
     outputs = _outputs(head, arrays)
     labels = len(theirs.get("id2label", {})) or theirs.get("num_labels", 2)
     if outputs is not None and labels != outputs:
@@ -67,36 +74,36 @@ def write_config(
 
 def name_table(config: EncoderConfig, head: str) -> dict[str, tuple[str, bool]]:
     """Canonical name -> (their name, transposed) for one head."""
-    names = _family(config.model_type).names(config)
-    if head == heads.ENCODER:
-        return names
-    return names | heads.HEADS[head].hf_names
+    family = _family(config.model_type)
+    return family.names(config) | family.head_names(head)
 
 
-def class_name(family: Any, head: str) -> str:
-    """Their class of a head of `table.NAMES`."""
-    kind = "Model" if head == heads.ENCODER else heads.HEADS[head].hf_class
-    return family.class_prefix + kind
-
-
-def find_head(family, theirs, config: dict[str, Any]) -> str:
+def find_head(family: HuggingFaceNames, theirs, config: dict[str, Any]) -> str:
     """The head of a set of their names.
 
     Sequence classification, regression and multiple choice have the same
     names: the configuration or, at last, the number of outputs tells.
     """
-    present = [
-        row
-        for row in heads.with_weights().values()
-        if row.hf_names[row.marker[0]][0] in theirs
-    ]
+    present = []
+    for row in heads.with_weights().values():
+        names = family.head_names(row.name)
+        if names and names[row.marker[0]][0] in theirs:
+            present.append(row)
     if not present:
         return heads.ENCODER
     classes = config.get("architectures") or []
-    named = [r for r in present if class_name(family, r.name) in classes]
+    named = [
+        row
+        for row in present
+        if any(
+            family.class_prefix + kind in classes
+            for kind in family.class_kinds(row.name)
+        )
+    ]
     row = (named or present)[0]
     if row.name == "classification":
-        one = theirs["logits_proj.weight"].shape[0] == 1
+        logit = family.head_names(row.name)[row.marker[0]][0]
+        one = theirs[logit].shape[0] == 1
         if one or config.get("problem_type") == "regression":
             return "regression"
     return row.name
@@ -120,6 +127,11 @@ def read_weights(
     except (SafetensorError, OSError) as e:
         raise UserError(f"{path} is no readable safetensors file: {e}") from e
     family = _family(config.model_type)
+    theirs = {
+        family.old_names(name): value
+        for name, value in theirs.items()
+        if not name.endswith(family.buffers or ("\0",))
+    }
     if theirs and not any(name.startswith(family.scope) for name in theirs):
         theirs = {family.scope + name: v for name, v in theirs.items()}
     head = find_head(family, theirs, _read_json(folder))
@@ -128,13 +140,15 @@ def read_weights(
         if name in left:
             value = left.pop(name)
             arrays[ours] = np.ascontiguousarray(value.T) if flip else value
-    copy, original = family.tied
-    tied = left.pop(copy, None)
-    if tied is not None and not np.array_equal(tied, theirs[original]):
-        raise UserError(
-            f"{path}: `{copy}` differs from `{original}`: only tied language "
-            "models are supported"
-        )
+    for copy, original in family.ties:
+        tied = left.pop(copy, None)
+        if tied is None or original not in theirs:
+            continue
+        if not np.array_equal(tied, theirs[original]):
+            raise UserError(
+                f"{path}: `{copy}` differs from `{original}`: only tied "
+                "language models are supported"
+            )
     if left:
         raise UserError(
             f"{path}: no variable takes {sorted(left)[:5]} "
@@ -157,6 +171,19 @@ def write_weights(
     """
     from safetensors.numpy import save_file
 
+    theirs = to_theirs(arrays, config, head)
+    with files.atomic_path(os.path.join(folder, WEIGHTS)) as path:
+        save_file(theirs, path, {"format": "pt"})
+
+
+def to_theirs(
+    arrays: dict[str, np.ndarray], config: EncoderConfig, head: str
+) -> dict[str, np.ndarray]:
+    """Arrays by canonical name -> by their names and in their shapes, float32.
+
+    Raises:
+      UserError: an array that their class has no place for.
+    """
     family = _family(config.model_type)
     arrays = dict(arrays)
     family.to_theirs(arrays, config)
@@ -164,7 +191,7 @@ def write_weights(
     surplus = sorted(set(arrays) - set(table))
     if surplus:
         raise UserError(
-            f"{class_name(family, head)} has no place for {surplus[:5]} "
+            f"{family.class_name(head)} has no place for {surplus[:5]} "
             f"({len(surplus)} variables)"
         )
     theirs = {}
@@ -174,8 +201,7 @@ def write_weights(
             name = name.removeprefix(family.scope)
         value = np.asarray(value, np.float32)
         theirs[name] = np.ascontiguousarray(value.T if flip else value)
-    with files.atomic_path(os.path.join(folder, WEIGHTS)) as path:
-        save_file(theirs, path, {"format": "pt"})
+    return theirs
 
 
 def _read_json(folder: str) -> dict[str, Any]:

@@ -92,3 +92,8 @@ class Capabilities:
     query_stream: bool
     directions: int
     layout: str
+
+    @property
+    def summary_type(self) -> str:
+        """Where CLS is among the real tokens: "first" or "last"."""
+        return "first" if self.layout == "cls_first" else "last"

@@ -27,6 +27,8 @@ class EncoderSpec:
       capabilities: what it can do.
       original: "module" that stacks and unstacks its arrays for TF1
         checkpoints; "" = there are none.
+      lm_head: "module:class" of what makes logits of hidden states.
+      pooler: "module:class" of what makes one vector of a row.
     """
 
     model_type: str
@@ -37,9 +39,16 @@ class EncoderSpec:
     config_file: str
     capabilities: Capabilities
     original: str = ""
+    lm_head: str = "modeling.heads.language_model:LanguageModelHead"
+    pooler: str = "modeling.heads.pooling:SequenceSummary"
 
 
 _XLNET = "modeling.encoders.xlnet"
+_BERT = "modeling.encoders.bert"
+# Rows are read from left to right, CLS first, without memory.
+_ONE_STREAM = Capabilities(
+    memory=False, query_stream=False, directions=1, layout="cls_first"
+)
 ENCODERS = {
     row.model_type: row
     for row in (
@@ -57,6 +66,26 @@ ENCODERS = {
                 layout="cls_last",
             ),
             original=f"{_XLNET}.original",
+        ),
+        EncoderSpec(
+            model_type="bert",
+            config=f"{_BERT}.config:BertConfig",
+            model=f"{_BERT}.backbone:BertModel",
+            groups=f"{_BERT}.names:GROUPS",
+            hugging_face=f"{_BERT}.names:HuggingFace",
+            config_file="config.json",
+            capabilities=_ONE_STREAM,
+            lm_head=f"{_BERT}.heads:BertLanguageModelHead",
+        ),
+        EncoderSpec(
+            model_type="albert",
+            config=f"{_BERT}.config:AlbertConfig",
+            model=f"{_BERT}.backbone:BertModel",
+            groups=f"{_BERT}.names:ALBERT_GROUPS",
+            hugging_face=f"{_BERT}.names:AlbertHuggingFace",
+            config_file="config.json",
+            capabilities=_ONE_STREAM,
+            lm_head=f"{_BERT}.heads:BertLanguageModelHead",
         ),
     )
 }
@@ -149,12 +178,24 @@ def write_config(folder: str, config: EncoderConfig) -> str:
 
 
 def config_file_in(folder: str) -> str | None:
-    """The path of the configuration file that a folder holds, or None."""
-    for spec in ENCODERS.values():
-        path = os.path.join(folder, spec.config_file)
-        if files.exists(path):
+    """The path of the configuration file that a folder holds, or None.
+
+    A Hugging Face folder's file counts for encoders whose own it is, not for
+    XLNet: `modeling.checkpoints.hf` reads that.
+    """
+    for name in dict.fromkeys(s.config_file for s in ENCODERS.values()):
+        path = os.path.join(folder, name)
+        if files.exists(path) and _is_own(path, name):
             return path
     return None
+
+
+def _is_own(path: str, name: str) -> bool:
+    value = files.read_json_object(
+        path, "give the configuration file of the model"
+    )
+    spec = ENCODERS.get(value.get("model_type", DEFAULT))
+    return spec is None or spec.config_file == name
 
 
 def config_file_names() -> str:

@@ -4,7 +4,7 @@ import tensorflow as tf
 import tf_keras
 
 from common.heads import SUMMARY_SCOPE
-from modeling.heads.pooling import SequenceSummary
+from modeling.heads.pooling import build_pooler
 from modeling.ops.shapes import sizes
 from modeling.task_model import TaskModel, dense_paths, pooler_paths
 
@@ -16,7 +16,7 @@ _ATTENTION = (f"{SUMMARY_SCOPE}/summary_bias", "pooler/attention/summary_bias")
 def _pooling_of(shape):
     """How a model pools, from the variables that it has."""
     return {
-        "summary_type": "last" if shape(_ATTENTION) is None else "attn",
+        "summary_type": None if shape(_ATTENTION) is None else "attn",
         "use_proj": shape(_PROJECTION) is not None,
     }
 
@@ -28,7 +28,7 @@ class ClassificationModel(TaskModel):
     Args:
       config: an `EncoderConfig`, or its `to_dict()`.
       num_labels: Y; 1 for regression.
-      summary_type: "last", "first", "mean" or "attn".
+      summary_type: "last", "first", "mean" or "attn"; None = where CLS is.
       use_proj: tanh projection of the summary.
       regression: name the head so in checkpoints.
       cls_index: fixed position of CLS for "last"; None = last real token.
@@ -51,7 +51,7 @@ class ClassificationModel(TaskModel):
         self,
         config,
         num_labels: int,
-        summary_type: str = "last",
+        summary_type: str | None = None,
         use_proj: bool = True,
         regression: bool = False,
         cls_index: int | None = None,
@@ -60,14 +60,12 @@ class ClassificationModel(TaskModel):
     ):
         super().__init__(config, **kwargs)
         self.num_labels = num_labels
-        self.summary_type = summary_type
         self.use_proj = use_proj
         self.regression = regression
         self.cls_index = cls_index
         self.pooling = pooling
-        self.pooler = SequenceSummary(
-            self.config, summary_type, use_proj, pooling, name="summary"
-        )
+        self.pooler = build_pooler(self.config, summary_type, use_proj, pooling)
+        self.summary_type = self.pooler.summary_type
         self.pooler.build([None, None, self.config.d_model])
         # Two names, so that a checkpoint tells which kind of head it holds.
         self.logit_name = "value_dense" if regression else "class_dense"
@@ -125,7 +123,7 @@ class MultipleChoiceModel(TaskModel):
 
     Args:
       config: an `EncoderConfig`, or its `to_dict()`.
-      summary_type: "last", "first", "mean" or "attn".
+      summary_type: "last", "first", "mean" or "attn"; None = where CLS is.
       use_proj: tanh projection of the summary.
       pooling: "masked", or "original" (padding included).
       **kwargs: of `TaskModel`.
@@ -138,18 +136,16 @@ class MultipleChoiceModel(TaskModel):
     def __init__(
         self,
         config,
-        summary_type: str = "last",
+        summary_type: str | None = None,
         use_proj: bool = True,
         pooling: str = "masked",
         **kwargs,
     ):
         super().__init__(config, **kwargs)
-        self.summary_type = summary_type
         self.use_proj = use_proj
         self.pooling = pooling
-        self.pooler = SequenceSummary(
-            self.config, summary_type, use_proj, pooling, name="summary"
-        )
+        self.pooler = build_pooler(self.config, summary_type, use_proj, pooling)
+        self.summary_type = self.pooler.summary_type
         self.pooler.build([None, None, self.config.d_model])
         self.choice_dense = self.dense(1, "logit")
         self.choice_dense.build([None, self.config.d_model])

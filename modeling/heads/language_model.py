@@ -1,10 +1,14 @@
-"""The permutation language model: backbone, tied LM head, ablation head."""
+"""Language models: encoder, tied LM head, head for pairs of segments."""
 
 import tensorflow as tf
 import tf_keras
 
+from common.heads import SUMMARY_SCOPE
+from common.references import resolve
 from modeling import losses
-from modeling.heads.pooling import SequenceSummary
+from modeling.encoders.contract import EncoderConfig
+from modeling.encoders.registry import config_from_dict, spec_of
+from modeling.heads.pooling import build_pooler
 from modeling.ops import saving
 from modeling.task_model import TaskModel, dense_paths, pooler_paths
 
@@ -19,44 +23,59 @@ NEXT_SENTENCE = (
 class LanguageModelHead(saving.Layer):
     """The bias [V] beside the tied embedding; float32.
 
+    Encoders may have another (`EncoderSpec.lm_head`), a subclass that does
+    something before the decoder.
+
     Args:
-      vocab_size: V.
+      config: an `EncoderConfig`, or its `to_dict()`.
     """
 
-    def __init__(self, vocab_size: int, **kwargs):
+    def __init__(self, config: EncoderConfig | dict, **kwargs):
         super().__init__(**(kwargs | {"dtype": "float32"}))
-        self.vocab_size = vocab_size
+        self.config = config_from_dict(config)
+        self.vocab_size = self.config.vocab_size
 
     def build(self, input_shape):
         self.bias = self.add_weight("bias", [self.vocab_size], None, "zeros")
         super().build(input_shape)
 
+    def transform(self, hidden: tf.Tensor) -> tf.Tensor:
+        """What the decoder takes: [..., D] -> float32 [..., E]; here itself."""
+        return tf.cast(hidden, tf.float32)
+
     def call(self, hidden, table):
-        """[..., D] and table [V, D] -> logits float32 [..., V]."""
-        hidden = tf.cast(hidden, tf.float32)
+        """[..., D] and table [V, E] -> logits float32 [..., V]."""
+        hidden = self.transform(hidden)
         table = tf.cast(table, tf.float32)
         # Two matrices: with [B, P, D] the table's gradient would be made for
         # each of the B rows and then summed.
-        flat = tf.reshape(hidden, [-1, table.shape[1]])  # [B*P, D]
+        flat = tf.reshape(hidden, [-1, table.shape[1]])  # [B*P, E]
         logits = tf.matmul(flat, table, transpose_b=True) + self.bias
         shape = tf.concat([tf.shape(hidden)[:-1], [self.vocab_size]], 0)
         logits = tf.reshape(logits, shape)
         logits.set_shape([*hidden.shape[:-1], self.vocab_size])
         return logits
 
+    def variable_paths(self) -> dict[str, str]:
+        """Names below `model/lm_loss` -> attribute paths."""
+        return {"bias": "bias"}
+
     def get_config(self):
-        return super().get_config() | {"vocab_size": self.vocab_size}
+        return super().get_config() | {"config": self.config.to_dict()}
 
 
 @tf_keras.utils.register_keras_serializable("xlnet")
 class PretrainingModel(TaskModel):
-    """XLNet's objective (section 2.3) on the backbone.
+    """What language modelling objectives need on top of an encoder.
 
-    A call is the backbone's: take `query_output` ([B, P, D]) to `lm_loss`.
+    A call is the encoder's: with a query stream take `query_output`
+    ([B, P, D]) to `lm_loss` (XLNet, section 2.3), else the rows of
+    `sequence_output` at the targets.
 
     Args:
       config: an `EncoderConfig`, or its `to_dict()`.
-      next_sentence: add the head of the paper's ablation (Table 6).
+      next_sentence: add the head for pairs of segments: that of the paper's
+        ablation (Table 6), BERT's NSP, ALBERT's SOP.
       **kwargs: of `TaskModel`.
     """
 
@@ -65,12 +84,13 @@ class PretrainingModel(TaskModel):
     def __init__(self, config, next_sentence: bool = False, **kwargs):
         super().__init__(config, **kwargs)
         self.next_sentence = next_sentence
-        self.lm_head = LanguageModelHead(self.config.vocab_size, name="lm_loss")
+        head = resolve(spec_of(self.config.model_type).lm_head)
+        self.lm_head = head(self.config, name="lm_loss")
         self.lm_head.build(None)
         self.pooler = None
         self.next_sentence_dense = None
         if next_sentence:
-            self.pooler = SequenceSummary(self.config, name="summary")
+            self.pooler = build_pooler(self.config)
             self.pooler.build([None, None, self.config.d_model])
             self.next_sentence_dense = self.dense(2, "next_sentence")
             self.next_sentence_dense.build([None, self.config.d_model])
@@ -97,7 +117,7 @@ class PretrainingModel(TaskModel):
         """Sums over the predicted tokens.
 
         Args:
-          hidden: [B, P, D], `query_output`.
+          hidden: [B, P, D], `query_output` or content at the targets.
           target_ids: int [B, P].
           target_weights: [B, P], 0 in unused slots.
           chunk_size: rows of [B*P, V] logits alive at a time, recomputed in
@@ -110,8 +130,9 @@ class PretrainingModel(TaskModel):
         if not chunk_size:
             logits = self.lm_logits(hidden)
             return losses.weighted_sums(logits, target_ids, target_weights)
+        hidden = self.lm_head.transform(hidden)
         return losses.chunked_lm_sums(
-            tf.reshape(tf.cast(hidden, tf.float32), [-1, hidden.shape[-1]]),
+            tf.reshape(hidden, [-1, hidden.shape[-1]]),
             self.encoder.embeddings.lookup_table,
             self.lm_head.bias,
             tf.reshape(target_ids, [-1]),
@@ -127,7 +148,11 @@ class PretrainingModel(TaskModel):
         training: bool = False,
         seed: tf.Tensor | None = None,
     ) -> tf.Tensor:
-        """float32 [B, 2] from CLS, the last token; 1 = B really follows A."""
+        """float32 [B, 2] from CLS.
+
+        XLNet's ablation has 1 = B really follows A; BERT's and ALBERT's files
+        have 0 = follows, in order.
+        """
         if self.pooler is None:
             raise ValueError(
                 "this model has no next-sentence head: build it with "
@@ -143,9 +168,17 @@ class PretrainingModel(TaskModel):
         return self.next_sentence_dense(pooled)
 
     def head_variable_paths(self):
-        found = {"model/lm_loss/bias": "lm_head/bias"}
+        found = {
+            f"model/lm_loss/{name}": f"lm_head/{path}"
+            for name, path in self.lm_head.variable_paths().items()
+        }
         if self.next_sentence:
             scope = "model/next_sentence"
-            found |= pooler_paths(scope, self.pooler)
+            # Where CLS comes first, fine-tuning goes on with the pooler.
+            spec = spec_of(self.config.model_type)
+            keeps = spec.capabilities.layout == "cls_first"
+            found |= pooler_paths(
+                SUMMARY_SCOPE if keeps else scope, self.pooler
+            )
             found |= dense_paths(f"{scope}/logit", "next_sentence_dense")
         return found

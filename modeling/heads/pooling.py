@@ -3,14 +3,31 @@
 import tensorflow as tf
 import tf_keras
 
+from common.references import resolve
 from modeling.attention.masks import MASK_VALUE
 from modeling.encoders.contract import EncoderConfig
-from modeling.encoders.registry import config_from_dict
+from modeling.encoders.registry import config_from_dict, spec_of
 from modeling.ops import dropout, initializers, saving
 from modeling.ops.normalization import LayerNorm
 
 SUMMARY_TYPES = ("last", "first", "mean", "attn")
 POOLINGS = ("masked", "original")
+
+
+def build_pooler(
+    config: EncoderConfig,
+    summary_type: str | None = None,
+    use_proj: bool = True,
+    pooling: str = "masked",
+) -> "SequenceSummary":
+    """The encoder's kind of `SequenceSummary`, not built yet.
+
+    `summary_type` None is the place of CLS in the encoder's layout.
+    """
+    spec = spec_of(config.model_type)
+    return resolve(spec.pooler)(
+        config, summary_type, use_proj, pooling, name="summary"
+    )
 
 
 @tf_keras.utils.register_keras_serializable("xlnet")
@@ -22,7 +39,8 @@ class SequenceSummary(saving.Layer):
 
     Args:
       config: an `EncoderConfig`, or its `to_dict()`.
-      summary_type: "last", "first", "mean" or "attn".
+      summary_type: "last", "first", "mean" or "attn"; None = where CLS is:
+        "first" or "last".
       use_proj: apply tanh(W x + b).
       pooling: "masked" looks at real tokens only; "original" takes the first
         or last position and the mean over all, padding included.
@@ -31,13 +49,15 @@ class SequenceSummary(saving.Layer):
     def __init__(
         self,
         config: EncoderConfig | dict,
-        summary_type: str = "last",
+        summary_type: str | None = None,
         use_proj: bool = True,
         pooling: str = "masked",
         **kwargs,
     ):
         super().__init__(**kwargs)
         config = config_from_dict(config)
+        if summary_type is None:
+            summary_type = spec_of(config.model_type).capabilities.summary_type
         for name, value, choices in (
             ("summary_type", summary_type, SUMMARY_TYPES),
             ("pooling", pooling, POOLINGS),
@@ -57,13 +77,17 @@ class SequenceSummary(saving.Layer):
             self.attention = AttentionPooling(config, name="abs_attn")
         self.projection = None
         if use_proj:
-            self.projection = saving.Dense(
-                config.d_model,
-                "tanh",
-                kernel_initializer=initializers.fresh(initializer),
-                name="summary",
-                dtype="float32",
-            )
+            self.projection = self.make_projection(initializer)
+
+    def make_projection(self, initializer: dict) -> tf_keras.layers.Layer:
+        """tanh(W x + b), float32 [..., D] -> [..., D]."""
+        return saving.Dense(
+            self.config.d_model,
+            "tanh",
+            kernel_initializer=initializers.fresh(initializer),
+            name="summary",
+            dtype="float32",
+        )
 
     def build(self, input_shape):
         if self.attention is not None:
@@ -99,9 +123,9 @@ class SequenceSummary(saving.Layer):
             pooled = self._pick(hidden, input_mask, cls_index)
         if self.projection is not None:
             pooled = self.projection(pooled)  # [B, D]
-        return dropout.dropout(
-            pooled, self.config.dropout, seed, dropout.SUMMARY
-        )
+        # Some encoders have a rate of its own before a classifier.
+        rate = getattr(self.config, "head_dropout", self.config.dropout)
+        return dropout.dropout(pooled, rate, seed, dropout.SUMMARY)
 
     def _mean(self, hidden, input_mask):
         if input_mask is None or self.pooling == "original":
@@ -125,6 +149,9 @@ class SequenceSummary(saving.Layer):
             back = tf.argmax(tf.reverse(real, [1]), 1, tf.int32)
             index = length - 1 - back
         return tf.gather(hidden, index, batch_dims=1)  # [B, D]
+
+    # Its variables' own scope, where the head's is not meant.
+    scope: str | None = None
 
     def variable_paths(self) -> dict[str, str]:
         """Names below the original's (misspelt) scope -> attribute paths."""

@@ -6,6 +6,7 @@ import tensorflow as tf
 import tf_keras
 
 from modeling.attention.masks import MASK_VALUE
+from modeling.encoders.registry import spec_of
 from modeling.ops import dropout
 from modeling.ops.normalization import LayerNorm
 from modeling.task_model import TaskModel, dense_paths
@@ -91,7 +92,8 @@ class SpanModel(TaskModel):
         Args:
           input_ids: int [B, T].
           paragraph_mask: [B, T], 1 = may hold an answer; None = all.
-          cls_index: int [B], position of CLS; None = last real token.
+          cls_index: int [B], position of CLS; None = the last or the first
+            real token, by the encoder's layout.
           start_positions: int [B], true starts; None = search by beams.
           training: apply dropout.
           seed: int32 [2].
@@ -105,7 +107,7 @@ class SpanModel(TaskModel):
         ).sequence_output
         hidden = tf.cast(hidden, tf.float32)  # [B, T, D]
         if cls_index is None:
-            cls_index = _last_real(hidden, arguments.get("input_mask"))
+            cls_index = self._cls_index(hidden, arguments.get("input_mask"))
 
         logits = tf.squeeze(self.start_dense(hidden), -1)  # [B, T]
         logits = _hide(logits, paragraph_mask)
@@ -132,6 +134,16 @@ class SpanModel(TaskModel):
             tf.reshape(end_index, flat),
             cls_logits,
         )
+
+    def _cls_index(self, hidden, input_mask):
+        """int32 [B]."""
+        kind = spec_of(self.config.model_type).capabilities.summary_type
+        if kind == "last":
+            return _last_real(hidden, input_mask)
+        if input_mask is None:
+            return tf.zeros([tf.shape(hidden)[0]], tf.int32)
+        real = tf.cast(tf.cast(input_mask, tf.bool), tf.int32)
+        return tf.argmax(real, 1, tf.int32)
 
     def _end_log_probs(self, hidden, starts, paragraph_mask):
         """[B, T, D] and starts [B, S, D] -> [B, S, T].

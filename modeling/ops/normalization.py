@@ -16,11 +16,16 @@ class LayerNorm(saving.Layer):
 
     Args:
       epsilon: added to the variance.
+      use_bias: has a `beta`; ModernBERT's have none.
     """
 
-    def __init__(self, epsilon: float = EPSILON, **kwargs):
+    def __init__(
+        self, epsilon: float = EPSILON, use_bias: bool = True, **kwargs
+    ):
         super().__init__(**kwargs)
         self.epsilon = epsilon
+        self.use_bias = use_bias
+        self.beta = None
 
     def build(self, input_shape):
         size = input_shape[-1]
@@ -31,13 +36,14 @@ class LayerNorm(saving.Layer):
             "ones",
             experimental_autocast=False,
         )
-        self.beta = self.add_weight(
-            "beta",
-            [size],
-            tf.float32,
-            "zeros",
-            experimental_autocast=False,
-        )
+        if self.use_bias:
+            self.beta = self.add_weight(
+                "beta",
+                [size],
+                tf.float32,
+                "zeros",
+                experimental_autocast=False,
+            )
         super().build(input_shape)
 
     def call(self, x, training=False):
@@ -79,7 +85,10 @@ class LayerNorm(saving.Layer):
         )
 
     def get_config(self):
-        return super().get_config() | {"epsilon": self.epsilon}
+        return super().get_config() | {
+            "epsilon": self.epsilon,
+            "use_bias": self.use_bias,
+        }
 
 
 def _norm(x, gamma, beta, epsilon, dtype):
@@ -88,7 +97,8 @@ def _norm(x, gamma, beta, epsilon, dtype):
     centred = x - mean
     variance = tf.reduce_mean(tf.square(centred), -1, keepdims=True)
     scale = tf.math.rsqrt(variance + epsilon)  # [..., 1]
-    return tf.cast(centred * scale * gamma + beta, dtype)
+    scaled = centred * scale * gamma
+    return tf.cast(scaled if beta is None else scaled + beta, dtype)
 
 
 _normalize = fusion.fused(_norm)

@@ -74,7 +74,7 @@ CASES = [
 FLOAT32 = [
     (SequenceSummary(CONFIG, "attn", True, "original"), [HIDDEN], None),
     (AttentionPooling(CONFIG), [HIDDEN], None),
-    (LanguageModelHead(29), [HIDDEN, TABLE], lm_logits),
+    (LanguageModelHead(CONFIG), [HIDDEN, TABLE], lm_logits),
 ]
 
 

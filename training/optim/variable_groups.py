@@ -81,6 +81,8 @@ def group_of(name: str, n_layer: int, options: OptimizerOptions) -> Group:
       KeyError: no rule covers `name`.
     """
     layer, decayed, place = _place_of(name)
+    if place == "shared":
+        _refuse_layers(name, options)
     a = options.lr_layer_decay_rate
     lr_multiplier = gradient_multiplier = 1.0
     if options.lr_layer_decay_style == "learning_rate":
@@ -97,6 +99,23 @@ def group_of(name: str, n_layer: int, options: OptimizerOptions) -> Group:
     return Group(
         name, decayed, layer, lr_multiplier, gradient_multiplier, frozen
     )
+
+
+def _refuse_layers(name: str, options: OptimizerOptions) -> None:
+    """A variable of several layers has no layer's rate.
+
+    Raises:
+      UserError: a setting that differs from layer to layer.
+    """
+    asked = {
+        "--lr_layer_decay_rate": options.lr_layer_decay_rate != 1.0,
+        "--freeze_layers": options.freeze_layers > 0,
+    }
+    for flag in (flag for flag, on in asked.items() if on):
+        raise UserError(
+            f"{flag} needs layers with weights of their own, but `{name}` "
+            "belongs to several: leave it out with this encoder"
+        )
 
 
 def build_groups(

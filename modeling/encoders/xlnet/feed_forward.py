@@ -6,7 +6,7 @@ import tf_keras
 from modeling.ops import dropout, initializers, saving
 from modeling.ops import fused as fusion
 from modeling.ops.context import INFERENCE
-from modeling.ops.normalization import LayerNorm
+from modeling.ops.normalization import EPSILON, LayerNorm
 
 
 def gelu(x: tf.Tensor) -> tf.Tensor:
@@ -39,6 +39,7 @@ class FeedForward(saving.Layer):
       dropout_rate: on the result of W2.
       inner_dropout: after the activation.
       initializer: of both kernels, serialised.
+      epsilon: of LayerNorm.
 
     Call: x [B, T, D] -> [B, T, D].
     """
@@ -51,6 +52,7 @@ class FeedForward(saving.Layer):
         dropout_rate: float = 0.0,
         inner_dropout: float = 0.0,
         initializer: dict | str = "glorot_uniform",
+        epsilon: float = EPSILON,
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -60,7 +62,10 @@ class FeedForward(saving.Layer):
         self.dropout_rate = dropout_rate
         self.inner_dropout = inner_dropout
         self.initializer = initializer
-        self.norm = LayerNorm(name="LayerNorm", dtype=self.dtype_policy)
+        self.epsilon = epsilon
+        self.norm = LayerNorm(
+            epsilon, name="LayerNorm", dtype=self.dtype_policy
+        )
 
     def build(self, input_shape):
         def add(name, shape, initializer):
@@ -127,4 +132,5 @@ class FeedForward(saving.Layer):
             "dropout_rate": self.dropout_rate,
             "inner_dropout": self.inner_dropout,
             "initializer": self.initializer,
+            "epsilon": self.epsilon,
         }

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from common.errors import UserError
+from modeling.encoders.hf_names import HuggingFaceNames
 from modeling.encoders.xlnet.config import XLNetConfig
 
 SCOPE = "model/transformer/"
@@ -69,18 +70,12 @@ _SAME_KEYS = (
 )
 
 
-class HuggingFace:
-    """What `modeling.checkpoints.hf` asks of an encoder.
-
-    Attributes:
-      class_prefix: of their class names.
-      scope: of their encoder in a model with a head.
-      tied: (a stored copy, what it must be equal to), their names.
-    """
+class HuggingFace(HuggingFaceNames):
+    """XLNet's names there; those of the heads are in `common.heads`."""
 
     class_prefix = "XLNet"
     scope = "transformer."
-    tied = ("lm_loss.weight", "transformer.word_embedding.weight")
+    ties = (("lm_loss.weight", "transformer.word_embedding.weight"),)
 
     def names(self, config: XLNetConfig) -> dict[str, tuple[str, bool]]:
         """Canonical name -> (their name, is it a transposed kernel)."""

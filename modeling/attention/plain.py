@@ -1,0 +1,133 @@
+"""Multi-head attention without positions in the scores (BERT, ModernBERT).
+
+  softmax(q k / sqrt(H) + mask) v
+
+As in `modeling.attention.relative`: the backward pass is written out and keeps
+the probabilities only.
+
+Letters: B batch, T length, Q query rows, K keys, N heads, H head size.
+"""
+
+import functools
+
+import tensorflow as tf
+
+from modeling.attention import masks
+from modeling.attention.relative import (
+    drop_probabilities,
+    not_before,
+    probabilities,
+    softmax_gradient,
+)
+from modeling.ops import fused as fusion
+
+
+def blocked_keys(
+    input_mask: tf.Tensor | None, documents: tf.Tensor | None = None
+) -> tf.Tensor | None:
+    """Who may not see whom: padding, and other documents of a packed row.
+
+    Unlike in `masks.attention_masks`, a row of padding does not see itself.
+
+    Args:
+      input_mask: [B, T], 1 = real token; None = all.
+      documents: int [B, T], number of the document that a token belongs to;
+        None = one per row.
+
+    Returns:
+      bool [B, 1 or T, T], True = blocked; None = nobody is.
+    """
+    blocked = None
+    if input_mask is not None:
+        blocked = tf.equal(tf.cast(input_mask, tf.int32), 0)[:, tf.newaxis]
+    if documents is not None:
+        other = tf.not_equal(
+            documents[:, :, tf.newaxis], documents[:, tf.newaxis]
+        )  # [B, T, T]
+        blocked = other if blocked is None else blocked | other
+    return blocked
+
+
+def mask_of(
+    input_mask: tf.Tensor | None, documents: tf.Tensor | None = None
+) -> tf.Tensor | None:
+    """`blocked_keys` as what is added to scores, float32 [B, 1 or T, T]."""
+    return masks.bias(blocked_keys(input_mask, documents))
+
+
+def scores(
+    q: tf.Tensor,
+    k: tf.Tensor,
+    mask: tf.Tensor | None = None,
+    few_shapes: bool = False,
+) -> tf.Tensor:
+    """float32 [N, B, Q, K] of q [N, B, Q, H], k [N, B, K, H].
+
+    `mask` float32 [B or 1, Q or 1, K] is added to every head's.
+    """
+    product = tf.matmul(q, k, transpose_b=True)  # [N, B, Q, K]
+    made = _scaled(
+        product, mask, scale=q.shape[-1] ** -0.5, few_shapes=few_shapes
+    )
+    return tf.ensure_shape(made, [None] * 4)
+
+
+def attend(
+    q: tf.Tensor,
+    k: tf.Tensor,
+    v: tf.Tensor,
+    mask: tf.Tensor | None = None,
+    seed: tf.Tensor | None = None,
+    rate: float = 0.0,
+    few_shapes: bool = False,
+) -> tf.Tensor:
+    """dropout(softmax(scores)) v.
+
+    Args:
+      q: [N, B, Q, H].
+      k: [N, B, K, H].
+      v: [N, B, K, H].
+      mask: float32 [B or 1, Q or 1, K], added to the scores; None = nothing.
+      seed: int32 [2] of the dropout site, or None.
+      rate: of dropout on the probabilities.
+      few_shapes: see `modeling.ops.fused`.
+
+    Returns:
+      [N, B, Q, H].
+    """
+    drop = functools.partial(
+        drop_probabilities, rate=rate, few_shapes=few_shapes
+    )
+    scale = q.shape[-1] ** -0.5
+
+    @tf.custom_gradient
+    def run(q, k, v):
+        p = probabilities(scores(q, k, mask, few_shapes), v.dtype)
+        out = tf.matmul(drop(p, seed), v)  # [N, B, Q, H]
+
+        def gradient(d_out):
+            d_dropped = tf.matmul(d_out, v, transpose_b=True)  # [N, B, Q, K]
+            dropped = drop(p, not_before(d_out, seed))  # [N, B, Q, K]
+            d_v = tf.matmul(dropped, d_out, transpose_a=True)  # [N, B, K, H]
+            d_scores = softmax_gradient(
+                p,
+                d_dropped,
+                out,
+                d_out,
+                seed,
+                rate=rate,
+                few_shapes=few_shapes,
+            )  # [N, B, Q, K]
+            d_q = tf.matmul(d_scores, k) * tf.cast(scale, q.dtype)
+            d_k = tf.matmul(d_scores, q, transpose_a=True)
+            return d_q, d_k * tf.cast(scale, k.dtype), d_v
+
+        return out, gradient
+
+    return run(q, k, v)
+
+
+@fusion.compiled
+def _scaled(product, mask, scale):
+    product = tf.cast(product, tf.float32) * scale
+    return product if mask is None else product + mask

@@ -1,0 +1,245 @@
+"""The architecture of BERT and of ALBERT: two frozen, validated dataclasses.
+
+One implementation serves both. Sizes of ALBERT's recipes are those of the
+notes' table; heads, feed-forward width and the rest, which the table leaves
+out, are known from its paper.
+"""
+
+import dataclasses
+from typing import Any, ClassVar
+
+from common.errors import UserError
+from modeling.encoders.base_config import FileConfig, check_choice, is_number
+
+ACTIVATIONS = ("gelu", "gelu_erf", "relu")
+
+
+@dataclasses.dataclass(frozen=True)
+class BertConfig(FileConfig):
+    """What the shapes and the semantics of a BERT depend on.
+
+    Attributes:
+      vocab_size: V, number of pieces.
+      d_model: D, a multiple of N.
+      n_layer: L.
+      n_head: N.
+      d_inner: F.
+      ff_activation: "gelu_erf" (the exact form), "gelu" (tanh) or "relu".
+      max_position_embeddings: longest row.
+      type_vocab_size: number of segments that a row can tell apart.
+      layer_norm_eps: of every LayerNorm.
+      dropout: rate in [0, 1) of embeddings and sublayer outputs.
+      dropatt: rate on attention probabilities.
+      classifier_dropout: rate before a classifier; None = `dropout`.
+      init_std: deviation of the normal initializer.
+      extra: unknown keys of the file, written back unchanged.
+    """
+
+    model_type: ClassVar[str] = "bert"
+    keys: ClassVar[dict[str, str]] = {
+        "vocab_size": "vocab_size",
+        "hidden_size": "d_model",
+        "num_hidden_layers": "n_layer",
+        "num_attention_heads": "n_head",
+        "intermediate_size": "d_inner",
+        "hidden_act": "ff_activation",
+        "max_position_embeddings": "max_position_embeddings",
+        "type_vocab_size": "type_vocab_size",
+        "layer_norm_eps": "layer_norm_eps",
+        "hidden_dropout_prob": "dropout",
+        "attention_probs_dropout_prob": "dropatt",
+        "classifier_dropout": "classifier_dropout",
+        "initializer_range": "init_std",
+    }
+    changeable: ClassVar[tuple[str, ...]] = (
+        "dropout",
+        "dropatt",
+        "classifier_dropout",
+        "init_std",
+        "extra",
+    )
+    counts: ClassVar[tuple[str, ...]] = (
+        "vocab_size",
+        "d_model",
+        "n_layer",
+        "n_head",
+        "d_inner",
+        "max_position_embeddings",
+        "type_vocab_size",
+    )
+    rates: ClassVar[tuple[str, ...]] = (
+        "dropout",
+        "dropatt",
+        "classifier_dropout",
+    )
+    init_method: ClassVar[str] = "normal"
+    # ALBERT's share their weights.
+    shared_layers: ClassVar[bool] = False
+
+    vocab_size: int
+    d_model: int
+    n_layer: int
+    n_head: int
+    d_inner: int
+    ff_activation: str = "gelu_erf"
+    max_position_embeddings: int = 512
+    type_vocab_size: int = 2
+    layer_norm_eps: float = 1e-12
+    dropout: float = 0.1
+    dropatt: float = 0.1
+    classifier_dropout: float | None = None
+    init_std: float = 0.02
+    extra: dict[str, Any] = dataclasses.field(default_factory=dict, hash=False)
+
+    def __post_init__(self):
+        super().__post_init__()
+        check_choice("ff_activation", self.ff_activation, ACTIVATIONS)
+        if self.d_model % self.n_head:
+            raise UserError(
+                f"`d_model` must be a multiple of `n_head`, received "
+                f"{self.d_model} and {self.n_head}"
+            )
+        for name in ("layer_norm_eps", "init_std"):
+            value = getattr(self, name)
+            if not is_number(value) or value <= 0:
+                raise UserError(f"`{name}` must be > 0, received {value!r}")
+        kind = self.extra.get("position_embedding_type", "absolute")
+        if kind != "absolute":
+            raise UserError(
+                "`position_embedding_type` must be 'absolute', received "
+                f"{kind!r}"
+            )
+        for name in ("is_decoder", "add_cross_attention"):
+            if self.extra.get(name):
+                raise UserError(f"`{name}` must be false: this is an encoder")
+
+    @property
+    def d_head(self) -> int:
+        """H."""
+        return self.d_model // self.n_head
+
+    @property
+    def d_embedding(self) -> int:
+        """E, width of the embeddings."""
+        return self.d_model
+
+    @property
+    def layer_groups(self) -> int:
+        """G, groups of layers with weights of their own."""
+        return self.n_layer
+
+    @property
+    def inner_layers(self) -> int:
+        """Layers of a group, which all run for one of the L."""
+        return 1
+
+    @property
+    def head_dropout(self) -> float:
+        """The rate before a classifier, None resolved."""
+        if self.classifier_dropout is None:
+            return self.dropout
+        return self.classifier_dropout
+
+    @classmethod
+    def base(cls, vocab_size: int = 30522, **kwargs: Any) -> "BertConfig":
+        """BERT-Base: 12 layers, D 768, 12 heads, F 3072."""
+        sizes = dict(
+            vocab_size=vocab_size,
+            d_model=768,
+            n_layer=12,
+            n_head=12,
+            d_inner=3072,
+        )
+        return cls(**(sizes | kwargs))
+
+    @classmethod
+    def large(cls, vocab_size: int = 30522, **kwargs: Any) -> "BertConfig":
+        """BERT-Large: 24 layers, D 1024, 16 heads, F 4096."""
+        sizes = dict(
+            vocab_size=vocab_size,
+            d_model=1024,
+            n_layer=24,
+            n_head=16,
+            d_inner=4096,
+        )
+        return cls(**(sizes | kwargs))
+
+
+@dataclasses.dataclass(frozen=True)
+class AlbertConfig(BertConfig):
+    """BERT with narrow embeddings and layers that share their weights.
+
+    Attributes:
+      embedding_size: E.
+      num_groups: G; layer i has the weights of group floor(i G / L).
+      inner_group_num: layers of a group, which all run for one of the L.
+    """
+
+    model_type: ClassVar[str] = "albert"
+    keys: ClassVar[dict[str, str]] = {
+        **{k: v for k, v in BertConfig.keys.items() if "classifier" not in k},
+        "classifier_dropout_prob": "classifier_dropout",
+        "embedding_size": "embedding_size",
+        "num_hidden_groups": "num_groups",
+        "inner_group_num": "inner_group_num",
+    }
+    counts: ClassVar[tuple[str, ...]] = (
+        *BertConfig.counts,
+        "embedding_size",
+        "num_groups",
+        "inner_group_num",
+    )
+    shared_layers: ClassVar[bool] = True
+
+    ff_activation: str = "gelu"
+    dropout: float = 0.0
+    dropatt: float = 0.0
+    classifier_dropout: float | None = 0.1
+    embedding_size: int = 128
+    num_groups: int = 1
+    inner_group_num: int = 1
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.num_groups > self.n_layer:
+            raise UserError(
+                f"`num_groups` must be at most `n_layer`, received "
+                f"{self.num_groups} and {self.n_layer}"
+            )
+
+    @property
+    def d_embedding(self) -> int:
+        """E, width of the embeddings."""
+        return self.embedding_size
+
+    @property
+    def layer_groups(self) -> int:
+        """G, groups of layers with weights of their own."""
+        return self.num_groups
+
+    @property
+    def inner_layers(self) -> int:
+        """Layers of a group, which all run for one of the L."""
+        return self.inner_group_num
+
+    @classmethod
+    def of_size(
+        cls, size: str, vocab_size: int = 30000, **kwargs: Any
+    ) -> "AlbertConfig":
+        """ALBERT "base", "large", "xlarge" or "xxlarge"."""
+        sizes = ALBERT_SIZES[size] | {"vocab_size": vocab_size}
+        return cls(**(sizes | kwargs))
+
+
+def _albert(d_model: int, n_layer: int, n_head: int) -> dict[str, int]:
+    return dict(
+        d_model=d_model, n_layer=n_layer, n_head=n_head, d_inner=4 * d_model
+    )
+
+
+ALBERT_SIZES = {
+    "base": _albert(768, 12, 12),
+    "large": _albert(1024, 24, 16),
+    "xlarge": _albert(2048, 24, 16),
+    "xxlarge": _albert(4096, 12, 64),
+}

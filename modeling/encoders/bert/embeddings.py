@@ -1,0 +1,96 @@
+"""Words, segments and positions, summed and normalised (BERT, section 3)."""
+
+import tensorflow as tf
+import tf_keras
+
+from modeling.encoders.bert.config import BertConfig
+from modeling.encoders.registry import config_from_dict
+from modeling.ops import dropout, initializers, saving
+from modeling.ops.normalization import LayerNorm
+
+
+@tf_keras.utils.register_keras_serializable("xlnet")
+class BertEmbeddings(saving.Layer):
+    """dropout(LayerNorm(word + segment + position)), tables E wide.
+
+    Args:
+      config: `BertConfig` or `AlbertConfig`, or its `to_dict()`.
+    """
+
+    def __init__(self, config: BertConfig | dict, **kwargs):
+        super().__init__(**kwargs)
+        self.config = config_from_dict(config)
+        self.norm = LayerNorm(
+            self.config.layer_norm_eps,
+            name="LayerNorm",
+            dtype=self.dtype_policy,
+        )
+
+    def build(self, input_shape):
+        config = self.config
+        width = config.d_embedding
+        serialised = initializers.from_config(config)
+        for name, rows in (
+            ("lookup_table", config.vocab_size),
+            ("segment_table", config.type_vocab_size),
+            ("position_table", config.max_position_embeddings),
+        ):
+            table = self.add_weight(
+                name,
+                [rows, width],
+                initializer=initializers.fresh(serialised),
+                experimental_autocast=False,
+            )
+            setattr(self, name, table)
+        with tf.name_scope("LayerNorm"):
+            self.norm.build([None, None, width])
+        super().build(input_shape)
+
+    def call(self, ids, segment_ids=None, positions=None, seed=None):
+        """Embeds a batch of rows.
+
+        Args:
+          ids: int [B, T].
+          segment_ids: int [B, T], below `type_vocab_size`; None = 0.
+          positions: int [B, T]; None = 0..T-1.
+          seed: int32 [2] of the model's outer sites, or None.
+
+        Returns:
+          [B, T, E].
+        """
+        # See `modeling.encoders.xlnet.embeddings`: no gather from a variable.
+        rows = tf.gather(tf.convert_to_tensor(self.lookup_table), ids)
+        rows += self._segments(segment_ids)  # [B, T, E]
+        table = tf.convert_to_tensor(self.position_table)
+        if positions is None:
+            length = ids.shape[1] or tf.shape(ids)[1]
+            rows += table[tf.newaxis, :length]
+        else:
+            rows += tf.gather(table, positions)
+        rows = self.norm(
+            tf.cast(rows, self.compute_dtype), training=seed is not None
+        )
+        return dropout.dropout(
+            rows, self.config.dropout, seed, dropout.EMBEDDING
+        )
+
+    def _segments(self, segment_ids):
+        table = tf.convert_to_tensor(self.segment_table)
+        if segment_ids is None:
+            return table[0]
+        # Two rows: a matmul's gradient beats that of a gather by far.
+        choice = tf.one_hot(segment_ids, table.shape[0], dtype=table.dtype)
+        return tf.einsum("bts,se->bte", choice, table)
+
+    def variable_paths(self) -> dict[str, str]:
+        """Canonical names -> attribute paths."""
+        return {
+            "word_embedding/lookup_table": "lookup_table",
+            "segment_embedding/lookup_table": "segment_table",
+            "position_embedding/lookup_table": "position_table",
+            "embedding/LayerNorm/gamma": "norm/gamma",
+            "embedding/LayerNorm/beta": "norm/beta",
+        }
+
+    def get_config(self):
+        return super().get_config() | {"config": self.config.to_dict()}

@@ -1,0 +1,54 @@
+"""The masked language model's head: a layer before the tied decoder."""
+
+import tensorflow as tf
+import tf_keras
+
+from modeling.encoders.bert.config import BertConfig
+from modeling.encoders.registry import config_from_dict
+from modeling.encoders.xlnet.feed_forward import ACTIVATIONS
+from modeling.heads.language_model import LanguageModelHead
+from modeling.ops import initializers, saving
+from modeling.ops.normalization import LayerNorm
+
+
+@tf_keras.utils.register_keras_serializable("xlnet")
+class BertLanguageModelHead(LanguageModelHead):
+    """LayerNorm(act(W x + b)) D -> E, then the tied decoder and its bias.
+
+    Args:
+      config: `BertConfig` or `AlbertConfig`, or its `to_dict()`.
+    """
+
+    def __init__(self, config: BertConfig | dict, **kwargs):
+        super().__init__(config, **kwargs)
+        config = config_from_dict(config)
+        self.config = config
+        initializer = initializers.from_config(config)
+        self.dense = saving.Dense(
+            config.d_embedding,
+            kernel_initializer=initializers.fresh(initializer),
+            name="transform",
+            dtype="float32",
+        )
+        self.norm = LayerNorm(
+            config.layer_norm_eps, name="LayerNorm", dtype="float32"
+        )
+
+    def build(self, input_shape):
+        self.dense.build([None, self.config.d_model])
+        self.norm.build([None, self.config.d_embedding])
+        super().build(input_shape)
+
+    def transform(self, hidden: tf.Tensor) -> tf.Tensor:
+        """[..., D] -> float32 [..., E]."""
+        x = self.dense(tf.cast(hidden, tf.float32))
+        return self.norm(ACTIVATIONS[self.config.ff_activation](x))
+
+    def variable_paths(self) -> dict[str, str]:
+        """See `LanguageModelHead`."""
+        return super().variable_paths() | {
+            "transform/kernel": "dense/kernel",
+            "transform/bias": "dense/bias",
+            "LayerNorm/gamma": "norm/gamma",
+            "LayerNorm/beta": "norm/beta",
+        }

@@ -1,0 +1,150 @@
+"""One post-LN layer: self-attention, then feed-forward."""
+
+import tensorflow as tf
+import tf_keras
+
+from modeling.attention import plain
+from modeling.encoders.bert.config import BertConfig
+from modeling.encoders.registry import config_from_dict
+from modeling.encoders.xlnet.feed_forward import FeedForward
+from modeling.ops import initializers, saving
+from modeling.ops.context import INFERENCE
+from modeling.ops.normalization import LayerNorm
+from modeling.ops.shapes import sizes
+
+
+@tf_keras.utils.register_keras_serializable("xlnet")
+class BertAttention(saving.Layer):
+    """LayerNorm(x + dropout(O attention(x) + b)).
+
+    Args:
+      config: `BertConfig` or `AlbertConfig`, or its `to_dict()`.
+    """
+
+    def __init__(self, config: BertConfig | dict, **kwargs):
+        super().__init__(**kwargs)
+        self.config = config_from_dict(config)
+        self.norm = LayerNorm(
+            self.config.layer_norm_eps,
+            name="LayerNorm",
+            dtype=self.dtype_policy,
+        )
+
+    def build(self, input_shape):
+        config = self.config
+        serialised = initializers.from_config(config)
+        shape = [config.d_model, config.n_head, config.d_head]
+
+        def add(name, shape, initializer):
+            return self.add_weight(
+                name,
+                shape,
+                initializer=initializer,
+                experimental_autocast=False,
+            )
+
+        self.kernels = {
+            name: add(f"{name}_kernel", shape, initializers.fresh(serialised))
+            for name in "qkvo"
+        }
+        self.biases = {
+            name: add(f"{name}_bias", shape[1:], "zeros") for name in "qkv"
+        }
+        self.biases["o"] = add("o_bias", [config.d_model], "zeros")
+        with tf.name_scope("LayerNorm"):
+            self.norm.build([None, None, config.d_model])
+        super().build(input_shape)
+
+    def heads(self, x, context=INFERENCE) -> list[tf.Tensor]:
+        """Queries, keys and values of x [B, T, D], [N, B, T, H] each."""
+        kernels = [self.kernels[name] for name in "qkv"]
+        product = context.matmul.joined([x], kernels)  # [B, T, 3*N*H]
+        bias = tf.concat(
+            [tf.reshape(self.biases[name], [-1]) for name in "qkv"], 0
+        )
+        product += tf.cast(bias, x.dtype)  # while its gradient sums columns
+        shape = [*sizes(x)[:2], 3, *kernels[0].shape[1:]]
+        product = tf.reshape(product, shape)  # [B, T, 3, N, H]
+        return tf.unstack(tf.transpose(product, [2, 3, 0, 1, 4]))
+
+    def call(self, x, mask=None, context=INFERENCE):
+        """x [B, T, D], mask float32 [B or 1, T or 1, T] or None -> [B, T, D]."""
+        q, k, v = self.heads(x, context)
+        vector = plain.attend(
+            q,
+            k,
+            v,
+            mask,
+            context.site_seed(context.sites.probabilities),
+            self.config.dropatt,
+            context.training,
+        )  # [N, B, T, H]
+        vector = tf.transpose(vector, [1, 2, 0, 3])  # [B, T, N, H]
+        return self.norm.after_residual(
+            context.matmul.merge(vector, self.kernels["o"]),
+            x,
+            tf.cast(self.biases["o"], x.dtype),
+            context,
+            context.sites.output,
+            self.config.dropout,
+        )
+
+    def variable_paths(self) -> dict[str, str]:
+        """Canonical names -> attribute paths."""
+        found = {f"{name}/kernel": f"kernels/{name}" for name in "qkvo"}
+        found |= {f"{name}/bias": f"biases/{name}" for name in "qkvo"}
+        found["LayerNorm/gamma"] = "norm/gamma"
+        found["LayerNorm/beta"] = "norm/beta"
+        return found
+
+    def get_config(self):
+        return super().get_config() | {"config": self.config.to_dict()}
+
+
+@tf_keras.utils.register_keras_serializable("xlnet")
+class BertLayer(saving.Layer):
+    """Attention and feed-forward; may be applied more than once (ALBERT).
+
+    Args:
+      config: `BertConfig` or `AlbertConfig`, or its `to_dict()`.
+    """
+
+    def __init__(self, config: BertConfig | dict, **kwargs):
+        super().__init__(**kwargs)
+        self.config = config = config_from_dict(config)
+        self.attention = BertAttention(
+            config, name="attention", dtype=self.dtype_policy
+        )
+        self.ff = FeedForward(
+            config.d_model,
+            config.d_inner,
+            config.ff_activation,
+            config.dropout,
+            0.0,
+            initializers.from_config(config),
+            config.layer_norm_eps,
+            name="ff",
+            dtype=self.dtype_policy,
+        )
+
+    def build(self, input_shape):
+        with tf.name_scope("attention"):
+            self.attention.build(input_shape)
+        with tf.name_scope("ff"):
+            self.ff.build(input_shape)
+        super().build(input_shape)
+
+    def call(self, x, mask=None, context=INFERENCE):
+        """x [B, T, D], mask as in `BertAttention` -> [B, T, D]."""
+        return self.ff(self.attention(x, mask, context), context)
+
+    def variable_paths(self) -> dict[str, str]:
+        """Canonical names -> attribute paths."""
+        return {
+            f"{part}/{name}": f"{part}/{path}"
+            for part in ("attention", "ff")
+            for name, path in getattr(self, part).variable_paths().items()
+        }
+
+    def get_config(self):
+        return super().get_config() | {"config": self.config.to_dict()}

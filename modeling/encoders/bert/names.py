@@ -1,0 +1,232 @@
+"""BERT's and ALBERT's variables elsewhere: optimizer groups, Hugging Face."""
+
+import json
+from typing import Any
+
+import numpy as np
+
+from common.errors import UserError
+from common.heads import ENCODER, SUMMARY_SCOPE
+from modeling.encoders.bert.config import AlbertConfig, BertConfig
+from modeling.encoders.hf_names import HuggingFaceNames, Names, dense, norm
+
+_BERT = "model/bert/"
+_ALBERT = "model/albert/"
+_LAYER = _BERT + r"layer_(?P<layer>\d+)/"
+_SHARED = _ALBERT + r"group_\d+/inner_\d+/"
+
+
+def _outer(scope: str) -> tuple:
+    return (
+        (scope + r"\w+_embedding/lookup_table", True, "embedding"),
+        (scope + r"embedding/LayerNorm/(gamma|beta)", False, "embedding"),
+        (scope + r"embedding_mapping/kernel", True, "embedding"),
+        (scope + r"embedding_mapping/bias", False, "embedding"),
+    )
+
+
+def _layers(scope: str, place: str) -> tuple:
+    return (
+        (scope + r"(attention/[qkvo]|ff/layer_[12])/kernel", True, place),
+        (scope + r"(attention/[qkvo]|ff/layer_[12])/bias", False, place),
+        (scope + r"(attention|ff)/LayerNorm/(gamma|beta)", False, place),
+    )
+
+
+# See `modeling.encoders.xlnet.names.GROUPS`. "shared": used by several layers.
+GROUPS = _outer(_BERT) + _layers(_LAYER, "layer")
+ALBERT_GROUPS = _outer(_ALBERT) + _layers(_SHARED, "shared")
+
+_LM = "model/lm_loss"
+_NSP = "model/next_sentence/logit"
+_LOGITS = {
+    "classification": "model/classification/logit",
+    "regression": "model/regression/logit",
+    "multiple_choice": "logits/dense",
+    "token_classification": "model/token_classification/logit",
+}
+
+
+class HuggingFace(HuggingFaceNames):
+    """BERT's names there."""
+
+    class_prefix = "Bert"
+    scope = "bert."
+    config_class = BertConfig
+    ties = (
+        (
+            "cls.predictions.decoder.weight",
+            "bert.embeddings.word_embeddings.weight",
+        ),
+        ("cls.predictions.decoder.bias", "cls.predictions.bias"),
+    )
+    buffers = ("embeddings.position_ids", "embeddings.token_type_ids")
+    # Parts of a layer: ours -> theirs.
+    layer_parts = {
+        "attention/q": "attention.self.query",
+        "attention/k": "attention.self.key",
+        "attention/v": "attention.self.value",
+        "attention/o": "attention.output.dense",
+        "attention/LayerNorm": "attention.output.LayerNorm",
+        "ff/layer_1": "intermediate.dense",
+        "ff/layer_2": "output.dense",
+        "ff/LayerNorm": "output.LayerNorm",
+    }
+    pooler = "bert.pooler.dense"
+    lm = "cls.predictions"
+    lm_transform = "cls.predictions.transform."
+    second = "cls.seq_relationship"
+
+    def names(self, config: BertConfig) -> Names:
+        """Canonical name -> (their name, is it a transposed kernel)."""
+        ours = f"model/{config.model_type}/"
+        theirs = self.scope + "embeddings."
+        found = {
+            f"{ours}{name}_embedding/lookup_table": (
+                f"{theirs}{their_name}_embeddings.weight",
+                False,
+            )
+            for name, their_name in (
+                ("word", "word"),
+                ("segment", "token_type"),
+                ("position", "position"),
+            )
+        }
+        found |= norm(f"{ours}embedding/LayerNorm", theirs + "LayerNorm")
+        for scope, their_scope in self.layer_scopes(config):
+            for part, their_part in self.layer_parts.items():
+                make = norm if part.endswith("LayerNorm") else dense
+                found |= make(
+                    f"{ours}{scope}{part}", f"{their_scope}{their_part}"
+                )
+        # Its kernel is [D, N, H] here, their [D, N * H] as it is.
+        for name in found:
+            if name.endswith("attention/o/kernel"):
+                found[name] = (found[name][0], False)
+        return found
+
+    def layer_scopes(self, config: BertConfig):
+        """(ours, theirs) of every layer that has weights."""
+        for i in range(config.n_layer):
+            yield f"layer_{i}/", f"{self.scope}encoder.layer.{i}."
+
+    def head_names(self, head: str) -> Names:
+        pooler = dense(f"{SUMMARY_SCOPE}/summary", self.pooler)
+        if head == ENCODER:
+            return pooler
+        if head == "pretraining":
+            return {
+                f"{_LM}/bias": (f"{self.lm}.bias", False),
+                **dense(f"{_LM}/transform", f"{self.lm_transform}dense"),
+                **norm(f"{_LM}/LayerNorm", f"{self.lm_transform}LayerNorm"),
+                **pooler,
+                **dense(_NSP, self.second),
+            }
+        if head not in _LOGITS:
+            return {}
+        logits = dense(_LOGITS[head], "classifier")
+        return logits if head == "token_classification" else pooler | logits
+
+    def class_kinds(self, head: str) -> tuple[str, ...]:
+        if head == "pretraining":
+            return ("ForPreTraining", "ForMaskedLM")
+        return super().class_kinds(head)
+
+    def class_name(self, head: str, arrays: Any = ()) -> str:
+        if head == "pretraining" and f"{_NSP}/kernel" not in arrays:
+            return self.class_prefix + "ForMaskedLM"
+        return super().class_name(head)
+
+    def old_names(self, name: str) -> str:
+        for old, new in (("gamma", "weight"), ("beta", "bias")):
+            if name.endswith(f"LayerNorm.{old}"):
+                return name.removesuffix(old) + new
+        return name
+
+    def from_theirs(
+        self, arrays: dict[str, np.ndarray], config: BertConfig, path: str
+    ) -> None:
+        """Splits the heads' axis: [D, N * H] -> [D, N, H], [N * H] -> [N, H]."""
+        for name, shape in _head_shapes(arrays, config):
+            if arrays[name].size != np.prod(shape):
+                raise UserError(
+                    f"{path}: `{name}` has shape {list(arrays[name].shape)}, "
+                    f"wanted {shape} by its config"
+                )
+            arrays[name] = arrays[name].reshape(shape)
+
+    def to_theirs(
+        self, arrays: dict[str, np.ndarray], config: BertConfig
+    ) -> None:
+        """The opposite of `from_theirs`."""
+        for name, shape in _head_shapes(arrays, config):
+            flat = shape[:-2] + [shape[-2] * shape[-1]]
+            arrays[name] = np.reshape(arrays[name], flat)
+
+    def read_config(self, theirs: dict[str, Any], path: str) -> BertConfig:
+        """Their `config.json`, which is ours."""
+        try:
+            return self.config_class.from_dict(theirs)
+        except UserError as e:
+            raise UserError(f"{path}: {e}") from e
+
+    def write_config(self, config: BertConfig) -> dict[str, Any]:
+        """Ours, which is theirs."""
+        return json.loads(config.to_json())
+
+
+class AlbertHuggingFace(HuggingFace):
+    """ALBERT's names there."""
+
+    class_prefix = "Albert"
+    scope = "albert."
+    config_class = AlbertConfig
+    ties = (
+        (
+            "predictions.decoder.weight",
+            "albert.embeddings.word_embeddings.weight",
+        ),
+        ("predictions.decoder.bias", "predictions.bias"),
+    )
+    layer_parts = {
+        "attention/q": "attention.query",
+        "attention/k": "attention.key",
+        "attention/v": "attention.value",
+        "attention/o": "attention.dense",
+        "attention/LayerNorm": "attention.LayerNorm",
+        "ff/layer_1": "ffn",
+        "ff/layer_2": "ffn_output",
+        "ff/LayerNorm": "full_layer_layer_norm",
+    }
+    pooler = "albert.pooler"
+    lm = "predictions"
+    lm_transform = "predictions."
+    second = "sop_classifier.classifier"
+
+    def names(self, config: AlbertConfig) -> Names:
+        return super().names(config) | dense(
+            f"{_ALBERT}embedding_mapping",
+            f"{self.scope}encoder.embedding_hidden_mapping_in",
+        )
+
+    def layer_scopes(self, config: AlbertConfig):
+        for g in range(config.num_groups):
+            for k in range(config.inner_group_num):
+                yield (
+                    f"group_{g}/inner_{k}/",
+                    f"{self.scope}encoder.albert_layer_groups.{g}."
+                    f"albert_layers.{k}.",
+                )
+
+
+def _head_shapes(arrays, config):
+    """(name, our shape) of the arrays that have an axis per head."""
+    heads = [config.n_head, config.d_head]
+    for name in list(arrays):
+        part, _, kind = name.rpartition("/")
+        if not part.endswith(tuple(f"/attention/{n}" for n in "qkvo")):
+            continue
+        if kind == "kernel":
+            yield name, [config.d_model, *heads]
+        elif not part.endswith("/o"):
+            yield name, list(heads)

@@ -1,0 +1,87 @@
+"""What `modeling.checkpoints.hf` asks of an encoder about its folders.
+
+A name table says for every canonical name (theirs, is it a transposed dense
+kernel). Heads of an encoder may have names of their own; a head without any
+cannot be written.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from common.heads import ENCODER, HEADS
+
+Names = dict[str, tuple[str, bool]]
+
+
+class HuggingFaceNames:
+    """Base of the encoders' `HuggingFace` classes.
+
+    Attributes:
+      class_prefix: of their class names.
+      scope: of their encoder in a model with a head.
+      ties: (a stored copy, what it must be equal to), their names.
+      buffers: ends of names that hold no weights.
+    """
+
+    class_prefix: str
+    scope: str
+    ties: tuple[tuple[str, str], ...] = ()
+    buffers: tuple[str, ...] = ()
+
+    def names(self, config: Any) -> Names:
+        """Of the encoder's variables."""
+        raise NotImplementedError
+
+    def head_names(self, head: str) -> Names:
+        """Of the variables of a head; those that a model lacks do not matter.
+
+        Args:
+          head: of `modeling.heads.table.NAMES`.
+        """
+        return {} if head == ENCODER else HEADS[head].hf_names
+
+    def class_kinds(self, head: str) -> tuple[str, ...]:
+        """Ends of their class names that hold a head; the first is written."""
+        return ("Model",) if head == ENCODER else (HEADS[head].hf_class,)
+
+    def class_name(self, head: str, arrays: Any = ()) -> str:
+        """Their class for a head with these canonical names."""
+        del arrays
+        return self.class_prefix + self.class_kinds(head)[0]
+
+    def old_names(self, name: str) -> str:
+        """Today's form of a name of an older file of theirs."""
+        return name
+
+    def from_theirs(
+        self, arrays: dict[str, np.ndarray], config: Any, path: str
+    ) -> None:
+        """Changes arrays by canonical name from their shapes to ours."""
+
+    def to_theirs(self, arrays: dict[str, np.ndarray], config: Any) -> None:
+        """The opposite of `from_theirs`."""
+
+    def read_config(self, theirs: dict[str, Any], path: str) -> Any:
+        """Their `config.json` as ours."""
+        raise NotImplementedError
+
+    def write_config(self, config: Any) -> dict[str, Any]:
+        """Ours as theirs."""
+        raise NotImplementedError
+
+
+def dense(scope: str, theirs: str, bias: bool = True) -> Names:
+    """Kernel and bias of a dense layer."""
+    found = {f"{scope}/kernel": (f"{theirs}.weight", True)}
+    if bias:
+        found[f"{scope}/bias"] = (f"{theirs}.bias", False)
+    return found
+
+
+def norm(scope: str, theirs: str, bias: bool = True) -> Names:
+    """Gain and bias of a layer normalisation."""
+    found = {f"{scope}/gamma": (f"{theirs}.weight", False)}
+    if bias:
+        found[f"{scope}/beta"] = (f"{theirs}.bias", False)
+    return found
