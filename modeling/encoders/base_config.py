@@ -104,7 +104,7 @@ class FileConfig:
             if theirs not in value or theirs == ours:
                 continue
             found = value.pop(theirs)
-            if ours == "ff_activation":
+            if ours.endswith("_activation"):
                 found = _activation(theirs, found)
             if value.setdefault(ours, found) != found:
                 raise UserError(
@@ -141,7 +141,7 @@ class FileConfig:
             current = getattr(self, field.name)
             if field.name not in by_field and current == field.default:
                 continue
-            if field.name == "ff_activation":
+            if field.name.endswith("_activation"):
                 current = _their_activation(current)
             value[by_field.get(field.name, field.name)] = current
         value["model_type"] = self.model_type

@@ -45,6 +45,7 @@ class EncoderSpec:
 
 _XLNET = "modeling.encoders.xlnet"
 _BERT = "modeling.encoders.bert"
+_MODERN = "modeling.encoders.modernbert"
 # Rows are read from left to right, CLS first, without memory.
 _ONE_STREAM = Capabilities(
     memory=False, query_stream=False, directions=1, layout="cls_first"
@@ -86,6 +87,17 @@ ENCODERS = {
             config_file="config.json",
             capabilities=_ONE_STREAM,
             lm_head=f"{_BERT}.heads:BertLanguageModelHead",
+        ),
+        EncoderSpec(
+            model_type="modernbert",
+            config=f"{_MODERN}.config:ModernBertConfig",
+            model=f"{_MODERN}.backbone:ModernBertModel",
+            groups=f"{_MODERN}.names:GROUPS",
+            hugging_face=f"{_MODERN}.names:HuggingFace",
+            config_file="config.json",
+            capabilities=_ONE_STREAM,
+            lm_head=f"{_MODERN}.heads:ModernBertLanguageModelHead",
+            pooler=f"{_MODERN}.heads:ModernBertSummary",
         ),
     )
 }

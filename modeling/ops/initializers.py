@@ -3,18 +3,30 @@
 import tf_keras
 
 
-def from_config(config) -> dict:
+def from_config(config, scale: float = 1.0) -> dict:
     """The initializer of an `EncoderConfig`, in serialised form.
 
     Layers take it in this form and make one instance per variable, so that
     no two variables share an instance (they would get equal values).
+
+    Args:
+      config: with `init_method` "normal", "truncated_normal" (cut at two
+        deviations) or "uniform".
+      scale: times the deviation of a normal one.
     """
+    if config.init_method == "truncated_normal":
+        made = tf_keras.initializers.TruncatedNormal(
+            stddev=config.init_std * scale
+        )
+        return tf_keras.initializers.serialize(made)
     if config.init_method == "uniform":
         made = tf_keras.initializers.RandomUniform(
             -config.init_range, config.init_range
         )
     else:
-        made = tf_keras.initializers.RandomNormal(stddev=config.init_std)
+        made = tf_keras.initializers.RandomNormal(
+            stddev=config.init_std * scale
+        )
     return tf_keras.initializers.serialize(made)
 
 

@@ -1,0 +1,127 @@
+"""Attention to near keys only, in blocks: time grows with T, not with T^2.
+
+|i - j| <= half, both ends included. Rows are cut into blocks of `half`; a block
+sees itself and its two neighbours, so it needs 3 half keys:
+
+    rows      [ 0 1 | 2 3 | 4 5 | 6 7 ]       half = 2
+    keys of block 1:  0 1   2 3   4 5         |i - j| <= 2 inside it
+
+Blocks are rows of a batch for `modeling.attention.plain`. With T of at most
+2 * `half` (or of unknown size) all keys are made and the far ones masked.
+
+Letters: B batch, T length, C blocks of W rows, N heads, H head size.
+"""
+
+import dataclasses
+
+import tensorflow as tf
+
+from modeling.attention import masks, plain
+from modeling.ops.shapes import sizes
+
+
+@dataclasses.dataclass(frozen=True)
+class LocalMask:
+    """Who sees whom, made once for all local layers.
+
+    Attributes:
+      half: keys to each side.
+      mask: float32, added to scores: [B or 1, T, T] for the dense path, else
+        [B * C, W, 3 W].
+      blocks: C, or 0 for the dense path.
+      length: T.
+    """
+
+    half: int
+    mask: tf.Tensor
+    blocks: int
+    length: int | tf.Tensor
+
+
+def make_mask(
+    batch: int | tf.Tensor,
+    length: int | tf.Tensor,
+    half: int,
+    input_mask: tf.Tensor | None = None,
+    documents: tf.Tensor | None = None,
+) -> LocalMask:
+    """What local layers add to their scores.
+
+    Args:
+      batch: B.
+      length: T.
+      half: keys to each side, >= 1.
+      input_mask: [B, T], 1 = real token; None = all.
+      documents: int [B, T], see `plain.blocked_keys`; None = one per row.
+    """
+    if not isinstance(length, int) or length <= 2 * half:
+        place = tf.range(length)
+        far = tf.abs(place[:, tf.newaxis] - place) > half  # [T, T]
+        blocked = plain.blocked_keys(input_mask, documents)
+        blocked = far[tf.newaxis] if blocked is None else blocked | far
+        return LocalMask(half, masks.bias(blocked), 0, length)
+    blocks = -(-length // half)
+    gap = blocks * half - length
+    # Distances inside a block and its neighbours are the same for all.
+    rows = half + tf.range(half)[:, tf.newaxis]
+    far = tf.abs(rows - tf.range(3 * half)) > half  # [W, 3W]
+    real = tf.ones([batch, length], tf.int32)
+    if input_mask is not None:
+        real = tf.cast(tf.cast(input_mask, tf.bool), tf.int32)
+    real = tf.pad(real, [[0, 0], [half, half + gap]])  # beyond the ends: none
+    blocked = tf.equal(_windows(real, blocks, half), 0)  # [B, C, 3W]
+    blocked = blocked[:, :, tf.newaxis] | far  # [B, C, W, 3W]
+    if documents is not None:
+        padded = tf.pad(documents, [[0, 0], [half, half + gap]])
+        keys = _windows(padded, blocks, half)  # [B, C, 3W]
+        own = keys[:, :, half : 2 * half]  # [B, C, W]
+        other = own[..., tf.newaxis] != keys[:, :, tf.newaxis]
+        blocked |= other
+    blocked = tf.reshape(blocked, [-1, half, 3 * half])
+    return LocalMask(half, masks.bias(blocked), blocks, length)
+
+
+def attend(
+    q: tf.Tensor,
+    k: tf.Tensor,
+    v: tf.Tensor,
+    mask: LocalMask,
+    seed: tf.Tensor | None = None,
+    rate: float = 0.0,
+    few_shapes: bool = False,
+) -> tf.Tensor:
+    """`plain.attend` to the near keys.
+
+    Args:
+      q, k, v: [N, B, T, H].
+      mask: of `make_mask`.
+      seed, rate, few_shapes: see `plain.attend`.
+
+    Returns:
+      [N, B, T, H]; rows that see no key get the mean of those at hand.
+    """
+    if not mask.blocks:
+        return plain.attend(q, k, v, mask.mask, seed, rate, few_shapes)
+    n, batch, length, h = sizes(q)
+    width, blocks = mask.half, mask.blocks
+    gap = blocks * width - length
+
+    def neighbours(x):  # [N, B, T, H] -> [N, B*C, 3W, H]
+        x = tf.pad(x, [[0, 0], [0, 0], [width, width + gap], [0, 0]])
+        x = tf.reshape(x, [n, batch, blocks + 2, width, h])
+        parts = [x[:, :, i : i + blocks] for i in range(3)]
+        return tf.reshape(tf.concat(parts, 3), [n, -1, 3 * width, h])
+
+    rows = tf.pad(q, [[0, 0], [0, 0], [0, gap], [0, 0]])
+    rows = tf.reshape(rows, [n, -1, width, h])  # [N, B*C, W, H]
+    found = plain.attend(
+        rows, neighbours(k), neighbours(v), mask.mask, seed, rate, few_shapes
+    )
+    found = tf.reshape(found, [n, batch, blocks * width, h])
+    return found[:, :, :length]
+
+
+def _windows(x, blocks, width):
+    """[B, (C + 2) W] -> [B, C, 3W]: each block with its neighbours."""
+    x = tf.reshape(x, [-1, blocks + 2, width])
+    return tf.concat([x[:, i : i + blocks] for i in range(3)], -1)

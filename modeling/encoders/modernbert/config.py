@@ -1,0 +1,235 @@
+"""The architecture of a ModernBERT: one frozen, validated dataclass.
+
+Sizes of `base` and `large` are those of the notes' table.
+"""
+
+import dataclasses
+from typing import Any, ClassVar
+
+from common.errors import UserError
+from modeling.encoders.base_config import FileConfig, check_choice, is_number
+
+ACTIVATIONS = ("gelu", "gelu_erf", "relu")
+POOLINGS = ("cls", "mean")
+_LAYER_TYPES = ("full_attention", "sliding_attention")
+
+
+@dataclasses.dataclass(frozen=True)
+class ModernBertConfig(FileConfig):
+    """What the shapes and the semantics of a ModernBERT depend on.
+
+    Attributes:
+      vocab_size: V, number of pieces.
+      d_model: D, a multiple of N with an even head size.
+      n_layer: L.
+      n_head: N.
+      d_inner: F; the first matrix of the feed-forward is 2 F wide.
+      ff_activation: of the first half: "gelu_erf" (exact), "gelu" (tanh) or
+        "relu".
+      global_every: layers 0, g, 2g, ... attend globally, the others locally.
+      local_window: W; a local layer sees floor(W / 2) keys to each side.
+      global_theta: of the positions of global layers.
+      local_theta: of the positions of local layers.
+      max_position_embeddings: longest row.
+      norm_eps: of every LayerNorm.
+      pooling: what a classifier reads, "cls" or "mean".
+      head_activation: of the layer before decoder or classifier.
+      dropout: rate in [0, 1) of the embeddings.
+      dropatt: rate on the attention's probabilities and output projection.
+      mlp_dropout: rate before the second matrix of the feed-forward.
+      classifier_dropout: rate before a classifier.
+      init_std: deviation of the initializer, cut at two deviations; output
+        projections have `init_std` / sqrt(2 L).
+      extra: unknown keys of the file, written back unchanged.
+    """
+
+    model_type: ClassVar[str] = "modernbert"
+    keys: ClassVar[dict[str, str]] = {
+        "vocab_size": "vocab_size",
+        "hidden_size": "d_model",
+        "num_hidden_layers": "n_layer",
+        "num_attention_heads": "n_head",
+        "intermediate_size": "d_inner",
+        "hidden_activation": "ff_activation",
+        "global_attn_every_n_layers": "global_every",
+        "local_attention": "local_window",
+        "global_rope_theta": "global_theta",
+        "local_rope_theta": "local_theta",
+        "max_position_embeddings": "max_position_embeddings",
+        "norm_eps": "norm_eps",
+        "classifier_pooling": "pooling",
+        "classifier_activation": "head_activation",
+        "embedding_dropout": "dropout",
+        "mlp_dropout": "mlp_dropout",
+        "attention_dropout": "dropatt",
+        "classifier_dropout": "classifier_dropout",
+        "initializer_range": "init_std",
+    }
+    changeable: ClassVar[tuple[str, ...]] = (
+        "dropout",
+        "dropatt",
+        "mlp_dropout",
+        "classifier_dropout",
+        "init_std",
+        "pooling",
+        "extra",
+    )
+    counts: ClassVar[tuple[str, ...]] = (
+        "vocab_size",
+        "d_model",
+        "n_layer",
+        "n_head",
+        "d_inner",
+        "global_every",
+        "local_window",
+        "max_position_embeddings",
+    )
+    rates: ClassVar[tuple[str, ...]] = (
+        "dropout",
+        "dropatt",
+        "mlp_dropout",
+        "classifier_dropout",
+    )
+    init_method: ClassVar[str] = "truncated_normal"
+
+    vocab_size: int
+    d_model: int
+    n_layer: int
+    n_head: int
+    d_inner: int
+    ff_activation: str = "gelu_erf"
+    global_every: int = 3
+    local_window: int = 128
+    global_theta: float = 160_000.0
+    local_theta: float = 10_000.0
+    max_position_embeddings: int = 8192
+    norm_eps: float = 1e-5
+    pooling: str = "cls"
+    head_activation: str = "gelu_erf"
+    dropout: float = 0.0
+    dropatt: float = 0.0
+    mlp_dropout: float = 0.0
+    classifier_dropout: float = 0.0
+    init_std: float = 0.02
+    extra: dict[str, Any] = dataclasses.field(default_factory=dict, hash=False)
+
+    def __post_init__(self):
+        super().__post_init__()
+        check_choice("ff_activation", self.ff_activation, ACTIVATIONS)
+        check_choice("head_activation", self.head_activation, ACTIVATIONS)
+        check_choice("pooling", self.pooling, POOLINGS)
+        if self.d_model % (2 * self.n_head):
+            raise UserError(
+                "`d_model` must be a multiple of 2 * `n_head` (rotary halves), "
+                f"received {self.d_model} and {self.n_head}"
+            )
+        if self.local_window < 2:
+            raise UserError(
+                f"`local_window` must be >= 2, received {self.local_window}"
+            )
+        for name in ("norm_eps", "init_std", "global_theta", "local_theta"):
+            value = getattr(self, name)
+            if not is_number(value) or value <= 0:
+                raise UserError(f"`{name}` must be > 0, received {value!r}")
+        for name in ("attention_bias", "mlp_bias", "norm_bias"):
+            if self.extra.get(name):
+                raise UserError(
+                    f"`{name}` must be false: only the decoder has a bias"
+                )
+        if self.extra.get("decoder_bias", True) is not True:
+            raise UserError("`decoder_bias` must be true")
+        if self.extra.get("classifier_bias"):
+            raise UserError("`classifier_bias` must be false")
+        # Derived, and written; a copy with other layers must not keep them.
+        found = self.extra.pop("layer_types", None)
+        if found not in (None, self._layer_types()):
+            raise UserError(
+                f"`layer_types` must be global every {self.global_every} "
+                f"layers, received {found}"
+            )
+
+    def _layer_types(self) -> list[str]:
+        return [
+            _LAYER_TYPES[0] if self.is_global(i) else _LAYER_TYPES[1]
+            for i in range(self.n_layer)
+        ]
+
+    def is_global(self, layer: int) -> bool:
+        """Whether a layer (from 0) sees the whole row."""
+        return layer % self.global_every == 0
+
+    @property
+    def d_head(self) -> int:
+        """H."""
+        return self.d_model // self.n_head
+
+    @property
+    def half_window(self) -> int:
+        """Keys that a local layer sees to each side."""
+        return self.local_window // 2
+
+    @property
+    def head_dropout(self) -> float:
+        """The rate before a classifier."""
+        return self.classifier_dropout
+
+    @classmethod
+    def _translated(cls, value):
+        """Recent files have `rope_parameters` and may have `layer_types` only."""
+        kinds = value.get("layer_types")
+        if isinstance(kinds, list) and "global_every" not in value:
+            step = len(kinds)
+            if _LAYER_TYPES[0] in kinds[1:]:
+                step = kinds.index(_LAYER_TYPES[0], 1)
+            value.setdefault("global_attn_every_n_layers", step)
+        rope = value.pop("rope_parameters", None)
+        if rope is None:
+            return value
+        for kind, name in zip(
+            _LAYER_TYPES, ("global_theta", "local_theta"), strict=True
+        ):
+            own = rope.get(kind, {}) if isinstance(rope, dict) else {}
+            if own.get("rope_type", "default") != "default":
+                raise UserError(
+                    f"`rope_parameters` {kind}: rope_type must be 'default', "
+                    f"received {own['rope_type']!r}"
+                )
+            if "rope_theta" in own:
+                value[name] = own["rope_theta"]
+        return value
+
+    def _untranslated(self, value):
+        """Both forms: recent readers take `rope_parameters`, older the keys."""
+        thetas = (self.global_theta, self.local_theta)
+        value["rope_parameters"] = {
+            kind: {"rope_theta": theta, "rope_type": "default"}
+            for kind, theta in zip(_LAYER_TYPES, thetas, strict=True)
+        }
+        value["layer_types"] = self._layer_types()
+        return value
+
+    @classmethod
+    def base(cls, vocab_size: int = 50368, **kwargs: Any) -> "ModernBertConfig":
+        """ModernBERT-Base: 22 layers, D 768, 12 heads, F 1,152."""
+        sizes = dict(
+            vocab_size=vocab_size,
+            d_model=768,
+            n_layer=22,
+            n_head=12,
+            d_inner=1152,
+        )
+        return cls(**(sizes | kwargs))
+
+    @classmethod
+    def large(
+        cls, vocab_size: int = 50368, **kwargs: Any
+    ) -> "ModernBertConfig":
+        """ModernBERT-Large: 28 layers, D 1024, 16 heads, F 2,624."""
+        sizes = dict(
+            vocab_size=vocab_size,
+            d_model=1024,
+            n_layer=28,
+            n_head=16,
+            d_inner=2624,
+        )
+        return cls(**(sizes | kwargs))

@@ -1,0 +1,169 @@
+"""One pre-norm layer: x + attention(norm x), then x + GeGLU(norm x)."""
+
+from typing import NamedTuple
+
+import tensorflow as tf
+import tf_keras
+
+from modeling.attention import local, plain, rotary
+from modeling.encoders.modernbert.config import ModernBertConfig
+from modeling.encoders.registry import config_from_dict
+from modeling.encoders.xlnet.feed_forward import ACTIVATIONS
+from modeling.ops import dropout, initializers, saving
+from modeling.ops import fused as fusion
+from modeling.ops.context import INFERENCE
+from modeling.ops.normalization import LayerNorm
+from modeling.ops.shapes import sizes
+
+
+class Surroundings(NamedTuple):
+    """What a layer is told about the row, made once for all layers of a kind.
+
+    Attributes:
+      cos, sin: float32 [B or 1, T, H], of `rotary.table`.
+      mask: float32 [B or 1, T or 1, T] or None (global), or a
+        `local.LocalMask`.
+    """
+
+    cos: tf.Tensor
+    sin: tf.Tensor
+    mask: tf.Tensor | local.LocalMask | None
+
+
+@fusion.fused
+def _gate(both, seed, activation, rate):
+    """dropout(act(a) * g) of [a, g], [rows, 2F] -> [rows, F]."""
+    first, second = tf.split(both, 2, -1)
+    return dropout.masked(ACTIVATIONS[activation](first) * second, seed, rate)
+
+
+@tf_keras.utils.register_keras_serializable("xlnet")
+class ModernBertLayer(saving.Layer):
+    """Attention and gated feed-forward, no biases.
+
+    Args:
+      config: `ModernBertConfig`, or its `to_dict()`.
+      number: of the layer, from 0; the first has no norm before its
+        attention, for the embeddings have one.
+    """
+
+    def __init__(self, config: ModernBertConfig | dict, number: int, **kwargs):
+        super().__init__(**kwargs)
+        self.config = config_from_dict(config)
+        self.number = number
+
+        def norm(name):
+            return LayerNorm(
+                self.config.norm_eps,
+                use_bias=False,
+                name=name,
+                dtype=self.dtype_policy,
+            )
+
+        self.attention_norm = norm("attention_norm") if number else None
+        self.ff_norm = norm("ff_norm")
+
+    def build(self, input_shape):
+        config = self.config
+        d, f, n, h = (
+            config.d_model,
+            config.d_inner,
+            config.n_head,
+            config.d_head,
+        )
+
+        def add(name, shape, scale=1.0):
+            serialised = initializers.from_config(config, scale)
+            return self.add_weight(
+                name,
+                shape,
+                initializer=initializers.fresh(serialised),
+                experimental_autocast=False,
+            )
+
+        out = (2 * config.n_layer) ** -0.5
+        self.qkv_kernel = add("qkv_kernel", [d, 3, n, h])
+        self.o_kernel = add("o_kernel", [d, n, h], out)
+        self.kernel_1 = add("kernel_1", [d, 2 * f])
+        self.kernel_2 = add("kernel_2", [f, d], out)
+        for layer in (self.attention_norm, self.ff_norm):
+            if layer is not None:
+                with tf.name_scope(layer.name):
+                    layer.build([None, None, d])
+        super().build(input_shape)
+
+    def heads(
+        self, x, around: Surroundings, context=INFERENCE
+    ) -> list[tf.Tensor]:
+        """Queries, keys (both turned) and values, [N, B, T, H] each."""
+        product = context.matmul.project(x, self.qkv_kernel)
+        product = tf.transpose(product, [2, 3, 0, 1, 4])  # [3, N, B, T, H]
+        q, k, v = tf.unstack(product)
+        few = context.training
+        q = rotary.rotate(q, around.cos, around.sin, few)
+        return [q, rotary.rotate(k, around.cos, around.sin, few), v]
+
+    def attention_input(self, x, context=INFERENCE):
+        """What attention reads: norm(x), but x in the first layer."""
+        if self.attention_norm is None:
+            return x
+        return self.attention_norm(x, training=context.training)
+
+    def attend(self, x, around: Surroundings, context=INFERENCE):
+        """[B, T, D] -> what is added to it, [B, T, D]."""
+        q, k, v = self.heads(self.attention_input(x, context), around, context)
+        near = isinstance(around.mask, local.LocalMask)
+        vector = (local if near else plain).attend(
+            q,
+            k,
+            v,
+            around.mask,
+            context.site_seed(context.sites.probabilities),
+            self.config.dropatt,
+            context.training,
+        )  # [N, B, T, H]
+        vector = tf.transpose(vector, [1, 2, 0, 3])  # [B, T, N, H]
+        out = context.matmul.merge(vector, self.o_kernel)  # [B, T, D]
+        seed = context.seed if context.training else None
+        return dropout.dropout(
+            out, self.config.dropatt, seed, context.sites.output
+        )
+
+    def feed_forward(self, x, context=INFERENCE):
+        """[B, T, D] -> what is added to it, [B, T, D]."""
+        normed = self.ff_norm(x, training=context.training)
+        flat = tf.reshape(normed, [-1, self.config.d_model])  # [B*T, D]
+        both = context.matmul.project(flat, self.kernel_1)  # [B*T, 2F]
+        out = context.matmul.project_recomputed(
+            _gate,
+            [both, context.site_seed(context.sites.inner)],
+            self.kernel_2,
+            activation=self.config.ff_activation,
+            rate=self.config.mlp_dropout,
+            few_shapes=context.training,
+        )  # [B*T, D]
+        return tf.reshape(out, sizes(x))
+
+    def call(self, x, around: Surroundings, context=INFERENCE):
+        """x [B, T, D] -> [B, T, D]."""
+        x += self.attend(x, around, context)
+        return x + self.feed_forward(x, context)
+
+    def variable_paths(self) -> dict[str, str]:
+        """Canonical names -> attribute paths."""
+        found = {
+            "attention/qkv/kernel": "qkv_kernel",
+            "attention/o/kernel": "o_kernel",
+            "ff/layer_1/kernel": "kernel_1",
+            "ff/layer_2/kernel": "kernel_2",
+            "ff/LayerNorm/gamma": "ff_norm/gamma",
+        }
+        if self.attention_norm is not None:
+            found["attention/LayerNorm/gamma"] = "attention_norm/gamma"
+        return found
+
+    def get_config(self):
+        return super().get_config() | {
+            "config": self.config.to_dict(),
+            "number": self.number,
+        }

@@ -1,0 +1,134 @@
+"""ModernBERT's variables elsewhere: optimizer groups, Hugging Face."""
+
+import json
+from typing import Any
+
+import numpy as np
+
+from common.errors import UserError
+from common.heads import ENCODER
+from modeling.encoders.hf_names import HuggingFaceNames, Names, dense, norm
+from modeling.encoders.modernbert.config import ModernBertConfig
+
+_SCOPE = "model/modernbert/"
+_LAYER = _SCOPE + r"layer_(?P<layer>\d+)/"
+
+# See `modeling.encoders.xlnet.names.GROUPS`.
+GROUPS = (
+    (_SCOPE + r"word_embedding/lookup_table", True, "embedding"),
+    (_SCOPE + r"embedding/LayerNorm/gamma", False, "embedding"),
+    (_LAYER + r"(attention/(qkv|o)|ff/layer_[12])/kernel", True, "layer"),
+    (_LAYER + r"(attention|ff)/LayerNorm/gamma", False, "layer"),
+    (_SCOPE + r"final/LayerNorm/gamma", False, "top"),
+)
+
+_HEAD = {
+    "model/lm_loss/transform/kernel": ("head.dense.weight", True),
+    "model/lm_loss/LayerNorm/gamma": ("head.norm.weight", False),
+}
+_LOGITS = {
+    "classification": "model/classification/logit",
+    "regression": "model/regression/logit",
+    "multiple_choice": "logits/dense",
+}
+
+
+class HuggingFace(HuggingFaceNames):
+    """ModernBERT's names there.
+
+    Their token classifier has the prediction head before it, and their
+    multiple choice and question answering differ from ours: these heads have
+    no form there.
+    """
+
+    class_prefix = "ModernBert"
+    scope = "model."
+    ties = (("decoder.weight", "model.embeddings.tok_embeddings.weight"),)
+
+    def names(self, config: ModernBertConfig) -> Names:
+        """Canonical name -> (their name, is it a transposed kernel)."""
+        found = {
+            f"{_SCOPE}word_embedding/lookup_table": (
+                "model.embeddings.tok_embeddings.weight",
+                False,
+            )
+        }
+        found |= norm(
+            f"{_SCOPE}embedding/LayerNorm", "model.embeddings.norm", False
+        )
+        for i in range(config.n_layer):
+            ours, theirs = f"{_SCOPE}layer_{i}", f"model.layers.{i}"
+            if i:
+                found |= norm(
+                    f"{ours}/attention/LayerNorm", f"{theirs}.attn_norm", False
+                )
+            found |= dense(
+                f"{ours}/attention/qkv", f"{theirs}.attn.Wqkv", False
+            )
+            # [D, N, H] here, their [D, N * H] as it is.
+            found[f"{ours}/attention/o/kernel"] = (
+                f"{theirs}.attn.Wo.weight",
+                False,
+            )
+            found |= norm(f"{ours}/ff/LayerNorm", f"{theirs}.mlp_norm", False)
+            found |= dense(f"{ours}/ff/layer_1", f"{theirs}.mlp.Wi", False)
+            found |= dense(f"{ours}/ff/layer_2", f"{theirs}.mlp.Wo", False)
+        return found | norm(
+            f"{_SCOPE}final/LayerNorm", "model.final_norm", False
+        )
+
+    def head_names(self, head: str) -> Names:
+        if head == ENCODER:
+            return {}
+        if head == "pretraining":
+            return _HEAD | {"model/lm_loss/bias": ("decoder.bias", False)}
+        if head in ("classification", "regression"):
+            return _HEAD | dense(_LOGITS[head], "classifier")
+        return {}
+
+    def class_kinds(self, head: str) -> tuple[str, ...]:
+        if head == "pretraining":
+            return ("ForMaskedLM",)
+        return super().class_kinds(head)
+
+    def from_theirs(
+        self, arrays: dict[str, np.ndarray], config: ModernBertConfig, path: str
+    ) -> None:
+        """[D, 3 N H] -> [D, 3, N, H] and [D, N H] -> [D, N, H]."""
+        for name, shape in _head_shapes(arrays, config):
+            if arrays[name].size != np.prod(shape):
+                raise UserError(
+                    f"{path}: `{name}` has shape {list(arrays[name].shape)}, "
+                    f"wanted {shape} by its config"
+                )
+            arrays[name] = arrays[name].reshape(shape)
+
+    def to_theirs(
+        self, arrays: dict[str, np.ndarray], config: ModernBertConfig
+    ) -> None:
+        """The opposite of `from_theirs`."""
+        for name, shape in _head_shapes(arrays, config):
+            arrays[name] = np.reshape(arrays[name], [shape[0], -1])
+
+    def read_config(
+        self, theirs: dict[str, Any], path: str
+    ) -> ModernBertConfig:
+        """Their `config.json`, which is ours."""
+        try:
+            return ModernBertConfig.from_dict(theirs)
+        except UserError as e:
+            raise UserError(f"{path}: {e}") from e
+
+    def write_config(self, config: ModernBertConfig) -> dict[str, Any]:
+        """Ours, which is theirs."""
+        return json.loads(config.to_json())
+
+
+def _head_shapes(arrays, config):
+    """(name, our shape) of the arrays that have an axis per head."""
+    heads = [config.n_head, config.d_head]
+    for name in list(arrays):
+        if name.endswith("/attention/qkv/kernel"):
+            yield name, [config.d_model, 3, *heads]
+        elif name.endswith("/attention/o/kernel"):
+            yield name, [config.d_model, *heads]
