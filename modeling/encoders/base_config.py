@@ -35,8 +35,9 @@ class FileConfig:
     changeable: ClassVar[tuple[str, ...]]
     counts: ClassVar[tuple[str, ...]]
     rates: ClassVar[tuple[str, ...]]
-    # None of them has memory.
+    # None of them has memory, and all see both sides.
     mem_len: ClassVar[None] = None
+    causal: ClassVar[bool] = False
 
     def __post_init__(self):
         for name in self.counts:
@@ -55,6 +56,12 @@ class FileConfig:
                 raise UserError(
                     f"`{name}` must be a rate in [0, 1), received {value!r}"
                 )
+
+    @property
+    def dropout_rates(self) -> tuple[float, ...]:
+        """Every rate; None, where a field may be that, is the first one's."""
+        found = [getattr(self, name) for name in self.rates]
+        return tuple(found[0] if rate is None else rate for rate in found)
 
     @classmethod
     def _default(cls, name: str) -> Any:

@@ -27,11 +27,14 @@ class EncoderConfig(Protocol):
       dropout: rate of hidden states; heads use it, too.
       dropatt: rate of attention probabilities.
       dropout_rates: every rate, in an order that stays: a run is known by it.
-      init_method: of first weights, "normal" (`init_std`) or "uniform"; one
-        that may be "uniform" has a bound, `init_range`, too.
+      init_method: of first weights, "normal" or "truncated_normal"
+        (`init_std`), or "uniform"; one that may be "uniform" has a bound,
+        `init_range`, too.
       init_std: deviation of normal first weights.
       mem_len: M; None or 0 = no memory.
       extra: unknown keys of the file, written back unchanged.
+
+    One with another rate before a classifier than `dropout` has `head_dropout`.
     """
 
     model_type: ClassVar[str]

@@ -14,19 +14,15 @@ def from_config(config, scale: float = 1.0) -> dict:
         deviations) or "uniform".
       scale: times the deviation of a normal one.
     """
+    deviation = config.init_std * scale
     if config.init_method == "truncated_normal":
-        made = tf_keras.initializers.TruncatedNormal(
-            stddev=config.init_std * scale
-        )
-        return tf_keras.initializers.serialize(made)
-    if config.init_method == "uniform":
+        made = tf_keras.initializers.TruncatedNormal(stddev=deviation)
+    elif config.init_method == "uniform":
         made = tf_keras.initializers.RandomUniform(
             -config.init_range, config.init_range
         )
     else:
-        made = tf_keras.initializers.RandomNormal(
-            stddev=config.init_std * scale
-        )
+        made = tf_keras.initializers.RandomNormal(stddev=deviation)
     return tf_keras.initializers.serialize(made)
 
 

@@ -110,7 +110,7 @@ class BertModel(Encoder):
     ):
         """Runs the encoder, see the class; returns `EncoderOutput`."""
         config = self.config
-        dropout.check_seed(training, seed, max(config.dropout, config.dropatt))
+        dropout.check_seed(training, seed, max(config.dropout_rates))
         seed = seed if training else None
         input_ids = tf.convert_to_tensor(input_ids)
         _check_length(input_ids, config.max_position_embeddings)

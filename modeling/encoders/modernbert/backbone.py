@@ -168,11 +168,7 @@ class ModernBertModel(Encoder):
         """Runs the encoder, see the class; returns `EncoderOutput`."""
         del segment_ids
         config = self.config
-        dropout.check_seed(
-            training,
-            seed,
-            max(config.dropout, config.dropatt, config.mlp_dropout),
-        )
+        dropout.check_seed(training, seed, max(config.dropout_rates))
         seed = seed if training else None
         h = self.embeddings(input_ids, dropout.fold(seed, config.n_layer))
         wide, near = self.surroundings(

@@ -206,7 +206,7 @@ def test_untied_logits_are_refused(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "key,value", [("model_type", "bert"), ("ff_activation", "silu")]
+    "key,value", [("model_type", "elmo"), ("ff_activation", "silu")]
 )
 def test_a_config_that_we_have_not(tmp_path, key, value):
     folder = _copy(tmp_path, lambda c: c.update({key: value}))
