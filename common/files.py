@@ -6,9 +6,11 @@ that alone takes 826 MB). Paths with a scheme (`gs://...`) go through
 """
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
+import re
 import shutil
 import stat
 import tempfile
@@ -16,6 +18,61 @@ from collections.abc import Iterator
 from typing import IO, Any
 
 from common.errors import UserError
+
+NOTE = "file: "  # begins the note that `about` adds to an error
+
+
+@contextlib.contextmanager
+def about(path: str) -> Iterator[None]:
+    """Errors that pass by carry the name of a file (`flags.faults`).
+
+    Errors of writing, of archives and of JSON do not know it.
+    """
+    try:
+        yield
+    except Exception as e:
+        e.add_note(NOTE + path)
+        raise
+
+
+# Reading raises none of these: what is written is meant.
+_WRITING = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
+
+
+def _name_written(error: BaseException, path: str) -> None:
+    if isinstance(error, OSError) and error.errno in _WRITING:
+        error.add_note(NOTE + path)
+
+
+@contextlib.contextmanager
+def writing(path: str) -> Iterator[None]:
+    """Errors of writing that pass by carry the name of the file."""
+    try:
+        yield
+    except OSError as e:
+        _name_written(e, path)
+        raise
+
+
+def check_output(path: str) -> None:
+    """Before work that takes long: a new file can be made where `path` will be.
+
+    Args:
+      path: a file or folder to be; the folders above it need not be there.
+
+    Raises:
+      OSError: as the first write would.
+    """
+    if is_remote(path):
+        return  # a bucket says so at the first write only
+    place = os.path.dirname(os.path.abspath(path))
+    while not os.path.lexists(place):
+        place = os.path.dirname(place)
+    try:
+        with tempfile.TemporaryFile(dir=place):
+            pass
+    except OSError as e:
+        raise OSError(e.errno, os.strerror(e.errno or 0), path) from e
 
 
 def is_remote(path: str) -> bool:
@@ -27,6 +84,12 @@ def temporary_name(path: str) -> str:
     """A sibling name of `path` that carries this process's id."""
     head, tail = os.path.split(path)
     return os.path.join(head, f".{tail}.tmp-{os.getpid()}")
+
+
+def final_name(path: str) -> str:
+    """What a temporary name is going to be called; other names stay."""
+    path = re.sub(r"(^|/)\.([^/]+)\.tmp-\d+", r"\1\2", path)
+    return re.sub(r"_temp/part-.*", "", path)  # TensorFlow's, of checkpoints
 
 
 @contextlib.contextmanager
@@ -55,7 +118,8 @@ def atomic_open(path: str, mode: str = "wb") -> Iterator[IO[Any]]:
             f.flush()
             os.fsync(f.fileno())
         os.replace(temporary, path)
-    except BaseException:
+    except BaseException as e:
+        _name_written(e, path)
         with contextlib.suppress(FileNotFoundError):
             os.remove(temporary)
         raise
@@ -90,7 +154,9 @@ def atomic_path(path: str) -> Iterator[str]:
         with open(temporary, "rb") as f:
             os.fsync(f.fileno())
         os.replace(temporary, path)
-    except BaseException:
+    except BaseException as e:
+        if isinstance(e, Exception):  # a library's own has no name, either
+            e.add_note(NOTE + path)
         with contextlib.suppress(FileNotFoundError):
             os.remove(temporary)
         raise

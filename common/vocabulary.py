@@ -88,6 +88,8 @@ def read(path: str) -> Vocabulary:
         beside it describes, or the two say different settings.
     """
     content = _read_bytes(path)
+    if not content:
+        raise UserError(f"{path} is empty: wanted a SentencePiece model")
     digest = hashlib.sha256(content).hexdigest()
     found = [
         (settings, source)

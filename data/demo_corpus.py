@@ -12,7 +12,6 @@ are a function of the installed versions alone.
 
 import hashlib
 import importlib.metadata
-import json
 import os
 import platform
 import random
@@ -180,6 +179,7 @@ def write_corpus(options: DemoCorpusOptions) -> dict:
     found = finished(options)
     if found is not None:
         return found
+    files.check_output(os.path.join(options.output_dir, SUMMARY))
     builder = CorpusBuilder(options)
     for _, sentences in language_topics():
         builder.add_document(builder.fresh(sentences))
@@ -227,8 +227,9 @@ def finished(options: DemoCorpusOptions) -> dict | None:
     path = os.path.join(options.output_dir, SUMMARY)
     if not os.path.exists(path):
         return None
-    with open(path, encoding="utf-8") as f:
-        summary = json.load(f)
+    summary = files.read_json_object(path, "give another --output_dir")
+    if not isinstance(summary.get("files"), dict):
+        raise UserError(f"{path}: wanted a list of files; remove that folder")
     wanted = identity(options)
     other = {k: summary.get(k) for k in wanted if summary.get(k) != wanted[k]}
     if other:

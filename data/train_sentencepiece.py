@@ -12,7 +12,6 @@ its own. The same command on finished output changes nothing.
 
 import hashlib
 import io
-import json
 import os
 import re
 import shlex
@@ -241,10 +240,13 @@ def already_finished(options: SentencePieceOptions) -> dict | None:
         options.model_prefix + ".json",
     )
     try:
-        with files.open_binary(about) as f:
-            summary = json.loads(f.read())
+        summary = None
+        if files.exists(about):
+            summary = files.read_json_object(about, "remove both files")
         digest = files.sha256_of_file(model)
     except FileNotFoundError:
+        summary = None
+    if summary is None:
         if os.path.exists(model):
             raise UserError(
                 f"{model} exists, but not {about}: it is no output of this "

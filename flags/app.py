@@ -1,21 +1,28 @@
-"""How every command starts: strict flags, one-line errors, exit status."""
+"""How every command starts: strict flags, one-line errors, exit status.
 
+What the user can put right is one line (`UserError`, and what `flags.faults`
+knows); a mistake of the program keeps its stack trace.
+"""
+
+import os
 import sys
 from collections.abc import Callable
 
 from absl import app, flags, logging
 
 from common import tpu_build
-from common.errors import UserError
-from flags import strategy_flags
+from flags import faults, strategy_flags
+
+_INTERRUPTED = "interrupted; the same command goes on or begins anew"
 
 
 def run(main: Callable[[], None]) -> None:
     """Parses the flags strictly and calls `main()`.
 
-    A `UserError` becomes one line on standard error and exit status 1; a wrong
-    or unknown flag is absl's one line and exit status 1, too; surplus
-    positional arguments are refused.
+    A `UserError` and the faults of disks and files become one line on standard
+    error and exit status 1; a wrong or unknown flag is absl's one line and exit
+    status 1, too; surplus positional arguments are refused. Ctrl-C ends with
+    status 130, a closed pipe of the output silently.
     """
 
     def call(argv: list[str]) -> None:
@@ -27,8 +34,18 @@ def run(main: Callable[[], None]) -> None:
         try:
             _check_tpu()
             main()
-        except UserError as e:
-            fail(str(e))
+            sys.stdout.flush()
+        except KeyboardInterrupt:
+            fail(_INTERRUPTED, 130)
+        except BrokenPipeError:
+            # Who read the output is gone; Python's last flush would complain.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(1)
+        except Exception as e:
+            line = faults.line_of(e)
+            if line is None:
+                raise
+            fail(line)
 
     _show_flags_in_help()
     app.run(call)
@@ -51,7 +68,19 @@ def _show_flags_in_help() -> None:
                 flags.FLAGS.register_key_flag_for_module(sys.argv[0], flag)
 
 
-def fail(message: str) -> None:
-    """Prints `error: message` on standard error and exits with status 1."""
+def fail(message: str, status: int = 1) -> None:
+    """Prints `error: message` on standard error and exits."""
     print(f"error: {message}", file=sys.stderr, flush=True)
-    sys.exit(1)
+    sys.exit(status)
+
+
+def _while_loading(kind, error, trace) -> None:
+    """Ctrl-C while the libraries are loaded is one line, too."""
+    if issubclass(kind, KeyboardInterrupt):
+        print(f"error: {_INTERRUPTED}", file=sys.stderr, flush=True)
+    else:
+        sys.__excepthook__(kind, error, trace)
+
+
+# Commands import this before they load TensorFlow, which takes seconds.
+sys.excepthook = _while_loading

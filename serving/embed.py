@@ -29,6 +29,8 @@ def main() -> None:
     """The command."""
     options, model_options = lm_flags.embed_from_flags()
     texts = _texts(options)
+    if options.output_file:
+        files.check_output(options.output_file)
     encoder, tokenizer = load_encoder(model_options, options.memory_len)
     try:
         embedder = Embedder(

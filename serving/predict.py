@@ -63,13 +63,14 @@ def predict_file(model: SavedModel, options: PredictOptions) -> int:
             f"--output_file={options.output_file} exists and is complete: "
             "remove it or give another name"
         )
+    files.check_output(options.output_file)
     partial = options.output_file + ".partial"
     done = _resume(partial, _identity(model, options))
     if done:
         print(f"going on after row {done} of {partial}", file=sys.stderr)
     count = 0
     progress = _Progress(done)
-    with open(partial, "ab") as out:
+    with files.writing(partial), open(partial, "ab") as out:
         rest = itertools.islice(source, done, None)
         for answer in predict_rows(model, rest, options):
             line = json.dumps(answer, ensure_ascii=False) + "\n"

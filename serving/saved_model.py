@@ -79,7 +79,7 @@ class SavedModel:
         self._proto = _read_proto(self.version_dir)
         if not trust:
             _check_operations(self.version_dir, self._proto)
-        self._loaded = tf.saved_model.load(self.version_dir)
+        self._loaded = _load(self.version_dir)
 
     def inputs(self, signature: str = RAW) -> dict[str, dict]:
         """Input name -> dtype and shape.
@@ -154,6 +154,19 @@ class SavedModel:
                 for name, spec in self.inputs().items()
             }
         )
+
+
+def _load(version_dir: str):
+    """`tf.saved_model.load`, with one line for damaged variables."""
+    try:
+        return tf.saved_model.load(version_dir)
+    # Its readers raise Python's errors, too: IndexError, FileNotFoundError.
+    except (tf.errors.OpError, OSError, LookupError, RuntimeError) as e:
+        raise UserError(
+            f"{os.path.join(version_dir, 'variables')} cannot be read "
+            f"({str(e).strip().splitlines()[0][:160]}); copy the folder again "
+            "or export the model anew"
+        ) from e
 
 
 def find_version(directory: str) -> str:

@@ -84,7 +84,14 @@ class RunCheckpoints:
             status = self._checkpoint.read(path)
             status.assert_existing_objects_matched()
             status.expect_partial()
-        except (tf.errors.OpError, AssertionError, ValueError) as e:
+        # Its readers raise Python's errors, too: IndexError for a cut file.
+        except (
+            tf.errors.OpError,
+            AssertionError,
+            ValueError,
+            LookupError,
+            OSError,
+        ) as e:
             text = _shorten(e)
             raise UserError(
                 f"{path} does not fit this run or is damaged ({text}); use the "

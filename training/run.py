@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 import orbit
 import tensorflow as tf
 
+from common import files
 from training import strategy, train_step
 from training.batch_split import distribute
 from training.checkpoints import write_config
@@ -93,6 +94,7 @@ class TrainingRun:
     def __init__(self, request: TrainRequest):
         options, objective = request.options, request.objective
         self.options = options
+        files.check_output(os.path.join(options.model_dir, "checkpoint"))
         self.state = s = open_run(objective, options)
         learner = s.learner
         self.processes = strategy.worker_count(learner.strategy)

@@ -2,10 +2,10 @@
 
 import dataclasses
 
-import tensorflow as tf
 import tf_keras
 
 from common.errors import UserError
+from modeling.checkpoints import native
 from training import strategy as strategy_lib
 from training.batch_split import BatchSplit
 from training.checkpoints import (
@@ -112,7 +112,7 @@ def _restore(
 
 def _check_memory_shape(path: str, wanted: int) -> None:
     """Another batch size has other rows: the memory cannot be kept."""
-    shapes = tf.train.load_checkpoint(path).get_variable_to_shape_map()
+    shapes = native.open_reader(path).get_variable_to_shape_map()
     found = shapes.get("memory/length/.ATTRIBUTES/VARIABLE_VALUE")
     if found is None:
         raise UserError(

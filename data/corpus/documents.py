@@ -100,7 +100,15 @@ class BlockReader:
         self._path, self._stream = None, None
 
     def read(self, block: Block) -> bytes:
-        """The bytes of a block."""
+        """The bytes of a block.
+
+        Raises:
+          OSError, EOFError, zlib.error: the file cannot be read.
+        """
+        with files.about(block.path):
+            return self._read(block)
+
+    def _read(self, block: Block) -> bytes:
         if not block.path.endswith(".gz"):
             with open_text(block.path) as f:
                 f.seek(block.start)
@@ -187,11 +195,12 @@ def decode_lines(path: str, lines: Iterable[bytes]) -> Iterator[str]:
     Raises:
       CorpusError: bytes that are not UTF-8; file and line are named.
     """
-    for number, line in enumerate(lines):
-        try:
-            yield line.decode("utf-8")
-        except UnicodeDecodeError as e:
-            raise _not_utf8(path, number + 1, e) from e
+    with files.about(path):
+        for number, line in enumerate(lines):
+            try:
+                yield line.decode("utf-8")
+            except UnicodeDecodeError as e:
+                raise _not_utf8(path, number + 1, e) from e
 
 
 def _decode(data: bytes, block: Block) -> str:
@@ -243,7 +252,7 @@ def _json_documents(lines, block: Block, text_field: str) -> list[Document]:
             text = json.loads(line)[text_field]
             if not isinstance(text, str):
                 raise TypeError
-        except (ValueError, KeyError, TypeError) as e:
+        except (ValueError, KeyError, TypeError, RecursionError) as e:
             raise CorpusError(
                 f"{block.path}: line {number + 1 + _lines_before(block)}: "
                 "wanted a JSON object with a text in the field "

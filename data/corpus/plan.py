@@ -1,5 +1,6 @@
 """Where files are cut into blocks of about equal size (L1)."""
 
+import zlib
 from collections.abc import Sequence
 from typing import IO
 
@@ -89,7 +90,7 @@ class _Cutter:
                     if past and ends:
                         self._add(path, start, place, True)
                         start, past = place, False
-        except (OSError, EOFError) as e:
+        except (OSError, EOFError, zlib.error) as e:
             raise UserError(f"{path}: cannot be read as gzip: {e}") from e
         self._add(path, start, place, past)
 

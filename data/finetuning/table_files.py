@@ -12,6 +12,7 @@ import io
 import json
 import lzma
 import os
+import zlib
 from collections.abc import Callable, Iterator
 
 from common import files
@@ -104,7 +105,7 @@ def read_lines(
                 yield number, text
     except (FileNotFoundError, IsADirectoryError) as e:
         raise UserError(f"{path} is no file that can be read") from e
-    except (OSError, EOFError, lzma.LZMAError) as e:
+    except (OSError, EOFError, lzma.LZMAError, zlib.error) as e:
         raise UserError(f"{path} cannot be read: {e}") from e
 
 

@@ -168,7 +168,10 @@ def _find_vocabulary(manifest: Manifest, path: str | None) -> Vocabulary | None:
     if not path and not files.exists(copied):
         return None
     found = vocabulary.read(path or copied)
-    manifest.require(spiece_sha256=found.sha256)
+    try:
+        manifest.require(spiece_sha256=found.sha256)
+    except UserError as e:
+        raise UserError(f"{found.path} is another file: {e}") from e
     text_settings.resolve(
         manifest.text,
         found.recorded,

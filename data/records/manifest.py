@@ -273,9 +273,14 @@ def load_manifest(data_dir: str, verify: bool = True) -> Manifest:
             f"{path} does not exist: no finished data there; build them with "
             "`python -m data.create_pretraining_data`"
         ) from e
-    except ValueError as e:
+    except (ValueError, RecursionError) as e:
         raise UserError(f"{path} is not valid JSON: {e}") from e
-    version = value.pop("format_version", None) if value else None
+    if not isinstance(value, dict):
+        raise UserError(
+            f"{path}: wanted a JSON object, found {type(value).__name__}; "
+            "build the data again"
+        )
+    version = value.pop("format_version", None)
     if version not in _READ_VERSIONS:
         raise UserError(
             f"{path}: wanted format_version {FORMAT_VERSION}, found {version}; "

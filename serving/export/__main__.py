@@ -31,11 +31,12 @@ def main() -> None:
         options.model_dir, task_spec.SPIECE_NAME
     )
     spec = _read_spec(options, spiece)
+    output_dir = options.output_dir or os.path.join(options.model_dir, "export")
+    files.check_output(os.path.join(output_dir, "1"))
     source = options.checkpoint or options.model_dir
     config = checkpoints.find_config(source)
     model = _build_objective(spec, config).build_model()
     print(checkpoints.restore(model, source, require="all"))
-    output_dir = options.output_dir or os.path.join(options.model_dir, "export")
     path = export_model(
         output_dir, model, spec, spiece, options.model_name, options.check
     )

@@ -6,6 +6,7 @@ import sys
 import pytest
 
 COMMAND = """
+import signal
 from absl import flags as absl_flags
 from common.errors import UserError
 from flags import app, demo_flags
@@ -13,6 +14,12 @@ from flags import app, demo_flags
 def main():
     if absl_flags.FLAGS.vocab_size == 17:
         raise UserError("wanted one thing, found another; do this")
+    if absl_flags.FLAGS.vocab_size == 18:
+        raise ZeroDivisionError("a mistake")
+    if absl_flags.FLAGS.vocab_size == 19:
+        signal.raise_signal(signal.SIGINT)
+    if absl_flags.FLAGS.vocab_size == 20:
+        open("/nowhere/a", "w")
     print("ran")
 
 if __name__ == "__main__":
@@ -59,3 +66,30 @@ def test_help_lists_the_flags_of_the_command():
     for name in ("--input_glob", "--[no]uncased", "--vocab_size"):
         assert name in done.stdout
     assert "(default: '32000')" in done.stdout
+
+
+def test_a_mistake_of_the_program_keeps_its_trace():
+    done = run(*GIVEN, "--vocab_size=18")
+    assert done.returncode == 1
+    assert "Traceback" in done.stderr and "a mistake" in done.stderr
+
+
+def test_faults_of_the_surroundings_are_one_line():
+    done = run(*GIVEN, "--vocab_size=20")
+    assert done.returncode == 1
+    wanted = "error: /nowhere/a: no such file or folder; check the path\n"
+    assert done.stderr == wanted
+    done = run(*GIVEN, "--vocab_size=19")
+    assert done.returncode == 130
+    assert done.stderr.startswith("error: interrupted")
+    assert done.stderr.count("\n") == 1
+
+
+def test_ctrl_c_while_the_libraries_are_loaded_is_one_line():
+    source = "from flags import app\nraise KeyboardInterrupt"
+    done = subprocess.run(
+        [sys.executable, "-c", source], capture_output=True, text=True
+    )
+    assert done.returncode != 0
+    assert done.stderr.startswith("error: interrupted")
+    assert done.stderr.count("\n") == 1

@@ -8,6 +8,7 @@ import orbit
 import tensorflow as tf
 
 from common import files
+from common.errors import UserError
 from training.checkpoints import BestCheckpoint
 from training.learner import Learner
 from training.reporting.evaluation import Evaluator
@@ -102,10 +103,18 @@ class EvaluationLog:
         if start_step and tf.io.gfile.exists(self._path):
             with files.open_binary(self._path) as f:
                 lines = f.read().decode("utf-8").splitlines()
-            rows = [json.loads(line) for line in lines]
-            self._rows = {
-                row["step"]: row for row in rows if row["step"] <= start_step
-            }
+            try:
+                rows = [json.loads(line) for line in lines]
+                self._rows = {
+                    row["step"]: row
+                    for row in rows
+                    if row["step"] <= start_step
+                }
+            except (ValueError, TypeError, KeyError, RecursionError) as e:
+                raise UserError(
+                    f"{self._path} is damaged ({e}): move it away; wanted one "
+                    "JSON object with a step per line"
+                ) from e
 
     def add(self, step: int, metrics: dict[str, float]) -> None:
         """Writes the file anew with one more line."""

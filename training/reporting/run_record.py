@@ -117,13 +117,21 @@ def update(
 
 
 def _read(path: str) -> dict:
-    try:
-        with files.open_binary(path) as f:
-            return json.loads(f.read())
-    except (FileNotFoundError, tf.errors.NotFoundError):
+    if not files.exists(path):
         return {}
-    except ValueError as e:
-        raise UserError(f"{path} is not valid JSON: {e}; move it away") from e
+    found = files.read_json_object(path, "move it away")
+    for name, kind in (
+        ("must_match", dict),
+        ("should_match", dict),
+        ("starts", list),
+    ):
+        value = found.get(name, kind())
+        if not isinstance(value, kind):
+            raise UserError(
+                f"{path}: {name}: wanted {kind.__name__}, found "
+                f"{type(value).__name__}; move the file away"
+            )
+    return found
 
 
 def _differences(found: dict, wanted: dict) -> list[str]:

@@ -1,0 +1,178 @@
+"""What can be wrong with an input, by its kind.
+
+A damage takes the path of a copy, spoils it and gives the path that the
+command is to be given (compressing changes the name).
+"""
+
+import functools
+import glob
+import gzip
+import json
+import lzma
+import os
+from collections.abc import Callable
+
+DEEP = b"[" * 100_000 + b"]" * 100_000
+Damage = Callable[[str], str]
+
+
+def _read(path: str) -> bytes:
+    with open(path, "rb") as f:
+        return f.read()
+
+
+def _write(path: str, data: bytes) -> str:
+    with open(path, "wb") as f:
+        f.write(data)
+    return path
+
+
+def cut(path: str) -> str:
+    """Half of the file."""
+    data = _read(path)
+    return _write(path, data[: len(data) // 2])
+
+
+def empty(path: str) -> str:
+    """Nothing in it."""
+    return _write(path, b"")
+
+
+def flipped(path: str) -> str:
+    """Other bytes in many places."""
+    data = bytearray(_read(path))
+    for at in range(16, len(data), 200):
+        data[at] ^= 0x5A
+    return _write(path, bytes(data))
+
+
+def missing(path: str) -> str:
+    """Not there."""
+    os.remove(path)
+    return path
+
+
+def a_folder(path: str) -> str:
+    """A folder of that name."""
+    os.remove(path)
+    os.makedirs(path)
+    return path
+
+
+def not_utf8(path: str) -> str:
+    """Latin-1 in the middle."""
+    data = _read(path)
+    at = len(data) // 2
+    return _write(path, data[:at] + b"\xe9\xe8" + data[at:])
+
+
+def _compressed(path: str, module, ending: str, spoil: Damage) -> str:
+    _write(path + ending, module.compress(_read(path)))
+    os.remove(path)
+    return spoil(path + ending)
+
+
+def _spoiled_archive(module, ending: str, spoil: Damage) -> Damage:
+    return lambda path: _compressed(path, module, ending, spoil)
+
+
+# --- JSON ---------------------------------------------------------------------
+
+
+def deep(path: str) -> str:
+    """Nested 100,000 times."""
+    return _write(path, DEEP)
+
+
+def _replaced(value, leaf):
+    """`value` with every leaf replaced; the version of the format stays."""
+    if isinstance(value, dict):
+        return {
+            k: v if k == "format_version" else _replaced(v, leaf)
+            for k, v in value.items()
+        }
+    return leaf(value)
+
+
+def _json(leaf, path: str) -> str:
+    value = _replaced(json.loads(_read(path)), leaf)
+    return _write(path, json.dumps(value).encode())
+
+
+def _zero(value):
+    return 0 if isinstance(value, (int, float)) else value
+
+
+JSON = {
+    "cut": cut,
+    "empty": empty,
+    "deep JSON": deep,
+    "a JSON list": lambda path: _write(path, b"[1, 2]"),
+    "JSON null": lambda path: _write(path, b"null"),
+    "null everywhere": functools.partial(_json, lambda _: None),
+    "lists everywhere": functools.partial(_json, lambda _: [[]]),
+    "zeros": functools.partial(_json, _zero),
+}
+
+
+# --- Files of a folder ----------------------------------------------------------
+
+
+def _inside(pattern: str, spoil: Damage) -> Damage:
+    """Spoils the last file that fits a pattern below the folder."""
+
+    def damage(path: str) -> str:
+        spoil(sorted(glob.glob(os.path.join(path, pattern)))[-1])
+        return path
+
+    return damage
+
+
+def _each(short: str, pattern: str, faults: dict) -> dict[str, Damage]:
+    return {
+        f"{short}: {name}": _inside(pattern, spoil)
+        for name, spoil in faults.items()
+    }
+
+
+_BYTES = {"cut": cut, "empty": empty, "other bytes": flipped}
+_GONE = _BYTES | {"missing": missing}
+_WEIGHTS = _each("index", "*.index", _BYTES) | _each("data", "*.data-*", _GONE)
+_CONFIG = _each("config", "xlnet_config.json", JSON)
+_GZIP = {
+    f"{ending[1:]}: {name}": _spoiled_archive(module, ending, spoil)
+    for module, ending in ((gzip, ".gz"), (lzma, ".xz"))
+    for name, spoil in (("cut", cut), ("other bytes", flipped))
+}
+_TEXT = {
+    "missing": missing,
+    "a folder": a_folder,
+    "not UTF-8": not_utf8,
+    "gz: cut": _GZIP["gz: cut"],
+    "gz: other bytes": _GZIP["gz: other bytes"],
+}
+KINDS: dict[str, dict[str, Damage]] = {
+    "text": _TEXT,
+    "jsonl": _TEXT | {"deep JSON": deep},
+    "rows": {k: _TEXT[k] for k in ("missing", "a folder")} | _GZIP,
+    "table": _each("train.tsv", "train.tsv", _GZIP | {"not UTF-8": not_utf8}),
+    "json": {k: v for k, v in JSON.items() if k != "zeros"} | _GZIP,
+    "race": _each(
+        "1.txt",
+        "train/high/1.txt",
+        {k: v for k, v in JSON.items() if k != "zeros"},
+    ),
+    "spiece": _GONE | {"a folder": a_folder},
+    "config": JSON | {"missing": missing},
+    "records": _each("manifest.json", "manifest.json", JSON)
+    | _each("records", "*.tfrecord", _GONE),
+    "weights": _WEIGHTS | _CONFIG,
+    "run": _WEIGHTS
+    | _each("run.json", "run.json", JSON)
+    | _each("config", "xlnet_config.json", {"zeros": JSON["zeros"]}),
+    "model": _WEIGHTS | _CONFIG | _each("task.json", "task.json", JSON),
+    "saved_model": _each("saved_model.pb", "*/saved_model.pb", _BYTES)
+    | _each("variables' index", "*/variables/*.index", _GONE)
+    | _each("variables' data", "*/variables/*.data-*", _GONE)
+    | _each("signature.json", "*/signature.json", JSON),
+}

@@ -1,0 +1,262 @@
+"""Commands, what they read and write, and what can be wrong with it.
+
+A new command needs a row in `COMMANDS` (`tests/test_faults.py` compares them
+with the tree); every fault of the kinds that it names is then tried on it.
+"""
+
+import dataclasses
+
+from benchmarks.faults import damage
+from benchmarks.faults.world import SIZES, TRAIN
+
+# What is left of `run_*.py --model_dir`: anything but half files.
+OUTPUT = "output"
+
+
+@dataclasses.dataclass(frozen=True)
+class Command:
+    """A way to start a command.
+
+    Attributes:
+      name: as in the table.
+      module: what is run.
+      arguments: `{input}` is the path of an input, `{out}` a folder to write.
+      inputs: name in `world.RECIPES` -> its kind in `damage.KINDS`; "" =
+        needed and left alone.
+      writes: it writes below `{out}`.
+    """
+
+    name: str
+    module: str
+    arguments: tuple[str, ...]
+    inputs: dict[str, str]
+    writes: bool = True
+
+
+_SPIECE = "--spiece_model_file={spiece}"
+_TUNE = (
+    *("--do_train", _SPIECE, "--model_config_path={config}"),
+    *("--max_seq_length=24", "--model_dir={out}/model", *TRAIN),
+)
+_LM = {"lm": "weights"}
+
+
+def _trained(name: str, *more: str) -> tuple[str, ...]:
+    return (f"--model_dir={{{name}}}", *more)
+
+
+COMMANDS = (
+    Command(
+        "run_pretrain",
+        "run_pretrain",
+        ("--data_dir={records}", "--model_dir={out}/model", "--mode=train")
+        + (*SIZES, *TRAIN, "--mem_len=12", _SPIECE),
+        {"records": "records", "spiece": "spiece"},
+    ),
+    Command(
+        "run_pretrain, resumed",
+        "run_pretrain",
+        ("--data_dir={records}", "--model_dir={lm}", "--mode=train")
+        + (*SIZES, *TRAIN, "--mem_len=12", "--train_steps=2"),
+        {"records": "", "lm": "run"},
+        writes=False,
+    ),
+    Command(
+        "run_classifier",
+        "run_classifier",
+        ("--task_name=tsv", "--data_dir={task}", *_TUNE),
+        {"task": "table", "spiece": "spiece", "config": "config"},
+    ),
+    Command(
+        "run_classifier, evaluation",
+        "run_classifier",
+        _trained("classifier", "--task_name=tsv", "--data_dir={task}")
+        + ("--do_eval",),
+        {"task": "", "classifier": "model"},
+        writes=False,
+    ),
+    Command(
+        "run_squad",
+        "run_squad",
+        ("--train_file={squad_file}", "--max_query_length=4")
+        + ("--doc_stride=8", *_TUNE),
+        {"squad_file": "json", "spiece": "", "config": "config"},
+    ),
+    Command(
+        "run_squad, evaluation",
+        "run_squad",
+        _trained("squad", "--predict_file={squad_file}", "--do_eval"),
+        {"squad_file": "", "squad": "model"},
+        writes=False,
+    ),
+    Command(
+        "run_race",
+        "run_race",
+        ("--data_dir={race_data}", *_TUNE),
+        {"race_data": "race", "spiece": "", "config": "config"},
+    ),
+    Command(
+        "run_race, evaluation",
+        "run_race",
+        _trained("race", "--data_dir={race_data}", "--do_eval"),
+        {"race_data": "", "race": "model"},
+        writes=False,
+    ),
+    Command(
+        "data.convert_corpus",
+        "data.convert_corpus",
+        ("--layout=book", "--input_glob={text}", "--output_file={out}/a.txt"),
+        {"text": "text"},
+    ),
+    Command(
+        "data.create_pretraining_data",
+        "data.create_pretraining_data",
+        ("--input_glob={jsonl}", _SPIECE, "--output_dir={out}/records")
+        + ("--seq_len=24", "--reuse_len=12"),
+        {"jsonl": "jsonl", "spiece": "spiece"},
+    ),
+    Command(
+        "data.demo_corpus",
+        "data.demo_corpus",
+        ("--output_dir={out}/demo", "--max_megabytes=0.2")
+        + ("--examples_per_class=2",),
+        {},
+    ),
+    Command(
+        "data.filter_corpus",
+        "data.filter_corpus",
+        ("--input_glob={jsonl}", "--output_file={out}/a.txt"),
+        {"jsonl": "jsonl"},
+    ),
+    Command(
+        "data.inspect",
+        "data.inspect",
+        ("--data_dir={records}",),
+        {"records": "records"},
+        writes=False,
+    ),
+    Command(
+        "data.train_sentencepiece",
+        "data.train_sentencepiece",
+        ("--input_glob={text}", "--model_prefix={out}/s", "--vocab_size=200"),
+        {"text": "text"},
+    ),
+    Command(
+        "modeling.convert_checkpoint",
+        "modeling.convert_checkpoint",
+        ("--input={lm}", "--output={out}/hf", "--from_format=native")
+        + ("--to_format=hf",),
+        _LM,
+    ),
+    Command(
+        "modeling.explain_permutation",
+        "modeling.explain_permutation",
+        ("--text=abc", "--order=1", "--split=words", "--output={out}/a.png"),
+        {},
+    ),
+    Command(
+        "modeling.explain_permutation, pieces",
+        "modeling.explain_permutation",
+        ("--text=abc de", "--order=1", "--split=pieces", _SPIECE),
+        {"spiece": "spiece"},
+        writes=False,
+    ),
+    Command(
+        "serving.embed",
+        "serving.embed",
+        ("--checkpoint={lm}", "--text=" + "abc de " * 99, "--pooling=none")
+        + ("--output_file={out}/a.csv",),
+        _LM,
+    ),
+    Command(
+        "serving.export",
+        "serving.export.__main__",
+        ("--model_dir={classifier}", "--output_dir={out}/x", "--nocheck"),
+        {"classifier": "model"},
+    ),
+    Command(
+        "serving.fill_mask",
+        "serving.fill_mask",
+        ("--checkpoint={lm}", "--text=abc <mask>"),
+        _LM,
+        writes=False,
+    ),
+    Command(
+        "serving.generate",
+        "serving.generate",
+        ("--checkpoint={lm}", "--prompt=abc"),
+        _LM,
+        writes=False,
+    ),
+    Command(
+        "serving.predict",
+        "serving.predict",
+        ("--saved_model_dir={export}", "--input_file={rows}")
+        + ("--output_file={out}/a.jsonl",),
+        {"export": "saved_model", "rows": "rows"},
+    ),
+    Command(
+        "serving.score",
+        "serving.score",
+        ("--checkpoint={lm}", "--text=abc"),
+        _LM,
+        writes=False,
+    ),
+    Command(
+        "serving.serve",
+        "serving.serve",
+        ("--saved_model_dir={export}", "--port=0"),
+        {"export": "saved_model"},
+        writes=False,
+    ),
+)
+# Started by another command alone, with inputs that this one made.
+INTERNAL = ("serving.export.reload_check",)
+# Faults of what is written; see `server`.
+OF_OUTPUT = ("full disk", "nearly full disk", "read-only", "a file in its way")
+INTERRUPTED = "Ctrl-C"
+
+
+# Tried by `python -m benchmarks.faults` alone: ten seconds or more each.
+LONG = (
+    ("data.demo_corpus", "full disk"),
+    ("data.demo_corpus", "nearly full disk"),
+    ("serving.embed", "nearly full disk"),
+    ("serving.export", "nearly full disk"),
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Cell:
+    """One fault on one command.
+
+    Attributes:
+      command: name of a `Command`.
+      input: which is damaged; `OUTPUT`, or "" for `INTERRUPTED`.
+      fault: name in `damage.KINDS[kind]`, `OF_OUTPUT` or `INTERRUPTED`.
+    """
+
+    command: str
+    input: str
+    fault: str
+
+    def __str__(self) -> str:
+        return "-".join(filter(None, (self.command, self.input, self.fault)))
+
+
+def cells() -> list[Cell]:
+    """Every fault that applies, on every command."""
+    found = []
+    for command in COMMANDS:
+        for name, kind in command.inputs.items():
+            faults = damage.KINDS[kind] if kind else ()
+            found += [Cell(command.name, name, fault) for fault in faults]
+        if command.writes:
+            found += [Cell(command.name, OUTPUT, f) for f in OF_OUTPUT]
+        found.append(Cell(command.name, "", INTERRUPTED))
+    return found
+
+
+def command_named(name: str) -> Command:
+    """The row."""
+    return next(c for c in COMMANDS if c.name == name)

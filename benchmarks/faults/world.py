@@ -1,0 +1,166 @@
+"""Small inputs of every kind, made by the commands themselves.
+
+A recipe is a function that writes files, or the command that makes them. Each
+is made once, when it is asked for first, below the folder of the world.
+"""
+
+import json
+import os
+import random
+from collections.abc import Callable
+
+SIZES = ["--n_layer=1", "--d_model=8", "--n_head=2", "--d_head=4"]
+SIZES += ["--d_inner=8"]
+TRAIN = ["--train_steps=1", "--iterations=1", "--train_batch_size=4"]
+TRAIN += ["--save_steps=1", "--progress=none", "--learning_rate=1e-3"]
+CONFIG = {
+    "d_head": 4,
+    "d_inner": 8,
+    "d_model": 8,
+    "ff_activation": "gelu",
+    "n_head": 2,
+    "n_layer": 1,
+    "n_token": 200,
+    "untie_r": True,
+}
+WORDS = [
+    "".join(random.Random(i).choices("abcdefgh", k=2 + i % 5))
+    for i in range(300)
+]
+
+
+def write_text(path: str) -> None:
+    """Documents of random words, one sentence a line."""
+    rng = random.Random(7)
+    with open(path, "w", encoding="utf-8") as f:
+        for _ in range(60):
+            for _ in range(rng.randint(5, 20)):
+                f.write(" ".join(rng.choices(WORDS, k=9)) + ".\n")
+            f.write("\n")
+
+
+def write_jsonl(path: str) -> None:
+    """The same, one document per line."""
+    rng = random.Random(7)
+    with open(path, "w", encoding="utf-8") as f:
+        for _ in range(60):
+            text = "\n".join(
+                " ".join(rng.choices(WORDS, k=9)) + "." for _ in range(12)
+            )
+            f.write(json.dumps({"text": text}) + "\n")
+
+
+def write_rows(path: str) -> None:
+    """Texts to predict."""
+    with open(path, "w", encoding="utf-8") as f:
+        f.write("text\n")
+        f.writelines(" ".join(WORDS[i : i + 5]) + "\n" for i in range(9))
+
+
+def write_task(path: str) -> None:
+    """train.tsv and dev.tsv."""
+    os.makedirs(path)
+    for split in ("train", "dev"):
+        with open(os.path.join(path, f"{split}.tsv"), "w") as f:
+            f.write("text\tlabel\n")
+            for i in range(8):
+                text = " ".join(WORDS[i : i + 5])
+                f.write(f"{text}\t{'no' if i % 2 else 'yes'}\n")
+
+
+def write_squad(path: str) -> None:
+    """Two paragraphs in SQuAD's layout."""
+    paragraphs = []
+    for i in range(2):
+        context = " ".join(WORDS[i : i + 12])
+        answer = {"text": WORDS[i + 3], "answer_start": 0}
+        answer["answer_start"] = context.index(answer["text"])
+        question = {"id": f"q{i}", "question": "which", "answers": [answer]}
+        paragraphs.append({"context": context, "qas": [question]})
+    value = {"data": [{"title": "t", "paragraphs": paragraphs}]}
+    with open(path, "w", encoding="utf-8") as f:
+        json.dump(value, f)
+
+
+def write_race(path: str) -> None:
+    """One passage per split."""
+    for split in ("train", "dev"):
+        folder = os.path.join(path, split, "high")
+        os.makedirs(folder)
+        value = {
+            "article": " ".join(WORDS[:12]),
+            "questions": ["which", "what"],
+            "options": [WORDS[i : i + 4] for i in (0, 4)],
+            "answers": ["A", "C"],
+        }
+        with open(os.path.join(folder, "1.txt"), "w") as f:
+            json.dump(value, f)
+
+
+def write_config(path: str) -> None:
+    """`xlnet_config.json` of the smallest model."""
+    with open(path, "w", encoding="utf-8") as f:
+        json.dump(CONFIG, f)
+
+
+def _finetune(command: str, out: str, *more: str) -> list[str]:
+    return [
+        command,
+        f"--model_dir={out}",
+        "--spiece_model_file={spiece}",
+        "--model_config_path={config}",
+        "--max_seq_length=24",
+        "--eval_batch_size=4",
+        "--do_train",
+        *TRAIN,
+        *more,
+    ]
+
+
+Recipe = Callable[[str], None] | list[str]
+# Name -> (file name, recipe, files that it is made of).
+RECIPES: dict[str, tuple[str, Recipe]] = {
+    "text": ("text.txt", write_text),
+    "jsonl": ("text.jsonl", write_jsonl),
+    "rows": ("rows.tsv", write_rows),
+    "config": ("config.json", write_config),
+    "task": ("task", write_task),
+    "squad_file": ("squad.json", write_squad),
+    "race_data": ("race", write_race),
+    "spiece": (
+        "spiece.model",
+        ["data.train_sentencepiece", "--input_glob={text}"]
+        + ["--model_prefix={world}/spiece", "--vocab_size=200"],
+    ),
+    "records": (
+        "records",
+        ["data.create_pretraining_data", "--input_glob={text}"]
+        + ["--spiece_model_file={spiece}", "--output_dir={world}/records"]
+        + ["--seq_len=24", "--reuse_len=12"],
+    ),
+    "lm": (
+        "lm",
+        ["run_pretrain", "--data_dir={records}", "--model_dir={world}/lm"]
+        + [*SIZES, *TRAIN, "--mem_len=12", "--mode=train"]
+        + ["--spiece_model_file={spiece}"],
+    ),
+    "classifier": (
+        "classifier",
+        _finetune("run_classifier", "{world}/classifier", "--task_name=tsv")
+        + ["--data_dir={task}"],
+    ),
+    "squad": (
+        "squad",
+        _finetune("run_squad", "{world}/squad", "--train_file={squad_file}")
+        + ["--max_query_length=4", "--doc_stride=8"],
+    ),
+    "race": (
+        "race_model",
+        _finetune("run_race", "{world}/race_model", "--data_dir={race_data}"),
+    ),
+    "export": (
+        "export",
+        ["serving.export.__main__", "--model_dir={classifier}", "--nocheck"]
+        + ["--output_dir={world}/export"],
+    ),
+}
