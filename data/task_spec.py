@@ -103,7 +103,7 @@ class TaskSpec:
             raise UserError(
                 f"{path} does not exist: `{model_dir}` is no directory of a "
                 "fine-tuned model; give the --model_dir of a run_classifier.py, "
-                "run_squad.py or run_race.py run"
+                "run_squad.py, run_race.py or run_tagger.py run"
             ) from e
         except (ValueError, RecursionError) as e:
             raise UserError(f"{path} is not valid JSON: {e}") from e

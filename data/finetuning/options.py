@@ -177,6 +177,42 @@ class RaceDataOptions:
             raise UserError("give one of --high_only and --middle_only")
 
 
+@dataclasses.dataclass(frozen=True)
+class TaggingDataOptions:
+    """Tagged text.
+
+    Attributes:
+      data_dir: a folder with train, dev and test files by the names of
+        `data.finetuning.tagging.examples.SPLIT_NAMES`.
+      train_file, eval_file, predict_file: files that are named instead.
+      text_column, tag_column, token_separator: see
+        `data.finetuning.tagging.examples.ColumnOptions`.
+      labels: tags in the order of the logits; empty = those of the training
+        file.
+      doc_stride: pieces between the starts of two windows of a long text.
+    """
+
+    data_dir: str = ""
+    train_file: str = ""
+    eval_file: str = ""
+    predict_file: str = ""
+    text_column: int = 0
+    tag_column: int = -1
+    token_separator: str = "auto"
+    labels: tuple[str, ...] = ()
+    doc_stride: int = 64
+
+    def __post_init__(self) -> None:
+        _at_least("doc_stride", self.doc_stride, 1)
+        if len(set(self.labels)) != len(self.labels):
+            raise UserError(f"--labels names a tag twice: {self.labels}")
+        if self.text_column == self.tag_column:
+            raise UserError(
+                "--text_column and --tag_column must differ, received "
+                f"{self.text_column} for both"
+            )
+
+
 def _at_least(name: str, value: int, least: int) -> None:
     if value < least:
         raise UserError(f"--{name} must be at least {least}, received {value}")

@@ -103,7 +103,7 @@ class _Source:
         example = self.make(np.arange(1), batch_size)
         signature = {
             name: tf.TensorSpec(
-                _static_shape(name, value, self.dynamic),
+                self._static_shape(name, value),
                 tf.as_dtype(value.dtype),
             )
             for name, value in example.items()
@@ -130,9 +130,8 @@ class _Source:
             yield self.make(indices, batch_size)
             step += 1
 
-
-def _static_shape(name: str, value: np.ndarray, dynamic: bool) -> list:
-    shape: list = list(value.shape)
-    if dynamic and name in LENGTH_FIELDS:
-        shape[-1] = None
-    return shape
+    def _static_shape(self, name: str, value: np.ndarray) -> list:
+        shape: list = list(value.shape)
+        if self.dynamic and name in (*LENGTH_FIELDS, *self.table.token_columns):
+            shape[-1] = None
+        return shape

@@ -23,6 +23,8 @@ class FeatureTable:
       segment_ids: uint8, likewise.
       row_splits: int64 `[N * C + 1]`, row r is `row_splits[r : r + 2]`.
       columns: further arrays with first dimension N, e.g. `label_ids`.
+      token_columns: arrays as long as `token_ids`, a value per token, which
+        batches pad with -1.
       num_options: C, or 0 when batches have no option dimension.
       pad_left: padding before the tokens (else after).
       pad_segment: segment id of padding.
@@ -32,6 +34,9 @@ class FeatureTable:
     segment_ids: np.ndarray
     row_splits: np.ndarray
     columns: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
+    token_columns: dict[str, np.ndarray] = dataclasses.field(
+        default_factory=dict
+    )
     num_options: int = 0
     pad_left: bool = True
     pad_segment: int = symbols.SEGMENT_PAD
@@ -82,18 +87,20 @@ class FeatureTable:
                 f"`indices` must number 1 to {size}, received {len(indices)}"
             )
         padded = np.concatenate([indices, np.repeat(indices[-1:], surplus)])
-        result = self._token_arrays(padded, length)
+        wanted = self.columns | self.token_columns if names is None else names
+        result = self._token_arrays(padded, length, wanted)
         weight = np.ones(size, np.float32)  # [B]
         weight[len(indices) :] = 0.0
         index = padded.astype(np.int32)  # [B]
         index[len(indices) :] = -1
         result |= {"example_weight": weight, "example_index": index}
-        for name in self.columns if names is None else names:
-            result[name] = self.columns[name][padded]
+        for name in wanted:
+            if name in self.columns:
+                result[name] = self.columns[name][padded]
         return result
 
     def _token_arrays(
-        self, examples: np.ndarray, length: int
+        self, examples: np.ndarray, length: int, names: Sequence[str]
     ) -> dict[str, np.ndarray]:
         rows = examples
         if self.num_options:
@@ -102,6 +109,11 @@ class FeatureTable:
         input_ids = np.zeros((len(rows), length), np.int32)
         segment_ids = np.full((len(rows), length), self.pad_segment, np.int32)
         input_mask = np.zeros((len(rows), length), np.int32)
+        further = {
+            name: np.full((len(rows), length), -1, value.dtype)
+            for name, value in self.token_columns.items()
+            if name in names
+        }
         for at, row in enumerate(rows):
             begin, end = self.row_splits[row : row + 2]
             size = end - begin
@@ -115,7 +127,9 @@ class FeatureTable:
             input_ids[at, place] = self.token_ids[begin:end]
             segment_ids[at, place] = self.segment_ids[begin:end]
             input_mask[at, place] = 1
-        arrays = {
+            for name, value in further.items():
+                value[at, place] = self.token_columns[name][begin:end]
+        arrays = further | {
             "input_ids": input_ids,
             "segment_ids": segment_ids,
             "input_mask": input_mask,
@@ -155,6 +169,8 @@ def to_arrays(table: FeatureTable) -> dict[str, np.ndarray]:
     }
     for name, column in table.columns.items():
         arrays[f"column:{name}"] = column
+    for name, column in table.token_columns.items():
+        arrays[f"token:{name}"] = column
     return arrays
 
 
@@ -165,15 +181,20 @@ def from_arrays(arrays: dict[str, np.ndarray]) -> FeatureTable:
         arrays["token_ids"],
         arrays["segment_ids"],
         arrays["row_splits"],
-        {
-            name.removeprefix("column:"): value
-            for name, value in arrays.items()
-            if name.startswith("column:")
-        },
+        _with_prefix(arrays, "column:"),
+        _with_prefix(arrays, "token:"),
         num_options,
         bool(pad_left),
         pad_segment,
     )
+
+
+def _with_prefix(arrays: dict, prefix: str) -> dict[str, np.ndarray]:
+    return {
+        name.removeprefix(prefix): value
+        for name, value in arrays.items()
+        if name.startswith(prefix)
+    }
 
 
 def _flat(parts: Sequence[Sequence[int]], dtype) -> np.ndarray:

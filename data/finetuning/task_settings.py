@@ -17,7 +17,8 @@ from data.task_spec import TaskSpec
 UNKNOWN = object()
 
 CLASSIFIER, SQUAD, RACE = "classifier", "squad", "race"
-ALL = (CLASSIFIER, SQUAD, RACE)
+TAGGER = "tagger"
+ALL = (CLASSIFIER, SQUAD, RACE, TAGGER)
 POOLED = (CLASSIFIER, RACE)
 
 
@@ -56,7 +57,7 @@ _HEAD, _DATA = "head_options", "data_options"
 _TABLE = (CLASSIFIER,)
 SETTINGS = (
     Setting("head", "", True, commands=_TABLE, has_flag=False),
-    Setting("labels", "", True, commands=_TABLE),
+    Setting("labels", "", True, commands=(CLASSIFIER, TAGGER)),
     Setting("max_seq_length", "", False),
     Setting("text", "", True, has_flag=False),
     Setting("summary_type", _HEAD, True, "last", POOLED),
@@ -73,12 +74,15 @@ SETTINGS = (
     Setting("start_n_top", _HEAD, False, 5, (SQUAD,)),
     Setting("end_n_top", _HEAD, False, 5, (SQUAD,)),
     Setting("max_query_length", _DATA, False, 64, (SQUAD,)),
-    Setting("doc_stride", _DATA, False, 128, (SQUAD,)),
+    Setting("doc_stride", _DATA, False, 128, (SQUAD, TAGGER)),
     Setting("max_answer_length", _DATA, False, 64, (SQUAD,)),
     Setting("n_best_size", _DATA, False, 5, (SQUAD,)),
     Setting("original_last_token_bug", _DATA, False, False, (SQUAD,)),
     Setting("max_qa_length", _DATA, False, 128, (RACE,)),
     Setting("accumulate_options", _DATA, True, False, (RACE,)),
+    Setting("text_column", _DATA, False, 0, (TAGGER,)),
+    Setting("tag_column", _DATA, False, -1, (TAGGER,)),
+    Setting("token_separator", _DATA, False, "auto", (TAGGER,)),
 )
 # Found by an evaluation and kept in `data_options`; see `data.finetuning.squad.task`.
 THRESHOLD = "null_score_diff_threshold"
@@ -97,6 +101,7 @@ NOT_RECORDED = {
     "data_dir": _FILES,
     "eval_split": _FILES,
     "train_file": _FILES,
+    "eval_file": _FILES,
     "predict_file": _FILES,
     "high_only": _FILES,
     "middle_only": _FILES,

@@ -19,6 +19,7 @@ COMMANDS = {
     "run_classifier.py": ["--task_name=cola", "--data_dir=x", *FINE_TUNE],
     "run_race.py": ["--data_dir=x", *FINE_TUNE],
     "run_squad.py": ["--train_file=x", *FINE_TUNE],
+    "run_tagger.py": ["--data_dir=x", *FINE_TUNE],
 }
 
 

@@ -130,6 +130,7 @@ class TokenClassificationObjective(FinetuneObjective):
     """One label per token; label -1 does not count. Logits [B, T, Y]."""
 
     name = "token_classification"
+    pads_left = False
 
     def row_losses(self, logits, batch):
         labels = batch["label_ids"]  # [B, T]

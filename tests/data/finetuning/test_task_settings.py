@@ -12,7 +12,13 @@ from common.errors import UserError
 from common.text_settings import TextSettings
 from data.finetuning import options as task_options
 from data.finetuning import task_settings
-from data.finetuning.task_settings import CLASSIFIER, NOT_RECORDED, RACE, SQUAD
+from data.finetuning.task_settings import (
+    CLASSIFIER,
+    NOT_RECORDED,
+    RACE,
+    SQUAD,
+    TAGGER,
+)
 from data.task_spec import TaskSpec, find_folder
 from training.finetuning.options import FinetuneOptions
 
@@ -29,6 +35,7 @@ SOURCES = {
         FinetuneOptions,
         task_options.RaceDataOptions,
     ),
+    TAGGER: (task_options.FeatureOptions, task_options.TaggingDataOptions),
 }
 # A value of each setting that is not the flag's default.
 OTHER = {
@@ -56,6 +63,9 @@ OTHER = {
     "original_last_token_bug": True,
     "max_qa_length": 40,
     "accumulate_options": True,
+    "text_column": 1,
+    "tag_column": 2,
+    "token_separator": "_",
 }
 DEFAULT = {"max_seq_length": {CLASSIFIER: 128}, "head": "classification"}
 

@@ -1,0 +1,297 @@
+"""Tagged text: CoNLL columns, and JSON lines with character spans.
+
+CoNLL: one token per line, columns by white space (or tabs, where a line has
+one), an empty line after each sentence. JSON lines:
+`{"text": "Ada lives here", "spans": [{"start": 0, "end": 3, "label": "PER"}]}`.
+Offsets are raw characters (code points), the end excluded.
+"""
+
+import dataclasses
+import os
+import re
+
+from common.errors import UserError
+from data.finetuning import table_files
+from data.finetuning.examples import BadRows
+
+OUTSIDE = "O"
+TRAIN, DEV, TEST = "train", "dev", "test"
+# Names that files of each split go by.
+SPLIT_NAMES = {
+    TRAIN: ("train",),
+    DEV: ("dev", "valid", "validation", "testa", "eng.testa"),
+    TEST: ("test", "testb", "eng.testb"),
+}
+COLUMN_SUFFIXES = ("conll", "txt", "tsv", "bio", "iob", "iob2")
+JSON_SUFFIXES = ("jsonl", "json")
+_DOCUMENT = "-DOCSTART-"
+# Written without blanks between words: no blank is put between two of these.
+_UNSPACED = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3000-\u30ff\u3400-\u4dbf"
+    "\u4e00-\u9fff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003134f]"
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class TaggedText:
+    """One text with its gold tags.
+
+    Attributes:
+      guid: its number in the file, from 0.
+      text: raw text; of CoNLL files the tokens, joined.
+      units: (start, end) of each token (CoNLL) or of each span (JSON lines).
+      tags: one per unit; None where the file gives none. Of JSON lines the
+        span's label, without B- and I-.
+      words: units are all tokens of the text, in order; else they are the
+        spans, and what they leave out is outside.
+      where: "file:line", for messages.
+    """
+
+    guid: str
+    text: str
+    units: tuple[tuple[int, int], ...]
+    tags: tuple[str, ...] | None
+    words: bool
+    where: str
+
+
+@dataclasses.dataclass(frozen=True)
+class ColumnOptions:
+    """Columns of a CoNLL file, from 0; -1 is the last one.
+
+    Attributes:
+      text_column, tag_column: which.
+      token_separator: "auto" puts a blank between tokens, but for scripts
+        that are written without; else the text itself.
+    """
+
+    text_column: int = 0
+    tag_column: int = -1
+    token_separator: str = "auto"
+
+
+def find_split(data_dir: str, split: str) -> str | None:
+    """The file of a split in a folder, plain or compressed; or None."""
+    names = [
+        f"{name}.{suffix}"
+        for name in SPLIT_NAMES.get(split, (split,))
+        for suffix in (*COLUMN_SUFFIXES, *JSON_SUFFIXES)
+    ]
+    return table_files.find_file(data_dir, *names, split)
+
+
+def is_json_lines(path: str) -> bool:
+    """Whether a file holds JSON lines, by its name."""
+    stem, suffix = os.path.splitext(path)
+    if suffix in table_files.COMPRESSED:
+        suffix = os.path.splitext(stem)[1]
+    return suffix[1:] in JSON_SUFFIXES
+
+
+def read(
+    path: str,
+    bad: BadRows,
+    columns: ColumnOptions = ColumnOptions(),
+    labelled: bool = True,
+) -> list[TaggedText]:
+    """Every text of a file.
+
+    Args:
+      path: CoNLL columns, or JSON lines (by its name).
+      bad: receives what cannot be used.
+      columns: which of a CoNLL file.
+      labelled: tags are needed; without, a CoNLL file of one column and JSON
+        lines without spans will do.
+
+    Raises:
+      UserError: nothing usable, or see `BadRows`.
+    """
+    if is_json_lines(path):
+        examples = _read_json_lines(path, bad, labelled)
+    else:
+        examples = _read_columns(path, bad, columns, labelled)
+    if not examples:
+        raise UserError(
+            f"{path} holds no usable text; wanted a token and its tag per "
+            "line and an empty line after each sentence, or JSON lines "
+            'with "text" and "spans"'
+        )
+    return examples
+
+
+def join_tokens(
+    tokens: list[str], separator: str = "auto"
+) -> tuple[str, tuple[tuple[int, int], ...]]:
+    """Tokens as text, and where each lies in it.
+
+    >>> join_tokens(["Ada", "lives"])
+    ('Ada lives', ((0, 3), (4, 9)))
+    >>> join_tokens(["\u6771", "\u4eac"])[1]
+    ((0, 1), (1, 2))
+    """
+    parts, units, at = [], [], 0
+    for i, token in enumerate(tokens):
+        if i:
+            blank = separator
+            if separator == "auto":
+                together = _UNSPACED.match(tokens[i - 1][-1]) and (
+                    _UNSPACED.match(token[0])
+                )
+                blank = "" if together else " "
+            parts.append(blank)
+            at += len(blank)
+        parts.append(token)
+        units.append((at, at + len(token)))
+        at += len(token)
+    return "".join(parts), tuple(units)
+
+
+def _read_columns(path, bad, columns, labelled) -> list[TaggedText]:
+    examples: list[TaggedText] = []
+    rows: list[tuple[str, str | None]] = []
+    first, broken = 1, False
+
+    def finish() -> None:
+        if rows and not broken:
+            text, units = join_tokens(
+                [t for t, _ in rows], columns.token_separator
+            )
+            tags = tuple(tag for _, tag in rows)
+            examples.append(
+                TaggedText(
+                    str(len(examples)),
+                    text,
+                    units,
+                    None if None in tags else tags,
+                    True,
+                    f"{path}:{first}",
+                )
+            )
+        rows.clear()
+
+    for number, line in table_files.read_lines(path, bad):
+        if not line.strip():
+            finish()
+            first, broken = number + 1, False
+            continue
+        if line.startswith(_DOCUMENT):
+            continue
+        row, problem = _row(line, columns, labelled)
+        if problem:
+            bad.report(f"{path}:{number}", problem)
+            broken = True  # a sentence with a hole is none
+        else:
+            rows.append(row)
+    finish()
+    return examples
+
+
+def _row(line: str, columns: ColumnOptions, labelled: bool):
+    """((token, tag), None) or (None, what is wrong)."""
+    fields = line.rstrip("\r\n").split("\t") if "\t" in line else line.split()
+    fields = [f.strip() for f in fields]
+    try:
+        token = fields[columns.text_column]
+    except IndexError:
+        return None, (
+            f"wanted a token in column {columns.text_column}, found "
+            f"{len(fields)} columns (--text_column)"
+        )
+    if not token:
+        return None, "the token is empty"
+    if len(fields) == 1 and not labelled:
+        return (token, None), None
+    try:
+        tag = fields[columns.tag_column]
+    except IndexError:
+        tag = ""
+    if len(fields) == 1 or not tag:
+        if not labelled:
+            return (token, None), None
+        return None, (
+            f"wanted a tag in column {columns.tag_column}, found "
+            f"{len(fields)} columns (--tag_column)"
+        )
+    return (token, tag), None
+
+
+def _read_json_lines(path, bad, labelled) -> list[TaggedText]:
+    examples: list[TaggedText] = []
+    for where, value in table_files.read_jsonl(path, bad):
+        text, spans = value.get("text"), value.get("spans")
+        if not isinstance(text, str) or not text.strip():
+            bad.report(where, "wanted a non-empty string 'text'")
+            continue
+        if spans is None and not labelled:
+            found: tuple | None = None
+        else:
+            found, problem = _spans(text, spans)
+            if problem:
+                bad.report(where, problem)
+                continue
+        examples.append(
+            TaggedText(
+                str(len(examples)),
+                text,
+                tuple((s, e) for s, e, _ in found or ()),
+                None if found is None else tuple(t for _, _, t in found),
+                False,
+                where,
+            )
+        )
+    return examples
+
+
+def _spans(text: str, spans: object):
+    """(sorted spans without white space at their ends, None) or a problem."""
+    wanted = (
+        "wanted 'spans', a list of "
+        '{"start": characters, "end": characters, "label": name}'
+    )
+    if not isinstance(spans, list):
+        return (), f"{wanted}, found {type(spans).__name__}"
+    result = []
+    for span in spans:
+        if not isinstance(span, dict):
+            return (), f"{wanted}, found {span!r:.60}"
+        start, end, label = (span.get(k) for k in ("start", "end", "label"))
+        whole = all(type(x) is int for x in (start, end))
+        if not whole or not isinstance(label, str) or not label.strip():
+            return (), f"{wanted}, found {span!r:.60}"
+        if not 0 <= start < end <= len(text):
+            return (), (
+                f"the span {start} to {end} does not lie in the text of "
+                f"{len(text)} characters"
+            )
+        if label.strip() == OUTSIDE:
+            return (), f"{OUTSIDE!r} is what no span covers, not a label"
+        piece = text[start:end]
+        start += len(piece) - len(piece.lstrip())
+        end -= len(piece) - len(piece.rstrip())
+        if start >= end:
+            return (), "a span holds white space only"
+        result.append((start, end, label.strip()))
+    result.sort()
+    for one, other in zip(result, result[1:], strict=False):
+        if other[0] < one[1]:
+            return (), (
+                f"the spans {one[0]} to {one[1]} and {other[0]} to "
+                f"{other[1]} overlap; a tag is one per character"
+            )
+    return tuple(result), None
+
+
+def tag_names(examples: list[TaggedText]) -> tuple[str, ...]:
+    """All tags of a training set, "O" first, then by name.
+
+    Spans of JSON lines have B- and I- of each label.
+    """
+    found: set[str] = set()
+    for example in examples:
+        for tag in example.tags or ():
+            found |= {tag} if example.words else {f"B-{tag}", f"I-{tag}"}
+    spans = any(not e.words for e in examples)
+    first = (OUTSIDE,) if spans or OUTSIDE in found else ()
+    return first + tuple(
+        sorted(found - {OUTSIDE}, key=lambda t: (t[2:], t) if spans else t)
+    )

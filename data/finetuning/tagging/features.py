@@ -1,0 +1,251 @@
+"""Tagged text -> windows of pieces with a label each, and back.
+
+Pieces do not respect tokens: one can cross a boundary, and a token can lie
+inside another's piece. The rule, by characters that are no white space:
+
+- A token (CoNLL) is told by the first piece that holds its first character.
+  Where a piece holds the first character of several, the first of them gives
+  its label in training, and all of them get its answer.
+- A span (JSON lines) has the pieces of which it covers at least half; the first
+  of them is B-, the others I-. A span without such a piece has the one that
+  holds its first character, if no other span does.
+
+Other pieces of a token have no label (-1). A text of more than T - 2 pieces is
+cut into windows that start `doc_stride` pieces apart, and each piece counts in
+the window where it has most context (as in SQuAD).
+"""
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+
+from data import symbols
+from data.finetuning import table as finetune_table
+from data.finetuning.pair_features import join_segments
+from data.finetuning.squad.features import TokenizedParagraph, doc_windows
+from data.finetuning.squad.predictions import max_context
+from data.finetuning.table import FeatureTable
+from data.finetuning.tagging.examples import OUTSIDE, TaggedText
+
+NO_LABEL = -1
+
+
+@dataclasses.dataclass(frozen=True)
+class TaggingWindows:
+    """Every window of a split.
+
+    Attributes:
+      table: the model's inputs, padded on the right; `label_ids` per piece.
+      text: window -> its text, int32 [W].
+      start: window -> its first piece, int32 [W].
+      pieces: text -> its pieces.
+      shared: tokens or spans that have no piece of their own.
+      units: all tokens or spans.
+    """
+
+    table: FeatureTable
+    text: np.ndarray
+    start: np.ndarray
+    pieces: list[TokenizedParagraph]
+    shared: int
+    units: int
+
+
+def first_characters(text: str, pieces: TokenizedParagraph) -> np.ndarray:
+    """First character of each piece that is no white space, int [n].
+
+    Pieces of white space alone have the length of the text.
+    """
+    blank = np.fromiter((c.isspace() for c in text), bool, len(text))
+    place = np.where(blank, len(text), np.arange(len(text)))
+    place = np.append(place, len(text))
+    following = np.minimum.accumulate(place[::-1])[::-1]
+    start, end = pieces.start.astype(int), pieces.end.astype(int)
+    first = following[np.minimum(start, len(text))]
+    return np.where(first < end, first, len(text))
+
+
+def unit_pieces(
+    units: Sequence[tuple[int, int]], pieces: TokenizedParagraph
+) -> np.ndarray:
+    """The piece that holds each unit's first character; -1 for none."""
+    own = np.flatnonzero(pieces.end > pieces.start)
+    if not len(own):
+        return np.full(len(units), -1)
+    starts = np.array([s for s, _ in units], np.int64)
+    # Of pieces that share characters the first one.
+    at = np.searchsorted(pieces.end[own], starts, side="right")
+    at = np.minimum(at, len(own) - 1)
+    piece = own[at]
+    return np.where(pieces.start[piece] <= starts, piece, -1)
+
+
+def word_labels(
+    example: TaggedText, pieces: TokenizedParagraph, ids: dict[str, int]
+) -> tuple[np.ndarray, int]:
+    """Label ids [n] of a text's pieces, and tokens without their own piece."""
+    labels = np.full(len(pieces.ids), NO_LABEL, np.int32)
+    shared = 0
+    places = unit_pieces(example.units, pieces)
+    tags = example.tags or (None,) * len(places)
+    taken = -1
+    for piece, tag in zip(places.tolist(), tags, strict=True):
+        if piece < 0 or piece == taken:
+            shared += 1
+            continue
+        taken = piece
+        if tag is not None:
+            labels[piece] = ids.get(tag, NO_LABEL)
+    return labels, shared
+
+
+def span_labels(
+    example: TaggedText, pieces: TokenizedParagraph, ids: dict[str, int]
+) -> tuple[np.ndarray, int]:
+    """Label ids [n] of a text's pieces, and spans without a piece."""
+    text = example.text
+    solid = np.fromiter((not c.isspace() for c in text), np.int64, len(text))
+    before = np.concatenate([[0], np.cumsum(solid)])
+    labels = np.full(len(pieces.ids), ids[OUTSIDE], np.int32)
+    free = np.ones(len(labels), bool)
+    shared = 0
+    start, end = pieces.start.astype(int), pieces.end.astype(int)
+    size = before[np.maximum(end, start)] - before[start]  # [n]
+    fallback = unit_pieces(example.units, pieces)
+    for number, ((s, e), tag) in enumerate(
+        zip(example.units, example.tags or (), strict=True)
+    ):
+        low, high = np.maximum(start, s), np.minimum(end, e)
+        inside = before[np.maximum(high, low)] - before[low]
+        mine = np.flatnonzero((inside * 2 >= size) & (inside > 0) & free)
+        if not len(mine):
+            shared += 1
+            piece = int(fallback[number])
+            if piece < 0 or not free[piece]:
+                continue
+            mine = np.array([piece])
+        free[mine] = False
+        labels[mine] = ids.get(f"I-{tag}", NO_LABEL)
+        labels[mine[0]] = ids.get(f"B-{tag}", NO_LABEL)
+    # A lone word mark has no character: it says nothing.
+    labels[size == 0] = NO_LABEL
+    return labels, shared
+
+
+def build_windows(
+    examples: Sequence[TaggedText],
+    tokenized: Sequence[TokenizedParagraph],
+    labels: Sequence[str],
+    max_seq_length: int,
+    doc_stride: int,
+    ids: symbols.SymbolIds,
+) -> TaggingWindows:
+    """Windows `pieces SEP CLS` of all texts, with a label per piece.
+
+    Args:
+      examples: the texts.
+      tokenized: their pieces.
+      labels: tags in the order of the logits.
+      max_seq_length: T.
+      doc_stride: pieces between the starts of two windows.
+      ids: the special ids.
+    """
+    label_ids = {name: i for i, name in enumerate(labels)}
+    rows, row_labels, origin = [], [], []
+    shared = units = 0
+    for number, (example, pieces) in enumerate(
+        zip(examples, tokenized, strict=True)
+    ):
+        aligned = word_labels if example.words else span_labels
+        given, alone = aligned(example, pieces, label_ids)
+        shared, units = shared + alone, units + len(example.units)
+        spans = doc_windows(len(given), max_seq_length - 2, doc_stride)
+        for k, (start, length) in enumerate(spans):
+            stop = start + length
+            sequence = join_segments(
+                [pieces.ids[start:stop].tolist()], max_seq_length, ids
+            )
+            own = given[start:stop]
+            if len(spans) > 1:
+                own = np.where(max_context(spans, k), own, NO_LABEL)
+            rows.append(sequence)
+            row_labels.append(np.append(own, [NO_LABEL, NO_LABEL]))
+            origin.append((number, start))
+    table = finetune_table.from_sequences(
+        rows,
+        pad_left=False,
+        token_columns={
+            "label_ids": np.concatenate(
+                [np.zeros(0, np.int32), *row_labels]
+            ).astype(np.int32)
+        },
+    )
+    places = np.array(origin, np.int32).reshape(-1, 2)
+    return TaggingWindows(
+        table, places[:, 0], places[:, 1], list(tokenized), shared, units
+    )
+
+
+def piece_scores(
+    windows: TaggingWindows, logits: np.ndarray
+) -> list[np.ndarray]:
+    """Logits [n, Y] of each text's pieces, from the windows [W, T, Y]."""
+    result: list[np.ndarray] = []
+    lengths = windows.table.lengths() - 2
+    bounds = np.searchsorted(windows.text, np.arange(len(windows.pieces) + 1))
+    for number, pieces in enumerate(windows.pieces):
+        mine = np.arange(bounds[number], bounds[number + 1])
+        scores = np.zeros((len(pieces.ids), logits.shape[-1]), logits.dtype)
+        spans = [(int(windows.start[w]), int(lengths[w])) for w in mine]
+        for k, w in enumerate(mine):
+            start, length = spans[k]
+            own = np.flatnonzero(max_context(spans, k))
+            scores[start + own] = logits[w, own]
+        result.append(scores)
+    return result
+
+
+def word_answers(
+    example: TaggedText, pieces: TokenizedParagraph, scores: np.ndarray
+) -> np.ndarray:
+    """Label id of every token, int [number of tokens].
+
+    A token without any piece gets the answer of the piece before it.
+    """
+    if not len(scores):
+        return np.zeros(len(example.units), np.int64)
+    places = unit_pieces(example.units, pieces)
+    places = np.maximum.accumulate(np.maximum(places, 0))
+    return scores.argmax(-1)[places]
+
+
+def span_answers(
+    example: TaggedText,
+    pieces: TokenizedParagraph,
+    scores: np.ndarray,
+    labels: Sequence[str],
+) -> list[tuple[int, int, str]]:
+    """(start, end, label) of the spans that a text's pieces tell.
+
+    I- after another label begins a span, as in CoNLL's evaluation.
+    """
+    first = first_characters(example.text, pieces)
+    spans: list[list] = []
+    open_label = None
+    for i, best in enumerate(scores.argmax(-1).tolist()):
+        if first[i] >= len(example.text):
+            continue  # no character of its own
+        tag = labels[best]
+        if tag == OUTSIDE:
+            open_label = None
+            continue
+        mark, name = tag.split("-", 1)
+        end = int(pieces.end[i])
+        end -= len(example.text[:end]) - len(example.text[:end].rstrip())
+        if mark == "I" and open_label == name:
+            spans[-1][1] = max(end, spans[-1][1])
+        else:
+            spans.append([int(first[i]), end, name])
+        open_label = name
+    return [tuple(s) for s in spans]

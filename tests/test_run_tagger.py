@@ -1,0 +1,123 @@
+"""run_tagger.py end to end on toy sentences, both layouts."""
+
+import json
+
+import numpy as np
+import pytest
+
+from common.errors import UserError
+from data.finetuning.options import FeatureOptions, TaggingDataOptions
+from data.task_spec import TaskSpec
+from serving.export import export_model
+from serving.saved_model import SavedModel
+from tests.test_run_classifier import CONFIG, WORDS, make_options
+
+COLOURS = ("red", "green")
+
+
+def write_sentences(folder, kind="conll"):
+    """Colours are B-COL; what follows "tower" is one phrase with it."""
+    rng = np.random.default_rng(0)
+    for split, count in (("train", 40), ("dev", 9)):
+        lines = []
+        for _ in range(count):
+            words = rng.choice(WORDS, rng.integers(2, 30)).tolist()
+            tags = ["B-COL" if w in COLOURS else "O" for w in words]
+            if kind == "conll":
+                pairs = zip(words, tags, strict=True)
+                lines += [f"{w}\t{t}" for w, t in pairs] + [""]
+                continue
+            at, spans = 0, []
+            for word in words:
+                if word in COLOURS:
+                    spans.append(
+                        {"start": at, "end": at + len(word), "label": "COL"}
+                    )
+                at += len(word) + 1
+            lines.append(json.dumps({"text": " ".join(words), "spans": spans}))
+        (folder / f"{split}.{kind}").write_text("\n".join(lines) + "\n")
+    (folder / "config.json").write_text(json.dumps(CONFIG))
+
+
+def run(folder, spiece, options, features=None, trained=None, **data):
+    from training.finetuning import run as finetune
+    from training.finetuning.tagging import TaggingJob
+
+    job = TaggingJob(
+        TaggingDataOptions(str(folder), **data),
+        features or FeatureOptions(spiece, 16, length_buckets="8,16"),
+        options,
+        trained,
+    ).build()
+    return finetune.run(
+        job, options, export=export_model, say=lambda line: None
+    )
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize(
+    ("kind", "steps", "least"),
+    [
+        ("conll", 60, 0.7),
+        pytest.param("jsonl", 150, 0.9, marks=pytest.mark.slow),
+    ],
+)
+def test_train_evaluate_predict_export(
+    tmp_path, spiece_model, kind, steps, least
+):
+    """Windows and buckets; the folder alone answers; the export agrees."""
+    write_sentences(tmp_path, kind)
+    options = make_options(
+        tmp_path,
+        steps=steps,
+        run={"train_batch_size": 24},
+        do_train=True,
+        do_eval=True,
+        do_predict=True,
+    )
+    results = run(tmp_path, spiece_model, options, doc_stride=5)["dev"]
+    assert results["f1"] > least
+    assert results["baseline_f1"] == pytest.approx(1)
+    model_dir = tmp_path / "model"
+    assert "COL" in (model_dir / "predictions/dev_report.txt").read_text()
+    spec = TaskSpec.read(str(model_dir))
+    assert spec.labels[0] == "O" and spec.head == "token_classification"
+    path = model_dir / f"predictions/test_predictions.{kind}"
+    written = path.read_text()
+    exporting = make_options(tmp_path, do_export=True, do_eval=True)
+    again = run(tmp_path, spiece_model, exporting, trained=spec, doc_stride=5)
+    assert again["dev"]["f1"] == pytest.approx(results["f1"])
+    loaded = SavedModel(str(model_dir / "export/1"))
+    found = loaded({"text": ["tower red winter"]})
+    count = int(found["num_pieces"][0])
+    starts = found["piece_starts"][0][:count]
+    # A lone word mark has no character, and no label to learn.
+    own = found["piece_ends"][0][:count] > starts
+    at = int(np.flatnonzero(own & (starts == 6))[0])
+    assert found["labels"][0][at] == b"B-COL"
+    if kind == "conll":
+        rows = [r.split("\t") for r in written.splitlines() if r]
+        assert all(len(r) == 3 for r in rows)
+        assert {r[0] for r in rows} == set(WORDS)
+    else:
+        first = json.loads(written.splitlines()[0])
+        assert set(first) == {"text", "spans", "gold"}
+
+
+@pytest.mark.shared
+def test_what_is_missing_is_said(tmp_path, spiece_model, capsys):
+    write_sentences(tmp_path)
+    with pytest.raises(UserError, match="--text_column and --tag_column"):
+        TaggingDataOptions(text_column=1, tag_column=1)
+    evaluating = make_options(tmp_path, do_eval=True)
+    with pytest.raises(UserError, match="tags are not known"):
+        run(tmp_path, spiece_model, evaluating)
+    (tmp_path / "dev.conll").write_text("red\tB-SHIP\n")
+    training = make_options(tmp_path, do_train=True, do_eval=True)
+    run(tmp_path, spiece_model, training)
+    assert "dev.conll:1: the tag 'B-SHIP' is not" in capsys.readouterr().out
+    report = (tmp_path / "model/predictions/dev_report.txt").read_text()
+    assert "SHIP" in report
+    (tmp_path / "dev.conll").unlink()
+    with pytest.raises(UserError, match="no dev file: give --eval_file"):
+        run(tmp_path, spiece_model, training)
