@@ -30,10 +30,10 @@ from absl import flags
 from common.errors import UserError
 from data.corpus import documents as corpus
 from data.corpus import plan as corpus_plan
-from data.records.block_builder import BlockBuilder, Plan
-from data.records.build import build
-from data.records.options import BuildOptions
-from data.records.record_format import RecordFormat
+from data.pretraining.block_builder import BlockBuilder, Plan
+from data.pretraining.build import build
+from data.pretraining.options import BuildOptions
+from data.pretraining.record import make_format
 from flags import app
 
 FLAGS = flags.FLAGS
@@ -154,7 +154,7 @@ def speed(folder: str) -> dict:
     ratios = sorted(
         b["tokens_per_second"] / a["tokens_per_second"] for a, b in pairs
     )
-    size = RecordFormat(options.seq_len, options.num_predict, 32000).record_size
+    size = make_format(options.seq_len, options.num_predict, 32000).record_size
     return {
         "seq_len": options.seq_len,
         "one_worker": rounds[1],

@@ -20,12 +20,12 @@ from absl import flags
 from common import files
 from data.pretraining import examples
 from data.pretraining import segments as segments_lib
+from data.pretraining.lanes import open_lanes
+from data.pretraining.manifest import LaneFile, PretrainingManifest
+from data.pretraining.options import BuildOptions, ReaderOptions
 from data.pretraining.reader import make_dataset
+from data.pretraining.record import FLAG_BACKWARD, make_format
 from data.pretraining.token_stream import Stream
-from data.records.lane_reader import LaneReader
-from data.records.manifest import Manifest, RecordFile
-from data.records.options import BuildOptions, ReaderOptions
-from data.records.record_format import FLAG_BACKWARD, RecordFormat
 from data.symbols import SymbolIds
 from flags import app
 
@@ -40,10 +40,10 @@ def define() -> None:
     flags.DEFINE_integer("batch", 32, "Rows of a timed batch.")
 
 
-def write_data(folder: str, lanes: int) -> Manifest:
+def write_data(folder: str, lanes: int) -> PretrainingManifest:
     """A data directory with so many lanes per direction."""
     options = BuildOptions("-", "-", folder)
-    layout = RecordFormat(512, options.num_predict, VOCAB)
+    layout = make_format(512, options.num_predict, VOCAB)
     shape = examples.Shape.of(options)
     rng = np.random.default_rng(0)
     # Few distinct lanes, repeated: what is read does not depend on the ids.
@@ -62,28 +62,45 @@ def write_data(folder: str, lanes: int) -> Manifest:
             stream, None, cut, shape, SymbolIds(), rng
         )
         meta = arrays["meta"]
-        meta[:, 1] = np.arange(len(meta)) % SEGMENTS
-        meta[:, 2] = direction * FLAG_BACKWARD
+        meta["segment"] = np.arange(len(meta)) % SEGMENTS
+        meta["flags"] = direction * FLAG_BACKWARD
         path = f"train-{name}-pass0-block00000.tfrecord"
         with files.atomic_open(os.path.join(folder, path)) as f:
             for first in range(0, lanes, distinct):
-                meta[:, 0] = first + np.arange(len(meta)) // SEGMENTS
+                meta["lane"] = first + np.arange(len(meta)) // SEGMENTS
                 f.write(layout.encode(arrays).tobytes())
         size = lanes * SEGMENTS * layout.record_size
         record_files.append(
-            RecordFile(
-                path, 0, "train", name, 0, lanes, lanes * SEGMENTS,
-                int(meta[:, 7].sum()), 0, size, "",
+            LaneFile(
+                name=path,
+                block=0,
+                split="train",
+                bytes=size,
+                sha256="",
+                direction=name,
+                number=0,
+                lanes=lanes,
+                segments=lanes * SEGMENTS,
+                targets=int(meta["targets"].sum()),
+                is_next=0,
             )
-        )  # fmt: skip
-    return Manifest(
-        folder, options.identity(), "", VOCAB, SymbolIds(), np.ones(VOCAB, bool),
-        {}, {"train": SEGMENTS, "dev": 1}, {}, {"train_entropy": 0.0},
-        tuple(record_files),
-    )  # fmt: skip
+        )
+    return PretrainingManifest(
+        data_dir=folder,
+        options=options.identity(),
+        vocab_size=VOCAB,
+        versions={},
+        counts={},
+        files=tuple(record_files),
+        spiece_sha256="",
+        symbols=SymbolIds(),
+        word_starts=np.ones(VOCAB, bool),
+        segments_per_lane={"train": SEGMENTS, "dev": 1},
+        unigram={"train_entropy": 0.0},
+    )
 
 
-def measure(manifest: Manifest, lanes: int) -> dict:
+def measure(manifest: PretrainingManifest, lanes: int) -> dict:
     """Rates of one data directory."""
     options = ReaderOptions(global_batch=FLAGS.batch)
     tokens = FLAGS.batch * manifest.seq_len
@@ -95,7 +112,7 @@ def measure(manifest: Manifest, lanes: int) -> dict:
         next(iterator)
     wall = time.perf_counter() - wall
     cpu = time.process_time() - cpu
-    reader = LaneReader(manifest, options)
+    reader = open_lanes(manifest, options)
     inside_wall, inside_cpu = time.perf_counter(), time.process_time()
     steps = number = 0
     while steps < FLAGS.steps:
@@ -105,7 +122,7 @@ def measure(manifest: Manifest, lanes: int) -> dict:
     inside_cpu = time.process_time() - inside_cpu
     far = ReaderOptions(global_batch=FLAGS.batch, start_step=10**6 + 37)
     seek = time.perf_counter()
-    next(LaneReader(manifest, far).chunks())
+    next(open_lanes(manifest, far).chunks())
     seek = time.perf_counter() - seek
     total = tokens * FLAGS.steps
     return {

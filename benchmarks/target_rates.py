@@ -20,8 +20,8 @@ from data.corpus import documents as corpus
 from data.corpus import plan as corpus_plan
 from data.pretraining import examples, spans
 from data.pretraining import segments as segments_lib
+from data.pretraining.options import BuildOptions
 from data.pretraining.token_stream import Stream, make_stream, tokenize
-from data.records.options import BuildOptions
 from data.text.tokenizer import Tokenizer
 from flags import app
 

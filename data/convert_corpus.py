@@ -25,7 +25,7 @@ from collections.abc import Iterator
 from common import files
 from data.corpus import documents as corpus
 from data.corpus.documents import CorpusError
-from data.records.options import ConvertOptions
+from data.corpus.options import ConvertOptions
 from data.symbols import EOP
 from flags import app, convert_flags
 

@@ -8,7 +8,7 @@ Interrupted, the same command goes on; finished, it says so and changes
 nothing; other parameters in the same folder are refused.
 """
 
-from data.records import build
+from data.pretraining import build
 from flags import app, prepare_flags
 
 

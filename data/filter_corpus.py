@@ -23,7 +23,7 @@ from data.corpus import documents as corpus
 from data.corpus import plan as corpus_plan
 from data.corpus import quality
 from data.corpus.documents import Block, Document
-from data.records.options import FilterOptions
+from data.corpus.options import FilterOptions
 from data.symbols import EOP
 from flags import app, filter_flags
 

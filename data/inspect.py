@@ -7,15 +7,15 @@
         --plot_file=statistics.png
 """
 
-from data.records import report as record_report
-from data.records.manifest import load_manifest
+from data.pretraining import report as record_report
+from data.pretraining.manifest import PretrainingManifest
 from flags import app, inspect_flags
 
 
 def main() -> None:
     """Shows what the flags ask for."""
     options = inspect_flags.from_flags()
-    manifest = load_manifest(options.data_dir)
+    manifest = PretrainingManifest.load(options.data_dir)
     if options.mode == "record":
         print(record_report.describe_record(manifest, options))
     elif options.mode == "check":

@@ -2,7 +2,7 @@
 
 from absl import flags
 
-from data.records.options import CORPUS_LAYOUTS, ConvertOptions
+from data.corpus.options import CORPUS_LAYOUTS, ConvertOptions
 
 FLAGS = flags.FLAGS
 

@@ -2,7 +2,7 @@
 
 from absl import flags
 
-from data.records.options import FilterOptions
+from data.corpus.options import FilterOptions
 
 FLAGS = flags.FLAGS
 _NAMES = (

@@ -2,7 +2,7 @@
 
 from absl import flags
 
-from data.records.options import INSPECT_MODES, SPLITS, InspectOptions
+from data.pretraining.options import INSPECT_MODES, SPLITS, InspectOptions
 
 FLAGS = flags.FLAGS
 

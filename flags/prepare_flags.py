@@ -2,13 +2,13 @@
 
 from absl import flags
 
-from data.records.options import (
-    RUNNERS,
+from data.pretraining.options import (
     SAMPLERS,
     SPAN_LENGTHS,
     SPAN_UNITS,
     BuildOptions,
 )
+from data.records.options import RUNNERS
 from flags import text_flags
 
 FLAGS = flags.FLAGS

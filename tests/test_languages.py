@@ -125,10 +125,10 @@ def test_one_vocabulary_lies_everywhere(world):
 
 
 def test_records_hold_the_pieces(world, wanted):
-    from data.records.manifest import load_manifest
-    from data.records.report import read_records
+    from data.pretraining.manifest import PretrainingManifest
+    from data.pretraining.report import read_records
 
-    manifest = load_manifest(str(world / "records"))
+    manifest = PretrainingManifest.load(str(world / "records"))
     rows = [
         read_records(manifest, f, 0, f.segments)["input_ids"]
         for f in manifest.select("train", "forward", 0)
@@ -307,12 +307,12 @@ def test_a_replaced_vocabulary_is_refused_at_every_load(world, tmp_path):
 def test_records_of_other_settings_are_refused(world, tmp_path):
     """Built before a vocabulary's settings were read from it."""
     import run_pretrain
-    from data.records import manifest as manifest_lib
+    from data.pretraining import manifest as manifest_lib
     from training.pretrain_options import PretrainOptions
 
     records = tmp_path / "records"
     shutil.copytree(world / "records", records)
-    old = manifest_lib.load_manifest(str(records))
+    old = manifest_lib.PretrainingManifest.load(str(records))
     import dataclasses
 
     flags = {"uncased": False, "keep_accents": False}

@@ -57,6 +57,7 @@ PLANTED = (
     ("data.text.tokenizer", "from modeling import losses", "L1 modeling"),
     ("data.records.build", "from data.finetuning import cache", "finetuning"),
     ("data.records.build", "import training.loop", "L3"),
+    ("data.records.build", "from data.pretraining import lanes", "pretraining"),
     ("data.finetuning.table", "import tf_keras", "tf_keras"),
     ("modeling.ops.shapes", "from modeling import task_model", "L2 modeling"),
     (

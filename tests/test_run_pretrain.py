@@ -11,9 +11,9 @@ import pytest
 
 import run_pretrain
 from common.errors import UserError
-from data.records import build
-from data.records.manifest import load_manifest
-from data.records.options import BuildOptions
+from data.pretraining import build
+from data.pretraining.manifest import PretrainingManifest
+from data.pretraining.options import BuildOptions
 from modeling import XLNetConfig
 from tests.conftest import ROOT
 from tests.training.conftest import *  # noqa: F403  (virtual CPU replicas)
@@ -190,7 +190,7 @@ def test_another_jobs_checkpoints_are_followed(records, tmp_path):
 def test_stored_masks_give_the_losses_of_stored_orders(
     records, tmp_path, spiece_model
 ):
-    options = load_manifest(records).options
+    options = PretrainingManifest.load(records).options
     build.build(
         BuildOptions(
             input_glob=os.path.join(records, os.pardir, "text.txt"),

@@ -148,6 +148,16 @@ def read_run(
     return found, digest.hexdigest()
 
 
+def read_parts(
+    parts: Sequence[Block], reader: BlockReader
+) -> tuple[list[bytes], str]:
+    """The bytes of the parts of a run, and the SHA-256 of its text."""
+    found, digest = [reader.read(part) for part in parts], hashlib.sha256()
+    for data in found:
+        _add_text(digest, data)
+    return found, digest.hexdigest()
+
+
 def hash_run(parts: Sequence[Block], reader: BlockReader) -> str:
     """The SHA-256 that `read_run` gives, without looking at the text."""
     digest = hashlib.sha256()

@@ -1,4 +1,4 @@
-"""Options of the embedded corpus and of vocabulary training (L0)."""
+"""Options of what prepares text: corpora, filters, vocabularies (L0)."""
 
 import dataclasses
 
@@ -7,6 +7,11 @@ from common.errors import UserError
 from common.text_settings import TextSettings
 
 MODEL_TYPES = ("unigram", "bpe", "char")
+
+
+def _require(condition: bool, message: str) -> None:
+    if not condition:
+        raise UserError(message)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,3 +86,110 @@ class SentencePieceOptions:
                 "--input_sentence_size must be 0 (all) or more, received "
                 f"{self.input_sentence_size}"
             )
+
+
+CORPUS_LAYOUTS = ("wikitext", "book", "wikiextractor")
+
+
+@dataclasses.dataclass(frozen=True)
+class ConvertOptions:
+    """What `data.convert_corpus` reads and writes.
+
+    Attributes:
+      input_glob: files, plain or .gz; commas separate patterns.
+      output_file: one sentence per line, an empty line ends a document.
+      layout: one of `CORPUS_LAYOUTS`.
+      paragraphs: end paragraphs with `<eop>`.
+    """
+
+    input_glob: str
+    output_file: str
+    layout: str = "wikitext"
+    paragraphs: bool = False
+
+    def __post_init__(self) -> None:
+        _require(
+            self.layout in CORPUS_LAYOUTS,
+            f"--layout must be one of {', '.join(CORPUS_LAYOUTS)}, received "
+            f"{self.layout!r}",
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class FilterOptions:
+    """Which documents `data.filter_corpus` leaves out.
+
+    Attributes:
+      input_glob: text or JSONL, plain or .gz; commas separate patterns.
+      output_file: text, or JSONL by its name; empty only with `dry_run`.
+      text_field: of JSONL files.
+      min_characters: shorter documents are left out.
+      max_symbol_ratio: largest share of symbols; 1 = any.
+      languages: codes of the languages that stay; empty = all.
+      max_repeated_lines: largest share of the characters in lines that came
+        before in the document; 1 = any.
+      near_duplicates: a document whose share of common runs of five words
+        with an earlier one is at least this is left out; 1 = exact copies
+        only.
+      max_boilerplate: largest share of the characters in lines that stand in
+        many documents; 1 = any.
+      boilerplate_documents: how many are many.
+      dry_run: count and show examples, write nothing.
+      examples: shown for each reason.
+      block_bytes: text that is read at once.
+      num_workers: processes; any number gives the same bytes.
+    """
+
+    input_glob: str
+    output_file: str = ""
+    text_field: str = "text"
+    min_characters: int = 200
+    max_symbol_ratio: float = 0.3
+    languages: tuple[str, ...] = ()
+    max_repeated_lines: float = 0.3
+    near_duplicates: float = 0.8
+    max_boilerplate: float = 0.5
+    boilerplate_documents: int = 10
+    dry_run: bool = False
+    examples: int = 3
+    block_bytes: int = 32 << 20
+    num_workers: int = 1
+
+    def __post_init__(self) -> None:
+        for name, low in (
+            ("min_characters", 0),
+            ("boilerplate_documents", 2),
+            ("examples", 0),
+            ("num_workers", 1),
+        ):
+            value = getattr(self, name)
+            _require(
+                value >= low,
+                f"--{name} must be at least {low}, received {value}",
+            )
+        for name in (
+            "max_symbol_ratio",
+            "max_repeated_lines",
+            "near_duplicates",
+            "max_boilerplate",
+        ):
+            value = getattr(self, name)
+            _require(
+                0.0 < value <= 1.0,
+                f"--{name} must lie in 0..1 (1 = off), received {value}",
+            )
+        _require(
+            bool(self.output_file) != self.dry_run,
+            "give either --output_file or --dry_run",
+        )
+        _require(
+            not self.output_file.endswith(".gz"),
+            "--output_file is written plain: give a name without .gz",
+        )
+
+    def identity(self) -> dict:
+        """What the result depends on besides the text."""
+        value = dataclasses.asdict(self)
+        for name in ("input_glob", "output_file", "num_workers", "dry_run"):
+            del value[name]
+        return value

@@ -6,10 +6,10 @@ import numpy as np
 
 from data.pretraining import balanced_spans, permutation, spans
 from data.pretraining import segments as segments_lib
+from data.pretraining.options import BuildOptions
+from data.pretraining.record import FLAG_DOCUMENT, META
 from data.pretraining.segments import Segments
 from data.pretraining.token_stream import Stream
-from data.records import record_format
-from data.records.options import BuildOptions
 from data.symbols import SymbolIds
 
 CHUNK = 1024  # segments made at once; keeps the arrays in the cache
@@ -164,13 +164,13 @@ def pack(
     """Puts drawn arrays into the form of a record."""
     drawn = slots(is_target, num_predict)
     n = len(segments)
-    meta = np.zeros((n, len(record_format.META)), np.int32)
-    meta[:, 2] = segments.document * record_format.FLAG_DOCUMENT
-    meta[:, 3] = segments.reuse
-    meta[:, 4] = segments.a_len
-    meta[:, 5] = segments.b_len
-    meta[:, 6] = segments.label
-    meta[:, 7] = drawn["targets"]
+    meta = np.zeros(n, META)
+    meta["flags"] = segments.document * FLAG_DOCUMENT
+    meta["reuse_tokens"] = segments.reuse
+    meta["a_tokens"] = segments.a_len
+    meta["b_tokens"] = segments.b_len
+    meta["label"] = segments.label
+    meta["targets"] = drawn["targets"]
     return {
         "input_ids": ids,
         "meta": meta,
@@ -191,7 +191,7 @@ def materialize(
     seq_len = arrays["ranks"].shape[1]
     mask = permutation.perm_mask(arrays["ranks"], arrays["is_target"])
     mapping = permutation.target_mapping(
-        arrays["target_positions"], arrays["meta"][:, 7], seq_len
+        arrays["target_positions"], arrays["meta"]["targets"], seq_len
     )
     masks = {
         "perm_mask": _pack_bits(mask),

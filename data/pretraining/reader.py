@@ -1,7 +1,6 @@
 """The pretraining reader: record lanes -> `tf.data.Dataset` (L2).
 
-    manifest = load_manifest(data_dir)      # seq_len, reuse_len, num_predict,
-                                            # bi_data, vocab_size, symbols, ...
+    manifest = PretrainingManifest.load(data_dir)   # seq_len, reuse_len, ...
     dataset = make_dataset(data_dir, ReaderOptions(
         global_batch=32, seed=1, start_step=1000))
 
@@ -12,26 +11,17 @@ of the dataset is the one of step `start_step + n`, whatever was read before.
 is the text of the `tf.errors` that tf.data raises (`training.guards`).
 """
 
-import numpy as np
 import tensorflow as tf
 
 from data import schema
-from data.records.lane_reader import LaneReader
-from data.records.manifest import Manifest, load_manifest
-from data.records.options import ReaderOptions
-
-__all__ = [
-    "Manifest",
-    "ReaderOptions",
-    "load_manifest",
-    "make_dataset",
-]
-
-_FOREVER = 1 << 62
+from data.pretraining.lanes import open_lanes
+from data.pretraining.manifest import PretrainingManifest
+from data.pretraining.options import ReaderOptions
+from data.records import dataset
 
 
 def make_dataset(
-    data_dir: str | Manifest, options: ReaderOptions
+    data_dir: str | PretrainingManifest, options: ReaderOptions
 ) -> tf.data.Dataset:
     """Global batches.
 
@@ -48,41 +38,16 @@ def make_dataset(
     """
     manifest = data_dir
     if isinstance(data_dir, str):
-        manifest = load_manifest(data_dir)
-    reader = LaneReader(manifest, options)
-
-    fields = _fields(manifest, reader.rows)
-
-    def read(number: np.ndarray) -> list[np.ndarray]:
-        chunk = reader.chunk(int(number))
-        return [chunk[name] for name in fields]
-
-    def to_tensors(number: tf.Tensor) -> dict[str, tf.Tensor]:
-        dtypes = [field.dtype for _, field in fields.values()]
-        values = tf.numpy_function(read, [number], dtypes)
-        for value, (shape, _) in zip(values, fields.values(), strict=True):
-            value.set_shape([None, *shape])
-        return dict(zip(fields, values, strict=True))
-
-    first, skip = reader.chunk_of(options.start_step)
-    last = reader.num_chunks
-    numbers = tf.data.Dataset.range(first, _FOREVER if last is None else last)
-    # One call of Python reads several steps. (No generator: one that is still
-    # open when the process ends keeps it from ending.)
-    dataset = numbers.map(to_tensors, num_parallel_calls=1).unbatch()
-    if skip:
-        dataset = dataset.skip(skip)
-    if options.prefetch:
-        dataset = dataset.prefetch(options.prefetch)
-    return dataset
-
-
-def _fields(manifest: Manifest, rows: int) -> dict:
-    sizes = {"B": rows, "T": manifest.seq_len, "P": manifest.num_predict}
+        manifest = PretrainingManifest.load(data_dir)
+    reader = open_lanes(manifest, options)
+    sizes = {"B": reader.rows, "T": manifest.seq_len, "P": manifest.num_predict}
     fields = dict(schema.PRETRAIN_BATCH)
     if manifest.options["materialize_masks"]:
         fields |= schema.PRETRAIN_MATERIALIZED
-    return {
-        name: ([sizes[letter] for letter in field.shape.split()], field)
+    shapes = {
+        name: ([sizes[letter] for letter in field.shape.split()], field.dtype)
         for name, field in fields.items()
     }
+    return dataset.make_dataset(
+        reader, shapes, options.start_step, options.prefetch
+    )

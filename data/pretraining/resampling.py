@@ -8,11 +8,11 @@ import numpy as np
 
 from data.pretraining import balanced_spans, examples, spans
 from data.pretraining import segments as segments_lib
+from data.pretraining.manifest import PretrainingManifest
 from data.pretraining.token_stream import split_long_words
-from data.records.manifest import Manifest
 
 
-def shape_of(manifest: Manifest) -> examples.Shape:
+def shape_of(manifest: PretrainingManifest) -> examples.Shape:
     """What sampling depends on, as the data were built."""
     options = manifest.options
     return examples.Shape(
@@ -33,9 +33,15 @@ def shape_of(manifest: Manifest) -> examples.Shape:
     )
 
 
+def part_lengths(meta: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Tokens of the reuse part, of A and of B: int64 each, like `meta`."""
+    names = ("reuse_tokens", "a_tokens", "b_tokens")
+    return tuple(meta[name].astype(np.int64) for name in names)
+
+
 def targets_of(row: dict[str, np.ndarray]) -> np.ndarray:
     """bool [n, T]: the stored targets of n records."""
-    positions, count = row["target_positions"], row["meta"][:, 7]
+    positions, count = row["target_positions"], row["meta"]["targets"]
     n, seq_len = row["input_ids"].shape
     hot = np.zeros((n, seq_len), bool)
     used = np.arange(positions.shape[1]) < count[:, None]
@@ -53,10 +59,12 @@ def word_starts_of(ids, table: np.ndarray, backward: bool) -> np.ndarray:
     return split_long_words(starts)
 
 
-def draw(row, manifest: Manifest, rng, fresh_targets: bool, backward: bool):
+def draw(
+    row, manifest: PretrainingManifest, rng, fresh_targets: bool, backward: bool
+):
     """Draws orders (and targets) of n records of one lane, in place."""
     shape, meta = shape_of(manifest), row["meta"]
-    reuse, a_len, b_len = (meta[:, k].astype(np.int64) for k in (3, 4, 5))
+    reuse, a_len, b_len = part_lengths(meta)
     has_second = a_len > 0
     is_target = targets_of(row)
     if fresh_targets:
@@ -69,7 +77,7 @@ def draw(row, manifest: Manifest, rng, fresh_targets: bool, backward: bool):
     if fresh_targets:
         drawn |= examples.slots(is_target, manifest.num_predict)
         meta = meta.copy()
-        meta[:, 7] = drawn.pop("targets")
+        meta["targets"] = drawn.pop("targets")
         drawn["meta"] = meta
     if manifest.options["materialize_masks"]:
         drawn |= examples.materialize(
@@ -79,11 +87,13 @@ def draw(row, manifest: Manifest, rng, fresh_targets: bool, backward: bool):
         row[name] = value.reshape(row[name].shape)
 
 
-def _draw_targets(row, manifest: Manifest, shape, rng, backward: bool):
+def _draw_targets(
+    row, manifest: PretrainingManifest, shape, rng, backward: bool
+):
     """Fresh targets bool [n, T] by the rule that the data were built with."""
     meta, seq_len = row["meta"], manifest.seq_len
     n = len(meta)
-    reuse, a_len, b_len = (meta[:, k].astype(np.int64) for k in (3, 4, 5))
+    reuse, a_len, b_len = part_lengths(meta)
     table = manifest.word_starts
     if manifest.options["span_unit"] != "word":
         table = np.ones_like(table)

@@ -8,10 +8,11 @@ from collections.abc import Callable
 from common import files, text_settings, vocabulary
 from common.errors import UserError
 from common.vocabulary import Vocabulary
+from data.pretraining.build_report import rate_line
+from data.pretraining.manifest import PretrainingManifest
+from data.pretraining.options import ReaderOptions
 from data.pretraining.reader import make_dataset
-from data.records.build_report import rate_line
-from data.records.manifest import FILE_NAME, Manifest, load_manifest
-from data.records.options import ReaderOptions
+from data.records.manifest import FILE_NAME
 from data.task_spec import SPIECE_NAME
 
 
@@ -26,8 +27,8 @@ class RunData:
         beside them and none was given.
     """
 
-    manifest: Manifest
-    held_out: tuple[Manifest, str] | None = None
+    manifest: PretrainingManifest
+    held_out: tuple[PretrainingManifest, str] | None = None
     vocabulary: Vocabulary | None = None
 
     def train_batches(self, seed: int, **reader) -> Callable:
@@ -133,7 +134,7 @@ def open_data(
       UserError: no data, or they differ from the flags, the vocabulary or each
         other.
     """
-    manifest = load_manifest(data_dir)
+    manifest = PretrainingManifest.load(data_dir)
     manifest.require(**wanted)
     found = _find_vocabulary(manifest, spiece_model_file)
     held_out = _held_out(manifest, eval_data_dir)
@@ -146,11 +147,11 @@ def open_data(
 
 
 def _held_out(
-    manifest: Manifest, eval_data_dir: str | None
-) -> tuple[Manifest, str] | None:
+    manifest: PretrainingManifest, eval_data_dir: str | None
+) -> tuple[PretrainingManifest, str] | None:
     """(manifest, split) of the held-out data, None without any."""
     if eval_data_dir:
-        other = load_manifest(eval_data_dir)
+        other = PretrainingManifest.load(eval_data_dir)
         other.require(
             spiece_sha256=manifest.spiece_sha256,
             text=manifest.text,
@@ -162,7 +163,9 @@ def _held_out(
     return (manifest, "dev") if manifest.has_dev() else None
 
 
-def _find_vocabulary(manifest: Manifest, path: str | None) -> Vocabulary | None:
+def _find_vocabulary(
+    manifest: PretrainingManifest, path: str | None
+) -> Vocabulary | None:
     """The given file or the data's copy, checked; None without either."""
     copied = os.path.join(manifest.data_dir, SPIECE_NAME)
     if not path and not files.exists(copied):
@@ -181,7 +184,7 @@ def _find_vocabulary(manifest: Manifest, path: str | None) -> Vocabulary | None:
     return found
 
 
-def _input_fn(manifest: Manifest, split: str, **reader) -> Callable:
+def _input_fn(manifest: PretrainingManifest, split: str, **reader) -> Callable:
     def make(params):
         options = ReaderOptions(
             global_batch=params["batch_size"],

@@ -14,8 +14,8 @@ import dataclasses
 import numpy as np
 
 from data import symbols as symbols_lib
+from data.pretraining.options import FUNCTIONAL
 from data.pretraining.token_stream import Stream
-from data.records.options import FUNCTIONAL
 
 IS_NEXT_RATE = 0.5
 

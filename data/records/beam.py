@@ -1,6 +1,6 @@
 """The blocks of a build on Apache Beam, for `--runner=beam` (L2).
 
-The same `BlockBuilder` runs in a Beam `DoFn`, so the files are the same bytes
+The same block builder runs in a Beam `DoFn`, so the files are the same bytes
 as those of a local run; the launching process writes plan and manifest. Which
 runner (Dataflow, Flink, Spark, DirectRunner) is Beam's own option. Workers on
 other machines need the input, the vocabulary and the output on paths that all
@@ -10,14 +10,17 @@ of them reach (`gs://...`).
 import shlex
 
 from common.errors import UserError
-from data.records.block_builder import BlockBuilder, Plan
-from data.records.options import BuildOptions
+from data.records.layout import Plan
+from data.records.options import FactoryOptions
 
 
-def run(options: BuildOptions, plan: Plan, blocks: list[int]) -> None:
+def run(
+    builder: type, options: FactoryOptions, plan: Plan, blocks: list[int]
+) -> None:
     """Builds blocks and waits until all are there.
 
     Args:
+      builder: class that builds blocks (`BlockBuilder`).
       options: of the build; `beam_options` is Beam's command line.
       plan: of the build.
       blocks: numbers of the blocks to build.
@@ -38,7 +41,7 @@ def run(options: BuildOptions, plan: Plan, blocks: list[int]) -> None:
         """Block number -> its summary; one builder per worker."""
 
         def setup(self):
-            self._builder = BlockBuilder(options, plan)
+            self._builder = builder(options, plan)
 
         def process(self, block):
             self._builder.build(block)

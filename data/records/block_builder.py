@@ -1,56 +1,23 @@
 """One block of text -> its record files (L2; runs in worker processes).
 
 The bytes depend on the options, the seed, the block's number and the text only:
-not on workers, on the other blocks (but for the neighbour that serves a block
-of one document) or on what was built before. A block's summary names the text
-that its records are made of.
+not on workers, on the other blocks (but for those that a layout reads, too) or
+on what was built before. A block's summary names the text that its records are
+made of.
 """
 
-import base64
-import dataclasses
+import abc
 import hashlib
 import os
-import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable
 
 import numpy as np
 
 from common import files
 from data.corpus import documents as corpus
-from data.corpus.documents import Block
-from data.pretraining import examples, original_sampler, spans
-from data.pretraining import segments as segments_lib
-from data.pretraining.token_stream import Stream, make_stream, tokenize
-from data.records import record_format
-from data.records.options import SPLITS, BuildOptions
+from data.records.layout import Plan
+from data.records.options import FactoryOptions
 from data.records.record_format import RecordFormat
-from data.text.tokenizer import Tokenizer
-
-DIRECTIONS = ("forward", "backward")
-# What the parts of a seed mean.
-_SEED_DEV, _SEED_NEIGHBOUR, _SEED_RECORDS = range(3)
-# Blocks that may be read for the Bs of a block of one document.
-_NEIGHBOURS = {"train": 4, "dev": 32}
-
-
-@dataclasses.dataclass(frozen=True)
-class Plan:
-    """What all workers share.
-
-    Attributes:
-      blocks: parts of all blocks, in order.
-      segments_per_lane: S per split.
-      duplicates: numbers of the documents of each block that came before.
-    """
-
-    blocks: tuple[tuple[Block, ...], ...]
-    segments_per_lane: dict[str, int]
-    duplicates: dict[int, tuple[int, ...]]
-
-
-def record_name(split: str, direction: str, number: int, block: int) -> str:
-    """File name of one split, direction and pass of a block."""
-    return f"{split}-{direction}-pass{number}-block{block:05d}.tfrecord"
 
 
 def block_summary_name(block: int) -> str:
@@ -58,223 +25,79 @@ def block_summary_name(block: int) -> str:
     return f"block-{block:05d}.json"
 
 
-def duplicates_digest(plan: Plan, block: int) -> str:
-    """Which documents of a block are left out as duplicates; "" if none."""
-    numbers = plan.duplicates.get(block)
-    if not numbers:
-        return ""
-    return "-" + hashlib.sha256(repr(tuple(numbers)).encode()).hexdigest()
-
-
-class BlockBuilder:
+class BlockBuilder(abc.ABC):
     """Builds blocks one after the other.
 
     Args:
       options: of the build.
-      plan: blocks and lane lengths.
-      tokenizer: of `options`; read from its file when not given.
+      plan: of the build.
+
+    Attributes:
+      format: of the records.
     """
 
-    def __init__(
-        self,
-        options: BuildOptions,
-        plan: Plan,
-        tokenizer: Tokenizer | None = None,
-    ):
+    format: RecordFormat
+
+    def __init__(self, options: FactoryOptions, plan: Plan):
         self.options = options
         self.plan = plan
-        self.tokenizer = tokenizer or Tokenizer(
-            options.spiece_model_file, options.text
-        )
-        self.format = RecordFormat(
-            options.seq_len,
-            options.num_predict,
-            self.tokenizer.vocab_size,
-            options.materialize_masks,
-        )
-        self._shape = examples.Shape.of(options)
         self._reader = corpus.BlockReader()
         self._made_of = {}
 
     def build(self, block: int) -> dict:
         """Writes the files of a block, then its summary; returns that."""
         self._made_of = {}
-        streams, counts = self._streams(block)
-        summary = {"block": block, "files": [], "counts": counts, "targets": {}}
-        for split in SPLITS:
-            stream = streams[split]
-            if not len(stream):
-                continue
-            foreign = None
-            if len(stream.documents) == 1:
-                foreign = self._neighbour(block, split)
-            target_counts = np.zeros(self.tokenizer.vocab_size, np.int64)
-            for number in range(self.options.num_passes):
-                summary["files"] += self._write_pass(
-                    block, split, number, stream, foreign, target_counts
-                )
-            packed = zlib.compress(target_counts.astype("<u4").tobytes())
-            summary["targets"][split] = base64.b64encode(packed).decode()
+        summary = {"block": block} | self.write_block(block)
         summary["made_of"] = self._made_of
         path = os.path.join(self.options.output_dir, block_summary_name(block))
         files.write_json(path, summary)
         return summary
 
-    # --- Text -----------------------------------------------------------------
+    @abc.abstractmethod
+    def write_block(self, block: int) -> dict:
+        """Writes the files of a block.
 
-    def _streams(
-        self, block: int, splits=SPLITS
-    ) -> tuple[dict[str, Stream], dict[str, int]]:
-        """The streams of some splits and what was left out."""
-        options = self.options
-        found, digest = corpus.read_run(
-            self.plan.blocks[block], self._reader, options.text_field
-        )
-        self._made_of[str(block)] = digest + duplicates_digest(self.plan, block)
-        keep = np.ones(len(found), bool)
-        duplicates = list(self.plan.duplicates.get(block, ()))
-        keep[duplicates] = False
-        symbolic = np.zeros(len(found), bool)
-        if options.max_symbol_ratio < 1.0:
-            ratios = [corpus.symbol_ratio(d.lines) for d in found]
-            symbolic = keep & (np.asarray(ratios) > options.max_symbol_ratio)
-            keep &= ~symbolic
-        dev = self._rng(_SEED_DEV, block).random(len(found))
-        dev = dev < options.dev_fraction
-        if len(splits) == 1:
-            keep &= dev if splits[0] == "dev" else ~dev
-        dev = dev[keep]
-        kept = [d for d, k in zip(found, keep, strict=True) if k]
-        ids, sizes, sentences = tokenize(kept, self.tokenizer)
-        ends = np.cumsum(sizes)[np.cumsum(sentences) - 1] if kept else []
-        tokens = np.diff(ends, prepend=0) if kept else np.zeros(0, np.int64)
-        short = tokens < options.min_document_tokens
-        streams, counts = (
-            {},
-            {
-                "documents": len(found),
-                "left_out_duplicate": len(duplicates),
-                "left_out_symbols": int(symbolic.sum()),
-                "left_out_short": int(short.sum()),
-            },
-        )
-        for split, wanted in (("train", ~dev & ~short), ("dev", dev & ~short)):
-            of_sentence = np.repeat(wanted, sentences)
-            streams[split] = make_stream(
-                ids[np.repeat(of_sentence, sizes)],
-                sizes[of_sentence],
-                sentences[wanted],
-                self._unit_starts(),
-            )
-            counts[f"{split}_documents"] = int(wanted.sum())
-            counts[f"{split}_tokens"] = len(streams[split])
-        text = streams["train"]
-        split_words = text.words & ~self._unit_starts()[text.ids]
-        counts["train_tokens_of_long_words"] = int(split_words.sum())
-        return streams, counts
-
-    def _unit_starts(self) -> np.ndarray:
-        """bool [V]: which pieces begin a unit that spans are made of."""
-        if self.options.span_unit == "word":
-            return self.tokenizer.word_starts
-        return np.ones(self.tokenizer.vocab_size, bool)
-
-    def _neighbour(self, block: int, split: str) -> Stream | None:
-        """Text of the same split of a block that the seed names, for Bs.
-
-        Few blocks may have dev text, and theirs is quickly read: more are tried.
+        Returns:
+          JSON values: `files`, dicts of the fields of the manifest's record
+          files, and what the layout's manifest is made of.
         """
-        others = np.delete(np.arange(len(self.plan.blocks)), block)
-        order = self._rng(_SEED_NEIGHBOUR, block).permutation(others)
-        for other in order[: _NEIGHBOURS[split]]:
-            stream = self._streams(int(other), (split,))[0][split]
-            if len(stream):
-                return stream
-        return None
 
-    def _rng(self, *parts: int) -> np.random.Generator:
+    def read(self, block: int) -> list[corpus.Document]:
+        """The documents of a block, which is noted in its summary."""
+        found, digest = corpus.read_run(
+            self.plan.blocks[block], self._reader, self.options.text_field
+        )
+        self._note(block, digest)
+        return found
+
+    def read_bytes(self, block: int) -> list[bytes]:
+        """The bytes of a block's parts, which is noted in its summary."""
+        found, digest = corpus.read_parts(self.plan.blocks[block], self._reader)
+        self._note(block, digest)
+        return found
+
+    def _note(self, block: int, digest: str) -> None:
+        self._made_of[str(block)] = digest + self.plan.suffix(block)
+
+    def rng(self, *parts: int) -> np.random.Generator:
         """A generator that is a function of the seed and `parts` alone."""
         seed = np.random.SeedSequence([self.options.seed, *parts])
         return np.random.Generator(np.random.PCG64(seed))
 
-    # --- Records --------------------------------------------------------------
-
-    def _write_pass(
-        self, block, split, number, stream, foreign, target_counts
-    ) -> Iterator[dict]:
-        count = 2 if self.options.bi_data else 1
-        for direction, name in enumerate(DIRECTIONS[:count]):
-            rng = self._rng(
-                _SEED_RECORDS, block, number, SPLITS.index(split), direction
-            )
-            text = stream.reversed() if direction else stream
-            if foreign is not None:
-                extra = foreign.reversed() if direction else foreign
-                text = text.joined(extra)
-            path = record_name(split, name, number, block)
-            lanes = self.plan.segments_per_lane[split]
-            yield {
-                "name": path,
-                "block": block,
-                "split": split,
-                "direction": name,
-                "number": number,
-            } | self._write_file(
-                path, text, len(stream), lanes, direction, rng, target_counts
-            )
-
-    def _write_file(
-        self, name, text, length, per_lane, direction, rng, target_counts
+    def write_records(
+        self, name: str, chunks: Iterable[dict[str, np.ndarray]]
     ) -> dict:
-        options = self.options
-        cut = segments_lib.make_segments(
-            text, length, options.seq_len, options.reuse_len, rng
-        )
-        real = len(cut)
-        cut = segments_lib.pad_to_lanes(cut, per_lane)
-        words = None
-        if options.sampler == "context":
-            words = spans.Words(text.words)
-        digest, targets, labels = hashlib.sha256(), 0, 0
-        path = os.path.join(options.output_dir, name)
+        """Writes arrays of records, in order, as one file.
+
+        Returns:
+          `bytes` and `sha256` of the file.
+        """
+        digest, size = hashlib.sha256(), 0
+        path = os.path.join(self.options.output_dir, name)
         with files.atomic_open(path) as f:
-            for first in range(0, len(cut), examples.CHUNK):
-                part = cut.slice(first, first + examples.CHUNK)
-                arrays = self._arrays(text, words, part, direction == 1, rng)
-                meta = arrays["meta"]
-                place = first + np.arange(len(part))
-                meta[:, 0], meta[:, 1] = place // per_lane, place % per_lane
-                meta[:, 2] |= direction * record_format.FLAG_BACKWARD
-                ids = arrays["input_ids"][arrays["is_target"]]
-                target_counts += np.bincount(ids, minlength=len(target_counts))
-                targets += len(ids)
-                labels += int(meta[:, 6].sum())
-                self._write_chunk(f, digest, arrays)
-        return {
-            "lanes": len(cut) // per_lane,
-            "segments": real,
-            "targets": targets,
-            "is_next": labels,
-            "tokens": int(cut.reuse.sum() + cut.a_len.sum() + cut.b_len.sum()),
-            "bytes": len(cut) * self.format.record_size,
-            "sha256": digest.hexdigest(),
-        }
-
-    def _arrays(self, text, words, part, backward, rng):
-        make, symbols = examples.make_arrays, self.tokenizer.symbols
-        if self.options.sampler == "original":
-            make = original_sampler.make_arrays
-            words = (self.tokenizer.word_starts, backward)
-        return make(text, words, part, self._shape, symbols, rng)
-
-    def _write_chunk(self, f, digest, arrays) -> None:
-        n = len(arrays["meta"])
-        # Explicit masks are T / 4 times as large: fewer records at once.
-        step = 16 if self.options.materialize_masks else n
-        for first in range(0, n, step):
-            part = {k: v[first : first + step] for k, v in arrays.items()}
-            if self.options.materialize_masks:
-                part = examples.materialize(part)
-            data = self.format.encode(part).tobytes()
-            f.write(data)
-            digest.update(data)
+            for arrays in chunks:
+                data = self.format.encode(arrays).tobytes()
+                f.write(data)
+                digest.update(data)
+                size += len(data)
+        return {"bytes": size, "sha256": digest.hexdigest()}

@@ -6,18 +6,13 @@ block-*.json       one per finished block, while the build runs
 manifest.json      written last; the reader wants nothing else
 """
 
-import base64
-import dataclasses
 import os
-import zlib
 
-import numpy as np
-
-from common import files, vocabulary, workers
+from common import files, workers
 from common.errors import UserError
 from data.corpus import documents as corpus
-from data.records import batch_writer, build_plan, build_report
-from data.records.block_builder import BlockBuilder, Plan, block_summary_name
+from data.records import build_plan
+from data.records.block_builder import block_summary_name
 from data.records.build_directory import (
     locked,
     make_directory,
@@ -27,16 +22,16 @@ from data.records.build_directory import (
     remove_records,
     remove_summaries,
 )
-from data.records.manifest import Manifest, RecordFile, load_manifest
-from data.records.options import BuildOptions
-from data.text.tokenizer import Tokenizer
+from data.records.layout import BuildLayout, Plan
+from data.records.manifest import Manifest
+from data.records.options import FactoryOptions
 
 
-def build(options: BuildOptions, log=print) -> Manifest:
+def build(layout: BuildLayout, log=print) -> Manifest:
     """Builds a data directory, or goes on where a build was interrupted.
 
     Args:
-      options: what to build.
+      layout: what to build.
       log: called with lines of progress.
 
     Returns:
@@ -45,46 +40,32 @@ def build(options: BuildOptions, log=print) -> Manifest:
     Raises:
       UserError: anything wrong with the options, the text or the directory.
     """
-    tokenizer = Tokenizer(options.spiece_model_file, options.text)
-    # The workers read the same, whatever lies beside the file then.
-    options = dataclasses.replace(options, text=tokenizer.settings)
-    log(f"text: {tokenizer.vocabulary.describe(tokenizer.settings)}")
-    paths = corpus.list_files(options.input_glob)
+    options = layout.options
+    log(f"text: {layout.text_line()}")
     make_directory(options.output_dir)
     with locked(options.output_dir):
         remove_leftovers(options.output_dir)
-        record = build_plan.describe(options, tokenizer, paths)
+        record = build_plan.describe(layout)
         finished = build_plan.check_folder(options.output_dir, record)
-        blocks = build_plan.plan_blocks(options, paths)
+        blocks = layout.plan_blocks()
         if finished:
-            build_plan.check_finished_text(options, blocks)
+            build_plan.check_finished_text(layout, blocks)
             log(f"{options.output_dir} is finished: nothing to do")
-            return load_manifest(options.output_dir)
-        log(f"{len(paths)} files, {len(blocks)} blocks")
-        plan = build_plan.make_plan(options, blocks, record, log)
+            return layout.load()
+        log(f"{len(layout.paths)} files, {len(blocks)} blocks")
         try:
-            summaries = _build_blocks(options, plan, tokenizer, log)
+            plan = build_plan.make_plan(layout, blocks, record, log)
+            summaries = _build_blocks(layout, plan, log)
+            layout.check(summaries)
         except corpus.CorpusError:
             # Mended files are other files: what was built is of no use then.
             remove_build(options.output_dir)
             raise
-        if not any(s["counts"]["train_tokens"] for s in summaries):
-            remove_build(options.output_dir)
-            raise UserError(_no_text(options, summaries))
-        hashes = _text_hashes(options, summaries)
-        manifest = _make_manifest(options, tokenizer, plan, summaries, hashes)
-        build_report.check_empty(manifest, options)
-        if options.materialize_batches:
-            log(f"writing batches of {options.materialize_batches} rows")
-            manifest = batch_writer.write(manifest)
-        build_report.report(manifest, log)
-        vocabulary.copy(
-            tokenizer.vocabulary, tokenizer.settings, options.output_dir
-        )
+        hashes = _text_hashes(summaries)
+        manifest = layout.make_manifest(plan, summaries, hashes)
+        manifest = layout.finish(manifest, log)
         remove_records(
-            options.output_dir,
-            {f.name for f in manifest.files}
-            | {f["name"] for f in manifest.batches},
+            options.output_dir, {name for name, _ in manifest.sizes()}
         )
         manifest.write()
         remove_summaries(options.output_dir)
@@ -94,12 +75,13 @@ def build(options: BuildOptions, log=print) -> Manifest:
 # --- Blocks -------------------------------------------------------------------
 
 
-def make_block_call(options: BuildOptions, plan: Plan):
+def make_block_call(builder: type, options: FactoryOptions, plan: Plan):
     """For workers and Beam: block number -> summary, with files written."""
-    return BlockBuilder(options, plan).build
+    return builder(options, plan).build
 
 
-def _build_blocks(options, plan: Plan, tokenizer, log) -> list[dict]:
+def _build_blocks(layout: BuildLayout, plan: Plan, log) -> list[dict]:
+    options = layout.options
     numbers = range(len(plan.blocks))
     found = {b: _finished_block(options.output_dir, b) for b in numbers}
     summaries = {b: s for b, s in found.items() if s is not None}
@@ -112,16 +94,19 @@ def _build_blocks(options, plan: Plan, tokenizer, log) -> list[dict]:
     if options.runner == "beam":
         from data.records import beam as beam_runner
 
-        beam_runner.run(options, plan, missing)
+        beam_runner.run(layout.block_builder, options, plan, missing)
         for block in missing:
             summaries[block] = _finished_block(options.output_dir, block)
         missing = []
     results = workers.run(
-        make_block_call, (options, plan), missing, options.num_workers
+        make_block_call,
+        (layout.block_builder, options, plan),
+        missing,
+        options.num_workers,
     )
     for summary in results:
         summaries[summary["block"]] = summary
-        tokens = sum(s["counts"]["train_tokens"] for s in summaries.values())
+        tokens = layout.tokens(list(summaries.values()))
         log(
             f"block {len(summaries)} of {len(plan.blocks)}: "
             f"{tokens / 1e6:.2f} million tokens"
@@ -145,18 +130,7 @@ def _finished_block(output_dir: str, block: int) -> dict | None:
     return summary
 
 
-# --- The manifest -------------------------------------------------------------
-
-
-def _no_text(options: BuildOptions, summaries: list[dict]) -> str:
-    documents = sum(s["counts"]["documents"] for s in summaries)
-    return (
-        f"--input_glob={options.input_glob}: no text is left for training of "
-        f"{documents} documents; check the files and the filters"
-    )
-
-
-def _text_hashes(options: BuildOptions, summaries: list[dict]) -> tuple:
+def _text_hashes(summaries: list[dict]) -> tuple[str, ...]:
     """SHA-256 of the text of each block, the same wherever it was read.
 
     Raises:
@@ -167,66 +141,8 @@ def _text_hashes(options: BuildOptions, summaries: list[dict]) -> tuple:
         for number, digest in summary["made_of"].items():
             if digest != own[number]:
                 raise UserError(
-                    f"--input_glob={options.input_glob}: the text of block "
-                    f"{number} was changed during the build; run the same "
-                    "command again: the blocks of other text are built again"
+                    f"the text of block {number} was changed during the "
+                    "build; run the same command again: the blocks of other "
+                    "text are built again"
                 )
     return tuple(d.partition("-")[0] for d in own.values())
-
-
-def _make_manifest(options, tokenizer, plan, summaries, hashes) -> Manifest:
-    counts, targets = {}, {}
-    for summary in summaries:
-        for name, value in summary["counts"].items():
-            counts[name] = counts.get(name, 0) + value
-        for split, packed in summary["targets"].items():
-            raw = zlib.decompress(base64.b64decode(packed))
-            found = np.frombuffer(raw, "<u4").astype(np.int64)
-            targets[split] = targets.get(split, 0) + found
-    return Manifest(
-        data_dir=options.output_dir,
-        options=options.identity(),
-        spiece_sha256=tokenizer.sha256,
-        vocab_size=tokenizer.vocab_size,
-        symbols=tokenizer.symbols,
-        word_starts=tokenizer.word_starts,
-        versions=build_plan.versions(),
-        segments_per_lane=plan.segments_per_lane,
-        counts=counts,
-        unigram=unigram_entropy(targets["train"], targets.get("dev")),
-        files=tuple(RecordFile(**f) for s in summaries for f in s["files"]),
-        text_sha256=hashes,
-        text_settings=tokenizer.settings.as_dict(),
-    )
-
-
-def unigram_entropy(train: np.ndarray, dev: np.ndarray | None) -> dict:
-    """Nats per target token without any context.
-
-    Args:
-      train: int [V], how often each id is a target of the train split.
-      dev: int [V], of the dev split.
-
-    Returns:
-      `train_entropy`, and `dev_cross_entropy` under the train distribution
-      with one added to every count (None without a dev split).
-    """
-    total = max(int(train.sum()), 1)
-    p = train[train > 0] / total
-    result = {
-        "train_entropy": float(-(p * np.log(p)).sum()),
-        "dev_cross_entropy": None,
-    }
-    if dev is not None and dev.sum():
-        q = (train + 1) / (total + len(train))
-        result["dev_cross_entropy"] = float(
-            -(dev * np.log(q)).sum() / dev.sum()
-        )
-    return result
-
-
-def describe(options: BuildOptions) -> str:
-    """The options as one line per field, for the log."""
-    return "\n".join(
-        f"  {k} = {v}" for k, v in dataclasses.asdict(options).items()
-    )

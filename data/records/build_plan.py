@@ -1,4 +1,4 @@
-"""The plan of a build: what it belongs to, blocks, lanes, duplicates (L2).
+"""The plan of a build: what it belongs to, blocks, their text (L2).
 
 `plan.json` is written first and kept. A folder belongs to options, vocabulary,
 versions, names and sizes of the input files, and to their text: every finished
@@ -6,8 +6,6 @@ block knows the SHA-256 of the text that it was made of, its own and a
 neighbour's, and the manifest that of all blocks.
 """
 
-import hashlib
-import math
 import os
 import platform
 
@@ -17,34 +15,22 @@ import sentencepiece
 from common import files, workers
 from common.errors import UserError
 from data.corpus import documents as corpus
-from data.corpus import plan as corpus_plan
-from data.records.block_builder import Plan, duplicates_digest
 from data.records.build_directory import LOCK_NAME, read_json
-from data.records.manifest import FILE_NAME, load_manifest
-from data.records.options import SPLITS, BuildOptions
+from data.records.layout import BuildLayout, Plan
+from data.records.manifest import FILE_NAME
 from data.text import normalization as text
-from data.text.tokenizer import Tokenizer
 
 PLAN_NAME = "plan.json"
-_BYTES_PER_TOKEN = 4.5  # English; only for the choice of the lanes' length
-_LANES_WANTED = {"train": 128, "dev": 32}
-_MAX_SEGMENTS = 64
-# A block's last lane is half empty on average: lanes of so small a share of a
-# block's segments cost half of that.
-_LANE_SHARE = {"train": 1 / 16, "dev": 1 / 4}
 _SHOWN = 80  # characters of a value in a message
 
 
 # --- What a directory belongs to ---------------------------------------------
 
 
-def describe(options: BuildOptions, tokenizer: Tokenizer, paths) -> dict:
+def describe(layout: BuildLayout) -> dict:
     """What a directory belongs to: options, vocabulary, input files."""
-    return {
-        "options": options.identity(),
-        "spiece_sha256": tokenizer.sha256,
-        "text_settings": tokenizer.settings.as_dict(),
-        "inputs": [[os.path.basename(p), files.size(p)] for p in paths],
+    return layout.identity() | {
+        "inputs": [[os.path.basename(p), files.size(p)] for p in layout.paths],
         "versions": versions(),
     }
 
@@ -83,13 +69,14 @@ def check_folder(path: str, record: dict) -> bool:
     return files.exists(os.path.join(path, FILE_NAME))
 
 
-def check_finished_text(options: BuildOptions, blocks) -> None:
+def check_finished_text(layout: BuildLayout, blocks) -> None:
     """Compares the text with the one that a finished build was made of.
 
     Raises:
       UserError: the first block whose text is another.
     """
-    stored = load_manifest(options.output_dir).text_sha256
+    options = layout.options
+    stored = layout.load().text_sha256
     found = hash_blocks(blocks, range(len(blocks)), options.num_workers)
     for block, parts in enumerate(blocks):
         old = stored[block] if block < len(stored) else "none"
@@ -136,8 +123,9 @@ def _input_difference(wanted: list, found: list) -> str:
 # --- The plan -----------------------------------------------------------------
 
 
-def make_plan(options: BuildOptions, blocks, record: dict, log) -> Plan:
+def make_plan(layout: BuildLayout, blocks, record: dict, log) -> Plan:
     """Reads the plan of an interrupted build or makes one."""
+    options = layout.options
     path = os.path.join(options.output_dir, PLAN_NAME)
     stored = read_json(path)
     limit = corpus.LONGEST_DOCUMENT * options.block_megabytes * 1e6
@@ -149,48 +137,10 @@ def make_plan(options: BuildOptions, blocks, record: dict, log) -> Plan:
             "end documents"
         )
     if stored is None:
-        stored = record | {
-            "segments_per_lane": _segments_per_lane(options, blocks),
-        }
-        files.write_json(path, stored)
-    return Plan(
-        tuple(blocks),
-        stored["segments_per_lane"],
-        _duplicates(options, blocks, path, stored, log),
+        stored = dict(record)
+    return layout.make_plan(
+        blocks, stored, lambda: files.write_json(path, stored), log
     )
-
-
-def plan_blocks(options: BuildOptions, paths) -> list[tuple]:
-    """The parts of all blocks.
-
-    Raises:
-      UserError: there is no text at all.
-    """
-    blocks = corpus_plan.plan_corpus(paths, int(options.block_megabytes * 1e6))
-    if not blocks:
-        raise UserError(f"--input_glob={options.input_glob}: all files empty")
-    return blocks
-
-
-def _segments_per_lane(options: BuildOptions, blocks) -> dict[str, int]:
-    """S: long lanes where the corpus is large, enough lanes where it is not."""
-    if options.segments_per_lane:
-        return {split: options.segments_per_lane for split in SPLITS}
-    size = sum(part.end - part.start for parts in blocks for part in parts)
-    tokens = size / _BYTES_PER_TOKEN
-    advance = options.reuse_len or (options.seq_len - 3) / 2
-    chosen = {}
-    for split, share in (
-        ("train", 1 - options.dev_fraction),
-        ("dev", options.dev_fraction),
-    ):
-        segments = tokens * share / advance
-        most = min(
-            segments / _LANES_WANTED[split],
-            segments / len(blocks) * _LANE_SHARE[split],
-        )
-        chosen[split] = int(np.clip(math.floor(most), 1, _MAX_SEGMENTS))
-    return chosen
 
 
 # --- Text ---------------------------------------------------------------------
@@ -223,7 +173,7 @@ def drop_changed(summaries: dict, plan: Plan, num_workers: int, log) -> dict:
     numbers = set().union(*(made_of(plan, s) for s in summaries.values()))
     numbers &= set(range(len(plan.blocks)))
     found = {
-        str(number): digest + duplicates_digest(plan, number)
+        str(number): digest + plan.suffix(number)
         for number, digest in hash_blocks(
             plan.blocks, sorted(numbers), num_workers
         ).items()
@@ -240,67 +190,3 @@ def drop_changed(summaries: dict, plan: Plan, num_workers: int, log) -> dict:
             "text that was changed since: they are built again"
         )
     return kept
-
-
-# --- Duplicates ---------------------------------------------------------------
-
-
-def _duplicates(options, blocks, path, stored, log) -> dict[int, tuple]:
-    """Documents that came before, of each block; kept in the plan."""
-    if not options.dedup:
-        return {}
-    if "duplicates" in stored:
-        found = hash_blocks(blocks, range(len(blocks)), options.num_workers)
-        if [found[i] for i in range(len(blocks))] != stored["text_sha256"]:
-            log("the text was changed since duplicates were looked for")
-            del stored["duplicates"]
-    if "duplicates" not in stored:
-        texts, duplicates = _find_duplicates(options, blocks, log)
-        stored |= {"duplicates": duplicates, "text_sha256": texts}
-        files.write_json(path, stored)
-    return {int(k): tuple(v) for k, v in stored["duplicates"].items()}
-
-
-class _Hasher:
-    """Hashes the documents of a block; runs in workers."""
-
-    def __init__(self, blocks, text_field: str):
-        self._blocks, self._field = blocks, text_field
-        self._reader = corpus.BlockReader()
-
-    def __call__(self, number: int) -> tuple[int, str, np.ndarray]:
-        found, digest = corpus.read_run(
-            self._blocks[number], self._reader, self._field
-        )
-        digests = [
-            hashlib.blake2b(
-                " ".join(" ".join(d.lines).split()).encode(), digest_size=8
-            ).digest()
-            for d in found
-        ]
-        return number, digest, np.frombuffer(b"".join(digests), np.uint64)
-
-
-def _find_duplicates(options, blocks, log) -> tuple[list, dict]:
-    """SHA-256 of each block, and documents whose text came before.
-
-    White space does not count.
-    """
-    log("looking for duplicate documents")
-    hashes, texts = [None] * len(blocks), [None] * len(blocks)
-    for number, digest, found in workers.run(
-        _Hasher,
-        (blocks, options.text_field),
-        list(range(len(blocks))),
-        options.num_workers,
-    ):
-        hashes[number], texts[number] = found, digest
-    of_block = np.repeat(np.arange(len(blocks)), [len(h) for h in hashes])
-    inside = np.concatenate([np.arange(len(h)) for h in hashes])
-    _, first = np.unique(np.concatenate(hashes), return_index=True)
-    again = np.ones(len(inside), bool)
-    again[first] = False
-    result = {}
-    for block, place in zip(of_block[again], inside[again], strict=True):
-        result.setdefault(int(block), []).append(int(place))
-    return texts, result

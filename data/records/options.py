@@ -1,248 +1,69 @@
-"""Options of the pretraining data builder and reader (L0)."""
+"""What every kind of build and every reader of lanes is told (L0)."""
 
 import dataclasses
-import math
+from typing import Protocol
 
 from common.errors import UserError
-from common.text_settings import TextChoice, TextSettings
 
-SPAN_UNITS = ("word", "token", "single")
-SPAN_LENGTHS = ("inverse", "uniform")
-SAMPLERS = ("balanced", "context", "original")
-SPLITS = ("train", "dev")
 RUNNERS = ("local", "beam")
-MIN_SECOND_PART = 5  # A, SEP, B, SEP, CLS
-FUNCTIONAL = 3  # SEP, SEP, CLS
 
 
-def _require(condition: bool, message: str) -> None:
-    if not condition:
-        raise UserError(message)
-
-
-def default_slots(options: "BuildOptions") -> int:
-    """P where none is given.
-
-    The "balanced" sampler: the mean of a segment's targets and some slots more.
-    Words have several pieces, so the targets vary, the more words a span may
-    have the more; with these slots at most 1 % of the targets are lost from 32
-    positions on, in English, Chinese and Japanese with 1,000 and 8,000 pieces
-    (`python -m benchmarks.target_rates`). The others: floor(T * beta / alpha),
-    as in the original.
-    """
-    mean = options.seq_len * options.mask_beta / options.mask_alpha
-    if options.sampler != "balanced":
-        return max(1, math.floor(mean))
-    more = 3 + options.max_span if options.span_unit == "word" else 1
-    return min(math.ceil(mean + more), options.seq_len - FUNCTIONAL)
-
-
-@dataclasses.dataclass(frozen=True)
-class BuildOptions:
-    """How text becomes lanes of records. Every field but the last group is
-    part of the data's identity and stored in the manifest.
+class FactoryOptions(Protocol):
+    """The options of a build that `data.records` itself reads.
 
     Attributes:
-      input_glob: text (one sentence per line, an empty line ends a document)
-        or .jsonl files, each also as .gz; commas separate several patterns.
-      spiece_model_file: SentencePiece model.
       output_dir: receives the records and `manifest.json`.
-      seq_len: T, positions per segment.
-      reuse_len: positions of the part that becomes memory; 0 = none.
-      num_predict: P, capacity of targets; None = `default_slots`.
-      perm_size: positions per permutation; 0 = the whole part.
-      bi_data: write backward lanes, too.
-      text: what is said about text handling; the vocabulary's record rules.
-      mask_alpha, mask_beta: beta of alpha tokens are targets.
-      span_unit: "word", "token" or "single" (one token, for the ablation).
-      span_lengths: "inverse" (weights 1/n) or "uniform" over 1..max_span.
-      max_span: longest span, in units.
-      sampler: "balanced": every word has the same chance, the targets of a
-        segment vary little; "context": contexts in pieces, cut into parts that
-        each have a share of P (the rule of format 1); "original": the
-        released code's exact rule.
-      order_context: give every token a place in the order (paper, Figure 3).
-      functional_as_context: SEP and CLS get no place in the order.
-      segments_per_lane: S; 0 = chosen from the corpus's size.
-      dev_fraction: share of documents held out as the dev split.
-      num_passes: independent draws of targets, orders and B, all stored.
-      seed: of everything drawn.
-      block_megabytes: text per block, the unit of work.
-      min_document_tokens: shorter documents are left out.
-      max_symbol_ratio: documents with a larger share of symbols (characters
-        that are no letters, marks, numbers or white space) are left out.
-      dedup: leave out documents whose text came before.
-      materialize_masks: write permutation masks and target mappings, too.
-      materialize_batches: also write train records in the order of batches of
-        so many rows; 0 = no.
-      max_empty_share: of the train split's records, at most; more is an error.
       text_field: of JSONL files.
+      block_megabytes: text per block, the unit of work.
+      seed: of everything drawn.
       num_workers: processes; any number gives the same bytes.
-      runner: "local" or "beam".
+      runner: one of `RUNNERS`.
       beam_options: Beam's own command line.
     """
 
-    input_glob: str
-    spiece_model_file: str
     output_dir: str
-    seq_len: int = 512
-    reuse_len: int = 256
-    num_predict: int | None = None
-    perm_size: int = 0
-    bi_data: bool = True
-    text: TextChoice | TextSettings | None = None
-    mask_alpha: int = 6
-    mask_beta: int = 1
-    span_unit: str = "word"
-    span_lengths: str = "inverse"
-    max_span: int = 5
-    sampler: str = "balanced"
-    order_context: bool = False
-    functional_as_context: bool = False
-    segments_per_lane: int = 0
-    dev_fraction: float = 0.0
-    num_passes: int = 1
-    seed: int = 0
-    block_megabytes: float = 8.0
-    min_document_tokens: int = 0
-    max_symbol_ratio: float = 1.0
-    dedup: bool = False
-    materialize_masks: bool = False
-    materialize_batches: int = 0
-    max_empty_share: float = 0.2
-    text_field: str = "text"
-    num_workers: int = 1
-    runner: str = "local"
-    beam_options: str = ""
+    text_field: str
+    block_megabytes: float
+    seed: int
+    num_workers: int
+    runner: str
+    beam_options: str
 
-    def __post_init__(self) -> None:
-        self._check_lengths()
-        self._check_choices()
-        self._check_ranges()
-        if self.num_predict is None:
-            object.__setattr__(self, "num_predict", default_slots(self))
-        limit = self.seq_len - FUNCTIONAL
-        _require(
-            1 <= self.num_predict <= limit,
-            f"--num_predict must lie in 1..{limit} (--seq_len="
-            f"{self.seq_len} less SEP, SEP, CLS), received {self.num_predict}",
-        )
 
-    def _check_lengths(self) -> None:
-        _require(
-            8 <= self.seq_len <= 16384,
-            f"--seq_len must lie in 8..16384, received {self.seq_len}",
-        )
-        limit = self.seq_len - MIN_SECOND_PART
-        _require(
-            0 <= self.reuse_len <= limit,
-            f"--reuse_len must lie in 0..{limit} (--seq_len={self.seq_len} "
-            f"less A, SEP, B, SEP, CLS), received {self.reuse_len}",
-        )
-        _require(
-            0 <= self.perm_size <= self.seq_len,
-            f"--perm_size must lie in 0 (whole part)..{self.seq_len}, "
-            f"received {self.perm_size}",
-        )
-        _require(
-            1 <= self.mask_beta < self.mask_alpha,
-            "--mask_beta must lie in 1..mask_alpha-1, received "
-            f"{self.mask_beta} of --mask_alpha={self.mask_alpha}",
-        )
+def check_factory(options: FactoryOptions) -> None:
+    """Refuses values that no build can have.
 
-    def _check_choices(self) -> None:
-        for name, choices in (
-            ("span_unit", SPAN_UNITS),
-            ("span_lengths", SPAN_LENGTHS),
-            ("sampler", SAMPLERS),
-            ("runner", RUNNERS),
-        ):
-            value = getattr(self, name)
-            _require(
-                value in choices,
-                f"--{name} must be one of {', '.join(choices)}, received "
-                f"{value!r}",
+    Raises:
+      UserError: names the flag.
+    """
+    for name, low in (("seed", 0), ("num_workers", 1)):
+        value = getattr(options, name)
+        if value < low:
+            raise UserError(
+                f"--{name} must be at least {low}, received {value}"
             )
-        if self.sampler == "original":
-            size = self.perm_size or self.reuse_len
-            parts = (self.reuse_len, self.seq_len - self.reuse_len)
-            _require(
-                not self.order_context and not self.functional_as_context,
-                "--sampler=original has its own order: leave out "
-                "--order_context and --functional_as_context",
-            )
-            _require(
-                size > 0 and all(part % size == 0 for part in parts),
-                "--sampler=original needs a --perm_size that divides both "
-                f"parts, of {parts[0]} and {parts[1]} positions, received "
-                f"{self.perm_size}",
-            )
-
-    def _check_ranges(self) -> None:
-        for name, low in (
-            ("max_span", 1),
-            ("segments_per_lane", 0),
-            ("num_passes", 1),
-            ("seed", 0),
-            ("min_document_tokens", 0),
-            ("materialize_batches", 0),
-            ("num_workers", 1),
-        ):
-            value = getattr(self, name)
-            _require(
-                value >= low,
-                f"--{name} must be at least {low}, received {value}",
-            )
-        _require(
-            0.0 <= self.dev_fraction < 1.0,
-            f"--dev_fraction must lie in 0..1, received {self.dev_fraction}",
+    if options.runner not in RUNNERS:
+        raise UserError(
+            f"--runner must be one of {', '.join(RUNNERS)}, received "
+            f"{options.runner!r}"
         )
-        _require(
-            0.0 < self.max_symbol_ratio <= 1.0,
-            "--max_symbol_ratio must lie in 0..1, received "
-            f"{self.max_symbol_ratio}",
-        )
-        _require(
-            0.0 <= self.max_empty_share <= 1.0,
-            "--max_empty_share must lie in 0..1, received "
-            f"{self.max_empty_share}",
-        )
-        _require(
-            self.block_megabytes > 0,
+    if not options.block_megabytes > 0:
+        raise UserError(
             "--block_megabytes must be positive, received "
-            f"{self.block_megabytes}",
+            f"{options.block_megabytes}"
         )
-
-    def identity(self) -> dict:
-        """What equal data share; paths and how it was run are left out."""
-        value = dataclasses.asdict(self)
-        for name in (
-            "input_glob",
-            "spiece_model_file",
-            "output_dir",
-            "max_empty_share",
-            "num_workers",
-            "runner",
-            "beam_options",
-            "text",  # stands apart, as the vocabulary's hash
-        ):
-            del value[name]
-        return value
 
 
 @dataclasses.dataclass(frozen=True)
-class ReaderOptions:
-    """Which batches a reader gives.
+class LaneOptions:
+    """Which batches a reader of lanes gives.
 
     Attributes:
       global_batch: rows of a batch over all replicas.
-      seed: of the lane order (and of resampling).
+      seed: of the lane order (and of what is drawn again).
       start_step: the first batch given is the one of this step.
-      split: "train" or "dev".
+      split: of the data.
       repeat: False ends where the first epoch's last lanes end.
-      reset_memory_at_document: also where a document starts.
-      resample_permutation: a fresh order of the stored targets each epoch.
-      resample_targets: fresh targets each epoch, too.
       verify: check record checksums, ids and lengths.
       read_ahead: steps read at once.
       prefetch: batches kept ready; 0 = none.
@@ -253,9 +74,6 @@ class ReaderOptions:
     start_step: int = 0
     split: str = "train"
     repeat: bool = True
-    reset_memory_at_document: bool = False
-    resample_permutation: bool = False
-    resample_targets: bool = False
     verify: bool = True
     read_ahead: int = 16
     prefetch: int = 8
@@ -269,169 +87,7 @@ class ReaderOptions:
             ("prefetch", 0),
         ):
             value = getattr(self, name)
-            _require(
-                value >= low,
-                f"`{name}` must be at least {low}, received {value}",
-            )
-        _require(
-            self.split in SPLITS,
-            f"`split` must be one of {', '.join(SPLITS)}, received "
-            f"{self.split!r}",
-        )
-
-
-INSPECT_MODES = ("record", "check", "statistics")
-
-
-@dataclasses.dataclass(frozen=True)
-class InspectOptions:
-    """What to show of a data directory.
-
-    Attributes:
-      data_dir: the builder's output.
-      mode: "record", "check" or "statistics".
-      split: "train" or "dev".
-      direction: "forward" or "backward".
-      pass_number: of the stored passes.
-      lane, segment: which record.
-      spiece_model_file: prints pieces; empty = the folder's copy.
-      mask_size: positions of the printed mask's rows and columns, at most.
-      max_records: records that statistics read; 0 = all.
-      plot_file: PNG of the statistics; empty = none.
-    """
-
-    data_dir: str
-    mode: str = "check"
-    split: str = "train"
-    direction: str = "forward"
-    pass_number: int = 0
-    lane: int = 0
-    segment: int = 0
-    spiece_model_file: str = ""
-    mask_size: int = 32
-    max_records: int = 100_000
-    plot_file: str = ""
-
-    def __post_init__(self) -> None:
-        _require(
-            self.mode in INSPECT_MODES,
-            f"--mode must be one of {', '.join(INSPECT_MODES)}, received "
-            f"{self.mode!r}",
-        )
-        _require(
-            self.split in SPLITS,
-            f"--split must be one of {', '.join(SPLITS)}, received "
-            f"{self.split!r}",
-        )
-        for name in ("lane", "segment", "pass_number", "mask_size"):
-            value = getattr(self, name)
-            _require(
-                value >= 0, f"--{name} must be 0 or more, received {value}"
-            )
-
-
-CORPUS_LAYOUTS = ("wikitext", "book", "wikiextractor")
-
-
-@dataclasses.dataclass(frozen=True)
-class ConvertOptions:
-    """What `data.convert_corpus` reads and writes.
-
-    Attributes:
-      input_glob: files, plain or .gz; commas separate patterns.
-      output_file: one sentence per line, an empty line ends a document.
-      layout: one of `CORPUS_LAYOUTS`.
-      paragraphs: end paragraphs with `<eop>`.
-    """
-
-    input_glob: str
-    output_file: str
-    layout: str = "wikitext"
-    paragraphs: bool = False
-
-    def __post_init__(self) -> None:
-        _require(
-            self.layout in CORPUS_LAYOUTS,
-            f"--layout must be one of {', '.join(CORPUS_LAYOUTS)}, received "
-            f"{self.layout!r}",
-        )
-
-
-@dataclasses.dataclass(frozen=True)
-class FilterOptions:
-    """Which documents `data.filter_corpus` leaves out.
-
-    Attributes:
-      input_glob: text or JSONL, plain or .gz; commas separate patterns.
-      output_file: text, or JSONL by its name; empty only with `dry_run`.
-      text_field: of JSONL files.
-      min_characters: shorter documents are left out.
-      max_symbol_ratio: largest share of symbols; 1 = any.
-      languages: codes of the languages that stay; empty = all.
-      max_repeated_lines: largest share of the characters in lines that came
-        before in the document; 1 = any.
-      near_duplicates: a document whose share of common runs of five words
-        with an earlier one is at least this is left out; 1 = exact copies
-        only.
-      max_boilerplate: largest share of the characters in lines that stand in
-        many documents; 1 = any.
-      boilerplate_documents: how many are many.
-      dry_run: count and show examples, write nothing.
-      examples: shown for each reason.
-      block_bytes: text that is read at once.
-      num_workers: processes; any number gives the same bytes.
-    """
-
-    input_glob: str
-    output_file: str = ""
-    text_field: str = "text"
-    min_characters: int = 200
-    max_symbol_ratio: float = 0.3
-    languages: tuple[str, ...] = ()
-    max_repeated_lines: float = 0.3
-    near_duplicates: float = 0.8
-    max_boilerplate: float = 0.5
-    boilerplate_documents: int = 10
-    dry_run: bool = False
-    examples: int = 3
-    block_bytes: int = 32 << 20
-    num_workers: int = 1
-
-    def __post_init__(self) -> None:
-        for name, low in (
-            ("min_characters", 0),
-            ("boilerplate_documents", 2),
-            ("examples", 0),
-            ("num_workers", 1),
-        ):
-            value = getattr(self, name)
-            _require(
-                value >= low,
-                f"--{name} must be at least {low}, received {value}",
-            )
-        for name in (
-            "max_symbol_ratio",
-            "max_repeated_lines",
-            "near_duplicates",
-            "max_boilerplate",
-        ):
-            value = getattr(self, name)
-            _require(
-                0.0 < value <= 1.0,
-                f"--{name} must lie in 0..1 (1 = off), received {value}",
-            )
-        _require(
-            bool(self.output_file) != self.dry_run,
-            "give either --output_file or --dry_run",
-        )
-        _require(
-            not self.output_file.endswith(".gz"),
-            "--output_file is written plain: give a name without .gz",
-        )
-
-    def identity(self) -> dict:
-        """What the result depends on besides the text."""
-        value = dataclasses.asdict(self)
-        for name in ("input_glob", "output_file", "num_workers", "dry_run"):
-            del value[name]
-        return value
+            if value < low:
+                raise UserError(
+                    f"`{name}` must be at least {low}, received {value}"
+                )

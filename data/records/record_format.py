@@ -1,4 +1,4 @@
-"""The bytes of a pretraining record, and files of them (L1).
+"""The bytes of a record, and files of them (L1).
 
 A record is a `tf.train.Example` whose features are bytes of fixed length, so
 every record of a data set has the same size: files are seekable by arithmetic,
@@ -8,6 +8,7 @@ the variable bytes of a template; nothing is serialised record by record.
 
 import dataclasses
 import os
+from collections.abc import Sequence
 from typing import IO
 
 import numpy as np
@@ -17,20 +18,6 @@ from data.records import crc32c
 
 HEADER = 12  # length and its masked CRC
 FOOTER = 4  # masked CRC of the data
-
-# Columns of the `meta` feature.
-META = (
-    "lane",  # number of the lane in its file
-    "segment",  # number of the segment in its lane
-    "flags",
-    "reuse_tokens",  # tokens in the reuse part, the rest of it is padding
-    "a_tokens",
-    "b_tokens",
-    "label",  # 1 = B really follows A
-    "targets",  # used target slots
-)
-FLAG_BACKWARD = 1
-FLAG_DOCUMENT = 2  # a document starts in the part that the lane advances by
 
 
 def _varint(value: int) -> bytes:
@@ -48,55 +35,51 @@ def _field(number: int, payload: bytes) -> bytes:
 
 @dataclasses.dataclass(frozen=True)
 class Feature:
-    """One bytes feature: little-endian items of fixed number."""
+    """One bytes feature: little-endian items of fixed number.
+
+    A structured dtype is one item with named fields; its arrays have no last
+    axis.
+    """
 
     name: str
-    dtype: str
-    items: int
+    dtype: str | np.dtype
+    items: int = 1
 
     @property
     def size(self) -> int:
+        """Bytes."""
         return np.dtype(self.dtype).itemsize * self.items
+
+    @property
+    def structured(self) -> bool:
+        """Whether the item has named fields."""
+        return np.dtype(self.dtype).names is not None
+
+    def zeros(self, n: int) -> np.ndarray:
+        """The array of n empty records."""
+        shape = (n,) if self.structured else (n, self.items)
+        return np.zeros(shape, self.dtype)
+
+
+def ids_dtype(vocab_size: int) -> str:
+    """Token ids 0..V-1: uint16 where they fit, else int32."""
+    return "<u2" if vocab_size <= 1 << 16 else "<i4"
 
 
 class RecordFormat:
-    """Layout of the records of one data set.
+    """The records of one data set.
 
     Args:
-      seq_len: T.
-      num_predict: P.
-      vocab_size: V; ids are uint16 where they fit, else int32.
-      materialize_masks: with bit-packed masks and target mappings.
+      features: in file order.
 
     Attributes:
-      features: the features, in file order.
+      features: as given.
       data_size: bytes of one serialised Example.
       record_size: with length and checksums.
     """
 
-    def __init__(
-        self,
-        seq_len: int,
-        num_predict: int,
-        vocab_size: int,
-        materialize_masks: bool = False,
-    ):
-        self.seq_len = seq_len
-        self.num_predict = num_predict
-        self.vocab_size = vocab_size
-        ids = "<u2" if vocab_size <= 1 << 16 else "<i4"
-        self.features = [
-            Feature("input_ids", ids, seq_len),
-            Feature("meta", "<i4", len(META)),
-            Feature("ranks", "<i2", seq_len),
-            Feature("target_positions", "<u2", num_predict),
-        ]
-        if materialize_masks:
-            row = -(-seq_len // 8)
-            self.features += [
-                Feature("perm_mask", "u1", seq_len * row),
-                Feature("target_mapping", "u1", num_predict * row),
-            ]
+    def __init__(self, features: Sequence[Feature]):
+        self.features = tuple(features)
         self._make_template()
 
     def _make_template(self) -> None:
@@ -122,7 +105,7 @@ class RecordFormat:
 
     def encode(self, arrays: dict[str, np.ndarray]) -> np.ndarray:
         """Arrays of n rows -> uint8 [n, record_size], ready to be written."""
-        n = len(arrays["input_ids"])
+        n = len(arrays[self.features[0].name])
         out = np.empty((n, self.record_size), np.uint8)
         out[:] = self._template
         for feature in self.features:
@@ -143,10 +126,13 @@ class RecordFormat:
         for feature in self.features:
             start = HEADER + self._places[feature.name]
             part = records[:, start : start + feature.size]
-            arrays[feature.name] = np.ascontiguousarray(part).view(
-                feature.dtype
-            )
+            value = np.ascontiguousarray(part).view(feature.dtype)
+            arrays[feature.name] = value[:, 0] if feature.structured else value
         return arrays
+
+    def zeros(self, n: int) -> dict[str, np.ndarray]:
+        """The arrays of n empty records."""
+        return {f.name: f.zeros(n) for f in self.features}
 
     def find_corrupt(self, records: np.ndarray) -> tuple[int, str] | None:
         """The first bad record of a matrix and what is wrong with it."""

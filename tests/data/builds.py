@@ -3,8 +3,8 @@
 import numpy as np
 import sentencepiece
 
-from data.records.build import build
-from data.records.options import BuildOptions
+from data.pretraining.build import build
+from data.pretraining.options import BuildOptions
 
 WORDS = (
     "the a of tower lamp river keeper market gate house stands lives turns "

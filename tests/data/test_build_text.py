@@ -11,12 +11,13 @@ import pytest
 from common.errors import UserError
 from data.corpus import documents as corpus
 from data.corpus import plan as corpus_plan
-from data.records import build
-from data.records import report as record_report
-from data.records.block_builder import BlockBuilder, block_summary_name
-from data.records.lane_reader import LaneReader
-from data.records.manifest import load_manifest
-from data.records.options import InspectOptions, ReaderOptions
+from data.pretraining import build
+from data.pretraining import report as record_report
+from data.pretraining.block_builder import BlockBuilder
+from data.pretraining.lanes import open_lanes
+from data.pretraining.manifest import PretrainingManifest
+from data.pretraining.options import InspectOptions, ReaderOptions
+from data.records.block_builder import block_summary_name
 from tests.conftest import ROOT
 from tests.data import builds
 from tests.data.records.test_build import assert_equal_builds
@@ -173,7 +174,7 @@ def test_an_interrupted_build_never_mixes_texts(
 
 
 def _options(folder, dedup):
-    from data.records.options import BuildOptions
+    from data.pretraining.options import BuildOptions
 
     return BuildOptions(
         input_glob=str(folder / "corpus.txt"),
@@ -316,13 +317,13 @@ def first_format(tmp_path_factory):
 def test_records_of_format_1_are_read_as_they_were(first_format, draw):
     import hashlib
 
-    manifest = load_manifest(first_format)
+    manifest = PretrainingManifest.load(first_format)
     assert manifest.format_version == 1
     options = ReaderOptions(
         global_batch=2, seed=1, repeat=False, **({draw: True} if draw else {})
     )
     digest = hashlib.sha256()
-    for chunk in LaneReader(manifest, options).chunks():
+    for chunk in open_lanes(manifest, options).chunks():
         for name in sorted(chunk):
             digest.update(name.encode())
             digest.update(np.ascontiguousarray(chunk[name]).tobytes())
@@ -331,5 +332,7 @@ def test_records_of_format_1_are_read_as_they_were(first_format, draw):
 
 def test_format_1_is_inspected(first_format):
     lines = []
-    record_report.check_directory(load_manifest(first_format), lines.append)
+    record_report.check_directory(
+        PretrainingManifest.load(first_format), lines.append
+    )
     assert "found not known" in lines[-1]

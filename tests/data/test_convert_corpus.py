@@ -9,7 +9,7 @@ import pytest
 
 from common.errors import UserError
 from data import convert_corpus
-from data.records.options import ConvertOptions
+from data.corpus.options import ConvertOptions
 from tests.conftest import ROOT
 
 

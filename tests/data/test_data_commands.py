@@ -41,7 +41,7 @@ def test_build_and_inspect(tmp_path):
 
 def test_workers_import_no_tensorflow():
     code = (
-        "import sys, data.records.build, data.records.beam, data.records.lane_reader\n"
+        "import sys, data.pretraining.build, data.records.beam, data.pretraining.lanes\n"
         "sys.exit('tensorflow' in sys.modules)"
     )
     assert call("-c", code).returncode == 0

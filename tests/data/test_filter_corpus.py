@@ -10,7 +10,7 @@ import pytest
 from common.errors import UserError
 from data import filter_corpus
 from data.corpus import quality
-from data.records.options import FilterOptions
+from data.corpus.options import FilterOptions
 from tests.conftest import ROOT
 
 WORDS = (

@@ -7,7 +7,7 @@ import pytest
 from absl import flags
 
 from common.errors import UserError
-from data.records.options import BuildOptions
+from data.pretraining.options import BuildOptions
 from flags import (
     common_flags,
     model_flags,

@@ -12,8 +12,7 @@ from common.errors import UserError
 from data.convert_corpus import convert
 from data.corpus import documents as corpus
 from data.corpus import plan as corpus_plan
-from data.corpus.options import SentencePieceOptions
-from data.records.options import ConvertOptions
+from data.corpus.options import ConvertOptions, SentencePieceOptions
 from data.train_sentencepiece import train
 from tests.data import builds
 

@@ -2,7 +2,7 @@
 
 Rows of a batch are equal shares of the corpus, the batch advances until one row
 runs out; with backward data the second half of the rows is the first one
-reversed. Only what the records depend on is here; `data.records.build` is the builder.
+reversed. Only what the records depend on is here; `data.pretraining.build` is the builder.
 """
 
 import random

@@ -2,6 +2,7 @@
 
 import filecmp
 import gzip
+import hashlib
 import json
 import os
 import random
@@ -15,11 +16,11 @@ import numpy as np
 import pytest
 
 from common.errors import UserError
-from data.records.build import unigram_entropy
+from data.pretraining.build import unigram_entropy
+from data.pretraining.lanes import open_lanes
+from data.pretraining.manifest import PretrainingManifest
+from data.pretraining.options import BuildOptions, ReaderOptions
 from data.records.build_directory import locked
-from data.records.lane_reader import LaneReader
-from data.records.manifest import load_manifest
-from data.records.options import BuildOptions, ReaderOptions
 from tests.conftest import ROOT
 from tests.data import builds
 
@@ -47,6 +48,38 @@ def test_workers_and_repeats_give_the_same_bytes(folder):
     assert_equal_builds(one.data_dir, two.data_dir)
     assert one.to_json() == two.to_json()
     assert one.has_dev() and one.unigram["dev_cross_entropy"] > 0
+
+
+# SHA-256 of all records, written before the layout stood apart from the factory.
+_BYTES = {
+    "plain": (
+        {"dev_fraction": 0.1, "num_passes": 2, "materialize_batches": 6},
+        "28ff3dd81668645af53203205b614f8c7c34b97b3ee493137c7adf9932be0003",
+    ),
+    "masks": (
+        {"dedup": True, "min_document_tokens": 6, "materialize_masks": True},
+        "bd3727dfe8549da551cf7d920f0d51913e555cda86920afa5801eccbacf57a70",
+    ),
+    "walk": (
+        {"reuse_len": 0, "sampler": "context", "bi_data": False},
+        "1d3acff5a6b83abdfabbf6fc584a4c94beacc06e2e277a46a965f7668d649147",
+    ),
+    "original": (
+        {"sampler": "original", "reuse_len": 24, "perm_size": 12},
+        "b8cc08710400658c1a3ef82c1ddeb68e48fb71c763b22fa422fe3d86196c039e",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", _BYTES)
+def test_the_same_seed_gives_the_bytes_of_before(folder, name):
+    changes, wanted = _BYTES[name]
+    manifest = builds.run(folder, "bytes-" + name, **changes)
+    digest = hashlib.sha256()
+    for file in records_of(manifest.data_dir):
+        with open(os.path.join(manifest.data_dir, file), "rb") as f:
+            digest.update(f.read())
+    assert digest.hexdigest() == wanted
 
 
 def test_finished_output_is_left_alone(folder, capsys):
@@ -154,17 +187,17 @@ def test_original_sampler_and_orders(folder):
     manifest = builds.run(
         folder, "original", sampler="original", reuse_len=24, perm_size=12
     )
-    reader = LaneReader(manifest, ReaderOptions(global_batch=6, read_ahead=4))
+    reader = open_lanes(manifest, ReaderOptions(global_batch=6, read_ahead=4))
     chunk = next(reader.chunks())
     assert (chunk["target_weights"].sum(-1) <= manifest.num_predict).all()
     full = builds.run(folder, "context", order_context=True)
-    chunk = next(LaneReader(full, ReaderOptions(global_batch=6)).chunks())
+    chunk = next(open_lanes(full, ReaderOptions(global_batch=6)).chunks())
     real = chunk["input_mask"] == 1
     second = np.arange(48) >= full.reuse_len
     low = np.where(second, full.reuse_len + 1, 0)
     assert (chunk["ranks"] >= low)[real].all()
     none = builds.run(folder, "nofunc", functional_as_context=True)
-    chunk = next(LaneReader(none, ReaderOptions(global_batch=6)).chunks())
+    chunk = next(open_lanes(none, ReaderOptions(global_batch=6)).chunks())
     cls = chunk["input_ids"] == none.symbols.cls
     assert (chunk["ranks"][cls] == none.reuse_len).all()
 
@@ -177,8 +210,8 @@ def test_materialized_batches_are_the_readers(folder):
     raw = raw.reshape(-1, manifest.format.record_size)
     assert manifest.format.find_corrupt(raw) is None
     arrays = manifest.format.decode(raw)
-    reader = LaneReader(
-        load_manifest(manifest.data_dir),
+    reader = open_lanes(
+        PretrainingManifest.load(manifest.data_dir),
         ReaderOptions(global_batch=6, seed=3, repeat=False),
     )
     chunks = list(reader.chunks())
@@ -205,8 +238,8 @@ def _copy(manifest, folder, name):
 
 
 def _read_all(path):
-    manifest = load_manifest(str(path))
-    reader = LaneReader(manifest, ReaderOptions(global_batch=2, repeat=False))
+    manifest = PretrainingManifest.load(str(path))
+    reader = open_lanes(manifest, ReaderOptions(global_batch=2, repeat=False))
     for _ in reader.chunks():
         pass
 

@@ -8,13 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from common.errors import UserError
-from data.pretraining import permutation
-from data.records import build_plan, lane_reader
-from data.records.block_builder import BlockBuilder
+from data.pretraining import build, permutation
+from data.pretraining import lanes as lanes_lib
+from data.pretraining.block_builder import BlockBuilder
+from data.pretraining.lanes import open_lanes
+from data.pretraining.manifest import PretrainingManifest
+from data.pretraining.options import BuildOptions, ReaderOptions
 from data.records.build_directory import read_json
-from data.records.lane_reader import LaneReader
-from data.records.manifest import load_manifest
-from data.records.options import BuildOptions, ReaderOptions
 from tests.data import builds
 
 
@@ -37,8 +37,9 @@ def expected_lanes(manifest, folder):
         **manifest.options,
     )
     record = read_json(manifest.data_dir + "/plan.json")
-    blocks = build_plan.plan_blocks(options, [options.input_glob])
-    plan = build_plan.make_plan(options, blocks, record, lambda line: None)
+    layout = build.TwoSegments(options)
+    blocks = layout.plan_blocks()
+    plan = layout.make_plan(blocks, record, lambda: None, print)
     builder = BlockBuilder(options, plan)
     size = manifest.segments_per_lane["train"] * manifest.reuse_len
     lanes = ([], [])
@@ -56,7 +57,7 @@ def expected_lanes(manifest, folder):
 def read_epoch(manifest, **changes):
     """One epoch: arrays [steps, rows, ...]."""
     options = ReaderOptions(repeat=False, **changes)
-    chunks = list(LaneReader(manifest, options).chunks())
+    chunks = list(open_lanes(manifest, options).chunks())
     return {k: np.concatenate([c[k] for c in chunks]) for k in chunks[0]}
 
 
@@ -88,7 +89,7 @@ def test_every_token_once(manifest, folder, half, seed):
 
 def test_a_step_is_a_function_of_seed_and_step(manifest):
     options = ReaderOptions(global_batch=12, seed=5, read_ahead=3)
-    whole = LaneReader(manifest, options)
+    whole = open_lanes(manifest, options)
     steps = []
     for chunk in whole.chunks():
         steps += [
@@ -99,14 +100,14 @@ def test_a_step_is_a_function_of_seed_and_step(manifest):
             break
     for start in (0, 1, 4, 5, 23, 50):
         late = dataclasses.replace(options, start_step=start)
-        chunk = next(LaneReader(manifest, late).chunks())
+        chunk = next(open_lanes(manifest, late).chunks())
         for name, value in chunk.items():
             assert (value[0] == steps[start][name]).all(), (start, name)
 
 
 def test_epochs_read_other_passes_in_another_order(manifest):
     lanes = manifest.lanes("train")
-    reader = LaneReader(manifest, ReaderOptions(global_batch=2 * lanes))
+    reader = open_lanes(manifest, ReaderOptions(global_batch=2 * lanes))
     ids = []
     for number, chunk in enumerate(reader.chunks()):
         ids.append(chunk)
@@ -122,7 +123,7 @@ def test_epochs_read_other_passes_in_another_order(manifest):
 
 def test_every_pass_is_read_and_then_the_first_again(manifest):
     lanes = manifest.lanes("train")
-    reader = LaneReader(manifest, ReaderOptions(global_batch=2 * lanes))
+    reader = open_lanes(manifest, ReaderOptions(global_batch=2 * lanes))
     part, found = slice(0, manifest.reuse_len), []
     for number in range(3):
         chunk = reader.chunk(number)
@@ -138,7 +139,7 @@ def test_every_chunk_and_lane_is_drawn_again_from_its_own_seed(
 ):
     drawn = []
     monkeypatch.setattr(
-        lane_reader,
+        lanes_lib,
         "draw",
         lambda row, manifest, rng, *rest: drawn.append(rng.random()),
     )
@@ -146,7 +147,7 @@ def test_every_chunk_and_lane_is_drawn_again_from_its_own_seed(
     options = ReaderOptions(
         global_batch=2 * lanes, read_ahead=1, resample_permutation=True
     )
-    reader = LaneReader(manifest, options)
+    reader = open_lanes(manifest, options)
     steps = 2 * reader.steps_per_epoch
     for number in range(steps):
         reader.chunk(number)
@@ -159,7 +160,7 @@ def test_resampling_draws_what_was_asked(folder):
 
     def epoch(**changes):
         options = ReaderOptions(global_batch=2 * lanes, seed=2, **changes)
-        reader = LaneReader(manifest, options)
+        reader = open_lanes(manifest, options)
         found = []
         for number in range(2):
             chunk = reader.chunk(number)
@@ -219,8 +220,8 @@ def test_targets_and_lengths(manifest):
 def test_materialized_masks_equal_the_ranks(folder):
     manifest = builds.run(folder, "masks", materialize_masks=True)
     plain = builds.run(folder, "plain")
-    a = next(LaneReader(manifest, ReaderOptions(global_batch=4)).chunks())
-    b = next(LaneReader(plain, ReaderOptions(global_batch=4)).chunks())
+    a = next(open_lanes(manifest, ReaderOptions(global_batch=4)).chunks())
+    b = next(open_lanes(plain, ReaderOptions(global_batch=4)).chunks())
     b = {k: v[: len(a["ranks"])] for k, v in b.items()}
     for name, value in b.items():
         assert (a[name] == value).all(), name
@@ -242,7 +243,7 @@ def test_no_target_leaks_through_memory(manifest):
     second segment backward through (content of segment 2) and (memory =
     content of segment 1's reuse part), its own token must not be reached.
     """
-    reader = LaneReader(manifest, ReaderOptions(global_batch=8))
+    reader = open_lanes(manifest, ReaderOptions(global_batch=8))
     chunk = reader.chunk(0)
     size = manifest.reuse_len
     for row in range(8):
@@ -270,12 +271,12 @@ def test_no_target_leaks_through_memory(manifest):
 
 def test_bad_batches_are_refused(manifest):
     with pytest.raises(UserError, match="must divide by 2"):
-        LaneReader(manifest, ReaderOptions(global_batch=7))
+        open_lanes(manifest, ReaderOptions(global_batch=7))
     with pytest.raises(UserError, match="--segments_per_lane=2"):
         rows = 2 * 2 * manifest.lanes("train")
-        LaneReader(manifest, ReaderOptions(global_batch=rows))
+        open_lanes(manifest, ReaderOptions(global_batch=rows))
     with pytest.raises(UserError, match="no dev split"):
-        LaneReader(manifest, ReaderOptions(global_batch=2, split="dev"))
+        open_lanes(manifest, ReaderOptions(global_batch=2, split="dev"))
 
 
 def test_reset_at_documents(manifest):
@@ -305,6 +306,8 @@ def test_any_lengths(folder, seq_len, reuse_len, bi_data):
 
 
 def test_manifest_requires(manifest):
-    load_manifest(manifest.data_dir).require(seq_len=48, reuse_len=None)
+    PretrainingManifest.load(manifest.data_dir).require(
+        seq_len=48, reuse_len=None
+    )
     with pytest.raises(UserError, match="seq_len: wanted 64, found 48"):
         manifest.require(seq_len=64, num_predict=8)

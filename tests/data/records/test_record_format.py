@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from common.errors import UserError
+from data.pretraining.options import ReaderOptions
 from data.pretraining.reader import make_dataset
+from data.pretraining.record import META, make_format
 from data.records import crc32c
-from data.records.options import ReaderOptions
-from data.records.record_format import RecordFormat
 from data.schema import PRETRAIN_BATCH
 from tests.data import builds
 from training.guards import translate_errors
@@ -37,18 +37,18 @@ def test_crc32c_against_the_bitwise_definition():
 
 
 def test_smaller_than_the_originals_record():
-    assert RecordFormat(512, 85, 32000).record_size < 2600
+    assert make_format(512, 85, 32000).record_size < 2600
 
 
 @pytest.mark.parametrize("vocab_size", [1000, 70000])
 def test_round_trip_and_tensorflow(tmp_path, vocab_size):
     import tensorflow as tf
 
-    layout = RecordFormat(20, 3, vocab_size)
+    layout = make_format(20, 3, vocab_size)
     rng = np.random.default_rng(0)
     arrays = {
         "input_ids": rng.integers(0, vocab_size, (5, 20)),
-        "meta": rng.integers(0, 9, (5, 8)),
+        "meta": rng.integers(0, 9, (5, 8), np.int32).view(META)[:, 0],
         "ranks": rng.integers(-1, 21, (5, 20)),
         "target_positions": rng.integers(0, 20, (5, 3)),
     }

@@ -9,10 +9,10 @@ from common import files, vocabulary
 from common.errors import UserError
 from data.pretraining import permutation
 from data.pretraining import segments as segments_lib
-from data.pretraining.resampling import targets_of
-from data.records.build_report import rate_line
-from data.records.manifest import Manifest, RecordFile
-from data.records.options import SPLITS, InspectOptions
+from data.pretraining.build_report import rate_line
+from data.pretraining.manifest import LaneFile, PretrainingManifest
+from data.pretraining.options import SPLITS, InspectOptions
+from data.pretraining.resampling import part_lengths, targets_of
 from data.text.tokenizer import Tokenizer
 
 _READ = 512
@@ -20,7 +20,7 @@ _BAR = 40
 
 
 def read_records(
-    manifest: Manifest, file: RecordFile, first: int, count: int
+    manifest: PretrainingManifest, file: LaneFile, first: int, count: int
 ) -> dict[str, np.ndarray]:
     """Records of one file, checked.
 
@@ -37,7 +37,7 @@ def read_records(
 
 
 def all_records(
-    manifest: Manifest, options: InspectOptions
+    manifest: PretrainingManifest, options: InspectOptions
 ) -> Iterator[dict[str, np.ndarray]]:
     """Runs of records of one split, direction and pass."""
     left = options.max_records or 1 << 62
@@ -58,7 +58,7 @@ def all_records(
 # --- One record ---------------------------------------------------------------
 
 
-def find_record(manifest: Manifest, options: InspectOptions):
+def find_record(manifest: PretrainingManifest, options: InspectOptions):
     """The arrays of the record that the options name, n = 1.
 
     Raises:
@@ -86,14 +86,14 @@ def find_record(manifest: Manifest, options: InspectOptions):
     )
 
 
-def describe_record(manifest: Manifest, options: InspectOptions) -> str:
+def describe_record(
+    manifest: PretrainingManifest, options: InspectOptions
+) -> str:
     """One record as words, with its targets, order and mask."""
     file, row = find_record(manifest, options)
     tokenizer = _tokenizer(manifest, options.spiece_model_file)
     meta = row["meta"][0]
-    layout = segments_lib.layout(
-        *meta[3:6, None], manifest.seq_len, manifest.reuse_len
-    )
+    layout = _layout(row["meta"], manifest)
     real = layout.input_mask[0]
     target = targets_of(row)[0]
     ranks = row["ranks"][0].astype(int)
@@ -101,11 +101,13 @@ def describe_record(manifest: Manifest, options: InspectOptions) -> str:
     pieces = [
         tokenizer.id_to_piece(int(i)) if tokenizer else str(i) for i in ids
     ]
-    label = "B follows A" if meta[6] else "B is of another document"
+    label = "B follows A" if meta["label"] else "B is of another document"
     lines = [
-        f"{file.name}: lane {meta[0]}, segment {meta[1]}, {options.direction}",
-        f"reuse part {meta[3]}, A {meta[4]}, B {meta[5]} tokens; {label}; "
-        f"{meta[7]} of {manifest.num_predict} targets",
+        f"{file.name}: lane {meta['lane']}, segment {meta['segment']}, "
+        f"{options.direction}",
+        f"reuse part {meta['reuse_tokens']}, A {meta['a_tokens']}, B "
+        f"{meta['b_tokens']} tokens; {label}; {meta['targets']} of "
+        f"{manifest.num_predict} targets",
         "",
         "text, with [targets] and | between the parts:",
         _text(pieces, target, real, manifest.reuse_len),
@@ -117,7 +119,16 @@ def describe_record(manifest: Manifest, options: InspectOptions) -> str:
     return "\n".join(lines)
 
 
-def _tokenizer(manifest: Manifest, path: str) -> Tokenizer | None:
+def _layout(
+    meta: np.ndarray, manifest: PretrainingManifest
+) -> segments_lib.Layout:
+    """What stands where in n records."""
+    return segments_lib.layout(
+        *part_lengths(meta), manifest.seq_len, manifest.reuse_len
+    )
+
+
+def _tokenizer(manifest: PretrainingManifest, path: str) -> Tokenizer | None:
     """--spiece_model_file, or the copy in the folder; None without either."""
     if not path:
         path = os.path.join(manifest.data_dir, vocabulary.FILE_NAME)
@@ -173,7 +184,7 @@ def _mask(row, target, pieces, size, real) -> list[str]:
 # --- A whole directory --------------------------------------------------------
 
 
-def check_directory(manifest: Manifest, log=print) -> int:
+def check_directory(manifest: PretrainingManifest, log=print) -> int:
     """Checks every record of every file; returns how many there are.
 
     Raises:
@@ -189,7 +200,7 @@ def check_directory(manifest: Manifest, log=print) -> int:
             count = min(_READ, file.lanes * per_lane - first)
             row = read_records(manifest, file, first, count)
             _check_records(manifest, row, path, first, per_lane)
-            targets += int(row["meta"][:, 7].sum())
+            targets += int(row["meta"]["targets"].sum())
             total += count
         if targets != file.targets:
             raise UserError(
@@ -216,17 +227,16 @@ def _check_records(manifest, row, path, first, per_lane) -> None:
     ids = row["input_ids"]
     functional = np.isin(ids, manifest.symbols.functional())
     meta = row["meta"]
-    layout = segments_lib.layout(
-        meta[:, 3], meta[:, 4], meta[:, 5], manifest.seq_len, manifest.reuse_len
-    )
+    layout = _layout(meta, manifest)
     second = np.arange(manifest.seq_len) >= manifest.reuse_len
     low = np.where(second, manifest.reuse_len + 1, 0)
     checks = {
-        "another lane or segment": (meta[:, 0] != place // per_lane)
-        | (meta[:, 1] != place % per_lane),
+        "another lane or segment": (meta["lane"] != place // per_lane)
+        | (meta["segment"] != place % per_lane),
         "an id out of range": (ids >= manifest.vocab_size).any(1)
         | (ids < 0).any(1),
-        "another number of targets than stored": target.sum(1) != meta[:, 7],
+        "another number of targets than stored": target.sum(1)
+        != meta["targets"],
         "a functional token as target": (target & functional).any(1),
         "padding as target": (target & ~layout.input_mask).any(1),
         "a target without a place in the order": (
@@ -249,7 +259,7 @@ class Statistics:
       empty_share: share of the split's records without text.
     """
 
-    def __init__(self, manifest: Manifest, options: InspectOptions):
+    def __init__(self, manifest: PretrainingManifest, options: InspectOptions):
         seq_len = manifest.seq_len
         self.empty_share = manifest.empty_share(options.split)
         hot, real = np.zeros(seq_len), np.zeros(seq_len)
@@ -258,17 +268,17 @@ class Statistics:
         lengths, running = [], 0
         for row in all_records(manifest, options):
             target, meta = targets_of(row), row["meta"]
-            layout = segments_lib.layout(
-                *meta[:, 3:6].T, seq_len, manifest.reuse_len
-            )
+            layout = _layout(meta, manifest)
             functional = np.isin(
                 row["input_ids"], manifest.symbols.functional()
             )
             used = layout.input_mask & ~functional
             hot += target.sum(0)
             real += used.sum(0)
-            full = meta[:, 3] + meta[:, 4] > 0
-            self.slots += np.bincount(meta[full, 7], minlength=len(self.slots))
+            full = meta["reuse_tokens"] + meta["a_tokens"] > 0
+            self.slots += np.bincount(
+                meta["targets"][full], minlength=len(self.slots)
+            )
             self._add_spans(target, manifest.reuse_len)
             own = _advance_part(row, manifest)
             ends = row["input_ids"] == manifest.symbols.eod
@@ -288,10 +298,10 @@ class Statistics:
             )
 
 
-def _advance_part(row, manifest: Manifest):
+def _advance_part(row, manifest: PretrainingManifest):
     """Positions of the part by which a lane advances: bool [n, T]."""
     meta = row["meta"]
-    size = meta[:, 3] if manifest.reuse_len else meta[:, 4]
+    size = meta["reuse_tokens" if manifest.reuse_len else "a_tokens"]
     return np.arange(manifest.seq_len)[None] < size[:, None]
 
 
@@ -306,7 +316,9 @@ def _add_documents(ends, own, running: int, lengths: list[int]) -> int:
     return len(text) - 1 - int(places[-1])
 
 
-def describe_statistics(statistics: Statistics, manifest: Manifest) -> str:
+def describe_statistics(
+    statistics: Statistics, manifest: PretrainingManifest
+) -> str:
     """The statistics as bars of text."""
     wanted = manifest.options["mask_beta"] / manifest.options["mask_alpha"]
     lines = ["target rate by position (per token that may be one):"]

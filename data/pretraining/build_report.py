@@ -1,16 +1,16 @@
 """What a finished build says of itself (L2)."""
 
 from common.errors import UserError
+from data.pretraining.manifest import PretrainingManifest
+from data.pretraining.options import SPLITS, BuildOptions
+from data.pretraining.record import make_format
 from data.pretraining.token_stream import MAX_WORD_PIECES
-from data.records.manifest import Manifest
-from data.records.options import SPLITS, BuildOptions
-from data.records.record_format import RecordFormat
 
 # More lost targets than this get a line that says what to do.
 _LOSS = 0.01
 
 
-def check_empty(manifest: Manifest, options: BuildOptions) -> None:
+def check_empty(manifest: PretrainingManifest, options: BuildOptions) -> None:
     """Refuses records that would fill training with empty rows.
 
     Raises:
@@ -30,7 +30,7 @@ def check_empty(manifest: Manifest, options: BuildOptions) -> None:
     )
 
 
-def rate_line(manifest: Manifest, split: str) -> str:
+def rate_line(manifest: PretrainingManifest, split: str) -> str:
     """Wanted and found targets of a split, in words."""
     wanted, found = manifest.target_rates(split)
     if found is None:
@@ -41,7 +41,7 @@ def rate_line(manifest: Manifest, split: str) -> str:
     )
 
 
-def report(manifest: Manifest, log) -> None:
+def report(manifest: PretrainingManifest, log) -> None:
     """Counts, lanes, empty records, rates, sizes."""
     counts = manifest.counts
     log(
@@ -59,7 +59,7 @@ def report(manifest: Manifest, log) -> None:
             f"{MAX_WORD_PIECES} pieces (a script without spaces?): spans are "
             "made of tokens there, as with --span_unit=token"
         )
-    size = RecordFormat(
+    size = make_format(
         manifest.seq_len, manifest.num_predict, manifest.vocab_size
     ).record_size
     log(
@@ -68,7 +68,7 @@ def report(manifest: Manifest, log) -> None:
     )
 
 
-def _report_split(manifest: Manifest, split: str, log) -> None:
+def _report_split(manifest: PretrainingManifest, split: str, log) -> None:
     counts, lanes = manifest.counts, manifest.lanes(split)
     log(
         f"{split}: {counts[split + '_documents']} documents, "

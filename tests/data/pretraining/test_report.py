@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from common.errors import UserError
-from data.records import report as record_report
-from data.records.options import InspectOptions
+from data.pretraining import report as record_report
+from data.pretraining.options import InspectOptions
 from tests.data import builds
 
 
@@ -26,7 +26,7 @@ def test_record_as_words(manifest, folder):
     )  # fmt: skip
     text = record_report.describe_record(manifest, options)
     _, row = record_report.find_record(manifest, options)
-    assert text.count("[\u2581") + text.count("[") >= row["meta"][0, 7]
+    assert text.count("[\u2581") + text.count("[") >= row["meta"]["targets"][0]
     assert "lane 1, segment 2, forward" in text
     assert "reuse part: 0: " in text and "<cls> (no target)" in text
     assert text.count("*") >= 1

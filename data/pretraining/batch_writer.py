@@ -12,14 +12,15 @@ import os
 import numpy as np
 
 from common import files
+from data.pretraining.lanes import open_lanes
+from data.pretraining.manifest import PretrainingManifest
+from data.pretraining.options import ReaderOptions
 from data.records.lane_reader import LaneReader
-from data.records.manifest import Manifest
-from data.records.options import ReaderOptions
 
 _AHEAD = 8
 
 
-def write(manifest: Manifest) -> Manifest:
+def write(manifest: PretrainingManifest) -> PretrainingManifest:
     """Writes the files; returns the manifest with them.
 
     Raises:
@@ -42,7 +43,7 @@ def write(manifest: Manifest) -> Manifest:
         )
         name = f"batches{rows}-pass{number}.tfrecord"
         path = os.path.join(manifest.data_dir, name)
-        records, digest = _write_file(LaneReader(one_pass, options), path)
+        records, digest = _write_file(open_lanes(one_pass, options), path)
         found.append(
             {
                 "name": name,
@@ -57,10 +58,8 @@ def write(manifest: Manifest) -> Manifest:
 
 def _write_file(reader: LaneReader, path: str) -> tuple[int, str]:
     layout = reader.format
-    empty = layout.encode(
-        {f.name: np.zeros((1, f.items), f.dtype) for f in layout.features}
-    )
-    segments = reader.manifest.segments_per_lane["train"]
+    empty = layout.encode(layout.zeros(1))
+    segments = reader.segments
     digest, records = hashlib.sha256(), 0
     with files.atomic_open(path) as f:
         for period in range(reader.steps_per_epoch // segments):

@@ -1,0 +1,204 @@
+"""Raw text -> lanes of two segments, with the factory of `data.records` (L2)."""
+
+import base64
+import dataclasses
+import math
+import zlib
+
+import numpy as np
+
+from common import vocabulary
+from common.errors import UserError
+from data.corpus import documents as corpus
+from data.corpus import plan as corpus_plan
+from data.pretraining import batch_writer, build_report
+from data.pretraining.block_builder import BlockBuilder, Plan
+from data.pretraining.manifest import LaneFile, PretrainingManifest
+from data.pretraining.options import SPLITS, BuildOptions
+from data.records import build as factory
+from data.records import build_plan, duplicates
+from data.records.layout import BuildLayout
+from data.text.tokenizer import Tokenizer
+
+_BYTES_PER_TOKEN = 4.5  # English; only for the choice of the lanes' length
+_LANES_WANTED = {"train": 128, "dev": 32}
+_MAX_SEGMENTS = 64
+# A block's last lane is half empty on average: lanes of so small a share of a
+# block's segments cost half of that.
+_LANE_SHARE = {"train": 1 / 16, "dev": 1 / 4}
+
+
+def build(options: BuildOptions, log=print) -> PretrainingManifest:
+    """Builds a data directory, or goes on where a build was interrupted.
+
+    Args:
+      options: what to build.
+      log: called with lines of progress.
+
+    Returns:
+      The finished manifest.
+
+    Raises:
+      UserError: anything wrong with the options, the text or the directory.
+    """
+    return factory.build(TwoSegments(options), log)
+
+
+class TwoSegments(BuildLayout):
+    """The layout `[reuse | A SEP B SEP CLS]` in lanes, with targets and orders.
+
+    Raises:
+      UserError: the vocabulary or the input files cannot be read.
+    """
+
+    block_builder = BlockBuilder
+
+    def __init__(self, options: BuildOptions):
+        self._tokenizer = Tokenizer(options.spiece_model_file, options.text)
+        # The workers read the same, whatever lies beside the file then.
+        self.options = dataclasses.replace(
+            options, text=self._tokenizer.settings
+        )
+        self.paths = corpus.list_files(options.input_glob)
+
+    def text_line(self) -> str:
+        """The text settings and where they stand."""
+        tokenizer = self._tokenizer
+        return tokenizer.vocabulary.describe(tokenizer.settings)
+
+    def identity(self) -> dict:
+        """Options, vocabulary, text settings."""
+        return {
+            "options": self.options.identity(),
+            "spiece_sha256": self._tokenizer.sha256,
+            "text_settings": self._tokenizer.settings.as_dict(),
+        }
+
+    def plan_blocks(self) -> list[tuple[corpus.Block, ...]]:
+        """Runs of whole documents."""
+        size = int(self.options.block_megabytes * 1e6)
+        blocks = corpus_plan.plan_corpus(self.paths, size)
+        if not blocks:
+            raise UserError(
+                f"--input_glob={self.options.input_glob}: all files empty"
+            )
+        return blocks
+
+    def make_plan(self, blocks, stored, save, log) -> Plan:
+        """Lengths of lanes; duplicates, where they are left out."""
+        if "segments_per_lane" not in stored:
+            stored["segments_per_lane"] = segments_per_lane(
+                self.options, blocks
+            )
+            save()
+        found = {}
+        if self.options.dedup:
+            found = duplicates.find(self.options, blocks, stored, save, log)
+        return Plan(tuple(blocks), stored["segments_per_lane"], found)
+
+    def tokens(self, summaries) -> int:
+        """Tokens of the train split."""
+        return sum(s["counts"]["train_tokens"] for s in summaries)
+
+    def check(self, summaries) -> None:
+        """Refuses a corpus of which nothing is left."""
+        if self.tokens(summaries):
+            return
+        documents = sum(s["counts"]["documents"] for s in summaries)
+        raise corpus.CorpusError(
+            f"--input_glob={self.options.input_glob}: no text is left for "
+            f"training of {documents} documents; check the files and the "
+            "filters"
+        )
+
+    def make_manifest(self, plan, summaries, text_sha256):
+        """Sums of counts and targets."""
+        counts, targets = {}, {}
+        for summary in summaries:
+            for name, value in summary["counts"].items():
+                counts[name] = counts.get(name, 0) + value
+            for split, packed in summary["targets"].items():
+                raw = zlib.decompress(base64.b64decode(packed))
+                found = np.frombuffer(raw, "<u4").astype(np.int64)
+                targets[split] = targets.get(split, 0) + found
+        tokenizer = self._tokenizer
+        return PretrainingManifest(
+            data_dir=self.options.output_dir,
+            options=self.options.identity(),
+            spiece_sha256=tokenizer.sha256,
+            vocab_size=tokenizer.vocab_size,
+            symbols=tokenizer.symbols,
+            word_starts=tokenizer.word_starts,
+            versions=build_plan.versions(),
+            segments_per_lane=plan.segments_per_lane,
+            counts=counts,
+            unigram=unigram_entropy(targets["train"], targets.get("dev")),
+            files=tuple(LaneFile(**f) for s in summaries for f in s["files"]),
+            text_sha256=text_sha256,
+            text_settings=tokenizer.settings.as_dict(),
+        )
+
+    def finish(self, manifest, log):
+        """Batches, report, the vocabulary's copy."""
+        build_report.check_empty(manifest, self.options)
+        rows = self.options.materialize_batches
+        if rows:
+            log(f"writing batches of {rows} rows")
+            manifest = batch_writer.write(manifest)
+        build_report.report(manifest, log)
+        vocabulary.copy(
+            self._tokenizer.vocabulary,
+            self._tokenizer.settings,
+            self.options.output_dir,
+        )
+        return manifest
+
+    def load(self) -> PretrainingManifest:
+        """The finished manifest."""
+        return PretrainingManifest.load(self.options.output_dir)
+
+
+def segments_per_lane(options: BuildOptions, blocks) -> dict[str, int]:
+    """S: long lanes where the corpus is large, enough lanes where it is not."""
+    if options.segments_per_lane:
+        return {split: options.segments_per_lane for split in SPLITS}
+    size = sum(part.end - part.start for parts in blocks for part in parts)
+    tokens = size / _BYTES_PER_TOKEN
+    advance = options.reuse_len or (options.seq_len - 3) / 2
+    chosen = {}
+    for split, share in (
+        ("train", 1 - options.dev_fraction),
+        ("dev", options.dev_fraction),
+    ):
+        segments = tokens * share / advance
+        most = min(
+            segments / _LANES_WANTED[split],
+            segments / len(blocks) * _LANE_SHARE[split],
+        )
+        chosen[split] = int(np.clip(math.floor(most), 1, _MAX_SEGMENTS))
+    return chosen
+
+
+def unigram_entropy(train: np.ndarray, dev: np.ndarray | None) -> dict:
+    """Nats per target token without any context.
+
+    Args:
+      train: int [V], how often each id is a target of the train split.
+      dev: int [V], of the dev split.
+
+    Returns:
+      `train_entropy`, and `dev_cross_entropy` under the train distribution
+      with one added to every count (None without a dev split).
+    """
+    total = max(int(train.sum()), 1)
+    p = train[train > 0] / total
+    result = {
+        "train_entropy": float(-(p * np.log(p)).sum()),
+        "dev_cross_entropy": None,
+    }
+    if dev is not None and dev.sum():
+        q = (train + 1) / (total + len(train))
+        result["dev_cross_entropy"] = float(
+            -(dev * np.log(q)).sum() / dev.sum()
+        )
+    return result

@@ -1,0 +1,222 @@
+"""The manifest of pretraining data: two segments, lanes, targets (L2)."""
+
+import base64
+import dataclasses
+import functools
+import os
+from typing import Any, ClassVar
+
+import numpy as np
+
+from common.errors import UserError
+from common.text_settings import TextSettings
+from data.pretraining.record import make_format
+from data.records.manifest import FILE_NAME, Manifest, RecordFile
+from data.records.record_format import RecordFormat
+from data.symbols import SymbolIds
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LaneFile(RecordFile):
+    """One file of records: `lanes` lanes of S segments, one after another.
+
+    `segments` of them have text, the others fill the last lane; `tokens` is the
+    number of text tokens in all segments (0 = not known: format 1), B's
+    included.
+    """
+
+    direction: str
+    number: int
+    lanes: int
+    segments: int
+    targets: int
+    is_next: int
+    tokens: int = 0
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PretrainingManifest(Manifest):
+    """What a directory of pretraining data holds.
+
+    Attributes:
+      spiece_sha256: of the SentencePiece file.
+      symbols: ids of the special symbols.
+      word_starts: bool [V], pieces that begin a word.
+      segments_per_lane: S per split.
+      unigram: `train_entropy`, nats per target token of the train targets'
+        own distribution; `dev_cross_entropy` of the dev targets under it,
+        None without a dev split.
+      batches: files of `--materialize_batches`: name, rows, records, bytes,
+        sha256.
+      text_settings: how text was handled, as the vocabulary says; None in
+        manifests of before, see `text`.
+    """
+
+    KIND: ClassVar[str] = "pretraining"
+    COMMAND: ClassVar[str] = "python -m data.create_pretraining_data"
+    # 2: one capacity of targets for the whole segment (`--sampler=balanced`),
+    # blocks that span files, their text's SHA-256, tokens per file. 1 is still
+    # read.
+    FORMAT_VERSION: ClassVar[int] = 2
+    READ_VERSIONS: ClassVar[tuple[int, ...]] = (1, 2)
+
+    spiece_sha256: str
+    symbols: SymbolIds
+    word_starts: np.ndarray
+    segments_per_lane: dict[str, int]
+    unigram: dict[str, float | None]
+    batches: tuple[dict, ...] = ()
+    text_settings: dict | None = None
+    format_version: int = FORMAT_VERSION
+
+    @property
+    def text(self) -> TextSettings:
+        """How text was handled."""
+        if self.text_settings is None:
+            return TextSettings.from_flags(
+                self.options["uncased"], self.options["keep_accents"]
+            )
+        path = os.path.join(self.data_dir, FILE_NAME)
+        return TextSettings.from_dict(self.text_settings, path)
+
+    @property
+    def seq_len(self) -> int:
+        """T."""
+        return self.options["seq_len"]
+
+    @property
+    def reuse_len(self) -> int:
+        """Positions of the part that becomes memory."""
+        return self.options["reuse_len"]
+
+    @property
+    def num_predict(self) -> int:
+        """P."""
+        return self.options["num_predict"]
+
+    @property
+    def perm_size(self) -> int:
+        """Positions per permutation; 0 = the whole part."""
+        return self.options["perm_size"]
+
+    @property
+    def bi_data(self) -> bool:
+        """Whether there are backward lanes."""
+        return self.options["bi_data"]
+
+    @property
+    def uncased(self) -> bool:
+        """Whether the text was lower-cased."""
+        return self.text.uncased
+
+    @property
+    def text_rule(self) -> str:
+        """Rule of the text settings."""
+        return self.text.rule
+
+    @property
+    def pad_id(self) -> int:
+        """Id that fills padding."""
+        return self.symbols.pad
+
+    @property
+    def num_passes(self) -> int:
+        """Independent draws that are stored."""
+        return self.options["num_passes"]
+
+    @property
+    def unigram_entropy(self) -> float:
+        """Nats per target token: what a model without context can reach."""
+        return self.unigram["train_entropy"]
+
+    @functools.cached_property
+    def format(self) -> RecordFormat:
+        """Layout of the records."""
+        return make_format(
+            self.seq_len,
+            self.num_predict,
+            self.vocab_size,
+            self.options["materialize_masks"],
+        )
+
+    def select(self, split: str, direction: str, number: int):
+        """Files of one split, direction and pass, in block order."""
+        return [
+            f
+            for f in self.files
+            if (f.split, f.direction, f.number) == (split, direction, number)
+        ]
+
+    def lanes(self, split: str, direction: str = "forward") -> int:
+        """Lanes of one epoch."""
+        return sum(f.lanes for f in self.select(split, direction, 0))
+
+    def target_rates(self, split: str) -> tuple[float, float | None]:
+        """Wanted and found targets per text token.
+
+        The second is None where it is not known: format 1, or no such split.
+        """
+        wanted = self.options["mask_beta"] / self.options["mask_alpha"]
+        found = [f for f in self.files if f.split == split]
+        tokens = sum(f.tokens for f in found)
+        return wanted, sum(
+            f.targets for f in found
+        ) / tokens if tokens else None
+
+    def empty_share(self, split: str) -> float:
+        """Share of a split's records that are empty, at the ends of lanes."""
+        found = [f for f in self.files if f.split == split]
+        total = sum(f.lanes for f in found) * self.segments_per_lane[split]
+        return 1 - sum(f.segments for f in found) / total if total else 0.0
+
+    def has_dev(self) -> bool:
+        """Whether a dev split was held out."""
+        return self.lanes("dev") > 0
+
+    def sizes(self) -> list[tuple[str, int]]:
+        """Names and bytes of all files that must be there."""
+        batches = [(f["name"], f["bytes"]) for f in self.batches]
+        return super().sizes() + batches
+
+    def pack(self, value: dict[str, Any]) -> dict[str, Any]:
+        """The fields as JSON values."""
+        packed = np.packbits(self.word_starts).tobytes()
+        return super().pack(value) | {
+            "symbols": dataclasses.asdict(self.symbols),
+            "word_starts": base64.b64encode(packed).decode(),
+        }
+
+    @classmethod
+    def unpack(cls, value: dict[str, Any]) -> dict[str, Any]:
+        """The constructor's arguments from JSON values."""
+        packed = np.frombuffer(base64.b64decode(value["word_starts"]), np.uint8)
+        return super().unpack(value) | {
+            "word_starts": np.unpackbits(packed)[: value["vocab_size"]] == 1,
+            "symbols": SymbolIds(**value["symbols"]),
+            "files": tuple(LaneFile(**f) for f in value["files"]),
+            "batches": tuple(value["batches"]),
+        }
+
+    def check(self, path: str) -> None:
+        """The manifest's own sums and ranges."""
+        if len(self.word_starts) != self.vocab_size:
+            raise UserError(f"{path}: `word_starts` does not fit `vocab_size`")
+        for field in dataclasses.fields(self.symbols):
+            index = getattr(self.symbols, field.name)
+            if not -1 <= index < self.vocab_size:
+                raise UserError(
+                    f"{path}: symbol `{field.name}` has id {index}, wanted one in "
+                    f"0..{self.vocab_size - 1}"
+                )
+        try:
+            size = self.format.record_size
+        except (KeyError, TypeError, ValueError) as e:
+            raise UserError(f"{path}: `options` is not complete: {e}") from e
+        for file in self.files:
+            lane = self.segments_per_lane[file.split] * size
+            if file.bytes != file.lanes * lane:
+                raise UserError(
+                    f"{path}: {file.name} with {file.lanes} lanes of "
+                    f"{self.segments_per_lane[file.split]} records of {size} "
+                    f"bytes cannot have {file.bytes} bytes: a field was changed"
+                )

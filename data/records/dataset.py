@@ -1,0 +1,66 @@
+"""Readers of chunks -> `tf.data.Dataset` (L2)."""
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
+import tensorflow as tf
+
+_FOREVER = 1 << 62
+
+
+class ChunkReader(Protocol):
+    """Batches in runs of steps, each a function of its number alone."""
+
+    @property
+    def num_chunks(self) -> int | None:
+        """Chunks until the data end; None without an end."""
+
+    def chunk_of(self, step: int) -> tuple[int, int]:
+        """The chunk that holds a step, and the steps in it before that one."""
+
+    def chunk(self, number: int) -> dict[str, np.ndarray]:
+        """The batches of one chunk: arrays [steps, ...]."""
+
+
+def make_dataset(
+    reader: ChunkReader,
+    fields: Mapping[str, tuple[Sequence[int], str]],
+    start_step: int,
+    prefetch: int,
+) -> tf.data.Dataset:
+    """Batches from a step on, read in the background.
+
+    Args:
+      reader: of the batches.
+      fields: name -> shape of one batch and dtype.
+      start_step: of the first batch.
+      prefetch: batches kept ready; 0 = none.
+
+    Returns:
+      Dicts of tensors; a `UserError` of the data is the text of the
+      `tf.errors` that tf.data raises (`training.guards`).
+    """
+
+    def read(number: np.ndarray) -> list[np.ndarray]:
+        chunk = reader.chunk(int(number))
+        return [chunk[name] for name in fields]
+
+    def to_tensors(number: tf.Tensor) -> dict[str, tf.Tensor]:
+        dtypes = [dtype for _, dtype in fields.values()]
+        values = tf.numpy_function(read, [number], dtypes)
+        for value, (shape, _) in zip(values, fields.values(), strict=True):
+            value.set_shape([None, *shape])
+        return dict(zip(fields, values, strict=True))
+
+    first, skip = reader.chunk_of(start_step)
+    last = reader.num_chunks
+    numbers = tf.data.Dataset.range(first, _FOREVER if last is None else last)
+    # One call of Python reads several steps. (No generator: one that is still
+    # open when the process ends keeps it from ending.)
+    dataset = numbers.map(to_tensors, num_parallel_calls=1).unbatch()
+    if skip:
+        dataset = dataset.skip(skip)
+    if prefetch:
+        dataset = dataset.prefetch(prefetch)
+    return dataset

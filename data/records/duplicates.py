@@ -1,0 +1,85 @@
+"""Documents whose text came before in the corpus (L2)."""
+
+import hashlib
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from common import workers
+from data.corpus import documents as corpus
+from data.records import build_plan
+from data.records.options import FactoryOptions
+
+
+def find(
+    options: FactoryOptions,
+    blocks: Sequence[tuple[corpus.Block, ...]],
+    stored: dict,
+    save: Callable[[], None],
+    log: Callable[[str], None],
+) -> dict[int, tuple[int, ...]]:
+    """Numbers of the documents of each block that came before.
+
+    White space does not count.
+
+    Args:
+      options: of the build.
+      blocks: parts of all blocks.
+      stored: the plan; holds what was found, and of which text.
+      save: writes the plan.
+      log: called with lines of progress.
+    """
+    if "duplicates" in stored:
+        found = build_plan.hash_blocks(
+            blocks, range(len(blocks)), options.num_workers
+        )
+        if [found[i] for i in range(len(blocks))] != stored["text_sha256"]:
+            log("the text was changed since duplicates were looked for")
+            del stored["duplicates"]
+    if "duplicates" not in stored:
+        log("looking for duplicate documents")
+        texts, duplicates = _find(options, blocks)
+        stored |= {"duplicates": duplicates, "text_sha256": texts}
+        save()
+    return {int(k): tuple(v) for k, v in stored["duplicates"].items()}
+
+
+class _Hasher:
+    """Hashes the documents of a block; runs in workers."""
+
+    def __init__(self, blocks, text_field: str):
+        self._blocks, self._field = blocks, text_field
+        self._reader = corpus.BlockReader()
+
+    def __call__(self, number: int) -> tuple[int, str, np.ndarray]:
+        found, digest = corpus.read_run(
+            self._blocks[number], self._reader, self._field
+        )
+        digests = [
+            hashlib.blake2b(
+                " ".join(" ".join(d.lines).split()).encode(), digest_size=8
+            ).digest()
+            for d in found
+        ]
+        return number, digest, np.frombuffer(b"".join(digests), np.uint64)
+
+
+def _find(options, blocks) -> tuple[list, dict]:
+    """SHA-256 of each block, and documents whose text came before."""
+    hashes, texts = [None] * len(blocks), [None] * len(blocks)
+    for number, digest, found in workers.run(
+        _Hasher,
+        (blocks, options.text_field),
+        list(range(len(blocks))),
+        options.num_workers,
+    ):
+        hashes[number], texts[number] = found, digest
+    of_block = np.repeat(np.arange(len(blocks)), [len(h) for h in hashes])
+    inside = np.concatenate([np.arange(len(h)) for h in hashes])
+    _, first = np.unique(np.concatenate(hashes), return_index=True)
+    again = np.ones(len(inside), bool)
+    again[first] = False
+    result = {}
+    for block, place in zip(of_block[again], inside[again], strict=True):
+        result.setdefault(int(block), []).append(int(place))
+    return texts, result
