@@ -114,12 +114,6 @@ def sigmoid(logits: np.ndarray) -> np.ndarray:
     return 0.5 * (1.0 + np.tanh(0.5 * np.asarray(logits, np.float64)))
 
 
-def majority_baseline(labels: np.ndarray) -> float:
-    """Accuracy of always guessing the most frequent class."""
-    _, counts = np.unique(labels, return_counts=True)
-    return float(counts.max() / len(labels))
-
-
 def _require_finite(values: np.ndarray) -> None:
     if not np.all(np.isfinite(values)):
         row = int(np.argwhere(~np.isfinite(values))[0][0])

@@ -33,18 +33,6 @@ class Sequence1D:
     segments: list[int]
 
 
-def truncate_pair(
-    a: Sequence[int], b: Sequence[int], max_length: int
-) -> tuple[Sequence[int], Sequence[int]]:
-    """Cuts the longer end until both fit: (6, 5) into 7 gives (4, 3).
-
-    Each step drops the last token of the longer one, of `b` when they are
-    equally long, as the original does.
-    """
-    length_a, length_b = shared_lengths([len(a), len(b)], max_length)
-    return a[:length_a], b[:length_b]
-
-
 def shared_lengths(lengths: Sequence[int], max_length: int) -> list[int]:
     """Lengths after dropping, one by one, a token of the longest segment.
 

@@ -1,9 +1,9 @@
 """Which settings belong to a trained model: one table for all commands (L0).
 
 `task.json` is written from this table and nothing else, and read by it: a
-field of the tasks' option classes is either a `Setting` or named in
-`NOT_RECORDED` with the reason (a test walks all of them). Evaluation,
-prediction and export take recorded values from the model's folder
+field of the tasks' option classes is either a `Setting` or named with the
+reason in `tests/data/finetuning/test_task_settings.py`. Evaluation, prediction
+and export take recorded values from the model's folder
 (`flags.finetune_flags.adopt`).
 """
 
@@ -86,40 +86,6 @@ SETTINGS = (
 )
 # Found by an evaluation and kept in `data_options`; see `data.finetuning.squad.task`.
 THRESHOLD = "null_score_diff_threshold"
-
-_FILES = "which files are read"
-_WORK = "how the work is done, without effect on the result"
-_DO = "what is done"
-NOT_RECORDED = {
-    "spiece_model_file": "the file lies in the folder, its hash in task.json",
-    "skip_bad_rows": "a file that is read may have others",
-    "num_workers": _WORK,
-    "cache_dir": _WORK,
-    "length_buckets": _WORK,
-    "static_shapes": _WORK,
-    "task_name": "recorded by itself; other files may be read (csv, tsv)",
-    "data_dir": _FILES,
-    "eval_split": _FILES,
-    "train_file": _FILES,
-    "eval_file": _FILES,
-    "predict_file": _FILES,
-    "high_only": _FILES,
-    "middle_only": _FILES,
-    THRESHOLD: "given for one run; the one that was found is recorded",
-    "run": _DO,
-    "do_train": _DO,
-    "do_eval": _DO,
-    "do_predict": _DO,
-    "do_export": _DO,
-    "model_config_path": "the folder holds xlnet_config.json",
-    "config_changes": "in the folder's xlnet_config.json",
-    "recompute_layers": _WORK,
-    "predict_dir": _FILES,
-    "predict_ckpt": _FILES,
-    "predict_batch_size": _WORK,
-    "eval_all_ckpt": _DO,
-    "export_dir": _FILES,
-}
 
 
 def of_command(command: str) -> tuple[Setting, ...]:

@@ -9,7 +9,7 @@ chunks of a part share one permutation.
 
 import numpy as np
 
-from data.pretraining import examples, permutation
+from data.pretraining import examples
 from data.pretraining import segments as segments_lib
 from data.pretraining.segments import Segments
 from data.pretraining.token_stream import Stream
@@ -162,22 +162,3 @@ def make_arrays(
             ranks[i, begin:end][ordered] = drawn["index"][ordered] + offset
             is_target[i, begin:end] = drawn["is_target"]
     return examples.pack(ids, is_target, ranks, segments, shape.num_predict)
-
-
-def masks_of(
-    index: np.ndarray, is_target: np.ndarray, reuse_len: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Two parts' orders -> stored ranks and the whole mask they stand for.
-
-    Args:
-      index: int [T], orders of both parts, -1 for context.
-      is_target: bool [T].
-      reuse_len: positions of the first part.
-
-    Returns:
-      ranks int16 [T], perm_mask bool [T, T].
-    """
-    ranks = np.asarray(index, np.int16).copy()
-    ranks[reuse_len:] += reuse_len + 1
-    mask = permutation.perm_mask(ranks[None], np.asarray(is_target)[None])
-    return ranks, mask[0]

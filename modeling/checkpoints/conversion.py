@@ -37,7 +37,7 @@ class Weights:
     """A checkpoint in memory.
 
     Attributes:
-      head: of `heads.NAMES`.
+      head: as `heads.find` gives it.
       config: of the encoder.
       model: with the weights in its variables.
       tasks: "classification" or "regression" -> the original's task name.

@@ -57,7 +57,7 @@ def write_config(
     Args:
       folder: existing.
       config: ours.
-      head: of `table.NAMES`.
+      head: as `find_head` gives it.
       arrays: weights by canonical name, which tell the number of labels.
     """
     family = _family(config.model_type)

@@ -28,8 +28,6 @@ from modeling.encoders.registry import (
     read_config,
 )
 
-FORMATS = ("tf1", "hf", "native")
-
 
 @dataclasses.dataclass(frozen=True)
 class Source:

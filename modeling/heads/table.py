@@ -10,8 +10,6 @@ from common.references import resolve
 from modeling.encoders.contract import EncoderConfig
 from modeling.encoders.registry import build_encoder
 
-NAMES = (ENCODER, *with_weights())
-
 
 def find(names: Mapping | Sequence, source: str, wanted: str | None) -> str:
     """The head that canonical names or attribute paths belong to.
@@ -19,7 +17,7 @@ def find(names: Mapping | Sequence, source: str, wanted: str | None) -> str:
     Args:
       names: of all variables.
       source: for messages.
-      wanted: a head of `NAMES`, or None for the only one there.
+      wanted: `ENCODER`, a head with weights, or None for the only one there.
 
     Raises:
       UserError: several heads and none `wanted`, or the wanted one missing.
@@ -49,7 +47,7 @@ def build(
     """A model with this head, sized after the weights.
 
     Args:
-      head: of `NAMES`.
+      head: as `find` gives it.
       config: of the encoder.
       shapes: canonical name or attribute path -> shape.
     """

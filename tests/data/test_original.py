@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from data.pretraining import original_sampler
+from data.pretraining import original_sampler, permutation
 from data.symbols import SymbolIds
 from data.text.tokenizer import Tokenizer
 from tests.data.pretraining import original_builder
@@ -94,6 +94,25 @@ def _cases(path):
     ]
 
 
+def masks_of(
+    index: np.ndarray, is_target: np.ndarray, reuse_len: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Two parts' orders -> stored ranks and the whole mask they stand for.
+
+    Args:
+      index: int [T], orders of both parts, -1 for context.
+      is_target: bool [T].
+      reuse_len: positions of the first part.
+
+    Returns:
+      ranks int16 [T], perm_mask bool [T, T].
+    """
+    ranks = np.asarray(index, np.int16).copy()
+    ranks[reuse_len:] += reuse_len + 1
+    mask = permutation.perm_mask(ranks[None], np.asarray(is_target)[None])
+    return ranks, mask[0]
+
+
 def test_local_perm(golden):
     for case in _cases(golden / "data" / "local_perm.npz"):
         n = len(case["inputs"])
@@ -105,9 +124,7 @@ def test_local_perm(golden):
         assert (found["perm_mask"] == case["perm_mask"]).all()
         assert (found["is_target"] == case["target_mask"]).all()
         # The stored ranks of one part stand for the same mask.
-        _, mask = original_sampler.masks_of(
-            found["index"], found["is_target"], n
-        )
+        _, mask = masks_of(found["index"], found["is_target"], n)
         assert (mask == case["perm_mask"]).all()
 
 
@@ -122,7 +139,7 @@ def test_parser_masks_from_ranks(golden):
         ]
         index = np.concatenate([p["index"] for p in parts])
         target = np.concatenate([p["is_target"] for p in parts])
-        ranks, mask = original_sampler.masks_of(index, target, 8)
+        ranks, mask = masks_of(index, target, 8)
         assert ranks.dtype == np.int16
         assert (mask == case["out/perm_mask"]).all()
         if "out/target_mapping" in case:

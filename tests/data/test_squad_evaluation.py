@@ -15,8 +15,9 @@ from data.finetuning.squad import examples as squad_examples
 from data.finetuning.squad import metrics as squad_metrics
 from data.finetuning.squad import task as squad_task
 from data.finetuning.squad.examples import SquadFile, SquadQuestion
-from data.finetuning.squad.features import TokenizedParagraph, original_spans
+from data.finetuning.squad.features import TokenizedParagraph
 from data.text.tokenizer import WORD_MARK, Tokenizer
+from tests.data.finetuning.squad.original_spans import original_spans
 from tests.test_run_classifier import make_options
 
 

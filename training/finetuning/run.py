@@ -8,7 +8,6 @@ import dataclasses
 import os
 from collections.abc import Callable
 
-import numpy as np
 import tensorflow as tf
 import tf_keras
 
@@ -26,8 +25,6 @@ from training.finetuning.sources import find_config, read_spec
 from training.objectives import build as heads
 from training.options import RunOptions
 from training.reporting.evaluation import EvalResult
-
-Outputs = dict[str, np.ndarray]
 
 
 def run(

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Callable
 
-import numpy as np
 import tensorflow as tf
 
 from common import vocabulary
@@ -19,8 +18,6 @@ from modeling.encoders.registry import (
     read_config,
 )
 from training.finetuning.options import FinetuneOptions
-
-Outputs = dict[str, np.ndarray]
 
 
 def find_config(options: FinetuneOptions, vocab_size: int) -> EncoderConfig:

@@ -176,6 +176,33 @@ def average_precision(
     return 100.0 * area
 
 
+def ranked_scores(
+    answers: Mapping[str, list[str]],
+    predictions: Mapping[str, str],
+    null_odds: Mapping[str, float],
+) -> dict[str, float]:
+    """What the null odds are worth, without a threshold.
+
+    Args:
+      answers: question id -> gold texts, empty for unanswerable questions.
+      predictions: question id -> best text.
+      null_odds: question id -> evidence for "no answer".
+
+    Returns:
+      has_ans_exact, has_ans_f1 (0 to 1, as the original prints them),
+      pr_exact_ap, pr_f1_ap (percent, the official script's).
+    """
+    answerable = {q: bool(golds) for q, golds in answers.items()}
+    result = {}
+    for name, scores in zip(
+        ("exact", "f1"), raw_scores(answers, predictions), strict=True
+    ):
+        ranked = scores, null_odds, answerable
+        result[f"has_ans_{name}"] = has_answer_mean(*ranked)
+        result[f"pr_{name}_ap"] = average_precision(*ranked)
+    return result
+
+
 def evaluate(
     answers: Mapping[str, list[str]],
     predictions: Mapping[str, str],

@@ -296,7 +296,8 @@ def evaluate_answers(
     """What the official script says about the written predictions.
 
     On v2.0 files also the best scores that a threshold on the null odds could
-    give the best texts, and the threshold that is used; on v1.1 files every
+    give the best texts, what the odds are worth without one
+    (`metrics.ranked_scores`), and the threshold that is used; on v1.1 files every
     question has an answer and the odds play no part.
 
     Args:
@@ -312,6 +313,7 @@ def evaluate_answers(
     raw = squad_predictions.final_answers(answers.nbest, answers.null_odds)
     searched = squad_metrics.evaluate(gold, raw, answers.null_odds)
     result |= {k: v for k, v in searched.items() if k.startswith("best_")}
+    result |= squad_metrics.ranked_scores(gold, raw, answers.null_odds)
     if threshold is not None:
         result["null_score_diff_threshold"] = threshold
     return result

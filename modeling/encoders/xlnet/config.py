@@ -12,8 +12,6 @@ from typing import Any, ClassVar
 from common import files
 from common.errors import UserError
 
-FILE_NAME = "xlnet_config.json"
-
 # The keys that the original always writes.
 _ORIGINAL_KEYS = (
     "d_head",

@@ -48,8 +48,10 @@ def test_golden_classifier_features(golden, spiece_model):
     for case in value["truncate_seq_pair"]:
         a = list(range(case["len_a"]))
         b = [100 + i for i in range(case["len_b"])]
-        cut = pair_features.truncate_pair(a, b, case["max_length"])
-        assert cut == (case["out_a"], case["out_b"])
+        kept = pair_features.shared_lengths(
+            [len(a), len(b)], case["max_length"]
+        )
+        assert a[: kept[0]] == case["out_a"] and b[: kept[1]] == case["out_b"]
     tokenizers = {
         u: Tokenizer(spiece_model, TextSettings(uncased=u))
         for u in (False, True)

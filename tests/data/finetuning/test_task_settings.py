@@ -14,10 +14,10 @@ from data.finetuning import options as task_options
 from data.finetuning import task_settings
 from data.finetuning.task_settings import (
     CLASSIFIER,
-    NOT_RECORDED,
     RACE,
     SQUAD,
     TAGGER,
+    THRESHOLD,
 )
 from data.task_spec import TaskSpec, find_folder
 from training.finetuning.options import FinetuneOptions
@@ -68,6 +68,42 @@ OTHER = {
     "token_separator": "_",
 }
 DEFAULT = {"max_seq_length": {CLASSIFIER: 128}, "head": "classification"}
+
+
+# Options that task.json leaves out, and why.
+_FILES = "which files are read"
+_WORK = "how the work is done, without effect on the result"
+_DO = "what is done"
+NOT_RECORDED = {
+    "spiece_model_file": "the file lies in the folder, its hash in task.json",
+    "skip_bad_rows": "a file that is read may have others",
+    "num_workers": _WORK,
+    "cache_dir": _WORK,
+    "length_buckets": _WORK,
+    "static_shapes": _WORK,
+    "task_name": "recorded by itself; other files may be read (csv, tsv)",
+    "data_dir": _FILES,
+    "eval_split": _FILES,
+    "train_file": _FILES,
+    "eval_file": _FILES,
+    "predict_file": _FILES,
+    "high_only": _FILES,
+    "middle_only": _FILES,
+    THRESHOLD: "given for one run; the one that was found is recorded",
+    "run": _DO,
+    "do_train": _DO,
+    "do_eval": _DO,
+    "do_predict": _DO,
+    "do_export": _DO,
+    "model_config_path": "the folder holds xlnet_config.json",
+    "config_changes": "in the folder's xlnet_config.json",
+    "recompute_layers": _WORK,
+    "predict_dir": _FILES,
+    "predict_ckpt": _FILES,
+    "predict_batch_size": _WORK,
+    "eval_all_ckpt": _DO,
+    "export_dir": _FILES,
+}
 
 
 def test_every_option_is_recorded_or_named():

@@ -9,7 +9,6 @@ import pytest
 import tensorflow as tf
 
 from common.errors import UserError
-from flags import convert_checkpoint_flags
 from modeling import (
     ClassificationModel,
     PretrainingModel,
@@ -22,7 +21,6 @@ from modeling.checkpoints import restore as checkpoints
 from modeling.checkpoints import tf1 as tf1_checkpoint
 from modeling.checkpoints.names import named_variables
 from modeling.encoders.xlnet import original
-from modeling.heads import table as heads
 from modeling.options import ConvertOptions
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
@@ -260,11 +258,6 @@ def test_command(tmp_path):
     )
     assert wrong.returncode == 1 and "--from_format=native" in wrong.stderr
     assert "Traceback" not in wrong.stderr
-
-
-def test_the_flags_know_all_heads_and_formats():
-    assert convert_checkpoint_flags.HEADS == ["", *heads.NAMES]
-    assert convert_checkpoint_flags.FORMATS == list(checkpoints.FORMATS)
 
 
 def test_layers_are_stacked_by_number():

@@ -20,6 +20,7 @@ from data.finetuning.squad.features import (
 )
 from data.symbols import SymbolIds
 from data.text.tokenizer import WORD_MARK, Tokenizer
+from tests.data.finetuning.squad.original_spans import original_spans
 
 
 def builder(**kwargs):
@@ -131,7 +132,7 @@ def check_spans(split, ours, features, spiece_model, uncased):
         marked = [
             tokenizer.id_to_piece(int(i))[0] == WORD_MARK for i in whole.ids
         ]
-        first, last = squad_features.original_spans(whole, marked)
+        first, last = original_spans(whole, marked)
         start, length = feature["doc_span"]
         span = slice(start, start + length)
         assert first[span].tolist() == feature["tok_start_to_orig_index"]
