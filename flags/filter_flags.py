@@ -36,6 +36,21 @@ def define() -> None:
     flags.DEFINE_string(
         "text_field", FilterOptions.text_field, "Text field of JSONL files."
     )
+    _define_rules()
+    flags.DEFINE_bool(
+        "dry_run", False, "Count and show examples; write nothing."
+    )
+    flags.DEFINE_integer(
+        "examples", FilterOptions.examples, "Examples of each reason."
+    )
+    flags.DEFINE_integer(
+        "num_workers",
+        FilterOptions.num_workers,
+        "Processes; any number gives the same bytes.",
+    )
+
+
+def _define_rules() -> None:
     flags.DEFINE_integer(
         "min_characters",
         FilterOptions.min_characters,
@@ -76,17 +91,6 @@ def define() -> None:
         "boilerplate_documents",
         FilterOptions.boilerplate_documents,
         "A line in so many documents is boilerplate.",
-    )
-    flags.DEFINE_bool(
-        "dry_run", False, "Count and show examples; write nothing."
-    )
-    flags.DEFINE_integer(
-        "examples", FilterOptions.examples, "Examples of each reason."
-    )
-    flags.DEFINE_integer(
-        "num_workers",
-        FilterOptions.num_workers,
-        "Processes; any number gives the same bytes.",
     )
 
 

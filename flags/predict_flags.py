@@ -45,6 +45,17 @@ def define() -> None:
         default.skip_bad_rows,
         'Answer bad rows with {"error": ...} instead of stopping there.',
     )
+    flags.DEFINE_bool(
+        "trust_model",
+        default.trust_model,
+        "Run a SavedModel whose graph holds operations on files or Python; it "
+        "can do whatever you can.",
+    )
+    _define_columns()
+
+
+def _define_columns() -> None:
+    default = PredictOptions
     flags.DEFINE_list(
         "text_columns",
         list(default.text_columns),
@@ -67,12 +78,6 @@ def define() -> None:
         default.has_header,
         "Whether the first row of .csv and .tsv holds names; default: where "
         "it holds those of the texts.",
-    )
-    flags.DEFINE_bool(
-        "trust_model",
-        default.trust_model,
-        "Run a SavedModel whose graph holds operations on files or Python; it "
-        "can do whatever you can.",
     )
 
 

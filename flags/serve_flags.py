@@ -43,6 +43,11 @@ def define() -> None:
         list(default.version_labels),
         "Labels of the served version: /v1/models/NAME/labels/LABEL.",
     )
+    _define_limits()
+
+
+def _define_limits() -> None:
+    default = ServerOptions
     flags.DEFINE_integer(
         "max_body_bytes", default.max_body_bytes, "Largest request body."
     )

@@ -6,6 +6,7 @@ what is wrong, so that `test_layering` can plant a mistake for each.
 
 import ast
 import pathlib
+import re
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PACKAGES = (
@@ -294,3 +295,72 @@ def cycles(graph: dict[str, set[str]]) -> list[str]:
     for name in sorted(graph):
         visit(name)
     return found
+
+
+# --- Sizes, and names that nobody uses -----------------------------------------
+
+MAX_FILE, MAX_FUNCTION = 420, 65  # lines
+
+
+def check_sizes(name: str, source: str) -> list[str]:
+    """Files and functions that are too long to be read at once."""
+    wrong = []
+    if (count := source.count("\n")) > MAX_FILE:
+        wrong.append(f"{name} has {count} lines")
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            count = node.end_lineno - node.lineno + 1
+            if count > MAX_FUNCTION:
+                wrong.append(f"{name}.{node.name} has {count} lines")
+    return wrong
+
+
+def _words(tree: ast.Module) -> set[str]:
+    """Names that a file reads: by name, attribute, import or reference."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            found.add(node.id)
+        elif isinstance(node, ast.Attribute):
+            found.add(node.attr)
+        elif isinstance(node, ast.alias):
+            found.add(node.name.rpartition(".")[2])
+        elif isinstance(node, ast.keyword):
+            found.add(node.arg)
+        elif isinstance(node, ast.JoinedStr | ast.Constant):
+            # References "module:name", also f"{MODULE}:name".
+            text = ast.unparse(node)
+            if len(text) < 80:
+                found.update(re.findall(r"[:.\s](\w+)", text))
+    return found
+
+
+def _public_names(tree: ast.Module):
+    """(name, dotted name) of what a file offers; overridden methods aside."""
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            yield node.name, node.name
+        elif isinstance(node, ast.Assign):
+            for target in node.targets:
+                if isinstance(target, ast.Name):
+                    yield target.id, target.id
+        if isinstance(node, ast.ClassDef) and not node.bases:
+            for part in node.body:
+                if isinstance(part, ast.FunctionDef):
+                    yield part.name, f"{node.name}.{part.name}"
+
+
+def unused_names(trees: dict[str, ast.Module], others: str) -> list[str]:
+    """Public names that no file of the product uses.
+
+    Args:
+      trees: module -> syntax tree, of the whole product.
+      others: text of files that are no Python (shell scripts, documentation).
+    """
+    used = set(re.findall(r"\w+", others)).union(*map(_words, trees.values()))
+    return [
+        f"{module}.{dotted}"
+        for module, tree in trees.items()
+        for name, dotted in _public_names(tree)
+        if not name.startswith(("_", "pytest_")) and name not in used
+    ]

@@ -4,6 +4,7 @@ Checkpoints are atomic and rotating; only the chief writes.
 """
 
 import contextlib
+import math
 import os
 import re
 from collections.abc import Iterable
@@ -165,6 +166,8 @@ class BestCheckpoint:
     def offer(self, metrics: dict[str, float], step: int) -> bool:
         """Saves when `metrics` beats the best so far; whether it did.
 
+        The first number is the best so far; NaN never is.
+
         Raises:
           UserError: the metric is not among `metrics`.
         """
@@ -174,7 +177,7 @@ class BestCheckpoint:
                 f"{sorted(metrics)}"
             )
         new, old = metrics[self.metric], float(self.value.numpy())
-        if self._sign * new <= self._sign * old:
+        if math.isnan(new) or self._sign * new <= self._sign * old:
             return False
         self.value.assign(new)
         self.step.assign(step)

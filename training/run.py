@@ -1,6 +1,5 @@
 """One training run from its first host loop to its last."""
 
-import contextlib
 import dataclasses
 import os
 import time
@@ -98,7 +97,7 @@ class TrainingRun:
         self.state = s = open_run(objective, options)
         learner = s.learner
         self.processes = strategy.worker_count(learner.strategy)
-        self.say = request.say if s.chief else _silent
+        self.say = request.say if s.chief else lambda line: None
         self._record(request.must_match or {}, request.flags or {})
         dataset, spec = distribute(
             learner.strategy, request.input_fn, learner.split, s.start_step
@@ -170,11 +169,7 @@ class TrainingRun:
         finished, reason = True, None
         self.began = time.monotonic()
         try:
-            with (
-                self.stop,
-                translate_errors(self.processes, s.checkpoints),
-                _orbits_lines_left_out(),
-            ):
+            with self.stop, translate_errors(self.processes, s.checkpoints):
                 self._run(self._controller())
         except _Stop as stop:
             finished, reason = False, str(stop)
@@ -200,7 +195,7 @@ class TrainingRun:
         summaries = None
         if s.chief:
             summaries = os.path.join(self.options.model_dir, "train")
-        return orbit.Controller(
+        return _Controller(
             global_step=s.learner.optimizer.step,
             trainer=self.trainer,
             evaluator=self.evaluator,
@@ -224,7 +219,7 @@ class TrainingRun:
             if self.evaluator and options.eval_every:
                 after = (step // options.eval_every + 1) * options.eval_every
                 target = min(target, after)
-            controller.train(target, checkpoint_at_completion=False)
+            controller.train(target)
             step = target
             if self.evaluator:
                 controller.evaluate(options.eval_steps)
@@ -303,22 +298,29 @@ def steps_to_boundary(options: RunOptions, step: int) -> int:
     return min([*ends, options.train_steps]) - step
 
 
-@contextlib.contextmanager
-def _orbits_lines_left_out():
-    """`orbit.Controller` prints through a function of its module, whatever the
-    level of any logger is; its lines would double ours.
-    """
-    module = orbit.controller
-    kept, module._log = module._log, _silent
-    try:
-        yield
-    finally:
-        module._log = kept
-
-
 class _Stop(Exception):
     """Ends the outer loop after a save."""
 
 
-def _silent(*unused) -> None:
-    pass
+class _Controller(orbit.Controller):
+    """orbit's outer loop without its lines.
+
+    Those go to standard output, whatever the level of any logger is, and would
+    double ours.
+    """
+
+    def train(self, steps: int) -> None:
+        """Host loops, their actions and summaries, up to global step `steps`."""
+        while (step := int(self.global_step.numpy())) < steps:
+            count = min(steps - step, self.steps_per_loop)
+            output = self.trainer.train(tf.constant(count))
+            for action in self.train_actions:
+                action(output)
+            self.summary_manager.write_summaries(output)
+            self.summary_manager.flush()
+
+    def evaluate(self, steps: int) -> None:
+        """One evaluation of so many batches (-1 = all) and its summaries."""
+        output = self.evaluator.evaluate(tf.constant(steps))
+        self.eval_summary_manager.write_summaries(output)
+        self.eval_summary_manager.flush()

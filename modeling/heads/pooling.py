@@ -90,6 +90,8 @@ class SequenceSummary(saving.Layer):
         )
 
     def build(self, input_shape):
+        if self.built:  # Keras builds what it reads from a configuration
+            return
         if self.attention is not None:
             self.attention.build(input_shape)
         if self.projection is not None:

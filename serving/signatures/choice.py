@@ -66,29 +66,7 @@ def choice_signatures(context: Context) -> dict[str, Signature]:
         }
 
     def from_text(passage, question, options):
-        count = tf.shape(options)[1]
-        asked = question_with_option(
-            tf.repeat(question, count), tf.reshape(options, [-1])
-        )
-        tail = context.tokenizer.tokenize(asked)  # [B*C, (pieces)]
-        length = tf.cast(tail.row_lengths(), tf.int32)
-        kept = tf.minimum(length, longest)
-        rows = tf.range(tf.size(length))
-        tail = graph_features.slices_of_rows(tail, rows, length - kept, kept)
-        context_ids = tf.gather(
-            context.tokenizer.tokenize(passage),
-            tf.repeat(tf.range(tf.size(passage)), count),
-        )
-        features = graph_features.join_segments(
-            [context_ids, tail],
-            row_length(context.spec),
-            context.ids,
-            padded_length(context.spec),
-        )
-        width = tf.shape(features.input_ids)[1]
-        return from_ids(
-            *(tf.reshape(x, [-1, count, width]) for x in features[:3])
-        )
+        return from_ids(*_inputs(context, longest, passage, question, options))
 
     return {
         RAW: Signature(
@@ -112,3 +90,29 @@ def choice_signatures(context: Context) -> dict[str, Signature]:
         ),
         TOKENIZE: tokenize_signature(context),
     }
+
+
+def _inputs(context: Context, longest: int, passage, question, options):
+    """Ids, segment ids and mask [B, C, T] of texts [B], [B] and [B, C].
+
+    Question and option keep their last `longest` pieces.
+    """
+    count = tf.shape(options)[1]
+    asked = question_with_option(
+        tf.repeat(question, count), tf.reshape(options, [-1])
+    )
+    tail = context.tokenizer.tokenize(asked)  # [B*C, (pieces)]
+    length = tf.cast(tail.row_lengths(), tf.int32)
+    kept = tf.minimum(length, longest)
+    rows = tf.range(tf.size(length))
+    tail = graph_features.slices_of_rows(tail, rows, length - kept, kept)
+    passage_of = tf.repeat(tf.range(tf.size(passage)), count)
+    passages = tf.gather(context.tokenizer.tokenize(passage), passage_of)
+    features = graph_features.join_segments(
+        [passages, tail],
+        row_length(context.spec),
+        context.ids,
+        padded_length(context.spec),
+    )
+    width = tf.shape(features.input_ids)[1]
+    return (tf.reshape(x, [-1, count, width]) for x in features[:3])

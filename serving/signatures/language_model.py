@@ -52,21 +52,7 @@ def _stream_signatures(context: Context) -> dict[str, Signature]:
     """`encode` and `score`, which carry memory from call to call."""
     config = context.model.config
     slots = config.mem_len or DEFAULT_MEMORY
-    memory_spec = tf.TensorSpec(
-        [None, config.n_layer, None, config.d_model], tf.float32, name="memory"
-    )
-    stream = {
-        "input_ids": int_spec("input_ids", None),
-        "input_mask": int_spec("input_mask", None),
-        "memory": memory_spec,
-        "memory_length": int_spec("memory_length"),
-    }
-    example = {
-        "input_ids": [[context.ids.eod, 9 % config.vocab_size]],
-        "input_mask": [[1, 1]],
-        "memory": tf.zeros([1, config.n_layer, 1, config.d_model]).numpy(),
-        "memory_length": [0],
-    }
+    stream, example = _stream_inputs(context)
 
     def encode(input_ids, input_mask, memory, memory_length):
         output = context.model(
@@ -116,6 +102,28 @@ def _stream_signatures(context: Context) -> dict[str, Signature]:
             "left-to-right log-probability of each token given the memory",
         ),
     }
+
+
+def _stream_inputs(context: Context) -> tuple[dict, dict]:
+    """(specifications, example) of a segment and the memory before it."""
+    config = context.model.config
+    specs = {
+        "input_ids": int_spec("input_ids", None),
+        "input_mask": int_spec("input_mask", None),
+        "memory": tf.TensorSpec(
+            [None, config.n_layer, None, config.d_model],
+            tf.float32,
+            name="memory",
+        ),
+        "memory_length": int_spec("memory_length"),
+    }
+    example = {
+        "input_ids": [[context.ids.eod, 9 % config.vocab_size]],
+        "input_mask": [[1, 1]],
+        "memory": tf.zeros([1, config.n_layer, 1, config.d_model]).numpy(),
+        "memory_length": [0],
+    }
+    return specs, example
 
 
 def _per_layer(memory: tf.Tensor, n_layer: int) -> tuple[tf.Tensor, ...]:

@@ -37,17 +37,24 @@ def rows(lengths, width, options=0):
     return [tf.constant(x, tf.int32) for x in arrays]
 
 
-@pytest.mark.parametrize("width", [4, 6, 7, 12, 20])
-@pytest.mark.parametrize("options", [0, 2])
-def test_unknown_widths_give_what_known_ones_give(width, options):
+@pytest.fixture(scope="module", params=[0, 2])
+def read(request):
+    """(options, reader, the reader traced once for every width)."""
+    options = request.param
     tf.keras.utils.set_random_seed(3)
     model = MultipleChoiceModel(CONFIG)
     if not options:
         model = ClassificationModel(CONFIG, num_labels=2)
     reader = LongDocument(model, T)
-    inputs = rows([width, 3, width - 1, 1], width, options)
-    spec = tf.TensorSpec([None] * len(inputs[0].shape), tf.int32)
+    spec = tf.TensorSpec([None] * (3 if options else 2), tf.int32)
     unknown = tf.function(reader.__call__, input_signature=[spec] * 3)
+    return options, reader, unknown
+
+
+@pytest.mark.parametrize("width", [4, 6, 7, 12, 20])
+def test_unknown_widths_give_what_known_ones_give(width, read):
+    options, reader, unknown = read
+    inputs = rows([width, 3, width - 1, 1], width, options)
     found = unknown(*inputs)
     np.testing.assert_allclose(found, reader(*inputs), atol=2e-6)
     if T < width <= 3 * T:

@@ -146,3 +146,11 @@ def test_the_first_of_equal_values_stays_the_best(tmp_path, higher, kept):
     assert [i for i, better in enumerate(offered, 1) if better] == kept
     assert int(best.step) == kept[-1]
     assert float(best.value) == values[kept[-1] - 1]
+
+
+def test_a_value_that_is_no_number_is_never_the_best(tmp_path):
+    best = BestCheckpoint(str(tmp_path), tf.Module(), "m", True, chief=False)
+    nan = float("nan")
+    offered = [best.offer({"m": v}, i) for i, v in enumerate([nan, 2, nan, 3])]
+    assert offered == [False, True, False, True]
+    assert float(best.value) == 3 and int(best.step) == 3

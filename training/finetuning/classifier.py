@@ -8,6 +8,7 @@ from data.finetuning import cache as finetune_cache
 from data.finetuning import examples as task_examples
 from data.finetuning import task_settings
 from data.finetuning.classifier import glue as glue_tasks
+from data.finetuning.classifier import predictions
 from data.finetuning.classifier import tasks as classifier_tasks
 from data.finetuning.classifier.tasks import ClassificationTask
 from data.finetuning.examples import BadRows, TextExample
@@ -161,7 +162,7 @@ class ClassifierJob(TaskJob):
 
         def write(outputs, folder: str) -> list[str]:
             logits = outputs["logits"]
-            rows = classifier_tasks.prediction_rows(self.task, examples, logits)
+            rows = predictions.prediction_rows(self.task, examples, logits)
             path = os.path.join(folder, f"{split}_predictions.tsv")
             files.write_text(path, task_examples.to_tsv(rows))
             paths = [path]
@@ -169,9 +170,7 @@ class ClassifierJob(TaskJob):
             if glue and split in glue.test:
                 name = glue_tasks.submission_name(glue, split)
                 paths.append(os.path.join(folder, name))
-                rows = classifier_tasks.submission_rows(
-                    self.task, examples, logits
-                )
+                rows = predictions.submission_rows(self.task, examples, logits)
                 files.write_text(paths[-1], task_examples.to_tsv(rows))
             return paths
 

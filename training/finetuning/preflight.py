@@ -140,6 +140,8 @@ def _bytes_to_write(
 ) -> dict[str, int]:
     """Flag of a folder -> bytes that this run may add to it."""
     run = options.run
+    if not options.do_train and not options.do_export:
+        return {}
     weights = 4 * encoder_weights(config)
     found = {"export_dir": weights if options.do_export else 0}
     if not options.do_train:

@@ -248,7 +248,8 @@ def _best_of_all(job, objective, options, say) -> str:
             f"{os.path.basename(path)} {name}: {job.main_metric} "
             f"{scores[path]:.5g}"
         )
-    best = max(paths, key=lambda p: scores[p])  # the first of equals
+    # The first of equals; NaN is worse than any number.
+    best = max(paths, key=lambda p: (scores[p] == scores[p], scores[p]))
     say(f"best of {len(paths)}: {best} ({job.main_metric} {scores[best]:.5g})")
     files.write_json(
         os.path.join(options.run.model_dir, "eval_all_ckpt.json"),

@@ -136,7 +136,7 @@ class SquadJob(TaskJob):
     def load(self, path: str, training: bool) -> SquadSplit:
         """A file with its windows; says what was read."""
         bad = BadRows(self.features.skip_bad_rows)
-        file = squad_examples.read_squad(path, training, bad)
+        file = squad_task.read_file(path, training, bad)
         split = squad_task.build_split(
             file, self.features, self.data_options, training
         )

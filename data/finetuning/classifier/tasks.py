@@ -1,7 +1,7 @@
 """Classification and regression tasks by name: files -> examples -> features.
 
 A task is one small object; `run_classifier.py` needs nothing else of it:
-`read(split)`, `table(examples, ...)`, `evaluate(...)` and the prediction rows.
+`read(split)`, `table(examples, ...)` and `evaluate(...)`.
 """
 
 import dataclasses
@@ -406,50 +406,3 @@ def _read(name, options, split, bad, known, with_labels):
             name.removeprefix(TFDS_PREFIX), split, table, bad, known
         )
     return classifier_sources.read_table(path, table, bad, known, with_labels)
-
-
-def prediction_rows(
-    task: ClassificationTask,
-    examples: Sequence[TextExample],
-    logits: np.ndarray,
-) -> list[list[str]]:
-    """Header and one row per example: guid, prediction, probabilities.
-
-    Classification has a column per class, multi-label too; regression only
-    the value. Texts in the header keep tabs out.
-    """
-    if task.head == "regression":
-        rows = [["guid", "prediction"]]
-        values = np.asarray(logits, np.float64).reshape(-1)
-        return rows + [
-            [e.guid, repr(round(float(v), 6))]
-            for e, v in zip(examples, values, strict=True)
-        ]
-    multi = task.head == "multi_label"
-    probabilities = (metrics.sigmoid if multi else metrics.softmax)(logits)
-    rows = [["guid", "prediction", *(f"p({n})" for n in task.labels)]]
-    for example, row in zip(examples, probabilities, strict=True):
-        if multi:
-            chosen = [
-                n for n, p in zip(task.labels, row, strict=True) if p > 0.5
-            ]
-            guess = task.options.label_separator.join(chosen)
-        else:
-            guess = task.labels[int(np.argmax(row))]
-        rows.append([example.guid, guess, *(f"{p:.6f}" for p in row)])
-    return rows
-
-
-def submission_rows(
-    task: ClassificationTask,
-    examples: Sequence[TextExample],
-    logits: np.ndarray,
-) -> list[list[str]]:
-    """GLUE's `index<TAB>prediction`; STS-B clipped to 0..5."""
-    rows = [["index", "prediction"]]
-    if task.head == "regression":
-        values = np.clip(np.asarray(logits, np.float64).reshape(-1), 0.0, 5.0)
-        guesses = [f"{v:.3f}" for v in values]
-    else:
-        guesses = [task.labels[int(i)] for i in np.argmax(logits, axis=-1)]
-    return rows + [[e.guid, g] for e, g in zip(examples, guesses, strict=True)]

@@ -1,7 +1,8 @@
 """SQuAD as a task: file -> windows (parallel, cached) -> answers -> scores."""
 
 import dataclasses
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -9,6 +10,7 @@ from common import vocabulary as vocabulary_lib
 from common import workers
 from data.finetuning import cache as finetune_cache
 from data.finetuning import tokens as task_tokens
+from data.finetuning.examples import BadRows
 from data.finetuning.options import (
     FeatureOptions,
     SquadDataOptions,
@@ -17,7 +19,7 @@ from data.finetuning.options import (
 from data.finetuning.squad import features as squad_features
 from data.finetuning.squad import metrics as squad_metrics
 from data.finetuning.squad import predictions as squad_predictions
-from data.finetuning.squad.examples import SquadFile
+from data.finetuning.squad.examples import SquadFile, read_squad
 from data.finetuning.squad.features import (
     AnswerSpan,
     SquadWindows,
@@ -27,6 +29,10 @@ from data.finetuning.squad.predictions import AnswerOptions
 from data.finetuning.table import FeatureTable
 
 HEAD = "span"
+# Ending of a file, before .gz or .xz -> (path, training, bad rows) -> the file.
+READERS: dict[str, Callable[[str, bool, BadRows], SquadFile]] = {
+    ".json": read_squad,
+}
 # Paragraphs that one worker call handles.
 CHUNK_PARAGRAPHS = 64
 BEAM_FIELDS = (
@@ -53,6 +59,22 @@ class SquadSplit:
     windows: SquadWindows
     paragraphs: list[TokenizedParagraph]
     from_cache: bool
+
+
+def read_file(path: str, training: bool, bad: BadRows) -> SquadFile:
+    """Questions of a file, read by its ending; SQuAD's layout by default.
+
+    Args:
+      path: plain, .gz or .xz.
+      training: see `examples.read_squad`.
+      bad: receives questions that cannot be used.
+
+    Raises:
+      UserError: what the reader refuses.
+    """
+    name = path.removesuffix(".gz").removesuffix(".xz")
+    reader = READERS.get(os.path.splitext(name)[1], read_squad)
+    return reader(path, training, bad)
 
 
 def build_split(

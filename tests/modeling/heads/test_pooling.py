@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import tf_keras
 
 from modeling import ClassificationModel, XLNetConfig
 from modeling.heads.pooling import SequenceSummary
@@ -58,3 +59,12 @@ def test_a_call_names_the_position_that_a_model_has_by_default():
     wanted = other.logits(HIDDEN)
     np.testing.assert_array_equal(model.logits(HIDDEN, cls_index=2), wanted)
     assert np.abs(model.logits(HIDDEN) - wanted).max() > 1e-3
+
+
+def test_a_summary_that_was_read_is_built_once():
+    layer = SequenceSummary(CONFIG, "attn")
+    layer.build([None, None, D])
+    saved = tf_keras.saving.serialize_keras_object(layer)
+    again = tf_keras.saving.deserialize_keras_object(saved)
+    again.build([None, None, D])  # as the models do
+    assert len(again.variables) == len(layer.variables)

@@ -46,7 +46,7 @@ def test_cache_changes_nothing(overrides, temperature):
     generator = make_generator(**overrides)
     prompt = np.array([11, 12, 30, 9, 14], np.int32)
     options = {
-        "max_new_tokens": 12,
+        "max_new_tokens": 7,
         "num_samples": 3,
         "temperature": temperature,
         "top_k": 20,

@@ -13,7 +13,7 @@ from data.task_spec import TaskSpec
 from data.text.graph_tokenizer import GraphTokenizer
 from data.text.tokenizer import Tokenizer
 from modeling import SpanModel, XLNetConfig
-from serving.signatures import span as span_signatures_lib
+from serving.signatures import graph_features, span_answers
 from serving.signatures.sequence import RAW, Context
 from serving.signatures.span import span_signatures
 
@@ -53,7 +53,7 @@ def context(spiece_model):
     return Context(model, spec, tokenizer, offline.symbols), offline
 
 
-def offline_answer(context, offline, question, paragraph):
+def offline_answer(context, model, offline, question, paragraph):
     """N-best answers and null odds by the code of the training side."""
     tokens = squad_features.TokenizedParagraph(
         *map(np.asarray, offline.encode_with_offsets(paragraph))
@@ -72,7 +72,7 @@ def offline_answer(context, offline, question, paragraph):
         place = np.arange(len(ids))
         mask = place < table.columns["paragraph_length"][i]
         mask |= place == table.columns["cls_index"][i]
-        beams = context.model(
+        beams = model(
             tf.constant(ids[None]),
             paragraph_mask=tf.constant(mask[None].astype(np.int32)),
             cls_index=tf.constant(table.columns["cls_index"][i : i + 1]),
@@ -98,12 +98,15 @@ def test_answers_equal_the_offline_ones(context, golden):
         for qa in paragraph["qas"]
     ][:6]
     function = tf.function(span_signatures(context)[RAW].function)
+    model = tf.function(context.model, reduce_retracing=True)
     got = function(
         question=tf.constant([q for q, _ in cases]),
         paragraph=tf.constant([p for _, p in cases]),
     )
     for row, (question, paragraph) in enumerate(cases):
-        nbest, null_odds = offline_answer(context, offline, question, paragraph)
+        nbest, null_odds = offline_answer(
+            context, model, offline, question, paragraph
+        )
         np.testing.assert_allclose(got["null_odds"][row], null_odds, atol=3e-5)
         texts = [t.decode() for t in got["nbest_text"][row].numpy()]
         assert texts[: len(nbest)] == [a["text"] for a in nbest]
@@ -151,9 +154,7 @@ def test_answers_hold_no_space_at_their_ends():
     first = tf.constant([[1, 0, 2, 0], [0, 1, 2, 2], [0] * 4, [0, 1, 0, 2]])
     last = tf.constant([[4, 6, 3, 2], [0, 2, 2, 2], [0] * 4, [2, 2, 0, 2]])
     valid = tf.constant([[True] * 4] * 3 + [[True] * 3 + [False]])
-    found, begin = span_signatures_lib._texts(
-        tf.constant(texts), first, last, valid
-    )
+    found, begin = span_answers._texts(tf.constant(texts), first, last, valid)
     for row, text in enumerate(texts):
         for i in range(4):
             whole = text[int(first[row, i]) : int(last[row, i]) + 1]
@@ -197,25 +198,19 @@ def test_the_folder_s_threshold_is_the_export_s(context):
 def test_a_lone_mark_before_the_text_is_its_first_letter(context):
     """Graph and offline code, with beams on that piece alone."""
     context, _ = context
-    options = span_signatures_lib.Options(
-        QUERY, STRIDE, BEST, ANSWER, False, None
-    )
+    options = span_answers.Options(QUERY, STRIDE, BEST, ANSWER, False, None)
     paragraph = tf.constant(["京都は日本", "Xq zebra"])
     tokens, starts, ends = context.tokenizer.tokenize_with_offsets(paragraph)
     assert [row[0] for row in ends.to_list()] == [0, 0]  # lone marks
     counts = tf.cast(tokens.row_lengths(), tf.int32)
-    windows = span_signatures_lib.graph_features.doc_windows(
-        counts, counts + 1, STRIDE
-    )
+    windows = graph_features.doc_windows(counts, counts + 1, STRIDE)
     beams = {
         "start_top_log_probs": tf.zeros([2, 1]),
         "start_top_index": tf.zeros([2, 1], tf.int32),
         "end_top_log_probs": tf.zeros([2, 1]),
         "end_top_index": tf.zeros([2, 1], tf.int32),
     }
-    found = span_signatures_lib._candidates(
-        options, windows, beams, starts, ends
-    )
+    found = span_answers.candidates(options, windows, beams, starts, ends)
     assert found.valid.numpy().all()
-    answers = span_signatures_lib._choose(options, windows, found, paragraph)
+    answers = span_answers.choose(options, windows, found, paragraph)
     assert [a.decode() for a in answers["answer"].numpy()] == ["京", "X"]

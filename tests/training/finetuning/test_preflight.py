@@ -66,7 +66,7 @@ def test_folders_and_checkpoints(tmp_path):
 
 
 def test_a_small_disk(tmp_path, monkeypatch):
-    config = XLNetConfig.base()
+    config = XLNetConfig.base(n_layer=1)
     options = make_options(
         tmp_path, steps=10, do_train=True, do_export=True, run={"save_steps": 2}
     )

@@ -6,6 +6,7 @@ import pytest
 from common.errors import UserError
 from data import symbols
 from data.finetuning.classifier import glue as glue_tasks
+from data.finetuning.classifier import predictions
 from data.finetuning.classifier import tasks as classifier_tasks
 from data.finetuning.examples import BadRows
 from data.finetuning.options import ClassifierDataOptions
@@ -146,7 +147,7 @@ def test_every_id_of_a_test_set_is_in_the_submission(tmp_path):
     pieces = [[[9] * len(t) for t in e.texts] for e in examples]
     assert len(task.table(examples, pieces, 16, ids).lengths()) == 5
     logits = np.eye(5, 2)
-    written = classifier_tasks.submission_rows(task, examples, logits)
+    written = predictions.submission_rows(task, examples, logits)
     assert [r[0] for r in written[1:]] == ["10", "11", "12", "13", "14"]
     assert bad.count == 0
     assert "4 rows are answered as they are" in bad.summary()

@@ -1,0 +1,56 @@
+"""Rows of the files that say what a classifier predicts."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from data.finetuning import metrics
+from data.finetuning.classifier.tasks import ClassificationTask
+from data.finetuning.examples import TextExample
+
+
+def prediction_rows(
+    task: ClassificationTask,
+    examples: Sequence[TextExample],
+    logits: np.ndarray,
+) -> list[list[str]]:
+    """Header and one row per example: guid, prediction, probabilities.
+
+    Classification has a column per class, multi-label too; regression only
+    the value. Texts in the header keep tabs out.
+    """
+    if task.head == "regression":
+        rows = [["guid", "prediction"]]
+        values = np.asarray(logits, np.float64).reshape(-1)
+        return rows + [
+            [e.guid, repr(round(float(v), 6))]
+            for e, v in zip(examples, values, strict=True)
+        ]
+    multi = task.head == "multi_label"
+    probabilities = (metrics.sigmoid if multi else metrics.softmax)(logits)
+    rows = [["guid", "prediction", *(f"p({n})" for n in task.labels)]]
+    for example, row in zip(examples, probabilities, strict=True):
+        if multi:
+            chosen = [
+                n for n, p in zip(task.labels, row, strict=True) if p > 0.5
+            ]
+            guess = task.options.label_separator.join(chosen)
+        else:
+            guess = task.labels[int(np.argmax(row))]
+        rows.append([example.guid, guess, *(f"{p:.6f}" for p in row)])
+    return rows
+
+
+def submission_rows(
+    task: ClassificationTask,
+    examples: Sequence[TextExample],
+    logits: np.ndarray,
+) -> list[list[str]]:
+    """GLUE's `index<TAB>prediction`; STS-B clipped to 0..5."""
+    rows = [["index", "prediction"]]
+    if task.head == "regression":
+        values = np.clip(np.asarray(logits, np.float64).reshape(-1), 0.0, 5.0)
+        guesses = [f"{v:.3f}" for v in values]
+    else:
+        guesses = [task.labels[int(i)] for i in np.argmax(logits, axis=-1)]
+    return rows + [[e.guid, g] for e, g in zip(examples, guesses, strict=True)]
