@@ -37,7 +37,7 @@ class HuggingFaceNames:
         """Of the variables of a head; those that a model lacks do not matter.
 
         Args:
-          head: of `modeling.heads.table.NAMES`.
+          head: as `modeling.heads.table.find` gives it.
         """
         return {} if head == ENCODER else HEADS[head].hf_names
 
