@@ -141,6 +141,9 @@ FOR_CALLERS = {
 UNDER_WAY = (
     "benchmarks.faults.",
     "data.finetuning.ranking.",
+    "data.records.",
+    "data.pretraining.",
+    "modeling.encoders.",
     "modeling.ranking_losses.",
 )
 
