@@ -2,6 +2,7 @@
 
 from absl import flags
 
+from common.errors import UserError
 from data.finetuning.options import SquadDataOptions
 from flags import finetune_flags
 
@@ -12,7 +13,17 @@ def define() -> None:
     """Registers the flags."""
     default = SquadDataOptions
     finetune_flags.define(max_seq_length=512, eval_batch_size=32)
-    flags.DEFINE_string("train_file", "", "SQuAD 1.1 or 2.0 JSON to train on.")
+    flags.DEFINE_string(
+        "train_file",
+        "",
+        "SQuAD 1.1 or 2.0 JSON to train on; several with commas.",
+    )
+    flags.DEFINE_list(
+        "train_weights",
+        [],
+        "How often a window of each training file is drawn, relatively; "
+        "default: all alike.",
+    )
     flags.DEFINE_string(
         "predict_file", "", "SQuAD JSON to evaluate and predict."
     )
@@ -55,9 +66,18 @@ def define() -> None:
 
 
 def from_flags() -> SquadDataOptions:
-    """The task; call `finetune_flags.from_flags` for the rest."""
+    """The task; call `finetune_flags.from_flags` for the rest.
+
+    Raises:
+      UserError: a weight is no number, or see `SquadDataOptions`.
+    """
+    try:
+        weights = tuple(map(float, FLAGS.train_weights))
+    except ValueError as e:
+        raise UserError(f"--train_weights: {e}") from e
     return SquadDataOptions(
         train_file=FLAGS.train_file,
+        train_weights=weights,
         predict_file=FLAGS.predict_file,
         max_query_length=FLAGS.max_query_length,
         doc_stride=FLAGS.doc_stride,

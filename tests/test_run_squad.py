@@ -117,3 +117,24 @@ def test_beams_wider_than_a_batch_are_refused(length, buckets):
     with pytest.raises(UserError, match="5 beams .* found 4"):
         check_beams(SquadDataOptions(), features)
     check_beams(SquadDataOptions(start_n_top=4, end_n_top=4), features)
+
+
+@pytest.mark.shared
+def test_several_training_files_are_drawn_by_weight(
+    tmp_path, golden, spiece_model, capsys
+):
+    train = str(golden / "squad" / "train.json")
+    options = make_options(tmp_path, do_train=True)
+    job = make_job(
+        golden,
+        spiece_model,
+        options,
+        train_file=f"{train},{train}",
+        train_weights=(3.0, 1.0),
+    ).build()
+    assert "75.0% of the rows" in capsys.readouterr().out
+    assert job.must_match["train_weights"] == [3.0, 1.0]
+    batch = next(iter(job.train_input_fn({"batch_size": 4})))
+    assert batch["input_ids"].shape == (4, 64)
+    alone = make_job(golden, spiece_model, options, train_file=train).build()
+    assert "train_weights" not in alone.must_match

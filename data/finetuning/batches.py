@@ -4,9 +4,11 @@ Training reads the endless list `perm(epoch 0), perm(epoch 1), ...` of all
 examples: batch s holds its entries `s * B .. (s + 1) * B`. So resuming at step
 s needs no replay, and neither replicas nor hosts enter. With length buckets,
 windows of `WINDOW` batches of that list are sorted by length, cut into batches
-and the batches shuffled, which is as stateless.
+and the batches shuffled, which is as stateless. Several sets with weights are
+one endless list of the same kind (`Mixture`).
 """
 
+import dataclasses
 import functools
 from collections.abc import Sequence
 
@@ -15,6 +17,64 @@ import numpy as np
 from common.errors import UserError
 
 WINDOW = 64
+# Entries in which every set of a mixture has its exact share.
+BLOCK = 1000
+
+
+@dataclasses.dataclass(frozen=True)
+class Mixture:
+    """Sets that lie one after the other and are drawn by weight.
+
+    Attributes:
+      sizes: examples of each set.
+      weights: how often an example of each set is drawn, relatively.
+    """
+
+    sizes: tuple[int, ...]
+    weights: tuple[float, ...]
+
+    def counts(self) -> np.ndarray:
+        """Entries of each set in a block, int64, by largest remainder.
+
+        Raises:
+          UserError: a set's share is below one entry in a block.
+        """
+        share = np.array(self.sizes, float) * np.array(self.weights)
+        share *= BLOCK / share.sum()
+        counts = np.floor(share).astype(np.int64)
+        rest = np.argsort(counts - share, kind="stable")
+        counts[rest[: BLOCK - counts.sum()]] += 1
+        if (counts == 0).any():
+            raise UserError(
+                f"--train_weights: set {int(counts.argmin()) + 1} would be "
+                f"less than one example in {BLOCK}; give it more weight or "
+                "leave it out"
+            )
+        return counts
+
+    def entries(self, seed: int, begin: int, end: int) -> np.ndarray:
+        """Entries begin..end of the endless list, int64.
+
+        Block b holds `counts` entries of each set in an order of its own; the
+        entries of one set are its endless list of permutations.
+        """
+        counts = self.counts()
+        kinds = np.repeat(np.arange(len(counts)), counts)
+        first = np.concatenate([[0], np.cumsum(self.sizes)])
+        parts = []
+        for block in range(begin // BLOCK, -(-end // BLOCK)):
+            rng = np.random.default_rng((seed & 0xFFFFFFFF, block, 2))
+            kind = rng.permutation(kinds)
+            entries = np.empty(BLOCK, np.int64)
+            for k, (size, count) in enumerate(
+                zip(self.sizes, counts.tolist(), strict=True)
+            ):
+                entries[kind == k] = first[k] + endless_slice(
+                    size, seed + k, block * count, (block + 1) * count
+                )
+            low = max(0, begin - block * BLOCK)
+            parts.append(entries[low : end - block * BLOCK])
+        return np.concatenate(parts)
 
 
 def bucket_lengths(text: str, max_seq_length: int) -> tuple[int, ...]:
@@ -58,7 +118,7 @@ def endless_slice(
     return np.concatenate(parts)
 
 
-@functools.lru_cache(maxsize=4)
+@functools.lru_cache(maxsize=8)
 def _epoch_order(num_examples: int, seed: int, epoch: int) -> np.ndarray:
     """perm(epoch); kept, because every batch of an epoch asks for it."""
     rng = np.random.default_rng((seed & 0xFFFFFFFF, epoch))
@@ -71,6 +131,7 @@ def training_batch(
     seed: int,
     step: int,
     sort_by_length: bool = False,
+    mixture: Mixture | None = None,
 ) -> np.ndarray:
     """Examples of training batch `step`, int64 `[batch_size]`.
 
@@ -80,14 +141,18 @@ def training_batch(
       seed: of the order.
       step: from 0.
       sort_by_length: make batches of like lengths (see the module).
+      mixture: the sets that the examples are of; None = one.
     """
-    count = len(lengths)
+    if mixture:
+        endless = functools.partial(mixture.entries, seed)
+    else:
+        endless = functools.partial(endless_slice, len(lengths), seed)
     if not sort_by_length:
         begin = step * batch_size
-        return endless_slice(count, seed, begin, begin + batch_size)
+        return endless(begin, begin + batch_size)
     window, place = divmod(step, WINDOW)
     size = WINDOW * batch_size
-    entries = endless_slice(count, seed, window * size, (window + 1) * size)
+    entries = endless(window * size, (window + 1) * size)
     entries = entries[np.argsort(lengths[entries], kind="stable")]
     rng = np.random.default_rng((seed & 0xFFFFFFFF, window, 1))
     row = rng.permutation(WINDOW)[place]

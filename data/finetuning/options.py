@@ -107,6 +107,9 @@ class SquadDataOptions:
 
     Attributes:
       train_file, predict_file: SQuAD 1.1 or 2.0 JSON; empty where not needed.
+        Several training files have commas between them.
+      train_weights: how often a window of each training file is drawn,
+        relatively; empty = all alike.
       max_query_length: longest question in tokens.
       doc_stride: tokens between the starts of two windows of a paragraph.
       n_best_size, max_answer_length: see `AnswerOptions`.
@@ -119,6 +122,7 @@ class SquadDataOptions:
 
     train_file: str = ""
     predict_file: str = ""
+    train_weights: tuple[float, ...] = ()
     max_query_length: int = 64
     doc_stride: int = 128
     n_best_size: int = 5
@@ -129,6 +133,17 @@ class SquadDataOptions:
     original_last_token_bug: bool = False
 
     def __post_init__(self) -> None:
+        weights, count = self.train_weights, len(self.train_files)
+        if weights and len(weights) != count:
+            raise UserError(
+                f"--train_weights: wanted one per training file ({count}), "
+                f"received {len(weights)}"
+            )
+        if any(not 0 < w < float("inf") for w in weights):
+            raise UserError(
+                "--train_weights must be positive, received "
+                f"{','.join(map(str, weights))}"
+            )
         for name in (
             "max_query_length",
             "doc_stride",
@@ -138,6 +153,11 @@ class SquadDataOptions:
             "end_n_top",
         ):
             _at_least(name, getattr(self, name), 1)
+
+    @property
+    def train_files(self) -> list[str]:
+        """The training files, in order."""
+        return [path for path in self.train_file.split(",") if path]
 
 
 def require_paragraph_room(max_seq_length: int, max_query_length: int) -> None:

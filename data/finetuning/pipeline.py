@@ -21,6 +21,7 @@ def make_input_fn(
     names: Sequence[str] | None = None,
     expand: Callable[[dict], dict] | None = None,
     static_shapes: bool = False,
+    mixture: finetune_batches.Mixture | None = None,
 ):
     """Batches of a split.
 
@@ -36,6 +37,7 @@ def make_input_fn(
       expand: turns a numpy batch into the task's own arrays.
       static_shapes: batches still hold examples of like lengths, but all are
         as long as the last bucket (`training.static_lengths` cuts them).
+      mixture: the sets of the training rows and their weights.
 
     Returns:
       `input_fn(params) -> tf.data.Dataset` of `data.schema` batches;
@@ -55,6 +57,7 @@ def make_input_fn(
         names,
         expand,
         static_shapes,
+        mixture,
     )
 
     def input_fn(params):
@@ -76,6 +79,7 @@ class _Source:
     names: Sequence[str] | None
     expand: Callable[[dict], dict] | None
     static_shapes: bool
+    mixture: finetune_batches.Mixture | None = None
 
     @property
     def dynamic(self) -> bool:
@@ -125,7 +129,12 @@ class _Source:
             return
         while True:
             indices = finetune_batches.training_batch(
-                self.lengths, batch_size, self.seed, step, by_length
+                self.lengths,
+                batch_size,
+                self.seed,
+                step,
+                by_length,
+                self.mixture,
             )
             yield self.make(indices, batch_size)
             step += 1

@@ -101,6 +101,7 @@ class TaskBase:
         table: FeatureTable,
         training: bool,
         names: Sequence[str] | None = None,
+        mixture: finetune_batches.Mixture | None = None,
     ):
         """Batches of a split; `names`: columns to include, None = all."""
         return finetune_pipeline.make_input_fn(
@@ -112,4 +113,5 @@ class TaskBase:
             names,
             self.expand,
             self.features.static_shapes,
+            mixture,
         )

@@ -80,9 +80,11 @@ class SquadJob(TaskJob):
         if options.do_train:
             if not self.data_options.train_file:
                 raise UserError("--do_train needs --train_file")
-            split = self.load(self.data_options.train_file, True)
+            split, mixture = self.load_training()
             train_hash = squad_task.hash_file(split.file)
-            train_input_fn = self.input_fn(split.windows.table, True)
+            train_input_fn = self.input_fn(
+                split.windows.table, True, mixture=mixture
+            )
         if options.do_eval or options.do_predict or options.run.eval_every:
             if not self.data_options.predict_file:
                 raise UserError(
@@ -117,6 +119,7 @@ class SquadJob(TaskJob):
             evals,
             predicts,
             {"task": "squad", "train_data": train_hash}
+            | self._weights()
             | {name: getattr(self.data_options, name) for name in WINDOWS},
             self.export_options(),
         )
@@ -133,10 +136,38 @@ class SquadJob(TaskJob):
             data_options={task_settings.THRESHOLD: self.threshold},
         )
 
+    def _weights(self) -> dict:
+        """How sets are drawn, where that was said."""
+        weights = self.data_options.train_weights
+        return {"train_weights": list(weights)} if weights else {}
+
+    def load_training(self):
+        """The training files as one split, and how they are drawn."""
+        paths = self.data_options.train_files
+        bad = BadRows(self.features.skip_bad_rows)
+        parts = [squad_task.read_file(path, True, bad) for path in paths]
+        file = squad_examples.join_files(parts)
+        split = self.windowed(file, ", ".join(paths), True, bad)
+        if not self.data_options.train_weights:
+            return split, None
+        ends = np.cumsum([len(part.questions) for part in parts])
+        of_part = np.searchsorted(ends, split.windows.question, side="right")
+        mixture = finetune_batches.Mixture(
+            tuple(np.bincount(of_part, minlength=len(parts)).tolist()),
+            self.data_options.train_weights,
+        )
+        for path, count in zip(paths, mixture.counts(), strict=True):
+            print(f"{path}: {count / finetune_batches.BLOCK:.1%} of the rows")
+        return split, mixture
+
     def load(self, path: str, training: bool) -> SquadSplit:
         """A file with its windows; says what was read."""
         bad = BadRows(self.features.skip_bad_rows)
         file = squad_task.read_file(path, training, bad)
+        return self.windowed(file, path, training, bad)
+
+    def windowed(self, file, path: str, training: bool, bad) -> SquadSplit:
+        """The windows of what was read; says so."""
         split = squad_task.build_split(
             file, self.features, self.data_options, training
         )

@@ -1,6 +1,8 @@
 """SQuAD 1.1 and 2.0 JSON -> paragraphs and questions, checked field by field."""
 
 import dataclasses
+from collections import Counter
+from collections.abc import Sequence
 
 from common.errors import UserError
 from data.finetuning import table_files as task_readers
@@ -104,6 +106,34 @@ def read_squad(path: str, training: bool, bad: BadRows) -> SquadFile:
         raise UserError(f"{path}: holds no usable question")
     unusable = {q: golds for q, golds in unusable.items() if q not in seen}
     return SquadFile(tuple(paragraphs), tuple(questions), version_2, unusable)
+
+
+def join_files(parts: Sequence[SquadFile]) -> SquadFile:
+    """Several files as one, in order, for training.
+
+    An id that two files use gets the number of its file.
+    """
+    if len(parts) == 1:
+        return parts[0]
+    used = Counter(q.question_id for part in parts for q in part.questions)
+    questions: list[SquadQuestion] = []
+    before = 0
+    for number, part in enumerate(parts):
+        for q in part.questions:
+            name = q.question_id
+            if used[name] > 1:
+                name = f"{number}:{name}"
+            questions.append(
+                dataclasses.replace(
+                    q, question_id=name, paragraph=q.paragraph + before
+                )
+            )
+        before += len(part.paragraphs)
+    return SquadFile(
+        tuple(p for part in parts for p in part.paragraphs),
+        tuple(questions),
+        any(part.version_2 for part in parts),
+    )
 
 
 def _gold_of(qa: object) -> dict[str, list[str]]:

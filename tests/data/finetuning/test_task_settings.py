@@ -85,6 +85,7 @@ NOT_RECORDED = {
     "data_dir": _FILES,
     "eval_split": _FILES,
     "train_file": _FILES,
+    "train_weights": _FILES,
     "eval_file": _FILES,
     "predict_file": _FILES,
     "high_only": _FILES,
