@@ -32,18 +32,20 @@ class HeadSpec:
       name: as in `task.json`, flags and reports.
       model: its task model, "module:class".
       objective: its loss and outputs, "module:class".
-      signatures: what an export of it can be asked, "module:function".
+      signatures: what an export of it can be asked, "module:function"; "" =
+        it has none.
       metric: picks the best checkpoint of a run; larger is better.
       fields: what its batches hold beyond `data.schema.FINETUNE_BATCH`.
       model_options: keyword arguments of the model that make it this head.
       long_objective: the objective that reads documents in segments; "" =
         there is none.
-      marker: (canonical name, attribute path) of a variable that only it has;
-        () where its weights are those of another head.
+      marker: canonical names and attribute path of a variable that only it
+        has; () where its weights are those of another head.
       scopes: patterns of the scopes that its variables have by canonical name.
       hf_class: its class in Hugging Face folders, after the encoder's name.
       hf_names: canonical name -> (their name, is it a transposed kernel).
       counts_outputs: the last axis of `marker` is the number of labels.
+      encoders: `model_type`s that it can stand on; () = any.
     """
 
     name: str
@@ -54,13 +56,14 @@ class HeadSpec:
     fields: dict[str, Field]
     model_options: dict[str, Any] = dataclasses.field(default_factory=dict)
     long_objective: str = ""
-    marker: tuple[str, str] | tuple[()] = ()
+    marker: tuple[str, ...] = ()
     scopes: tuple[str, ...] = ()
     hf_class: str = ""
     hf_names: dict[str, tuple[str, bool]] = dataclasses.field(
         default_factory=dict
     )
     counts_outputs: bool = False
+    encoders: tuple[str, ...] = ()
 
 
 def _dense(scope: str, theirs: str) -> dict[str, tuple[str, bool]]:
@@ -90,6 +93,21 @@ _ROWS = (
         scopes=("lm_loss", r"next_sentence\w*"),
         hf_class="LMHeadModel",
         hf_names={"model/lm_loss/bias": ("lm_loss.bias", False)},
+    ),
+    HeadSpec(
+        name="language_model",
+        model=f"{_MODELS}.causal_lm:CausalLanguageModel",
+        objective="training.objectives.causal_lm:CausalLMObjective",
+        signatures="",
+        metric="lm_loss",
+        fields={},  # a batch of its own: `training.objectives.causal_lm`
+        # The second is the name with cutoffs.
+        marker=(
+            "transformer/adaptive_softmax/bias",
+            "transformer/adaptive_softmax/cutoff_0/b",
+            "softmax/biases/0",
+        ),
+        encoders=("transformer_xl",),
     ),
     HeadSpec(
         name="classification",

@@ -2,6 +2,8 @@
 
 import dataclasses
 
+from common.errors import UserError
+
 
 @dataclasses.dataclass(frozen=True)
 class ConvertOptions:
@@ -41,3 +43,25 @@ class ExplainOptions:
     split: str = "words"
     spiece_model_file: str = ""
     output: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class AverageOptions:
+    """A mean of checkpoints.
+
+    Attributes:
+      model_dir: of a run.
+      output: new model folder.
+      last: so many of its newest checkpoints.
+
+    Raises:
+      UserError: `last` is not positive.
+    """
+
+    model_dir: str
+    output: str
+    last: int = 5
+
+    def __post_init__(self):
+        if self.last < 1:
+            raise UserError(f"--last must be >= 1, received {self.last}")

@@ -97,6 +97,9 @@ PURE = (
     "modeling.encoders.modernbert.backbone",
     "modeling.encoders.modernbert.heads",
     "modeling.encoders.modernbert.layer",
+    "modeling.encoders.transformer_xl.backbone",
+    "modeling.encoders.transformer_xl.layer",
+    "modeling.encoders.transformer_xl.embeddings",
 )
 # Where XLNet itself is meant: its own folder, the package's front, its flags.
 XLNET_NAMES = ("XLNetConfig", "XLNetModel")
@@ -113,6 +116,7 @@ XLNET_FIELDS = (
 XLNET_IS_MEANT = (
     "modeling",
     "modeling.encoders.xlnet",
+    "modeling.encoders.transformer_xl",  # its fields have the same names
     "flags.model_flags",
     "flags.plan_flags",
     "serving.generation.decoder",  # it runs XLNet's layers one by one

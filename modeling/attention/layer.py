@@ -23,21 +23,32 @@ class RelativeAttention(Attention):
       *sizes, **kwargs: see `Attention`.
       untie_r: the layer owns u, v, s (`r_w_bias`, `r_r_bias`, `r_s_bias`);
         else they come with `shared`, after the position table.
+      segments: there are segments to tell apart; else the layer has neither
+        s nor `seg_embed`.
     """
 
     projections = "qkvor"
 
-    def __init__(self, *sizes, untie_r: bool = True, **kwargs):
+    def __init__(
+        self, *sizes, untie_r: bool = True, segments: bool = True, **kwargs
+    ):
         super().__init__(*sizes, **kwargs)
         self.untie_r = untie_r
+        self.segments = segments
+
+    @property
+    def bias_names(self) -> tuple[str, ...]:
+        """Of u, v and, with segments, s."""
+        names = ("r_w_bias", "r_r_bias", "r_s_bias")
+        return names if self.segments else names[:2]
 
     def build_own(self):
         shape = [self.n_head, self.d_head]
         if self.untie_r:
-            self.r_w_bias = self.add("r_w_bias", shape)
-            self.r_r_bias = self.add("r_r_bias", shape)
-            self.r_s_bias = self.add("r_s_bias", shape)
-        self.seg_embed = self.add("seg_embed", [2, *shape])
+            for name in self.bias_names:
+                setattr(self, name, self.add(name, shape))
+        if self.segments:
+            self.seg_embed = self.add("seg_embed", [2, *shape])
 
     def keys(
         self, pieces, query_len, shared, shift="gather", context=INFERENCE
@@ -51,7 +62,7 @@ class RelativeAttention(Attention):
             [table], [self.kernels["r"]]
         )  # [N, S, R, H]
         if self.untie_r:
-            biases = (self.r_w_bias, self.r_r_bias, self.r_s_bias)
+            biases = [getattr(self, name) for name in self.bias_names]
         _, batch, key_len, _ = sizes(k)
         chunks = chunks_for(
             (self.n_head, batch, query_len, key_len, sizes(table)[1]),
@@ -89,8 +100,12 @@ class RelativeAttention(Attention):
 
     def own_variable_paths(self):
         """See `Attention`."""
-        own = ["r_w_bias", "r_r_bias", "r_s_bias"] if self.untie_r else []
-        return {name: name for name in [*own, "seg_embed"]}
+        own = [*self.bias_names] if self.untie_r else []
+        own += ["seg_embed"] if self.segments else []
+        return {name: name for name in own}
 
     def get_config(self):
-        return super().get_config() | {"untie_r": self.untie_r}
+        return super().get_config() | {
+            "untie_r": self.untie_r,
+            "segments": self.segments,
+        }

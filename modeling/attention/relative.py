@@ -40,7 +40,7 @@ class Keys:
       query_len: T.
       key_len: K.
       method: how position scores are shifted, see `positions`.
-      biases: (u, v, s), each [N, H].
+      biases: (u, v, s), each [N, H]; (u, v) without segments.
     """
 
     k: tf.Tensor
@@ -97,12 +97,12 @@ def make_queries(
 
     Args:
       q: [B, Q, N, H].
-      biases: (u, v, s), each [N, H].
+      biases: (u, v, s), each [N, H]; s is for the segment term.
       seg_embed: [2, N, H], or None for no segment term.
       few_shapes: see `modeling.ops.fused`.
     """
     scale = q.shape[-1] ** -0.5
-    u, v, s = (tf.cast(bias, q.dtype) for bias in biases)
+    u, v, *rest = (tf.cast(bias, q.dtype) for bias in biases)
 
     def with_bias(bias):  # [N, B, Q, H]
         biased = _biased(q, bias, scale=scale, few_shapes=few_shapes)
@@ -112,7 +112,7 @@ def make_queries(
     if seg_embed is not None:
         e = tf.cast(seg_embed[1] - seg_embed[0], q.dtype)  # [N, H]
         segment = _segment_term(
-            q, s, e, scale=scale, few_shapes=few_shapes
+            q, rest[0], e, scale=scale, few_shapes=few_shapes
         )  # [B, Q, N]
         segment = tf.transpose(segment, [2, 0, 1])[..., tf.newaxis]
     return Queries(with_bias(u), with_bias(v), segment)

@@ -87,8 +87,9 @@ class Capabilities:
       memory: takes and gives the memory of segments.
       query_stream: has a second stream for targets.
       directions: 2 when rows can be read backward.
-      layout: "cls_last" (A SEP B SEP CLS, padded on the left) or "cls_first"
-        (CLS A SEP B SEP, padded on the right).
+      layout: "cls_last" (A SEP B SEP CLS, padded on the left), "cls_first"
+        (CLS A SEP B SEP, padded on the right) or "stream" (plain text without
+        special tokens: no segments, no padding).
     """
 
     memory: bool

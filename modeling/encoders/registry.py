@@ -22,7 +22,8 @@ class EncoderSpec:
       config: "module:class" of its configuration.
       model: "module:class" of its `Encoder`.
       groups: "module:name" of its rules for the optimizer's groups.
-      hugging_face: "module:class" of its names in Hugging Face folders.
+      hugging_face: "module:class" of its names in Hugging Face folders; "" =
+        there are none.
       config_file: name of its configuration file.
       capabilities: what it can do.
       original: "module" that stacks and unstacks its arrays for TF1
@@ -50,6 +51,7 @@ _MODERN = "modeling.encoders.modernbert"
 _ONE_STREAM = Capabilities(
     memory=False, query_stream=False, directions=1, layout="cls_first"
 )
+_TRANSFORMER_XL = "modeling.encoders.transformer_xl"
 ENCODERS = {
     row.model_type: row
     for row in (
@@ -98,6 +100,21 @@ ENCODERS = {
             capabilities=_ONE_STREAM,
             lm_head=f"{_MODERN}.heads:ModernBertLanguageModelHead",
             pooler=f"{_MODERN}.heads:ModernBertSummary",
+        ),
+        EncoderSpec(
+            model_type="transformer_xl",
+            config=f"{_TRANSFORMER_XL}.config:TransformerXLConfig",
+            model=f"{_TRANSFORMER_XL}.backbone:TransformerXLModel",
+            groups=f"{_TRANSFORMER_XL}.names:GROUPS",
+            hugging_face="",
+            config_file="transformer_xl_config.json",
+            capabilities=Capabilities(
+                memory=True,
+                query_stream=False,
+                directions=1,
+                layout="stream",
+            ),
+            original=f"{_TRANSFORMER_XL}.original",
         ),
     )
 }

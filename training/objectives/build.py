@@ -31,6 +31,11 @@ def build_objective(
         cannot do what is asked.
     """
     row = get(head)
+    if row.encoders and config.model_type not in row.encoders:
+        raise UserError(
+            f"the head `{head}` needs model_type {' or '.join(row.encoders)}, "
+            f"found {config.model_type!r}"
+        )
     if not segments:
         objective = resolve(row.objective)
         if objective.query_stream:

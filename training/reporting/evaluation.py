@@ -26,12 +26,14 @@ class EvalResult:
       predictions: name -> array [E, ...], E examples in input order.
       labels: label field -> array [E, ...].
       indices: int [E], `example_index`, rising.
+      counts: metric -> what its sum was divided by, e.g. predicted tokens.
     """
 
     metrics: dict[str, float]
     predictions: dict[str, np.ndarray]
     labels: dict[str, np.ndarray]
     indices: np.ndarray
+    counts: dict[str, float] = dataclasses.field(default_factory=dict)
 
 
 MetricFn = Callable[[EvalResult], dict[str, float]]
@@ -103,9 +105,11 @@ class Evaluator:
             name: float(total / max(count, 1e-9))
             for name, (total, count) in zip(self._names, totals, strict=True)
         }
+        counts = dict(zip(self._names, totals[:, 1].tolist(), strict=True))
         if metrics:
             metrics |= self._objective.derived_metrics(metrics)
         result = _assemble(metrics, rows, self._objective.label_fields)
+        result.counts.update(counts)
         if self._metric_fn is not None:
             result.metrics.update(self._metric_fn(result))
         return result

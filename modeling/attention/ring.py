@@ -1,0 +1,124 @@
+"""Attention of one new token to the last M, kept in a ring of M slots.
+
+Letters: B samples, M slots, N heads, H head size.
+
+Token t lies in slot t mod M until token t + M takes its place; nothing moves.
+A slot's distance from token t is ((t - slot - 1) mod M) + 1, so position
+scores are made by distance, 0..M, and taken in the order of the slots.
+"""
+
+import dataclasses
+
+import numpy as np
+import tensorflow as tf
+
+from modeling.attention import relative
+from modeling.attention.layer import RelativeAttention
+from modeling.ops.context import LayerContext
+
+
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """Where the new token stands; the same in every layer.
+
+    Attributes:
+      slot: int32 scalar, the slot that it will take.
+      distances: int32 [M + 1], of the slots and of itself (0).
+      mask: float32 [M + 1], added to scores: slots not yet filled are hidden.
+    """
+
+    slot: tf.Tensor
+    distances: tf.Tensor
+    mask: tf.Tensor
+
+    @classmethod
+    def of(cls, token: tf.Tensor, slots: int) -> "Place":
+        """The place of token number `token` (int32 scalar) of a text."""
+        back = tf.math.floormod(token - tf.range(slots) - 1, slots) + 1  # [M]
+        distances = tf.pad(back, [[0, 1]])  # [M + 1]
+        unfilled = tf.cast(distances > token, tf.float32)
+        return cls(token % slots, distances, unfilled * -1e30)
+
+
+@dataclasses.dataclass(frozen=True)
+class RingKeys:
+    """Keys and values of one layer for one new token.
+
+    Attributes:
+      cache: [2, N, B, M, H], keys and values of the slots.
+      new: [2, N, B, 1, H], those of the token itself.
+      r: [N, M + 1, H], projected positions of the distances 0..M.
+      place: of the token.
+      biases: (u, v), each [N, H].
+    """
+
+    cache: tf.Tensor
+    new: tf.Tensor
+    r: tf.Tensor
+    place: Place
+    biases: tuple[tf.Tensor, ...]
+
+    @classmethod
+    def of(
+        cls,
+        attention: RelativeAttention,
+        x: tf.Tensor,
+        cache: tf.Tensor,
+        r: tf.Tensor,
+        place: Place,
+        shared: tuple,
+        context: LayerContext,
+    ) -> "RingKeys":
+        """With the keys and values of the token's content x [B, 1, D]."""
+        kernels = [attention.kernels[name] for name in "kv"]
+        new = tf.stack(context.matmul.heads([x], kernels))
+        if attention.untie_r:
+            shared = [getattr(attention, n) for n in attention.bias_names]
+        return cls(cache, new, r, place, tuple(shared))
+
+    def written(self) -> tf.Tensor:
+        """The cache with the token in its slot."""
+        lead = self.cache.shape[:3]
+        index = np.indices(lead).reshape(3, -1).T  # [2*N*B, 3]
+        where = tf.fill([len(index), 1], self.place.slot)
+        return tf.tensor_scatter_nd_update(
+            self.cache,
+            tf.concat([tf.constant(index, tf.int32), where], 1),
+            tf.reshape(self.new, [len(index), -1]),
+        )
+
+    def attend(self, queries, stream, seed=None, rate=0.0, few_shapes=False):
+        """Attention vectors [N, B, 1, H]; without gradient and dropout."""
+        content = tf.concat(
+            [
+                tf.matmul(queries.content, self.cache[0], transpose_b=True),
+                tf.matmul(queries.content, self.new[0], transpose_b=True),
+            ],
+            -1,
+        )  # [N, B, 1, M + 1]
+        position = tf.matmul(
+            queries.position[:, :, 0], self.r, transpose_b=True
+        )  # [N, B, M + 1] by distance
+        position = tf.gather(position, self.place.distances, axis=2)
+        scores = tf.cast(content, tf.float32) + self.place.mask
+        scores += tf.cast(position[:, :, tf.newaxis], tf.float32)
+        p = relative.probabilities(scores, self.new.dtype)
+        vector = tf.matmul(p[..., :-1], self.cache[1])
+        return vector + p[..., -1:] * self.new[1]
+
+
+def fill(memory: tf.Tensor, count: int, slots: int) -> tf.Tensor:
+    """Puts the last tokens of a text of `count` into their slots.
+
+    Args:
+      memory: [2, N, B, m, H], keys and values of its last m <= M tokens.
+      count: tokens of the text.
+      slots: M.
+
+    Returns:
+      [2, N, B, M, H]; slots that hold nothing are zeros.
+    """
+    kept = memory.shape[3]
+    memory = tf.pad(memory, [[0, 0]] * 3 + [[slots - kept, 0], [0, 0]])
+    # The last token, number count - 1, is now in the last slot.
+    return tf.roll(memory, count % slots, axis=3)

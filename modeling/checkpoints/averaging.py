@@ -1,0 +1,84 @@
+"""The mean of the last checkpoints of a run."""
+
+import os
+
+import numpy as np
+import tensorflow as tf
+
+from common.errors import UserError
+from modeling.checkpoints import conversion, native
+from modeling.checkpoints.names import named_variables
+from modeling.checkpoints.restore import Source
+from modeling.encoders.registry import config_file_in, read_config
+from modeling.options import AverageOptions
+
+
+def mean(values: list[np.ndarray]) -> np.ndarray:
+    """The plain mean, summed in float64, of the dtype of the values."""
+    total = sum(value.astype(np.float64) for value in values)
+    return (total / len(values)).astype(values[0].dtype)
+
+
+def last_checkpoints(folder: str, count: int) -> list[str]:
+    """Prefixes of the last `count` checkpoints that a run kept, oldest first.
+
+    Raises:
+      UserError: there are fewer.
+    """
+    state = tf.train.get_checkpoint_state(folder)
+    found = list(state.all_model_checkpoint_paths) if state else []
+    found = [path for path in found if tf.io.gfile.exists(path + ".index")]
+    if len(found) < count:
+        raise UserError(
+            f"{folder} holds {len(found)} checkpoint(s), wanted the last "
+            f"{count}: train with --max_save={count} or more and --save_steps"
+        )
+    return found[-count:]
+
+
+def average(options: AverageOptions) -> list[str]:
+    """Writes the mean as a model folder of its own; returns report lines.
+
+    Where a training kept moving averages of its weights, those are averaged.
+
+    Raises:
+      UserError: too few checkpoints, or `output` exists.
+    """
+    folder = options.model_dir
+    path = config_file_in(folder)
+    if path is None:
+        raise UserError(f"{folder} holds no configuration of a model")
+    config = read_config(path)
+    prefixes = last_checkpoints(folder, options.last)
+    arrays: dict[str, list[np.ndarray]] = {}
+    for prefix in prefixes:
+        weights = conversion.read(
+            Source("native", prefix, folder), config, None
+        )
+        for name, variable in named_variables(weights.model).items():
+            arrays.setdefault(name, []).append(variable.numpy())
+    for name, variable in named_variables(weights.model).items():
+        variable.assign(mean(arrays[name]))
+    native.write(
+        options.output,
+        weights.model,
+        config,
+        lambda target: _copy_others(folder, target),
+    )
+    return [
+        f"{len(arrays)} variables averaged over {len(prefixes)} checkpoints: "
+        + ", ".join(os.path.basename(prefix) for prefix in prefixes),
+        f"written: {options.output}",
+    ]
+
+
+def _copy_others(folder: str, target: str) -> None:
+    """Vocabulary and task beside the weights, whatever their names."""
+    for name in tf.io.gfile.listdir(folder):
+        source = os.path.join(folder, name)
+        skip = name.startswith(("model.ckpt", "checkpoint", "events."))
+        skip |= name in ("run.json", "losses.tsv", "evaluations.jsonl")
+        goal = os.path.join(target, name)
+        if skip or tf.io.gfile.isdir(source) or tf.io.gfile.exists(goal):
+            continue
+        tf.io.gfile.copy(source, goal)

@@ -1,0 +1,141 @@
+"""The scaled word embedding, in one table or one per cluster.
+
+Letters: B batch, T length, D model, E width of the embedding, V vocabulary.
+Rules 1 and 8 of the adaptive embedding: cluster i holds the ids cutoffs[i-1]
+to cutoffs[i]-1 and has rows of width E // div_val^i.
+"""
+
+import tensorflow as tf
+import tf_keras
+
+from modeling.encoders.transformer_xl.config import TransformerXLConfig
+from modeling.ops import initializers, saving
+
+
+@tf_keras.utils.register_keras_serializable("xlnet")
+class AdaptiveEmbedding(saving.Layer):
+    """Tables and projections; the softmax is tied to them.
+
+    With `div_val` 1 there is one table [V, E] (and a projection [E, D] where
+    E is not D), otherwise a table [size, E // div_val^i] and a projection for
+    every cluster.
+
+    Args:
+      config: `TransformerXLConfig`, or its `to_dict()`.
+
+    Call: int [B, T] -> [B, T, D] of the compute type, scaled by sqrt(D).
+    """
+
+    def __init__(self, config: TransformerXLConfig | dict, **kwargs):
+        super().__init__(**kwargs)
+        if isinstance(config, dict):
+            config = TransformerXLConfig.from_dict(config)
+        self.config = config
+
+    @property
+    def sizes(self) -> list[int]:
+        """Ids of every cluster."""
+        ends = self.config.cluster_ends
+        return [b - a for a, b in zip(ends, ends[1:], strict=False)]
+
+    def build(self, input_shape):
+        config = self.config
+        table = initializers.from_config(config)
+        self.tables, self.projections = [], {}
+        with tf.name_scope("adaptive_embed"):
+            if config.div_val == 1:
+                shapes = [(config.vocab_size, config.embedding_width)]
+            else:
+                shapes = [
+                    (size, config.cluster_width(i))
+                    for i, size in enumerate(self.sizes)
+                ]
+            for i, shape in enumerate(shapes):
+                self.tables.append(self._add(f"lookup_table_{i}", shape, table))
+                if self._projects(shape[1]):
+                    self.projections[str(i)] = self._add(
+                        f"proj_W_{i}",
+                        (shape[1], config.d_model),
+                        projection_init(config),
+                    )
+        super().build(input_shape)
+
+    def _projects(self, width):
+        config = self.config
+        same = config.div_val > 1 and config.proj_same_dim
+        return same or width != config.d_model
+
+    def _add(self, name, shape, initializer):
+        return self.add_weight(
+            name,
+            shape,
+            initializer=initializers.fresh(initializer),
+            experimental_autocast=False,
+        )
+
+    def call(self, ids):
+        """int [B, T] -> [B, T, D].
+
+        Every id is looked up in every cluster, in a row that does not count
+        where it is of another one: shapes are static, and no id is left out.
+        """
+        ends, dtype = self.config.cluster_ends, self.compute_dtype
+        total = None
+        for i, table in enumerate(self.tables):
+            # A gather from the variable itself would make every later read
+            # (the softmax's) a copy of the whole table.
+            table = tf.convert_to_tensor(table)
+            own, inside = ids, None
+            if len(self.tables) > 1:
+                inside = (ids >= ends[i]) & (ids < ends[i + 1])  # [B, T]
+                own = tf.where(inside, ids - ends[i], 0)
+            rows = tf.cast(tf.gather(table, own), dtype)  # [B, T, E_i]
+            rows = _project(rows, self.projections.get(str(i)))  # [B, T, D]
+            if inside is not None:
+                rows = tf.where(inside[..., tf.newaxis], rows, 0)
+            total = rows if total is None else total + rows
+        return total * tf.cast(self.config.d_model**0.5, dtype)
+
+    def cluster_tables(self) -> list[tf.Tensor]:
+        """Float32 tables of all clusters, [size, E_i]."""
+        if len(self.tables) == len(self.sizes):
+            return [tf.convert_to_tensor(table) for table in self.tables]
+        # One split: its gradient is one concatenation.
+        return tf.split(tf.convert_to_tensor(self.tables[0]), self.sizes)
+
+    def projection_of(self, i: int) -> tf.Variable | None:
+        """[E_i, D] of cluster i, None where rows have width D."""
+        return self.projections.get(str(i if self.config.div_val > 1 else 0))
+
+    def variable_paths(self) -> dict[str, str]:
+        """The original's variable names -> attribute paths."""
+        found = {}
+        for i in range(len(self.tables)):
+            scope = "adaptive_embed/"
+            scope += f"cutoff_{i}/" if self.config.div_val > 1 else ""
+            found[f"{scope}lookup_table"] = f"tables/{i}"
+            if str(i) in self.projections:
+                found[f"{scope}proj_W"] = f"projections/{i}"
+        return found
+
+    def get_config(self):
+        return super().get_config() | {"config": self.config.to_dict()}
+
+
+def _project(rows, projection):
+    """[B, T, E] and [E, D] or None -> [B, T, D]."""
+    if projection is None:
+        return rows
+    shape = tf.concat([tf.shape(rows)[:-1], [projection.shape[1]]], 0)
+    flat = tf.reshape(rows, [-1, rows.shape[-1]])  # [B*T, E]
+    flat = tf.matmul(flat, tf.cast(projection, rows.dtype))
+    out = tf.reshape(flat, shape)
+    out.set_shape([*rows.shape[:-1], projection.shape[1]])
+    return out
+
+
+def projection_init(config: TransformerXLConfig) -> dict:
+    """The serialised initializer of projections (`proj_init_std`)."""
+    return initializers.from_config(
+        config.replace(init_std=config.proj_init_std)
+    )

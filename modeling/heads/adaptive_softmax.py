@@ -1,0 +1,176 @@
+"""Adaptive softmax: frequent ids in the head, the others in tail clusters.
+
+Letters: n rows, D model, E embedding width, E_i that of cluster i, S_i its
+size, V vocabulary.
+
+log p(id in tail i) = log p(entry cutoffs[0] + i - 1 of the head)
+                      + log p(id inside the cluster)
+
+Tables are those of the embedding. Hidden vectors go through a transposed
+projection: the softmax's own, or with `proj_share_all_but_first` the
+embedding's for tail clusters.
+"""
+
+import tensorflow as tf
+import tf_keras
+
+from modeling.heads import cluster_losses
+from modeling.ops import initializers, saving
+
+
+@tf_keras.utils.register_keras_serializable("xlnet")
+class AdaptiveSoftmax(saving.Layer):
+    """Biases, entries of the tail clusters, own projections; float32.
+
+    Without cutoffs it is one softmax with a bias.
+
+    Args:
+      config: with `cluster_ends`, `cluster_width`, `div_val`,
+        `proj_share_all_but_first`, `proj_same_dim`, `d_model`, or its
+        `to_dict()`.
+    """
+
+    def __init__(self, config, **kwargs):
+        super().__init__(**(kwargs | {"dtype": "float32"}))
+        self.config = config
+
+    @property
+    def count(self) -> int:
+        """Clusters, the head included."""
+        return len(self.config.cluster_ends) - 1
+
+    def build(self, input_shape):
+        config, count = self.config, self.count
+        ends = config.cluster_ends
+        normal = initializers.from_config(config)
+        self.biases = [
+            self.add_weight(f"b_{i}", [ends[i + 1] - ends[i]], None, "zeros")
+            for i in range(count)
+        ]
+        self.projections = {}
+        for i in range(count):
+            self._add_projection(i)
+        self.cluster_w = self.cluster_b = None
+        if count > 1:
+            self.cluster_w = self.add_weight(
+                "cluster_W",
+                [count - 1, config.cluster_width(0)],
+                None,
+                initializers.fresh(normal),
+            )
+            self.cluster_b = self.add_weight(
+                "cluster_b", [count - 1], None, "zeros"
+            )
+        super().build(input_shape)
+
+    def _add_projection(self, i):
+        """[E_i, D], unless it is shared or not needed."""
+        config = self.config
+        width = config.cluster_width(i)
+        if self.count == 1 or (i > 0 and config.proj_share_all_but_first):
+            return
+        plain = config.div_val == 1 or not config.proj_same_dim
+        if plain and width == config.d_model:
+            return
+        made = initializers.from_config(
+            config.replace(init_std=config.proj_init_std)
+        )
+        self.projections[str(i)] = self.add_weight(
+            f"proj_{i}", [width, config.d_model], None, initializers.fresh(made)
+        )
+
+    def _project(self, hidden, i, embedding):
+        """[n, D] -> [n, E_i]."""
+        shared = self.count == 1 or (
+            i > 0 and self.config.proj_share_all_but_first
+        )
+        weights = self.projections.get(str(i))
+        if shared:
+            weights = embedding.projection_of(i)
+        if weights is None:
+            return hidden
+        return tf.matmul(hidden, tf.cast(weights, tf.float32), transpose_b=True)
+
+    def _head(self, tables):
+        """(weights [S_0 + tails, E], bias) of the head."""
+        weights, bias = tables[0], tf.convert_to_tensor(self.biases[0])
+        if self.count == 1:
+            return weights, bias
+        return (
+            tf.concat([weights, self.cluster_w], 0),
+            tf.concat([bias, self.cluster_b], 0),
+        )
+
+    def token_losses(self, hidden, targets, embedding, chunk_size=None):
+        """-log p of every target.
+
+        Args:
+          hidden: float32 [n, D].
+          targets: int [n].
+          embedding: the encoder's `AdaptiveEmbedding`.
+          chunk_size: rows of logits alive at a time; None = all of the
+            head's, `cluster_losses.CHUNK` of a tail's.
+
+        Returns:
+          float32 [n].
+        """
+        ends = self.config.cluster_ends
+        targets = tf.cast(targets, tf.int32)
+        tables = embedding.cluster_tables()
+        inside = [
+            (targets >= ends[i]) & (targets < ends[i + 1])
+            for i in range(self.count)
+        ]
+        entry = targets
+        for i in range(1, self.count):
+            entry = tf.where(inside[i], ends[1] + i - 1, entry)
+        weights, bias = self._head(tables)
+        total = cluster_losses.token_losses(
+            self._project(hidden, 0, embedding),
+            weights,
+            bias,
+            entry,
+            chunk_size=chunk_size,
+        )  # [n]
+        for i in range(1, self.count):
+            total += cluster_losses.token_losses(
+                self._project(hidden, i, embedding),
+                tables[i],
+                self.biases[i],
+                targets - ends[i],
+                inside[i],
+                chunk_size,
+            )
+        return total
+
+    def log_probs(self, hidden, embedding):
+        """float32 [n, D] -> [n, V], log-probabilities of all ids."""
+        tables = embedding.cluster_tables()
+        weights, bias = self._head(tables)
+        logits = tf.matmul(
+            self._project(hidden, 0, embedding), weights, transpose_b=True
+        )
+        head = tf.nn.log_softmax(logits + bias)
+        size = self.config.cluster_ends[1]
+        found = [head[:, :size]]
+        for i in range(1, self.count):
+            logits = tf.matmul(
+                self._project(hidden, i, embedding), tables[i], transpose_b=True
+            )
+            own = tf.nn.log_softmax(logits + self.biases[i])
+            found.append(head[:, size + i - 1, tf.newaxis] + own)
+        return tf.concat(found, 1)
+
+    def variable_paths(self) -> dict[str, str]:
+        """The original's variable names -> attribute paths."""
+        if self.count == 1:
+            return {"bias": "biases/0"}
+        found = {f"cutoff_{i}/b": f"biases/{i}" for i in range(self.count)}
+        for i in self.projections:
+            found[f"cutoff_{i}/proj"] = f"projections/{i}"
+        found["cutoff_0/cluster_W"] = "cluster_w"
+        found["cutoff_0/cluster_b"] = "cluster_b"
+        return found
+
+    def get_config(self):
+        return super().get_config() | {"config": self.config.to_dict()}

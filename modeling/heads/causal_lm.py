@@ -1,0 +1,107 @@
+"""The left-to-right language model: a causal encoder and its tied softmax.
+
+Letters: B batch, T length, n rows, D model, E embedding, V vocabulary.
+"""
+
+import tensorflow as tf
+import tf_keras
+
+from modeling.heads.adaptive_softmax import AdaptiveSoftmax
+from modeling.task_model import TaskModel
+
+
+@tf_keras.utils.register_keras_serializable("xlnet")
+class CausalLanguageModel(TaskModel):
+    """Transformer-XL's objective: every token from those before it.
+
+    A call is the encoder's: `sequence_output` [B, T, D] goes to
+    `token_losses` or `log_probs`.
+
+    Args:
+      config: a configuration whose encoder has an adaptive embedding, or its
+        `to_dict()`.
+      **kwargs: of `TaskModel`.
+    """
+
+    def __init__(self, config, **kwargs):
+        super().__init__(config, **kwargs)
+        self.softmax = AdaptiveSoftmax(self.config, name="adaptive_softmax")
+        with tf.name_scope("transformer"):
+            self.softmax.build(None)
+
+    def call(self, input_ids, training=False, seed=None, **arguments):
+        """The encoder's `EncoderOutput`; arguments as the encoder's."""
+        return self.encode(input_ids, training=training, seed=seed, **arguments)
+
+    def read_on(
+        self,
+        input_ids: tf.Tensor,
+        layers: tuple[tf.Tensor, ...],
+        length: tf.Tensor,
+        training: bool = False,
+        seed: tf.Tensor | None = None,
+    ):
+        """A segment after others, whose text may begin here.
+
+        With `memory_start` "zeros" a row without memory sees M zero vectors,
+        as in the original; with "hidden" it sees its own segment only.
+
+        Args:
+          input_ids: int [B, T].
+          layers: L tensors [B, M, D], M slots whether filled or not.
+          length: int32 [B], so many of the last slots are filled.
+          training, seed: as the encoder's.
+
+        Returns:
+          `EncoderOutput`.
+        """
+        arguments = {"memory": layers, "memory_length": length}
+        if self.config.memory_start == "zeros":
+            kept = (length > 0)[:, tf.newaxis, tf.newaxis]  # [B, 1, 1]
+            zeroed = tuple(tf.where(kept, layer, 0) for layer in layers)
+            arguments = {"memory": zeroed}
+        return self(input_ids, training=training, seed=seed, **arguments)
+
+    def token_losses(
+        self,
+        hidden: tf.Tensor,
+        target_ids: tf.Tensor,
+        chunk_size: int | None = None,
+    ) -> tf.Tensor:
+        """-log p of every target, in order.
+
+        Args:
+          hidden: [B, T, D], `sequence_output`.
+          target_ids: int [B, T].
+          chunk_size: rows of logits alive at a time, made again in the
+            backward pass; None = all of the head's, a fixed number of a tail
+            cluster's.
+
+        Returns:
+          float32 [B, T].
+        """
+        flat = tf.reshape(tf.cast(hidden, tf.float32), [-1, hidden.shape[-1]])
+        losses = self.softmax.token_losses(
+            flat,
+            tf.reshape(target_ids, [-1]),
+            self.encoder.embeddings,
+            chunk_size,
+        )
+        return tf.reshape(losses, tf.shape(target_ids))
+
+    def log_probs(self, hidden: tf.Tensor) -> tf.Tensor:
+        """[..., D] -> float32 [..., V], log-probabilities of all ids."""
+        flat = tf.reshape(tf.cast(hidden, tf.float32), [-1, hidden.shape[-1]])
+        found = self.softmax.log_probs(flat, self.encoder.embeddings)
+        size = self.config.vocab_size
+        shape = tf.concat([tf.shape(hidden)[:-1], [size]], 0)
+        return tf.ensure_shape(
+            tf.reshape(found, shape), [*hidden.shape[:-1], size]
+        )
+
+    def head_variable_paths(self):
+        scope = self.encoder.scope + "adaptive_softmax/"
+        return {
+            scope + name: f"softmax/{path}"
+            for name, path in self.softmax.variable_paths().items()
+        }

@@ -1,0 +1,213 @@
+"""Generation by a left-to-right language model with a ring of M slots.
+
+The prompt is read in segments through the memory. Then every token is a
+segment of one: it attends to itself and to the M inputs before it, whose keys
+and values are kept, each in the slot that it got when it came. A step costs the
+same however long the text is.
+
+Letters: B samples, M memory slots, G new tokens, D model, V vocabulary.
+"""
+
+import numpy as np
+import tensorflow as tf
+
+from common.errors import UserError
+from modeling.attention.ring import Place, RingKeys, fill
+from modeling.attention.streams import ALL
+from modeling.heads.causal_lm import CausalLanguageModel
+from modeling.ops.context import LayerContext
+from modeling.ops.matmul import PreparedMatmul
+from serving.generation import sampling
+from serving.generation.decoder import Result
+from serving.generation.language_model import mask_logits
+from serving.options import SamplingOptions
+
+SEGMENT = 512  # longest segment that a prompt is read in
+
+
+class CausalGenerator:
+    """Continues prompts.
+
+    Args:
+      model: with all weights; its `mem_len` is M.
+      banned: ids that are never picked.
+      end: the id that ends a line or a text; None = there is none.
+      stop_count: so many `end`s end a sample; 0 = none does.
+
+    Raises:
+      UserError: the model keeps no memory.
+    """
+
+    def __init__(
+        self,
+        model: CausalLanguageModel,
+        banned: np.ndarray,
+        end: int | None = None,
+        stop_count: int = 0,
+    ):
+        if not model.config.mem_len:
+            raise UserError(
+                "generation needs a memory: give --mem_len >= 1, how many "
+                "tokens back the model may look"
+            )
+        self.model = model
+        self.banned = np.asarray(banned, np.int32)
+        self.end = -1 if end is None else end
+        self.stop_count = stop_count
+        # One trace per prompt length modulo M, and set of options.
+        self._cached = tf.function(self._generate, reduce_retracing=False)
+        self._read = tf.function(self._segment, reduce_retracing=True)
+
+    def generate(self, prompt: np.ndarray, options: SamplingOptions) -> Result:
+        """Continues one prompt `options.num_samples` times.
+
+        Args:
+          prompt: int32 [prompt length], at least one token.
+          options: how tokens are picked.
+        """
+        log_probs, memory = self.read(prompt)
+        run = self._cached if options.use_cache else self._without_cache
+        tokens, log_probs = run(
+            log_probs, memory, tf.constant(len(prompt)), options
+        )
+        tokens, log_probs = np.asarray(tokens), np.asarray(log_probs)
+        lengths = self._lengths(tokens)
+        longest = int(lengths.max())
+        return Result(tokens[:, :longest], lengths, log_probs[:, :longest])
+
+    def read(self, prompt: np.ndarray) -> tuple[tf.Tensor, tuple]:
+        """Log-probabilities [1, V] after a prompt, and its memory."""
+        memory = None
+        for start in range(0, len(prompt), SEGMENT):
+            ids = tf.constant(prompt[np.newaxis, start : start + SEGMENT])
+            log_probs, memory = self._read(tf.cast(ids, tf.int32), memory)
+        return log_probs, memory
+
+    def _segment(self, ids, memory):
+        output = self.model(ids, memory=memory, training=False)
+        last = output.sequence_output[:, -1]  # [1, D]
+        return self.model.log_probs(last), output.new_memory
+
+    def _lengths(self, tokens):
+        """int32 [B], tokens up to and with the `end` that stops a sample."""
+        ends = np.cumsum(tokens == self.end, 1)
+        stops = (ends >= self.stop_count) if self.stop_count else ends < 0
+        whole = tokens.shape[1]
+        return np.where(stops.any(1), stops.argmax(1) + 1, whole).astype(
+            np.int32
+        )
+
+    # --- Shared by both ways ----------------------------------------------
+
+    def _pick(self, log_probs, step, options):
+        """The next token [B] and its log-probability [B]."""
+        logits = mask_logits(log_probs, self.banned)
+        seed = tf.stack([tf.constant(options.seed, tf.int32), step])
+        token = sampling.pick(
+            logits, options.temperature, options.top_k, options.top_p, seed
+        )
+        log_probs = tf.nn.log_softmax(logits)
+        return token, tf.gather(log_probs, token, batch_dims=1)
+
+    def _going_on(self, token, left):
+        """`end`s that each sample may still have; all of them go on at 0."""
+        return left - tf.cast(tf.equal(token, self.end), tf.int32)
+
+    # --- The slow way: keys and values of the memory again per token --------
+
+    def _without_cache(self, log_probs, memory, count, options):
+        del count
+        samples = options.num_samples
+        memory = tuple(tf.repeat(layer, samples, 0) for layer in memory)
+        log_probs = tf.repeat(log_probs, samples, 0)
+        tokens, found = [], []
+        left = tf.fill([samples], self.stop_count)
+        for step in range(options.max_new_tokens):
+            token, own = self._pick(log_probs, tf.constant(step), options)
+            tokens.append(token)
+            found.append(own)
+            left = self._going_on(token, left)
+            if self.stop_count and bool(tf.reduce_all(left <= 0)):
+                break
+            log_probs, memory = self._read(token[:, tf.newaxis], memory)
+        return tf.stack(tokens, 1), tf.stack(found, 1)
+
+    # --- The fast way: one row per token ------------------------------------
+
+    def _generate(self, log_probs, memory, count, options):
+        batch, new = options.num_samples, options.max_new_tokens
+        encoder = self.model.encoder
+        context = LayerContext(matmul=self._matmul())
+        slots = self.model.config.mem_len
+        tables = encoder.position_keys(slots, context.matmul)
+        caches = self._caches(memory, count, batch, context)
+        log_probs = tf.repeat(log_probs, batch, 0)
+        left = tf.fill([batch], self.stop_count)
+
+        def body(step, log_probs, left, tokens, found, caches):
+            token, own = self._pick(log_probs, step, options)
+            at = tf.reshape(step, [1, 1])
+            tokens = tf.tensor_scatter_nd_update(tokens, at, token[tf.newaxis])
+            found = tf.tensor_scatter_nd_update(found, at, own[tf.newaxis])
+            place = Place.of(count + step, slots)
+            x = encoder.embeddings(token[:, tf.newaxis])  # [B, 1, D]
+            kept = []
+            for block, cache, r in zip(
+                encoder.blocks, caches, tables, strict=True
+            ):
+                keys = RingKeys.of(
+                    block.rel_attn,
+                    x,
+                    cache,
+                    r,
+                    place,
+                    encoder.shared_biases(),
+                    context,
+                )
+                x = block.rel_attn(x, keys, ALL, context)
+                x = block.ff(x, context)
+                kept.append(keys.written())
+            log_probs = self.model.log_probs(x[:, 0])
+            left = self._going_on(token, left)
+            return step + 1, log_probs, left, tokens, found, kept
+
+        state = tf.while_loop(
+            lambda step, _, left, *__: (
+                (step < new)
+                & ((self.stop_count == 0) | tf.reduce_any(left > 0))
+            ),
+            body,
+            (
+                tf.constant(0),
+                log_probs,
+                left,
+                tf.fill([new, batch], self.end),
+                tf.zeros([new, batch]),
+                caches,
+            ),
+            parallel_iterations=1,
+        )
+        steps = state[0]
+        tokens, found = state[3][:steps], state[4][:steps]
+        return tf.transpose(tokens), tf.transpose(found)
+
+    def _caches(self, memory, count, batch, context):
+        """[2, N, B, M, H] of every layer after the prompt."""
+        slots, found = self.model.config.mem_len, []
+        for block, layer in zip(self.model.encoder.blocks, memory, strict=True):
+            kernels = [block.rel_attn.kernels[name] for name in "kv"]
+            layer = tf.cast(layer, block.compute_dtype)
+            pair = tf.stack(context.matmul.heads([layer], kernels))
+            found.append(tf.repeat(fill(pair, count, slots), batch, 2))
+        return found
+
+    def _matmul(self) -> PreparedMatmul:
+        """The kernels that a step reads."""
+        encoder = self.model.encoder
+        kernels, groups = [], []
+        for block in encoder.blocks:
+            own = block.rel_attn.kernels
+            kernels += [own["q"], own["o"], own["r"]]
+            kernels += [block.ff.kernel_1, block.ff.kernel_2]
+            groups.append([own["k"], own["v"]])
+        return PreparedMatmul(kernels, groups, encoder.compute_dtype)

@@ -1,0 +1,82 @@
+"""Log-probabilities of given texts by a left-to-right language model.
+
+Every text is read by itself from an empty memory, in segments of T tokens, many
+texts at a time; neither their order nor their company changes a number beyond
+rounding.
+
+Letters: B texts at a time, T segment length, M memory slots, D model.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from modeling.heads.causal_lm import CausalLanguageModel
+
+
+class CausalScorer:
+    """Scores token ids.
+
+    Args:
+      model: with all weights.
+      segment_len: T.
+      batch_size: B.
+    """
+
+    def __init__(
+        self,
+        model: CausalLanguageModel,
+        segment_len: int = 128,
+        batch_size: int = 8,
+    ):
+        self.model = model
+        self.segment_len = segment_len
+        self.batch_size = batch_size
+        self._run = tf.function(self._segment)
+
+    def score(self, texts: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """float32 [n - 1] for each text int [n]: all tokens but the first.
+
+        A token that the first one shall be predicted from (`<eos>`, the end
+        of a line before) goes in front of the text.
+        """
+        order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
+        found: list = [None] * len(texts)
+        for start in range(0, len(order), self.batch_size):
+            chosen = order[start : start + self.batch_size]
+            rows = self._batch([texts[i] for i in chosen])
+            for i, row in zip(chosen, rows, strict=False):
+                found[i] = row[: max(len(texts[i]) - 1, 0)]
+        return found
+
+    def _batch(self, texts):
+        """[B, segments * T] log-probabilities; what is no text counts not."""
+        config, length = self.model.config, self.segment_len
+        longest = max(len(text) for text in texts) - 1
+        steps = max(-(-longest // length), 1)
+        ids = np.zeros([self.batch_size, steps * length + 1], np.int32)
+        for row, text in zip(ids, texts, strict=False):
+            row[: len(text)] = text
+        slots = config.mem_len or 0
+        shape = [self.batch_size, slots, config.d_model]
+        zeros = tf.zeros(shape, self.model.compute_dtype)
+        layers = (zeros,) * config.n_layer
+        valid = tf.zeros([self.batch_size], tf.int32)
+        found = []
+        for step in range(steps):
+            begin = step * length
+            part = tf.constant(ids[:, begin : begin + length + 1])
+            log_probs, layers, valid = self._run(part, layers, valid)
+            found.append(log_probs.numpy())
+        return np.concatenate(found, 1)
+
+    def _segment(self, ids, layers, valid):
+        inputs, targets = ids[:, :-1], ids[:, 1:]
+        if not self.model.config.mem_len:
+            output = self.model(inputs)
+        else:
+            output = self.model.read_on(inputs, layers, valid)
+            layers, valid = output.new_memory, output.new_memory_length
+        losses = self.model.token_losses(output.sequence_output, targets)
+        return -losses, layers, valid

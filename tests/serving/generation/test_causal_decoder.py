@@ -1,0 +1,166 @@
+"""Generation with a ring of slots: as without it, and as the original."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from common.errors import UserError
+from modeling.encoders.transformer_xl.config import TransformerXLConfig
+from modeling.heads.causal_lm import CausalLanguageModel
+from serving.generation.causal_decoder import CausalGenerator
+from serving.generation.causal_scoring import CausalScorer
+from serving.options import SamplingOptions
+from tests.modeling import txl_golden
+
+
+def toy(**changes):
+    values = dict(
+        vocab_size=23,
+        d_model=10,
+        n_layer=2,
+        n_head=3,
+        d_head=4,
+        d_inner=14,
+        cutoffs=(7, 15),
+        div_val=2,
+        mem_len=5,
+        clamp_len=4,
+        dropout=0.0,
+        init_std=0.5,
+        proj_init_std=0.5,
+    )
+    tf.random.set_seed(11)
+    return CausalLanguageModel(TransformerXLConfig(**(values | changes)))
+
+
+@pytest.mark.parametrize("untie_r", [False, True])
+def test_the_ring_gives_what_recomputing_gives(untie_r):
+    """Past the ring's end, from prompts shorter, as long and longer."""
+    model = toy(untie_r=untie_r)
+    for length in (1, 5, 8):
+        prompt = np.arange(length, dtype=np.int32) + 3
+        found = []
+        for cached in (True, False):
+            generator = CausalGenerator(model, [2])
+            options = SamplingOptions(
+                max_new_tokens=13,
+                num_samples=3,
+                temperature=0.9,
+                top_k=9,
+                top_p=0.95,
+                seed=4,
+                use_cache=cached,
+            )
+            found.append(generator.generate(prompt, options))
+        np.testing.assert_array_equal(found[0].tokens, found[1].tokens)
+        np.testing.assert_allclose(
+            found[0].log_probs, found[1].log_probs, atol=1e-5
+        )
+        assert found[0].tokens.shape == (3, 13)
+        assert not (found[0].tokens == 2).any()
+        assert len({tuple(row) for row in found[0].tokens}) == 3
+
+
+def test_samples_stop_after_so_many_ends():
+    model = toy()
+    model.softmax.biases[0].assign(8.0 * np.eye(7)[1])  # many ends
+    prompt = np.asarray([3, 4], np.int32)
+    options = SamplingOptions(
+        max_new_tokens=60, num_samples=2, temperature=1.0, seed=1
+    )
+    free = CausalGenerator(model, [], end=1).generate(prompt, options)
+    assert list(free.lengths) == [60, 60]
+    ends = [np.flatnonzero(row == 1) for row in free.tokens]
+    assert min(map(len, ends)) >= 2, "the seed gives too few ends"
+    for cached in (True, False):
+        stopped = CausalGenerator(model, [], end=1, stop_count=2).generate(
+            prompt,
+            SamplingOptions(
+                max_new_tokens=60,
+                num_samples=2,
+                temperature=1.0,
+                seed=1,
+                use_cache=cached,
+            ),
+        )
+        assert list(stopped.lengths) == [e[1] + 1 for e in ends]
+        longest = stopped.tokens.shape[1]
+        np.testing.assert_array_equal(stopped.tokens, free.tokens[:, :longest])
+
+
+def test_a_model_without_memory_is_refused():
+    with pytest.raises(UserError, match="--mem_len >= 1"):
+        CausalGenerator(toy(mem_len=0), [])
+
+
+def case_of(cases, name):
+    """The weights of `steps.npz` are those of the untied cases."""
+    for case in cases.values():
+        s = case["settings"]
+        same, clamp = "same_length" in name, "clamp" in name
+        fits = s["same_length"] == same and (s["clamp_len"] > 0) == clamp
+        if s["untie_r"] and not s["cutoffs"] and fits:
+            return case
+    raise AssertionError(name)
+
+
+@pytest.mark.shared
+def test_greedy_tokens_and_scores_of_the_original(golden):
+    found = txl_golden.cases(golden)
+    arrays = txl_golden.load(golden, "steps")
+    for name in sorted({key.split("/")[0] for key in arrays}):
+        case = case_of(found["cases"], name)
+        config = txl_golden.config(found["config"], case["settings"])
+        weights = txl_golden.case_arrays(golden, case["variables"])
+        model = txl_golden.build(config, weights)
+        wanted = arrays[f"{name}/greedy_tokens"]
+        for cached in (True, False):
+            generator = CausalGenerator(model, [])
+            first, _ = generator.read(arrays[f"{name}/prompt"])
+            np.testing.assert_allclose(
+                first[0], arrays[f"{name}/greedy_first_log_probs"], atol=2e-5
+            )
+            result = generator.generate(
+                arrays[f"{name}/prompt"],
+                SamplingOptions(
+                    max_new_tokens=len(wanted),
+                    temperature=0.0,
+                    use_cache=cached,
+                ),
+            )
+            np.testing.assert_array_equal(result.tokens[0], wanted)
+            np.testing.assert_allclose(
+                result.log_probs[0],
+                arrays[f"{name}/greedy_log_probs"],
+                atol=5e-5,
+            )
+
+
+@pytest.mark.shared
+def test_scores_of_the_original_and_of_any_segments(golden):
+    """Token by token from empty memory, alone and in company."""
+    found = txl_golden.cases(golden)
+    arrays = txl_golden.load(golden, "steps")
+    case = case_of(found["cases"], "plain")
+    weights = txl_golden.case_arrays(golden, case["variables"])
+    text = arrays["plain/text"]
+    others = [text[:3], text[5:6], text[:15]]
+    for start in ("hidden", "zeros"):
+        config = txl_golden.config(
+            found["config"], case["settings"], memory_start=start
+        )
+        model = txl_golden.build(config, weights)
+        name = "empty" if start == "hidden" else "zeros"
+        for length in (1, 4):
+            scorer = CausalScorer(model, length, batch_size=3)
+            scores = scorer.score([others[0], text, *others[1:]])
+            np.testing.assert_allclose(
+                -scores[1],
+                arrays[f"plain/score_{name}_by_{length}"],
+                atol=5e-5,
+            )
+            assert [len(s) for s in scores] == [2, len(text) - 1, 0, 14]
+            alone = CausalScorer(model, length, batch_size=1)
+            np.testing.assert_allclose(
+                alone.score([others[2]])[0], scores[3], atol=1e-5
+            )
