@@ -145,6 +145,7 @@ UNDER_WAY = (
     "data.pretraining.",
     "modeling.encoders.",
     "modeling.ranking_losses.",
+    "serving.generation.causal_",
 )
 
 
