@@ -11,7 +11,7 @@ from collections.abc import Callable
 from absl import app, flags, logging
 
 from common import tpu_build
-from flags import faults, strategy_flags
+from flags import faults, help_text, other_names, strategy_flags
 
 _INTERRUPTED = "interrupted; the same command goes on or begins anew"
 
@@ -47,7 +47,11 @@ def run(main: Callable[[], None]) -> None:
                 raise
             fail(line)
 
-    _show_flags_in_help()
+    if help_text.asked(sys.argv[1:]):
+        print(help_text.text())
+        return
+    if line := other_names.hint(sys.argv[1:], flags.FLAGS):
+        fail(line)
     app.run(call)
 
 
@@ -58,14 +62,6 @@ def _check_tpu() -> None:
     """
     if "use_tpu" in flags.FLAGS and strategy_flags.on_tpu():
         tpu_build.check(strategy_flags.tpu_address())
-
-
-def _show_flags_in_help() -> None:
-    """Makes `--help` list the flags of `flags/`, not of the main file alone."""
-    for module, found in flags.FLAGS.flags_by_module_dict().items():
-        if module.startswith("flags."):
-            for flag in found:
-                flags.FLAGS.register_key_flag_for_module(sys.argv[0], flag)
 
 
 def fail(message: str, status: int = 1) -> None:

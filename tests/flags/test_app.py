@@ -66,6 +66,19 @@ def test_help_lists_the_flags_of_the_command():
     for name in ("--input_glob", "--[no]uncased", "--vocab_size"):
         assert name in done.stdout
     assert "(default: '32000')" in done.stdout
+    assert done.returncode == 0
+    assert done.stdout.count("--input_glob:") == 1
+
+
+def test_names_of_other_programs_are_told():
+    for argument, line in (
+        ("--lr=3", "--lr is a flag of Hugging Face; here: --learning_rate"),
+        ("--nodo_prepro", "--do_prepro is a flag of the original; here: "),
+    ):
+        done = run(*GIVEN, argument)
+        assert done.returncode == 1
+        assert done.stderr.startswith(f"error: {line}")
+        assert done.stderr.count("\n") == 1
 
 
 def test_a_mistake_of_the_program_keeps_its_trace():

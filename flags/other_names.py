@@ -1,0 +1,112 @@
+"""What flags of other XLNet programs are called here.
+
+The names of the original keep their meaning wherever it is the same; these are
+those that have another name or no place here. `flags.app` answers with a line
+of this table, and docs/flag_names.md shows it.
+"""
+
+ORIGINAL, HUGGING_FACE = "the original", "Hugging Face"
+_LENGTHS = "--max_seq_length (fine-tuning), --seq_len (records)"
+_FEATURES = "features are made when they are needed and kept in --output_dir"
+# name: (whose, what to write instead)
+NAMES = {
+    "do_prepro": (ORIGINAL, _FEATURES),
+    "overwrite_data": (ORIGINAL, _FEATURES + "; another text has other ones"),
+    "record_info_dir": (ORIGINAL, "--data_dir: the folder with manifest.json"),
+    "record_dir": (ORIGINAL, "--data_dir"),
+    "bsz_per_host": (
+        ORIGINAL,
+        "records hold no batch size; --train_batch_size of run_pretrain.py",
+    ),
+    "num_core_per_host_data": (ORIGINAL, "records hold no number of cores"),
+    "num_task": (ORIGINAL, "--num_workers; resuming needs no tasks"),
+    "task": (ORIGINAL, "--num_workers; resuming needs no tasks"),
+    "use_eod": (ORIGINAL, "documents always end with <eod>"),
+    "from_raw_text": (ORIGINAL, "text is always raw"),
+    "sp_path": (ORIGINAL, "--spiece_model_file"),
+    "save_dir": (ORIGINAL, "--output_dir"),
+    "run_id": (ORIGINAL, "give another --model_dir"),
+    "max_save_steps": (ORIGINAL, "--save_steps"),
+    "adam_b1": (ORIGINAL, "--adam_beta1"),
+    "adam_b2": (ORIGINAL, "--adam_beta2"),
+    "init": (ORIGINAL, "--init_method"),
+    "dropact": (ORIGINAL, "--activation_dropout"),
+    "use_tfrecord": (ORIGINAL, "records are always TFRecords"),
+    "cls_scope": (
+        ORIGINAL,
+        "heads are taken over where they fit; --init_checkpoint says which",
+    ),
+    "predict_threshold": (ORIGINAL, "--null_score_diff_threshold"),
+    "lr": (HUGGING_FACE, "--learning_rate"),
+    "max_steps": (HUGGING_FACE, "--train_steps"),
+    "num_train_epochs": (
+        HUGGING_FACE,
+        "--train_steps: examples / --train_batch_size steps are an epoch",
+    ),
+    "num_warmup_steps": (HUGGING_FACE, "--warmup_steps"),
+    "warmup_ratio": (HUGGING_FACE, "--warmup_steps"),
+    "lr_scheduler_type": (HUGGING_FACE, "--decay_method"),
+    "per_device_train_batch_size": (
+        HUGGING_FACE,
+        "--train_batch_size, which is the global and effective one",
+    ),
+    "per_gpu_train_batch_size": (
+        HUGGING_FACE,
+        "--train_batch_size, which is the global and effective one",
+    ),
+    "per_device_eval_batch_size": (HUGGING_FACE, "--eval_batch_size"),
+    "per_gpu_eval_batch_size": (HUGGING_FACE, "--eval_batch_size"),
+    "gradient_accumulation_steps": (HUGGING_FACE, "--grad_accumulation_steps"),
+    "gradient_checkpointing": (HUGGING_FACE, "--recompute_layers"),
+    "max_grad_norm": (HUGGING_FACE, "--clip"),
+    "adam_eps": (HUGGING_FACE, "--adam_epsilon"),
+    "fp16": (HUGGING_FACE, "--precision=mixed_bfloat16"),
+    "bf16": (HUGGING_FACE, "--precision=mixed_bfloat16"),
+    "logging_steps": (HUGGING_FACE, "--iterations"),
+    "save_total_limit": (HUGGING_FACE, "--max_save"),
+    "overwrite_output_dir": (HUGGING_FACE, "give another --model_dir"),
+    "model_name_or_path": (HUGGING_FACE, "--init_checkpoint"),
+    "config_name": (HUGGING_FACE, "--model_config_path"),
+    "tokenizer_name": (HUGGING_FACE, "--spiece_model_file"),
+    "do_lower_case": (HUGGING_FACE, "--uncased"),
+    "block_size": (HUGGING_FACE, "--seq_len"),
+    "max_length": (HUGGING_FACE, _LENGTHS),
+    "pad_to_max_length": (HUGGING_FACE, "--length_buckets, empty = always"),
+    "group_by_length": (HUGGING_FACE, "--length_buckets=auto"),
+    "preprocessing_num_workers": (HUGGING_FACE, "--num_proc, --num_workers"),
+    "cache_dir": (HUGGING_FACE, "--output_dir keeps features"),
+    "max_predictions_per_seq": (HUGGING_FACE, "--num_predict"),
+    "mlm_probability": (HUGGING_FACE, "--num_predict / --seq_len"),
+    "plm_probability": (HUGGING_FACE, "--num_predict / --seq_len"),
+    "max_span_length": (HUGGING_FACE, "--max_span"),
+    "evaluation_strategy": (HUGGING_FACE, "--eval_every"),
+    "eval_strategy": (HUGGING_FACE, "--eval_every"),
+    "version_2_with_negative": (
+        HUGGING_FACE,
+        "files that say `is_impossible` are SQuAD 2.0",
+    ),
+    "validation_file": (HUGGING_FACE, "--predict_file, --eval_file"),
+    "test_file": (HUGGING_FACE, "--predict_file"),
+}
+
+
+def hint(argv: list[str], known) -> str | None:
+    """A line about the first flag of `argv` that has another name here.
+
+    Args:
+      argv: the arguments, without the program's name.
+      known: has the names of this command's flags (`in`).
+    """
+    for argument in argv:
+        if argument == "--":
+            return None
+        if not argument.startswith("-"):
+            continue
+        name = argument.lstrip("-").partition("=")[0]
+        if name in known or name.removeprefix("no") in known:
+            continue
+        for found in (name, name.removeprefix("no")):
+            if found in NAMES:
+                whose, instead = NAMES[found]
+                return f"--{found} is a flag of {whose}; here: {instead}"
+    return None

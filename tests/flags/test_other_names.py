@@ -1,0 +1,43 @@
+"""What other programs call flags: the table is about ours, and so is its page."""
+
+import re
+
+from flags import other_names
+from tests.conftest import ROOT
+
+
+def own_flags():
+    """Names of all flags that any command defines."""
+    found = set()
+    for folder in ("flags", "benchmarks", "data", "serving", "modeling"):
+        for path in (ROOT / folder).rglob("*.py"):
+            found |= set(
+                re.findall(r"DEFINE_\w+\(\s*\"(\w+)\"", path.read_text())
+            )
+    # Sizes of the architecture are defined in a loop.
+    return found | {"activation_dropout", "seq_len", "num_workers"}
+
+
+def test_the_table_leads_to_flags_that_exist():
+    own = own_flags()
+    for name, (whose, instead) in other_names.NAMES.items():
+        assert whose in (other_names.ORIGINAL, other_names.HUGGING_FACE), name
+        for flag in re.findall(r"--(\w+)", instead):
+            assert flag in own, f"{name}: --{flag}"
+
+
+def test_only_flags_that_are_not_ours_are_explained():
+    known = {"task", "bf16"}
+    assert other_names.hint(["--task=x", "--bf16", "--x=--lr"], known) is None
+    assert "--clip" in other_names.hint(["--max_grad_norm", "1"], known)
+    assert other_names.hint(["--", "--lr=1"], known) is None
+    assert "--learning_rate" in other_names.hint(["-lr", "1"], known)
+
+
+def test_the_page_has_every_name():
+    page = (ROOT / "docs/flag_names.md").read_text()
+    rows = re.findall(r"^\| `--(\w+)` \| (.*) \|$", page, re.M)
+    assert dict(rows) == {
+        name: re.sub(r"--\w+(=\w+)?", r"`\g<0>`", instead)
+        for name, (_, instead) in other_names.NAMES.items()
+    }
