@@ -13,12 +13,13 @@ import numpy as np
 from common import files, heads
 from common.errors import UserError
 from common.references import resolve
+from modeling.checkpoints import hf_files
+from modeling.checkpoints.hf_files import WEIGHTS
 from modeling.encoders.contract import EncoderConfig
 from modeling.encoders.hf_names import HuggingFaceNames
 from modeling.encoders.registry import spec_of
 
 CONFIG = "config.json"
-WEIGHTS = "model.safetensors"
 
 
 def _family(model_type: str) -> HuggingFaceNames:
@@ -112,20 +113,13 @@ def find_head(family: HuggingFaceNames, theirs, config: dict[str, Any]) -> str:
 def read_weights(
     folder: str, config: EncoderConfig
 ) -> tuple[dict[str, np.ndarray], str]:
-    """`model.safetensors` by canonical name, and its head.
+    """The tensors, in one file or in shards, by canonical name; their head.
 
     Raises:
       UserError: unreadable, a tensor that no name takes, or untied weights
         where the model ties them.
     """
-    from safetensors import SafetensorError
-    from safetensors.numpy import load_file
-
-    path = os.path.join(folder, WEIGHTS)
-    try:
-        theirs = load_file(path)
-    except (SafetensorError, OSError) as e:
-        raise UserError(f"{path} is no readable safetensors file: {e}") from e
+    theirs, path = hf_files.load_tensors(folder)
     family = _family(config.model_type)
     theirs = {
         family.old_names(name): value

@@ -13,6 +13,7 @@ import tf_keras
 
 from common.errors import UserError
 from modeling.checkpoints import hf as hf_checkpoint
+from modeling.checkpoints import hf_files
 from modeling.checkpoints import native as native_checkpoint
 from modeling.checkpoints import tf1 as tf1_checkpoint
 from modeling.checkpoints.names import (
@@ -96,7 +97,7 @@ def resolve(path: str) -> Source:
         path = os.path.dirname(path) or "."
     if tf.io.gfile.isdir(path):
         folder = path
-        if tf.io.gfile.exists(os.path.join(path, hf_checkpoint.WEIGHTS)):
+        if hf_files.holds_weights(path):
             return Source("hf", path, folder)
         prefix = tf.train.latest_checkpoint(path)
         if prefix is None or not tf.io.gfile.exists(prefix + ".index"):
@@ -110,7 +111,7 @@ def resolve(path: str) -> Source:
         if not tf.io.gfile.exists(prefix + ".index"):
             raise UserError(
                 f"no checkpoint at {path}: wanted a directory, a prefix with "
-                f"{prefix}.index, or an HF folder with {hf_checkpoint.WEIGHTS}"
+                f"{prefix}.index, or an HF folder with {hf_files.WEIGHTS}"
             )
     native = native_checkpoint.is_native(prefix)
     return Source("native" if native else "tf1", prefix, folder)
@@ -121,9 +122,10 @@ def _only_prefix(folder: str) -> str:
     if len(found) == 1:
         return found[0].removesuffix(".index")
     if not found:
+        hf_files.refuse_pickles(folder)
         raise UserError(
             f"{folder} holds no checkpoint: wanted a `checkpoint` file with "
-            f"its .index, or {hf_checkpoint.WEIGHTS}"
+            f"its .index, or {hf_files.WEIGHTS}"
         )
     raise UserError(
         f"{folder} holds {len(found)} checkpoints and no `checkpoint` file "
