@@ -1,0 +1,78 @@
+"""Runs side by side: flags that differ, metrics, curves, and bad folders."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from common.errors import UserError
+from tests.conftest import ROOT
+from training import compare
+
+
+def write_run(folder, rate, accuracy, steps=50, **changes):
+    folder.mkdir(parents=True)
+    flags = {"learning_rate": rate, "seed": 1, "model_dir": str(folder)}
+    starts = [{"versions": {"numpy": "2"}, "git_revision": "abc"}]
+    (folder / "run.json").write_text(
+        json.dumps({"flags": flags | changes, "starts": starts})
+    )
+    lines = "".join(f"{i}\t{10 / i}\t0.1\n" for i in range(1, steps + 1))
+    (folder / "losses.tsv").write_text(f"step\tloss\tlr\n{lines}")
+    metrics = {"accuracy": accuracy, "loss": 0.5}
+    (folder / "eval_dev.json").write_text(json.dumps(metrics))
+    return str(folder)
+
+
+def test_the_command_shows_what_differs(tmp_path):
+    one = write_run(tmp_path / "runs/a", 1e-3, 0.75)
+    other = write_run(tmp_path / "runs/b", 2e-3, 0.5, seed=7)
+    command = [sys.executable, "-m", "training.compare"]
+    command += [f"--model_dirs={one},{other}", f"--output_dir={tmp_path}/out"]
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    rows = dict(
+        (line.split("  ")[0], line.split()[-2:])
+        for line in done.stdout.splitlines()
+    )
+    assert rows["learning_rate"] == ["0.001", "0.002"]
+    assert rows["seed"] == ["1", "7"]
+    assert rows["dev: accuracy"] == ["0.75", "0.5"]
+    assert rows["steps"] == ["50", "50"]
+    assert "model_dir" not in rows and "git_revision" not in rows
+    table = (tmp_path / "out/compare.tsv").read_text().splitlines()
+    assert table[0] == "\ta\tb"
+    picture = (tmp_path / "out/losses.png").read_bytes()
+    assert picture.startswith(b"\x89PNG") and len(picture) > 5000
+
+
+def test_curves_are_means_of_equal_parts():
+    losses = [(i, float(i)) for i in range(1, 11)]
+    assert compare.smooth(losses, 5) == [
+        (2, 1.5),
+        (4, 3.5),
+        (6, 5.5),
+        (8, 7.5),
+        (10, 9.5),
+    ]
+    assert compare.smooth(losses[:3], 5) == losses[:3]
+
+
+def test_names_are_where_paths_differ():
+    assert compare.short_names(["/x/a/m", "/x/b/m"]) == ["a/m", "b/m"]
+    assert compare.short_names(["/x", "/x/best"]) == ["x", "x/best"]
+
+
+def test_folders_that_are_no_runs(tmp_path):
+    with pytest.raises(UserError, match="wanted the --model_dir of a run"):
+        compare.read_run(str(tmp_path))
+    folder = tmp_path / "a"
+    write_run(folder, 1e-3, 1.0)
+    (folder / "losses.tsv").write_text("step\tloss\n1\tx\n")
+    with pytest.raises(UserError, match="wanted columns `step` and `loss`"):
+        compare.read_run(str(folder))
+    (folder / "run.json").write_text('{"flags": 3}')
+    with pytest.raises(UserError, match="wanted an object `flags`"):
+        compare.read_run(str(folder))

@@ -1,0 +1,163 @@
+"""Command: what differs between runs, and what came of it.
+
+    python -m training.compare --model_dirs=OUT/a,OUT/b --output_dir=OUT/compare
+
+Reads `run.json`, `losses.tsv` and `eval_*.json` of each folder: the flags in which
+the runs differ, their metrics side by side, and one picture of their losses.
+"""
+
+import csv
+import glob
+import json
+import os
+
+from absl import flags
+
+from common import files
+from common.errors import UserError
+from flags import app
+from training.reporting import loss_log, run_record
+
+FLAGS = flags.FLAGS
+# They differ between any two runs and say nothing.
+PLACES = ("model_dir", "export_dir", "predict_dir")
+POINTS = 200  # of a curve; steps between are averaged
+
+
+def read_run(folder: str) -> dict:
+    """Flags, versions, metrics and losses of a run's folder.
+
+    Returns:
+      `flags` name -> value, `metrics` name -> number (those of evaluations by
+      `split: name`, and the last training loss), `losses` [(step, loss)].
+
+    Raises:
+      UserError: the folder is of no run.
+    """
+    path = os.path.join(folder, run_record.FILE_NAME)
+    record = files.read_json_object(path, "wanted the --model_dir of a run")
+    given = record.get("flags")
+    if not isinstance(given, dict):
+        raise UserError(f"{path}: wanted an object `flags`")
+    start = (record.get("starts") or [{}])[-1]
+    versions = start.get("versions") or {}
+    facts = {f"version of {k}": v for k, v in versions.items()}
+    facts["git_revision"] = start.get("git_revision")
+    losses = read_losses(os.path.join(folder, loss_log.FILE_NAME))
+    metrics = {}
+    if losses:
+        metrics["steps"] = losses[-1][0]
+        metrics["training loss"] = smooth(losses, 20)[-1][1]
+    for found in sorted(glob.glob(os.path.join(folder, "eval_*.json"))):
+        split = os.path.basename(found)[len("eval_") : -len(".json")]
+        for name, value in files.read_json_object(found, "a metric").items():
+            if isinstance(value, (int, float)):
+                metrics[f"{split}: {name}"] = value
+    kept = {k: v for k, v in given.items() if k not in PLACES}
+    return {"flags": kept | facts, "metrics": metrics, "losses": losses}
+
+
+def read_losses(path: str) -> list[tuple[int, float]]:
+    """(step, loss) of every line; empty without the file."""
+    if not os.path.exists(path):
+        return []
+    try:
+        with open(path, encoding="utf-8", newline="") as f:
+            return [
+                (int(row["step"]), float(row["loss"]))
+                for row in csv.DictReader(f, delimiter="\t")
+            ]
+    except (KeyError, TypeError, ValueError) as e:
+        raise UserError(
+            f"{path}: wanted columns `step` and `loss` of numbers ({e})"
+        ) from e
+
+
+def smooth(losses: list, points: int) -> list[tuple[int, float]]:
+    """Means of so many equal parts, each at its last step."""
+    size = max(1, len(losses) // points)
+    parts = [losses[i : i + size] for i in range(0, len(losses), size)]
+    return [(p[-1][0], sum(v for _, v in p) / len(p)) for p in parts]
+
+
+def differing(runs: list[dict]) -> list[str]:
+    """Names of the flags that are not the same in all runs."""
+    names = sorted(set().union(*(run["flags"] for run in runs)))
+    return [
+        name
+        for name in names
+        if len({json.dumps(run["flags"].get(name)) for run in runs}) > 1
+    ]
+
+
+def table(names: list[str], runs: list[dict]) -> list[list[str]]:
+    """Rows: header, flags that differ, metrics; a column per run."""
+    rows = [["", *names]]
+    for name in differing(runs):
+        rows.append([name, *(_shown(r["flags"].get(name)) for r in runs)])
+    found = dict.fromkeys(key for run in runs for key in run["metrics"])
+    for name in found:
+        rows.append([name, *(_shown(r["metrics"].get(name)) for r in runs)])
+    return rows
+
+
+def _shown(value: object) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.5g}" if isinstance(value, float) else str(value)
+
+
+def draw(names: list[str], runs: list[dict], path: str) -> None:
+    """The training losses of all runs in one picture."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8, 5), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    for name, run in zip(names, runs, strict=True):
+        if run["losses"]:
+            steps, values = zip(*smooth(run["losses"], POINTS), strict=True)
+            axes.plot(steps, values, label=name)
+    axes.set(xlabel="step", ylabel="training loss")
+    axes.legend()
+    with files.atomic_open(path, "wb") as f:
+        figure.savefig(f, format="png", dpi=120)
+
+
+def short_names(folders: list[str]) -> list[str]:
+    """The parts of the paths in which they differ."""
+    parts = [os.path.normpath(f).split(os.sep) for f in folders]
+    shared = len(os.path.commonprefix(parts))
+    shared = min(shared, min(map(len, parts)) - 1)
+    return [os.sep.join(p[shared:]) for p in parts]
+
+
+def main() -> None:
+    """Prints the table; writes it and the picture where a folder is given."""
+    folders = [folder for folder in FLAGS.model_dirs if folder]
+    if len(folders) < 2:
+        raise UserError("--model_dirs: wanted two or more folders of runs")
+    runs = [read_run(folder) for folder in folders]
+    names = short_names(folders)
+    rows = table(names, runs)
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = [c.ljust(w) for c, w in zip(row, widths, strict=True)]
+        print("  ".join(cells).rstrip())
+    if FLAGS.output_dir:
+        os.makedirs(FLAGS.output_dir, exist_ok=True)
+        text = "".join("\t".join(row) + "\n" for row in rows)
+        path = os.path.join(FLAGS.output_dir, "compare.tsv")
+        files.write_text(path, text)
+        picture = os.path.join(FLAGS.output_dir, "losses.png")
+        draw(names, runs, picture)
+        print(f"wrote {path} and {picture}")
+
+
+if __name__ == "__main__":
+    flags.DEFINE_list("model_dirs", None, "Folders of the runs.", required=True)
+    flags.DEFINE_string(
+        "output_dir", "", "Folder for the table as TSV and the picture."
+    )
+    app.run(main)
