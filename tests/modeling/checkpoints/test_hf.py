@@ -292,10 +292,14 @@ def test_shards_are_the_same_weights(tmp_path):
         np.testing.assert_array_equal(variable, theirs[name])
     first = min(index["weight_map"])
     for change, message in (
-        ({first: "none.safetensors"}, "none.safetensors is no readable"),
+        ({first: "none.safetensors"}, "none.safetensors, found it in model"),
         ({first: "../x"}, "weight_map` of file names, found '../x'"),
         ({"more": index["weight_map"][first]}, "`more` is not in model-00001"),
         (None, "wanted an object `weight_map`"),
+        (
+            dict.fromkeys(index["weight_map"], "none.safetensors"),
+            "none.safetensors is no readable",
+        ),
     ):
         places = change and index["weight_map"] | change
         path.write_text(json.dumps(index | {"weight_map": places}))
