@@ -148,6 +148,15 @@ _ROWS = (
         counts_outputs=True,
     ),
     HeadSpec(
+        name="ranking",
+        model=f"{_MODELS}.classification:ClassificationModel",
+        objective="training.objectives.ranking:RankingObjective",
+        signatures=f"{_SIGNATURES}.ranking:ranking_signatures",
+        metric="ndcg",
+        fields={"label_ids": Field("B C", "float32", "grades of a list")},
+        model_options={"num_labels": 1, "regression": True},
+    ),
+    HeadSpec(
         name="span",
         model=f"{_MODELS}.question_answering:SpanModel",
         objective=f"{_OBJECTIVES}:SpanObjective",

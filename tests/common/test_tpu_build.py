@@ -18,6 +18,7 @@ COMMANDS = {
     "run_pretrain.py": ["--data_dir=x", "--model_dir=y"],
     "run_classifier.py": ["--task_name=cola", "--data_dir=x", *FINE_TUNE],
     "run_race.py": ["--data_dir=x", *FINE_TUNE],
+    "run_ranking.py": ["--topics_file=x", "--documents=x", *FINE_TUNE],
     "run_squad.py": ["--train_file=x", *FINE_TUNE],
     "run_tagger.py": ["--data_dir=x", *FINE_TUNE],
 }

@@ -1,5 +1,6 @@
 """The page in a headless Chromium, against a real server and export."""
 
+import contextlib
 import importlib.resources
 import json
 import os
@@ -44,6 +45,13 @@ def address(spiece_model, tmp_path_factory):
         data_options={"max_query_length": 16},
     )
     export_model(folder, SpanModel(config), spec, spiece_model, check=False)
+    with served(folder) as found:
+        yield found
+
+
+@contextlib.contextmanager
+def served(folder):
+    """The address of a server of an export; it ends with the block."""
     command = [sys.executable, "-m", "serving.serve", "--port=0"]
     server = subprocess.Popen(
         [*command, f"--saved_model_dir={folder}"],
@@ -102,31 +110,8 @@ def test_the_page_speaks_plainly():
 @pytest.mark.shared
 @pytest.mark.skipif(CHROMIUM is None, reason="no chromium here")
 def test_the_page_marks_the_answer(address, tmp_path):
-    query = urllib.parse.urlencode(
-        {"question": "Who paid?", "paragraph": PARAGRAPH, "run": "1"}
-    )
-    command = [
-        CHROMIUM,
-        "--headless",
-        "--no-sandbox",
-        "--disable-gpu",
-        f"--user-data-dir={tmp_path}",
-        "--virtual-time-budget=20000",
-        "--window-size=900,900",
-    ]
-
-    def run(*extra: str) -> str:
-        done = subprocess.run(
-            [*command, *extra, f"{address}/?{query}"],
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=True,
-        )
-        assert "Content Security Policy" not in done.stderr
-        return done.stdout
-
-    page = run("--dump-dom")
+    query = {"question": "Who paid?", "paragraph": PARAGRAPH}
+    page = look(address, query, tmp_path, "--dump-dom")
     assert "Ask about a paragraph" in page
     marked = re.search(r"<mark[^>]*>([^<]+)</mark>", page)
     assert marked and marked.group(1) in PARAGRAPH
@@ -134,5 +119,58 @@ def test_the_page_marks_the_answer(address, tmp_path):
     assert "null odds" not in page
     assert re.search(r'class="best">(Answer: [^<]|No answer)', page)
     picture = tmp_path / "page.png"
-    run(f"--screenshot={picture}")
+    look(address, query, tmp_path, f"--screenshot={picture}")
     assert os.path.getsize(picture) > 10_000
+
+
+def look(address: str, fields: dict, folder, *extra: str) -> str:
+    """What Chromium prints of the page with the form filled and run."""
+    query = urllib.parse.urlencode(fields | {"run": "1"})
+    command = [
+        CHROMIUM,
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        f"--user-data-dir={folder}",
+        "--virtual-time-budget=20000",
+        "--window-size=900,900",
+    ]
+    done = subprocess.run(
+        [*command, *extra, f"{address}/?{query}"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    assert "Content Security Policy" not in done.stderr
+    return done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.shared
+@pytest.mark.skipif(CHROMIUM is None, reason="no chromium here")
+def test_the_page_ranks_documents(spiece_model, tmp_path):
+    from common.text_settings import TextSettings
+    from data.task_spec import TaskSpec
+    from modeling import ClassificationModel, XLNetConfig
+    from serving.export import export_model
+
+    config = XLNetConfig(
+        vocab_size=1000, d_model=16, n_layer=1, n_head=2, d_head=8, d_inner=16
+    )
+    options = {"max_query_length": 8, "passage_stride": 0, "max_passages": 1}
+    spec = TaskSpec(
+        "ranking", "ranking", (), 48, TextSettings(), "", data_options=options
+    )
+    model = ClassificationModel(config, num_labels=1, regression=True)
+    folder = str(tmp_path / "export")
+    export_model(folder, model, spec, spiece_model, check=False)
+    fields = {"query": "Who paid?", "documents": "Nobody <b> did.\nShe paid."}
+    with served(folder) as address:
+        page = look(address, fields, tmp_path / "user", "--dump-dom")
+    assert "Rank documents" in page
+    assert "documents, one per line" in page
+    assert re.findall(r"<mark[^>]*>([^<]+)</mark>", page) == ["paid"]
+    assert re.search(r'class="best">1\. score -?\d', page)
+    assert "2. score" in page
+    assert "Nobody &lt;b&gt; did." in page

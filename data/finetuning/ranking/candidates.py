@@ -1,5 +1,6 @@
 """First-stage retrieval by BM25 (L1)."""
 
+import logging
 from collections.abc import Iterable
 
 import numpy as np
@@ -10,35 +11,56 @@ from data.finetuning.ranking.documents import Document
 from data.finetuning.ranking.runs import Run
 
 
-def bm25(
-    documents: Iterable[Document],
-    topics: dict[str, str],
-    depth: int = 100,
-    k1: float = 0.9,
-    b: float = 0.4,
-    stop_words: str = "en",
-) -> Run:
-    """The best documents of each query by BM25 (Lucene's form).
+class Bm25:
+    """An index of a collection (Lucene's form of BM25, by `bm25s`).
 
-    Of the documents their ids and words are kept, not their texts' strings.
+    Of the documents their ids and words are kept, not their texts.
 
     Args:
       documents: the collection, read once.
-      topics: query id -> text.
-      depth: documents per query; those without a word of it are none.
       k1, b: of BM25.
-      stop_words: "en" leaves English ones out, "" keeps all.
+      stop_words: "en" leaves English ones out, "" keeps all. Words of one
+        letter are none.
 
     Raises:
       UserError: no document, a document id twice, the package is missing.
     """
-    tool = extras.load("bm25s")
-    # bm25s splits at what is no word; words of one letter are left out.
-    tokenizer = tool.tokenization.Tokenizer(stopwords=stop_words or None)
-    names: list[str] = []
-    seen: set[str] = set()
 
-    def texts():
+    def __init__(
+        self,
+        documents: Iterable[Document],
+        k1: float = 0.9,
+        b: float = 0.4,
+        stop_words: str = "en",
+    ):
+        tool = extras.load("bm25s")
+        logging.getLogger("bm25s").setLevel(logging.WARNING)
+        self._tokenizer = tool.tokenization.Tokenizer(
+            stopwords=stop_words or None
+        )
+        self._names: list[str] = []
+        words = [
+            np.asarray(ids, np.int32)
+            for ids in self._tokenizer.streaming_tokenize(
+                self._texts(documents), allow_empty=False
+            )
+        ]
+        if not self._names:
+            raise UserError("--documents holds no document")
+        if not any(map(len, words)):
+            raise UserError(
+                "--documents holds no word besides stop words: check the "
+                "files and --documents_format"
+            )
+        self._index = tool.BM25(k1=k1, b=b)
+        self._index.index(
+            (words, self._tokenizer.get_vocab_dict()),
+            show_progress=False,
+            leave_progress=False,
+        )
+
+    def _texts(self, documents: Iterable[Document]):
+        seen: set[str] = set()
         for document in documents:
             if document.id in seen:
                 raise UserError(
@@ -46,36 +68,49 @@ def bm25(
                     f"{document.id!r} comes a second time: keep one of them"
                 )
             seen.add(document.id)
-            names.append(document.id)
+            self._names.append(document.id)
             yield document.text
 
-    ids = [
-        np.asarray(tokens, np.int32)
-        for tokens in tokenizer.streaming_tokenize(texts(), allow_empty=False)
-    ]
-    if not names:
-        raise UserError("--documents holds no document")
-    index = tool.BM25(k1=k1, b=b)
-    index.index(
-        (ids, tokenizer.get_vocab_dict()),
-        show_progress=False,
-        leave_progress=False,
-    )
-    return _search(index, tokenizer, names, topics, depth)
-
-
-def _search(index, tokenizer, names, topics, depth: int) -> Run:
-    run: Run = {}
-    words = tokenizer.streaming_tokenize(
-        topics.values(), update_vocab="never", allow_empty=False
-    )
-    for query, ids in zip(topics, words, strict=True):
-        if not ids:
-            continue
-        scores = np.asarray(index.get_scores(ids))
-        found = np.flatnonzero(scores > 0)
-        best = sorted(
-            ((float(scores[i]), names[i]) for i in found), reverse=True
+    def _scores(self, topics: dict[str, str]):
+        """(query, scores [documents]) of queries with a known word."""
+        words = self._tokenizer.streaming_tokenize(
+            topics.values(), update_vocab="never", allow_empty=False
         )
-        run[query] = {name: score for score, name in best[:depth]}
-    return {query: scores for query, scores in run.items() if scores}
+        for query, ids in zip(topics, words, strict=True):
+            if ids:
+                yield query, np.asarray(self._index.get_scores(ids))
+
+    def search(self, topics: dict[str, str], depth: int) -> Run:
+        """The best documents of each query that have a word of it."""
+        run: Run = {}
+        for query, scores in self._scores(topics):
+            found = np.flatnonzero(scores > 0)
+            best = sorted(
+                ((float(scores[i]), self._names[i]) for i in found),
+                reverse=True,
+            )
+            if best:
+                run[query] = {name: score for score, name in best[:depth]}
+        return run
+
+    def rescore(self, topics: dict[str, str], run: Run) -> Run:
+        """BM25's scores of a run's documents.
+
+        Raises:
+          UserError: the collection lacks one of them.
+        """
+        place = {name: i for i, name in enumerate(self._names)}
+        found = {
+            q: dict.fromkeys(documents, 0.0) for q, documents in run.items()
+        }
+        for documents in run.values():
+            missing = next((d for d in documents if d not in place), None)
+            if missing is not None:
+                raise UserError(
+                    f"--documents lacks the candidate {missing!r}: are run "
+                    "and documents of one collection?"
+                )
+        for query, scores in self._scores({q: topics[q] for q in run}):
+            for name in run[query]:
+                found[query][name] = float(scores[place[name]])
+        return found

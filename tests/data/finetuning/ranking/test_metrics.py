@@ -141,9 +141,9 @@ def test_bm25_on_test_sets(shared, folder, names, forms, wanted):
     places = [str(shared / "data/ranking" / folder / n) for n in names]
     queries = topics.read(places[0], forms[0])
     qrels = judgments.read(places[2], forms[2])
-    run = candidates.bm25(
-        documents.stream(places[1], forms[1]), {q: queries[q] for q in qrels}
-    )
+    queries = {q: queries[q] for q in qrels}
+    index = candidates.Bm25(documents.stream(places[1], forms[1]))
+    run = index.search(queries, 100)
     result = metrics.evaluate(qrels, run)
     best = metrics.evaluate(qrels, metrics.oracle(qrels, run))
     ndcg, err = metrics.ndcg_name(20), metrics.err_name(20)
@@ -159,17 +159,22 @@ def test_bm25_on_test_sets(shared, folder, names, forms, wanted):
     )
     assert found == pytest.approx(wanted, abs=0.005)
     assert max(map(len, run.values())) == 100
+    again = index.rescore(
+        queries, {q: dict.fromkeys(r) for q, r in run.items()}
+    )
+    assert again == run
 
 
 def test_a_document_twice_is_refused():
     twice = [documents.Document("a", "some words", "f", n) for n in (1, 4)]
     with pytest.raises(UserError, match="f:4: the document 'a' comes a second"):
-        candidates.bm25(twice, {"1": "words"})
+        candidates.Bm25(twice)
 
 
 def test_a_query_without_a_known_word_has_no_candidates():
-    found = candidates.bm25(
-        [documents.Document("a", "some words here", "f", 1)],
-        {"1": "words", "2": "nothing known"},
-    )
-    assert list(found) == ["1"]
+    index = candidates.Bm25([documents.Document("a", "some words", "f", 1)])
+    queries = {"1": "words", "2": "nothing known"}
+    assert list(index.search(queries, 5)) == ["1"]
+    assert index.rescore(queries, {"2": {"a": 1.0}}) == {"2": {"a": 0.0}}
+    with pytest.raises(UserError, match="lacks the candidate 'b'"):
+        index.rescore(queries, {"1": {"b": 1.0}})

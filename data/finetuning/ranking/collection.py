@@ -1,0 +1,196 @@
+"""A collection as its files say it: queries, judgements, candidates (L1)."""
+
+import dataclasses
+from collections.abc import Callable
+
+import numpy as np
+
+from common import files
+from common.errors import UserError
+from data.corpus.documents import list_files
+from data.finetuning import cache
+from data.finetuning.ranking import (
+    candidates,
+    documents,
+    folds,
+    judgments,
+    metrics,
+    runs,
+    topics,
+)
+from data.finetuning.ranking.judgments import Qrels
+from data.finetuning.ranking.options import RankingDataOptions
+from data.finetuning.ranking.runs import Run
+
+
+@dataclasses.dataclass(frozen=True)
+class Collection:
+    """Queries with judgements.
+
+    Attributes:
+      topics: query id -> text, those that are judged.
+      qrels: their judgements.
+      options: where all came from.
+    """
+
+    topics: dict[str, str]
+    qrels: Qrels
+    options: RankingDataOptions
+
+    def documents(self):
+        """A stream of all documents."""
+        return documents.stream(
+            self.options.documents, self.options.documents_format
+        )
+
+
+def load(
+    options: RankingDataOptions, say: Callable[[str], None] = print
+) -> Collection:
+    """Reads queries and judgements and says what was read.
+
+    Raises:
+      UserError: a bad line; grades too high; no query has a judgement.
+    """
+    found = topics.read(
+        options.topics_file, options.topics_format, options.topic_fields
+    )
+    qrels = judgments.read(options.qrels_file, options.qrels_format)
+    metrics.check_grades(qrels, options.err_max_grade)
+    known = {q: text for q, text in found.items() if q in qrels}
+    if not known:
+        raise UserError(
+            f"no query of {options.topics_file} ({next(iter(found))!r}, ...) "
+            f"is judged in {options.qrels_file} ({next(iter(qrels))!r}, ...): "
+            "the two files are not of one collection"
+        )
+    kept = {q: qrels[q] for q in known}
+    count = sum(map(len, kept.values()))
+    say(
+        f"{len(known)} judged queries of {len(found)}, {count} judgements"
+        + (
+            f"; {len(qrels) - len(kept)} judged queries have no topic"
+            if len(qrels) > len(kept)
+            else ""
+        )
+    )
+    return Collection(known, kept, options)
+
+
+def find_candidates(
+    collection: Collection, path: str, say: Callable[[str], None] = print
+) -> Run:
+    """The candidates, from `path` if an earlier run of these options made them.
+
+    Args:
+      collection: what is searched.
+      path: TREC run to write; `path + ".key.json"` says of what it is.
+      say: takes a line of the report.
+
+    Raises:
+      UserError: a bad run file, or none of its queries is judged.
+    """
+    options = collection.options
+    if options.run_file:
+        run = runs.top(runs.read(options.run_file), options.depth)
+        run = {q: run[q] for q in collection.topics if q in run}
+        if not run:
+            raise UserError(
+                f"--run_file={options.run_file} has no judged query: it is "
+                "of another collection"
+            )
+        runs.write(path, run, "candidates")
+        say(f"candidates: {_counts(run)} of {options.run_file}")
+        return run
+    key = _key(collection)
+    key_path = path + ".key.json"
+    if files.exists(path) and files.exists(key_path):
+        if files.read_json_object(key_path, "remove it") == key:
+            run = runs.read(path)
+            say(f"candidates: {_counts(run)}, from {path}")
+            return run
+    run = build_index(collection).search(collection.topics, options.depth)
+    if not run:
+        raise UserError(
+            "no document shares a word with a query: are --documents and "
+            "--topics_file of one collection and language?"
+        )
+    runs.write(path, run, "bm25")
+    files.write_json(key_path, key)
+    say(f"candidates: {_counts(run)} by BM25")
+    return run
+
+
+def build_index(collection: Collection) -> candidates.Bm25:
+    """BM25 over all documents."""
+    options = collection.options
+    return candidates.Bm25(
+        collection.documents(),
+        options.bm25_k1,
+        options.bm25_b,
+        options.stop_words,
+    )
+
+
+def _counts(run: Run) -> str:
+    return f"{sum(map(len, run.values()))} documents of {len(run)} queries"
+
+
+def _key(collection: Collection) -> dict:
+    options = collection.options
+    sizes = [[path, files.size(path)] for path in list_files(options.documents)]
+    return {
+        "documents": sizes,
+        "format": options.documents_format,
+        "topics": cache.hash_texts(collection.topics.items()),
+        "bm25": [options.bm25_k1, options.bm25_b, options.stop_words],
+        "depth": options.depth,
+    }
+
+
+def find_folds(collection: Collection, run: Run, path: str) -> list[folds.Fold]:
+    """The folds over the queries that have candidates; written to `path`.
+
+    Raises:
+      UserError: see `folds`.
+    """
+    options = collection.options
+    names = [q for q in collection.topics if q in run]
+    if options.folds_file:
+        found = folds.read(options.folds_file, names)
+    else:
+        found = folds.make(names, options.folds, options.fold_seed)
+    folds.write(path, found)
+    return found
+
+
+def grades_of(
+    collection: Collection, query: str, names: list[str]
+) -> np.ndarray:
+    """Grades of documents, int64; -1 = unjudged and to be skipped."""
+    judged = collection.qrels[query]
+    without = -1 if collection.options.unjudged == "skip" else 0
+    return np.array(
+        [max(judged[d], 0) if d in judged else without for d in names],
+        np.int64,
+    )
+
+
+def pairs(grades: np.ndarray, limit: int, seed: int, query: str) -> np.ndarray:
+    """(better, worse) places of one query's candidates, int64 [n, 2].
+
+    Args:
+      grades: of the candidates; -1 makes no pair.
+      limit: most pairs, drawn without replacement; 0 = all.
+      seed, query: the draw depends on nothing else.
+    """
+    judged = np.flatnonzero(grades >= 0)
+    better, worse = np.nonzero(
+        grades[judged][:, None] > grades[judged][None, :]
+    )
+    found = np.stack([judged[better], judged[worse]], 1)
+    if limit and len(found) > limit:
+        digest = int(cache.hash_texts([query])[:15], 16)
+        rng = np.random.default_rng((seed, digest))
+        found = found[np.sort(rng.choice(len(found), limit, replace=False))]
+    return found

@@ -1,0 +1,100 @@
+"""Query and document in one row, `query SEP document SEP CLS` (L1).
+
+A document that is longer than its room is read in windows, `stride` pieces
+from one start to the next, of which the first `max_passages` count.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from data import symbols
+from data.finetuning import pair_features
+from data.finetuning import table as finetune_table
+from data.finetuning.pair_features import Sequence1D
+from data.finetuning.table import FeatureTable
+
+
+def windows(
+    length: int, room: int, stride: int, max_passages: int
+) -> list[tuple[int, int]]:
+    """(begin, end) of a document's windows; at least one.
+
+    Args:
+      length: pieces of the document.
+      room: pieces of a window, > 0.
+      stride: between their starts; 0 = the first window alone.
+      max_passages: most windows.
+    """
+    if not stride:
+        return [(0, min(room, length))]
+    step = min(room, stride)
+    count = 1 + -(-max(length - room, 0) // step)
+    return [
+        (i * step, min(i * step + room, length))
+        for i in range(min(count, max_passages))
+    ]
+
+
+def passages(
+    query: Sequence[int],
+    document: Sequence[int],
+    max_length: int,
+    stride: int,
+    max_passages: int,
+    ids: symbols.SymbolIds,
+) -> list[Sequence1D]:
+    """The rows of one pair; the query is cut already."""
+    room = max_length - len(query) - 3
+    return [
+        pair_features.join_segments(
+            [query, document[begin:end]], max_length, ids
+        )
+        for begin, end in windows(len(document), room, stride, max_passages)
+    ]
+
+
+def lists(
+    pairs: np.ndarray, grades: np.ndarray, size: int, seed: int
+) -> np.ndarray:
+    """Lists of `size` candidates to train on, int64 [pairs, size].
+
+    The first two are a pair; the others are drawn from those that grade lower
+    than its better one, without repeating where there are enough.
+
+    Args:
+      pairs: (better, worse) of one query, [n, 2].
+      grades: of its candidates; -1 = not to be used.
+      size: >= 2.
+      seed: of the draw.
+    """
+    found = np.zeros((len(pairs), size), np.int64)
+    found[:, :2] = pairs
+    for row, (better, worse) in enumerate(pairs.tolist()):
+        if size == 2:
+            break
+        below = np.flatnonzero((grades >= 0) & (grades < grades[better]))
+        others = below[below != worse]
+        pool = others if len(others) else below
+        rng = np.random.default_rng((seed, row))
+        found[row, 2:] = rng.choice(
+            pool, size - 2, replace=len(pool) < size - 2
+        )
+    return found
+
+
+def training_table(
+    examples: Sequence[Sequence[Sequence1D]], grades: Sequence[np.ndarray]
+) -> FeatureTable:
+    """Lists of C rows with their grades as labels.
+
+    Args:
+      examples: C rows each.
+      grades: [C] of each.
+    """
+    labels = np.array(grades, np.float32)  # [N, C]
+    return finetune_table.from_sequences(
+        [row for example in examples for row in example],
+        {"label_ids": labels},
+        num_options=labels.shape[1],
+    )

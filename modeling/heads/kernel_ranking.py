@@ -1,0 +1,113 @@
+"""A fitted K-NRM with its frozen encoder: the model that is exported.
+
+Letters: B texts, T pieces of a row, D model, K features, V vocabulary, P pairs,
+Q query pieces, U document pieces.
+"""
+
+import tensorflow as tf
+import tf_keras
+
+from modeling.heads import kernel_pooling
+from modeling.heads.kernel_pooling import Kernels
+from modeling.task_model import TaskModel
+
+_SCOPE = "model/kernel_pooling"
+_VARIABLES = ("weights", "bias", "center", "piece_weights")
+
+
+@tf_keras.utils.register_keras_serializable("xlnet")
+class KernelRankingModel(TaskModel):
+    """Scores pairs of texts by kernels over the cosines of their pieces.
+
+    Its variables besides the encoder's are assigned, not trained:
+    `kernel_weights` [K], `kernel_bias` [], `kernel_center` [D], which is
+    subtracted from vectors, and `kernel_piece_weights` [V] of query pieces.
+
+    Args:
+      config: an `EncoderConfig`, or its `to_dict()`.
+      mu, sigma: of the kernels.
+      layer: hidden state that is read, 0 = the embeddings.
+      with_candidate_score: one more feature, the candidates' score.
+      **kwargs: of `TaskModel`.
+    """
+
+    head_arguments = ("mu", "sigma", "layer", "with_candidate_score")
+
+    def __init__(
+        self,
+        config,
+        mu,
+        sigma,
+        layer: int = 0,
+        with_candidate_score: bool = False,
+        **kwargs,
+    ):
+        super().__init__(config, **kwargs)
+        self.mu, self.sigma, self.layer = tuple(mu), tuple(sigma), layer
+        self.with_candidate_score = with_candidate_score
+        self.kernels = Kernels(self.mu, self.sigma)
+        shapes = {
+            "weights": [len(self.mu) + with_candidate_score],
+            "bias": [],
+            "center": [self.config.d_model],
+            "piece_weights": [self.config.vocab_size],
+        }
+        for name in _VARIABLES:
+            variable = self.add_weight(
+                f"kernel_{name}",
+                shapes[name],
+                initializer="ones" if name == "piece_weights" else "zeros",
+                trainable=False,
+                dtype="float32",
+            )
+            setattr(self, f"kernel_{name}", variable)
+
+    def head_variable_paths(self):
+        return {f"{_SCOPE}/{name}": f"kernel_{name}" for name in _VARIABLES}
+
+    def vectors(
+        self,
+        input_ids: tf.Tensor,
+        segment_ids: tf.Tensor,
+        input_mask: tf.Tensor,
+    ) -> tf.Tensor:
+        """Centred vectors of a row's pieces, float32 [B, T, D]."""
+        output = self.encoder(
+            input_ids,
+            segment_ids=segment_ids,
+            input_mask=input_mask,
+            training=False,
+            output_hidden_states=True,
+        )
+        states = tf.cast(output.hidden_states[self.layer], tf.float32)
+        gap = self.config.d_model - states.shape[-1]  # ALBERT's embeddings
+        states = tf.pad(states, [[0, 0], [0, 0], [0, gap]])
+        return states - self.kernel_center
+
+    def call(
+        self,
+        query: tf.Tensor,
+        query_ids: tf.Tensor,
+        query_mask: tf.Tensor,
+        document: tf.Tensor,
+        document_mask: tf.Tensor,
+        candidate_scores: tf.Tensor | None = None,
+    ) -> tf.Tensor:
+        """Scores, float32 [P].
+
+        Args:
+          query: `vectors` [P, Q, D] of the queries' pieces.
+          query_ids: int32 [P, Q], for the weights of pieces.
+          query_mask: [P, Q], 1 = real.
+          document: `vectors` [P, U, D].
+          document_mask: [P, U].
+          candidate_scores: [P]; only with `with_candidate_score`.
+        """
+        weights = tf.gather(self.kernel_piece_weights, query_ids)
+        weights *= tf.cast(query_mask, tf.float32)
+        phi = kernel_pooling.pair_features(
+            query, weights, document, document_mask, self.kernels
+        )
+        if self.with_candidate_score:
+            phi = tf.concat([phi, candidate_scores[:, tf.newaxis]], -1)
+        return kernel_pooling.score(phi, self.kernel_weights, self.kernel_bias)

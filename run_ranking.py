@@ -1,0 +1,39 @@
+"""Ranks documents: BM25, cosine, K-NRM on frozen vectors, a cross-encoder.
+
+    python run_ranking.py --collection=cranfield --data_dir=DATA/cranfield \\
+        --init_checkpoint=xlnet_cased_L-12_H-768_A-12 --model_dir=OUT
+
+See docs/ranking.md. TensorFlow is imported after the flags are parsed.
+"""
+
+import dataclasses
+
+from flags import app, finetune_flags, ranking_flags
+
+
+def main() -> None:
+    """Reads the flags and runs the stages."""
+    parts = ranking_flags.from_flags()
+
+    from data.text.tokenizer import Tokenizer
+    from serving.export import export_model
+    from training.finetuning import preflight, sources
+    from training.finetuning.ranking import run
+
+    options = run.RankingOptions(*parts)
+    tokenizer = None
+    if options.ranker.ranker != "bm25":
+        finetune = options.finetune
+        spiece = sources.find_spiece(
+            finetune, finetune_flags.spiece_model_file()
+        )
+        text = sources.find_text(finetune, spiece, finetune_flags.text_choice())
+        tokenizer = Tokenizer(spiece, text)
+        # Rankers bring their own check of what was trained.
+        preflight.check_places(dataclasses.replace(finetune, do_train=True))
+    run.RankingRun(options, tokenizer, export=export_model)()
+
+
+if __name__ == "__main__":
+    ranking_flags.define()
+    app.run(main)

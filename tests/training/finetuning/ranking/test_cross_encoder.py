@@ -1,0 +1,198 @@
+"""The cross-encoder: windows, lists, losses, folds, export."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras
+
+from common.errors import UserError
+from data.finetuning.ranking import features, runs
+from data.symbols import SymbolIds
+from data.text.tokenizer import Tokenizer
+from modeling import XLNetConfig
+from tests.training.finetuning.ranking import toy
+from training.finetuning.ranking.options import LOSSES
+from training.finetuning.ranking.run import RankingRun
+from training.objectives.build import build_objective
+
+
+def test_windows_cover_a_document():
+    assert features.windows(7, 3, 0, 4) == [(0, 3)]
+    assert features.windows(2, 3, 2, 4) == [(0, 2)]
+    assert features.windows(7, 3, 2, 4) == [(0, 3), (2, 5), (4, 7)]
+    assert features.windows(7, 3, 5, 4) == [(0, 3), (3, 6), (6, 7)]
+    assert features.windows(9, 3, 3, 2) == [(0, 3), (3, 6)]
+    assert features.windows(0, 3, 3, 2) == [(0, 0)]
+    rows = features.passages([11, 12], range(20, 27), 8, 2, 9, SymbolIds())
+    assert [row.ids for row in rows] == [
+        [11, 12, 4, 20, 21, 22, 4, 3],
+        [11, 12, 4, 22, 23, 24, 4, 3],
+        [11, 12, 4, 24, 25, 26, 4, 3],
+    ]
+
+
+def test_lists_hold_a_pair_and_lower_graded_ones():
+    grades = np.array([0, 2, -1, 1, 0, 0])
+    pairs = np.array([[1, 3], [3, 0]])
+    found = features.lists(pairs, grades, 4, 0)
+    np.testing.assert_array_equal(found[:, :2], pairs)
+    assert set(found[0, 2:]) < {0, 4, 5}
+    assert set(found[1, 2:]) == {4, 5}
+    assert len(set(found[0])) == 4
+    np.testing.assert_array_equal(found, features.lists(pairs, grades, 4, 0))
+    assert features.lists(pairs, grades, 7, 0).shape == (2, 7)
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        pytest.param(name, marks=() if name == "softmax" else pytest.mark.slow)
+        for name in LOSSES
+    ],
+)
+def test_every_loss_falls_and_orders_the_list(loss):
+    config = XLNetConfig(
+        vocab_size=21,
+        d_model=6,
+        n_layer=1,
+        n_head=2,
+        d_head=3,
+        d_inner=8,
+        dropout=0.0,
+        dropatt=0.0,
+    )
+    objective = build_objective("ranking", config, rank_loss=loss)
+    tf.random.set_seed(1)
+    model = objective.build_model()
+    rng = np.random.default_rng(0)
+    batch = {
+        "input_ids": rng.integers(9, 21, [2, 3, 5]).astype(np.int32),
+        "segment_ids": np.zeros([2, 3, 5], np.int32),
+        "input_mask": np.ones([2, 3, 5], np.int32),
+        "label_ids": np.array([[0, 1, 0], [2, 0, 1]], np.float32),
+        "example_weight": np.ones(2, np.float32),
+    }
+    batch = {k: tf.constant(v) for k, v in batch.items()}
+    before = objective.predict(model, batch)["logits"].numpy()
+    assert before.shape == (2, 3)
+    optimizer = tf_keras.optimizers.Adam(0.02)
+
+    @tf.function
+    def step():
+        with tf.GradientTape() as tape:
+            output = objective.loss(model, batch, None, True, None)
+        variables = model.trainable_variables
+        gradients = tape.gradient(output.loss_sum, variables)
+        optimizer.apply_gradients(
+            (g, v)
+            for g, v in zip(gradients, variables, strict=True)
+            if g is not None
+        )
+        return output.loss_sum
+
+    losses = [float(step()) for _ in range(30)]
+    assert losses[-1] < 0.5 * losses[0]
+    after = objective.predict(model, batch)["logits"].numpy()
+    assert after[0].argmax() == 1
+    if loss == "pointwise":  # which knows relevant or not alone
+        assert after[1].argmin() == 1
+    else:
+        assert after[1].argmax() == 0
+    # Single rows, as an evaluation reads them.
+    rows = {k: v[:, 0] for k, v in batch.items() if v.shape.rank == 3}
+    np.testing.assert_allclose(
+        objective.predict(model, rows)["logits"], after[:, 0], atol=1e-6
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.shared
+def test_folds_resume_and_export(tmp_path, spiece_model):
+    from serving.export import export_model
+
+    toy.write(tmp_path)
+    ranker = {
+        "ranker": "cross_encoder",
+        "seeds": 1,
+        "list_size": 3,
+        "rank_loss": "softmax",
+        "passage_stride": 4,
+        "max_passages": 3,
+        "max_query_length": 5,
+    }
+    names = [str(q) for q in range(toy.NUM_QUERIES)]
+    fold = {"train": names[:5], "dev": names[5:7], "test": names[7:]}
+    path = tmp_path / "one_fold.json"
+    path.write_text(json.dumps({"folds": [fold]}))
+    options = toy.options(
+        tmp_path,
+        data={"folds_file": str(path)},
+        ranker=ranker,
+        do_export=True,
+    )
+    options = dataclasses.replace(options, max_seq_length=16)
+    said = []
+    tokenizer = Tokenizer(spiece_model)
+    found = RankingRun(options, tokenizer, said.append, export_model)()
+    assert "cross_encoder" in found["systems"]
+    model = tmp_path / "model"
+    before = (model / "runs/cross_encoder.seed0.run").read_bytes()
+    again = []
+    finetune = toy.finetune_options(tmp_path, do_train=False)
+    options = dataclasses.replace(options, finetune=finetune)
+    RankingRun(options, tokenizer, again.append)()
+    assert (model / "runs/cross_encoder.seed0.run").read_bytes() == before
+    assert sum(line.endswith(": found") for line in again) == 1
+    check_export(tmp_path, "cross_encoder", {})
+
+
+def check_export(folder, name, more):
+    """The export scores as the run of the fold that it is of."""
+    from serving.saved_model import SavedModel
+
+    loaded = SavedModel(str(folder / "model/export/1"))
+    run = runs.read(str(folder / f"model/runs/{name}.seed0.fold0.run"))
+    rows = (folder / "topics.tsv").read_text().splitlines()
+    topics = dict(row.split("\t") for row in rows)
+    rows = (folder / "documents.jsonl").read_text().splitlines()
+    texts = {r["id"]: r["text"] for r in map(json.loads, rows)}
+    query, scores = next(iter(run.items()))
+    inputs = {
+        "query": [topics[query]],
+        "documents": [[texts[name] for name in scores]],
+    }
+    if more:
+        given = [[more[query][name] for name in scores]]
+        inputs["candidate_scores"] = np.array(given, np.float32)
+    answer = loaded(inputs)
+    values = list(scores.values())
+    np.testing.assert_allclose(answer["scores"][0], values, atol=2e-5)
+    order = answer["order"][0]
+    np.testing.assert_array_equal(order, np.argsort(-answer["scores"][0]))
+
+
+@pytest.mark.slow
+@pytest.mark.shared
+def test_knrm_is_exported_with_its_encoder(tmp_path, spiece_model):
+    from serving.export import export_model
+
+    toy.write(tmp_path)
+    ranker = {"layer": "1", "center": True, "idf": True, "control": False}
+    options = toy.options(tmp_path, ranker=ranker, do_export=True)
+    tokenizer = Tokenizer(spiece_model)
+    RankingRun(options, tokenizer, lambda line: None, export_model)()
+    candidates = runs.read(str(tmp_path / "model/candidates.run"))
+    check_export(tmp_path, "knrm", candidates)
+
+
+@pytest.mark.shared
+def test_a_row_without_room_for_a_document_is_refused(tmp_path, spiece_model):
+    toy.write(tmp_path)
+    ranker = {"ranker": "cross_encoder", "max_query_length": 13}
+    options = toy.options(tmp_path, ranker=ranker)
+    options = dataclasses.replace(options, max_seq_length=16)
+    with pytest.raises(UserError, match="--max_seq_length=16 leaves no room"):
+        RankingRun(options, Tokenizer(spiece_model), lambda line: None)()

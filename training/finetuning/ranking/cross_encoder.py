@@ -1,0 +1,358 @@
+"""A fine-tuned cross-encoder over the folds (L3).
+
+Query and document are read together, `query SEP document SEP CLS`, by the
+model of the regression head. Each fold and seed is a run of `training.loop` in
+a folder of its own, so it resumes, evaluates and keeps its best checkpoint as
+other fine-tunings do; long documents have the best score of their windows.
+"""
+
+import dataclasses
+import os
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from common import files, vocabulary
+from common.errors import UserError
+from data.finetuning import cache
+from data.finetuning import pipeline as finetune_pipeline
+from data.finetuning import table as finetune_table
+from data.finetuning.ranking import collection as collections
+from data.finetuning.ranking import features
+from data.finetuning.ranking.folds import Fold
+from data.finetuning.ranking.runs import Run
+from data.task_spec import SPIECE_NAME, TaskSpec
+from data.text.tokenizer import Tokenizer
+from modeling.checkpoints import restore as checkpoints
+from modeling.encoders.registry import spec_of
+from training import loop
+from training.checkpoints import checkpoint_to_read
+from training.finetuning import sources
+from training.finetuning.ranking.folded import Task
+from training.finetuning.ranking.options import RankerOptions
+from training.finetuning.ranking.results import System
+from training.objectives import build as heads
+
+HEAD = "ranking"
+METRIC = "ndcg"
+
+
+@dataclasses.dataclass(frozen=True)
+class Texts:
+    """Token ids of the queries and of the candidates' documents."""
+
+    queries: dict[str, np.ndarray]
+    documents: dict[str, np.ndarray]
+
+    def digest(self) -> str:
+        """Hash of all of them."""
+        return cache.hash_texts(
+            [name, ids.tolist()]
+            for part in (self.queries, self.documents)
+            for name, ids in part.items()
+        )
+
+
+class CrossEncoder:
+    """Trains and scores one model per fold and seed.
+
+    Args:
+      task: candidates, judgements, folds.
+      finetune: `FinetuneOptions`.
+      max_seq_length: T.
+      tokenizer: of the vocabulary.
+      texts: of the queries and documents.
+      say: takes lines of the report.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        finetune,
+        max_seq_length: int,
+        tokenizer: Tokenizer,
+        texts: Texts,
+        say: Callable[[str], None] = print,
+    ):
+        self.task, self.finetune, self.say = task, finetune, say
+        self.options: RankerOptions = task.options
+        self.length, self.tokenizer = max_seq_length, tokenizer
+        self.texts = texts
+        if self.length < self.options.max_query_length + 4:
+            raise UserError(
+                f"--max_seq_length={self.length} leaves no room for a document "
+                f"beside --max_query_length={self.options.max_query_length} "
+                "and 3 special tokens"
+            )
+        self.config = sources.find_config(finetune, tokenizer.vocab_size)
+        layout = spec_of(self.config.model_type).capabilities.layout
+        if layout != "cls_last":
+            raise UserError(
+                "--ranker=cross_encoder makes rows that end with CLS (xlnet), "
+                f"found model_type {self.config.model_type!r}; --ranker=knrm "
+                "reads it"
+            )
+        self.objective = heads.build_objective(
+            HEAD,
+            self.config,
+            recompute_layers=finetune.recompute_layers,
+            rank_loss=self.options.rank_loss,
+            **self.head_options(),
+        )
+
+    def head_options(self) -> dict:
+        """Keywords of the model's head."""
+        return {
+            "summary_type": self.finetune.summary_type,
+            "use_proj": self.finetune.use_summ_proj,
+            "pooling": self.finetune.pooling,
+        }
+
+    def spec(self) -> TaskSpec:
+        """task.json of each fold's folder."""
+        return TaskSpec(
+            task_name="ranking",
+            head=HEAD,
+            labels=(),
+            max_seq_length=self.length,
+            text=self.tokenizer.settings,
+            spiece_sha256=self.tokenizer.sha256,
+            head_options=self.head_options(),
+            data_options={
+                "max_query_length": self.options.max_query_length,
+                "passage_stride": self.options.passage_stride,
+                "max_passages": self.options.max_passages,
+            },
+        )
+
+    def fit(self) -> System:
+        """Every fold and seed, trained or found; their test runs."""
+        parts: list[list[Run]] = []
+        for number, fold in enumerate(self.task.folds):
+            parts.append(
+                [
+                    self._scores(number, fold, seed)
+                    for seed in range(self.options.seeds)
+                ]
+            )
+        runs = [
+            {q: r for part in parts for q, r in part[seed].items()}
+            for seed in range(self.options.seeds)
+        ]
+        return System(runs, parts)
+
+    def folder(self, number: int, seed: int) -> str:
+        """Where a fold's model of a seed lies."""
+        return os.path.join(
+            self.finetune.run.model_dir,
+            "cross_encoder",
+            f"fold{number}-seed{seed}",
+        )
+
+    def _scores(self, number: int, fold: Fold, seed: int) -> Run:
+        """Scores of a fold's test queries, kept once they are made."""
+        key = self._key(fold, seed)
+        arrays, hit = cache.cached(
+            self.folder(number, seed),
+            "test",
+            key,
+            lambda: {"scores": self._train(number, fold, seed)},
+        )
+        if hit:
+            self.say(f"cross-encoder fold {number} seed {seed}: found")
+        return self._as_run(fold.test, arrays["scores"])
+
+    def _key(self, fold: Fold, seed: int) -> dict:
+        run = self.finetune.run
+        names = ("rank_loss", "list_size", "passage_stride", "max_passages")
+        data = self.task.collection.options
+        return {
+            "fold": dataclasses.asdict(fold),
+            "seed": seed,
+            "texts": self.texts.digest(),
+            "judgements": cache.hash_texts(self.task.collection.qrels.items()),
+            "candidates": cache.hash_texts(self.task.run.items()),
+            "config": self.config.to_dict(),
+            "head": self.head_options(),
+            "init_checkpoint": run.init_checkpoint,
+            "optimizer": dataclasses.asdict(run.optimizer),
+            "steps": [run.train_steps, run.train_batch_size, self._every()],
+            "options": [getattr(self.options, n) for n in names],
+            "length": self.length,
+            "pairs": [data.unjudged, data.max_pairs_per_query, data.cutoff],
+        }
+
+    def _every(self) -> int:
+        run = self.finetune.run
+        return run.eval_every or max(1, run.train_steps // 4)
+
+    def _train(self, number: int, fold: Fold, seed: int) -> np.ndarray:
+        """Scores of all test candidates, float32, in order."""
+        folder = self.folder(number, seed)
+        if not self.task.may_train:
+            raise UserError(
+                f"{folder} holds no scores of these options and data: give "
+                "--do_train"
+            )
+        files.make_directory(folder)
+        spec = self.spec()
+        vocabulary.copy(
+            self.tokenizer.vocabulary, self.tokenizer.settings, folder
+        )
+        spec.write(folder)
+        strategy = dataclasses.replace(
+            self.finetune.run.strategy,
+            seed=self.finetune.run.strategy.seed + seed,
+        )
+        run = self.finetune.run.replace(
+            model_dir=folder,
+            strategy=strategy,
+            eval_every=self._every(),
+            best_metric=METRIC,
+        )
+        dev_input, dev_rows = self._candidates(fold.dev)
+
+        def metric(result) -> dict[str, float]:
+            scores = _best_of(result.predictions["logits"], dev_rows)
+            values = self._split(fold.dev, scores)
+            return {
+                METRIC: self.task.mean_ndcg(fold.dev, self._names(), values)
+            }
+
+        result = loop.train(
+            self.objective,
+            self._training_input(fold, strategy.seed),
+            run,
+            eval_input_fn=dev_input,
+            metric_fn=metric,
+            must_match={"ranking": cache.key_text(self._key(fold, seed))},
+            say=self.say,
+        )
+        if not result.finished:
+            raise UserError(
+                f"{folder}: stopped at step {result.step}; the same command "
+                "goes on"
+            )
+        test_input, rows = self._candidates(fold.test)
+        found = loop.predict(self.objective, test_input, run)
+        return _best_of(found["logits"], rows)
+
+    def write_export(self, export: Callable[..., str]) -> None:
+        """A SavedModel of the first fold's best weights of the first seed."""
+        folder = self.folder(0, 0)
+        run = self.finetune.run.replace(model_dir=folder)
+        model = self.objective.build_model()
+        checkpoints.restore(model, checkpoint_to_read(run), require="all")
+        target = self.finetune.export_dir or os.path.join(
+            self.finetune.run.model_dir, "export"
+        )
+        spiece = os.path.join(folder, SPIECE_NAME)
+        made = export(target, model, self.spec(), spiece)
+        self.say(f"exported {made}, the ranker of fold 0")
+
+    def _names(self) -> dict[str, list[str]]:
+        return {q: list(scores) for q, scores in self.task.run.items()}
+
+    def _split(self, queries, scores: np.ndarray) -> list[np.ndarray]:
+        """Scores of each query's candidates."""
+        sizes = [len(self.task.run[q]) for q in queries]
+        return np.split(scores, np.cumsum(sizes)[:-1])
+
+    def _as_run(self, queries: Sequence[str], scores: np.ndarray) -> Run:
+        return {
+            q: dict(zip(self.task.run[q], own.tolist(), strict=True))
+            for q, own in zip(
+                queries, self._split(queries, scores), strict=True
+            )
+        }
+
+    def _passages(self, query: str, name: str, first_only: bool):
+        return features.passages(
+            self.texts.queries[query],
+            self.texts.documents[name],
+            self.length,
+            0 if first_only else self.options.passage_stride,
+            self.options.max_passages,
+            self.tokenizer.symbols,
+        )
+
+    def _training_input(self, fold: Fold, seed: int):
+        """Lists of the training queries; a document's first window."""
+        examples, labels = [], []
+        data = self.task.collection.options
+        for query in fold.train:
+            names = list(self.task.run[query])
+            grades = collections.grades_of(self.task.collection, query, names)
+            pairs = collections.pairs(
+                grades, data.max_pairs_per_query, data.fold_seed, query
+            )
+            rows = {}
+            for chosen in features.lists(
+                pairs, grades, self.options.list_size, data.fold_seed
+            ):
+                for i in chosen.tolist():
+                    if i not in rows:
+                        rows[i] = self._passages(query, names[i], True)[0]
+                examples.append([rows[i] for i in chosen.tolist()])
+                labels.append(grades[chosen])
+        if not examples:
+            raise UserError(
+                "no training query has candidates of unlike grades: raise "
+                "--depth, or give judgements of these candidates"
+            )
+        table = features.training_table(examples, labels)
+        return finetune_pipeline.make_input_fn(table, self.length, True, seed)
+
+    def _candidates(self, queries: Sequence[str]):
+        """(every window of the queries' candidates, windows of each)."""
+        sequences, counts = [], []
+        for query in queries:
+            for name in self.task.run[query]:
+                rows = self._passages(query, name, False)
+                sequences += rows
+                counts.append(len(rows))
+        table = finetune_table.from_sequences(sequences)
+        return (
+            finetune_pipeline.make_input_fn(table, self.length, False),
+            np.array(counts),
+        )
+
+
+def _best_of(scores: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """The best window of each document, float32 [documents]."""
+    starts = np.cumsum([0, *counts[:-1]])
+    return np.maximum.reduceat(scores.reshape(-1), starts).astype(np.float32)
+
+
+def read_texts(
+    task: Task, tokenizer: Tokenizer, max_query_length: int, room: int
+) -> Texts:
+    """Token ids of queries and of the candidates' documents.
+
+    Args:
+      task: names what is wanted.
+      tokenizer: of the vocabulary.
+      max_query_length: pieces of a query.
+      room: pieces of a document that any window can see.
+
+    Raises:
+      UserError: a candidate is not among the documents.
+    """
+    topics = task.collection.topics
+    names = list(task.run)
+    queries = tokenizer.encode_batch([topics[q] for q in names])
+    wanted = {d for scores in task.run.values() for d in scores}
+    found = {}
+    for document in task.collection.documents():
+        if document.id in wanted:
+            ids = tokenizer.encode(document.text)[:room]
+            found[document.id] = np.asarray(ids, np.int32)
+    missing = sorted(wanted - set(found))
+    if missing:
+        raise UserError(
+            f"--documents lacks {len(missing)} of {len(wanted)} candidates, "
+            f"the first is {missing[0]!r}: are run and documents of one "
+            "collection?"
+        )
+    cut = [np.asarray(q[:max_query_length], np.int32) for q in queries]
+    return Texts(dict(zip(names, cut, strict=True)), found)

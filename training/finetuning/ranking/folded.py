@@ -1,0 +1,214 @@
+"""Rankers over the folds of a cross-validation (L3).
+
+A ranker learns from a fold's training queries, is stopped and chosen by its
+validation queries and scores its test queries; the test scores of all folds
+together are one run per seed. What a fold learned is kept under a hash of all
+that it depends on.
+"""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from common.errors import UserError
+from data.finetuning import cache
+from data.finetuning.ranking import collection as collections
+from data.finetuning.ranking import metrics
+from data.finetuning.ranking.collection import Collection
+from data.finetuning.ranking.folds import Fold
+from data.finetuning.ranking.runs import Run
+from training.finetuning.ranking.kernel_features import Features
+from training.finetuning.ranking.knrm import Learned, Trainer, scores
+from training.finetuning.ranking.options import RankerOptions
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """What rankers are fitted on.
+
+    Attributes:
+      collection: queries and judgements.
+      run: the candidates with their scores.
+      folds: of the queries.
+      options: of the ranker.
+      folder: where fitted rankers are kept.
+      may_train: whether a fold that was not fitted yet may be.
+    """
+
+    collection: Collection
+    run: Run
+    folds: Sequence[Fold]
+    options: RankerOptions
+    folder: str
+    may_train: bool = True
+
+    def mean_ndcg(
+        self, queries: Sequence[str], names, values: Sequence[np.ndarray]
+    ) -> float:
+        """gdeval's NDCG of scores [candidates] of some queries."""
+        cutoff = self.collection.options.cutoff
+        qrels = {q: self.collection.qrels[q] for q in queries}
+        run = {
+            q: dict(zip(names[q], v.tolist(), strict=True))
+            for q, v in zip(queries, values, strict=True)
+        }
+        found = metrics.ndcg(qrels, run, cutoff)
+        return float(np.mean([found[q] for q in queries]))
+
+    def key(self, features: Features, fold: Fold) -> dict:
+        """What a fitted fold depends on."""
+        options = dataclasses.asdict(self.options)
+        data = self.collection.options
+        return {
+            "features": features.digest,
+            "fold": dataclasses.asdict(fold),
+            "judgements": cache.hash_texts(self.collection.qrels.items()),
+            "scores": cache.hash_texts(self.run.items()),
+            "options": options,
+            "pairs": [data.unjudged, data.max_pairs_per_query, data.cutoff],
+        }
+
+
+@dataclasses.dataclass(frozen=True)
+class Fitted:
+    """A ranker over all folds.
+
+    Attributes:
+      folds: what each fold learned.
+      runs: per seed, all test queries.
+      parts: per fold and seed, that fold's test queries.
+    """
+
+    folds: list[Learned]
+    runs: list[Run]
+    parts: list[list[Run]]
+
+
+def inputs(task: Task, features: Features) -> dict[str, np.ndarray]:
+    """Query -> float32 [candidates, Y, K or K + 1]: phi, the score with it."""
+    if not task.options.with_candidate_score:
+        return features.phi
+    found = {}
+    for query, phi in features.phi.items():
+        given = [task.run[query][n] for n in features.names[query]]
+        column = np.broadcast_to(
+            np.array(given, np.float32)[:, None, None], (*phi.shape[:2], 1)
+        )
+        found[query] = np.concatenate([phi, column], -1)
+    return found
+
+
+def knrm(
+    task: Task,
+    features: Features,
+    name: str,
+    say: Callable[[str], None] = print,
+) -> Fitted:
+    """K-NRM of every fold and seed."""
+    x = inputs(task, features)
+    size = next(iter(x.values())).shape[-1]
+    trainer = Trainer(task.options, len(features.layers), size)
+
+    def fit(fold: Fold) -> dict[str, np.ndarray]:
+        return trainer.fit(
+            {q: x[q] for q in fold.train},
+            {q: _pairs(task, features, q) for q in fold.train},
+            {q: x[q] for q in fold.dev},
+            lambda values: task.mean_ndcg(fold.dev, features.names, values),
+        )
+
+    def value(learned: Learned, query: str, seed: int) -> np.ndarray:
+        layer = int(learned.layer[seed])
+        return scores(x[query][:, layer], learned.w[seed], learned.b[seed])
+
+    return _over_folds(task, features, name, fit, value, say)
+
+
+def cosine(
+    task: Task, features: Features, say: Callable[[str], None] = print
+) -> Fitted:
+    """The cosine of mean vectors; the validation queries choose the layer."""
+
+    def fit(fold: Fold) -> dict[str, np.ndarray]:
+        found = [
+            task.mean_ndcg(
+                fold.dev,
+                features.names,
+                [features.cosine[q][:, i] for q in fold.dev],
+            )
+            for i in range(len(features.layers))
+        ]
+        best = int(np.argmax(found))
+        empty = np.zeros((1, 0), np.float32)
+        return Learned(
+            empty,
+            np.zeros(1, np.float32),
+            np.array([best]),
+            np.array([found[best]]),
+            np.zeros(1, np.int64),
+        ).arrays()
+
+    def value(learned: Learned, query: str, seed: int) -> np.ndarray:
+        del seed
+        return features.cosine[query][:, int(learned.layer[0])]
+
+    return _over_folds(task, features, "cosine", fit, value, say)
+
+
+def _over_folds(task, features, name, fit, value, say) -> Fitted:
+    def allowed(fold: Fold) -> dict[str, np.ndarray]:
+        if not task.may_train:
+            raise UserError(
+                f"{task.folder} holds no {name} ranker of these options and "
+                "data: give --do_train"
+            )
+        return fit(fold)
+
+    learned, parts = [], []
+    for number, fold in enumerate(task.folds):
+        arrays, hit = cache.cached(
+            task.folder,
+            f"{name}-fold{number}",
+            task.key(features, fold) | {"ranker": name},
+            lambda fold=fold: allowed(fold),
+        )
+        found = Learned(**arrays)
+        learned.append(found)
+        shown = sorted({features.layers[i] for i in found.layer.tolist()})
+        say(
+            f"{name} fold {number + 1}/{len(task.folds)}: validation NDCG "
+            f"{found.dev.mean():.4f}, layer "
+            f"{'/'.join(map(str, shown))}, passes "
+            f"{'/'.join(map(str, found.epochs.tolist()))}"
+            + (", from an earlier run" if hit else "")
+        )
+        parts.append(
+            [
+                {
+                    q: dict(
+                        zip(
+                            features.names[q],
+                            value(found, q, seed).tolist(),
+                            strict=True,
+                        )
+                    )
+                    for q in fold.test
+                }
+                for seed in range(len(found.layer))
+            ]
+        )
+    runs = [
+        {q: r for part in parts for q, r in part[seed].items()}
+        for seed in range(len(parts[0]))
+    ]
+    return Fitted(learned, runs, parts)
+
+
+def _pairs(task: Task, features: Features, query: str) -> np.ndarray:
+    grades = collections.grades_of(
+        task.collection, query, features.names[query]
+    )
+    limit = task.collection.options.max_pairs_per_query
+    seed = task.collection.options.fold_seed
+    return collections.pairs(grades, limit, seed, query)

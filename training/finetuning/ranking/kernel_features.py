@@ -1,0 +1,323 @@
+"""Kernel features of every candidate, shard by shard (L3).
+
+The vectors are frozen, so K-NRM's features are numbers of the data: they are
+computed once, whatever is trained on them. Letters: Y layers, P pairs of a
+shard, Q query pieces, U document pieces, D vector size, K kernels.
+"""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from data.finetuning import cache
+from data.finetuning.ranking.runs import Run
+from modeling.heads import kernel_pooling
+from modeling.heads.kernel_pooling import Kernels
+from training.finetuning.ranking.shards import Shard, Vectors
+
+BINS = 40  # of the histogram of cosines over [-1, 1]
+BATCH = 64  # pairs
+LENGTH_STEP = 32
+# What one document piece gives a kernel at a distance of one sigma.
+FIRES = float(np.exp(-0.5))
+
+
+@dataclasses.dataclass(frozen=True)
+class Statistics:
+    """What the kernels saw, summed over all pairs.
+
+    Attributes:
+      histogram: [Y, BINS], cosines of query and document pieces.
+      mass: [Y, K], soft term frequency.
+      fired: [Y, K], query pieces (per document) with a soft term frequency of
+        at least `FIRES`.
+      looked: query pieces times documents.
+    """
+
+    histogram: np.ndarray
+    mass: np.ndarray
+    fired: np.ndarray
+    looked: float
+
+    def mass_shares(self) -> np.ndarray:
+        """[Y, K], each row sums to 1."""
+        return self.mass / np.maximum(self.mass.sum(1, keepdims=True), 1e-30)
+
+    def firing_rates(self) -> np.ndarray:
+        """[Y, K] in 0..1."""
+        return self.fired / max(self.looked, 1.0)
+
+
+@dataclasses.dataclass(frozen=True)
+class Features:
+    """Features of all candidates.
+
+    Attributes:
+      names: query -> document ids in the candidates' order.
+      phi: query -> float32 [candidates, Y, K].
+      cosine: query -> float32 [candidates, Y], of mean vectors.
+      layers: Y numbers.
+      statistics: of the kernels.
+      digest: hash of all that they depend on.
+    """
+
+    names: dict[str, list[str]]
+    phi: dict[str, np.ndarray]
+    cosine: dict[str, np.ndarray]
+    layers: tuple[int, ...]
+    statistics: Statistics
+    digest: str
+
+
+class FeatureMaker:
+    """Computes `Features`.
+
+    Args:
+      vectors: of queries and documents.
+      kernels: K of them.
+      center: subtract the mean of all document pieces.
+      idf: weigh query pieces by idf among the documents.
+      folder: results of each shard are kept here.
+
+    Attributes:
+      mean: [Y, 1, D] that was subtracted, 0.0 without `center`.
+      counts: (piece -> documents with it, documents), None without `idf`.
+    """
+
+    def __init__(
+        self,
+        vectors: Vectors,
+        kernels: Kernels,
+        center: bool,
+        idf: bool,
+        folder: str,
+    ):
+        self.vectors, self.kernels = vectors, kernels
+        self.center, self.idf, self.folder = center, idf, folder
+        self.mean, self.counts = 0.0, None
+        self._compute = tf.function(self._pairs, reduce_retracing=True)
+
+    def make(
+        self,
+        shards: Sequence[Shard],
+        queries: Shard,
+        run: Run,
+        say: Callable[[str], None] = print,
+    ) -> Features:
+        """Features of every query's candidates; shards hold them all."""
+        mean, weights = self._collection(shards)
+        self.mean, self.counts = mean, weights
+        asked = self._queries(queries, mean, weights)
+        wanted: dict[str, list[str]] = {}
+        for query, scores in run.items():
+            for name in scores:
+                wanted.setdefault(name, []).append(query)
+        parts, reused = [], 0
+        for shard in shards:
+            key = self._key(shard, shards, queries, wanted)
+            arrays, hit = cache.cached(
+                self.folder,
+                "features",
+                key,
+                lambda shard=shard: self._shard(shard, asked, wanted, mean),
+            )
+            reused += hit
+            parts.append((shard, arrays))
+        say(
+            f"features of {sum(map(len, run.values()))} pairs, {reused} of "
+            f"{len(shards)} shards from an earlier run"
+        )
+        return self._join(
+            parts, run, wanted, [s.key for s in (*shards, queries)]
+        )
+
+    def _key(self, shard: Shard, shards, queries: Shard, wanted) -> dict:
+        shared = [s.key for s in shards] if self.center or self.idf else []
+        return {
+            "shard": shard.key,
+            "queries": queries.key,
+            "kernels": [self.kernels.mu, self.kernels.sigma],
+            "center": self.center,
+            "idf": self.idf,
+            "collection": cache.hash_texts(shared),
+            "pairs": cache.hash_texts(
+                [n, wanted.get(n, [])] for n in shard.names
+            ),
+        }
+
+    def _collection(self, shards: Sequence[Shard]):
+        """(mean vector [Y, 1, D] or 0, idf [V'] by piece or None)."""
+        if not (self.center or self.idf):
+            return 0.0, None
+        total, pieces, documents = 0.0, 0, 0
+        counts: dict[int, int] = {}
+        for shard in shards:
+            arrays = shard.load()
+            splits = arrays["splits"]
+            if self.center:
+                states = self._states(arrays, slice(0, splits[-1]))
+                total = total + states.sum(1, keepdims=True, dtype=np.float64)
+            pieces += int(splits[-1])
+            documents += len(splits) - 1
+            for begin, end in zip(splits[:-1], splits[1:], strict=True):
+                for piece in np.unique(arrays["ids"][begin:end]).tolist():
+                    counts[piece] = counts.get(piece, 0) + 1
+        mean = 0.0
+        if self.center:
+            mean = (total / max(pieces, 1)).astype(np.float32)
+        return mean, (counts, documents) if self.idf else None
+
+    def _states(self, arrays, own: slice) -> np.ndarray:
+        stored = arrays.get("states")
+        if stored is not None:
+            stored = stored[:, own]
+        return self.vectors.states(arrays["ids"][own], stored)
+
+    def _queries(self, shard: Shard, mean, weights) -> dict[str, tuple]:
+        """Query -> (vectors [Y, Q, D], weights [Q])."""
+        arrays = shard.load()
+        found = {}
+        for i, name in enumerate(shard.names):
+            own = slice(*arrays["splits"][i : i + 2])
+            states = self._states(arrays, own) - mean
+            ids = arrays["ids"][own]
+            n = np.ones(len(ids), np.float32)
+            if weights is not None:
+                counts, documents = weights
+                n = np.array(
+                    [idf(counts.get(p, 0), documents) for p in ids.tolist()],
+                    np.float32,
+                )
+            found[name] = (states, n)
+        return found
+
+    def _shard(self, shard: Shard, asked, wanted, mean) -> dict:
+        """Arrays of one shard; pairs in its documents' order."""
+        arrays = shard.load()
+        documents = [
+            self._states(arrays, slice(*arrays["splits"][i : i + 2])) - mean
+            for i in range(len(shard.names))
+        ]
+        pairs = [
+            (q, i) for i, n in enumerate(shard.names) for q in wanted.get(n, [])
+        ]
+        num_layers, num_kernels = len(self.vectors.layers), len(self.kernels.mu)
+        phi = np.zeros((len(pairs), num_layers, num_kernels), np.float32)
+        cosine = np.zeros((len(pairs), num_layers), np.float32)
+        sums = [
+            np.zeros((num_layers, size), np.float64)
+            for size in (BINS, num_kernels, num_kernels)
+        ]
+        lengths = [len(asked[q][1]) for q, _ in pairs]
+        order = np.argsort(lengths, kind="stable")
+        for at in range(0, len(order), BATCH):
+            chosen = order[at : at + BATCH]
+            batch = [pairs[i] for i in chosen]
+            for layer in range(num_layers):
+                inputs = _padded(batch, asked, documents, layer)
+                values = [x.numpy() for x in self._compute(*inputs)]
+                phi[chosen, layer] = values[0][: len(chosen)]
+                cosine[chosen, layer] = values[1][: len(chosen)]
+                for total, value in zip(sums, values[2:], strict=True):
+                    total[layer] += value
+        return {
+            "phi": phi,
+            "cosine": cosine,
+            "histogram": sums[0],
+            "mass": sums[1],
+            "fired": sums[2],
+            "looked": np.array(float(sum(lengths))),
+        }
+
+    def _pairs(self, query, weights, query_mask, document, mask):
+        """phi [P, K], cosine [P], histogram, mass, firings of a batch."""
+        cosine = kernel_pooling.cosines(query, document)
+        counts = kernel_pooling.soft_tf(cosine, mask, self.kernels)
+        phi = kernel_pooling.features(counts, weights)
+        means = [
+            tf.reduce_sum(x * m[:, :, tf.newaxis], 1)
+            for x, m in ((query, query_mask), (document, mask))
+        ]
+        means = [tf.math.l2_normalize(x, -1) for x in means]
+        real = query_mask[:, :, tf.newaxis] * mask[:, tf.newaxis]
+        histogram = tf.histogram_fixed_width(
+            tf.boolean_mask(cosine, real > 0), [-1.0, 1.0], BINS
+        )
+        real = query_mask[:, :, tf.newaxis]
+        fired = tf.cast(counts >= FIRES, tf.float32) * real
+        return (
+            phi,
+            tf.reduce_sum(means[0] * means[1], -1),
+            histogram,
+            tf.reduce_sum(counts * real, [0, 1]),
+            tf.reduce_sum(fired, [0, 1]),
+        )
+
+    def _join(self, parts, run: Run, wanted, keys) -> Features:
+        place = {
+            query: {name: i for i, name in enumerate(scores)}
+            for query, scores in run.items()
+        }
+        shape = (len(self.vectors.layers), len(self.kernels.mu))
+        phi = {
+            q: np.zeros((len(p), *shape), np.float32) for q, p in place.items()
+        }
+        cosine = {
+            q: np.zeros((len(p), shape[0]), np.float32)
+            for q, p in place.items()
+        }
+        sums = {"histogram": 0.0, "mass": 0.0, "fired": 0.0, "looked": 0.0}
+        for shard, arrays in parts:
+            at = 0
+            for name in shard.names:
+                for query in wanted.get(name, []):
+                    phi[query][place[query][name]] = arrays["phi"][at]
+                    cosine[query][place[query][name]] = arrays["cosine"][at]
+                    at += 1
+            for name in sums:
+                sums[name] = sums[name] + arrays[name]
+        sums["looked"] = float(sums["looked"])
+        digest = cache.hash_texts(
+            [keys, self.kernels.mu, self.kernels.sigma, self.center, self.idf]
+        )
+        return Features(
+            {q: list(p) for q, p in place.items()},
+            phi,
+            cosine,
+            self.vectors.layers,
+            Statistics(**sums),
+            digest,
+        )
+
+
+def idf(count: int, documents: int) -> float:
+    """log(1 + (N - n + 0.5) / (n + 0.5)), as in BM25."""
+    return float(np.log1p((documents - count + 0.5) / (count + 0.5)))
+
+
+def _padded(batch, asked, documents, layer: int) -> list[tf.Tensor]:
+    """Vectors and masks of `BATCH` pairs; surplus rows are empty."""
+    dim = asked[batch[0][0]][0].shape[-1]
+    longest = [
+        max(len(asked[q][1]) for q, _ in batch),
+        max(documents[i].shape[1] for _, i in batch),
+    ]
+    sizes = [max(1, -(-n // LENGTH_STEP)) * LENGTH_STEP for n in longest]
+    query = np.zeros((BATCH, sizes[0], dim), np.float32)
+    weights = np.zeros((BATCH, sizes[0]), np.float32)
+    query_mask = np.zeros_like(weights)
+    document = np.zeros((BATCH, sizes[1], dim), np.float32)
+    mask = np.zeros((BATCH, sizes[1]), np.float32)
+    for row, (q, i) in enumerate(batch):
+        states, n = asked[q]
+        query[row, : len(n)] = states[layer]
+        weights[row, : len(n)] = n
+        query_mask[row, : len(n)] = 1.0
+        size = documents[i].shape[1]
+        document[row, :size] = documents[i][layer]
+        mask[row, :size] = 1.0
+    return [
+        tf.constant(x) for x in (query, weights, query_mask, document, mask)
+    ]

@@ -1,0 +1,101 @@
+"""A fitted K-NRM as a model with its encoder, for `serving.export` (L3)."""
+
+from collections.abc import Callable
+
+import numpy as np
+import tensorflow as tf
+
+from common.errors import UserError
+from data.task_spec import TaskSpec
+from data.text.tokenizer import Tokenizer
+from modeling.encoders.registry import spec_of
+from modeling.heads.kernel_ranking import KernelRankingModel
+from training.finetuning.ranking.kernel_features import FeatureMaker, idf
+from training.finetuning.ranking.knrm import Learned
+from training.finetuning.ranking.options import RankerOptions
+from training.finetuning.ranking.vectors import EncoderVectors
+
+HEAD = "ranking"
+
+
+def build(
+    learned: Learned,
+    maker: FeatureMaker,
+    options: RankerOptions,
+    seed: int = 0,
+) -> KernelRankingModel:
+    """The model of one fold and seed.
+
+    Args:
+      learned: what the fold learned.
+      maker: made the features; it has vectors, kernels, mean and idf.
+      options: of the ranker.
+      seed: which of the fold's rankers.
+
+    Raises:
+      UserError: the vectors are no encoder's, or of one whose rows the graph
+        cannot make.
+    """
+    source = maker.vectors
+    if not isinstance(source, EncoderVectors):
+        raise UserError(
+            f"--do_export needs --vectors=encoder, received {options.vectors}"
+        )
+    config = source.encoder.config
+    if spec_of(config.model_type).capabilities.layout != "cls_last":
+        raise UserError(
+            f"--do_export: K-NRM on {config.model_type} cannot be exported; "
+            "xlnet can"
+        )
+    place = int(learned.layer[seed])
+    model = KernelRankingModel(
+        config,
+        maker.kernels.mu,
+        maker.kernels.sigma,
+        source.layers[place],
+        options.with_candidate_score,
+    )
+    for ours, theirs in zip(
+        model.encoder.variables, source.encoder.variables, strict=True
+    ):
+        ours.assign(theirs)
+    model.kernel_weights.assign(learned.w[seed])
+    model.kernel_bias.assign(learned.b[seed])
+    if options.center:
+        model.kernel_center.assign(maker.mean[place, 0])
+    if maker.counts is not None:
+        counts, documents = maker.counts
+        values = [
+            idf(counts.get(piece, 0), documents)
+            for piece in range(config.vocab_size)
+        ]
+        model.kernel_piece_weights.assign(np.array(values, np.float32))
+    return model
+
+
+def spec(tokenizer: Tokenizer, options: RankerOptions) -> TaskSpec:
+    """task.json of the export."""
+    return TaskSpec(
+        task_name="ranking",
+        head=HEAD,
+        labels=(),
+        max_seq_length=options.max_doc_length + 2,
+        text=tokenizer.settings,
+        spiece_sha256=tokenizer.sha256,
+        data_options={
+            "ranker": "knrm",
+            "max_query_length": options.max_query_length,
+            "max_doc_length": options.max_doc_length,
+        },
+    )
+
+
+def write(
+    folder: str,
+    model: tf.Module,
+    tokenizer: Tokenizer,
+    options: RankerOptions,
+    export: Callable[..., str],
+) -> str:
+    """Exports; the version folder."""
+    return export(folder, model, spec(tokenizer, options), tokenizer.path)

@@ -1,0 +1,109 @@
+"""How candidates are ranked (L0)."""
+
+import dataclasses
+
+from common.errors import UserError
+
+RANKERS = ("bm25", "cosine", "knrm", "cross_encoder")
+LOSSES = ("hinge", "ranknet", "softmax", "pointwise")
+ENCODER, RANDOM = "encoder", "random"
+AUTO = "auto"
+EMBEDDING_DTYPES = ("float32", "float16")
+
+
+@dataclasses.dataclass(frozen=True)
+class RankerOptions:
+    """One run of run_ranking.py.
+
+    Attributes:
+      ranker: of `RANKERS`.
+      seeds: rankers with initial weights and orders of their own.
+      vectors: "encoder" (frozen hidden states), "random" (a Gaussian vector
+        per piece) or the path of an .npy table [V, D].
+      vector_size: D of random vectors.
+      layer: 0 = the embedding table, ... L; "auto" = chosen per fold on its
+        validation queries.
+      center: subtract the mean vector of all candidates' pieces.
+      idf: weigh query pieces by their idf among the candidates.
+      bins: kernels besides the exact-match one.
+      exact_sigma: width of that one.
+      max_doc_length, max_query_length: pieces that are read.
+      embed_batch_size: texts per step of the encoder.
+      embedding_dtype: of stored vectors; cosines are float32 always.
+      with_candidate_score: the candidates' score is one more feature.
+      control: K-NRM on random vectors beside it.
+      learning_rate, adam_epsilon, batch_size: of K-NRM's training.
+      epochs: most passes over the pairs.
+      patience: stop after so many passes without a better validation NDCG.
+      rank_loss: of the cross-encoder.
+      list_size: documents per query in its batches.
+      passage_stride: pieces between the starts of a document's windows; 0 =
+        only the first window.
+      max_passages: most windows of a document.
+    """
+
+    ranker: str = "knrm"
+    seeds: int = 5
+    vectors: str = ENCODER
+    vector_size: int = 192
+    layer: str = AUTO
+    center: bool = False
+    idf: bool = False
+    bins: int = 10
+    exact_sigma: float = 1e-3
+    max_doc_length: int = 512
+    max_query_length: int = 64
+    embed_batch_size: int = 16
+    embedding_dtype: str = "float32"
+    with_candidate_score: bool = True
+    control: bool = True
+    learning_rate: float = 1e-3
+    adam_epsilon: float = 1e-5
+    batch_size: int = 16
+    epochs: int = 20
+    patience: int = 3
+    rank_loss: str = "hinge"
+    list_size: int = 2
+    passage_stride: int = 0
+    max_passages: int = 4
+
+    def __post_init__(self) -> None:
+        for name, choices in (
+            ("ranker", RANKERS),
+            ("rank_loss", LOSSES),
+            ("embedding_dtype", EMBEDDING_DTYPES),
+        ):
+            if getattr(self, name) not in choices:
+                raise UserError(
+                    f"--{name} must be one of {', '.join(choices)}, received "
+                    f"{getattr(self, name)!r}"
+                )
+        for name, least in (
+            ("seeds", 1),
+            ("vector_size", 1),
+            ("bins", 1),
+            ("max_doc_length", 1),
+            ("max_query_length", 1),
+            ("embed_batch_size", 1),
+            ("batch_size", 1),
+            ("epochs", 1),
+            ("patience", 1),
+            ("list_size", 2),
+            ("passage_stride", 0),
+            ("max_passages", 1),
+        ):
+            if getattr(self, name) < least:
+                raise UserError(
+                    f"--{name} must be at least {least}, received "
+                    f"{getattr(self, name)}"
+                )
+        for name in ("exact_sigma", "learning_rate", "adam_epsilon"):
+            if not getattr(self, name) > 0:
+                raise UserError(
+                    f"--{name} must be > 0, received {getattr(self, name)}"
+                )
+        if self.layer != AUTO and not self.layer.isdigit():
+            raise UserError(
+                f"--layer must be a number from 0 or auto, received "
+                f"{self.layer!r}"
+            )

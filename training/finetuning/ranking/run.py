@@ -1,0 +1,305 @@
+"""Document ranking, stage by stage: what run_ranking.py does (L3).
+
+    MODEL_DIR/candidates.run             candidates
+              folds.json                 queries of each fold
+              embeddings/                vectors of queries and documents
+              features/, rankers/        kernel features, fitted rankers
+              runs/*.run                 a run per system, seed and fold
+              results.json, per_query.tsv, kernels.png
+
+Each stage reads what the one before it wrote, and keeps its results under a
+hash of all that they depend on: the same command started again goes on where it
+was stopped and ends with the same files.
+"""
+
+import dataclasses
+import os
+from collections.abc import Callable, Sequence
+
+from common import files
+from common.errors import UserError
+from data.finetuning.ranking import collection as collections
+from data.finetuning.ranking import metrics
+from data.finetuning.ranking.folds import Fold
+from data.finetuning.ranking.options import RankingDataOptions
+from data.finetuning.ranking.runs import Run
+from data.text.tokenizer import Tokenizer
+from modeling.heads.kernel_pooling import Kernels
+from training import strategy
+from training.finetuning import sources
+from training.finetuning.options import FinetuneOptions
+from training.finetuning.ranking import (
+    cross_encoder,
+    folded,
+    knrm_export,
+    results,
+    vectors,
+)
+from training.finetuning.ranking.cross_encoder import CrossEncoder
+from training.finetuning.ranking.folded import Fitted, Task
+from training.finetuning.ranking.kernel_features import FeatureMaker, Features
+from training.finetuning.ranking.options import (
+    ENCODER,
+    RANDOM,
+    RankerOptions,
+)
+from training.finetuning.ranking.results import Evaluation, System
+from training.finetuning.ranking.shards import Embedder, Vectors
+
+CONTROL = "knrm (random vectors)"
+ORACLE = "oracle"
+
+
+@dataclasses.dataclass(frozen=True)
+class RankingOptions:
+    """A whole run: what is ranked, how, and what the other commands share.
+
+    Attributes:
+      data, ranker, finetune: its parts.
+      max_seq_length: T of the cross-encoder's rows.
+
+    Raises:
+      UserError: what does not go together.
+    """
+
+    data: RankingDataOptions
+    ranker: RankerOptions
+    finetune: FinetuneOptions
+    max_seq_length: int = 512
+
+    def __post_init__(self) -> None:
+        if self.finetune.do_predict:
+            raise UserError(
+                "--do_predict: runs of all rankers are written by --do_eval; "
+                "to rank new queries, export a ranker (--do_export)"
+            )
+        able = ("knrm", "cross_encoder")
+        if self.finetune.do_export and self.ranker.ranker not in able:
+            raise UserError(
+                f"--do_export is of --ranker={' or '.join(able)}, received "
+                f"--ranker={self.ranker.ranker}"
+            )
+
+
+class RankingRun:
+    """One run.
+
+    Args:
+      options: all of it.
+      tokenizer: of the vocabulary; None for rankers that read no pieces.
+      say: takes every line of the report.
+      export: `serving.export.export_model`.
+    """
+
+    def __init__(
+        self,
+        options: RankingOptions,
+        tokenizer: Tokenizer | None = None,
+        say: Callable[[str], None] = print,
+        export: Callable[..., str] | None = None,
+    ):
+        self.options, self.tokenizer, self.say = options, tokenizer, say
+        self.export = export
+        self.folder = options.finetune.run.model_dir
+        files.make_directory(self.folder)
+        strategy.setup(options.finetune.run.strategy)
+        self.collection = collections.load(options.data, say)
+        self.candidates = collections.find_candidates(
+            self.collection, self._path("candidates.run"), say
+        )
+        self.systems: dict[str, System] = {}
+        self.fitted: dict[str, Fitted] = {}
+
+    def _path(self, *names: str) -> str:
+        return os.path.join(self.folder, *names)
+
+    def __call__(self) -> dict:
+        """Ranks, judges and writes; the content of results.json.
+
+        {} when no evaluation was asked for.
+
+        Raises:
+          UserError: anything that the user can put right.
+        """
+        name = "candidates" if self.options.data.run_file else "bm25"
+        self.systems[name] = System([self.candidates])
+        tested = set(self.candidates)
+        ranker = self.options.ranker.ranker
+        if ranker == "bm25":
+            if self.options.data.run_file:
+                index = collections.build_index(self.collection)
+                again = index.rescore(self.collection.topics, self.candidates)
+                self.systems["bm25"] = System([again])
+        else:
+            folds = collections.find_folds(
+                self.collection, self.candidates, self._path("folds.json")
+            )
+            tested = {q for fold in folds for q in fold.test}
+            self.rank(ranker, folds)
+        if not self.options.finetune.do_eval:
+            return {}
+        return self.evaluate(tested, name)
+
+    def rank(self, ranker: str, folds: Sequence[Fold]) -> None:
+        """Fits the rankers that learn and adds their systems."""
+        if self.tokenizer is None:
+            raise ValueError("`tokenizer` must be given for this ranker")
+        task = self.task(folds)
+        if ranker == "cross_encoder":
+            made = self.cross_encoder(task)
+            self.systems[ranker] = made.fit()
+            if self.options.finetune.do_export:
+                made.write_export(self.export)
+            return
+        maker = self.maker(self.open_vectors())
+        features = self.features(maker)
+        self.add("cosine", folded.cosine(task, features, self.say))
+        if ranker == "cosine":
+            return
+        self.report_kernels(features)
+        self.add("knrm", folded.knrm(task, features, "knrm", self.say))
+        if self.options.finetune.do_export:
+            self.write_export(maker)
+        options = self.options.ranker
+        if options.control and options.vectors != RANDOM:
+            table = vectors.open_table(
+                RANDOM,
+                self.tokenizer.vocab_size,
+                options.vector_size,
+                self.options.finetune.run.strategy.seed,
+            )
+            control = self.features(self.maker(table))
+            found = folded.knrm(task, control, "control", self.say)
+            self.add(CONTROL, found)
+
+    def cross_encoder(self, task: Task) -> CrossEncoder:
+        """The cross-encoder of this run's options."""
+        options, length = self.options.ranker, self.options.max_seq_length
+        room = length
+        if options.passage_stride:
+            room += options.passage_stride * (options.max_passages - 1)
+        texts = cross_encoder.read_texts(
+            task, self.tokenizer, options.max_query_length, room
+        )
+        return CrossEncoder(
+            task, self.options.finetune, length, self.tokenizer, texts, self.say
+        )
+
+    def add(self, name: str, fitted: Fitted) -> None:
+        """A fitted ranker as a system."""
+        self.fitted[name] = fitted
+        self.systems[name] = System(fitted.runs, fitted.parts)
+
+    def task(self, folds: Sequence[Fold]) -> Task:
+        """What rankers are fitted on."""
+        return Task(
+            self.collection,
+            self.candidates,
+            folds,
+            self.options.ranker,
+            self._path("rankers"),
+            self.options.finetune.do_train,
+        )
+
+    def open_vectors(self) -> Vectors:
+        """The vectors that --vectors asks for."""
+        options, finetune = self.options.ranker, self.options.finetune
+        if options.vectors != ENCODER:
+            return vectors.open_table(
+                options.vectors,
+                self.tokenizer.vocab_size,
+                options.vector_size,
+                finetune.run.strategy.seed,
+            )
+        config = sources.find_config(finetune, self.tokenizer.vocab_size)
+        checkpoint = finetune.run.init_checkpoint
+        self.say(
+            f"encoder      {config.model_type}, {config.n_layer} layers, "
+            f"{config.d_model} wide, "
+            + (f"weights of {checkpoint}" if checkpoint else "random weights")
+        )
+        return vectors.open_encoder(
+            config,
+            checkpoint,
+            self.tokenizer.symbols,
+            options,
+            finetune.run.strategy.seed,
+        )
+
+    def kernels(self) -> Kernels:
+        """The kernels of --bins and --exact_sigma."""
+        options = self.options.ranker
+        return Kernels.even(options.bins, options.exact_sigma)
+
+    def maker(self, source: Vectors) -> FeatureMaker:
+        """What makes the kernel features of vectors."""
+        options = self.options.ranker
+        return FeatureMaker(
+            source,
+            self.kernels(),
+            options.center,
+            options.idf,
+            self._path("features"),
+        )
+
+    def write_export(self, maker: FeatureMaker) -> None:
+        """A SavedModel of the first fold's K-NRM of the first seed."""
+        learned = self.fitted["knrm"].folds[0]
+        model = knrm_export.build(learned, maker, self.options.ranker)
+        folder = self.options.finetune.export_dir or self._path("export")
+        made = knrm_export.write(
+            folder, model, self.tokenizer, self.options.ranker, self.export
+        )
+        self.say(f"exported {made}, the ranker of fold 0")
+
+    def features(self, maker: FeatureMaker) -> Features:
+        """Embeds the candidates' documents and the queries; their features."""
+        options = self.options.ranker
+        embedder = Embedder(
+            maker.vectors,
+            self.tokenizer,
+            self._path("embeddings"),
+            options.embedding_dtype,
+        )
+        wanted = {d for scores in self.candidates.values() for d in scores}
+        shards = embedder.documents(
+            self.collection.documents(),
+            wanted,
+            options.max_doc_length,
+            self.say,
+        )
+        names = list(self.candidates)
+        texts = [self.collection.topics[q] for q in names]
+        queries = embedder.shard(
+            "queries", names, texts, options.max_query_length
+        )
+        return maker.make(shards, queries, self.candidates, self.say)
+
+    def report_kernels(self, features: Features) -> None:
+        """Prints and draws what the kernels saw."""
+        mu = self.kernels().mu
+        for line in results.kernel_lines(features, mu):
+            self.say(line)
+        results.draw_kernels(self._path("kernels.png"), features, mu)
+
+    def evaluate(self, tested: set[str], base: str) -> dict:
+        """Writes every system's runs, prints and writes the table."""
+        queries = [
+            q
+            for q in self.collection.topics
+            if q in tested or q not in self.candidates
+        ]
+        run: Run = {q: r for q, r in self.candidates.items() if q in tested}
+        self.systems[base] = System([run])
+        self.systems[ORACLE] = System(
+            [metrics.oracle(self.collection.qrels, run)]
+        )
+        seed = self.options.finetune.run.strategy.seed
+        evaluation = Evaluation(self.collection, queries, seed)
+        for name, system in self.systems.items():
+            results.write_runs(self._path("runs"), name, system)
+            evaluation.add(name, system)
+        bases = [base, *(n for n in ("bm25", CONTROL) if n in self.systems)]
+        return evaluation.report(
+            self.folder, list(dict.fromkeys(bases)), self.say
+        )

@@ -1,0 +1,156 @@
+"""Vectors of the candidates' documents in files, made once (L3).
+
+Documents stream in the collection's order; those that are candidates fill
+shards of a bounded size. A shard's name holds the hash of its texts and of the
+vectors' source, so an interrupted run goes on with the next shard, and another
+text, checkpoint or length makes other files.
+"""
+
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import numpy as np
+
+from common.errors import UserError
+from data.finetuning import cache
+from data.finetuning.ranking.documents import Document
+from data.text.tokenizer import Tokenizer
+from training.finetuning.ranking.vectors import EncoderVectors, TableVectors
+
+Vectors = EncoderVectors | TableVectors
+SHARD_BYTES = 128 << 20
+MAX_SHARD = 512
+
+
+@dataclasses.dataclass(frozen=True)
+class Shard:
+    """Some documents with their vectors.
+
+    Attributes:
+      names: document ids.
+      path, key: of its file.
+    """
+
+    names: tuple[str, ...]
+    path: str
+    key: dict
+
+    def load(self) -> dict[str, np.ndarray]:
+        """`ids` int32 [n], `splits` int64 [documents + 1], `states` [Y, n, D].
+
+        Raises:
+          UserError: the file is gone or damaged.
+        """
+        arrays = cache.load(self.path, self.key)
+        if arrays is None:
+            raise UserError(
+                f"{self.path} is missing or damaged: remove it and start the "
+                "same command again"
+            )
+        return arrays
+
+
+class Embedder:
+    """Texts -> vectors, in shards.
+
+    Args:
+      vectors: where they come from.
+      tokenizer: of the same vocabulary.
+      folder: where shards go.
+      dtype: "float32" or "float16".
+    """
+
+    def __init__(
+        self, vectors: Vectors, tokenizer: Tokenizer, folder: str, dtype: str
+    ):
+        self.vectors, self.tokenizer = vectors, tokenizer
+        self.folder, self.dtype = folder, dtype
+        self.made = self.reused = 0
+
+    def shard(
+        self, kind: str, names: Sequence[str], texts: Sequence[str], length: int
+    ) -> Shard:
+        """Vectors of texts, from an earlier run where it made them."""
+        key = {
+            "vectors": self.vectors.fingerprint,
+            "spiece": self.tokenizer.sha256,
+            "text": self.tokenizer.settings.as_dict(),
+            "length": length,
+            "dtype": self.dtype,
+            "texts": cache.hash_texts(zip(names, texts, strict=True)),
+        }
+        path = cache.cache_path(self.folder, kind, key)
+        if cache.load(path, key) is None:
+            cache.save(path, key, self._arrays(texts, length))
+            self.made += len(texts)
+        else:
+            self.reused += len(texts)
+        return Shard(tuple(names), path, key)
+
+    def _arrays(self, texts, length: int) -> dict[str, np.ndarray]:
+        rows = [ids[:length] for ids in self.tokenizer.encode_batch(texts)]
+        arrays = {
+            "ids": np.concatenate([np.zeros(0, np.int32), *rows]),
+            "splits": np.cumsum([0, *map(len, rows)]).astype(np.int64),
+        }
+        states = self.vectors.embed(rows)
+        if states is not None:
+            arrays["states"] = states.astype(self.dtype)
+        return arrays
+
+    def documents_per_shard(self, length: int) -> int:
+        """So many that a shard stays below `SHARD_BYTES`, at least one."""
+        one = length * len(self.vectors.layers) * self.vectors.dim * 4
+        return int(np.clip(SHARD_BYTES // one, 1, MAX_SHARD))
+
+    def documents(
+        self,
+        stream: Iterable[Document],
+        wanted: set[str],
+        length: int,
+        say: Callable[[str], None] = print,
+    ) -> list[Shard]:
+        """Shards of the wanted documents; the others pass by.
+
+        Raises:
+          UserError: a document comes twice, or a wanted one not at all.
+        """
+        shards = []
+        for part in _parts(stream, wanted, self.documents_per_shard(length)):
+            names = [d.id for d in part]
+            shards.append(
+                self.shard("documents", names, [d.text for d in part], length)
+            )
+        say(
+            f"vectors of {self.made + self.reused} documents "
+            f"({self.reused} from an earlier run) in {len(shards)} shards"
+        )
+        return shards
+
+
+def _parts(
+    stream: Iterable[Document], wanted: set[str], size: int
+) -> Iterator[list[Document]]:
+    part, seen = [], set()
+    for document in stream:
+        if document.id not in wanted:
+            continue
+        if document.id in seen:
+            raise UserError(
+                f"{document.path}:{document.number}: the document "
+                f"{document.id!r} comes a second time: keep one of them"
+            )
+        seen.add(document.id)
+        part.append(document)
+        if len(part) == size:
+            yield part
+            part = []
+    missing = sorted(wanted - seen)
+    if missing:
+        raise UserError(
+            f"--documents lacks {len(missing)} of {len(wanted)} candidates, "
+            f"the first is {missing[0]!r}: are run and documents of one "
+            "collection?"
+        )
+    if part:
+        yield part

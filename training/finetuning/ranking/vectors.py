@@ -1,0 +1,239 @@
+"""Frozen vectors of pieces: an encoder's hidden states, or a table (L3).
+
+Letters: Y layers that are kept, n pieces, D vector size, V vocabulary.
+"""
+
+import hashlib
+from collections.abc import Sequence
+
+import numpy as np
+import tensorflow as tf
+import tf_keras
+
+from common import files
+from common.errors import UserError
+from data import symbols
+from data.symbols import SymbolIds
+from modeling.checkpoints import restore as checkpoints
+from modeling.checkpoints.names import named_variables
+from modeling.encoders.contract import EncoderConfig
+from modeling.encoders.registry import spec_of
+from modeling.heads.classification import ClassificationModel
+from training.finetuning.ranking.options import AUTO, RANDOM, RankerOptions
+
+# Rows of a step are padded to a multiple of so many pieces: few shapes.
+LENGTH_STEP = 32
+
+
+class TableVectors:
+    """One vector per piece, whatever stands around it.
+
+    Attributes:
+      layers: (0,).
+      fingerprint: hash of the table.
+      dim: D.
+    """
+
+    def __init__(self, table: np.ndarray):
+        self.table = np.asarray(table, np.float32)
+        self.layers = (0,)
+        self.fingerprint = hashlib.sha256(self.table.tobytes()).hexdigest()
+        self.dim = self.table.shape[1]
+
+    def embed(self, rows: Sequence[np.ndarray]) -> np.ndarray | None:
+        """Nothing to store: `states` looks them up."""
+        del rows
+
+    def states(self, ids: np.ndarray, stored: np.ndarray | None) -> np.ndarray:
+        """float32 [1, n, D] of pieces [n]."""
+        del stored
+        return self.table[ids][np.newaxis]
+
+
+class EncoderVectors:
+    """Hidden states of a frozen encoder: pieces in their text.
+
+    A text is read on its own, with the symbols that the encoder expects; each
+    piece keeps a vector of every layer that is asked for, in one pass.
+
+    Args:
+      model: a task model with its weights; its `encoder` is used.
+      ids: the special ids.
+      layers: 0 = the embeddings, ... L.
+      batch_size: texts per step.
+    """
+
+    def __init__(
+        self, model, ids: SymbolIds, layers: Sequence[int], batch_size: int
+    ):
+        self.encoder = model.encoder
+        config = model.config
+        self.layers = tuple(layers)
+        self.dim = config.d_model
+        self._ids, self._batch_size = ids, batch_size
+        self._cls_first = (
+            spec_of(config.model_type).capabilities.layout == "cls_first"
+        )
+        self.fingerprint = _fingerprint(model, self.layers)
+        self._run = tf.function(self._states, reduce_retracing=True)
+
+    def embed(self, rows: Sequence[np.ndarray]) -> np.ndarray:
+        """float32 [Y, n, D]: the pieces of all rows one after another.
+
+        Args:
+          rows: token ids of each text, without special symbols.
+        """
+        order = np.argsort([len(r) for r in rows], kind="stable")
+        starts = np.cumsum([0, *[len(r) for r in rows]])
+        found = np.zeros((len(self.layers), starts[-1], self.dim), np.float32)
+        for at in range(0, len(order), self._batch_size):
+            chosen = order[at : at + self._batch_size]
+            states = self._run(*self._inputs([rows[i] for i in chosen]))
+            begin = int(self._cls_first)
+            for i, state in zip(
+                chosen, np.moveaxis(states.numpy(), 1, 0), strict=False
+            ):
+                own = slice(starts[i], starts[i + 1])
+                found[:, own] = state[:, begin : begin + len(rows[i])]
+        return found
+
+    def states(self, ids: np.ndarray, stored: np.ndarray) -> np.ndarray:
+        """float32 [Y, n, D] of stored vectors."""
+        del ids
+        return stored.astype(np.float32)
+
+    def _inputs(self, rows: Sequence[np.ndarray]) -> tuple[tf.Tensor, ...]:
+        """Ids, segment ids and mask; padding on the right, masked."""
+        longest = max(len(r) for r in rows) + 2
+        length = -(-longest // LENGTH_STEP) * LENGTH_STEP
+        # Batches of one shape: surplus rows repeat the last text.
+        rows = [*rows, *[rows[-1]] * (self._batch_size - len(rows))]
+        ids = np.full((len(rows), length), max(0, self._ids.pad), np.int32)
+        segments = np.full_like(ids, symbols.SEGMENT_PAD)
+        if self._cls_first:
+            segments[:] = symbols.SEGMENT_A
+        mask = np.zeros_like(ids)
+        for i, row in enumerate(rows):
+            size = len(row) + 2
+            mask[i, :size] = 1
+            segments[i, :size] = symbols.SEGMENT_A
+            if self._cls_first:
+                ids[i, :size] = [self._ids.cls, *row, self._ids.sep]
+            else:
+                ids[i, :size] = [*row, self._ids.sep, self._ids.cls]
+                segments[i, size - 1] = symbols.SEGMENT_CLS
+        return tuple(map(tf.constant, (ids, segments, mask)))
+
+    def _states(self, ids, segments, mask):
+        output = self.encoder(
+            ids,
+            segment_ids=segments,
+            input_mask=mask,
+            training=False,
+            output_hidden_states=True,
+        )
+        kept = [output.hidden_states[i] for i in self.layers]
+        # ALBERT's embeddings are narrower; zeros change no cosine.
+        kept = [
+            tf.pad(x, [[0, 0], [0, 0], [0, self.dim - x.shape[-1]]])
+            for x in kept
+        ]
+        return tf.cast(tf.stack(kept), tf.float32)  # [Y, B, T, D]
+
+
+def _fingerprint(model, layers: Sequence[int]) -> str:
+    """Hash of the encoder's weights and of what is read from it."""
+    digest = hashlib.sha256(repr((model.config.to_dict(), layers)).encode())
+    for name, variable in sorted(named_variables(model).items()):
+        if name.startswith(model.encoder.scope):
+            digest.update(name.encode())
+            digest.update(variable.numpy().tobytes())
+    return digest.hexdigest()
+
+
+def open_encoder(
+    config: EncoderConfig,
+    checkpoint: str | None,
+    ids: SymbolIds,
+    options: RankerOptions,
+    seed: int = 0,
+) -> EncoderVectors:
+    """The encoder of a checkpoint; without it, one with the seed's weights.
+
+    Raises:
+      UserError: no such layer; see `modeling.checkpoints.restore.restore`.
+    """
+    layers = layers_of(config, options.layer)
+    if spec_of(config.model_type).capabilities.layout == "stream":
+        raise UserError(
+            f"--vectors=encoder: {config.model_type} reads streams, not texts "
+            "on their own; give an encoder with CLS (xlnet, bert, ...)"
+        )
+    longest = getattr(config, "max_position_embeddings", None)
+    wanted = max(options.max_doc_length, options.max_query_length) + 2
+    if longest is not None and wanted > longest:
+        raise UserError(
+            f"--max_doc_length={options.max_doc_length}: this encoder has "
+            f"{longest} positions, two are for CLS and SEP; give at most "
+            f"{longest - 2}"
+        )
+    # A second run must make the weights of the first.
+    tf_keras.utils.set_random_seed(seed)
+    model = ClassificationModel(config.with_memory(None), num_labels=1)
+    if checkpoint:
+        checkpoints.restore(model, checkpoint, require="encoder")
+    return EncoderVectors(model, ids, layers, options.embed_batch_size)
+
+
+def layers_of(config: EncoderConfig, layer: str) -> tuple[int, ...]:
+    """The layers that --layer asks for.
+
+    Raises:
+      UserError: the encoder has fewer.
+    """
+    if layer == AUTO:
+        return tuple(range(config.n_layer + 1))
+    if int(layer) > config.n_layer:
+        raise UserError(
+            f"--layer must be 0 (embeddings) to {config.n_layer}, received "
+            f"{layer}"
+        )
+    return (int(layer),)
+
+
+def open_table(
+    vectors: str, vocab_size: int, size: int, seed: int
+) -> TableVectors:
+    """Random vectors, or a file's.
+
+    Args:
+      vectors: "random" or the path of an .npy file [V, D].
+      vocab_size: V.
+      size: D of random ones.
+      seed: of random ones.
+
+    Raises:
+      UserError: no such file, or another shape.
+    """
+    if vectors == RANDOM:
+        rng = np.random.default_rng((seed, 0))
+        return TableVectors(rng.standard_normal((vocab_size, size)))
+    try:
+        with files.open_binary(vectors) as f:
+            table = np.load(f, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as e:
+        raise UserError(
+            f"--vectors={vectors} must be encoder, random or an .npy file: {e}"
+        ) from e
+    if (
+        not isinstance(table, np.ndarray)
+        or table.ndim != 2
+        or len(table) != vocab_size
+        or not np.issubdtype(table.dtype, np.floating)
+    ):
+        raise UserError(
+            f"--vectors={vectors}: wanted floats [{vocab_size}, D], one row "
+            f"per piece, found {getattr(table, 'dtype', 'an archive')} "
+            f"{list(getattr(table, 'shape', []))}"
+        )
+    return TableVectors(table)

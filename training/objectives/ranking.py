@@ -1,0 +1,46 @@
+"""Losses of a cross-encoder over the documents of a query.
+
+B queries of a batch, C documents of each, T length.
+"""
+
+import tensorflow as tf
+
+from modeling import ranking_losses
+from modeling.encoders.contract import EncoderConfig
+from training.objectives.finetuning import INPUTS, FinetuneObjective
+
+
+class RankingObjective(FinetuneObjective):
+    """Scores [B, C] of lists, or [B] of single rows.
+
+    An evaluation scores rows alone: the loss is one of lists.
+
+    Args:
+      config: the architecture.
+      rank_loss: "hinge", "ranknet" (of pairs of unlike grades), "softmax" (of
+        the list) or "pointwise".
+      **options: of `FinetuneObjective`.
+    """
+
+    name = "ranking"
+    evaluates_loss = False
+
+    def __init__(
+        self, config: EncoderConfig, rank_loss: str = "hinge", **options
+    ):
+        super().__init__(config, **options)
+        self.rank_loss = rank_loss
+
+    def forward(self, model, batch, training=False, seed=None):
+        shape = batch["input_ids"].shape
+        inputs = {
+            name: tf.reshape(batch[name], [-1, shape[-1]]) for name in INPUTS
+        }
+        scores = model(**inputs, training=training, seed=seed)  # [B * C, 1]
+        return tf.reshape(scores, [-1, *shape[1:-1]])
+
+    def row_losses(self, logits, batch):
+        losses = ranking_losses.of_lists(
+            self.rank_loss, logits, batch["label_ids"]
+        )
+        return losses, batch["example_weight"], None
