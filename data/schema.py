@@ -27,6 +27,14 @@ PRETRAIN_BATCH = {
     "row_weight": Field("B", "float32", "0 = padding row of a corpus's end"),
 }
 
+# Batches of the language-model reader: streams without document boundaries.
+LANGUAGE_MODEL_BATCH = {
+    "input_ids": Field("B T", "int32", "token ids"),
+    "target_ids": Field("B T", "int32", "the token after each"),
+    "target_weights": Field("B T", "float32", "0 = padding at a stream's end"),
+    "reset_memory": Field("B", "bool", "this row's memory is empty before it"),
+}
+
 # With `--materialize_masks` these two come instead of being derived.
 PRETRAIN_MATERIALIZED = {
     "perm_mask": Field("B T T", "int32", "1 = i may not attend to j"),

@@ -58,6 +58,11 @@ PLANTED = (
     ("data.records.build", "from data.finetuning import cache", "finetuning"),
     ("data.records.build", "import training.loop", "L3"),
     ("data.records.build", "from data.pretraining import lanes", "pretraining"),
+    (
+        "data.language_modeling.build",
+        "from data.pretraining import lanes",
+        "L2",
+    ),
     ("data.finetuning.table", "import tf_keras", "tf_keras"),
     ("modeling.ops.shapes", "from modeling import task_model", "L2 modeling"),
     (

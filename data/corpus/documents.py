@@ -180,7 +180,7 @@ def documents(
       CorpusError: bytes that are not UTF-8, a JSONL line that is no object
         with a text field; file and line are named.
     """
-    text = _decode(data, block).removeprefix("\ufeff")
+    text = decode(data, block).removeprefix("\ufeff")
     # Only "\n" ends a line: others (form feed, U+2028) are white space in it.
     lines = text.split("\n")
     if is_jsonl(block.path):
@@ -213,11 +213,16 @@ def decode_lines(path: str, lines: Iterable[bytes]) -> Iterator[str]:
                 raise _not_utf8(path, number + 1, e) from e
 
 
-def _decode(data: bytes, block: Block) -> str:
+def decode(data: bytes, block: Block) -> str:
+    """The text of a block's bytes.
+
+    Raises:
+      CorpusError: bytes that are not UTF-8; file and line are named.
+    """
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as e:
-        line = data.count(b"\n", 0, e.start) + 1 + _lines_before(block)
+        line = data.count(b"\n", 0, e.start) + 1 + lines_before(block)
         raise _not_utf8(block.path, line, e) from e
 
 
@@ -235,13 +240,13 @@ def _refuse_surrogates(text: str, block: Block, number: int) -> None:
         text.encode("utf-8")
     except UnicodeEncodeError as e:
         raise CorpusError(
-            f"{block.path}: line {number + 1 + _lines_before(block)}: "
+            f"{block.path}: line {number + 1 + lines_before(block)}: "
             f"\\u{ord(text[e.start]):04x} is half of a surrogate pair and no "
             "character; drop it from the text"
         ) from e
 
 
-def _lines_before(block: Block) -> int:
+def lines_before(block: Block) -> int:
     """Number of lines of the file before a block; only for messages."""
     count, left = 0, block.start
     if not left:
@@ -264,7 +269,7 @@ def _json_documents(lines, block: Block, text_field: str) -> list[Document]:
                 raise TypeError
         except (ValueError, KeyError, TypeError, RecursionError) as e:
             raise CorpusError(
-                f"{block.path}: line {number + 1 + _lines_before(block)}: "
+                f"{block.path}: line {number + 1 + lines_before(block)}: "
                 "wanted a JSON object with a text in the field "
                 f"{text_field!r}, found {line[:60]!r}"
             ) from e

@@ -1,0 +1,27 @@
+"""Command: raw text -> token streams for left-to-right language models.
+
+    python -m data.create_lm_data --train_glob='corpus/*.txt' \\
+        --valid_glob=valid.txt --output_dir=records
+    python -m data.create_lm_data --dataset=wikitext-103 \\
+        --data_path=wikitext-103 --output_dir=wt103 --num_workers=8
+    python -m data.create_lm_data --dataset=enwik8 --data_path=enwik8 \\
+        --output_dir=bytes --line_end=newline
+
+Interrupted, the same command goes on; finished, it says so and changes
+nothing; other parameters in the same folder are refused.
+"""
+
+from data.language_modeling import build
+from flags import app, lm_data_flags
+
+
+def main() -> None:
+    """Builds what the flags say."""
+    options = lm_data_flags.from_flags()
+    manifest = build.build(options)
+    print(f"{manifest.data_dir}: {len(manifest.files)} record files")
+
+
+if __name__ == "__main__":
+    lm_data_flags.define()
+    app.run(main)

@@ -1,0 +1,210 @@
+"""One block of text -> the records of its stream (L2; in worker processes)."""
+
+import dataclasses
+
+import numpy as np
+
+from data.corpus import documents as corpus
+from data.language_modeling.options import LMDataOptions
+from data.language_modeling.record import META, make_format
+from data.records import block_builder, layout
+from data.text import vocabulary as vocabulary_lib
+from data.text.vocabulary import UnknownSymbolError
+
+_CHUNK = 1024  # records made at once
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan(layout.Plan):
+    """What all workers share.
+
+    Attributes:
+      blocks: parts of all blocks, in order.
+      splits: of every block.
+      vocabulary_path: of the vocabulary that the workers read.
+      vocabulary_sha256: of it.
+    """
+
+    splits: tuple[str, ...]
+    vocabulary_path: str
+    vocabulary_sha256: str
+
+    def suffix(self, block: int) -> str:
+        """The vocabulary, which other blocks' text may have made."""
+        del block
+        return "-" + self.vocabulary_sha256
+
+
+def record_name(split: str, block: int) -> str:
+    """File name of a block."""
+    return f"{split}-block{block:05d}.tfrecord"
+
+
+def text_of(parts: list[bytes], blocks, options: LMDataOptions) -> str | bytes:
+    """The text of a block's parts, every line of a file ended.
+
+    Bytes with unit byte. JSONL files give the lines of their texts. Official
+    files of one line (enwik8, text8) are cut anywhere and stay as they are.
+
+    Raises:
+      CorpusError: bytes that are not UTF-8, JSON lines without a text.
+    """
+    found = []
+    for data, block in zip(parts, blocks, strict=True):
+        if corpus.is_jsonl(block.path):
+            lines = [
+                line
+                for d in corpus.documents(data, block, options.text_field)
+                for line in d.lines
+            ]
+            text = "".join(line + "\n" for line in lines)
+            found.append(text.encode() if options.unit == "byte" else text)
+            continue
+        if options.dataset not in ("enwik8", "text8"):
+            # Blocks end where a line does, or at the end of a file.
+            data += b"" if data.endswith(b"\n") else b"\n"
+        if options.unit == "byte":
+            found.append(data)
+            continue
+        text = corpus.decode(data, block)
+        found.append(text if block.start else text.removeprefix("\ufeff"))
+    return (b"" if options.unit == "byte" else "").join(found)
+
+
+def count_text(text: str | bytes) -> dict[str, int]:
+    """`words`, `lines`, `characters`, `bytes` of a text."""
+    if isinstance(text, bytes):
+        codes = np.frombuffer(text, np.uint8)
+        # Bytes that continue a character are 10xxxxxx.
+        return {
+            "words": len(text.split()),
+            "lines": text.count(b"\n"),
+            "characters": int(np.count_nonzero(codes & 0xC0 != 0x80)),
+            "bytes": len(text),
+        }
+    return {
+        "words": len(text.split()),
+        "lines": text.count("\n"),
+        "characters": len(text),
+        "bytes": len(text.encode("utf-8", "surrogatepass")),
+    }
+
+
+class BlockBuilder(block_builder.BlockBuilder):
+    """Builds blocks one after the other.
+
+    Raises:
+      UserError: the vocabulary is not the one of the plan.
+    """
+
+    def __init__(self, options: LMDataOptions, plan: Plan):
+        super().__init__(options, plan)
+        self.vocabulary = vocabulary_lib.load(
+            plan.vocabulary_path, options.line_end
+        )
+        self.vocabulary.require(plan.vocabulary_sha256, "this build")
+        self.format = make_format(options.record_tokens, self.vocabulary.size)
+
+    def write_block(self, block: int) -> dict:
+        """Writes the stream of a block; gives its file and counts."""
+        split = self.plan.splits[block]
+        parts = self.plan.blocks[block]
+        text = text_of(self.read_bytes(block), parts, self.options)
+        first = block == self.plan.splits.index(split)
+        ids, ends = self._encode(text, first, parts[0])
+        counts = count_text(text) | {"tokens": len(ids)}
+        unknown = self.vocabulary.unk_id
+        counts["unknown"] = int(np.count_nonzero(ids == unknown))
+        mark = self.vocabulary.eos_id
+        pairs = 0
+        if self.options.line_end == "marks":
+            pairs = np.count_nonzero((ids[1:] == mark) & (ids[:-1] == mark))
+        summary = {"split": split, "counts": counts, "files": []}
+        if len(ids):
+            name = record_name(split, block)
+            written = self.write_records(name, self._records(block, ids, ends))
+            summary["files"].append(
+                {
+                    "name": name,
+                    "block": block,
+                    "split": split,
+                    "records": -(-len(ids) // self.options.record_tokens),
+                    "tokens": len(ids),
+                    "sentences": int(ends.sum()),
+                    "unknown": counts["unknown"],
+                    "mark_pairs": int(pairs),
+                }
+                | written
+            )
+        return summary
+
+    def _encode(self, text, first: bool, part) -> tuple[np.ndarray, np.ndarray]:
+        """Ids int32 [n] and where lines end, bool [n]."""
+        vocabulary = self.vocabulary
+        try:
+            if isinstance(text, bytes):
+                ids = vocabulary.encode_bytes(text)
+            else:
+                ids = vocabulary.encode(text)
+        except UnknownSymbolError as e:
+            raise corpus.CorpusError(
+                str(
+                    UnknownSymbolError(
+                        e.symbol, _place(text, e.symbol, part, vocabulary)
+                    )
+                )
+            ) from e
+        ends = np.zeros(len(ids), bool)
+        if vocabulary.eos_id is None:
+            return ids, ends
+        ends = ids == vocabulary.eos_id
+        if vocabulary.line_end == "marks":
+            places = np.flatnonzero(ends)
+            if len(places) != 2 * text.count("\n"):
+                raise corpus.CorpusError(
+                    f"{part.path}: the text itself holds "
+                    f"{vocabulary_lib.MARK}, which --line_end=marks puts "
+                    "around lines; take it out or give --line_end=mark"
+                )
+            ends[places[0::2]] = False  # the marks that open lines
+        if vocabulary.line_end == "mark" and first:
+            ids = np.insert(ids, 0, vocabulary.eos_id)
+            ends = np.insert(ends, 0, True)
+        return ids, ends
+
+    def _records(self, block: int, ids: np.ndarray, ends: np.ndarray):
+        """The stream in records, the last one filled up with zeros."""
+        size = self.options.record_tokens
+        total = -(-len(ids) // size)
+        for first in range(0, total, _CHUNK):
+            part = slice(first * size, (first + _CHUNK) * size)
+            count = min(_CHUNK, total - first)
+            missing = count * size - len(ids[part])
+            meta = np.zeros(count, META)
+            meta["block"] = block
+            meta["record"] = first + np.arange(count)
+            meta["tokens"] = size
+            meta["tokens"][-1] -= missing
+            yield {
+                "input_ids": np.pad(ids[part], (0, missing)).reshape(-1, size),
+                "meta": meta,
+                "line_ends": np.packbits(
+                    np.pad(ends[part], (0, missing)).reshape(-1, size),
+                    axis=-1,
+                    bitorder="little",
+                ),
+            }
+
+
+def _place(text, symbol: str, part, vocabulary) -> str:
+    """Where a symbol first stands in a block, for a message."""
+    lower = vocabulary.lower_case
+    if isinstance(text, bytes):
+        return f"{part.path}: "
+    for number, line in enumerate(text.split("\n")):
+        shown = line.lower() if lower else line
+        words = shown.split() if vocabulary.unit == "word" else shown
+        if symbol in words:
+            before = corpus.lines_before(part)
+            return f"{part.path}: line {number + 1 + before}: "
+    return f"{part.path}: "

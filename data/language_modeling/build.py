@@ -1,0 +1,288 @@
+"""Text -> token streams, with the factory of `data.records` (L2)."""
+
+import os
+
+from common import files, vocabulary, workers
+from common.errors import UserError
+from data.corpus import documents as corpus
+from data.language_modeling import sources
+from data.language_modeling.block_builder import BlockBuilder, Plan, text_of
+from data.language_modeling.manifest import StreamFile, StreamManifest
+from data.language_modeling.options import SPLITS, LMDataOptions
+from data.records import build as factory
+from data.records import build_plan
+from data.records.layout import BuildLayout
+from data.text import vocabulary as vocabulary_lib
+from data.text.tokenizer import Tokenizer
+
+# Text settings that a vocabulary file of ours says itself.
+_SAID = ("unit", "line_end", "lower_case")
+
+
+def build(options: LMDataOptions, log=print) -> StreamManifest:
+    """Builds a data directory, or goes on where a build was interrupted.
+
+    Args:
+      options: what to build.
+      log: called with lines of progress.
+
+    Returns:
+      The finished manifest.
+
+    Raises:
+      UserError: anything wrong with the options, the text or the directory.
+    """
+    return factory.build(Streams(options), log)
+
+
+class Streams(BuildLayout):
+    """A stream of tokens per split; no batch, no segment length.
+
+    Raises:
+      UserError: the input files or a given vocabulary cannot be read.
+    """
+
+    block_builder = BlockBuilder
+
+    def __init__(self, options: LMDataOptions):
+        self.options = options
+        self._sources = sources.find(options)
+        self.paths = self._sources.all_paths()
+        self._splits: tuple[str, ...] = ()
+        self._given = _given(options)
+        self._vocabulary = self._given
+
+    def text_line(self) -> str:
+        """Unit, line ends, case, and where the vocabulary is from."""
+        options = self.options
+        case = ", lower-cased" if options.lower_case else ""
+        source = f"counted from {options.vocab_from}"
+        if self._given:
+            source = f"given, {self._given.size} symbols"
+        return (
+            f"{options.dataset}, unit {options.unit}, line end "
+            f"{options.line_end}{case}; vocabulary {source}"
+        )
+
+    def identity(self) -> dict:
+        """Options, the given vocabulary, names of the splits' files."""
+        return {
+            "options": self.options.identity(),
+            "given_vocabulary": self._given.sha256 if self._given else None,
+            "splits": {
+                split: [os.path.basename(p) for p in paths]
+                for split, paths in self._sources.paths.items()
+            },
+        }
+
+    def plan_blocks(self) -> list[tuple[corpus.Block, ...]]:
+        """Runs of lines; a block is of one split."""
+        size = int(self.options.block_megabytes * 1e6)
+        found = self._sources.plan(max(size, 1))
+        self._splits = tuple(split for split, _ in found)
+        return [parts for _, parts in found]
+
+    def make_plan(self, blocks, stored, save, log) -> Plan:
+        """The vocabulary: copied, or counted once and kept."""
+        folder = self.options.output_dir
+        save()
+        if isinstance(self._given, vocabulary_lib.PieceVocabulary):
+            tokenizer = self._given.tokenizer
+            path = vocabulary.copy(
+                tokenizer.vocabulary, tokenizer.settings, folder
+            )
+        else:
+            path = os.path.join(folder, vocabulary_lib.FILE_NAME)
+            if self._given is None:
+                self._vocabulary = self._counted(path, blocks, stored, log)
+            self._vocabulary.save(path)
+            save()
+        return Plan(tuple(blocks), self._splits, path, self._vocabulary.sha256)
+
+    def _counted(self, path, blocks, stored, log):
+        """The vocabulary of the text as it is now; see `count_vocabulary`."""
+        chosen = [
+            number
+            for number, split in enumerate(self._splits)
+            if self.options.vocab_from == "all" or split == "train"
+        ]
+        if self.options.vocab_from == "fixed":
+            return fixed_bytes(self.options)
+        workers_ = self.options.num_workers
+        if "vocabulary_text" in stored and files.exists(path):
+            hashes = build_plan.hash_blocks(blocks, chosen, workers_)
+            if [hashes[n] for n in chosen] == stored["vocabulary_text"]:
+                found = vocabulary_lib.load(path)
+                if found.sha256 == stored["vocabulary_sha256"]:
+                    return found
+            log("the text was changed since the vocabulary was counted")
+        log("counting the vocabulary")
+        found, texts = count_vocabulary(self.options, blocks, chosen)
+        stored["vocabulary_text"] = texts
+        stored["vocabulary_sha256"] = found.sha256
+        log(f"vocabulary: {found.size} {found.unit}s")
+        return found
+
+    def tokens(self, summaries) -> int:
+        """Tokens of all splits."""
+        return sum(s["counts"]["tokens"] for s in summaries)
+
+    def check(self, summaries) -> None:
+        """Refuses a split without a token to predict."""
+        for split in self._sources.paths:
+            tokens = sum(
+                s["counts"]["tokens"] for s in summaries if s["split"] == split
+            )
+            if tokens < 2:
+                raise corpus.CorpusError(
+                    f"the {split} split has {tokens} tokens: nothing to "
+                    f"predict; check {self._sources.paths[split][0]}"
+                )
+
+    def make_manifest(self, plan, summaries, text_sha256) -> StreamManifest:
+        """Sums of the counts of each split."""
+        counts = {}
+        for summary in summaries:
+            of_split = counts.setdefault(summary["split"], {})
+            for name, value in summary["counts"].items():
+                of_split[name] = of_split.get(name, 0) + value
+        return StreamManifest(
+            data_dir=self.options.output_dir,
+            options=self.options.identity(),
+            vocab_size=self._vocabulary.size,
+            versions=build_plan.versions(),
+            counts=counts,
+            files=tuple(StreamFile(**f) for s in summaries for f in s["files"]),
+            text_sha256=text_sha256,
+            vocabulary_sha256=plan.vocabulary_sha256,
+        )
+
+    def finish(self, manifest, log) -> StreamManifest:
+        """Says what was built."""
+        for split in SPLITS:
+            if manifest.has(split):
+                c = manifest.split_counts(split)
+                log(
+                    f"{split}: {c.tokens} tokens ({c.unknown / c.tokens:.2%} "
+                    f"unknown), {c.words} words, {c.lines} lines, "
+                    f"{c.characters} characters, {c.bytes} bytes"
+                )
+        log(
+            f"vocabulary {manifest.vocabulary_sha256[:12]}, "
+            f"{manifest.vocab_size} {manifest.options['unit']}s"
+        )
+        return manifest
+
+    def load(self) -> StreamManifest:
+        """The finished manifest."""
+        return StreamManifest.load(self.options.output_dir)
+
+
+# --- Vocabularies -------------------------------------------------------------
+
+
+def _given(options: LMDataOptions) -> vocabulary_lib.Vocabulary | None:
+    """The vocabulary that the options name; None = it is counted."""
+    path = sources.vocabulary_file(options)
+    if not path:
+        return None
+    if options.unit == "piece":
+        return vocabulary_lib.PieceVocabulary(
+            path, options.line_end, Tokenizer(path)
+        )
+    if not path.endswith(".json"):
+        symbols = vocabulary_lib.read_list(path)
+        if not symbols:
+            raise UserError(
+                f"--vocab_file={path} is empty: give one word a line"
+            )
+        return vocabulary_lib.SymbolVocabulary(
+            options.unit,
+            symbols,
+            options.line_end,
+            options.lower_case,
+            options.unknown,
+        )
+    found = vocabulary_lib.load(path)
+    wrong = [
+        f"{name}: wanted {getattr(options, name)}, found {getattr(found, name)}"
+        for name in _SAID
+        if getattr(options, name) != getattr(found, name)
+    ]
+    if wrong:
+        raise UserError(
+            f"--vocab_file={path} reads text in another way: "
+            f"{'; '.join(wrong)}; give the same flags or count another one"
+        )
+    return found
+
+
+def fixed_bytes(options: LMDataOptions) -> vocabulary_lib.SymbolVocabulary:
+    """All 256 bytes in their order."""
+    return vocabulary_lib.SymbolVocabulary(
+        "byte", map(str, range(256)), options.line_end, False, options.unknown
+    )
+
+
+class _Counter:
+    """Counts the symbols of blocks; runs in workers."""
+
+    def __init__(self, options: LMDataOptions, blocks):
+        self._options, self._blocks = options, blocks
+        self._reader = corpus.BlockReader()
+
+    def __call__(self, number: int) -> tuple[str, dict[str, int]]:
+        options, parts = self._options, self._blocks[number]
+        data, digest = corpus.read_parts(parts, self._reader)
+        return digest, vocabulary_lib.count(
+            text_of(data, parts, options),
+            options.unit,
+            options.lower_case,
+            options.line_end == "newline",
+        )
+
+
+def count_vocabulary(
+    options: LMDataOptions, blocks, chosen: list[int]
+) -> tuple[vocabulary_lib.SymbolVocabulary, list[str]]:
+    """Counts a vocabulary.
+
+    What ends lines is a special symbol and comes first. Where something can be
+    unknown (not all splits are counted, or symbols are left out) and `unknown`
+    is "unk", words and characters have `<unk>`: where the text holds it (or
+    `<UNK>`) it stands where its count puts it, else behind the special symbols.
+
+    Args:
+      options: of the build.
+      blocks: parts of all blocks.
+      chosen: numbers of the blocks that count.
+
+    Returns:
+      The vocabulary, and the SHA-256 of the text of each chosen block.
+    """
+    counts, texts = {}, []
+    for digest, found in workers.run(
+        _Counter, (options, blocks), chosen, options.num_workers, ordered=True
+    ):
+        texts.append(digest)
+        for symbol, number in found.items():
+            counts[symbol] = counts.get(symbol, 0) + number
+    special = {
+        "eos": [vocabulary_lib.EOS],
+        "marks": [vocabulary_lib.MARK],
+        "mark": [vocabulary_lib.MARK],
+    }.get(options.line_end, [])
+    limits = (options.min_count, options.max_symbols)
+    symbols = vocabulary_lib.by_count(counts, special, *limits)
+    partial = options.vocab_from != "all" or any(limits)
+    if options.unknown == "unk" and options.unit != "byte" and partial:
+        if not set(vocabulary_lib.UNKNOWN) & set(symbols):
+            special = [*special, vocabulary_lib.UNKNOWN[0]]
+            symbols = vocabulary_lib.by_count(counts, special, *limits)
+    return vocabulary_lib.SymbolVocabulary(
+        options.unit,
+        symbols,
+        options.line_end,
+        options.lower_case,
+        options.unknown,
+    ), texts

@@ -1,0 +1,179 @@
+"""The manifest of language-model data: streams and what they count (L2)."""
+
+import dataclasses
+import functools
+import math
+import os
+from typing import Any, ClassVar
+
+from common.errors import UserError
+from data.language_modeling.options import SPLITS
+from data.language_modeling.record import make_format
+from data.records.manifest import FILE_NAME, Manifest, RecordFile
+from data.records.record_format import RecordFormat
+from data.text import vocabulary as vocabulary_lib
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class StreamFile(RecordFile):
+    """One file of records: the stream of one block.
+
+    Attributes:
+      records: of the file; all are full but the last.
+      tokens: of the stream.
+      sentences: line ends in it.
+      unknown: tokens that are `<unk>`.
+      mark_pairs: tokens that are a mark and follow one.
+    """
+
+    records: int
+    tokens: int
+    sentences: int
+    unknown: int
+    mark_pairs: int
+
+
+@dataclasses.dataclass(frozen=True)
+class SplitCounts:
+    """What a split holds, of its text and of its stream.
+
+    Attributes:
+      tokens: of the stream, line ends and marks included.
+      words: runs of characters between white space in the text.
+      lines: of the text.
+      characters, bytes: of the text (UTF-8), line ends included.
+      unknown: tokens that are `<unk>`.
+    """
+
+    tokens: int
+    words: int
+    lines: int
+    characters: int
+    bytes: int
+    unknown: int
+
+    def rates(self, nats: float) -> dict[str, float]:
+        """A loss in every unit, so that any two vocabularies can be compared.
+
+        Args:
+          nats: mean loss of the predicted tokens. The text's loss is taken as
+            `nats * tokens`: a token that was not predicted counts as the mean.
+
+        Returns:
+          `token_perplexity`; `word_perplexity` per word;
+          `word_and_line_perplexity` with each line's end as one word more, as
+          word-level results count; `bits_per_character`, `bits_per_byte`.
+        """
+        total = nats * self.tokens
+
+        def perplexity(count: int) -> float:
+            return math.exp(min(total / count, 700.0)) if count else math.nan
+
+        def bits(count: int) -> float:
+            return total / count / math.log(2) if count else math.nan
+
+        return {
+            "token_perplexity": perplexity(self.tokens),
+            "word_perplexity": perplexity(self.words),
+            "word_and_line_perplexity": perplexity(self.words + self.lines),
+            "bits_per_character": bits(self.characters),
+            "bits_per_byte": bits(self.bytes),
+        }
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class StreamManifest(Manifest):
+    """What a directory of token streams holds.
+
+    Attributes:
+      vocabulary_sha256: of the vocabulary (`data.text.vocabulary`).
+      counts: split -> the fields of `SplitCounts`.
+    """
+
+    KIND: ClassVar[str] = "language_modeling"
+    COMMAND: ClassVar[str] = "python -m data.create_lm_data"
+    FORMAT_VERSION: ClassVar[int] = 1
+    READ_VERSIONS: ClassVar[tuple[int, ...]] = (1,)
+
+    vocabulary_sha256: str
+    format_version: int = FORMAT_VERSION
+
+    @classmethod
+    def unpack(cls, value: dict[str, Any]) -> dict[str, Any]:
+        """The constructor's arguments from JSON values."""
+        for counts in value["counts"].values():
+            SplitCounts(**counts)
+        return super().unpack(value) | {
+            "files": tuple(StreamFile(**f) for f in value["files"])
+        }
+
+    def check(self, path: str) -> None:
+        """The manifest's own sums."""
+        size = self.format.record_size
+        for file in self.files:
+            full = -(-file.tokens // self.options["record_tokens"])
+            if file.records != full or file.bytes != full * size:
+                raise UserError(
+                    f"{path}: {file.name} with {file.tokens} tokens must have "
+                    f"{full} records of {size} bytes, found {file.records} and "
+                    f"{file.bytes} bytes: a field was changed"
+                )
+
+    @functools.cached_property
+    def format(self) -> RecordFormat:
+        """Of the records."""
+        return make_format(self.options["record_tokens"], self.vocab_size)
+
+    def select(self, split: str) -> list[StreamFile]:
+        """Files of a split, in the order of the stream.
+
+        Raises:
+          UserError: there is no such split.
+        """
+        found = [f for f in self.files if f.split == split]
+        if not found:
+            there = [s for s in SPLITS if any(f.split == s for f in self.files)]
+            raise UserError(
+                f"{self.data_dir} has no {split} split, only "
+                f"{', '.join(there)}; build it with --{split}_glob"
+            )
+        return found
+
+    def has(self, split: str) -> bool:
+        """Whether there is such a split."""
+        return any(f.split == split for f in self.files)
+
+    def split_counts(self, split: str) -> SplitCounts:
+        """What a split counts."""
+        self.select(split)
+        return SplitCounts(**self.counts[split])
+
+    def mark_pairs(self, split: str) -> int:
+        """Tokens of a split that are a mark and follow one."""
+        found = self.select(split)
+        inside = sum(f.mark_pairs for f in found)
+        # Between blocks: every block begins and ends with a mark then.
+        return inside + (len(found) - 1) * (inside > 0)
+
+    def vocabulary_path(self) -> str:
+        """Where the copy of the vocabulary lies."""
+        name = vocabulary_lib.FILE_NAME
+        if self.options["unit"] == "piece":
+            name = "spiece.model"
+        return os.path.join(self.data_dir, name)
+
+    def vocabulary(self, path: str = "") -> vocabulary_lib.Vocabulary:
+        """The vocabulary of the streams.
+
+        Args:
+          path: another copy of it; empty = the data's own.
+
+        Raises:
+          UserError: it is missing, damaged or another one.
+        """
+        path = path or self.vocabulary_path()
+        found = vocabulary_lib.load(path, self.options["line_end"])
+        found.require(
+            self.vocabulary_sha256, os.path.join(self.data_dir, FILE_NAME)
+        )
+        return found

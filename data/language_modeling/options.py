@@ -1,0 +1,254 @@
+"""Options of language-model data: how text becomes streams, what is read (L0)."""
+
+import dataclasses
+
+from common.errors import UserError
+from data.records.options import check_factory
+
+SPLITS = ("train", "valid", "test")
+DATASETS = (
+    "text",
+    "wikitext-103",
+    "wikitext-2",
+    "ptb",
+    "enwik8",
+    "text8",
+    "lm1b",
+)
+VOCAB_SOURCES = ("train", "all", "fixed")
+PROTOCOLS = ("lanes", "anchor")
+ORDERS = ("ordered", "shuffled")
+INSPECT_MODES = ("check", "record", "statistics")
+
+
+@dataclasses.dataclass(frozen=True)
+class DatasetDefaults:
+    """How the original reads a data set."""
+
+    unit: str = "word"
+    line_end: str = "eos"
+    lower_case: bool = False
+    vocab_from: str = "train"
+
+
+# Golden table of the original's settings; `text` is any text.
+DEFAULTS = {
+    "text": DatasetDefaults(),
+    "wikitext-103": DatasetDefaults(),
+    "wikitext-2": DatasetDefaults(vocab_from="all"),
+    "ptb": DatasetDefaults(lower_case=True, vocab_from="all"),
+    "enwik8": DatasetDefaults("byte", "none", vocab_from="all"),
+    "text8": DatasetDefaults("char", "none", vocab_from="all"),
+    "lm1b": DatasetDefaults(line_end="marks"),
+}
+_LINE_END = {
+    "word": "eos",
+    "piece": "eos",
+    "char": "newline",
+    "byte": "newline",
+}
+
+
+def _require(condition: bool, message: str) -> None:
+    if not condition:
+        raise UserError(message)
+
+
+@dataclasses.dataclass(frozen=True)
+class LMDataOptions:
+    """How text becomes token streams. What is None is the data set's own.
+
+    Attributes:
+      output_dir: receives the records, `manifest.json` and the vocabulary.
+      dataset: one of `DATASETS`.
+      data_path: folder (enwik8, text8: or file) of an official data set.
+      train_glob, valid_glob, test_glob: files of dataset "text".
+      unit: "word", "char", "byte" or "piece".
+      line_end: what a line's end becomes (`data.text.vocabulary`).
+      lower_case: lower-case words and characters.
+      vocab_file: a vocabulary to use: ours (.json), a SentencePiece file
+        (.model) or a plain list of words; empty = it is counted.
+      vocab_from: splits it is counted from; "fixed" = all 256 bytes.
+      unknown: "unk": what is not in the vocabulary becomes `<unk>`; "error".
+      min_count: symbols that occur less often are left out.
+      max_symbols: symbols that are kept, special ones apart; 0 = all.
+      held_out_size: bytes (characters) of enwik8's (text8's) valid and test.
+      record_tokens: tokens of a record.
+      text_field, block_megabytes, seed, num_workers, runner, beam_options: as
+        in the pretraining builder.
+    """
+
+    output_dir: str
+    dataset: str = "text"
+    data_path: str = ""
+    train_glob: str = ""
+    valid_glob: str = ""
+    test_glob: str = ""
+    unit: str | None = None
+    line_end: str | None = None
+    lower_case: bool | None = None
+    vocab_file: str = ""
+    vocab_from: str | None = None
+    unknown: str = "unk"
+    min_count: int = 0
+    max_symbols: int = 0
+    held_out_size: int = 5_000_000
+    record_tokens: int = 1024
+    text_field: str = "text"
+    block_megabytes: float = 8.0
+    seed: int = 0
+    num_workers: int = 1
+    runner: str = "local"
+    beam_options: str = ""
+
+    def __post_init__(self) -> None:
+        check_factory(self)
+        _require(
+            self.dataset in DATASETS,
+            f"--dataset must be one of {', '.join(DATASETS)}, received "
+            f"{self.dataset!r}",
+        )
+        self._fill()
+        _require(
+            self.vocab_from in VOCAB_SOURCES,
+            f"--vocab_from must be one of {', '.join(VOCAB_SOURCES)}, received "
+            f"{self.vocab_from!r}",
+        )
+        for name, low in (
+            ("min_count", 0),
+            ("max_symbols", 0),
+            ("held_out_size", 1),
+        ):
+            value = getattr(self, name)
+            _require(
+                value >= low,
+                f"--{name} must be at least {low}, received {value}",
+            )
+        _require(
+            8 <= self.record_tokens <= 1 << 16 and self.record_tokens % 8 == 0,
+            "--record_tokens must be a multiple of 8 in 8..65536, received "
+            f"{self.record_tokens}",
+        )
+        self._check_inputs()
+
+    def _fill(self) -> None:
+        """What was not said is the data set's own, or the unit's."""
+        own = DEFAULTS[self.dataset]
+        unit = self.unit
+        if unit is None:
+            unit = "piece" if self.vocab_file.endswith(".model") else own.unit
+        same = unit == own.unit
+        filled = {
+            "unit": unit,
+            "line_end": own.line_end if same else _LINE_END.get(unit, "eos"),
+            "lower_case": own.lower_case and same,
+            "vocab_from": "fixed"
+            if unit == "byte" and not same
+            else own.vocab_from,
+        }
+        for name, value in filled.items():
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, value)
+
+    def _check_inputs(self) -> None:
+        globs = (self.train_glob, self.valid_glob, self.test_glob)
+        if self.dataset == "text":
+            _require(
+                bool(self.train_glob) and not self.data_path,
+                "--dataset=text needs --train_glob, and no --data_path",
+            )
+        else:
+            _require(
+                bool(self.data_path) and not any(globs),
+                f"--dataset={self.dataset} needs --data_path with its official "
+                "files, and no --train_glob, --valid_glob, --test_glob",
+            )
+        _require(
+            (self.vocab_from != "fixed") or self.unit == "byte",
+            "--vocab_from=fixed is for --unit=byte",
+        )
+        if self.unit == "piece":
+            _require(
+                self.vocab_file.endswith(".model"),
+                "--unit=piece needs --vocab_file=NAME.model: make one with "
+                "`python -m data.train_sentencepiece`",
+            )
+        if self.dataset in ("enwik8", "text8"):
+            _require(
+                self.unit in ("byte", "char")
+                and (self.dataset == "text8" or self.unit == "byte"),
+                f"--dataset={self.dataset} is cut at any byte: give "
+                "--unit=byte"
+                + (" or char" if self.dataset == "text8" else "")
+                + f", received {self.unit}",
+            )
+
+    def identity(self) -> dict:
+        """What equal data share; paths and how it was run are left out."""
+        value = dataclasses.asdict(self)
+        for name in (
+            "output_dir",
+            "data_path",
+            "train_glob",
+            "valid_glob",
+            "test_glob",
+            "vocab_file",  # its hash stands apart
+            "num_workers",
+            "runner",
+            "beam_options",
+        ):
+            del value[name]
+        return value
+
+
+@dataclasses.dataclass(frozen=True)
+class StreamReadOptions:
+    """Which batches a reader of streams gives.
+
+    Attributes:
+      batch_size: B, rows of a batch.
+      seq_len: T.
+      protocol: "lanes": every token but the first is predicted; "anchor": the
+        original's rows, which drop what does not fill them.
+      order: "ordered", or "shuffled": sentences in an order drawn each epoch.
+      count_mark_pairs: False gives the prediction of `<S>` after `<S>` (One
+        Billion Word as released) no weight.
+      verify: check record checksums and ids.
+      read_ahead: steps read at once.
+      prefetch: batches kept ready; 0 = none.
+    """
+
+    batch_size: int
+    seq_len: int
+    protocol: str = "lanes"
+    order: str = "ordered"
+    count_mark_pairs: bool = True
+    verify: bool = True
+    read_ahead: int = 16
+    prefetch: int = 8
+
+    def __post_init__(self) -> None:
+        for name, low in (
+            ("batch_size", 1),
+            ("seq_len", 1),
+            ("read_ahead", 1),
+            ("prefetch", 0),
+        ):
+            value = getattr(self, name)
+            _require(
+                value >= low,
+                f"`{name}` must be at least {low}, received {value}",
+            )
+        for name, choices in (("protocol", PROTOCOLS), ("order", ORDERS)):
+            value = getattr(self, name)
+            _require(
+                value in choices,
+                f"`{name}` must be one of {', '.join(choices)}, received "
+                f"{value!r}",
+            )
+        _require(
+            self.protocol == "lanes"
+            or (self.order == "ordered" and self.count_mark_pairs),
+            "protocol=anchor reads the stream in order and counts every "
+            "prediction: leave order=shuffled and count_mark_pairs out",
+        )

@@ -1,0 +1,238 @@
+"""Token streams -> batches (L2).
+
+    dataset = make_dataset("records", "train", StreamReadOptions(60, 150),
+                           seed=1, start_step=1000)
+    found = evaluation_batches("records", "valid", StreamReadOptions(10, 64))
+    found.dataset, found.num_predicted
+
+Elements are dicts of `data.schema.LANGUAGE_MODEL_BATCH`, all shapes static.
+Batch n of a dataset is the one of step `start_step + n`, whatever was read
+before. `data.language_modeling.schedule` says which row reads what.
+"""
+
+import dataclasses
+
+import numpy as np
+import tensorflow as tf
+
+from data import schema
+from data.language_modeling import schedule as schedules
+from data.language_modeling.manifest import StreamManifest
+from data.language_modeling.options import StreamReadOptions
+from data.language_modeling.stream import ShuffledStream, TokenStream
+from data.records import dataset
+
+__all__ = [
+    "EvaluationBatches",
+    "StreamManifest",
+    "StreamReadOptions",
+    "StreamReader",
+    "evaluation_batches",
+    "make_dataset",
+]
+
+
+class StreamReader:
+    """Batches of one split as numpy arrays, in chunks of steps.
+
+    Args:
+      manifest: of the data.
+      split: that is read.
+      options: which batches.
+      seed: of shuffled sentences.
+      training: endless; else every batch of one epoch, in order.
+
+    Attributes:
+      schedule: which row reads what.
+
+    Raises:
+      UserError: there is no such split, or it is too short.
+    """
+
+    def __init__(
+        self,
+        manifest: StreamManifest,
+        split: str,
+        options: StreamReadOptions,
+        seed: int = 0,
+        training: bool = True,
+    ):
+        self.options, self._training = options, training
+        stream = TokenStream(manifest, split, options.verify)
+        sizes = (len(stream), options.batch_size, options.seq_len)
+        if options.protocol == "anchor":
+            self.schedule = schedules.Anchor(*sizes, training)
+        elif training and options.order == "ordered":
+            self.schedule = schedules.Circular(*sizes)
+        else:
+            self.schedule = schedules.Lanes(*sizes)
+        self._stream = stream
+        self._shuffled = None
+        if options.order == "shuffled" and training:
+            self._shuffled = ShuffledStream(stream, seed, options.batch_size)
+        self._mark = None
+        if not options.count_mark_pairs:
+            self._mark = _mark_of(manifest)
+
+    @property
+    def num_chunks(self) -> int | None:
+        """Chunks until the data end; None without an end."""
+        if self._training:
+            return None
+        return -(-self.schedule.steps_per_epoch // self.options.read_ahead)
+
+    def chunk_of(self, step: int) -> tuple[int, int]:
+        """The chunk that holds a step, and the steps in it before that one."""
+        return divmod(step, self.options.read_ahead)
+
+    def chunk(self, number: int) -> dict[str, np.ndarray]:
+        """The batches of one chunk: arrays [steps, B, ...]."""
+        ahead = self.options.read_ahead
+        steps = np.arange(number * ahead, (number + 1) * ahead)
+        if not self._training:
+            steps = steps[steps < self.schedule.steps_per_epoch]
+        reads = self.schedule.reads(steps)
+        shape = (len(steps), self.options.batch_size, self.options.seq_len)
+        inputs = np.zeros(shape, np.int32)
+        targets = np.zeros(shape, np.int32)
+        for row in range(shape[1]):
+            self._fill_row(reads, row, inputs[:, row], targets[:, row])
+        places = np.arange(shape[2])
+        used = places < reads.length[..., None]
+        if self._mark is not None:
+            used &= (inputs != self._mark) | (targets != self._mark)
+        return {
+            "input_ids": inputs,
+            "target_ids": targets,
+            "target_weights": used.astype(np.float32),
+            "reset_memory": np.array(reads.reset),
+        }
+
+    def _fill_row(self, reads, row: int, inputs, targets) -> None:
+        """Tokens of one row; steps that follow each other are read at once."""
+        start, length = reads.start[:, row], reads.length[:, row]
+        follows = start[1:] == start[:-1] + length[:-1]
+        follows &= reads.epoch[1:] == reads.epoch[:-1]
+        begins = np.flatnonzero(np.insert(~follows, 0, True))
+        for first, last in zip(
+            begins, np.append(begins[1:], len(start)), strict=True
+        ):
+            count = int(length[first:last].sum())
+            if not count:
+                continue
+            tokens = self._read(
+                int(start[first]), count + 1, reads.epoch[first]
+            )
+            place = 0
+            for step in range(first, last):
+                size = int(length[step])
+                inputs[step, :size] = tokens[place : place + size]
+                targets[step, :size] = tokens[place + 1 : place + size + 1]
+                place += size
+
+    def _read(self, start: int, count: int, epoch: int) -> np.ndarray:
+        if self._shuffled is not None:
+            return self._shuffled.read(start, count, int(epoch))
+        return self._stream.read(start, count)
+
+
+def _mark_of(manifest: StreamManifest) -> int:
+    """Id of the mark around lines; -1 where lines have none."""
+    if manifest.options["line_end"] != "marks":
+        return -1
+    return manifest.vocabulary().eos_id
+
+
+def make_dataset(
+    directory: str | StreamManifest,
+    split: str,
+    options: StreamReadOptions,
+    seed: int = 0,
+    start_step: int = 0,
+) -> tf.data.Dataset:
+    """Endless training batches.
+
+    Args:
+      directory: output of `data.create_lm_data`, or its manifest.
+      split: "train", "valid" or "test".
+      options: which batches.
+      seed: of shuffled sentences.
+      start_step: of the first batch.
+
+    Returns:
+      `input_ids`, `target_ids` int32 [B, T], `target_weights` float32 [B, T],
+      `reset_memory` bool [B].
+
+    Raises:
+      UserError: the data or the batch do not fit.
+    """
+    reader = StreamReader(_manifest(directory), split, options, seed)
+    return _dataset(reader, start_step)
+
+
+@dataclasses.dataclass(frozen=True)
+class EvaluationBatches:
+    """One pass over a split.
+
+    Attributes:
+      dataset: batches as those of `make_dataset`.
+      num_steps: batches.
+      num_predicted: sum of all `target_weights`.
+      num_tokens: of the split's stream.
+    """
+
+    dataset: tf.data.Dataset
+    num_steps: int
+    num_predicted: int
+    num_tokens: int
+
+
+def evaluation_batches(
+    directory: str | StreamManifest,
+    split: str,
+    options: StreamReadOptions,
+    start_step: int = 0,
+) -> EvaluationBatches:
+    """Every batch of a split once, in order.
+
+    With protocol "lanes" every token but the first is predicted once: lanes
+    join, so the first token of a lane is predicted from the lane before (with
+    an empty memory). With "anchor" the original's rows are read: the rest of
+    the division by B is dropped, the first token of a row is not predicted.
+
+    Args:
+      directory: output of `data.create_lm_data`, or its manifest.
+      split: "train", "valid" or "test".
+      options: which batches; always in order.
+      start_step: of the first batch.
+
+    Raises:
+      UserError: the data or the batch do not fit.
+    """
+    manifest = _manifest(directory)
+    reader = StreamReader(manifest, split, options, training=False)
+    predicted = reader.schedule.predicted
+    if not options.count_mark_pairs:
+        predicted -= manifest.mark_pairs(split)
+    return EvaluationBatches(
+        _dataset(reader, start_step),
+        reader.schedule.steps_per_epoch,
+        predicted,
+        manifest.split_counts(split).tokens,
+    )
+
+
+def _manifest(directory: str | StreamManifest) -> StreamManifest:
+    if isinstance(directory, str):
+        return StreamManifest.load(directory)
+    return directory
+
+
+def _dataset(reader: StreamReader, start_step: int) -> tf.data.Dataset:
+    options = reader.options
+    sizes = {"B": options.batch_size, "T": options.seq_len}
+    fields = {
+        name: ([sizes[x] for x in field.shape.split()], field.dtype)
+        for name, field in schema.LANGUAGE_MODEL_BATCH.items()
+    }
+    return dataset.make_dataset(reader, fields, start_step, options.prefetch)
