@@ -15,7 +15,9 @@ def plan_blocks(path: str, block_bytes: int) -> list[corpus.Block]:
 
 
 def plan_corpus(
-    paths: Sequence[str], block_bytes: int
+    paths: Sequence[str],
+    block_bytes: int,
+    longest: int = corpus.LONGEST_DOCUMENT,
 ) -> list[tuple[corpus.Block, ...]]:
     """Cuts files, one after the other, into runs of about `block_bytes`.
 
@@ -23,13 +25,18 @@ def plan_corpus(
     files as fit. Files that are cut elsewhere between documents give the same
     runs. Plain files are cut by seeking, gzipped ones are read through once.
 
+    Args:
+      paths: the files.
+      block_bytes: wanted size.
+      longest: blocks after which a run ends where any line does; 1 = at once.
+
     Returns:
       The parts of each run, in order; no part is empty.
 
     Raises:
       UserError: a file that cannot be read.
     """
-    cutter = _Cutter(block_bytes)
+    cutter = _Cutter(block_bytes, longest)
     for path in paths:
         if path.endswith(".gz"):
             cutter.add_stream(path)
@@ -41,9 +48,9 @@ def plan_corpus(
 class _Cutter:
     """Collects parts of files into runs."""
 
-    def __init__(self, block_bytes: int):
+    def __init__(self, block_bytes: int, longest: int):
         self._wanted = block_bytes
-        self._limit = corpus.LONGEST_DOCUMENT * block_bytes
+        self._limit = longest * block_bytes
         self._runs, self._parts, self._size = [], [], 0
 
     def _add(self, path: str, start: int, end: int, ends_run: bool) -> None:

@@ -45,6 +45,9 @@ class Streams(BuildLayout):
     block_builder = BlockBuilder
 
     def __init__(self, options: LMDataOptions):
+        vocabulary_lib.check_settings(
+            options.unit, options.line_end, options.lower_case, options.unknown
+        )
         self.options = options
         self._sources = sources.find(options)
         self.paths = self._sources.all_paths()

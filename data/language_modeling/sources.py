@@ -52,7 +52,7 @@ class Sources:
             if split in self.ranges:
                 found = _cut(paths[0], *self.ranges[split], size)
             else:
-                found = corpus_plan.plan_corpus(paths, size)
+                found = corpus_plan.plan_corpus(paths, size, longest=1)
             if not found:
                 raise UserError(
                     f"the {split} split is empty: {paths[0]} holds no text"
@@ -139,14 +139,30 @@ def _one_file(options: LMDataOptions) -> Sources:
             f"bytes ({options.dataset} has 100000000), found {size}"
         )
     first, second = size - 2 * held, size - held
-    return Sources(
-        {split: [path] for split in SPLITS},
-        {
-            "train": (0, first),
-            "valid": (first, second),
-            "test": (second, size),
-        },
-    )
+    ranges = {
+        "train": (0, first),
+        "valid": (first, second),
+        "test": (second, size),
+    }
+    if options.dataset == "text8":
+        ranges = {k: _stripped(path, *place) for k, place in ranges.items()}
+    return Sources({split: [path] for split in SPLITS}, ranges)
+
+
+def _stripped(path: str, start: int, end: int) -> tuple[int, int]:
+    """A range without the white space at its ends, as text8 is prepared."""
+    with files.open_binary(path) as f:
+        while start < end:
+            f.seek(start)
+            if not f.read(1).isspace():
+                break
+            start += 1
+        while start < end:
+            f.seek(end - 1)
+            if not f.read(1).isspace():
+                break
+            end -= 1
+    return start, end
 
 
 def _lm1b(options: LMDataOptions) -> Sources:

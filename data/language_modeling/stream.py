@@ -138,18 +138,18 @@ class ShuffledStream:
       readers: rows that read at once, each somewhere else.
 
     Raises:
-      UserError: a block without a line's end.
+      UserError: text without line ends.
     """
 
     def __init__(self, stream: TokenStream, seed: int, readers: int):
         self._stream, self._seed = stream, seed
-        for file in stream.record_files:
-            if file.sentences < 2:
-                raise UserError(
-                    f"{file.name} has {file.sentences} line ends: sentences "
-                    "cannot be shuffled (order=shuffled); read it in order, or "
-                    "build the data with --line_end=eos"
-                )
+        sentences = sum(f.sentences for f in stream.record_files)
+        if sentences < 2:
+            raise UserError(
+                f"{stream.manifest.data_dir}: a split with {sentences} line "
+                "ends: sentences cannot be shuffled (order=shuffled); read it "
+                "in order, or build the data with --line_end=eos"
+            )
         self._order = functools.lru_cache(4)(self._draw_order)
         self._sentences = functools.lru_cache(readers + _MORE_BLOCKS)(
             self._draw_sentences

@@ -1,0 +1,279 @@
+"""Batches of streams: every token once, any step at once, the anchor's rows."""
+
+import dataclasses
+import gzip
+import json
+
+import numpy as np
+import pytest
+
+from common.errors import UserError
+from data.language_modeling.options import StreamReadOptions
+from data.language_modeling.reader import (
+    StreamReader,
+    evaluation_batches,
+    make_dataset,
+)
+from data.language_modeling.stream import TokenStream
+from data.schema import LANGUAGE_MODEL_BATCH
+from tests.data.language_modeling.test_build import run
+from training.guards import translate_errors
+
+LINES = [f"w{i} w{i * i % 7} w{i % 5} end{i}" for i in range(80)]
+TEXTS = {
+    "train": "\n".join(LINES) + "\n",
+    "valid": "\n".join(LINES[:9]) + "\n",
+}
+
+
+@pytest.fixture(scope="module")
+def manifest(tmp_path_factory):
+    """Several blocks, records shorter than segments and longer."""
+    folder = tmp_path_factory.mktemp("streams")
+    return run(folder, texts=TEXTS, block_megabytes=0.0002)
+
+
+def stream_of(manifest, split="train"):
+    found = TokenStream(manifest, split)
+    return found.read(0, len(found))
+
+
+def batches(reader, steps, start=0):
+    """`steps` batches from a step on: dict of [steps, B, ...]."""
+    number, skip = reader.chunk_of(start)
+    found = []
+    while sum(len(c["reset_memory"]) for c in found) < steps + skip:
+        found.append(reader.chunk(number))
+        number += 1
+    whole = {k: np.concatenate([c[k] for c in found]) for k in found[0]}
+    return {k: v[skip : skip + steps] for k, v in whole.items()}
+
+
+def pairs_of(found):
+    """(input, target) of every prediction that counts, row after row."""
+    rows = []
+    for row in range(found["input_ids"].shape[1]):
+        used = found["target_weights"][:, row] == 1
+        rows.append(
+            (
+                found["input_ids"][:, row][used],
+                found["target_ids"][:, row][used],
+            )
+        )
+    return rows
+
+
+def test_any_place_is_read(manifest):
+    whole = stream_of(manifest)
+    stream = TokenStream(manifest, "train")
+    assert len(manifest.select("train")) > 3
+    rng = np.random.default_rng(0)
+    for _ in range(40):
+        start = int(rng.integers(0, len(whole) - 1))
+        count = int(rng.integers(1, len(whole) - start + 1))
+        assert (stream.read(start, count) == whole[start : start + count]).all()
+
+
+@pytest.mark.parametrize("rows,length", [(1, 7), (3, 16), (5, 11), (4, 33)])
+def test_training_rows_go_round_the_stream(manifest, rows, length):
+    whole = stream_of(manifest)
+    places = len(whole) - 1
+    options = StreamReadOptions(rows, length, read_ahead=3)
+    reader = StreamReader(manifest, "train", options)
+    steps = 2 * -(-places // length) + 3
+    found = batches(reader, steps)
+    assert found["reset_memory"][0].all()
+    for row, (inputs, targets) in enumerate(pairs_of(found)):
+        first = row * places // rows
+        expected = np.concatenate([np.arange(first, places)] + [
+            np.arange(places)] * 3)[: len(inputs)]  # fmt: skip
+        assert (inputs == whole[expected]).all()
+        assert (targets == whole[expected + 1]).all()
+        # Memory is emptied exactly where a row comes back to the beginning.
+        weights = found["target_weights"][:, row].sum(-1)
+        ends = np.cumsum(weights).astype(int) + first
+        begin = np.insert(ends[:-1], 0, first)
+        resets = (begin % places == 0) & (begin > 0)
+        resets[0] = True
+        assert (found["reset_memory"][:, row] == resets).all()
+        assert (weights[weights < length] > 0).all()
+
+
+def test_a_step_is_a_function_of_seed_and_step(manifest):
+    for order in ("ordered", "shuffled"):
+        options = StreamReadOptions(3, 9, order=order, read_ahead=4)
+        reader = StreamReader(manifest, "train", options, seed=5)
+        whole = batches(reader, 60)
+        for start in (0, 1, 4, 17, 41, 59):
+            late = StreamReader(manifest, "train", options, seed=5)
+            found = batches(late, 1, start)
+            for name, value in found.items():
+                assert (value[0] == whole[name][start]).all(), (order, start)
+
+
+@pytest.mark.parametrize("rows,length", [(1, 8), (4, 10), (7, 50)])
+def test_evaluation_predicts_every_token_once(manifest, rows, length):
+    whole = stream_of(manifest)
+    options = StreamReadOptions(rows, length)
+    found = evaluation_batches(manifest, "train", options)
+    got = list(found.dataset.as_numpy_iterator())
+    assert len(got) == found.num_steps
+    stacked = {k: np.stack([b[k] for b in got]) for k in got[0]}
+    pairs = pairs_of(stacked)
+    inputs = np.concatenate([i for i, _ in pairs])
+    targets = np.concatenate([t for _, t in pairs])
+    assert (inputs == whole[:-1]).all()  # lanes join
+    assert (targets == whole[1:]).all()
+    assert found.num_predicted == len(targets) == found.num_tokens - 1
+    resets = stacked["reset_memory"]
+    assert resets[0].all() and not resets[1:].any()
+
+
+def test_the_anchors_rows(golden, tmp_path):
+    """Batches of the original's records and batchify, in its own numbers."""
+    with gzip.open(golden / "txl" / "data" / "pipeline.json.gz") as f:
+        pipeline = json.load(f)
+    for name, dataset in (("wt103", "wikitext-103"), ("ptb", "ptb")):
+        case = pipeline[name]
+        folder = tmp_path / name
+        folder.mkdir()
+        for file, text in case["files"].items():
+            (folder / file).write_text(text, encoding="utf-8")
+        manifest = run(folder, dataset=dataset, data_path=str(folder))
+        for record in case.get("records", ()):
+            settings = record["settings"]
+            if settings["num_passes"] == 1:
+                check_record(manifest, record, settings)
+
+
+def check_record(manifest, record, settings):
+    rows, length = settings["batch_size"], settings["tgt_len"]
+    options = StreamReadOptions(rows, length, protocol="anchor")
+    training = settings["use_tpu"]  # drops the short last batch
+    reader = StreamReader(
+        manifest, settings["split"], options, training=training
+    )
+    (entries,) = record["files"].values()
+    steps = record["record_info"]["num_batch"]
+    assert reader.schedule.steps_per_epoch == steps
+    found = batches(reader, steps)
+    # A tower's rows are cut apart in the original's file.
+    flat = [e for e in entries]
+    assert len(flat) == steps * rows
+    for number, entry in enumerate(flat):
+        step, row = divmod(number, rows)
+        size = len(entry["inputs"])
+        weights = found["target_weights"][step, row]
+        assert weights.sum() == size and weights[:size].all()
+        assert found["input_ids"][step, row, :size].tolist() == entry["inputs"]
+        assert found["target_ids"][step, row, :size].tolist() == entry["labels"]
+    used = sum(len(e["labels"]) for e in flat)
+    assert reader.schedule.predicted == used
+
+
+def test_the_anchors_training_never_resets(manifest):
+    options = StreamReadOptions(3, 16, protocol="anchor")
+    reader = StreamReader(manifest, "train", options)
+    epoch = reader.schedule.steps_per_epoch
+    found = batches(reader, 2 * epoch)
+    assert found["reset_memory"][0].all()
+    assert not found["reset_memory"][1:].any()
+    assert (found["input_ids"][:epoch] == found["input_ids"][epoch:]).all()
+    assert found["target_weights"].all()
+
+
+def test_shuffled_sentences(manifest):
+    whole = stream_of(manifest)
+    options = StreamReadOptions(3, 10, order="shuffled")
+    reader = StreamReader(manifest, "train", options, seed=1)
+    steps = reader.schedule.steps_per_epoch
+    found = batches(reader, 2 * steps)
+    end = manifest.vocabulary().eos_id
+    resets = np.zeros((2 * steps, 3), bool)
+    resets[[0, steps]] = True
+    assert (found["reset_memory"] == resets).all()
+
+    def sentences(ids):
+        cuts = np.flatnonzero(ids == end) + 1
+        return [tuple(x.tolist()) for x in np.split(ids, cuts) if len(x)]
+
+    orders = []
+    for epoch in range(2):
+        part = slice(epoch * steps, (epoch + 1) * steps)
+        pairs = pairs_of({k: v[part] for k, v in found.items()})
+        inputs = np.concatenate([i for i, _ in pairs])
+        last = pairs[-1][1][-1:]
+        orders.append(sentences(np.concatenate([inputs, last])))
+    assert sorted(orders[0]) == sorted(orders[1]) == sorted(sentences(whole))
+    assert orders[0] != orders[1] != sentences(whole)
+    other = StreamReader(manifest, "train", options, seed=2)
+    again = batches(other, steps)
+    assert (again["input_ids"] != found["input_ids"][:steps]).any()
+
+
+def test_the_free_mark_can_be_left_out(tmp_path):
+    folder = tmp_path / "marks"
+    folder.mkdir()
+    texts = {"train": "a b\nc\n\nd e f\n" * 5, "valid": "a\nb c\n"}
+    manifest = run(
+        folder, texts=texts, line_end="marks", block_megabytes=0.00002
+    )
+    assert len(manifest.select("train")) > 2
+    for rows in (1, 4):
+        options = StreamReadOptions(rows, 5, count_mark_pairs=False)
+        found = evaluation_batches(manifest, "train", options)
+        weights = sum(
+            b["target_weights"].sum() for b in found.dataset.as_numpy_iterator()
+        )
+        assert weights == found.num_predicted < found.num_tokens - 1
+    with pytest.raises(UserError, match="protocol=anchor"):
+        dataclasses.replace(options, protocol="anchor")
+
+
+def test_the_dataset_follows_the_schema(manifest):
+    options = StreamReadOptions(4, 6, read_ahead=5, prefetch=2)
+    dataset = make_dataset(
+        manifest.data_dir, "train", options, seed=3, start_step=7
+    )
+    sizes = {"B": 4, "T": 6}
+    assert set(dataset.element_spec) == set(LANGUAGE_MODEL_BATCH)
+    for name, field in LANGUAGE_MODEL_BATCH.items():
+        spec = dataset.element_spec[name]
+        assert spec.shape == [sizes[x] for x in field.shape.split()], name
+        assert spec.dtype.name == field.dtype, name
+    batch = next(dataset.as_numpy_iterator())
+    wanted = batches(StreamReader(manifest, "train", options, seed=3), 1, 7)
+    for name, value in batch.items():
+        assert (value == wanted[name][0]).all(), name
+
+
+def test_what_does_not_fit_is_one_line(manifest, tmp_path):
+    tokens = manifest.split_counts("valid").tokens
+    with pytest.raises(UserError, match=f"longer than the stream of {tokens}"):
+        StreamReader(manifest, "valid", StreamReadOptions(1, tokens))
+    with pytest.raises(UserError, match="a batch of 99 rows needs more"):
+        StreamReader(manifest, "valid", StreamReadOptions(99, 2))
+    with pytest.raises(UserError, match="hold no segment of 30 tokens"):
+        StreamReader(
+            manifest, "valid", StreamReadOptions(9, 30, protocol="anchor")
+        )
+    with pytest.raises(UserError, match="no test split, only train, valid"):
+        make_dataset(manifest, "test", StreamReadOptions(2, 4))
+    letters = run(
+        tmp_path, texts={"train": "abc" * 40}, unit="char", line_end="none"
+    )
+    with pytest.raises(UserError, match="sentences cannot be shuffled"):
+        StreamReader(
+            letters, "train", StreamReadOptions(2, 4, order="shuffled")
+        )
+    path = tmp_path / "out" / letters.files[0].name
+    data = bytearray(path.read_bytes())
+    data[100] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(UserError, match="record 0: wrong checksum") as info:
+        with translate_errors(1, None):
+            for _ in evaluation_batches(
+                letters, "train", StreamReadOptions(2, 4)
+            ).dataset:
+                pass
+    assert path.name in str(info.value) and "\n" not in str(info.value)
