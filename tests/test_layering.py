@@ -115,7 +115,6 @@ def test_a_planted_cycle_is_found():
 
 # What may be longer, and why.
 LONG = {
-    "data.records.options": "an options class per command of data/",
     "modeling.attention.relative.attend": "its gradient stands beside it",
 }
 

@@ -47,6 +47,12 @@ def _trained(name: str, *more: str) -> tuple[str, ...]:
 
 COMMANDS = (
     Command(
+        "data.create_lm_data",
+        "data.create_lm_data",
+        ("--train_glob={text}", "--output_dir={out}/streams"),
+        {"text": "text"},
+    ),
+    Command(
         "run_pretrain",
         "run_pretrain",
         ("--data_dir={records}", "--model_dir={out}/model", "--mode=train")

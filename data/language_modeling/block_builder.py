@@ -8,8 +8,9 @@ from data.corpus import documents as corpus
 from data.language_modeling.options import LMDataOptions
 from data.language_modeling.record import META, make_format
 from data.records import block_builder, layout
+from data.text import units
 from data.text import vocabulary as vocabulary_lib
-from data.text.vocabulary import UnknownSymbolError
+from data.text.units import UnknownSymbolError
 
 _CHUNK = 1024  # records made at once
 
@@ -163,7 +164,7 @@ class BlockBuilder(block_builder.BlockBuilder):
             if len(places) != 2 * text.count("\n"):
                 raise corpus.CorpusError(
                     f"{part.path}: the text itself holds "
-                    f"{vocabulary_lib.MARK}, which --line_end=marks puts "
+                    f"{units.MARK}, which --line_end=marks puts "
                     "around lines; take it out or give --line_end=mark"
                 )
             ends[places[0::2]] = False  # the marks that open lines

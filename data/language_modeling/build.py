@@ -12,6 +12,7 @@ from data.language_modeling.options import SPLITS, LMDataOptions
 from data.records import build as factory
 from data.records import build_plan
 from data.records.layout import BuildLayout
+from data.text import units, vocabulary_counts
 from data.text import vocabulary as vocabulary_lib
 from data.text.tokenizer import Tokenizer
 
@@ -45,7 +46,7 @@ class Streams(BuildLayout):
     block_builder = BlockBuilder
 
     def __init__(self, options: LMDataOptions):
-        vocabulary_lib.check_settings(
+        units.check_settings(
             options.unit, options.line_end, options.lower_case, options.unknown
         )
         self.options = options
@@ -194,7 +195,7 @@ def _given(options: LMDataOptions) -> vocabulary_lib.Vocabulary | None:
             path, options.line_end, Tokenizer(path)
         )
     if not path.endswith(".json"):
-        symbols = vocabulary_lib.read_list(path)
+        symbols = vocabulary_counts.read_list(path)
         if not symbols:
             raise UserError(
                 f"--vocab_file={path} is empty: give one word a line"
@@ -237,7 +238,7 @@ class _Counter:
     def __call__(self, number: int) -> tuple[str, dict[str, int]]:
         options, parts = self._options, self._blocks[number]
         data, digest = corpus.read_parts(parts, self._reader)
-        return digest, vocabulary_lib.count(
+        return digest, vocabulary_counts.count(
             text_of(data, parts, options),
             options.unit,
             options.lower_case,
@@ -271,17 +272,17 @@ def count_vocabulary(
         for symbol, number in found.items():
             counts[symbol] = counts.get(symbol, 0) + number
     special = {
-        "eos": [vocabulary_lib.EOS],
-        "marks": [vocabulary_lib.MARK],
-        "mark": [vocabulary_lib.MARK],
+        "eos": [units.EOS],
+        "marks": [units.MARK],
+        "mark": [units.MARK],
     }.get(options.line_end, [])
     limits = (options.min_count, options.max_symbols)
-    symbols = vocabulary_lib.by_count(counts, special, *limits)
+    symbols = vocabulary_counts.by_count(counts, special, *limits)
     partial = options.vocab_from != "all" or any(limits)
     if options.unknown == "unk" and options.unit != "byte" and partial:
-        if not set(vocabulary_lib.UNKNOWN) & set(symbols):
-            special = [*special, vocabulary_lib.UNKNOWN[0]]
-            symbols = vocabulary_lib.by_count(counts, special, *limits)
+        if not set(units.UNKNOWN) & set(symbols):
+            special = [*special, units.UNKNOWN[0]]
+            symbols = vocabulary_counts.by_count(counts, special, *limits)
     return vocabulary_lib.SymbolVocabulary(
         options.unit,
         symbols,

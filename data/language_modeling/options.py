@@ -64,7 +64,7 @@ class LMDataOptions:
       data_path: folder (enwik8, text8: or file) of an official data set.
       train_glob, valid_glob, test_glob: files of dataset "text".
       unit: "word", "char", "byte" or "piece".
-      line_end: what a line's end becomes (`data.text.vocabulary`).
+      line_end: what a line's end becomes (`data.text.units`).
       lower_case: lower-case words and characters.
       vocab_file: a vocabulary to use: ours (.json), a SentencePiece file
         (.model) or a plain list of words; empty = it is counted.

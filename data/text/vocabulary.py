@@ -3,16 +3,8 @@
 Four units: `word`, `char`, `byte` (a list of symbols each, in a file of ours)
 and `piece` (a SentencePiece file). A vocabulary also says how text is read: its
 case, and what the end of a line becomes. The order of the symbols is part of
-every checkpoint, so `sha256` covers all of it.
-
-`line_end` is one of
-
-    eos      a line is followed by `<eos>` (WikiText, Penn Treebank); pieces by
-             `</s>`, or `<eod>` where the file has none
-    marks    a line stands between two `<S>` (One Billion Word, as released)
-    mark     one `<S>` between lines, and one before the first
-    newline  "\\n" is a symbol like every other (characters, bytes)
-    none     line ends vanish (enwik8 as released; text8)
+every checkpoint, so `sha256` covers all of it. `data.text.units` says what the
+end of a line becomes.
 """
 
 import abc
@@ -27,35 +19,19 @@ import numpy as np
 from common import files
 from common.errors import UserError
 from data.text.tokenizer import Tokenizer
+from data.text.units import (
+    EOS,
+    MARK,
+    NEWLINE,
+    UNKNOWN,
+    UnknownSymbolError,
+    check_settings,
+    mark_lines,
+)
 
-UNITS = ("word", "char", "byte", "piece")
-LINE_ENDS = {
-    "word": ("eos", "marks", "mark", "none"),
-    "char": ("newline", "none"),
-    "byte": ("newline", "none"),
-    "piece": ("eos", "none"),
-}
-EOS, MARK, NEWLINE = "<eos>", "<S>", "\n"
-UNKNOWN = ("<unk>", "<UNK>")
 FILE_NAME = "vocabulary.json"
 _FORMAT = 1
 _CODES = 0x110000
-
-
-class UnknownSymbolError(UserError):
-    """Text that a vocabulary without `<unk>` cannot say.
-
-    Attributes:
-      symbol: the first one.
-    """
-
-    def __init__(self, symbol: str, where: str = ""):
-        self.symbol = symbol
-        super().__init__(
-            f"{where}{symbol!r} is not in the vocabulary, which has no <unk>; "
-            "count the vocabulary with --unknown=unk, or from all splits with "
-            "--vocab_from=all"
-        )
 
 
 class Vocabulary(abc.ABC):
@@ -64,7 +40,7 @@ class Vocabulary(abc.ABC):
     Attributes:
       unit: one of `UNITS`.
       size: V.
-      line_end: see above.
+      line_end: see `data.text.units`.
       lower_case: text is lower-cased.
       unk_id: of what is not known; None = that is an error.
       eos_id: what a line's end becomes; None with `line_end` none.
@@ -362,52 +338,6 @@ class PieceVocabulary(Vocabulary):
             f.write(self.tokenizer.vocabulary.content)
 
 
-def check_settings(
-    unit: str, line_end: str, lower_case: bool, unknown: str
-) -> None:
-    """Refuses settings that no vocabulary can have.
-
-    Raises:
-      UserError: names the flag.
-    """
-    if unit not in UNITS:
-        raise UserError(
-            f"--unit must be one of {', '.join(UNITS)}, received {unit!r}"
-        )
-    if line_end not in LINE_ENDS[unit]:
-        raise UserError(
-            f"--line_end must be one of {', '.join(LINE_ENDS[unit])} with "
-            f"--unit={unit}, received {line_end!r}"
-        )
-    if unknown not in ("unk", "error"):
-        raise UserError(
-            f"--unknown must be one of unk, error, received {unknown!r}"
-        )
-    if lower_case and unit in ("byte", "piece"):
-        raise UserError(
-            f"--lower_case is not for --unit={unit}"
-            + (
-                ": the SentencePiece file says it (--uncased when it is made)"
-                if unit == "piece"
-                else ""
-            )
-        )
-
-
-def mark_lines(text: str, line_end: str) -> str:
-    """Text in which a word stands for each line's end; "" is no line."""
-    if line_end == "eos":
-        return text.replace(NEWLINE, f" {EOS} ")
-    if line_end == "mark":
-        return text.replace(NEWLINE, f" {MARK} ")
-    if line_end == "marks" and text:
-        closed = text.endswith(NEWLINE)
-        text = text[:-1] if closed else text
-        text = text.replace(NEWLINE, f" {MARK} {MARK} ")
-        return f"{MARK} {text}" + (f" {MARK}" if closed else "")
-    return text
-
-
 def load(path: str, line_end: str | None = None) -> Vocabulary:
     """Reads a vocabulary of ours or a SentencePiece file.
 
@@ -435,67 +365,3 @@ def load(path: str, line_end: str | None = None) -> Vocabulary:
             f"{path} is damaged or no vocabulary: {e}; take another copy"
         ) from e
     return found
-
-
-def read_list(path: str) -> list[str]:
-    """Symbols of a plain list: the first column of each line.
-
-    Raises:
-      UserError: it cannot be read.
-    """
-    try:
-        text = files.read_bytes(path).decode("utf-8")
-    except FileNotFoundError as e:
-        raise UserError(f"--vocab_file={path} does not exist") from e
-    except (OSError, UnicodeDecodeError) as e:
-        raise UserError(f"--vocab_file={path} cannot be read: {e}") from e
-    return [line.split()[0] for line in text.split("\n") if line.split()]
-
-
-def count(text: str | bytes, unit: str, lower_case: bool, newline: bool):
-    """How often each symbol occurs: a dict in order of first appearance.
-
-    Args:
-      text: bytes for `unit` byte.
-      unit: "word", "char" or "byte".
-      lower_case: count lower-cased text.
-      newline: count "\\n", for characters and bytes.
-    """
-    if unit == "byte":
-        found = collections.Counter(text)
-        counts = {str(code): n for code, n in found.items()}
-        drop = "10"
-    else:
-        text = text.lower() if lower_case else text
-        counts = dict(
-            collections.Counter(text.split() if unit == "word" else text)
-        )
-        drop = NEWLINE
-    if not newline:
-        counts.pop(drop, None)
-    return counts
-
-
-def by_count(
-    counts: dict[str, int],
-    special: Sequence[str] = (),
-    min_count: int = 0,
-    max_symbols: int = 0,
-) -> list[str]:
-    """Symbols in the original's order.
-
-    Special ones first, then by falling count; equal counts as they first
-    appeared.
-
-    Args:
-      counts: in order of first appearance.
-      special: always there; their counts do not matter.
-      min_count: symbols that occur less often are left out.
-      max_symbols: counted symbols that are looked at; 0 = all.
-    """
-    ordered = sorted(counts.items(), key=lambda item: -item[1])
-    if max_symbols:
-        ordered = ordered[:max_symbols]
-    symbols = dict.fromkeys(special)
-    symbols |= dict.fromkeys(s for s, n in ordered if n >= min_count)
-    return list(symbols)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from common.errors import UserError
+from data.text import units, vocabulary_counts
 from data.text import vocabulary as vocabulary_lib
 from data.text.vocabulary import (
     PieceVocabulary,
@@ -29,13 +30,13 @@ def test_order_and_limits_are_the_originals(golden):
         if unit == "char":
             lines = [x.strip() for x in case["lines"]]
         text = "\n".join(lines)
-        counts = vocabulary_lib.count(
+        counts = vocabulary_counts.count(
             text, unit, kwargs.get("lower_case", True), False
         )
         special = list(kwargs.get("special", []))
         if case["add_eos"] and not special:
-            special = [vocabulary_lib.EOS]
-        found = vocabulary_lib.by_count(
+            special = [units.EOS]
+        found = vocabulary_counts.by_count(
             counts,
             special,
             kwargs.get("min_freq", 0),
@@ -133,7 +134,9 @@ def test_files_keep_order_and_settings(tmp_path):
     with pytest.raises(UserError, match="bad.json is damaged"):
         vocabulary_lib.load(str(tmp_path / "bad.json"))
     wanted.save(str(tmp_path / "words.txt"))
-    assert vocabulary_lib.read_list(str(tmp_path / "words.txt")) == list(WORDS)
+    assert vocabulary_counts.read_list(str(tmp_path / "words.txt")) == list(
+        WORDS
+    )
 
 
 @pytest.mark.parametrize(

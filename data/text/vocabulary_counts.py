@@ -1,0 +1,73 @@
+"""Symbols of a text by their counts; plain lists of them (L1)."""
+
+import collections
+from collections.abc import Sequence
+
+from common import files
+from common.errors import UserError
+
+NEWLINE = "\n"
+
+
+def read_list(path: str) -> list[str]:
+    """Symbols of a plain list: the first column of each line.
+
+    Raises:
+      UserError: it cannot be read.
+    """
+    try:
+        text = files.read_bytes(path).decode("utf-8")
+    except FileNotFoundError as e:
+        raise UserError(f"--vocab_file={path} does not exist") from e
+    except (OSError, UnicodeDecodeError) as e:
+        raise UserError(f"--vocab_file={path} cannot be read: {e}") from e
+    return [line.split()[0] for line in text.split("\n") if line.split()]
+
+
+def count(text: str | bytes, unit: str, lower_case: bool, newline: bool):
+    """How often each symbol occurs: a dict in order of first appearance.
+
+    Args:
+      text: bytes for `unit` byte.
+      unit: "word", "char" or "byte".
+      lower_case: count lower-cased text.
+      newline: count "\\n", for characters and bytes.
+    """
+    if unit == "byte":
+        found = collections.Counter(text)
+        counts = {str(code): n for code, n in found.items()}
+        drop = "10"
+    else:
+        text = text.lower() if lower_case else text
+        counts = dict(
+            collections.Counter(text.split() if unit == "word" else text)
+        )
+        drop = NEWLINE
+    if not newline:
+        counts.pop(drop, None)
+    return counts
+
+
+def by_count(
+    counts: dict[str, int],
+    special: Sequence[str] = (),
+    min_count: int = 0,
+    max_symbols: int = 0,
+) -> list[str]:
+    """Symbols in the original's order.
+
+    Special ones first, then by falling count; equal counts as they first
+    appeared.
+
+    Args:
+      counts: in order of first appearance.
+      special: always there; their counts do not matter.
+      min_count: symbols that occur less often are left out.
+      max_symbols: counted symbols that are looked at; 0 = all.
+    """
+    ordered = sorted(counts.items(), key=lambda item: -item[1])
+    if max_symbols:
+        ordered = ordered[:max_symbols]
+    symbols = dict.fromkeys(special)
+    symbols |= dict.fromkeys(s for s, n in ordered if n >= min_count)
+    return list(symbols)
