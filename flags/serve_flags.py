@@ -84,6 +84,12 @@ def _define_limits() -> None:
         "Rows that may wait; more are answered with status 503.",
     )
     flags.DEFINE_float(
+        "poll_s",
+        default.poll_s,
+        "Look for a newer version below --saved_model_dir every so many "
+        "seconds and go over to it; 0 = never.",
+    )
+    flags.DEFINE_float(
         "timeout_s",
         default.timeout_s,
         "Longest wait for an answer in seconds, then status 504; SIGTERM ends "
@@ -117,5 +123,6 @@ def from_flags() -> tuple[ServerOptions, str, str, int]:
         timeout_s=FLAGS.timeout_s,
         read_timeout_s=FLAGS.read_timeout_s,
         trust_model=FLAGS.trust_model,
+        poll_s=FLAGS.poll_s,
     )
     return options, FLAGS.saved_model_dir, FLAGS.host, FLAGS.port

@@ -270,6 +270,7 @@ class ServerOptions:
       read_timeout_s: longest time that a client may take to send a request,
         or be silent between two.
       trust_model: run a graph with operations on files or Python.
+      poll_s: look for newer versions so often; 0 = never.
     """
 
     model_name: str = "xlnet"
@@ -287,6 +288,7 @@ class ServerOptions:
     timeout_s: float = 30.0
     read_timeout_s: float = 30.0
     trust_model: bool = False
+    poll_s: float = 0.0
 
     def __post_init__(self) -> None:
         for name in (
@@ -300,6 +302,7 @@ class ServerOptions:
             at_least(name, getattr(self, name), 1)
         at_least("max_tokens", self.max_tokens, 0)
         at_least("max_wait_ms", self.max_wait_ms, 0)
+        at_least("poll_s", self.poll_s, 0)
         for name in ("timeout_s", "read_timeout_s"):
             if not getattr(self, name) > 0:
                 raise UserError(f"--{name} must be above 0")

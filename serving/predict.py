@@ -23,7 +23,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from common import files
+from common import files, locks
 from common.errors import UserError
 from flags import app, predict_flags
 from serving import input_rows, limits, rows
@@ -58,12 +58,18 @@ def predict_file(model: SavedModel, options: PredictOptions) -> int:
         for answer in predict_rows(model, source, options):
             print(json.dumps(answer, ensure_ascii=False), flush=True)
         return 0
+    with locks.held(options.output_file, is_folder=False):
+        return _predict_to_file(model, options, source)
+
+
+def _predict_to_file(
+    model: SavedModel, options: PredictOptions, source: Iterator[InputRow]
+) -> int:
     if os.path.exists(options.output_file):
         raise UserError(
             f"--output_file={options.output_file} exists and is complete: "
             "remove it or give another name"
         )
-    files.check_output(options.output_file)
     partial = options.output_file + ".partial"
     done = _resume(partial, _identity(model, options))
     if done:

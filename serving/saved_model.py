@@ -6,7 +6,8 @@ The thin layer under `serving.predict` and `serving.serve`.
 import contextlib
 import json
 import os
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Mapping
 
 import numpy as np
 import tensorflow as tf
@@ -169,21 +170,34 @@ def _load(version_dir: str):
         ) from e
 
 
+def is_version(directory: str) -> bool:
+    """Whether a folder is a SavedModel itself."""
+    return tf.io.gfile.exists(os.path.join(directory, "saved_model.pb"))
+
+
+def versions_below(directory: str) -> list[int]:
+    """The numbers of the version folders of a model folder."""
+    if not tf.io.gfile.isdir(directory):
+        return []
+    names = (n.rstrip("/") for n in tf.io.gfile.listdir(directory))
+    return [int(n) for n in names if n.isdigit()]
+
+
 def find_version(directory: str) -> str:
     """The version folder itself, or the highest one below `directory`."""
-    if tf.io.gfile.exists(os.path.join(directory, "saved_model.pb")):
+    if is_version(directory):
         return directory
-    names: Sequence[str] = ()
-    if tf.io.gfile.isdir(directory):
-        names = [n.rstrip("/") for n in tf.io.gfile.listdir(directory)]
-    versions = [int(n) for n in names if n.isdigit()]
-    if not versions:
-        raise UserError(
-            f"--saved_model_dir={directory} holds no SavedModel: wanted "
-            "saved_model.pb or a folder with a number; export one with "
-            "`--do_export` or `python -m serving.export`"
-        )
-    return find_version(os.path.join(directory, str(max(versions))))
+    versions = sorted(versions_below(directory), reverse=True)
+    for number in versions:
+        path = os.path.join(directory, str(number))
+        if is_version(path):
+            return path
+        print(f"{path} is incomplete: skipped", file=sys.stderr, flush=True)
+    raise UserError(
+        f"--saved_model_dir={directory} holds no SavedModel: wanted "
+        "saved_model.pb or a folder with a number; export one with "
+        "`--do_export` or `python -m serving.export`"
+    )
 
 
 def _read_proto(version_dir: str) -> saved_model_pb2.SavedModel:

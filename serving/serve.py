@@ -15,7 +15,8 @@ import sys
 
 from common.errors import UserError
 from flags import app, serve_flags
-from serving.saved_model import SavedModel
+from serving.options import ServerOptions
+from serving.saved_model import SavedModel, is_version
 
 
 def main() -> None:
@@ -30,9 +31,15 @@ def main() -> None:
             "requirements-serve.txt"
         ) from e
     listener = _bind(host, port)
-    model = SavedModel(saved_model_dir, options.trust_model)
-    model.warm_up()
-    application = build_app(model, options)
+    model = _load(saved_model_dir, options)
+    if options.poll_s and is_version(saved_model_dir):
+        raise UserError(
+            f"--poll_s looks for newer versions, but --saved_model_dir="
+            f"{saved_model_dir} is one version: give the folder above it"
+        )
+    application = build_app(
+        model, options, load=lambda path: _load(path, options)
+    )
     # From here on callers are queued, also before the event loop runs.
     listener.listen(listen.BACKLOG)
     port = listener.getsockname()[1]
@@ -43,6 +50,13 @@ def main() -> None:
         flush=True,
     )
     listen.run(application, listener, options)
+
+
+def _load(path: str, options: ServerOptions) -> SavedModel:
+    """A model that has answered once: the first real caller waits less."""
+    model = SavedModel(path, options.trust_model)
+    model.warm_up()
+    return model
 
 
 def _bind(host: str, port: int) -> socket.socket:

@@ -20,7 +20,7 @@ from training.objectives.contract import Objective
 from training.options import RunOptions
 from training.reporting.eval_runner import evaluation_line
 from training.reporting.evaluation import EvalResult, Evaluator, MetricFn
-from training.run import InputFn, TrainingRun, TrainRequest, TrainResult
+from training.run import InputFn, TrainRequest, TrainResult, run_training
 
 __all__ = [
     "TrainRequest",
@@ -47,7 +47,7 @@ def train(
       UserError: anything that the user can put right; the last good
         checkpoint stays.
     """
-    return TrainingRun(TrainRequest(objective, input_fn, options, **more))()
+    return run_training(TrainRequest(objective, input_fn, options, **more))
 
 
 class _Evaluation:

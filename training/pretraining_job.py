@@ -17,7 +17,7 @@ from modeling.encoders.registry import (
 )
 from training import loop
 from training.options import RunOptions
-from training.run import TrainingRun
+from training.run import run_training
 
 
 def train(
@@ -32,7 +32,7 @@ def train(
       baselines: name -> loss to compare the training loss with.
       has_vocabulary: it lies beside the checkpoints.
     """
-    result = TrainingRun(request)()
+    result = run_training(request)
     if result.writes_files and result.finished:
         _report(result, request, baselines)
         if has_vocabulary:

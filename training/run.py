@@ -1,5 +1,6 @@
 """One training run from its first host loop to its last."""
 
+import contextlib
 import dataclasses
 import os
 import time
@@ -8,7 +9,7 @@ from collections.abc import Callable, Sequence
 import orbit
 import tensorflow as tf
 
-from common import files
+from common import locks
 from training import strategy, train_step
 from training.batch_split import distribute
 from training.checkpoints import write_config
@@ -83,6 +84,20 @@ class TrainResult:
     writes_files: bool
 
 
+def run_training(request: TrainRequest) -> TrainResult:
+    """Trains; `model_dir` is this process' own meanwhile.
+
+    Raises:
+      UserError: another process trains there, or anything else that the user
+        can put right.
+    """
+    options = request.options
+    with contextlib.ExitStack() as stack:
+        if strategy.may_write(options.strategy):
+            stack.enter_context(locks.held(options.model_dir))
+        return TrainingRun(request)()
+
+
 class TrainingRun:
     """Builds everything, then trains when called.
 
@@ -93,7 +108,6 @@ class TrainingRun:
     def __init__(self, request: TrainRequest):
         options, objective = request.options, request.objective
         self.options = options
-        files.check_output(os.path.join(options.model_dir, "checkpoint"))
         self.state = s = open_run(objective, options)
         learner = s.learner
         self.processes = strategy.worker_count(learner.strategy)

@@ -222,6 +222,22 @@ def _split_cpu(count: int) -> None:
         ) from e
 
 
+def may_write(options: StrategyOptions) -> bool:
+    """Whether this process will be the chief, before anything is connected."""
+    if options.distribution_strategy != "multi_worker_mirrored":
+        return True
+    if options.worker_hosts:
+        return options.task_index <= 0
+    try:
+        cluster = json.loads(os.environ.get("TF_CONFIG", "{}"))
+        task = cluster["task"]
+        if "chief" in cluster["cluster"]:
+            return task["type"] == "chief"
+        return task["type"] == "worker" and int(task["index"]) == 0
+    except (ValueError, KeyError, TypeError):
+        return True  # `setup` says what is wrong with it
+
+
 def is_chief(strategy: tf.distribute.Strategy) -> bool:
     """True in the one process that writes files."""
     resolver = strategy.cluster_resolver

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from common import files
+from common import files, locks
 
 FORMAT_VERSION = 2  # 1: blank texts kept their SEP
 KEY = "__key__"
@@ -83,6 +83,11 @@ def cached(
     arrays = load(path, key)
     if arrays is not None:
         return arrays, True
-    arrays = build()
-    save(path, key, arrays)
+    # Another run may be making them at this moment.
+    with locks.held(path, is_folder=False, wait=True):
+        arrays = load(path, key)
+        if arrays is not None:
+            return arrays, True
+        arrays = build()
+        save(path, key, arrays)
     return arrays, False

@@ -8,13 +8,12 @@ manifest.json      written last; the reader wants nothing else
 
 import os
 
-from common import files, workers
+from common import files, locks, workers
 from common.errors import UserError
 from data.corpus import documents as corpus
 from data.records import build_plan
 from data.records.block_builder import block_summary_name
 from data.records.build_directory import (
-    locked,
     make_directory,
     read_json,
     remove_build,
@@ -43,7 +42,7 @@ def build(layout: BuildLayout, log=print) -> Manifest:
     options = layout.options
     log(f"text: {layout.text_line()}")
     make_directory(options.output_dir)
-    with locked(options.output_dir):
+    with locks.held(options.output_dir, say=log):
         remove_leftovers(options.output_dir)
         record = build_plan.describe(layout)
         finished = build_plan.check_folder(options.output_dir, record)

@@ -1,15 +1,10 @@
-"""The output folder of a build: lock, leftovers, local and remote paths (L1)."""
+"""The output folder of a build: leftovers, local and remote paths (L1)."""
 
-import contextlib
-import fcntl
 import json
 import os
-from collections.abc import Iterator
 
 from common import files
 from common.errors import UserError
-
-LOCK_NAME = ".lock"
 
 
 def make_directory(path: str) -> None:
@@ -18,23 +13,6 @@ def make_directory(path: str) -> None:
         files.make_directory(path)
     except OSError as e:
         raise UserError(f"--output_dir={path} cannot be made: {e}") from e
-
-
-@contextlib.contextmanager
-def locked(path: str) -> Iterator[None]:
-    """Holds a directory for this process; the system lets go when it ends."""
-    if files.is_remote(path):  # object stores have no locks
-        yield
-        return
-    with open(os.path.join(path, LOCK_NAME), "w") as f:
-        try:
-            fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as e:
-            raise UserError(
-                f"--output_dir={path} is in use by another build; wait for it "
-                "or give another folder"
-            ) from e
-        yield
 
 
 def remove_leftovers(path: str) -> None:

@@ -12,10 +12,10 @@ import platform
 import numpy as np
 import sentencepiece
 
-from common import files, workers
+from common import files, locks, workers
 from common.errors import UserError
 from data.corpus import documents as corpus
-from data.records.build_directory import LOCK_NAME, read_json
+from data.records.build_directory import read_json
 from data.records.layout import BuildLayout, Plan
 from data.records.manifest import FILE_NAME
 from data.text import normalization as text
@@ -53,7 +53,7 @@ def check_folder(path: str, record: dict) -> bool:
     """
     found = read_json(os.path.join(path, PLAN_NAME))
     if found is None:
-        others = [n for n in files.list_names(path) if n != LOCK_NAME]
+        others = [n for n in files.list_names(path) if n != locks.LOCK_NAME]
         if others:
             raise UserError(
                 f"--output_dir={path} holds other files ({others[0]}); give an "

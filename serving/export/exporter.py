@@ -23,7 +23,7 @@ import numpy as np
 import tensorflow as tf
 from absl import logging as absl_logging
 
-from common import files
+from common import files, locks
 from common.errors import UserError
 from data.task_spec import SPIECE_NAME, TaskSpec
 from data.text.graph_tokenizer import GraphTokenizer
@@ -68,6 +68,13 @@ def export_model(
     offline = Tokenizer(spiece_path, spec.text)
     _check_spiece(offline, model, spec)
     root = _build_root(model, spec, offline)
+    with locks.held(output_dir):
+        return _write_version(root, output_dir, model_name, check, offline)
+
+
+def _write_version(
+    root: "_Root", output_dir: str, model_name: str, check: bool, offline
+) -> str:
     version = _next_version(output_dir)
     final = os.path.join(output_dir, str(version))
     temporary = files.temporary_name(final)

@@ -22,6 +22,7 @@ from serving.web.engine import Engine, Refused
 from serving.web.guard import Guard
 from serving.web.metrics import Metrics
 from serving.web.requests import Request, parse_request
+from serving.web.versions import Load, Versions
 
 _PAGE_HEADERS = {
     "Content-Security-Policy": (
@@ -38,13 +39,20 @@ _Text = responses.PlainTextResponse
 _Html = responses.HTMLResponse
 
 
-def build_app(model: SavedModel, options: ServerOptions) -> fastapi.FastAPI:
+def build_app(
+    model: SavedModel, options: ServerOptions, load: Load | None = None
+) -> fastapi.FastAPI:
     """The application around a loaded model.
 
-    `app.state.engine` runs the model; `app.state.engine.drain()` tells it that
-    the end comes.
+    `app.state.versions` runs the model; `app.state.versions.drain()` tells it
+    that the end comes.
+
+    Args:
+      model: the version to begin with.
+      options: bounds, names, times.
+      load: version folder -> model, for versions that appear later.
     """
-    server = _Server(model, options)
+    server = _Server(model, options, load)
     app = fastapi.FastAPI(
         title="XLNet server",
         version=str(model.version),
@@ -57,10 +65,10 @@ def build_app(model: SavedModel, options: ServerOptions) -> fastapi.FastAPI:
     app.add_middleware(
         Guard,
         metrics=server.metrics,
-        draining=lambda: server.engine.draining,
+        draining=lambda: server.versions.draining,
         hosts=options.allowed_hosts,
     )
-    app.state.engine = server.engine
+    app.state.versions = server.versions
     app.include_router(_routes(server, model, options))
     _finish_openapi(app, options.model_name)
     return app
@@ -97,9 +105,11 @@ def _routes(server: "_Server", model, options) -> fastapi.APIRouter:
 class _Server:
     """Handlers."""
 
-    def __init__(self, model: SavedModel, options: ServerOptions):
+    def __init__(
+        self, model: SavedModel, options: ServerOptions, load: Load | None
+    ):
         self.metrics = Metrics()
-        self.engine = Engine(model, options, self.metrics)
+        self.versions = Versions(model, options, self.metrics, load)
         self._options = options
         page = importlib.resources.files("serving.web").joinpath("page.html")
         self._page = page.read_text(encoding="utf-8").replace(
@@ -110,8 +120,13 @@ class _Server:
     async def lifespan(self, app):
         """Starts and stops the engine with the application."""
         del app
-        async with self.engine.run():
+        async with self.versions.run():
             yield
+
+    @property
+    def engine(self) -> Engine:
+        """Of the version that is served now."""
+        return self.versions.current
 
     async def predict(
         self,
@@ -122,16 +137,18 @@ class _Server:
     ):
         """Answers rows of one signature as TF-Serving does."""
         return await self._counted(
-            request, lambda: self._check(name, version, label), self._wire
+            request,
+            lambda engine: self._check(engine, name, version, label),
+            self._wire,
         )
 
     async def friendly(self, request: fastapi.Request):
         """The same question; probabilities by class, padding left out."""
-        return await self._counted(request, lambda: None, self._friendly)
+        return await self._counted(request, lambda _: None, self._friendly)
 
     async def status(self, name: str, version: str = "", label: str = ""):
         """Whether the model can be asked."""
-        self._check(name, version, label)
+        self._check(self.engine, name, version, label)
         status = {"error_code": "OK", "error_message": ""}
         entry = {
             "version": str(self.engine.model.version),
@@ -142,7 +159,7 @@ class _Server:
 
     async def metadata(self, name: str, version: str = "", label: str = ""):
         """The SavedModel's signatures."""
-        self._check(name, version, label)
+        self._check(self.engine, name, version, label)
         spec = {
             "name": name,
             "signature_name": "",
@@ -189,11 +206,12 @@ class _Server:
         start = time.perf_counter()
         status = 500
         try:
-            check()
-            request = self._parse(await self._body(http))
-            result = await _unless_gone(http, answer(request))
-            status = 200
-            return result
+            with self.versions.lease() as engine:
+                check(engine)
+                request = self._parse(engine, await self._body(http))
+                result = await _unless_gone(http, answer(engine, request))
+                status = 200
+                return result
         except Refused as e:
             status = e.status
             raise
@@ -204,7 +222,9 @@ class _Server:
             self.metrics.requests.labels(str(status)).inc()
             self.metrics.seconds.observe(time.perf_counter() - start)
 
-    def _check(self, name: str, version: str, label: str) -> None:
+    def _check(
+        self, engine: Engine, name: str, version: str, label: str
+    ) -> None:
         last = version or label or name
         if last.endswith(":predict"):  # GET on the predict call lands here
             raise Refused(405, "predict takes POST")
@@ -214,11 +234,11 @@ class _Server:
                 f"Servable not found for request: Latest({name}); the model "
                 f"here is {self._options.model_name!r}",
             )
-        if version and version != str(self.engine.model.version):
+        if version and version != str(engine.model.version):
             raise Refused(
                 404,
                 f"Servable not found for request: Specific({name}, "
-                f"{version}); the version here is {self.engine.model.version}",
+                f"{version}); the version here is {engine.model.version}",
             )
         if label and label not in self._options.version_labels:
             raise Refused(404, f"Unrecognized servable version label: {label}")
@@ -240,24 +260,22 @@ class _Server:
             raise Refused(408, "the body came too slowly") from e
         return bytes(body)
 
-    def _parse(self, body: bytes) -> Request:
+    def _parse(self, engine: Engine, body: bytes) -> Request:
         try:
-            return parse_request(
-                body, self.engine.model.description, self._options
-            )
+            return parse_request(body, engine.model.description, self._options)
         except UserError as e:
             raise Refused(400, str(e)) from e
 
-    async def _wire(self, request: Request):
-        rows = await self.engine.answer(request, alone=True)
+    async def _wire(self, engine: Engine, request: Request):
+        rows = await engine.answer(request, alone=True)
         write = wire.predictions if request.row_format else wire.outputs
         # Vectors of whole documents take long to write.
         content = await asyncio.to_thread(write, rows)
         return responses.Response(content, media_type="application/json")
 
-    async def _friendly(self, request: Request) -> dict:
-        rows = await self.engine.answer(request, alone=False)
-        description = self.engine.model.description
+    async def _friendly(self, engine: Engine, request: Request) -> dict:
+        rows = await engine.answer(request, alone=False)
+        description = engine.model.description
         shown = [
             rows_lib.format_row(description, {k: [v] for k, v in r.items()}, 0)
             for r in rows

@@ -1,8 +1,6 @@
 """Requests -> runs of the model: bounds, lanes, slices, the rows of an answer."""
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator
 
 import numpy as np
 import tensorflow as tf
@@ -43,9 +41,8 @@ class Engine:
         )
         self._lanes: dict[str, Batcher] = {}
 
-    @contextlib.asynccontextmanager
-    async def run(self) -> AsyncIterator[None]:
-        """Starts the lanes, and stops them at the end."""
+    def start(self) -> None:
+        """Starts the lanes; needs a running event loop."""
         options = self._options
         limits = Limits(
             options.max_batch_size,
@@ -57,7 +54,9 @@ class Engine:
             lane = Batcher(self._run, limits, self._metrics.rows.observe, name)
             lane.start()
             self._lanes[name] = lane
-        yield
+
+    async def stop(self) -> None:
+        """Stops the lanes; what runs or waits is cancelled."""
         for lane in self._lanes.values():
             await lane.stop()
 

@@ -39,9 +39,9 @@ def run(
         timeout_keep_alive=max(1, round(options.read_timeout_s)),
         timeout_graceful_shutdown=0.7 * options.timeout_s,
     )
-    server = _Server(config, application.state.engine, options.timeout_s)
+    server = _Server(config, application.state.versions, options.timeout_s)
     server.run(sockets=[listener])
-    if application.state.engine.working:
+    if application.state.versions.working:
         _leave()
 
 

@@ -10,6 +10,7 @@ from common.errors import UserError
 from serving import predict, rows
 from serving.options import PredictOptions
 from serving.saved_model import SavedModel
+from tests.holding import another_process_holds
 
 
 class FakeModel:
@@ -64,6 +65,16 @@ def test_order_and_batches(tmp_path):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["in.txt", "out.jsonl"]
     with pytest.raises(UserError, match="exists and is complete"):
         predict.predict_file(model, options(tmp_path))
+
+
+def test_two_processes_do_not_share_an_output(tmp_path):
+    (tmp_path / "in.txt").write_text("a\nb\n")
+    out = tmp_path / "out.jsonl"
+    with another_process_holds(out, is_folder=False) as other:
+        with pytest.raises(UserError, match=f"in use by process {other.pid} "):
+            predict.predict_file(FakeModel(), options(tmp_path))
+    assert predict.predict_file(FakeModel(), options(tmp_path)) == 2
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["in.txt", "out.jsonl"]
 
 
 def test_a_stopped_run_goes_on(tmp_path):

@@ -1,8 +1,12 @@
 """Killed processes: three of the soak's kills, and one of two workers."""
 
+import subprocess
+import time
+
 import pytest
 
 from benchmarks.soak import killing, two_workers
+from training.reporting import loss_log
 
 pytestmark = pytest.mark.slow
 
@@ -18,3 +22,23 @@ def test_a_killed_worker_ends_the_other_and_both_go_on(tmp_path):
     assert outcome.survivor_status == 1
     assert outcome.survivor_line.startswith("error: another process")
     assert outcome.same_log and outcome.same_weights
+
+
+def test_of_two_runs_in_one_folder_the_second_stops(tmp_path):
+    data_dir = killing.make_data(str(tmp_path))
+    folder = tmp_path / "run"
+    command = killing.training_command(data_dir, str(folder), 200)
+    first = killing.start(command)
+    while not (folder / "losses.tsv").exists():
+        assert first.poll() is None
+        time.sleep(0.01)
+    second = subprocess.run(
+        command, cwd=killing.ROOT, capture_output=True, text=True
+    )
+    assert second.returncode == 1
+    line = second.stderr.splitlines()[-1]
+    assert line.startswith(f"error: {folder} is in use by process {first.pid} ")
+    assert first.wait() == 0
+    _, rows = loss_log.read(str(folder))
+    assert rows[:, 0].tolist() == list(range(1, 201))
+    assert not (folder / ".lock").exists()

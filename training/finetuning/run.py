@@ -4,6 +4,7 @@ A task gives a `Job`: its head, its splits and how results are judged and
 written. `run` trains, evaluates, predicts and exports it, in this order.
 """
 
+import contextlib
 import dataclasses
 import os
 from collections.abc import Callable
@@ -11,13 +12,13 @@ from collections.abc import Callable
 import tensorflow as tf
 import tf_keras
 
-from common import files, vocabulary
+from common import files, locks, vocabulary
 from common.errors import UserError
 from data import task_spec
 from data.finetuning import task_settings
 from data.task_spec import FILE_NAME, TaskSpec
 from modeling.checkpoints import restore as checkpoints
-from training import loop
+from training import loop, strategy
 from training.finetuning import preflight
 from training.finetuning.job import EvalSplit, Job
 from training.finetuning.options import FinetuneOptions
@@ -61,6 +62,34 @@ def run(
         **job.spec.head_options,
         **job.objective_options,
     )
+    with _outputs_held(options):
+        return _run(job, options, objective, export, flags, say)
+
+
+@contextlib.contextmanager
+def _outputs_held(options: FinetuneOptions):
+    """The folders that are written are this process' own.
+
+    An evaluation beside a training is none of its business: it writes its own
+    files. Exports hold their folder themselves.
+    """
+    with contextlib.ExitStack() as stack:
+        if strategy.may_write(options.run.strategy):
+            if options.do_train:
+                stack.enter_context(locks.held(options.run.model_dir))
+            if options.do_eval or options.do_predict:
+                stack.enter_context(locks.held(_prediction_folder(options)))
+        yield
+
+
+def _prediction_folder(options: FinetuneOptions) -> str:
+    return options.predict_dir or os.path.join(
+        options.run.model_dir, "predictions"
+    )
+
+
+def _run(job, options, objective, export, flags, say):
+    """`run`, with everything checked."""
     model = None
     if options.do_train:
         model = _train(job, options, objective, flags, say)
@@ -187,9 +216,7 @@ def _evaluate(job, options, objective, checkpoint, model, say):
         metrics = {k: float(v) for k, v in result.metrics.items()}
         results[name] = metrics
         say(f"{job.spec.task_name} {name}: {_shown(metrics)}")
-        folder = options.predict_dir or os.path.join(
-            options.run.model_dir, "predictions"
-        )
+        folder = _prediction_folder(options)
         tf.io.gfile.makedirs(folder)
         path = os.path.join(options.run.model_dir, f"eval_{name}.json")
         files.write_json(path, metrics)
@@ -210,9 +237,7 @@ def _shown(metrics: dict[str, float]) -> str:
 
 
 def _predict(job, options, objective, checkpoint, model, say) -> None:
-    folder = options.predict_dir or os.path.join(
-        options.run.model_dir, "predictions"
-    )
+    folder = _prediction_folder(options)
     tf.io.gfile.makedirs(folder)
     run_options = options.run
     if options.predict_batch_size:

@@ -20,9 +20,9 @@ from data.pretraining.build import unigram_entropy
 from data.pretraining.lanes import open_lanes
 from data.pretraining.manifest import PretrainingManifest
 from data.pretraining.options import BuildOptions, ReaderOptions
-from data.records.build_directory import locked
 from tests.conftest import ROOT
 from tests.data import builds
+from tests.holding import another_process_holds
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,7 @@ def assert_equal_builds(a, b):
     assert records_of(a) == records_of(b)
     _, wrong, errors = filecmp.cmpfiles(a, b, records_of(a), shallow=False)
     assert not wrong and not errors
-    others = set(os.listdir(a)) - set(records_of(a)) - {".lock"}
+    others = set(os.listdir(a)) - set(records_of(a))
     assert all(name.endswith((".json", ".model")) for name in others)
 
 
@@ -104,8 +104,8 @@ def test_foreign_folders_and_locks(folder):
     with pytest.raises(UserError, match="holds other files"):
         builds.run(folder, "foreign")
     (folder / "locked").mkdir()
-    with locked(str(folder / "locked")):
-        with pytest.raises(UserError, match="in use by another build"):
+    with another_process_holds(str(folder / "locked")) as other:
+        with pytest.raises(UserError, match=f"in use by process {other.pid} "):
             builds.run(folder, "locked")
 
 

@@ -1,0 +1,122 @@
+"""A newer version takes over while requests run; a damaged one is skipped."""
+
+import logging
+import os
+import threading
+import time
+
+import pytest
+
+pytest.importorskip("fastapi")
+testclient = pytest.importorskip("fastapi.testclient")
+
+from common.errors import UserError  # noqa: E402
+from serving.options import ServerOptions  # noqa: E402
+from serving.saved_model import find_version  # noqa: E402
+from serving.web.app import build_app  # noqa: E402
+from tests.serving.test_server import PREDICT, FakeModel  # noqa: E402
+
+
+def write_version(folder, number, whole=True):
+    path = folder / str(number)
+    path.mkdir(exist_ok=True)
+    name = "saved_model.pb" if whole else "variables"
+    (path / name).write_text("x")
+    return str(path)
+
+
+class Models:
+    """Loads what `write_version` wrote; keeps what it made."""
+
+    def __init__(self):
+        self.made = {}
+        self.tries = []
+
+    def load(self, path):
+        version = os.path.basename(path)
+        self.tries.append(version)
+        if not os.path.exists(os.path.join(path, "saved_model.pb")):
+            raise UserError(f"{path} is cut off")
+        model = FakeModel()
+        model.version, model.version_dir = version, path
+        self.made[version] = model
+        return model
+
+
+@pytest.fixture
+def models():
+    return Models()
+
+
+def served(client):
+    status = client.get("/v1/models/xlnet").json()["model_version_status"]
+    return status[0]["version"]
+
+
+def wait(condition):
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_a_newer_version_takes_over(tmp_path, models, caplog):
+    model = models.load(write_version(tmp_path, 1))
+    options = ServerOptions(poll_s=0.01, timeout_s=20)
+    app = build_app(model, options, models.load)
+    body = {"instances": ["abc"]}
+    with (
+        caplog.at_level(logging.WARNING, "serving"),
+        testclient.TestClient(app) as client,
+    ):
+        assert client.post(PREDICT, json=body).is_success
+        # An incomplete one: one line, one try, and the old one stays.
+        write_version(tmp_path, 3, whole=False)
+        wait(lambda: "3" in models.tries)
+        time.sleep(0.1)
+        assert models.tries.count("3") == 1 and served(client) == "1"
+        skipped = [r for r in caplog.messages if "version 3 is skipped" in r]
+        assert len(skipped) == 1 and "is cut off" in skipped[0]
+
+        # A request that has begun ends on the version that it began with.
+        model.gate.clear()
+        answers = []
+        asking = threading.Thread(
+            target=lambda: answers.append(client.post(PREDICT, json=body))
+        )
+        asking.start()
+        engines = app.state.versions._leases
+        wait(lambda: app.state.versions.working)
+        write_version(tmp_path, 2)
+        wait(lambda: served(client) == "2")
+        fresh = client.post(PREDICT, json=body)
+        assert fresh.is_success and models.made["2"].batches == [1]
+        assert not answers and len(engines) == 2
+        model.gate.set()
+        asking.join()
+        assert answers[0].is_success and model.batches == [1, 1]
+        wait(lambda: len(engines) == 1)
+
+        # The incomplete one is completed.
+        write_version(tmp_path, 3)
+        wait(lambda: served(client) == "3")
+        assert client.get("/about").json()["version"] == "3"
+        assert client.get("/readyz").is_success
+
+
+def test_without_poll_s_nothing_is_looked_for(tmp_path, models):
+    model = models.load(write_version(tmp_path, 1))
+    app = build_app(model, ServerOptions(), models.load)
+    with testclient.TestClient(app) as client:
+        write_version(tmp_path, 2)
+        time.sleep(0.1)
+        assert served(client) == "1" and models.tries == ["1"]
+
+
+def test_a_start_takes_the_newest_whole_version(tmp_path, capsys):
+    write_version(tmp_path, 9)
+    write_version(tmp_path, 10, whole=False)
+    assert find_version(str(tmp_path)) == str(tmp_path / "9")
+    assert "10 is incomplete: skipped" in capsys.readouterr().err
+    with pytest.raises(UserError, match="holds no SavedModel"):
+        find_version(str(tmp_path / "10"))
