@@ -170,6 +170,11 @@ KINDS: dict[str, dict[str, Damage]] = {
     "run": _WEIGHTS
     | _each("run.json", "run.json", JSON)
     | _each("config", "xlnet_config.json", {"zeros": JSON["zeros"]}),
+    "record": _each(
+        "run.json",
+        "run.json",
+        {k: JSON[k] for k in ("cut", "empty", "deep JSON", "a JSON list")},
+    ),
     "model": _WEIGHTS | _CONFIG | _each("task.json", "task.json", JSON),
     "saved_model": _each("saved_model.pb", "*/saved_model.pb", _BYTES)
     | _each("variables' index", "*/variables/*.index", _GONE)

@@ -109,6 +109,30 @@ COMMANDS = (
         writes=False,
     ),
     Command(
+        "run_tagger",
+        "run_tagger",
+        ("--train_file={tags}", "--doc_stride=8", *_TUNE),
+        {"tags": "rows", "spiece": "", "config": "config"},
+    ),
+    Command(
+        "data.convert_newsqa",
+        "data.convert_newsqa",
+        ("--input={newsqa}", "--output={out}/a.json"),
+        {"newsqa": "json"},
+    ),
+    Command(
+        "modeling.average_checkpoints",
+        "modeling.average_checkpoints",
+        ("--model_dir={lm}", "--last=1", "--output={out}/average"),
+        _LM,
+    ),
+    Command(
+        "training.compare",
+        "training.compare",
+        ("--model_dirs={lm},{classifier}", "--output_dir={out}/compare"),
+        {"lm": "record", "classifier": ""},
+    ),
+    Command(
         "data.convert_corpus",
         "data.convert_corpus",
         ("--layout=book", "--input_glob={text}", "--output_file={out}/a.txt"),

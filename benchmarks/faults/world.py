@@ -97,6 +97,29 @@ def write_race(path: str) -> None:
             json.dump(value, f)
 
 
+def write_tags(path: str) -> None:
+    """A token and its tag per line, sentences apart."""
+    with open(path, "w", encoding="utf-8") as f:
+        for i in range(8):
+            f.writelines(
+                f"{word}\t{'O' if len(word) % 2 else 'B-x'}\n"
+                for word in WORDS[i : i + 5]
+            )
+            f.write("\n")
+
+
+def write_newsqa(path: str) -> None:
+    """One story in NewsQA's layout."""
+    story = {
+        "storyId": "a",
+        "type": "train",
+        "text": " ".join(WORDS * 5),
+        "questions": [{"q": "which", "consensus": {"s": 0, "e": 2}}],
+    }
+    with open(path, "w", encoding="utf-8") as f:
+        json.dump({"data": [story]}, f)
+
+
 def write_config(path: str) -> None:
     """`xlnet_config.json` of the smallest model."""
     with open(path, "w", encoding="utf-8") as f:
@@ -127,6 +150,8 @@ RECIPES: dict[str, tuple[str, Recipe]] = {
     "task": ("task", write_task),
     "squad_file": ("squad.json", write_squad),
     "race_data": ("race", write_race),
+    "tags": ("tags.tsv", write_tags),
+    "newsqa": ("newsqa.json", write_newsqa),
     "spiece": (
         "spiece.model",
         ["data.train_sentencepiece", "--input_glob={text}"]
