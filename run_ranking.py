@@ -8,6 +8,7 @@ See docs/ranking.md. TensorFlow is imported after the flags are parsed.
 
 import dataclasses
 
+from common import locks
 from flags import app, finetune_flags, ranking_flags
 
 
@@ -31,7 +32,8 @@ def main() -> None:
         tokenizer = Tokenizer(spiece, text)
         # Rankers bring their own check of what was trained.
         preflight.check_places(dataclasses.replace(finetune, do_train=True))
-    run.RankingRun(options, tokenizer, export=export_model)()
+    with locks.held(options.finetune.run.model_dir):
+        run.RankingRun(options, tokenizer, export=export_model)()
 
 
 if __name__ == "__main__":

@@ -65,7 +65,9 @@ def commands_of_the_tree():
 
 def test_every_command_is_in_the_table():
     rows = {c.module for c in table.COMMANDS} | set(table.INTERNAL)
-    assert rows == commands_of_the_tree()
+    found = commands_of_the_tree()
+    assert rows <= found
+    assert found - rows <= set(table.WITHOUT_ROWS)
 
 
 def test_faults_without_a_model(server):
@@ -86,6 +88,8 @@ def part_of_the_table():
         if (cell.command, cell.fault) not in table.LONG:
             rows.setdefault((kind, cell.fault), []).append(cell)
     found = [cells[i % len(cells)] for i, cells in enumerate(rows.values())]
+    missed = {c.name for c in table.COMMANDS} - {c.command for c in found}
+    found += [table.Cell(name, "", table.INTERRUPTED) for name in missed]
     # What is written is written by each command in its own way.
     found += [c for c in table.cells() if c.fault == table.OF_OUTPUT[0]]
     return [

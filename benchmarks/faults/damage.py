@@ -170,6 +170,13 @@ KINDS: dict[str, dict[str, Damage]] = {
     "run": _WEIGHTS
     | _each("run.json", "run.json", JSON)
     | _each("config", "xlnet_config.json", {"zeros": JSON["zeros"]}),
+    "ranking": _each(
+        "documents",
+        "documents.jsonl",
+        {"deep JSON": deep, "not UTF-8": not_utf8, "missing": missing},
+    )
+    | _each("topics", "topics.tsv", {"not UTF-8": not_utf8, "empty": empty})
+    | _each("qrels", "qrels", {"not UTF-8": not_utf8, "empty": empty}),
     "record": _each(
         "run.json",
         "run.json",

@@ -115,6 +115,15 @@ COMMANDS = (
         {"tags": "rows", "spiece": "", "config": "config"},
     ),
     Command(
+        "run_ranking",
+        "run_ranking",
+        ("--ranker=bm25", "--model_dir={out}/model", "--depth=9")
+        + ("--topics_file={ranking}/topics.tsv", "--folds=3")
+        + ("--documents={ranking}/documents.jsonl",)
+        + ("--qrels_file={ranking}/qrels", "--progress=none"),
+        {"ranking": "ranking"},
+    ),
+    Command(
         "data.convert_newsqa",
         "data.convert_newsqa",
         ("--input={newsqa}", "--output={out}/a.json"),
@@ -242,6 +251,8 @@ COMMANDS = (
 )
 # Started by another command alone, with inputs that this one made.
 INTERNAL = ("serving.export.reload_check",)
+# Their rows come with their first run of the table.
+WITHOUT_ROWS = ("run_lm", "data.create_lm_data")
 # Faults of what is written; see `server`.
 OF_OUTPUT = ("full disk", "nearly full disk", "read-only", "a file in its way")
 INTERRUPTED = "Ctrl-C"

@@ -120,6 +120,28 @@ def write_newsqa(path: str) -> None:
         json.dump({"data": [story]}, f)
 
 
+def write_ranking(path: str) -> None:
+    """Nine queries, thirty documents and judgements."""
+    os.makedirs(path)
+    bodies = [WORDS[i : i + 6] for i in range(30)]
+    rows = {
+        "topics.tsv": [f"{q}\t{WORDS[q]} {WORDS[q + 3]}" for q in range(9)],
+        "documents.jsonl": [
+            json.dumps({"id": f"d{i}", "text": " ".join(body)})
+            for i, body in enumerate(bodies)
+        ],
+        "qrels": [
+            f"{q} 0 d{i} 1"
+            for q in range(9)
+            for i, body in enumerate(bodies)
+            if WORDS[q] in body
+        ],
+    }
+    for name, lines in rows.items():
+        with open(os.path.join(path, name), "w", encoding="utf-8") as f:
+            f.write("\n".join(lines) + "\n")
+
+
 def write_config(path: str) -> None:
     """`xlnet_config.json` of the smallest model."""
     with open(path, "w", encoding="utf-8") as f:
@@ -151,6 +173,7 @@ RECIPES: dict[str, tuple[str, Recipe]] = {
     "squad_file": ("squad.json", write_squad),
     "race_data": ("race", write_race),
     "tags": ("tags.tsv", write_tags),
+    "ranking": ("ranking", write_ranking),
     "newsqa": ("newsqa.json", write_newsqa),
     "spiece": (
         "spiece.model",
