@@ -6,6 +6,7 @@ shard, Q query pieces, U document pieces, D vector size, K kernels.
 """
 
 import dataclasses
+import time
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -15,7 +16,7 @@ from data.finetuning import cache
 from data.finetuning.ranking.runs import Run
 from modeling.heads import kernel_pooling
 from modeling.heads.kernel_pooling import Kernels
-from training.finetuning.ranking.shards import Shard, Vectors
+from training.finetuning.ranking.shards import Shard, Vectors, per_second
 
 BINS = 40  # of the histogram of cosines over [-1, 1]
 BATCH = 64  # pairs
@@ -114,7 +115,7 @@ class FeatureMaker:
         for query, scores in run.items():
             for name in scores:
                 wanted.setdefault(name, []).append(query)
-        parts, reused = [], 0
+        parts, reused, made, begin = [], 0, 0, time.monotonic()
         for shard in shards:
             key = self._key(shard, shards, queries, wanted)
             arrays, hit = cache.cached(
@@ -124,10 +125,12 @@ class FeatureMaker:
                 lambda shard=shard: self._shard(shard, asked, wanted, mean),
             )
             reused += hit
+            made += 0 if hit else len(arrays["phi"])
             parts.append((shard, arrays))
         say(
             f"features of {sum(map(len, run.values()))} pairs, {reused} of "
             f"{len(shards)} shards from an earlier run"
+            + per_second(made, "pairs", begin)
         )
         return self._join(
             parts, run, wanted, [s.key for s in (*shards, queries)]

@@ -7,6 +7,7 @@ text, checkpoint or length makes other files.
 """
 
 import dataclasses
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
@@ -115,7 +116,7 @@ class Embedder:
         Raises:
           UserError: a document comes twice, or a wanted one not at all.
         """
-        shards = []
+        shards, begin = [], time.monotonic()
         for part in _parts(stream, wanted, self.documents_per_shard(length)):
             names = [d.id for d in part]
             shards.append(
@@ -124,8 +125,15 @@ class Embedder:
         say(
             f"vectors of {self.made + self.reused} documents "
             f"({self.reused} from an earlier run) in {len(shards)} shards"
+            + per_second(self.made, "documents", begin)
         )
         return shards
+
+
+def per_second(count: int, what: str, begin: float) -> str:
+    """`, 12 documents/s` since a `time.monotonic`; "" without any."""
+    seconds = time.monotonic() - begin
+    return f", {count / max(seconds, 1e-9):.0f} {what}/s" if count else ""
 
 
 def _parts(
