@@ -302,6 +302,7 @@ _MEMBERS = {
     "signatures": dict,
     "segments|": int,
     "vocab_size|": int,
+    "sizes|": dict,
     "spiece_sha256|": str,
 }
 
@@ -327,6 +328,9 @@ def _problem_of(value) -> str:
     for name in ("max_seq_length", "segments", "vocab_size"):
         if value.get(name, 1) < 1:
             return f"{name}: wanted 1 or more, found {value[name]}"
+    for name, size in value.get("sizes", {}).items():
+        if type(size) is not int or size < 1:
+            return f"sizes.{name}: wanted a number of 1 or more, found {size}"
     if RAW not in value["signatures"]:
         return f"signatures: {RAW} is missing"
     for name, signature in value["signatures"].items():

@@ -193,10 +193,11 @@ def check_directions(name, tree, modules) -> list[str]:
     own = layer_of(name, modules | {name})
     if own == "L5":
         return []
-    wrong = []
-    for target in sorted(imports(tree)):
+    wrong, found = [], imports(tree)
+    ours = found & modules
+    for target in sorted(found):
         # `from package import module` depends on the module alone.
-        if any(m.startswith(target + ".") for m in imports(tree) & modules):
+        if any(m.startswith(target + ".") for m in ours):
             continue
         layer = layer_of(target, modules)
         if layer in (None, own) or layer in MAY_IMPORT[own]:

@@ -4,6 +4,8 @@ import ast
 import collections
 import pathlib
 
+from tests import layers
+
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 
@@ -55,9 +57,7 @@ def names_in_tables(tree: ast.Module) -> set[str]:
 
 def test_every_flag_is_read():
     reads = set()
-    for path in [*ROOT.glob("*.py"), *ROOT.glob("*/**/*.py")]:
-        if path.relative_to(ROOT).parts[0].startswith("."):
-            continue
+    for path in layers.source_files():
         tree = ast.parse(path.read_text())
         reads |= names_in_tables(tree)
         for node in ast.walk(tree):

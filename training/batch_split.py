@@ -91,10 +91,14 @@ def distribute(
     """
     order, batch_size = split.order(), split.batch_size
     spec = {}
+    # Nothing here is left to tf.data to tune, and the end of an iterator can
+    # wait for its tuner, which sleeps for up to a minute.
+    options = tf.data.Options()
+    options.autotune.enabled = False
 
     def make(context: tf.distribute.InputContext) -> tf.data.Dataset:
         params = {"batch_size": batch_size, "start_step": start_step}
-        dataset = input_fn(params)
+        dataset = input_fn(params).with_options(options)
         dataset = dataset.map(lambda batch: fill(batch, batch_size))
         spec.update(dataset.element_spec)
         local = len(order) // context.num_input_pipelines

@@ -35,6 +35,8 @@ from serving.signatures import build as heads
 from serving.signatures.sequence import MAX_TEXTS, TOKENIZE, Context, Signature
 
 # Run as a script: a process that imports nothing of this project.
+# What a server counts the memory of a run from (`serving.web.cost.ModelSize`).
+_SIZES = ("n_layer", "n_head", "d_model", "d_inner", "vocab_size")
 _RELOAD_CHECK = os.path.join(os.path.dirname(__file__), "reload_check.py")
 Arrays = dict[str, dict[str, np.ndarray]]
 
@@ -150,13 +152,14 @@ def _build_root(model, spec: TaskSpec, offline) -> _Root:
         name: tf.function(s.function) for name, s in signatures.items()
     }
     # tf.Module would wrap them as trackables: they are plain Python.
-    object.__setattr__(root, "_described", (signatures, spec, proto))
+    described = signatures, spec, proto, model.config
+    object.__setattr__(root, "_described", described)
     return root
 
 
 def _save(root: _Root, directory: str, model_name: str) -> Arrays:
     """Writes the folder; the example requests and their answers."""
-    signatures, spec, proto = root._described
+    signatures, spec, proto, config = root._described
     concrete = {
         name: root.functions[name].get_concrete_function(**s.inputs)
         for name, s in signatures.items()
@@ -173,9 +176,7 @@ def _save(root: _Root, directory: str, model_name: str) -> Arrays:
         for name, s in signatures.items()
     }
     warmup.write(directory, model_name, requests)
-    description = _describe(
-        signatures, concrete, spec, root.tokenizer.vocab_size
-    )
+    description = _describe(signatures, concrete, spec, config)
     files.write_json(os.path.join(directory, SIGNATURE_FILE), description)
     return _answers(root, requests)
 
@@ -228,7 +229,7 @@ def _answers(root: _Root, requests: Mapping) -> Arrays:
     return arrays
 
 
-def _describe(signatures, concrete, spec: TaskSpec, vocab_size) -> dict:
+def _describe(signatures, concrete, spec: TaskSpec, config) -> dict:
     def tensor(value) -> dict:
         return {"dtype": value.dtype.name, "shape": list(value.shape)}
 
@@ -242,7 +243,8 @@ def _describe(signatures, concrete, spec: TaskSpec, vocab_size) -> dict:
         "segments": max(1, spec.data_options.get("segment_recurrence", 0)),
         "uncased": spec.text.uncased,
         "text_settings": spec.text.as_dict(),
-        "vocab_size": vocab_size,
+        "vocab_size": config.vocab_size,
+        "sizes": {name: getattr(config, name) for name in _SIZES},
         "spiece_sha256": spec.spiece_sha256,
         "unicode_version": unicodedata.unidata_version,
         "signatures": {

@@ -38,8 +38,18 @@ class ModelSize(NamedTuple):
         return 4 * rows * length * (squares + hidden + 3 * self.vocab_size)
 
 
-def model_size(shapes: Mapping[str, tuple[int, ...]]) -> ModelSize | None:
-    """Sizes from variable names and shapes; None for an unknown model."""
+def model_size(
+    description: Mapping, shapes: Mapping[str, tuple[int, ...]]
+) -> ModelSize | None:
+    """Sizes that decide the memory of a run; None for an unknown model.
+
+    Args:
+      description: content of `signature.json`, which tells them.
+      shapes: of the variables by name; older exports of XLNet have no more.
+    """
+    sizes = description.get("sizes", {})
+    if sizes.keys() == set(ModelSize._fields):
+        return ModelSize(**sizes)
     by_end: dict[str, list[tuple[int, ...]]] = {}
     for name, shape in shapes.items():
         key = "/".join(name.split(":")[0].split("/")[-2:])

@@ -35,7 +35,7 @@ class Engine:
         self._metrics = metrics
         self._budget = Budget(
             model.description,
-            model_size(model.variable_shapes),
+            model_size(model.description, model.variable_shapes),
             options,
             free_bytes(),
         )

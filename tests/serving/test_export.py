@@ -59,7 +59,7 @@ def make_spec(head: str, labels=(), **data_options) -> TaskSpec:
 @pytest.fixture(scope="module")
 def exported(spiece_model, tmp_path_factory):
     """(model, version folder) of a pair classifier, exported unchecked."""
-    model = ClassificationModel(make_config(), num_labels=3)
+    model = ClassificationModel(make_config().replace(n_layer=1), num_labels=3)
     folder = tmp_path_factory.mktemp("export")
     spec = make_spec("classification", LABELS, num_texts=2)
     return model, export_model(
@@ -87,6 +87,13 @@ def test_layout(exported):
     assert labels.split() == list(LABELS)
     with open(os.path.join(folder, "signature.json")) as f:
         value = json.load(f)
+    assert value["sizes"] == {
+        "n_layer": 1,
+        "n_head": 2,
+        "d_model": 20,
+        "d_inner": 28,
+        "vocab_size": 1000,
+    }
     raw = value["signatures"]["serving_default"]
     assert raw["inputs"] == {
         "text_a": {"dtype": "string", "shape": [None]},

@@ -90,56 +90,62 @@ def test_answers_after_sigterm_close_their_connection():
         process.wait(20)
 
 
-def test_clients_that_leave_are_counted_and_cost_no_trace():
-    with running(8, 30) as (process, port):
-        request(port, "0")
-        for _ in range(100):
-            with connect(port) as s:
-                s.sendall(
-                    b"POST /v1/models/xlnet:predict HTTP/1.1\r\nHost: "
-                    b'localhost\r\nContent-Length: 9000\r\n\r\n{"instances"'
-                )
-        start = time.monotonic()
-        assert request(port, "0").startswith("HTTP/1.1 200")
-        assert time.monotonic() - start < 3.0
-        metrics = get(port, "/metrics")
-        count = re.search(r"\nxlnet_disconnects_total (\S+)", metrics)
-        assert float(count[1]) == 100
+@pytest.fixture(scope="module")
+def port():
+    """Of one server for the tests that do not end it; its log stays short."""
+    with running(8, 2) as (process, number):
+        yield number
         process.terminate()
         process.wait(20)
         log = process.stderr.read()
         assert "Traceback" not in log and len(log.splitlines()) < 10
 
 
-def test_slow_and_idle_connections_are_cut_off():
-    with running(8, 1) as (_, port):
-        request(port, "0")
-        started = time.monotonic()
-        silent, slow_head, slow_body = (connect(port) for _ in range(3))
-        slow_head.sendall(b"GET /healthz HTTP/1.1\r\nHost: local")
-        slow_body.sendall(
-            b"POST /v1/models/xlnet:predict HTTP/1.1\r\nHost: localhost\r\n"
-            b'Content-Length: 50\r\n\r\n{"inst'
-        )
-        for _ in range(4):  # a byte now and then does not help
-            time.sleep(0.2)
-            slow_head.sendall(b"x")
-        assert silent.recv(10) == b"" and slow_head.recv(10) == b""
-        answer = read_all(slow_body)
-        assert answer.startswith("HTTP/1.1 408") and '"error": ' in answer
-        assert time.monotonic() - started < 5.0
-        for s in (silent, slow_head, slow_body):
-            s.close()
+def disconnects(port):
+    return float(
+        re.search(r"\nxlnet_disconnects_total (\S+)", get(port, "/metrics"))[1]
+    )
 
 
-def test_what_is_no_http_gets_an_error_object():
-    with running(8, 5) as (process, port):
-        for _ in range(30):
-            with connect(port) as s:
-                s.sendall(b"\x00\x01 nonsense\r\n\r\n")
-                answer = read_all(s)
-            assert answer.startswith("HTTP/1.1 400")
-            assert json.loads(answer.split("\r\n\r\n")[1])["error"]
-        process.terminate()
-        process.wait(20)
-        assert len(process.stderr.read().splitlines()) < 10
+def test_clients_that_leave_are_counted_and_cost_no_trace(port):
+    request(port, "0")
+    before = disconnects(port)
+    for _ in range(100):
+        with connect(port) as s:
+            s.sendall(
+                b"POST /v1/models/xlnet:predict HTTP/1.1\r\nHost: "
+                b'localhost\r\nContent-Length: 9000\r\n\r\n{"instances"'
+            )
+    start = time.monotonic()
+    assert request(port, "0").startswith("HTTP/1.1 200")
+    assert time.monotonic() - start < 3.0
+    assert disconnects(port) - before == 100
+
+
+def test_slow_and_idle_connections_are_cut_off(port):
+    request(port, "0")
+    started = time.monotonic()
+    silent, slow_head, slow_body = (connect(port) for _ in range(3))
+    slow_head.sendall(b"GET /healthz HTTP/1.1\r\nHost: local")
+    slow_body.sendall(
+        b"POST /v1/models/xlnet:predict HTTP/1.1\r\nHost: localhost\r\n"
+        b'Content-Length: 50\r\n\r\n{"inst'
+    )
+    for _ in range(8):  # a byte now and then does not help
+        time.sleep(0.2)
+        slow_head.sendall(b"x")
+    assert silent.recv(10) == b"" and slow_head.recv(10) == b""
+    answer = read_all(slow_body)
+    assert answer.startswith("HTTP/1.1 408") and '"error": ' in answer
+    assert time.monotonic() - started < 5.0
+    for s in (silent, slow_head, slow_body):
+        s.close()
+
+
+def test_what_is_no_http_gets_an_error_object(port):
+    for _ in range(30):
+        with connect(port) as s:
+            s.sendall(b"\x00\x01 nonsense\r\n\r\n")
+            answer = read_all(s)
+        assert answer.startswith("HTTP/1.1 400")
+        assert json.loads(answer.split("\r\n\r\n")[1])["error"]

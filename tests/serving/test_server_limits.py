@@ -98,8 +98,12 @@ def test_a_request_of_many_rows_runs_in_bounded_slices():
 
 def test_the_default_bound_comes_from_the_free_memory():
     cost = pytest.importorskip("serving.web.cost")
-    size = cost.model_size(SHAPES)
+    size = cost.model_size({}, SHAPES)
     assert size == (4, 4, 192, 768, 1000)
+    told = {"n_layer": 2, "n_head": 3, "d_model": 5, "d_inner": 7}
+    told |= {"vocab_size": 11}
+    assert cost.model_size({"sizes": told}, {}) == (2, 3, 5, 7, 11)
+    assert cost.model_size({"sizes": {"n_layer": 2}}, {}) is None
     # Measured: 8,000 ids in `score` took more than 6 GB.
     assert size.run_bytes(1, 8000) > 6e9
     bounds = [
