@@ -149,6 +149,7 @@ UNDER_WAY = (
     "data.pretraining.",
     "modeling.encoders.",
     "modeling.ranking_losses.",
+    "serving.generation.",
     "serving.generation.causal_",
 )
 
