@@ -15,7 +15,10 @@ from serving.web.app import build_app
 
 
 class SleepyModel:
-    """Sleeps as many seconds as the text says; nothing can stop it."""
+    """Sleeps as many seconds as the text says, and says so before.
+
+    Nothing can stop it.
+    """
 
     version = "1"
     variable_shapes = {}
@@ -31,7 +34,10 @@ class SleepyModel:
     }
 
     def __call__(self, inputs, signature, stop=None):
-        time.sleep(float(inputs["text"][0]))
+        seconds = float(inputs["text"][0])
+        if seconds:
+            print("sleeps", flush=True)
+        time.sleep(seconds)
         ones = np.ones([len(inputs["text"])], np.float32)
         return {"x": ones, "y": ones}
 

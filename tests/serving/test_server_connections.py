@@ -66,7 +66,7 @@ def test_sigterm_ends_within_the_timeout_whatever_runs():
     with running(4, 30) as (process, port):
         ask = threading.Thread(target=request, args=(port, "100"))
         ask.start()
-        time.sleep(1.0)
+        assert process.stdout.readline() == "sleeps\n"
         start = time.monotonic()
         process.send_signal(signal.SIGTERM)
         process.wait(20)
@@ -82,7 +82,7 @@ def test_answers_after_sigterm_close_their_connection():
             target=lambda: answers.append(request(port, "1.5"))
         )
         ask.start()
-        time.sleep(0.7)
+        assert process.stdout.readline() == "sleeps\n"
         process.send_signal(signal.SIGTERM)
         ask.join()
         assert answers[0].startswith("HTTP/1.1 200")
