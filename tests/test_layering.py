@@ -74,6 +74,7 @@ PLANTED = (
     ("modeling.heads.pooling", "from training import loop", "L3 training"),
     ("modeling.heads.pooling", "from common import files", "common.files"),
     ("modeling.ops.shapes", "open('x')", "calls open"),
+    ("modeling.encoders.bert.layer", "open('x')", "calls open"),
     ("modeling.ops.shapes", "tf.io.gfile.exists('x')", "calls tf.io"),
     ("training.loop", "from data.records import manifest", "L2 data"),
     ("training.loop", "from data.finetuning import table", "finetuning"),
