@@ -5,16 +5,34 @@
         --segment=1 --spiece_model_file=spiece.model
     python -m data.inspect --data_dir=records --mode=statistics \\
         --plot_file=statistics.png
+
+Token streams of language models, too:
+
+    python -m data.inspect --data_dir=streams --mode=record --split=valid \\
+        --record_number=2
 """
 
+from common.errors import UserError
+from data.language_modeling import report as stream_report
+from data.language_modeling.manifest import StreamManifest
 from data.pretraining import report as record_report
 from data.pretraining.manifest import PretrainingManifest
+from data.pretraining.options import InspectOptions
+from data.records import manifest as manifest_lib
 from flags import app, inspect_flags
 
 
 def main() -> None:
     """Shows what the flags ask for."""
     options = inspect_flags.from_flags()
+    if manifest_lib.kind_of(options.data_dir) == StreamManifest.KIND:
+        show_streams(options)
+    else:
+        show_lanes(options)
+
+
+def show_lanes(options: InspectOptions) -> None:
+    """Pretraining data."""
     manifest = PretrainingManifest.load(options.data_dir)
     if options.mode == "record":
         print(record_report.describe_record(manifest, options))
@@ -27,6 +45,31 @@ def main() -> None:
         if options.plot_file:
             record_report.plot_statistics(found, options.plot_file)
             print(f"wrote {options.plot_file}")
+
+
+def show_streams(options: InspectOptions) -> None:
+    """Language-model data."""
+    manifest = StreamManifest.load(options.data_dir)
+    if options.plot_file:
+        raise UserError(
+            f"--plot_file is for pretraining data, {options.data_dir} holds "
+            f"{manifest.KIND} data: leave it out"
+        )
+    if options.mode == "record":
+        print(
+            stream_report.describe_record(
+                manifest, options.split, options.record_number
+            )
+        )
+    elif options.mode == "check":
+        total = stream_report.check_directory(manifest)
+        print(f"{options.data_dir}: all {total} records are good")
+    else:
+        print(
+            stream_report.describe_statistics(
+                manifest, options.split, options.max_records
+            )
+        )
 
 
 if __name__ == "__main__":

@@ -2,7 +2,11 @@
 
 from absl import flags
 
-from data.pretraining.options import INSPECT_MODES, SPLITS, InspectOptions
+from data.pretraining.options import (
+    INSPECT_MODES,
+    INSPECT_SPLITS,
+    InspectOptions,
+)
 
 FLAGS = flags.FLAGS
 
@@ -16,7 +20,10 @@ def define() -> None:
         "mode", InspectOptions.mode, INSPECT_MODES, "What to do with the data."
     )
     flags.DEFINE_enum(
-        "split", InspectOptions.split, SPLITS, "Split whose records are shown."
+        "split",
+        InspectOptions.split,
+        INSPECT_SPLITS,
+        "Split whose records are shown.",
     )
     flags.DEFINE_enum(
         "direction",
@@ -29,6 +36,11 @@ def define() -> None:
     )
     flags.DEFINE_integer("lane", InspectOptions.lane, "Lane to show.")
     flags.DEFINE_integer("segment", InspectOptions.segment, "Segment to show.")
+    flags.DEFINE_integer(
+        "record_number",
+        InspectOptions.record_number,
+        "Record of a token stream to show.",
+    )
     flags.DEFINE_string(
         "spiece_model_file",
         InspectOptions.spiece_model_file,
@@ -61,6 +73,7 @@ def from_flags() -> InspectOptions:
         pass_number=FLAGS.pass_number,
         lane=FLAGS.lane,
         segment=FLAGS.segment,
+        record_number=FLAGS.record_number,
         spiece_model_file=FLAGS.spiece_model_file,
         mask_size=FLAGS.mask_size,
         max_records=FLAGS.max_records,

@@ -60,12 +60,21 @@ def _define_text() -> None:
         LMDataOptions.data_path,
         "Folder of the official data set; enwik8 and text8: or the file.",
     )
-    for split in ("train", "valid", "test"):
-        flags.DEFINE_string(
-            f"{split}_glob",
-            "",
-            f"Text or .jsonl files of the {split} split, plain or .gz, for --dataset=text; commas separate patterns.",
-        )
+    flags.DEFINE_string(
+        "train_glob",
+        LMDataOptions.train_glob,
+        "Text or .jsonl files of the train split, for --dataset=text; commas separate patterns.",
+    )
+    flags.DEFINE_string(
+        "valid_glob",
+        LMDataOptions.valid_glob,
+        "Text or .jsonl files of the valid split, for --dataset=text; commas separate patterns.",
+    )
+    flags.DEFINE_string(
+        "test_glob",
+        LMDataOptions.test_glob,
+        "Text or .jsonl files of the test split, for --dataset=text; commas separate patterns.",
+    )
     flags.DEFINE_string(
         "text_field",
         LMDataOptions.text_field,

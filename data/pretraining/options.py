@@ -247,6 +247,7 @@ class ReaderOptions(LaneOptions):
 
 
 INSPECT_MODES = ("record", "check", "statistics")
+INSPECT_SPLITS = (*SPLITS, "valid", "test")  # streams have the last two
 
 
 @dataclasses.dataclass(frozen=True)
@@ -256,10 +257,11 @@ class InspectOptions:
     Attributes:
       data_dir: the builder's output.
       mode: "record", "check" or "statistics".
-      split: "train" or "dev".
+      split: one of `INSPECT_SPLITS`.
       direction: "forward" or "backward".
       pass_number: of the stored passes.
       lane, segment: which record.
+      record_number: which record of a token stream.
       spiece_model_file: prints pieces; empty = the folder's copy.
       mask_size: positions of the printed mask's rows and columns, at most.
       max_records: records that statistics read; 0 = all.
@@ -273,6 +275,7 @@ class InspectOptions:
     pass_number: int = 0
     lane: int = 0
     segment: int = 0
+    record_number: int = 0
     spiece_model_file: str = ""
     mask_size: int = 32
     max_records: int = 100_000
@@ -285,11 +288,17 @@ class InspectOptions:
             f"{self.mode!r}",
         )
         _require(
-            self.split in SPLITS,
-            f"--split must be one of {', '.join(SPLITS)}, received "
+            self.split in INSPECT_SPLITS,
+            f"--split must be one of {', '.join(INSPECT_SPLITS)}, received "
             f"{self.split!r}",
         )
-        for name in ("lane", "segment", "pass_number", "mask_size"):
+        for name in (
+            "lane",
+            "segment",
+            "record_number",
+            "pass_number",
+            "mask_size",
+        ):
             value = getattr(self, name)
             _require(
                 value >= 0, f"--{name} must be 0 or more, received {value}"

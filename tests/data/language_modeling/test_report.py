@@ -1,0 +1,67 @@
+"""`python -m data.inspect` on token streams."""
+
+import numpy as np
+import pytest
+
+from common.errors import UserError
+from data.language_modeling import report
+from tests.data.language_modeling.test_build import TEXT, run
+
+
+@pytest.fixture(scope="module")
+def manifest(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("report")
+    return run(folder, block_megabytes=0.0001)
+
+
+def test_records_as_words(manifest):
+    first = report.describe_record(manifest, "train", 0)
+    assert "record 0 of" in first and "16 tokens" in first
+    assert "the Cat sat <eos> <eos> on the Mat" in first
+    assert "the Cat sat\n\non the Mat\n" in first
+    total = sum(f.records for f in manifest.select("train"))
+    last = report.describe_record(manifest, "train", total - 1)
+    assert last.endswith("it <eos>\n\ntext:\nit\n")
+    with pytest.raises(UserError, match=rf"records 0..{total - 1}"):
+        report.describe_record(manifest, "train", total)
+
+
+def test_everything_is_checked(manifest):
+    lines = []
+    total = report.check_directory(manifest, lines.append)
+    assert total == sum(f.records for f in manifest.files)
+    assert len(lines) == len(manifest.files)
+
+
+def test_statistics_count_every_line(manifest):
+    text = report.describe_statistics(manifest, "train")
+    lines = manifest.split_counts("train").lines
+    assert lines == TEXT["train"].count("\n") + 1
+    bars = text.split("its end included:\n")[1].split("\n")
+    assert sum(int(b.split()[1]) for b in bars) == lines
+    words = (TEXT["train"] + "\n").replace("\n", " <eos> ").split()
+    p = np.unique(words, return_counts=True)[1] / len(words)
+    assert f"entropy {-(p * np.log(p)).sum():.4f} nats" in text
+    part = report.describe_statistics(manifest, "train", 1)
+    assert "of the first 16 tokens" in part
+
+
+def test_the_command_tells_kinds_apart(manifest, monkeypatch, capsys):
+    from data import inspect
+    from data.pretraining.options import InspectOptions
+
+    def show(**changes):
+        options = InspectOptions(manifest.data_dir, **changes)
+        monkeypatch.setattr(
+            inspect.inspect_flags, "from_flags", lambda: options
+        )
+        inspect.main()
+        return capsys.readouterr().out
+
+    assert "records are good" in show()
+    assert "text:\nthe dog sat" in show(mode="record", split="valid")
+    assert "most frequent: <eos>" in show(mode="statistics")
+    with pytest.raises(UserError, match="has no dev split"):
+        show(mode="record", split="dev")
+    with pytest.raises(UserError, match="--plot_file is for pretraining"):
+        show(mode="statistics", plot_file="a.png")
