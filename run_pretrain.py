@@ -1,4 +1,4 @@
-"""Pretrains XLNet: permutation language modelling with segment recurrence.
+"""Pretrains XLNet and other encoders: permutation or masked language modelling.
 
     python run_pretrain.py --data_dir=RECORDS --model_dir=OUT \\
         --n_layer=6 --d_model=256 --n_head=4 --d_head=64 --d_inner=1024 \\
@@ -49,36 +49,93 @@ def make_request(
       UserError: flags, data and files contradict each other.
     """
     from training import pretraining_job as jobs
-    from training.objectives.build import build_objective
     from training.run import TrainRequest
 
     jobs.check_vocabulary(data.of_data(), options, reads=what.mode == "eval")
     seed = options.strategy.seed
     reader = {"reset_memory_at_document": what.reset_memory_at_document}
-    objective = build_objective(
-        "pretraining",
-        build_config(data, what, options),
-        bi_data=data.manifest.bi_data,
-        next_sentence=what.next_sentence,
-        loss_chunk_size=what.loss_chunk_size,
-        recompute_layers=strategy_flags.recompute_layers(),
+    config = build_config(data, what, options)
+    masking = masking_options(data, what, config, seed)
+    train = data.train_batches(
+        seed,
+        resample_permutation=what.resample_permutation,
+        resample_targets=what.resample_targets,
+        **reader,
     )
+    held_out = data.held_out_batches(seed, **reader)
+    must_match = data.must_match()
+    if masking:
+        from data.pretraining.masking import masked_batches
+
+        train = masked_batches(train, masking)
+        held_out = held_out and masked_batches(held_out, masking)
+        must_match |= {
+            "objective": "mlm",
+            "mask_rate": masking.rate,
+            "pair": masking.pair,
+        }
     return TrainRequest(
-        objective,
-        data.train_batches(
-            seed,
-            resample_permutation=what.resample_permutation,
-            resample_targets=what.resample_targets,
-            **reader,
-        ),
+        build_objective(data, what, config, bool(masking)),
+        train,
         options,
-        eval_input_fn=data.held_out_batches(seed, **reader)
-        if what.mode != "train"
-        else None,
-        must_match=data.must_match(),
+        eval_input_fn=held_out if what.mode != "train" else None,
+        must_match=must_match,
         flags=common_flags.all_flags(),
         notes=data.lines(options.train_batch_size),
         begin=data.copy_vocabulary,
+    )
+
+
+def build_objective(
+    data: "RunData", what: PretrainOptions, config: "EncoderConfig", mlm: bool
+):
+    """Permutation or masked language modelling.
+
+    Raises:
+      UserError: the encoder cannot do it.
+    """
+    from training.objectives import build
+    from training.objectives.masked_lm import MaskedLMObjective
+
+    common = dict(
+        bi_data=data.manifest.bi_data,
+        loss_chunk_size=what.loss_chunk_size,
+        recompute_layers=strategy_flags.recompute_layers(),
+    )
+    if not mlm:
+        return build.build_objective(
+            "pretraining", config, next_sentence=what.next_sentence, **common
+        )
+    second = what.next_sentence or what.sentence_order
+    return MaskedLMObjective(config, next_sentence=second, **common)
+
+
+def masking_options(
+    data: "RunData", what: PretrainOptions, config: "EncoderConfig", seed: int
+):
+    """How rows are corrupted; None for permutation language modelling."""
+    from data.pretraining.masking import MaskingOptions
+    from modeling.encoders.registry import spec_of
+
+    able = spec_of(config.model_type).capabilities
+    if (what.objective or "mlm") != "mlm":
+        return None
+    if what.objective is None and able.query_stream:
+        if what.mask_rate or what.sentence_order:
+            raise UserError(
+                "--mask_rate and --sentence_order are for --objective=mlm"
+            )
+        return None
+    pair = "nsp" if what.next_sentence else "none"
+    return MaskingOptions(
+        vocab_size=data.manifest.vocab_size,
+        symbols=data.manifest.symbols,
+        reuse_len=data.manifest.reuse_len,
+        seed=seed,
+        layout=able.layout,
+        rate=what.mask_rate,
+        pair="sop" if what.sentence_order else pair,
+        hide_rest=bool(config.mem_len),
     )
 
 

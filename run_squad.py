@@ -30,14 +30,15 @@ def main() -> None:
 
     spiece = sources.find_spiece(options, finetune_flags.spiece_model_file())
     text = sources.find_text(options, spiece, finetune_flags.text_choice())
-    features = finetune_flags.features_from_flags(spiece, text)
+    preflight.check_places(options)
+    options, layout = sources.settle(options)
+    features = finetune_flags.features_from_flags(spiece, text, layout)
     if features.segment_recurrence:
         raise UserError(
             "--segment_recurrence is for classification and RACE: SQuAD reads "
             "long paragraphs in windows (--doc_stride)"
         )
     check_beams(data_options, features)
-    preflight.check_places(options)
     job = SquadJob(data_options, features, options, trained).build()
     finetune.run(job, options, export_model, common_flags.all_flags())
 

@@ -30,6 +30,10 @@ TRAINED_LAYOUT = {
     EOP: 8,
 }
 
+# Orders of a row, as `modeling.encoders.contract.Capabilities.layout` has them:
+# A SEP B SEP CLS padded on the left, CLS A SEP B SEP padded on the right.
+CLS_LAST, CLS_FIRST = LAYOUTS = ("cls_last", "cls_first")
+
 # Segment ids. Only "same segment or not" enters the model (relative segment
 # encoding, XLNet paper section 2.5), memory counts as segment 0.
 SEGMENT_A = 0

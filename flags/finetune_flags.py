@@ -9,6 +9,7 @@ from common.text_settings import TextChoice, TextSettings
 from data import task_spec
 from data.finetuning import task_settings
 from data.finetuning.options import FeatureOptions
+from data.symbols import CLS_LAST
 from data.task_spec import TaskSpec
 from flags import common_flags, finetune_recipes, strategy_flags, text_flags
 from training.finetuning.options import POOLINGS, SUMMARY_TYPES, FinetuneOptions
@@ -151,9 +152,10 @@ def _define_model() -> None:
     )
     flags.DEFINE_enum(
         "summary_type",
-        "last",
+        None,
         SUMMARY_TYPES,
-        "How hidden states become one vector: last is CLS.",
+        "How hidden states become one vector; default: CLS, which is the last "
+        "real token of XLNet's rows and the first of others'.",
     )
     flags.DEFINE_bool(
         "use_summ_proj", True, "Project that vector through tanh."
@@ -278,13 +280,16 @@ def from_flags() -> FinetuneOptions:
 
 
 def features_from_flags(
-    spiece_model_file: str, text: TextSettings | None = None
+    spiece_model_file: str,
+    text: TextSettings | None = None,
+    layout: str = CLS_LAST,
 ) -> FeatureOptions:
     """How text becomes features.
 
     Args:
       spiece_model_file: what --spiece_model_file resolved to.
       text: what the flags of the text settings resolved to.
+      layout: of the encoder's rows.
     """
     return FeatureOptions(
         spiece_model_file=spiece_model_file,
@@ -296,6 +301,7 @@ def features_from_flags(
         length_buckets=FLAGS.length_buckets,
         segment_recurrence=FLAGS.segment_recurrence,
         static_shapes=strategy_flags.on_tpu(),
+        layout=layout,
     )
 
 

@@ -38,6 +38,15 @@ SIZES = (
     "untie_r",
     "attn_type",
 )
+# Sizes that other encoders have.
+MORE_SIZES = (
+    "embedding_size",
+    "num_groups",
+    "max_position_embeddings",
+    "local_window",
+    "global_every",
+    "global_theta",
+)
 # XLNet-Base.
 DEFAULTS = dict(n_layer=12, d_model=768, n_head=12, d_head=64, d_inner=3072)
 
@@ -47,8 +56,14 @@ def define() -> None:
     flags.DEFINE_string(
         "model_config_path",
         None,
-        "xlnet_config.json with the sizes; --n_layer and the like are then "
-        "taken from it.",
+        "xlnet_config.json or config.json with the sizes; --n_layer and the "
+        "like are then taken from it.",
+    )
+    flags.DEFINE_string(
+        "model_type",
+        None,
+        "Kind of encoder of a new model: xlnet (default), bert, albert or "
+        "modernbert. A file or checkpoint says it itself.",
     )
     flags.DEFINE_integer("n_layer", None, "L, layers. Default: 12.")
     flags.DEFINE_integer("d_model", None, "D, width. Default: 768.")
@@ -63,6 +78,7 @@ def define() -> None:
         ["gelu", "relu"],
         "Activation of the feed-forward layer. Default: gelu.",
     )
+    _define_others()
     _define_attention()
     flags.DEFINE_float("dropout", None, "Dropout rate. Default: 0.1.")
     flags.DEFINE_float(
@@ -84,6 +100,31 @@ def define() -> None:
     )
     flags.DEFINE_float(
         "init_range", None, "Bound of uniform first weights. Default: 0.1."
+    )
+
+
+def _define_others() -> None:
+    flags.DEFINE_integer(
+        "embedding_size", None, "albert: E, width of the embeddings."
+    )
+    flags.DEFINE_integer(
+        "num_groups", None, "albert: groups of layers with their own weights."
+    )
+    flags.DEFINE_integer(
+        "max_position_embeddings",
+        None,
+        "bert, albert, modernbert: longest row.",
+    )
+    flags.DEFINE_integer(
+        "local_window",
+        None,
+        "modernbert: keys that a local layer sees, half of them to each side.",
+    )
+    flags.DEFINE_integer(
+        "global_every", None, "modernbert: every so many layers a global one."
+    )
+    flags.DEFINE_float(
+        "global_theta", None, "modernbert: RoPE theta of global layers."
     )
 
 
@@ -138,25 +179,42 @@ def from_flags(
     Raises:
       UserError: a size contradicts the file, or the vocabulary differs.
     """
-    from modeling.encoders.registry import changed, read_config
-    from modeling.encoders.xlnet.config import XLNetConfig
+    from modeling.encoders.registry import (
+        DEFAULT,
+        changed,
+        new_config,
+        read_config,
+        spec_of,
+    )
 
     path = FLAGS.model_config_path
     if path:
         config = read_config(path)
+    asked = FLAGS.model_type
+    kind = config.model_type if config else asked or DEFAULT
+    if asked and asked != kind:
+        raise UserError(
+            f"--model_type={asked}, but {path or 'the checkpoint'} is of "
+            f"{kind}: leave the flag out"
+        )
+    if not spec_of(kind).capabilities.memory:
+        defaults = {}  # of the memory
+    sizes = (*SIZES, *MORE_SIZES)
     given = {
         name: FLAGS[name].value
-        for name in (*SIZES, *FREE)
+        for name in (*sizes, *FREE)
         if FLAGS[name].value is not None
     }
     values = {k: v for k, v in defaults.items() if v is not None} | given
     if config is None:
-        return XLNetConfig(vocab_size=vocab_size, **(DEFAULTS | values))
+        if kind == DEFAULT:
+            values = DEFAULTS | values
+        return new_config(kind, vocab_size, values)
     source = path or "the checkpoint's configuration"
-    found = {name: getattr(config, name, None) for name in SIZES}
+    found = {name: getattr(config, name, None) for name in sizes}
     wrong = [
         f"`{name}` wanted {given[name]}, found {found[name]}"
-        for name in SIZES
+        for name in sizes
         # A recipe's value is a default and yields to the file.
         if name in given and FLAGS[name].present and given[name] != found[name]
     ]

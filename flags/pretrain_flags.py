@@ -4,7 +4,7 @@ from absl import flags
 
 from flags import common_flags, model_flags, pretrain_recipes, text_flags
 from flags.finetune_recipes import describe
-from training.pretrain_options import MODES, PretrainOptions
+from training.pretrain_options import MODES, OBJECTIVES, PretrainOptions
 
 FLAGS = flags.FLAGS
 
@@ -66,6 +66,25 @@ def define() -> None:
     )
     flags.DEFINE_bool(
         "next_sentence", False, "Also train next-sentence prediction (Table 6)."
+    )
+    flags.DEFINE_enum(
+        "objective",
+        None,
+        OBJECTIVES,
+        "permutation_lm, or mlm: masked language modelling of the same "
+        "records (with XLNet: the denoising row of Table 6). Default: "
+        "permutation_lm for XLNet, mlm for encoders without a query stream.",
+    )
+    flags.DEFINE_float(
+        "mask_rate",
+        0.0,
+        "mlm: this share of a row's tokens, drawn anew in every step; 0 = the "
+        "targets of the records.",
+    )
+    flags.DEFINE_bool(
+        "sentence_order",
+        False,
+        "mlm: also train sentence-order prediction (ALBERT).",
     )
 
 
@@ -156,6 +175,9 @@ def from_flags() -> PretrainOptions:
         reset_memory_at_document=FLAGS.reset_memory_at_document,
         resample_permutation=FLAGS.resample_permutation,
         resample_targets=FLAGS.resample_targets,
+        objective=FLAGS.objective,
+        mask_rate=FLAGS.mask_rate,
+        sentence_order=FLAGS.sentence_order,
     )
 
 

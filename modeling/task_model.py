@@ -91,12 +91,16 @@ def dense_paths(scope: str, path: str, use_bias: bool = True) -> dict[str, str]:
     return {f"{scope}/{name}": f"{path}/{name}" for name in names}
 
 
-def pooler_paths(scope: str, pooler: tf_keras.layers.Layer) -> dict[str, str]:
+def pooler_paths(
+    scope: str, pooler: tf_keras.layers.Layer, own_scope: bool = True
+) -> dict[str, str]:
     """The names of a `SequenceSummary` called `pooler`, below `scope`.
 
-    A pooler with a scope of its own has that one in every head.
+    A pooler with a scope of its own has that one in every head, unless
+    `own_scope` is false.
     """
-    scope = pooler.scope or scope
+    if own_scope:
+        scope = pooler.scope or scope
     return {
         f"{scope}/{name}": f"pooler/{path}"
         for name, path in pooler.variable_paths().items()

@@ -5,6 +5,7 @@ import dataclasses
 from common.errors import UserError
 
 MODES = ("train", "eval", "train_and_eval")
+OBJECTIVES = ("permutation_lm", "mlm")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,6 +26,11 @@ class PretrainOptions:
       reset_memory_at_document: empty a row's memory where a document starts.
       resample_permutation: a fresh order of the stored targets each epoch.
       resample_targets: fresh targets each epoch, too.
+      objective: one of `OBJECTIVES`; None = permutation LM where the encoder
+        has a query stream, else masked LM.
+      mask_rate: masked LM: share of the tokens that are targets; 0 = the
+        records' own targets.
+      sentence_order: masked LM: the second head tells swapped halves.
     """
 
     data_dir: str
@@ -38,12 +44,29 @@ class PretrainOptions:
     reset_memory_at_document: bool = False
     resample_permutation: bool = False
     resample_targets: bool = False
+    objective: str | None = None
+    mask_rate: float = 0.0
+    sentence_order: bool = False
 
     def __post_init__(self):
         if self.mode not in MODES:
             raise UserError(
                 f"`mode` must be one of {list(MODES)}, received {self.mode!r}"
             )
+        if self.objective not in (None, *OBJECTIVES):
+            raise UserError(
+                f"`objective` must be one of {list(OBJECTIVES)}, received "
+                f"{self.objective!r}"
+            )
+        if self.next_sentence and self.sentence_order:
+            raise UserError(
+                "give one of --next_sentence and --sentence_order: there is "
+                "one second head"
+            )
+        if self.objective == "permutation_lm":
+            for name in ("mask_rate", "sentence_order"):
+                if getattr(self, name):
+                    raise UserError(f"--{name} is for --objective=mlm")
         if self.follow and self.mode != "eval":
             raise UserError("--follow is for --mode=eval")
         if self.loss_chunk_size is not None and self.loss_chunk_size < 1:

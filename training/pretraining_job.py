@@ -135,9 +135,10 @@ def _report(
         )
     if len(result.evaluations) > 1:
         (first, before), *_, (last, after) = result.evaluations
+        name = request.objective.perplexity
         say(
-            f"held-out perplexity {before['perplexity']:.2f} at step {first}, "
-            f"{after['perplexity']:.2f} at step {last}"
+            f"held-out {name.replace('_', ' ')} {before[name]:.2f} at step "
+            f"{first}, {after[name]:.2f} at step {last}"
         )
 
 

@@ -4,6 +4,7 @@ import dataclasses
 
 from common.errors import UserError
 from common.text_settings import TextChoice, TextSettings
+from data.symbols import CLS_LAST, LAYOUTS
 
 CLASSIFIER_HEADS = ("classification", "regression", "multi_label")
 
@@ -25,6 +26,7 @@ class FeatureOptions:
         carry memory; at most so many segments; 0 = off.
       static_shapes: all batches have one shape (TPU); length buckets are then
         cut out of it by the step.
+      layout: one of `data.symbols.LAYOUTS`, the encoder's.
     """
 
     spiece_model_file: str
@@ -36,8 +38,14 @@ class FeatureOptions:
     length_buckets: str = ""
     segment_recurrence: int = 0
     static_shapes: bool = False
+    layout: str = CLS_LAST
 
     def __post_init__(self) -> None:
+        if self.layout not in LAYOUTS:
+            raise UserError(
+                f"`layout` must be one of {list(LAYOUTS)}, received "
+                f"{self.layout!r}"
+            )
         _at_least("max_seq_length", self.max_seq_length, 4)
         _at_least("num_workers", self.num_workers, 0)
         _at_least("segment_recurrence", self.segment_recurrence, 0)

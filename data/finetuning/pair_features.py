@@ -11,6 +11,14 @@ Padding is on the left, its input id is 0 and its segment id 4, as in the
 original (whose mask is the other way round: 1 = padding). Only "same segment
 or not" enters the model, so a third segment and further ones take any ids
 that no other segment has.
+
+Encoders that want CLS first get (layout "cls_first")
+
+    input_ids    3 11 12 13  4 21 22  4  0  0
+    segment_ids  0  0  0  0  0  1  1  1  0  0
+    input_mask   1  1  1  1  1  1  1  1  0  0
+
+where segments count up from 0 and padding is on the right, in segment 0.
 """
 
 import dataclasses
@@ -70,17 +78,20 @@ def join_segments(
     parts: Sequence[Sequence[int]],
     max_length: int,
     ids: symbols.SymbolIds,
+    layout: str = symbols.CLS_LAST,
 ) -> Sequence1D:
-    """`A SEP B SEP ... CLS`, cut to `max_length`.
+    """`A SEP B SEP ... CLS` or `CLS A SEP B SEP ...`, cut to `max_length`.
 
     Args:
       parts: token ids of 1 to 32 segments; an empty one keeps its SEP (see
         `without_blank`).
       max_length: T, at least the number of segments + 1.
       ids: the special ids of the SentencePiece file.
+      layout: one of `symbols.LAYOUTS`.
 
     Returns:
-      Ids and segment ids (SEP belongs to the segment before it; CLS is 2).
+      Ids and segment ids (SEP belongs to the segment before it; CLS is 2, or
+      0 where it comes first).
 
     Raises:
       ValueError: no segments, too many, or no room for the special symbols.
@@ -100,15 +111,25 @@ def join_segments(
         kept = [min(len(parts[0]), room)]
     else:
         kept = shared_lengths([len(p) for p in parts], room)
-    tokens: list[int] = []
-    segments: list[int] = []
-    for part, length, segment in zip(parts, kept, SEGMENT_IDS, strict=False):
+    last = layout == symbols.CLS_LAST
+    tokens: list[int] = [] if last else [ids.cls]
+    segments: list[int] = [] if last else [symbols.SEGMENT_A]
+    kinds = SEGMENT_IDS if last else range(MAX_SEGMENTS)
+    for part, length, segment in zip(parts, kept, kinds, strict=False):
         tokens.extend(part[:length])
         tokens.append(ids.sep)
         segments.extend([segment] * (length + 1))
-    tokens.append(ids.cls)
-    segments.append(symbols.SEGMENT_CLS)
+    if last:
+        tokens.append(ids.cls)
+        segments.append(symbols.SEGMENT_CLS)
     return Sequence1D(tokens, segments)
+
+
+def padding(layout: str) -> dict:
+    """Where a `FeatureTable` of rows in this layout is padded, and with what."""
+    if layout == symbols.CLS_LAST:
+        return {}
+    return {"pad_left": False, "pad_segment": symbols.SEGMENT_A}
 
 
 def pad_left(

@@ -19,6 +19,7 @@ from data.finetuning import tokens as task_tokens
 from data.finetuning.examples import BadRows
 from data.finetuning.options import FeatureOptions
 from data.finetuning.table import FeatureTable
+from data.symbols import CLS_LAST
 
 
 class TaskBase:
@@ -68,6 +69,8 @@ class TaskBase:
             "text": self.tokenizer.settings.as_dict(),
             "max_seq_length": self.features.row_length,
         }
+        if self.features.layout != CLS_LAST:  # older files are of this one
+            key["layout"] = self.features.layout
 
         def make() -> dict[str, np.ndarray]:
             tokenized = task_tokens.encode_groups(

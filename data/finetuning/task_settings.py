@@ -11,6 +11,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from common.errors import UserError
+from data.symbols import CLS_LAST
 from data.task_spec import TaskSpec
 
 # What an older task.json does not say and nothing can tell.
@@ -64,6 +65,7 @@ SETTINGS = (
     Setting("use_summ_proj", _HEAD, True, True, POOLED, key="use_proj"),
     Setting("pooling", _HEAD, True, "masked", POOLED),
     Setting("segment_recurrence", _DATA, True, 0),
+    Setting("layout", _DATA, True, CLS_LAST, has_flag=False),
     Setting("text_columns", _DATA, False, commands=_TABLE),
     Setting("label_column", _DATA, False, commands=_TABLE),
     Setting("has_header", _DATA, False, commands=_TABLE),

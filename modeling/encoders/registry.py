@@ -152,6 +152,37 @@ def require(config: EncoderConfig, ability: str, asked: str) -> None:
         )
 
 
+def new_config(
+    model_type: str, vocab_size: int, values: dict[str, Any]
+) -> EncoderConfig:
+    """The configuration of a new model.
+
+    Args:
+      model_type: key of `ENCODERS`.
+      vocab_size: V.
+      values: fields by name; what is not given is that of the base size.
+
+    Raises:
+      UserError: a field that this encoder has not, or an invalid value.
+    """
+    config_class = resolve(spec_of(model_type).config)
+    if values.get("mem_len"):
+        require(config_class, "memory", "--mem_len")
+    names = {field.name for field in dataclasses.fields(config_class)}
+    own = {k: v for k, v in values.items() if k in names}
+    config = config_class.base(vocab_size, **own)
+    for name, value in values.items():
+        # Some are a function of others here, as the size of a head is.
+        fixed = getattr(config, name, None)
+        if name not in names and value and fixed != value:
+            raise UserError(
+                f"--{name}={value}: an encoder of model_type {model_type!r} "
+                + (f"has {fixed}" if fixed else "has no such setting")
+                + "; leave it out"
+            )
+    return config
+
+
 def changed(config: EncoderConfig, changes: dict[str, Any]) -> EncoderConfig:
     """A copy with the fields that flags of the same names give.
 

@@ -174,11 +174,12 @@ class PretrainingModel(TaskModel):
         }
         if self.next_sentence:
             scope = "model/next_sentence"
-            # Where CLS comes first, fine-tuning goes on with the pooler.
+            # Where CLS comes first, fine-tuning goes on with the pooler. One
+            # whose scope is that of the language model is apart here.
             spec = spec_of(self.config.model_type)
-            keeps = spec.capabilities.layout == "cls_first"
-            found |= pooler_paths(
-                SUMMARY_SCOPE if keeps else scope, self.pooler
-            )
+            kept = scope
+            if spec.capabilities.layout == "cls_first":
+                kept = scope if self.pooler.scope else SUMMARY_SCOPE
+            found |= pooler_paths(kept, self.pooler, own_scope=False)
             found |= dense_paths(f"{scope}/logit", "next_sentence_dense")
         return found

@@ -12,6 +12,7 @@ from serving.signatures.sequence import (
     Signature,
     example_row,
     int_spec,
+    layout_of,
     padded_length,
     row_length,
     text_spec,
@@ -113,6 +114,7 @@ def _inputs(context: Context, longest: int, passage, question, options):
         row_length(context.spec),
         context.ids,
         padded_length(context.spec),
+        layout=layout_of(context.spec),
     )
     width = tf.shape(features.input_ids)[1]
     return (tf.reshape(x, [-1, count, width]) for x in features[:3])

@@ -2,7 +2,7 @@
 
 The layouts are those of `data.finetuning.pair_features` (`A SEP B SEP CLS`, padded on the
 left) and `data.finetuning.squad.features` (windows `P SEP Q SEP CLS`, padded on the
-right); tests compare both with the offline code.
+right), and both again with CLS first; tests compare them with the offline code.
 """
 
 from typing import NamedTuple
@@ -76,8 +76,11 @@ def join_segments(
     ids: symbols.SymbolIds,
     pad_to: int | None = None,
     keep_blank: bool = True,
+    layout: str = symbols.CLS_LAST,
 ) -> Features:
     """`A SEP B SEP ... CLS`, cut to `max_length` and padded on the left.
+
+    With `layout` "cls_first" `CLS A SEP B SEP ...`, padded on the right.
 
     Args:
       parts: int32 [B, (pieces)] per segment.
@@ -99,8 +102,14 @@ def join_segments(
     kept = shared_lengths(lengths, room)
     batch = tf.shape(lengths)[0]
     # Segments that are there take the ids in turn.
-    kinds = tf.gather(SEGMENT_IDS, tf.cumsum(there, 1) - 1)  # [B, S]
+    kinds = tf.cumsum(there, 1) - 1  # [B, S]
+    last = layout == symbols.CLS_LAST
+    if last:
+        kinds = tf.gather(SEGMENT_IDS, kinds)
     pieces, segments = [], []
+    if not last:
+        pieces.append(_column(ids.cls, batch))
+        segments.append(_column(symbols.SEGMENT_A, batch))
     for i, part in enumerate(parts):
         head = first_of_rows(part, kept[:, i])
         sep = first_of_rows(_column(ids.sep, batch), there[:, i])
@@ -108,16 +117,19 @@ def join_segments(
         pieces.append(both)
         kind = tf.gather(kinds[:, i], both.value_rowids())
         segments.append(both.with_values(kind))
-    pieces.append(_column(ids.cls, batch))
-    segments.append(_column(symbols.SEGMENT_CLS, batch))
+    if last:
+        pieces.append(_column(ids.cls, batch))
+        segments.append(_column(symbols.SEGMENT_CLS, batch))
     tokens = tf.concat(pieces, 1)
     total = tf.cast(tokens.row_lengths(), tf.int32)
     length = tf.reduce_max(tf.concat([total, [1]], 0))
     length = length if pad_to is None else pad_to
+    pad = pad_left if last else pad_right
+    blank = symbols.SEGMENT_PAD if last else symbols.SEGMENT_A
     return Features(
-        pad_left(tokens, length, 0),
-        pad_left(tf.concat(segments, 1), length, symbols.SEGMENT_PAD),
-        pad_left(_fill(tokens, 1), length, 0),
+        pad(tokens, length, 0),
+        pad(tf.concat(segments, 1), length, blank),
+        pad(_fill(tokens, 1), length, 0),
         total,
         tf.reduce_any(kept < lengths, 1),
     )
@@ -185,6 +197,15 @@ def pad_left(
     counts = tf.cast(rows.row_lengths(), tf.int32)[:, tf.newaxis]
     place = (tf.range(length)[tf.newaxis] + counts) % length
     return tf.gather(dense, place, batch_dims=1)
+
+
+def pad_right(
+    rows: tf.RaggedTensor, length: int | tf.Tensor, value: int
+) -> tf.Tensor:
+    """[B, length] with the rows at the left end."""
+    dense = rows.to_tensor(default_value=value)  # [B, longest]
+    gap = length - tf.shape(dense)[1]
+    return tf.pad(dense, [[0, 0], [0, gap]], constant_values=value)
 
 
 def _column(value: int, batch: tf.Tensor) -> tf.RaggedTensor:

@@ -135,7 +135,13 @@ def _pair_features(context: Context, texts: list[tf.Tensor]) -> Features:
         context.ids,
         padded_length(context.spec),
         keep_blank=False,
+        layout=layout_of(context.spec),
     )
+
+
+def layout_of(spec: TaskSpec) -> str:
+    """Of the rows that the model was trained with."""
+    return spec.data_options.get("layout", symbols.CLS_LAST)
 
 
 def row_length(spec: TaskSpec) -> int:
@@ -160,6 +166,12 @@ def example_row(context: Context) -> dict[str, list[int]]:
     if row_length(context.spec) > context.spec.max_seq_length:
         count = context.spec.max_seq_length
     ids = context.ids
+    if layout_of(context.spec) == symbols.CLS_FIRST:
+        return {
+            "input_ids": [ids.cls, *[ids.unk] * count, ids.sep],
+            "segment_ids": [0] * (count + 2),
+            "input_mask": [1] * (count + 2),
+        }
     return {
         "input_ids": [*[ids.unk] * count, ids.sep, ids.cls],
         "segment_ids": [*[0] * count, 0, symbols.SEGMENT_CLS],
@@ -270,13 +282,18 @@ def token_signatures(context: Context) -> dict[str, Signature]:
     def from_text(text):
         ids, starts, ends = context.tokenizer.tokenize_with_offsets(text)
         features = graph_features.join_segments(
-            [ids], context.spec.max_seq_length, context.ids
+            [ids],
+            context.spec.max_seq_length,
+            context.ids,
+            layout=layout_of(context.spec),
         )
         logits = logits_of(features)
         count = features.lengths - 2  # [B], without SEP and CLS
         width = tf.reduce_max(tf.concat([count, [0]], 0))
         # Rows are padded on the left: their pieces begin there.
         begin = tf.shape(logits)[1] - features.lengths
+        if layout_of(context.spec) == symbols.CLS_FIRST:
+            begin = tf.ones_like(features.lengths)  # after CLS
         place = begin[:, tf.newaxis] + tf.range(width)
         place = tf.minimum(place, tf.shape(logits)[1] - 1)
         logits = tf.gather(logits, place, batch_dims=1)  # [B, (pieces), Y]

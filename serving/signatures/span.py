@@ -20,6 +20,7 @@ from serving.signatures.sequence import (
     Context,
     Signature,
     int_spec,
+    layout_of,
     text_spec,
     tokenize_signature,
 )
@@ -87,12 +88,25 @@ def span_signatures(context: Context) -> dict[str, Signature]:
     }
 
 
+def _cls_first(context: Context) -> bool:
+    return layout_of(context.spec) == symbols.CLS_FIRST
+
+
 def _example_window(context: Context) -> dict[str, list]:
     """Six different pieces: equal ones would tie in an untrained model."""
     ids, piece = context.ids, context.tokenizer.vocab_size // 2
+    pieces = range(piece, piece + 6)
+    if _cls_first(context):
+        return {
+            "input_ids": [[ids.cls, ids.unk, ids.sep, *pieces, ids.sep]],
+            "segment_ids": [[0, 0, 0, 1, 1, 1, 1, 1, 1, 1]],
+            "input_mask": [[1] * 10],
+            "paragraph_mask": [[1, 0, 0, 1, 1, 1, 1, 1, 1, 0]],
+            "cls_index": [0],
+        }
     tail = (ids.sep, ids.unk, ids.sep, ids.cls)
     return {
-        "input_ids": [[*range(piece, piece + 6), *tail]],
+        "input_ids": [[*pieces, *tail]],
         "segment_ids": [[0, 0, 0, 0, 0, 0, 0, 1, 1, 2]],
         "input_mask": [[1] * 10],
         "paragraph_mask": [[1, 1, 1, 1, 1, 1, 0, 0, 0, 1]],
@@ -111,7 +125,12 @@ def _answer(context: Context, options: Options, question, paragraph):
     room = context.spec.max_seq_length - query_length - 3
     windows = graph_features.doc_windows(counts, room, options.doc_stride)
     features = _features(context, windows, tokens, query, query_length)
-    beams = _run_in_chunks(context.model, features)
+    blank = symbols.SEGMENT_A if _cls_first(context) else symbols.SEGMENT_Q
+    beams = _run_in_chunks(context.model, features, blank)
+    if _cls_first(context):  # places of the row -> of the paragraph
+        first = tf.gather(query_length, windows.row)[:, tf.newaxis] + 2
+        for name in ("start_top_index", "end_top_index"):
+            beams[name] -= first
     found = span_answers.candidates(options, windows, beams, starts, ends)
     answers = span_answers.choose(options, windows, found, paragraph)
     cls_logits = tf.RaggedTensor.from_value_rowids(
@@ -140,7 +159,7 @@ def _unanswered(options: Options, answers: dict) -> dict[str, tf.Tensor]:
 
 
 def _features(context, windows, tokens, query, query_length):
-    """`P SEP Q SEP CLS` of every window, padded on the right."""
+    """`P SEP Q SEP CLS` of every window, or `CLS Q SEP P SEP`, padded right."""
     ids = context.ids
     count = tf.size(windows.row)
     part = graph_features.slices_of_rows(
@@ -156,39 +175,45 @@ def _features(context, windows, tokens, query, query_length):
     def like(rows, value):
         return rows.with_values(tf.fill(tf.shape(rows.values), value))
 
-    pieces = [part, column(ids.sep), query, column(ids.sep), column(ids.cls)]
-    kinds = (
-        symbols.SEGMENT_A,
-        symbols.SEGMENT_A,
-        symbols.SEGMENT_B,
-        symbols.SEGMENT_B,
-        symbols.SEGMENT_CLS,
-    )
+    sep, cls = column(ids.sep), column(ids.cls)
+    a, b = symbols.SEGMENT_A, symbols.SEGMENT_B
+    pieces = [part, sep, query, sep, cls]
+    kinds = (a, a, b, b, symbols.SEGMENT_CLS)
+    if _cls_first(context):
+        pieces, kinds = [cls, query, sep, part, sep], (a, a, a, b, b)
     input_ids = tf.concat(pieces, 1)
     segments = tf.concat(
         [like(p, k) for p, k in zip(pieces, kinds, strict=True)], 1
     )
-    cls_index = windows.length + tf.gather(query_length, windows.row) + 2
+    asked = tf.gather(query_length, windows.row)  # [W]
+    last = windows.length + asked + 2
+    first, cls_index, blank = tf.zeros_like(last), last, symbols.SEGMENT_Q
+    if _cls_first(context):
+        first, cls_index, blank = asked + 2, tf.zeros_like(last), a
     input_ids = input_ids.to_tensor()
     place = tf.range(tf.shape(input_ids)[1])[tf.newaxis]
     at_cls = tf.equal(place, cls_index[:, tf.newaxis])
-    in_paragraph = place < windows.length[:, tf.newaxis]
+    in_paragraph = place < (first + windows.length)[:, tf.newaxis]
+    in_paragraph &= place >= first[:, tf.newaxis]
     return {
         "input_ids": input_ids,
-        "segment_ids": segments.to_tensor(symbols.SEGMENT_Q),
-        "input_mask": tf.cast(place <= cls_index[:, tf.newaxis], tf.int32),
+        "segment_ids": segments.to_tensor(blank),
+        "input_mask": tf.cast(place <= last[:, tf.newaxis], tf.int32),
         "paragraph_mask": tf.cast(in_paragraph | at_cls, tf.int32),
         "cls_index": cls_index,
     }
 
 
-def _run_in_chunks(model, features) -> dict[str, tf.Tensor]:
-    """The model's beams of all windows, `_CHUNK` windows at a time."""
+def _run_in_chunks(model, features, blank) -> dict[str, tf.Tensor]:
+    """The model's beams of all windows, `_CHUNK` windows at a time.
+
+    `blank` is the segment of padding.
+    """
     total = tf.shape(features["input_ids"])[0]
     # A beam cannot be wider than the row is long.
     widest = tf.maximum(model.start_n_top, model.end_n_top)
     gap = tf.maximum(widest - tf.shape(features["input_ids"])[1], 0)
-    fills = {"segment_ids": symbols.SEGMENT_Q}
+    fills = {"segment_ids": blank}
     features = {
         name: tf.pad(
             value, [[0, 0], [0, gap]], constant_values=fills.get(name, 0)

@@ -52,9 +52,9 @@ def candidates(options, windows, beams, starts, ends) -> Candidates:
     limit = windows.length[:, tf.newaxis]
     if options.original_last_token_bug:
         limit -= 1
-    valid = (start < limit) & (end < limit) & (start <= end)
+    valid = (start >= 0) & (start < limit) & (end < limit) & (start <= end)
     valid &= end < start + options.max_answer_length
-    inside = tf.minimum(start, tf.maximum(limit - 1, 0))
+    inside = tf.clip_by_value(start, 0, tf.maximum(limit - 1, 0))
     valid &= _most_context(windows, inside)
     base = tf.cast(tf.gather(starts.row_starts(), windows.row), tf.int32)
     base = (base + windows.start)[:, tf.newaxis]

@@ -135,6 +135,7 @@ class ClassifierJob(TaskJob):
                 tokenized,
                 self.features.row_length,
                 self.tokenizer.symbols,
+                self.features.layout,
             ),
         )
         what = (

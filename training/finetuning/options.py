@@ -18,7 +18,8 @@ class FinetuneOptions:
       do_train, do_eval, do_predict, do_export: what to do, in this order.
       model_config_path: architecture; empty = the one beside the checkpoint.
       config_changes: fields of the architecture's file to replace (dropout).
-      summary_type, use_summ_proj: how a sequence becomes one vector.
+      summary_type, use_summ_proj: how a sequence becomes one vector; None:
+        `training.finetuning.sources.settle` asks the encoder.
       pooling: whether padding counts there; see `modeling.heads.pooling`.
       recompute_layers: run layers again in the backward pass.
       predict_dir: where predictions go; empty = `<model_dir>/predictions`.
@@ -37,7 +38,7 @@ class FinetuneOptions:
     do_export: bool = False
     model_config_path: str = ""
     config_changes: dict = dataclasses.field(default_factory=dict)
-    summary_type: str = "last"
+    summary_type: str | None = "last"
     use_summ_proj: bool = True
     pooling: str = "masked"
     recompute_layers: bool = False
@@ -55,7 +56,7 @@ class FinetuneOptions:
                 "nothing to do: give --do_train, --do_eval, --do_predict or "
                 "--do_export"
             )
-        if self.summary_type not in SUMMARY_TYPES:
+        if self.summary_type not in (None, *SUMMARY_TYPES):
             raise UserError(
                 f"--summary_type must be one of {', '.join(SUMMARY_TYPES)}, "
                 f"received {self.summary_type!r}"

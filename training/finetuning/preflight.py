@@ -16,9 +16,12 @@ from modeling.checkpoints import restore as checkpoints
 from modeling.encoders.contract import EncoderConfig
 from modeling.encoders.registry import build_encoder
 from training.checkpoints import checkpoint_to_read
+from training.finetuning.job import Job
 from training.finetuning.options import FinetuneOptions
 
 MIB = 1 << 20
+# Texts of a row where the task does not say.
+_TEXTS = {"span": 2, "multiple_choice": 2}
 
 
 def check_places(options: FinetuneOptions) -> None:
@@ -133,6 +136,29 @@ def check_disk(options: FinetuneOptions, config: EncoderConfig) -> None:
                 f"and export, found {free / MIB:.0f} MiB free; free some "
                 "space, lower --max_save or give another --model_dir"
             )
+
+
+def check_segments(job: Job, config: EncoderConfig) -> None:
+    """The encoder can tell the rows' texts apart, and rows fit its positions.
+
+    Raises:
+      UserError: more texts than segments, or longer rows than positions.
+    """
+    kinds = getattr(config, "type_vocab_size", None)
+    texts = int(job.spec.data_options.get("num_texts", 1))
+    if kinds is not None and max(texts, _TEXTS.get(job.spec.head, 1)) > kinds:
+        raise UserError(
+            f"{config.model_type} tells {kinds} segments apart "
+            f"(type_vocab_size), found {texts} texts per row; name fewer with "
+            "--text_columns, or take xlnet or modernbert"
+        )
+    longest = getattr(config, "max_position_embeddings", None)
+    if longest is not None and job.spec.max_seq_length > longest:
+        raise UserError(
+            f"--max_seq_length must be at most {longest} "
+            f"(max_position_embeddings of this {config.model_type}), found "
+            f"{job.spec.max_seq_length}"
+        )
 
 
 def _bytes_to_write(

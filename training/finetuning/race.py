@@ -14,6 +14,7 @@ from data.finetuning.race import examples as race_examples
 from data.finetuning.race import task as race_task
 from data.finetuning.race.examples import RaceExample
 from data.finetuning.table import FeatureTable
+from data.symbols import CLS_LAST
 from data.task_spec import TaskSpec
 from training.finetuning.job import EvalSplit, PredictSplit, TaskJob
 
@@ -31,6 +32,11 @@ class RaceJob(TaskJob):
         self, data_options: RaceDataOptions, features: FeatureOptions, options
     ):
         super().__init__(features, options)
+        if data_options.accumulate_options and features.layout != CLS_LAST:
+            raise UserError(
+                "--accumulate_options gives the inputs of the original XLNet, "
+                "whose CLS comes last: leave it out with this encoder"
+            )
         self.data_options = data_options
 
     def build(self):
@@ -99,6 +105,7 @@ class RaceJob(TaskJob):
                 self.features.row_length,
                 self.tokenizer.symbols,
                 self.data_options,
+                self.features.layout,
             ),
         )
         what = f"race {split}: {len(examples)} questions"

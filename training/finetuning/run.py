@@ -54,6 +54,7 @@ def run(
     if not options.do_train:
         _check_trained(job, options)
     config = find_config(options, job.vocab_size)
+    preflight.check_segments(job, config)
     preflight.check_disk(options, config)
     objective = heads.build_objective(
         job.spec.head,

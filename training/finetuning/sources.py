@@ -1,5 +1,6 @@
 """Where a fine-tuning run finds its architecture, vocabulary and text settings."""
 
+import dataclasses
 import os
 from collections.abc import Callable
 
@@ -12,10 +13,12 @@ from data.task_spec import FILE_NAME, SPIECE_NAME, TaskSpec
 from modeling.checkpoints import restore as checkpoints
 from modeling.encoders.contract import EncoderConfig
 from modeling.encoders.registry import (
+    DEFAULT,
     changed,
     config_file_in,
     config_file_names,
     read_config,
+    spec_of,
 )
 from training.finetuning.options import FinetuneOptions
 
@@ -27,24 +30,13 @@ def find_config(options: FinetuneOptions, vocab_size: int) -> EncoderConfig:
       UserError: there is none, it is of another vocabulary, or a flag changes
         what its encoder has not.
     """
-    run = options.run
-    own = config_file_in(run.model_dir)
-    trained = not options.do_train and read_spec(run.model_dir) is not None
-    if options.model_config_path:
-        config = read_config(options.model_config_path)
-        source = options.model_config_path
-    elif trained and not options.predict_ckpt and own:
-        config, source = read_config(own), own
-    elif run.init_checkpoint:
-        config = checkpoints.find_config(run.init_checkpoint)
-        source = run.init_checkpoint
-    elif own:
-        config, source = read_config(own), own
-    else:
+    found = _known_config(options)
+    if found is None:
         raise UserError(
             "no architecture: give --init_checkpoint, --model_config_path, or "
             f"a --model_dir that holds {config_file_names()}"
         )
+    config, source = found
     if config.vocab_size != vocab_size:
         raise UserError(
             f"{source} is of a vocabulary of {config.vocab_size} pieces, the "
@@ -52,6 +44,42 @@ def find_config(options: FinetuneOptions, vocab_size: int) -> EncoderConfig:
             "checkpoint was trained with"
         )
     return changed(config, options.config_changes)
+
+
+def settle(options: FinetuneOptions) -> tuple[FinetuneOptions, str]:
+    """What the encoder decides where the user did not.
+
+    Returns:
+      The options with a `summary_type`, and the layout of the encoder's rows
+      (XLNet's where no architecture is known yet).
+    """
+    found = _known_config(options)
+    model_type = found[0].model_type if found else DEFAULT
+    able = spec_of(model_type).capabilities
+    kind = options.summary_type or able.summary_type
+    if options.summary_type is None and found:
+        # ModernBERT's file says what its classifier reads.
+        if getattr(found[0], "pooling", "cls") == "mean":
+            kind = "mean"
+    return dataclasses.replace(options, summary_type=kind), able.layout
+
+
+def _known_config(
+    options: FinetuneOptions,
+) -> tuple[EncoderConfig, str] | None:
+    """The architecture and where it was found."""
+    run = options.run
+    own = config_file_in(run.model_dir)
+    trained = not options.do_train and read_spec(run.model_dir) is not None
+    if options.model_config_path:
+        path = options.model_config_path
+        return read_config(path), path
+    if trained and not options.predict_ckpt and own:
+        return read_config(own), own
+    if run.init_checkpoint:
+        config = checkpoints.find_config(run.init_checkpoint)
+        return config, run.init_checkpoint
+    return (read_config(own), own) if own else None
 
 
 def _exists(path: str) -> bool:

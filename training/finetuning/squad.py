@@ -21,7 +21,7 @@ from training.finetuning.job import EvalSplit, PredictSplit, TaskJob
 # What a resumed run cannot change.
 WINDOWS = ("max_query_length", "doc_stride", "max_answer_length", "n_best_size")
 # What the model needs of a window when it predicts.
-PREDICT_COLUMNS = ("cls_index", "paragraph_length")
+PREDICT_COLUMNS = ("cls_index", "paragraph_length", "paragraph_start")
 
 
 def check_beams(
@@ -100,7 +100,13 @@ class SquadJob(TaskJob):
                     "evaluate on: give a dev file, or --do_predict alone"
                 )
             input_fn = self.input_fn(
-                split.windows.table, False, PREDICT_COLUMNS
+                split.windows.table,
+                False,
+                [
+                    n
+                    for n in PREDICT_COLUMNS
+                    if n in split.windows.table.columns
+                ],
             )
             write = self.writer(split)
             version_2 = split.file.version_2

@@ -11,6 +11,7 @@ import tf_keras
 from common import heads
 from common.references import resolve
 from modeling.encoders.contract import EncoderConfig
+from modeling.encoders.registry import spec_of
 from training.objectives.contract import Batch, LossOutput, Objective
 
 INPUTS = ("input_ids", "segment_ids", "input_mask")
@@ -38,6 +39,8 @@ class FinetuneObjective(Objective):
         self.saved_config = config
         # A fine-tuned model carries no memory from one batch to the next.
         self.config = config.with_memory(None)
+        if spec_of(config.model_type).capabilities.layout == "cls_first":
+            self.pads_left = False
         self.recompute_layers = recompute_layers
         self.static_lengths = static_lengths
         self.head_options = head_options

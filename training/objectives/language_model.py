@@ -16,6 +16,7 @@ class LanguageModelObjective(Objective):
       UserError: `loss_chunk_size` is not positive.
     """
 
+    perplexity = "perplexity"  # the metric's name
     shown_metrics = {"perplexity": "ppl", "accuracy": "acc"}
 
     def __init__(self, loss_chunk_size: int | None = None):
@@ -31,7 +32,7 @@ class LanguageModelObjective(Objective):
 
     def derived_metrics(self, means):
         """Perplexity, exp(loss) without overflow."""
-        return {"perplexity": math.exp(min(means["lm_loss"], 700.0))}
+        return {self.perplexity: math.exp(min(means["lm_loss"], 700.0))}
 
     def num_targets(self, element_spec):
         """P."""

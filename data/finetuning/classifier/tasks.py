@@ -22,7 +22,7 @@ from data.finetuning.examples import BadRows, TextExample
 from data.finetuning.options import ClassifierDataOptions
 from data.finetuning.table import FeatureTable
 from data.finetuning.table_columns import Columns
-from data.symbols import SymbolIds
+from data.symbols import CLS_LAST, SymbolIds
 from data.task_spec import TaskSpec
 
 # CSV sets in the layout of Zhang et al.: classes, text columns and how their
@@ -199,6 +199,7 @@ class ClassificationTask:
         tokenized: Sequence[Sequence[Sequence[int]]],
         max_seq_length: int,
         ids: SymbolIds,
+        layout: str = CLS_LAST,
     ) -> FeatureTable:
         """Features of examples whose texts are already token ids."""
         columns = {}
@@ -207,11 +208,13 @@ class ClassificationTask:
             columns["label_ids"] = labels
         sequences = [
             pair_features.join_segments(
-                pair_features.without_blank(parts), max_seq_length, ids
+                pair_features.without_blank(parts), max_seq_length, ids, layout
             )
             for parts in tokenized
         ]
-        return finetune_table.from_sequences(sequences, columns)
+        return finetune_table.from_sequences(
+            sequences, columns, **pair_features.padding(layout)
+        )
 
     def evaluate(
         self, logits: np.ndarray, labels: np.ndarray

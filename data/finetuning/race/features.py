@@ -32,6 +32,7 @@ def option_sequences(
     max_qa_length: int,
     ids: symbols.SymbolIds,
     accumulate_options: bool = False,
+    layout: str = symbols.CLS_LAST,
 ) -> list[Sequence1D]:
     """The inputs of one question.
 
@@ -43,6 +44,7 @@ def option_sequences(
       max_qa_length: most tokens of question + option.
       ids: the special ids.
       accumulate_options: the original's aliasing, for parity only.
+      layout: one of `symbols.LAYOUTS`; the aliasing is of CLS last.
 
     Returns:
       One sequence per option, unpadded.
@@ -53,7 +55,9 @@ def option_sequences(
         tail = list(option)[-max_qa_length:] if max_qa_length else []
         if not accumulate_options:
             sequences.append(
-                pair_features.join_segments([context, tail], max_length, ids)
+                pair_features.join_segments(
+                    [context, tail], max_length, ids, layout
+                )
             )
             continue
         sequence, context = _grown(context, tail, max_length, ids)

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from data.finetuning import metrics
+from data.finetuning import metrics, pair_features
 from data.finetuning import table as finetune_table
 from data.finetuning.options import RaceDataOptions
 from data.finetuning.race import features as race_features
 from data.finetuning.race.examples import ANSWERS, LEVELS, RaceExample
 from data.finetuning.table import FeatureTable
-from data.symbols import SymbolIds
+from data.symbols import CLS_LAST, SymbolIds
 
 HEAD = "multiple_choice"
 
@@ -33,6 +33,7 @@ def build_table(
     max_seq_length: int,
     ids: SymbolIds,
     options: RaceDataOptions,
+    layout: str = CLS_LAST,
 ) -> FeatureTable:
     """Features of examples whose `texts` are already token ids."""
     sequences = []
@@ -45,12 +46,16 @@ def build_table(
                 options.max_qa_length,
                 ids,
                 options.accumulate_options,
+                layout,
             )
         )
     labels = np.array([e.label for e in examples], np.int32)  # [N]
     columns = {"label_ids": labels} if (labels >= 0).all() else {}
     return finetune_table.from_sequences(
-        sequences, columns, num_options=race_features.NUM_OPTIONS
+        sequences,
+        columns,
+        num_options=race_features.NUM_OPTIONS,
+        **pair_features.padding(layout),
     )
 
 

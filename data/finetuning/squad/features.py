@@ -9,6 +9,9 @@ that start `doc_stride` tokens apart. One window, T 10, ids 3 = CLS, 4 = SEP:
     paragraph_mask   1  1  1  1  0  0  0  0  1  0     (CLS = "no answer here")
 
 Padding is on the right with segment 3, as in the original.
+
+Encoders that want CLS first get `CLS Q SEP P SEP`, as BERT does it: segments
+0 and 1, padding in segment 0. Positions of answers are the row's in both.
 """
 
 import dataclasses
@@ -44,7 +47,8 @@ class SquadWindows:
 
     Attributes:
       table: the model's inputs; columns cls_index, paragraph_length and, when
-        training, start_positions, end_positions, is_impossible.
+        training, start_positions, end_positions, is_impossible; with CLS
+        first also paragraph_start, the place of its first token.
       question: window -> index of its question, int32 `[W]`.
       doc_start: window -> its first paragraph token, int32 `[W]`.
     """
@@ -98,6 +102,7 @@ class WindowBuilder:
       doc_stride: tokens between the starts of windows.
       ids: the special ids.
       training: also collect positions.
+      layout: one of `symbols.LAYOUTS`.
     """
 
     def __init__(
@@ -107,7 +112,9 @@ class WindowBuilder:
         doc_stride: int,
         ids: symbols.SymbolIds,
         training: bool,
+        layout: str = symbols.CLS_LAST,
     ):
+        self.cls_first = layout == symbols.CLS_FIRST
         self.max_seq_length = max_seq_length
         self.max_query_length = max_query_length
         self.doc_stride = doc_stride
@@ -119,6 +126,7 @@ class WindowBuilder:
         self._answers: list[tuple[int, int, bool]] = []
         self._tail = np.array([ids.sep, ids.cls], np.int32)
         self._sep = np.array([ids.sep], np.int32)
+        self._cls = np.array([ids.cls], np.int32)
 
     def add(
         self,
@@ -136,7 +144,11 @@ class WindowBuilder:
           span: the gold answer, when training.
         """
         query = np.asarray(question_ids[: self.max_query_length], np.int32)
-        suffix = np.concatenate([self._sep, query, self._tail])
+        before = np.zeros(0, np.int32)
+        after = np.concatenate([self._sep, query, self._tail])
+        if self.cls_first:
+            before = np.concatenate([self._cls, query, self._sep])
+            after = self._sep
         room = self.max_seq_length - len(query) - 3
         answer = None
         if self.training and span is not None and span.first >= 0:
@@ -144,14 +156,16 @@ class WindowBuilder:
         for start, length in doc_windows(
             len(paragraph.ids), room, self.doc_stride
         ):
+            self._tokens.append(before)
             self._tokens.append(paragraph.ids[start : start + length])
-            self._tokens.append(suffix)
+            self._tokens.append(after)
             self._lengths.append((length, len(query)))
             self._origin.append((question, start))
             if self.training:
+                cls_index = 0 if self.cls_first else length + len(query) + 2
                 self._answers.append(
                     _window_answer(
-                        answer, start, length, length + len(query) + 2
+                        answer, start, length, cls_index, len(before)
                     )
                 )
 
@@ -167,6 +181,9 @@ class WindowBuilder:
             "cls_index": (sizes - 1).astype(np.int32),  # [W]
             "paragraph_length": lengths[:, 0],
         }
+        if self.cls_first:
+            columns["cls_index"] = np.zeros(len(sizes), np.int32)
+            columns["paragraph_start"] = lengths[:, 1] + 2
         if self.training:
             answers = np.array(self._answers, np.int32).reshape(-1, 3)
             columns["start_positions"] = answers[:, 0]
@@ -175,26 +192,45 @@ class WindowBuilder:
         tokens = np.concatenate([np.zeros(0, np.int32), *self._tokens])
         table = FeatureTable(
             tokens.astype(np.int32, copy=False),
-            _segment_ids(lengths),
+            _segment_ids(lengths, self.cls_first),
             splits.astype(np.int64),
             columns,
-            pad_left=False,
-            pad_segment=symbols.SEGMENT_Q,
+            **padding(self.cls_first),
         )
         return SquadWindows(table, origin[:, 0], origin[:, 1])
 
 
+def padding(cls_first: bool) -> dict:
+    """Where the windows' `FeatureTable` is padded, and with what."""
+    segment = symbols.SEGMENT_A if cls_first else symbols.SEGMENT_Q
+    return {"pad_left": False, "pad_segment": segment}
+
+
 def _window_answer(
-    answer: tuple[int, int] | None, start: int, length: int, cls_index: int
+    answer: tuple[int, int] | None,
+    start: int,
+    length: int,
+    cls_index: int,
+    offset: int = 0,
 ) -> tuple[int, int, bool]:
-    """(start, end, impossible) of one window; CLS when it is not inside."""
+    """(start, end, impossible) of one window; CLS when it is not inside.
+
+    The paragraph begins at `offset` of the row.
+    """
     if answer is None or answer[0] < start or answer[1] >= start + length:
         return cls_index, cls_index, True
-    return answer[0] - start, answer[1] - start, False
+    return answer[0] - start + offset, answer[1] - start + offset, False
 
 
-def _segment_ids(lengths: np.ndarray) -> np.ndarray:
-    """uint8, all rows one after the other: 0 P SEP, 1 Q SEP, 2 CLS."""
+def _segment_ids(lengths: np.ndarray, cls_first: bool) -> np.ndarray:
+    """uint8, all rows one after the other: 0 P SEP, 1 Q SEP, 2 CLS.
+
+    With CLS first: 0 CLS Q SEP, 1 P SEP.
+    """
+    if cls_first:
+        counts = lengths[:, ::-1] + np.array([2, 1])
+        kinds = np.array([symbols.SEGMENT_A, symbols.SEGMENT_B], np.uint8)
+        return np.repeat(np.tile(kinds, len(lengths)), counts.reshape(-1))
     counts = np.ones((len(lengths), 3), np.int64)
     counts[:, :2] += lengths
     kinds = np.array(
@@ -207,8 +243,10 @@ def expand_batch(batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Adds `paragraph_mask` `[B, T]` and drops what only it needs."""
     batch = dict(batch)
     length = batch.pop("paragraph_length")[:, None]
+    start = batch.pop("paragraph_start", np.zeros(1, np.int32))[:, None]
     position = np.arange(batch["input_ids"].shape[1])[None]
-    mask = (position < length) | (position == batch["cls_index"][:, None])
+    mask = (position >= start) & (position < start + length)
+    mask |= position == batch["cls_index"][:, None]
     batch["paragraph_mask"] = mask.astype(np.int32)  # [B, T]
     return batch
 

@@ -27,6 +27,7 @@ from data.finetuning.squad.features import (
 )
 from data.finetuning.squad.predictions import AnswerOptions
 from data.finetuning.table import FeatureTable
+from data.symbols import CLS_LAST
 
 HEAD = "span"
 # Ending of a file, before .gz or .xz -> (path, training, bad rows) -> the file.
@@ -100,6 +101,8 @@ def build_split(
         "doc_stride": options.doc_stride,
         "training": training,
     }
+    if features.layout != CLS_LAST:  # older files are of this one
+        key["layout"] = features.layout
     arrays, hit = finetune_cache.cached(
         features.cache_dir,
         "squad-train" if training else "squad-eval",
@@ -139,6 +142,7 @@ def build_arrays(
         options.max_query_length,
         options.doc_stride,
         training,
+        features.layout,
     )
     chunks = [
         (settings, chunk)
@@ -166,13 +170,15 @@ def build_arrays(
 
 def _chunk_arrays(tokenizer, job) -> dict[str, np.ndarray]:
     """Features of some paragraphs with their questions."""
-    (max_seq_length, max_query_length, doc_stride, training), items = job
+    (*lengths, training, layout), items = job
+    max_seq_length, max_query_length, doc_stride = lengths
     builder = squad_features.WindowBuilder(
         max_seq_length,
         max_query_length,
         doc_stride,
         task_tokens.symbol_ids(tokenizer),
         training,
+        layout,
     )
     texts = [q[1] for _, questions in items for q in questions]
     queries = iter(task_tokens.encode_batch(tokenizer, texts))
@@ -215,8 +221,7 @@ def from_arrays(
             for name, value in arrays.items()
             if name.startswith("column:")
         },
-        pad_left=False,
-        pad_segment=squad_features.symbols.SEGMENT_Q,
+        **squad_features.padding("column:paragraph_start" in arrays),
     )
     windows = SquadWindows(table, arrays["question"], arrays["doc_start"])
     ends = np.cumsum(arrays["paragraph_lengths"], dtype=np.int64)
@@ -260,6 +265,13 @@ def answer_split(
         split.paragraphs,
         [q.paragraph for q in split.file.questions],
     )
+    starts = split.windows.table.columns.get("paragraph_start")
+    if starts is not None:  # beams are places of the row
+        shifted = {
+            name: outputs[name] - starts[:, np.newaxis]
+            for name in ("start_top_index", "end_top_index")
+        }
+        outputs = outputs | shifted
     beams: Sequence[Sequence] = [outputs[name].tolist() for name in BEAM_FIELDS]
     grouped: list[list] = [[] for _ in split.file.questions]
     for window, (question, text) in enumerate(texts):

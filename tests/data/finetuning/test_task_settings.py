@@ -47,6 +47,7 @@ OTHER = {
     "use_summ_proj": False,
     "pooling": "original",
     "segment_recurrence": 2,
+    "layout": "cls_first",
     "text_columns": ("question", "title"),
     "label_column": "kind",
     "has_header": False,

@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from data import symbols
 from data.finetuning import pair_features
+from data.finetuning import table as finetune_table
 from data.finetuning.race import features as race_features
 from data.finetuning.squad import features as squad_features
 from serving.signatures import graph_features
@@ -14,8 +15,9 @@ from serving.signatures.choice import question_with_option
 IDS = symbols.SymbolIds()
 
 
+@pytest.mark.parametrize("layout", ["cls_last", "cls_first"])
 @pytest.mark.parametrize("segments", [1, 2, 3])
-def test_joined_segments_equal_the_offline_ones(segments):
+def test_joined_segments_equal_the_offline_ones(segments, layout):
     rng = np.random.default_rng(segments)
     for room in range(0, 21, 2):
         parts = [
@@ -34,12 +36,21 @@ def test_joined_segments_equal_the_offline_ones(segments):
             length,
             IDS,
             pad_to=length,
+            layout=layout,
         )
         for row in range(7):
             sequence = pair_features.join_segments(
-                [p[row] for p in parts], length, IDS
+                [p[row] for p in parts], length, IDS, layout
             )
             wanted = pair_features.pad_left(sequence, length)
+            if layout == "cls_first":
+                table = finetune_table.from_sequences(
+                    [sequence], **pair_features.padding(layout)
+                )
+                made = table.batch(np.arange(1), length)
+                names = ("input_ids", "segment_ids", "input_mask")
+                wanted = [made[name][0] for name in names]
+                assert wanted[0][0] == IDS.cls and wanted[1].max() < segments
             for a, b in zip(features[:3], wanted, strict=True):
                 np.testing.assert_array_equal(a[row], b)
             assert features.lengths[row] == len(sequence.ids)

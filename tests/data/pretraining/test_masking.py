@@ -1,0 +1,175 @@
+"""Corruption: rates, layouts, determinism, swapped halves."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from common.errors import UserError
+from data import symbols
+from data.pretraining import masking
+from data.pretraining.masking import MaskingOptions
+
+IDS = symbols.SymbolIds()
+V, T, P = 40, 24, 5
+
+
+def make_batch(rows=6, seed=0, a=12):
+    """[A SEP B SEP CLS], `a` tokens in A; P targets outside of SEP and CLS."""
+    rng = np.random.default_rng(seed)
+    b = T - a - 3
+    ids = rng.integers(9, V, [rows, T])
+    ids[:, [a, T - 2]] = IDS.sep
+    ids[:, -1] = IDS.cls
+    able = [i for i in range(T - 1) if i not in (a, T - 2)]
+    positions = np.stack([rng.choice(able, P, False) for _ in range(rows)])
+    weights = np.ones([rows, P], np.float32)
+    weights[1, 3:] = 0
+    positions[1, 3:] = 0
+    return {
+        "input_ids": tf.constant(ids, tf.int32),
+        "segment_ids": tf.constant(
+            [[0] * (a + 1) + [1] * (b + 1) + [2]] * rows, tf.int32
+        ),
+        "input_mask": tf.ones([rows, T], tf.int32),
+        "ranks": tf.zeros([rows, T], tf.int32),
+        "target_positions": tf.constant(positions, tf.int32),
+        "target_ids": tf.constant(
+            np.take_along_axis(ids, positions, 1), tf.int32
+        ),
+        "target_weights": tf.constant(weights),
+        "next_sentence_label": tf.constant(
+            rng.integers(0, 2, [rows]), tf.int32
+        ),
+        "row_weight": tf.ones([rows]),
+    }
+
+
+def options(**changes):
+    return MaskingOptions(
+        **({"vocab_size": V, "symbols": IDS, "reuse_len": 0} | changes)
+    )
+
+
+def test_the_shares_and_who_is_touched():
+    batch = make_batch(rows=20_000)
+    made = masking.corrupt(batch, tf.constant(3), options())
+    before, after = batch["input_ids"].numpy(), made["input_ids"].numpy()
+    used = batch["target_weights"].numpy() > 0
+    rows = np.arange(len(before))[:, np.newaxis]
+    targets = np.zeros_like(before, bool)
+    places = batch["target_positions"].numpy()
+    targets[np.broadcast_to(rows, places.shape)[used], places[used]] = True
+    np.testing.assert_array_equal(before[~targets], after[~targets])
+    total = targets.sum()
+    drawn = after[targets]
+    mask = (drawn == IDS.mask).mean()
+    other = ((drawn != before[targets]) & (drawn != IDS.mask)).mean()
+    assert total > 99_000
+    pieces = V - 9
+    for found, share in ((mask, 0.8), (other, 0.1 * (1 - 1 / pieces))):
+        error = (share * (1 - share) / total) ** 0.5
+        assert abs(found - share) < 5 * error
+    randoms = drawn[(drawn != IDS.mask) & (drawn != before[targets])]
+    assert set(randoms) == set(range(9, V))  # every piece, no symbol
+    np.testing.assert_array_equal(made["target_ids"], batch["target_ids"])
+
+
+def test_draws_depend_on_seed_and_step_only():
+    batch = make_batch()
+
+    def ids(step, **changes):
+        made = masking.corrupt(batch, tf.constant(step), options(**changes))
+        return made["input_ids"].numpy()
+
+    np.testing.assert_array_equal(ids(4), ids(4))
+    assert (ids(4) != ids(5)).any() and (ids(4) != ids(4, seed=1)).any()
+
+    # A run that starts at step 3 reads what one from the start reads there.
+    def input_fn(params):
+        data = tf.data.Dataset.from_tensors(batch).repeat(5)
+        return data.skip(params["start_step"])
+
+    make = masking.masked_batches(input_fn, options())
+    whole = [b["input_ids"].numpy() for b in make({"start_step": 0})]
+    late = [b["input_ids"].numpy() for b in make({"start_step": 3})]
+    np.testing.assert_array_equal(whole[3:], late)
+
+
+def test_cls_comes_to_the_front():
+    batch = make_batch()
+    made = masking.corrupt(
+        batch,
+        tf.constant(1),
+        options(
+            layout="cls_first", mask_share=0.0, random_share=0.0, pair="nsp"
+        ),
+    )
+    ids = made["input_ids"].numpy()
+    assert (ids[:, 0] == IDS.cls).all() and (ids[:, -1] == IDS.sep).all()
+    assert made["segment_ids"][0].numpy().tolist() == [0] * 14 + [1] * 10
+    used = batch["target_weights"].numpy() > 0
+    at = np.take_along_axis(ids, made["target_positions"].numpy(), 1)
+    np.testing.assert_array_equal(at[used], made["target_ids"].numpy()[used])
+    # BERT's files: 0 = B follows A.
+    np.testing.assert_array_equal(
+        made["next_sentence_label"], 1 - batch["next_sentence_label"]
+    )
+
+
+@pytest.mark.parametrize("rate", [0.15, 0.3, 0.9])
+def test_fresh_targets_have_the_rate(rate):
+    made = masking.corrupt(make_batch(64), tf.constant(7), options(rate=rate))
+    weights = made["target_weights"].numpy()
+    assert (weights.sum(1) == round(rate * (T - 3))).all()
+    places = made["target_positions"].numpy()
+    batch = make_batch(64)
+    for row in range(64):
+        own = places[row][weights[row] > 0]
+        assert len(set(own)) == len(own)
+        ids = batch["input_ids"].numpy()[row, own]
+        assert not set(ids) & {IDS.sep, IDS.cls}
+        np.testing.assert_array_equal(
+            made["target_ids"].numpy()[row][weights[row] > 0], ids
+        )
+
+
+def test_swapped_halves():
+    batch = make_batch(40, a=9)
+    made = masking.corrupt(
+        batch,
+        tf.constant(2),
+        options(
+            pair="sop", layout="cls_first", mask_share=0.0, random_share=0.0
+        ),
+    )
+    real = batch["next_sentence_label"].numpy() == 1
+    np.testing.assert_array_equal(made["pair_weight"], real.astype(np.float32))
+    labels = made["next_sentence_label"].numpy()
+    assert labels[real].any() and not labels[real].all()
+    assert not labels[~real].any()
+    before = batch["input_ids"].numpy()
+    a, b, cls = before[:, :10], before[:, 10:-1], before[:, -1:]
+    for row, swapped in enumerate(labels):
+        first, second = (b, a) if swapped else (a, b)
+        wanted = np.concatenate([cls[row], first[row], second[row]])
+        np.testing.assert_array_equal(made["input_ids"][row], wanted)
+        kinds = [0] * (1 + len(first[row])) + [1] * len(second[row])
+        assert made["segment_ids"][row].numpy().tolist() == kinds
+    used = batch["target_weights"].numpy() > 0
+    at = np.take_along_axis(
+        made["input_ids"].numpy(), made["target_positions"].numpy(), 1
+    )
+    np.testing.assert_array_equal(at[used], made["target_ids"].numpy()[used])
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ({"rate": 1.0}, "--mask_rate"),
+        ({"pair": "sop", "layout": "cls_first", "reuse_len": 4}, "reuse_len=0"),
+        ({"pair": "sop"}, "CLS comes first"),
+    ],
+)
+def test_what_cannot_be_is_one_line(change, message):
+    with pytest.raises(UserError, match=message):
+        options(**change)
