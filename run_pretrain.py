@@ -75,7 +75,13 @@ def make_request(
             "pair": masking.pair,
         }
     return TrainRequest(
-        build_objective(data, what, config, bool(masking)),
+        build_objective(
+            data,
+            what,
+            config,
+            bool(masking),
+            strategy_flags.recompute_layers(),
+        ),
         train,
         options,
         eval_input_fn=held_out if what.mode != "train" else None,
@@ -87,7 +93,11 @@ def make_request(
 
 
 def build_objective(
-    data: "RunData", what: PretrainOptions, config: "EncoderConfig", mlm: bool
+    data: "RunData",
+    what: PretrainOptions,
+    config: "EncoderConfig",
+    mlm: bool,
+    recompute_layers: bool = False,
 ):
     """Permutation or masked language modelling.
 
@@ -100,7 +110,7 @@ def build_objective(
     common = dict(
         bi_data=data.manifest.bi_data,
         loss_chunk_size=what.loss_chunk_size,
-        recompute_layers=strategy_flags.recompute_layers(),
+        recompute_layers=recompute_layers,
     )
     if not mlm:
         return build.build_objective(

@@ -6,7 +6,9 @@ from absl import flags
 
 from training.options import (
     DECAY_METHODS,
+    DECAY_SHAPES,
     LAYER_DECAY_STYLES,
+    OPTIMIZERS,
     OptimizerOptions,
 )
 
@@ -40,7 +42,20 @@ def _define_schedule(get: dict) -> None:
         "decay_method",
         get["decay_method"],
         DECAY_METHODS,
-        "How the rate falls after the warm-up: poly is a straight line.",
+        "How the rate falls after the warm-up: poly is a straight line; wsd "
+        "stays at the peak until the last --decay_steps.",
+    )
+    flags.DEFINE_integer(
+        "decay_steps",
+        get["decay_steps"],
+        "With --decay_method=wsd: steps in which the rate falls at the end.",
+    )
+    flags.DEFINE_enum(
+        "decay_shape",
+        get["decay_shape"],
+        DECAY_SHAPES,
+        "With --decay_method=wsd: a straight line, or 1 - sqrt of what is "
+        "done.",
     )
     flags.DEFINE_float(
         "min_lr_ratio",
@@ -50,6 +65,19 @@ def _define_schedule(get: dict) -> None:
 
 
 def _define_update(get: dict) -> None:
+    flags.DEFINE_enum(
+        "optimizer",
+        get["optimizer"],
+        OPTIMIZERS,
+        "stable_adamw clips each tensor's update by its own size: give "
+        "--clip=0 with it.",
+    )
+    flags.DEFINE_bool(
+        "decouple_lr",
+        get["decouple_lr"],
+        "stable_adamw: weight decay is a share per step at the peak rate, not "
+        "times the rate.",
+    )
     flags.DEFINE_float(
         "weight_decay",
         get["weight_decay"],
@@ -107,6 +135,10 @@ def from_flags(**changes) -> OptimizerOptions:
         learning_rate=FLAGS.learning_rate,
         warmup_steps=FLAGS.warmup_steps,
         decay_method=FLAGS.decay_method,
+        decay_steps=FLAGS.decay_steps,
+        decay_shape=FLAGS.decay_shape,
+        optimizer=FLAGS.optimizer,
+        decouple_lr=FLAGS.decouple_lr,
         min_lr_ratio=FLAGS.min_lr_ratio,
         weight_decay=FLAGS.weight_decay,
         beta1=FLAGS.adam_beta1,

@@ -11,6 +11,7 @@ from training.objectives.contract import Objective
 from training.optim.loss_scale import LossScale
 from training.optim.optimizer import AdamW
 from training.optim.schedules import Schedule
+from training.optim.stable_adamw import build_optimizer
 from training.optim.variable_groups import Group, build_groups
 from training.options import OptimizerOptions
 
@@ -65,7 +66,7 @@ def build_learner(
         variables = objective.named_variables(model)
         groups = build_groups(variables, objective.config.n_layer, options)
         schedule = Schedule(options, train_steps)
-        optimizer = AdamW(options, schedule, variables, groups)
+        optimizer = build_optimizer(options, schedule, variables, groups)
         loss_scale = None
         if model.compute_dtype == "float16":
             loss_scale = LossScale(row_count=split.replica_rows)

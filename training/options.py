@@ -11,7 +11,9 @@ from common.errors import UserError
 
 PRECISIONS = ("float32", "mixed_bfloat16", "mixed_float16")
 STRATEGIES = ("one_device", "mirrored", "multi_worker_mirrored", "tpu")
-DECAY_METHODS = ("poly", "cos", "constant")
+DECAY_METHODS = ("poly", "cos", "constant", "wsd")
+DECAY_SHAPES = ("linear", "1-sqrt")
+OPTIMIZERS = ("adamw", "stable_adamw")
 LAYER_DECAY_STYLES = ("learning_rate", "gradient")
 
 
@@ -34,7 +36,13 @@ class OptimizerOptions:
     Attributes:
       learning_rate: peak rate.
       warmup_steps: steps of linear warm-up; the first update has rate 0.
-      decay_method: "poly" (linear), "cos" or "constant" after the warm-up.
+      decay_method: "poly" (linear), "cos" or "constant" after the warm-up;
+        "wsd" (warm-up, stable, decay) stays at the peak and falls in the last
+        `decay_steps` only.
+      decay_steps: of "wsd"; 0 = it never falls.
+      decay_shape: of "wsd": "linear", or "1-sqrt" of the share that is done.
+      optimizer: "adamw" or "stable_adamw" (ModernBERT's).
+      decouple_lr: of "stable_adamw": decay in units of the peak rate.
       min_lr_ratio: the rate at the last step over the peak rate.
       weight_decay: decoupled; 0 selects the original's bias-corrected Adam.
       beta1: decay of the first moment.
@@ -51,6 +59,10 @@ class OptimizerOptions:
     learning_rate: float = 1e-5
     warmup_steps: int = 0
     decay_method: str = "poly"
+    decay_steps: int = 0
+    decay_shape: str = "linear"
+    optimizer: str = "adamw"
+    decouple_lr: bool = False
     min_lr_ratio: float = 0.0
     weight_decay: float = 0.0
     beta1: float = 0.9
@@ -66,7 +78,13 @@ class OptimizerOptions:
         for name in ("learning_rate", "adam_epsilon"):
             value = getattr(self, name)
             _require(value > 0, f"`{name}` must be > 0, received {value}")
-        for name in ("warmup_steps", "weight_decay", "clip", "freeze_layers"):
+        for name in (
+            "warmup_steps",
+            "decay_steps",
+            "weight_decay",
+            "clip",
+            "freeze_layers",
+        ):
             value = getattr(self, name)
             _require(value >= 0, f"`{name}` must be >= 0, received {value}")
         for name in ("beta1", "beta2", "ema_decay"):
@@ -84,6 +102,18 @@ class OptimizerOptions:
             f"{self.lr_layer_decay_rate}",
         )
         _choice("decay_method", self.decay_method, DECAY_METHODS)
+        _choice("decay_shape", self.decay_shape, DECAY_SHAPES)
+        _choice("optimizer", self.optimizer, OPTIMIZERS)
+        _require(
+            self.decay_method == "wsd" or not self.decay_steps,
+            "`decay_steps` is for decay_method='wsd', received "
+            f"{self.decay_method!r}",
+        )
+        _require(
+            self.optimizer == "stable_adamw" or not self.decouple_lr,
+            "`decouple_lr` is for optimizer='stable_adamw', received "
+            f"{self.optimizer!r}",
+        )
         _choice(
             "lr_layer_decay_style",
             self.lr_layer_decay_style,

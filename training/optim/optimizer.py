@@ -114,37 +114,56 @@ class AdamW:
         Returns:
           The sum of squares of the update, float32 scalar.
         """
-        o = self.options
         rate = self.schedule(step)
         factor = tf.convert_to_tensor(factor, tf.float32)
-        correction = tf.constant(1.0)
-        if not o.weight_decay:
-            t = tf.cast(step + 1, tf.float32)
-            correction = tf.sqrt(1.0 - o.beta2**t) / (1.0 - o.beta1**t)
         squares = []
         for g, name, group in zip(
             gradients, self._names, self._groups, strict=True
         ):
-            slots = (self._variables[name], self.m[name], self.v[name])
-            squares.append(
-                _adamw(
-                    *map(_own, slots),
-                    g,
-                    # The compatibility style scales after clipping, as the
-                    # original.
-                    factor * group.gradient_multiplier,
-                    rate * group.lr_multiplier,
-                    correction,
-                    beta1=o.beta1,
-                    beta2=o.beta2,
-                    epsilon=o.adam_epsilon,
-                    decay=o.weight_decay if group.decayed else 0.0,
-                )
-            )
+            squares.append(self.update(g, name, group, factor, rate, step))
             if self.ema:
                 pair = (self.ema[name], self._variables[name])
-                _average(*map(_own, pair), decay=o.ema_decay)
+                _average(*map(own, pair), decay=self.options.ema_decay)
         return tf.add_n(squares)
+
+    def update(
+        self,
+        g: tf.Tensor,
+        name: str,
+        group: Group,
+        factor: tf.Tensor,
+        rate: tf.Tensor,
+        step: tf.Tensor,
+    ) -> tf.Tensor:
+        """Updates one variable and its slots; the squares of the difference.
+
+        Args:
+          g: its gradient.
+          name: canonical.
+          group: its group.
+          factor: of the gradient, before the group's.
+          rate: of the step, before the group's multiplier.
+          step: int64 scalar, updates made so far.
+        """
+        o = self.options
+        correction = tf.constant(1.0)
+        if not o.weight_decay:
+            t = tf.cast(step + 1, tf.float32)
+            correction = tf.sqrt(1.0 - o.beta2**t) / (1.0 - o.beta1**t)
+        slots = (self._variables[name], self.m[name], self.v[name])
+        return _adamw(
+            *map(own, slots),
+            g,
+            # The compatibility style scales after clipping, as the
+            # original.
+            factor * group.gradient_multiplier,
+            rate * group.lr_multiplier,
+            correction,
+            beta1=o.beta1,
+            beta2=o.beta2,
+            epsilon=o.adam_epsilon,
+            decay=o.weight_decay if group.decayed else 0.0,
+        )
 
 
 @fusion.compiled
@@ -173,7 +192,7 @@ def _average(average, w, decay):
     average.assign(decay * average + (1.0 - decay) * w)
 
 
-def _own(variable):
+def own(variable):
     """This replica's copy, which a compiled function takes as an argument."""
     context = tf.distribute.get_replica_context()
     number = tf.get_static_value(context.replica_id_in_sync_group)

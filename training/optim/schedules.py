@@ -11,6 +11,9 @@ from training.options import OptimizerOptions
 class Schedule:
     """Linear warm-up from 0, then polynomial (power 1), cosine or no decay.
 
+    "wsd" (ModernBERT's trapezoid) stays at the peak until the last
+    `decay_steps` steps.
+
     The rate of the update that makes step s into s + 1 is `schedule(s)`: with
     warm-up the first update has rate 0.
 
@@ -24,10 +27,19 @@ class Schedule:
                 f"`warmup_steps` ({options.warmup_steps}) must be smaller "
                 f"than `train_steps` ({train_steps})"
             )
+        if options.warmup_steps + options.decay_steps > train_steps:
+            raise UserError(
+                f"`warmup_steps` ({options.warmup_steps}) and `decay_steps` "
+                f"({options.decay_steps}) do not fit into `train_steps` "
+                f"({train_steps})"
+            )
         self.peak = options.learning_rate
         self.warmup_steps = options.warmup_steps
         self.decay_steps = train_steps - options.warmup_steps
         self.decay_method = options.decay_method
+        self.stable_until = train_steps - options.decay_steps
+        self.last_steps = options.decay_steps
+        self.decay_shape = options.decay_shape
         self.min_lr_ratio = options.min_lr_ratio
 
     def __call__(self, step: tf.Tensor) -> tf.Tensor:
@@ -39,6 +51,12 @@ class Schedule:
             left = 1.0 - done
         elif self.decay_method == "cos":
             left = 0.5 * (1.0 + tf.cos(math.pi * done))
+        elif self.decay_method == "wsd" and self.last_steps:
+            done = (s - self.stable_until) / self.last_steps
+            done = tf.clip_by_value(done, 0.0, 1.0)
+            if self.decay_shape == "1-sqrt":
+                done = tf.sqrt(done)
+            left = 1.0 - done
         else:
             left = tf.ones_like(done)
         floor = self.min_lr_ratio if self.decay_method != "constant" else 0.0

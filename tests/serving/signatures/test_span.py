@@ -13,6 +13,7 @@ from data.task_spec import TaskSpec
 from data.text.graph_tokenizer import GraphTokenizer
 from data.text.tokenizer import Tokenizer
 from modeling import SpanModel, XLNetConfig
+from modeling.encoders.bert.config import BertConfig
 from serving.signatures import graph_features, span_answers
 from serving.signatures.sequence import RAW, Context
 from serving.signatures.span import span_signatures
@@ -20,8 +21,11 @@ from serving.signatures.span import span_signatures
 LENGTH, STRIDE, QUERY, ANSWER, BEST = 40, 9, 12, 6, 4
 
 
-@pytest.fixture(scope="module")
-def context(spiece_model):
+@pytest.fixture(
+    scope="module",
+    params=["xlnet", pytest.param("bert", marks=pytest.mark.slow)],
+)
+def context(request, spiece_model):
     tf.keras.utils.set_random_seed(7)
     offline = Tokenizer(spiece_model)
     config = XLNetConfig(
@@ -33,6 +37,17 @@ def context(spiece_model):
         d_inner=40,
         init_std=0.3,
     )
+    data_options = {}
+    if request.param == "bert":
+        config = BertConfig(
+            vocab_size=offline.vocab_size,
+            d_model=24,
+            n_layer=2,
+            n_head=3,
+            d_inner=40,
+            init_std=0.3,
+        )
+        data_options = {"layout": "cls_first"}
     model = SpanModel(config, start_n_top=4, end_n_top=3)
     spec = TaskSpec(
         "squad",
@@ -41,7 +56,8 @@ def context(spiece_model):
         LENGTH,
         TextSettings(),
         offline.sha256,
-        data_options={
+        data_options=data_options
+        | {
             "doc_stride": STRIDE,
             "max_query_length": QUERY,
             "max_answer_length": ANSWER,
@@ -59,7 +75,12 @@ def offline_answer(context, model, offline, question, paragraph):
         *map(np.asarray, offline.encode_with_offsets(paragraph))
     )
     builder = squad_features.WindowBuilder(
-        LENGTH, QUERY, STRIDE, offline.symbols, training=False
+        LENGTH,
+        QUERY,
+        STRIDE,
+        offline.symbols,
+        training=False,
+        layout=context.spec.data_options.get("layout", "cls_last"),
     )
     builder.add(0, offline.encode(question), tokens)
     windows = builder.finish()
@@ -70,7 +91,10 @@ def offline_answer(context, model, offline, question, paragraph):
         row = slice(table.row_splits[i], table.row_splits[i + 1])
         ids = table.token_ids[row]
         place = np.arange(len(ids))
-        mask = place < table.columns["paragraph_length"][i]
+        starts = table.columns.get("paragraph_start")
+        first = 0 if starts is None else starts[i]
+        mask = place < first + table.columns["paragraph_length"][i]
+        mask &= place >= first
         mask |= place == table.columns["cls_index"][i]
         beams = model(
             tf.constant(ids[None]),
@@ -81,6 +105,7 @@ def offline_answer(context, model, offline, question, paragraph):
             ),
         )
         beams = [np.asarray(x)[0] for x in beams]
+        beams[1], beams[3] = beams[1] - first, beams[3] - first
         pairs.append((text, squad_predictions.WindowBeams(*beams)))
     options = squad_predictions.AnswerOptions(BEST, ANSWER)
     return squad_predictions.answer_question(paragraph, pairs, options)
