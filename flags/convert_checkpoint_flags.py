@@ -42,6 +42,12 @@ def define() -> None:
     flags.DEFINE_enum(
         "head", "", HEADS, "Which head to take where --input has several."
     )
+    flags.DEFINE_string(
+        "grow_to",
+        "",
+        "config.json of a larger model of the same kind (bert, albert, "
+        "modernbert) that begins with these weights, tiled from the middle.",
+    )
 
 
 def from_flags() -> ConvertOptions:
@@ -53,4 +59,5 @@ def from_flags() -> ConvertOptions:
         output=FLAGS.output,
         config=FLAGS.config,
         head=FLAGS.head,
+        grow_to=FLAGS.grow_to,
     )

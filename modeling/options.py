@@ -16,6 +16,8 @@ class ConvertOptions:
       output: prefix for tf1, new folder for native and hf.
       config: `xlnet_config.json` to use; "" = the one beside the input.
       head: which head to take where there are several; "" = the only one.
+      grow_to: configuration of a larger model of the same kind, which begins
+        with the input's weights tiled from the middle; "" = no other size.
     """
 
     from_format: str
@@ -24,6 +26,7 @@ class ConvertOptions:
     output: str
     config: str = ""
     head: str = ""
+    grow_to: str = ""
 
 
 @dataclasses.dataclass(frozen=True)

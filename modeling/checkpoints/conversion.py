@@ -15,6 +15,7 @@ from modeling.checkpoints import hf as hf_checkpoint
 from modeling.checkpoints import native as native_checkpoint
 from modeling.checkpoints import restore as checkpoints
 from modeling.checkpoints import tf1 as tf1_checkpoint
+from modeling.checkpoints import tiling
 from modeling.checkpoints.names import (
     absent_as_zeros,
     encoder_of,
@@ -69,9 +70,21 @@ def convert(options: ConvertOptions) -> list[str]:
     else:
         config = checkpoints.source_config(source)
     weights = read(source, config, options.head or None)
+    if options.grow_to:
+        weights = _grown(weights, read_config(options.grow_to))
     lines = list(weights.notes)
     lines += write(weights, options.to_format, options.output, source)
     return lines
+
+
+def _grown(weights: Weights, config: EncoderConfig) -> Weights:
+    """The same kind of model in another size, see `tiling`."""
+    arrays = {n: v.numpy() for n, v in named_variables(weights.model).items()}
+    model = heads.build(weights.head, config, _shapes(arrays))
+    fresh = tiling.grow(arrays, weights.config, model)
+    notes = [*weights.notes, f"tiled from {weights.config.model_type}"]
+    notes += [f"no such layer before, first values: {name}" for name in fresh]
+    return Weights(weights.head, config, model, weights.tasks, notes)
 
 
 def read(source: Source, config: EncoderConfig, head: str | None) -> Weights:
