@@ -1,12 +1,14 @@
 """Table 8 of the XLNet paper as presets, in both of its versions.
 
 `_v1` is the first version of the paper, `_v2` the later one (the default for
-a bare name). Values that neither gives carry `NOT_FROM_PAPER`.
+a bare name). Values that neither gives carry `NOT_FROM_PAPER`. ModernBERT's
+GLUE table is in `flags.encoder_recipes`.
 """
 
 import dataclasses
 
 from common.errors import UserError
+from flags import encoder_recipes
 
 NOT_FROM_PAPER = "not from the paper"
 DEFAULT_VERSION = "v2"
@@ -71,6 +73,8 @@ def _make() -> dict[str, Recipe]:
             flags=base.flags | {"max_seq_length": 640},
             source=f"Table 8, {version}; length 640 of section 3.2",
         )
+    for name, values in encoder_recipes.glue().items():
+        recipes[name] = Recipe("run_classifier.py", *values)
     return recipes
 
 

@@ -1,6 +1,10 @@
-"""Table 7 of the XLNet paper as presets, in both of its versions."""
+"""Table 7 of the XLNet paper as presets, in both of its versions.
+
+Those of other encoders are in `flags.encoder_recipes`.
+"""
 
 from common.errors import UserError
+from flags import encoder_recipes
 from flags.finetune_recipes import Recipe
 
 COMMAND = "run_pretrain.py"
@@ -67,6 +71,9 @@ RECIPES = {
         },
         "sizes of the ablation (Table 6); the rest is Table 7 of the large model",
     ),
+} | {
+    name: Recipe(COMMAND, *values)
+    for name, values in encoder_recipes.pretraining().items()
 }
 
 

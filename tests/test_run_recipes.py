@@ -30,7 +30,22 @@ def test_table_8_in_both_versions():
             assert values["weight_decay"] == weight_decay
             assert values["adam_epsilon"] == 1e-6
             assert (values["dropout"], values["dropatt"]) == (0.1, 0.1)
-    assert len(finetune_recipes.RECIPES) == 2 * len(table) + 2
+    of_paper = [n for n in finetune_recipes.RECIPES if "glue" not in n]
+    assert len(of_paper) == 2 * len(table) + 2
+
+
+def test_the_notes_glue_table():
+    names = [n for n in finetune_recipes.RECIPES if n.startswith("glue_")]
+    assert len(names) == 16
+    name, recipe = finetune_recipes.find("glue_modernbert_large_cola")
+    assert (recipe.flags["learning_rate"], recipe.flags["weight_decay"]) == (
+        3e-5,
+        8e-6,
+    )
+    assert recipe.flags["train_steps"] == 1337  # 5 epochs of 8,551 rows
+    _, base = finetune_recipes.find("glue_modernbert_base_sts-b")
+    assert base.flags == {"learning_rate": 8e-5, "weight_decay": 5e-6}
+    assert "train_steps" in base.assumed  # no epochs of base in the notes
 
 
 def test_bare_names_are_version_2_and_race_has_length_640():

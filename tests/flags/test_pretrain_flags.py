@@ -16,6 +16,8 @@ from flags import (
     strategy_flags,
 )
 from modeling import XLNetConfig
+from modeling.encoders.bert.config import AlbertConfig, BertConfig
+from modeling.encoders.modernbert.config import ModernBertConfig
 
 
 def remove_ours() -> None:
@@ -117,6 +119,36 @@ def test_recipes_are_table_7(parse, name):
     assert "--clip=0.25  (not from the paper)" in text
     marked = "mem_len=384  (not from the paper)" in text
     assert marked == (name == "pretrain_large_v2")
+
+
+ENCODERS = {
+    "bert_base": BertConfig.base(30000),
+    "bert_large": BertConfig.large(30000),
+    "albert_base": AlbertConfig.of_size("base"),
+    "albert_large": AlbertConfig.of_size("large"),
+    "albert_xlarge": AlbertConfig.of_size("xlarge"),
+    "albert_xxlarge": AlbertConfig.of_size("xxlarge"),
+    "modernbert_base": ModernBertConfig.base(30000, global_theta=10_000.0),
+    "modernbert_large": ModernBertConfig.large(30000, global_theta=10_000.0),
+}
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+def test_recipes_of_other_encoders(parse, name):
+    parse(f"--recipe={name}")
+    lines = pretrain_flags.apply_recipe()
+    assert model_flags.from_flags(30000) == ENCODERS[name]
+    o = pretrain_flags.run_from_flags().optimizer
+    what = pretrain_flags.from_flags()
+    assert what.objective == "mlm"
+    if name.startswith("modernbert"):
+        assert (o.optimizer, o.decay_method, o.clip) == (
+            "stable_adamw",
+            "wsd",
+            0.0,
+        )
+        assert what.mask_rate == 0.3
+    assert any("not from the paper" in line for line in lines)
 
 
 def test_a_given_flag_overrides_the_recipe(parse):
