@@ -27,8 +27,9 @@ def main() -> None:
 
     spiece = sources.find_spiece(options, finetune_flags.spiece_model_file())
     text = sources.find_text(options, spiece, finetune_flags.text_choice())
-    features = finetune_flags.features_from_flags(spiece, text)
     preflight.check_places(options)
+    options, layout = sources.settle(options)
+    features = finetune_flags.features_from_flags(spiece, text, layout)
     job = TaggingJob(data_options, features, options, trained).build()
     check_exportable(job.spec, options.do_export)
     finetune.run(job, options, export_model, common_flags.all_flags())

@@ -12,9 +12,10 @@ import tensorflow as tf
 
 from common import files
 from common.errors import UserError
+from data.symbols import CLS_LAST
 from modeling.checkpoints import restore as checkpoints
 from modeling.encoders.contract import EncoderConfig
-from modeling.encoders.registry import build_encoder
+from modeling.encoders.registry import build_encoder, spec_of
 from training.checkpoints import checkpoint_to_read
 from training.finetuning.job import Job
 from training.finetuning.options import FinetuneOptions
@@ -142,8 +143,16 @@ def check_segments(job: Job, config: EncoderConfig) -> None:
     """The encoder can tell the rows' texts apart, and rows fit its positions.
 
     Raises:
-      UserError: more texts than segments, or longer rows than positions.
+      UserError: rows in another order than the encoder's, more texts than
+        segments, or longer rows than positions.
     """
+    wanted = spec_of(config.model_type).capabilities.layout
+    layout = job.spec.data_options.get("layout", CLS_LAST)
+    if layout != wanted:
+        raise UserError(
+            f"{config.model_type} reads rows in the layout {wanted}, found "
+            f"{layout} for {job.spec.task_name}: take an encoder of that layout"
+        )
     kinds = getattr(config, "type_vocab_size", None)
     texts = int(job.spec.data_options.get("num_texts", 1))
     if kinds is not None and max(texts, _TEXTS.get(job.spec.head, 1)) > kinds:

@@ -144,6 +144,7 @@ class TaggingJob(TaskJob):
             self.features.row_length,
             options.doc_stride,
             self.tokenizer.symbols,
+            self.features.layout,
         )
         unit = "tokens" if examples[0].words else "spans"
         what = (

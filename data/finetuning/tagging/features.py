@@ -22,7 +22,7 @@ import numpy as np
 
 from data import symbols
 from data.finetuning import table as finetune_table
-from data.finetuning.pair_features import join_segments
+from data.finetuning.pair_features import join_segments, padding
 from data.finetuning.squad.features import TokenizedParagraph, doc_windows
 from data.finetuning.squad.predictions import max_context
 from data.finetuning.table import FeatureTable
@@ -42,6 +42,7 @@ class TaggingWindows:
       pieces: text -> its pieces.
       shared: tokens or spans that have no piece of their own.
       units: all tokens or spans.
+      first: place of a window's first piece.
     """
 
     table: FeatureTable
@@ -50,6 +51,7 @@ class TaggingWindows:
     pieces: list[TokenizedParagraph]
     shared: int
     units: int
+    first: int = 0
 
 
 def first_characters(text: str, pieces: TokenizedParagraph) -> np.ndarray:
@@ -140,8 +142,11 @@ def build_windows(
     max_seq_length: int,
     doc_stride: int,
     ids: symbols.SymbolIds,
+    layout: str = symbols.CLS_LAST,
 ) -> TaggingWindows:
     """Windows `pieces SEP CLS` of all texts, with a label per piece.
+
+    With CLS first they are `CLS pieces SEP`.
 
     Args:
       examples: the texts.
@@ -150,7 +155,9 @@ def build_windows(
       max_seq_length: T.
       doc_stride: pieces between the starts of two windows.
       ids: the special ids.
+      layout: one of `symbols.LAYOUTS`.
     """
+    first = int(layout == symbols.CLS_FIRST)  # pieces begin after CLS
     label_ids = {name: i for i, name in enumerate(labels)}
     rows, row_labels, origin = [], [], []
     shared = units = 0
@@ -164,17 +171,19 @@ def build_windows(
         for k, (start, length) in enumerate(spans):
             stop = start + length
             sequence = join_segments(
-                [pieces.ids[start:stop].tolist()], max_seq_length, ids
+                [pieces.ids[start:stop].tolist()], max_seq_length, ids, layout
             )
             own = given[start:stop]
             if len(spans) > 1:
                 own = np.where(max_context(spans, k), own, NO_LABEL)
             rows.append(sequence)
-            row_labels.append(np.append(own, [NO_LABEL, NO_LABEL]))
+            row_labels.append(
+                np.pad(own, (first, 2 - first), constant_values=NO_LABEL)
+            )
             origin.append((number, start))
     table = finetune_table.from_sequences(
         rows,
-        pad_left=False,
+        **(padding(layout) | {"pad_left": False}),
         token_columns={
             "label_ids": np.concatenate(
                 [np.zeros(0, np.int32), *row_labels]
@@ -183,7 +192,13 @@ def build_windows(
     )
     places = np.array(origin, np.int32).reshape(-1, 2)
     return TaggingWindows(
-        table, places[:, 0], places[:, 1], list(tokenized), shared, units
+        table,
+        places[:, 0],
+        places[:, 1],
+        list(tokenized),
+        shared,
+        units,
+        first,
     )
 
 
@@ -201,7 +216,7 @@ def piece_scores(
         for k, w in enumerate(mine):
             start, length = spans[k]
             own = np.flatnonzero(max_context(spans, k))
-            scores[start + own] = logits[w, own]
+            scores[start + own] = logits[w, own + windows.first]
         result.append(scores)
     return result
 

@@ -198,7 +198,8 @@ def test_gold_labels_score_as_gold(spiece_model, text):
 
 
 @pytest.mark.shared
-def test_windows_count_each_piece_once(spiece_model):
+@pytest.mark.parametrize("layout", ["cls_last", "cls_first"])
+def test_windows_count_each_piece_once(spiece_model, layout):
     """Labels of all windows together are the text's; scores go back so."""
     tokenizer = Tokenizer(spiece_model)
     rng = np.random.default_rng(3)
@@ -215,7 +216,7 @@ def test_windows_count_each_piece_once(spiece_model):
     names = ("X", "Y", "Z")
     for length, stride in ((12, 3), (12, 10), (64, 5), (9, 1)):
         windows = features.build_windows(
-            examples, cut, names, length, stride, tokenizer.symbols
+            examples, cut, names, length, stride, tokenizer.symbols, layout
         )
         labels = windows.table.token_columns["label_ids"]
         counted = sum(len(e.units) for e in examples) - windows.shared
