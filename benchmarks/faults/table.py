@@ -252,7 +252,7 @@ COMMANDS = (
 # Started by another command alone, with inputs that this one made.
 INTERNAL = ("serving.export.reload_check",)
 # Their rows come with their first run of the table.
-WITHOUT_ROWS = ("run_lm", "data.create_lm_data")
+WITHOUT_ROWS = ("run_lm",)
 # Faults of what is written; see `server`.
 OF_OUTPUT = ("full disk", "nearly full disk", "read-only", "a file in its way")
 INTERRUPTED = "Ctrl-C"

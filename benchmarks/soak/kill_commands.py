@@ -84,7 +84,7 @@ def commands(folder: str) -> dict[str, tuple[list[str], str]]:
     rows = os.path.join(folder, "rows.txt")
     exported = os.path.join(folder, "exported")
     predict = ["-m", "serving.predict", f"--saved_model_dir={exported}"]
-    predict += [f"--input_file={rows}", "--batch_size=2"]
+    predict += [f"--input_file={rows}", "--predict_batch_size=2"]
     return {
         "builder": (builder, "output_dir"),
         "finetuning": (tune, "model_dir"),
