@@ -80,6 +80,25 @@ def define_generate() -> None:
         default.use_cache,
         "Keep keys and values; without it the text is the same, only slower.",
     )
+    _define_left_to_right()
+
+
+def _define_left_to_right() -> None:
+    flags.DEFINE_integer(
+        "mem_len",
+        GenerateOptions.mem_len,
+        "Left-to-right models: tokens they look back; as trained if not given.",
+    )
+    flags.DEFINE_integer(
+        "stop_lines",
+        GenerateOptions.stop_lines,
+        "Left-to-right models: end a sample after so many lines; 0 = never.",
+    )
+    flags.DEFINE_bool(
+        "allow_unk",
+        GenerateOptions.allow_unk,
+        "Left-to-right models: <unk> may be picked.",
+    )
 
 
 def generate_from_flags():
@@ -89,6 +108,9 @@ def generate_from_flags():
             prompt=FLAGS.prompt,
             priming_file=FLAGS.priming_file,
             max_chars=FLAGS.max_chars,
+            mem_len=FLAGS.mem_len,
+            stop_lines=FLAGS.stop_lines,
+            allow_unk=FLAGS.allow_unk,
         ),
         SamplingOptions(
             max_new_tokens=FLAGS.max_new_tokens,

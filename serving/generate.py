@@ -2,9 +2,11 @@
 
     python -m serving.generate --checkpoint=DIR --prompt="Once upon a time"
 
-The model was trained on long documents that end in `<eod>`: give it a long
-prompt, or a long `--priming_file` whose text comes first, divided from the
-prompt by `<eod>`. One JSON object per sample.
+A permutation language model was trained on long documents that end in `<eod>`:
+give it a long prompt, or a long `--priming_file` whose text comes first,
+divided from the prompt by `<eod>`. A left-to-right one (Transformer-XL) reads a
+prompt as the beginning of a line, after the lines of the `--priming_file`. One
+JSON object per sample.
 """
 
 import json
@@ -16,6 +18,8 @@ import numpy as np
 from common.errors import UserError
 from flags import app, lm_flags
 from serving import limits
+from serving.generation.causal import is_causal, load_causal
+from serving.generation.causal_decoder import CausalGenerator
 from serving.generation.decoder import Generator
 from serving.generation.language_model import load_model
 
@@ -25,38 +29,76 @@ def main() -> None:
     options, sampling, model_options = lm_flags.generate_from_flags()
     prompt = limits.check_text(options.prompt, "--prompt", options.max_chars)
     priming = read_priming(options.priming_file, options.max_chars)
+    start = time.perf_counter()
+    if is_causal(model_options.checkpoint):
+        answers = _left_to_right(
+            prompt, priming, options, sampling, model_options
+        )
+    else:
+        answers = _permuted(prompt, priming, sampling, model_options)
+    seconds = time.perf_counter() - start
+    for answer in answers:
+        print(json.dumps(answer, ensure_ascii=False), flush=True)
+    count = sum(answer["new_tokens"] for answer in answers)
+    print(
+        f"{count} tokens in {seconds:.1f} s, loading and tracing included",
+        file=sys.stderr,
+    )
+
+
+def _left_to_right(prompt, priming, options, sampling, model_options):
+    """Answers of a left-to-right model; a prompt begins a line."""
+    lm = load_causal(model_options, options.mem_len)
+    text = f"{priming.rstrip()}\n{prompt}" if priming else prompt
+    generator = CausalGenerator(
+        lm.model,
+        lm.banned_ids(options.allow_unk),
+        lm.vocabulary.eos_id,
+        options.stop_lines,
+    )
+    result = generator.generate(lm.prompt_ids(text), sampling)
+    head = lm.vocabulary.encode(prompt)
+    return [
+        {
+            "text": lm.text_of([*head, *new]),
+            "new_tokens": len(new),
+            "ended": generator.has_ended(new),
+            "log_prob": round(float(np.sum(log_probs)), 5),
+        }
+        for new, log_probs in _samples(result)
+    ]
+
+
+def _permuted(prompt, priming, sampling, model_options):
+    """Answers of a permutation language model."""
     lm = load_model(model_options)
     ids = lm.tokenizer.encode(prompt)
+    eod, pad = lm.tokenizer.symbols.eod, lm.tokenizer.symbols.pad
     if priming:
-        eod = lm.tokenizer.symbols.eod
         ids = [*lm.tokenizer.encode(priming), eod, *ids]
-    generator = Generator(
-        lm.model,
-        lm.banned_ids(),
-        lm.tokenizer.symbols.eod,
-        lm.tokenizer.symbols.pad,
-    )
-    start = time.perf_counter()
+    generator = Generator(lm.model, lm.banned_ids(), eod, pad)
     result = generator.generate(np.asarray(ids, np.int32), sampling)
-    seconds = time.perf_counter() - start
-    head = lm.tokenizer.encode(prompt)
+    head, answers = lm.tokenizer.encode(prompt), []
+    for new, log_probs in _samples(result):
+        ended = bool(new) and new[-1] == eod
+        kept = new[:-1] if ended else new
+        answers.append(
+            {
+                "text": lm.tokenizer.decode([*head, *kept]),
+                "new_tokens": len(new),
+                "ended": ended,
+                "log_prob": round(float(np.sum(log_probs)), 5),
+            }
+        )
+    return answers
+
+
+def _samples(result):
+    """(new ids, their log-probabilities) of every sample."""
     for row, length, log_probs in zip(
         result.tokens, result.lengths, result.log_probs, strict=True
     ):
-        new = [int(i) for i in row[:length]]
-        ended = bool(new) and new[-1] == lm.tokenizer.symbols.eod
-        kept = new[:-1] if ended else new
-        answer = {
-            "text": lm.tokenizer.decode([*head, *kept]),
-            "new_tokens": len(new),
-            "ended": ended,
-            "log_prob": round(float(np.sum(log_probs[:length])), 5),
-        }
-        print(json.dumps(answer, ensure_ascii=False), flush=True)
-    count = int(result.lengths.sum())
-    print(
-        f"{count} tokens in {seconds:.1f} s, tracing included", file=sys.stderr
-    )
+        yield [int(i) for i in row[:length]], log_probs[:length]
 
 
 def read_priming(path: str, max_chars: int) -> str:

@@ -139,14 +139,25 @@ class GenerateOptions:
       prompt: the text to continue.
       priming_file: UTF-8 text that comes first, closed by `<eod>`.
       max_chars: longest prompt or priming text.
+      mem_len: left-to-right models: how many tokens back they look; None = as
+        trained.
+      stop_lines: left-to-right models: a sample ends after so many lines; 0 =
+        never.
+      allow_unk: left-to-right models: `<unk>` may be picked.
     """
 
     prompt: str
     priming_file: str = ""
     max_chars: int = 50_000
+    mem_len: int | None = None
+    stop_lines: int = 0
+    allow_unk: bool = False
 
     def __post_init__(self) -> None:
         at_least("max_chars", self.max_chars, 1)
+        at_least("stop_lines", self.stop_lines, 0)
+        if self.mem_len is not None:
+            at_least("mem_len", self.mem_len, 1)
 
 
 @dataclasses.dataclass(frozen=True)

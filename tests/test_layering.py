@@ -149,7 +149,6 @@ UNDER_WAY = (
     "data.records.",
     "data.pretraining.",
     "modeling.encoders.",
-    "serving.generation.causal_",
 )
 
 

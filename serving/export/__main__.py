@@ -17,7 +17,9 @@ from flags import app, export_flags
 from modeling.checkpoints import restore as checkpoints
 from modeling.encoders.contract import EncoderConfig
 from serving.export import export_model
-from serving.options import ExportOptions
+from serving.export.causal import export_causal
+from serving.generation.causal import is_causal, load_causal
+from serving.options import ExportOptions, ModelOptions
 from training.objectives.build import build_objective
 from training.objectives.contract import Objective
 
@@ -27,13 +29,19 @@ LANGUAGE_MODEL = ("lm", "pretraining")
 def main() -> None:
     """The command."""
     options = export_flags.from_flags()
+    source = options.checkpoint or options.model_dir
+    output_dir = options.output_dir or os.path.join(options.model_dir, "export")
+    if options.task in LANGUAGE_MODEL and is_causal(source):
+        lm = load_causal(ModelOptions(source, options.spiece_model_file))
+        path = export_causal(output_dir, lm, options.model_name, options.check)
+        print(f"exported language_model to {path}")
+        return
     spiece = options.spiece_model_file or os.path.join(
         options.model_dir, task_spec.SPIECE_NAME
     )
     spec = _read_spec(options, spiece)
     output_dir = options.output_dir or os.path.join(options.model_dir, "export")
     files.check_output(os.path.join(output_dir, "1"))
-    source = options.checkpoint or options.model_dir
     config = checkpoints.find_config(source)
     model = _build_objective(spec, config).build_model()
     print(checkpoints.restore(model, source, require="all"))

@@ -71,22 +71,61 @@ def export_model(
     check_exportable(spec)
     offline = Tokenizer(spiece_path, spec.text)
     _check_spiece(offline, model, spec)
-    root = _build_root(model, spec, offline)
+    root, signatures = _build_root(model, spec, offline)
+    assets = {
+        SPIECE_NAME: offline.vocabulary.content,
+        "labels.txt": _lines(spec.labels),
+    }
+    about = _about(spec, model.config)
+    if check:
+        _check_ids(root, signatures, offline)
+    return publish(
+        output_dir, root, signatures, assets, about, model_name, check
+    )
+
+
+def publish(
+    output_dir: str,
+    root: tf.Module,
+    signatures: Mapping[str, Signature],
+    assets: Mapping[str, bytes],
+    about: Mapping[str, object],
+    model_name: str,
+    check: bool,
+) -> str:
+    """Writes a new version folder of signatures, complete or not at all.
+
+    Args:
+      output_dir: parent of the version folders.
+      root: holds all variables and resources that the signatures use.
+      signatures: name -> `Signature`.
+      assets: file name -> content.
+      about: what `signature.json` says besides the signatures.
+      model_name: in the warm-up requests.
+      check: reload in a fresh process and compare.
+
+    Returns:
+      The version folder.
+
+    Raises:
+      UserError: the reloaded model answers differently.
+    """
     with locks.held(output_dir):
-        return _write_version(root, output_dir, model_name, check, offline)
+        return _write_version(
+            output_dir, root, signatures, assets, about, model_name, check
+        )
 
 
 def _write_version(
-    root: "_Root", output_dir: str, model_name: str, check: bool, offline
+    output_dir, root, signatures, assets, about, model_name, check
 ) -> str:
     _remove_leftovers(output_dir)
     version = _next_version(output_dir)
     final = os.path.join(output_dir, str(version))
     temporary = files.temporary_name(final)
     try:
-        arrays = _save(root, temporary, model_name)
+        arrays = _save(root, signatures, assets, about, temporary, model_name)
         if check:
-            _check_ids(root, offline)
             _check_reload(temporary, arrays)
         tf.io.gfile.rename(temporary, final)
     except BaseException:
@@ -143,35 +182,27 @@ def _check_spiece(offline: Tokenizer, model, spec: TaskSpec) -> None:
         )
 
 
-def _build_root(model, spec: TaskSpec, offline) -> _Root:
-    proto = offline.vocabulary.content
-    tokenizer = GraphTokenizer(proto, offline.settings)
+def _build_root(model, spec: TaskSpec, offline):
+    """(what is saved, its signatures)."""
+    tokenizer = GraphTokenizer(offline.vocabulary.content, offline.settings)
     root = _Root(list(model.variables), tokenizer)
     if spec.data_options.get("segment_recurrence"):
         model = LongDocument(model, spec.max_seq_length)
     context = Context(model, spec, tokenizer, offline.symbols)
-    signatures = heads.build(context)
+    return root, heads.build(context)
+
+
+def _save(root, signatures, assets, about, directory, model_name) -> Arrays:
+    """Writes the folder; the example requests and their answers."""
     root.functions = {
         name: tf.function(s.function) for name, s in signatures.items()
     }
-    # tf.Module would wrap them as trackables: they are plain Python.
-    described = signatures, spec, proto, model.config
-    object.__setattr__(root, "_described", described)
-    return root
-
-
-def _save(root: _Root, directory: str, model_name: str) -> Arrays:
-    """Writes the folder; the example requests and their answers."""
-    signatures, spec, proto, config = root._described
     concrete = {
         name: root.functions[name].get_concrete_function(**s.inputs)
         for name, s in signatures.items()
     }
     with tempfile.TemporaryDirectory() as scratch:
-        root.assets = [
-            _asset(scratch, SPIECE_NAME, proto),
-            _asset(scratch, "labels.txt", _lines(spec.labels)),
-        ]
+        root.assets = [_asset(scratch, *item) for item in assets.items()]
         with _quiet():
             tf.saved_model.save(root, directory, signatures=concrete)
     requests = {
@@ -179,9 +210,9 @@ def _save(root: _Root, directory: str, model_name: str) -> Arrays:
         for name, s in signatures.items()
     }
     warmup.write(directory, model_name, requests)
-    description = _describe(signatures, concrete, spec, config)
+    description = dict(about) | {"signatures": _describe(signatures, concrete)}
     files.write_json(os.path.join(directory, SIGNATURE_FILE), description)
-    return _answers(root, requests)
+    return _answers(signatures, requests)
 
 
 @contextlib.contextmanager
@@ -218,9 +249,8 @@ def _array(spec: tf.TensorSpec, value) -> np.ndarray:
     return array.numpy()
 
 
-def _answers(root: _Root, requests: Mapping) -> Arrays:
+def _answers(signatures: Mapping, requests: Mapping) -> Arrays:
     """`in/...` and `out/...` arrays of the model in memory, run eagerly."""
-    signatures = root._described[0]
     arrays: Arrays = {"in": {}, "out": {}}
     for name, inputs in requests.items():
         tensors = {k: tf.constant(v) for k, v in inputs.items()}
@@ -232,10 +262,7 @@ def _answers(root: _Root, requests: Mapping) -> Arrays:
     return arrays
 
 
-def _describe(signatures, concrete, spec: TaskSpec, config) -> dict:
-    def tensor(value) -> dict:
-        return {"dtype": value.dtype.name, "shape": list(value.shape)}
-
+def _about(spec: TaskSpec, config) -> dict:
     return {
         "format_version": FORMAT_VERSION,
         "task": spec.task_name,
@@ -250,25 +277,31 @@ def _describe(signatures, concrete, spec: TaskSpec, config) -> dict:
         "sizes": {name: getattr(config, name) for name in _SIZES},
         "spiece_sha256": spec.spiece_sha256,
         "unicode_version": unicodedata.unidata_version,
-        "signatures": {
-            name: {
-                "meaning": s.meaning,
-                "inputs": {k: tensor(v) for k, v in s.inputs.items()},
-                "outputs": {
-                    k: tensor(v)
-                    for k, v in concrete[name].structured_outputs.items()
-                },
-            }
-            for name, s in signatures.items()
-        },
     }
 
 
-def _check_ids(root: _Root, offline: Tokenizer) -> None:
+def _describe(signatures, concrete) -> dict:
+    def tensor(value) -> dict:
+        return {"dtype": value.dtype.name, "shape": list(value.shape)}
+
+    return {
+        name: {
+            "meaning": s.meaning,
+            "inputs": {k: tensor(v) for k, v in s.inputs.items()},
+            "outputs": {
+                k: tensor(v)
+                for k, v in concrete[name].structured_outputs.items()
+            },
+        }
+        for name, s in signatures.items()
+    }
+
+
+def _check_ids(root: _Root, signatures: Mapping, offline: Tokenizer) -> None:
     """The graph's ids are the offline tokenizer's on the example texts."""
-    if TOKENIZE not in root._described[0]:
+    if TOKENIZE not in signatures:
         return
-    texts = _example_texts(root._described[0][TOKENIZE])
+    texts = _example_texts(signatures[TOKENIZE])
     found = root.tokenizer.tokenize(tf.constant(texts)).to_list()
     wanted = [offline.encode(text) for text in texts]
     # Two releases of SentencePiece may order the pieces of an exact tie ("0 00"

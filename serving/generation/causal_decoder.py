@@ -97,6 +97,12 @@ class CausalGenerator:
             np.int32
         )
 
+    def has_ended(self, tokens: list[int]) -> bool:
+        """Whether a sample stopped by itself."""
+        return bool(self.stop_count) and (
+            tokens.count(self.end) >= self.stop_count
+        )
+
     # --- Shared by both ways ----------------------------------------------
 
     def _pick(self, log_probs, step, options):

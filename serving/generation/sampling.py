@@ -50,6 +50,10 @@ def pick(
     """
     if temperature == 0.0:
         return tf.argmax(logits, -1, output_type=tf.int32)
-    logits = filter_logits(logits, temperature, top_k, top_p)
+    return draw(filter_logits(logits, temperature, top_k, top_p), seed)
+
+
+def draw(logits: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+    """int32 [B], a token of each row of float32 [B, V]."""
     token = tf.random.stateless_categorical(logits, 1, seed, dtype=tf.int32)
     return token[:, 0]

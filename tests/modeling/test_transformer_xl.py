@@ -128,7 +128,9 @@ def run_in_pieces(model, ids, pieces, hidden=True):
     return np.concatenate(found, 1)
 
 
-@pytest.mark.parametrize("clamp_len", [-1, 3])
+@pytest.mark.parametrize(
+    "clamp_len", [3, pytest.param(-1, marks=pytest.mark.slow)]
+)
 def test_same_length_with_full_memory_does_not_depend_on_the_segments(
     clamp_len,
 ):

@@ -124,6 +124,7 @@ def test_half_loss_counts_the_later_half_in_training_only():
     assert evaluated.weight_sum == tf.reduce_sum(batch["target_weights"])
 
 
+@pytest.mark.slow
 def test_other_settings_of_memory_fit_the_same_weights(tmp_path):
     """An evaluation may change M, clamping and masks; no size."""
     from training.checkpoints import check_config
@@ -138,6 +139,7 @@ def test_other_settings_of_memory_fit_the_same_weights(tmp_path):
         build_objective("language_model", toy.CONFIG)
 
 
+@pytest.mark.slow
 def test_the_mean_of_the_last_checkpoints(tmp_path):
     train(tmp_path / "run", train_steps=9)
     options = AverageOptions(str(tmp_path / "run"), str(tmp_path / "mean"), 2)

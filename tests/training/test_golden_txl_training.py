@@ -157,6 +157,7 @@ def test_the_schedule(golden):
         np.testing.assert_allclose(found, wanted, atol=5e-7 * peak)
 
 
+@pytest.mark.slow
 def test_evaluations_of_the_released_form(golden):
     """Other lengths, memory, clamping and masks than in training.
 

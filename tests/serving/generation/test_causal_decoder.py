@@ -33,7 +33,9 @@ def toy(**changes):
     return CausalLanguageModel(TransformerXLConfig(**(values | changes)))
 
 
-@pytest.mark.parametrize("untie_r", [False, True])
+@pytest.mark.parametrize(
+    "untie_r", [True, pytest.param(False, marks=pytest.mark.slow)]
+)
 def test_the_ring_gives_what_recomputing_gives(untie_r):
     """Past the ring's end, from prompts shorter, as long and longer."""
     model = toy(untie_r=untie_r)

@@ -1,0 +1,178 @@
+"""The streams of a run: checked, summed up, and as batches (L2)."""
+
+import dataclasses
+import math
+import os
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from common import files
+from common.errors import UserError
+from data.language_modeling import reader
+from data.language_modeling.manifest import StreamManifest
+from data.language_modeling.options import StreamReadOptions
+from data.records.manifest import FILE_NAME
+from data.text.vocabulary import Vocabulary
+
+
+@dataclasses.dataclass(frozen=True)
+class StreamData:
+    """What a run trains on and is evaluated on.
+
+    Attributes:
+      manifest: of the data.
+      vocabulary: of the data.
+    """
+
+    manifest: StreamManifest
+    vocabulary: Vocabulary
+
+    def train_batches(self, seed: int, seq_len: int, order: str) -> Callable:
+        """`params -> tf.data.Dataset` of endless global batches.
+
+        Args:
+          seed: of the order.
+          seq_len: T.
+          order: see `StreamReadOptions`.
+        """
+
+        def make(params):
+            return reader.make_dataset(
+                self.manifest,
+                "train",
+                StreamReadOptions(params["batch_size"], seq_len, order=order),
+                seed,
+                params["start_step"],
+            )
+
+        return make
+
+    def evaluation_batches(
+        self, split: str, seq_len: int, protocol: str, count_mark_pairs: bool
+    ) -> Callable:
+        """`params -> tf.data.Dataset`, the split once.
+
+        Args:
+          split: its name.
+          seq_len: T.
+          protocol, count_mark_pairs: see `StreamReadOptions`.
+
+        Raises:
+          UserError: there is no such split.
+        """
+        self.manifest.select(split)
+
+        def make(params):
+            options = StreamReadOptions(
+                params["batch_size"],
+                seq_len,
+                protocol,
+                count_mark_pairs=count_mark_pairs,
+            )
+            return reader.evaluation_batches(
+                self.manifest, split, options
+            ).dataset
+
+        return make
+
+    def check_length(self, split: str, seq_len: int) -> None:
+        """A segment must fit into a split.
+
+        Raises:
+          UserError: it is longer; or there is no such split.
+        """
+        tokens = self.manifest.split_counts(split).tokens
+        if tokens <= seq_len:
+            raise UserError(
+                f"--seq_len={seq_len} is too long: the {split} split of "
+                f"{self.manifest.data_dir} has {tokens} tokens; give a "
+                "shorter one or more text"
+            )
+
+    def must_match(self) -> dict:
+        """What a resumed run cannot change about its data."""
+        path = os.path.join(self.manifest.data_dir, FILE_NAME)
+        return {
+            "vocabulary": self.manifest.vocabulary_sha256,
+            "data": files.sha256_of_file(path),
+        }
+
+    def marks(self) -> dict:
+        """What is kept in a model's configuration to know its vocabulary."""
+        return {
+            "vocabulary_sha256": self.vocabulary.sha256,
+            "vocabulary_file": os.path.basename(
+                self.manifest.vocabulary_path()
+            ),
+            "line_end": self.vocabulary.line_end,
+        }
+
+    def check_model(self, extra: dict, where: str) -> None:
+        """A model's vocabulary must be that of the data.
+
+        Args:
+          extra: of the model's configuration; without a hash nothing is known.
+          where: of the model.
+
+        Raises:
+          UserError: it is another one.
+        """
+        known = extra.get("vocabulary_sha256")
+        if known:
+            self.vocabulary.require(known, where)
+
+    def copy_vocabulary(self, model_dir: str) -> None:
+        """So that generation and export find it beside the checkpoint."""
+        source = self.manifest.vocabulary_path()
+        target = os.path.join(model_dir, os.path.basename(source))
+        if not files.exists(target):
+            self.vocabulary.save(target)
+
+    def baselines(self) -> dict[str, float]:
+        """Losses, in nats per token, of models that know nothing."""
+        return {"ln(vocabulary)": math.log(self.vocabulary.size)}
+
+    def lines(self, batch_size: int, seq_len: int) -> Sequence[str]:
+        """The data's lines of the start-up summary."""
+        manifest = self.manifest
+        counts = manifest.split_counts("train")
+        step = batch_size * seq_len
+        return [
+            f"data         {manifest.data_dir}: {counts.tokens:,d} "
+            f"{manifest.options['unit']} tokens to train on, vocabulary "
+            f"{self.vocabulary.size:,d} ({self.vocabulary.sha256[:12]})",
+            f"             T={seq_len}; {step:,d} tokens per step, "
+            f"{counts.tokens / step:,.1f} steps per epoch",
+        ]
+
+    def scored_ids(self, line: str) -> tuple[np.ndarray, bool]:
+        """Ids of a line of its own, and whether its first token has a score.
+
+        The end of a line before it and its own stand around it where the
+        vocabulary has one; else its first token has nothing to be predicted
+        from.
+        """
+        end = self.vocabulary.eos_id
+        if end is None:
+            return self.vocabulary.encode(line), False
+        ids = self.vocabulary.encode(line + "\n")
+        if self.vocabulary.line_end == "marks":
+            return ids, True  # a mark opens it, that of a line
+        return np.concatenate([np.asarray([end], np.int32), ids]), True
+
+
+def open_data(data_dir: str) -> StreamData:
+    """The data and their vocabulary, checked against each other.
+
+    Raises:
+      UserError: no data of this kind, or a foreign or damaged vocabulary.
+    """
+    manifest = StreamManifest.load(data_dir)
+    found = manifest.vocabulary()
+    if found.size != manifest.vocab_size:
+        raise UserError(
+            f"{manifest.vocabulary_path()} has {found.size} symbols, the data "
+            f"were made with {manifest.vocab_size}: build them again"
+        )
+    return StreamData(manifest, found)

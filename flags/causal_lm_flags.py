@@ -1,0 +1,186 @@
+"""Flags of run_lm.py."""
+
+from absl import flags
+
+from flags import causal_lm_recipes, common_flags, transformer_xl_flags
+from flags.finetune_recipes import describe
+from training.causal_lm_options import (
+    MODES,
+    ORDERS,
+    PROTOCOLS,
+    CausalLMOptions,
+)
+
+FLAGS = flags.FLAGS
+
+# What an evaluation may have another value of than the training.
+_CHANGES = ("mem_len", "clamp_len", "same_length", "memory_start")
+
+
+def define() -> None:
+    """Registers these flags and those of model, optimizer and strategy."""
+    common_flags.define(
+        # The original's defaults.
+        learning_rate=2.5e-4,
+        clip=0.25,
+        decay_method="cos",
+        min_lr_ratio=0.004,
+        train_steps=100_000,
+        train_batch_size=60,
+        eval_batch_size=10,
+        iterations=100,
+        save_steps=10_000,
+    )
+    transformer_xl_flags.define()
+    _define_data()
+    _define_evaluation()
+    flags.DEFINE_string(
+        "recipe",
+        None,
+        "Preset of the paper and its scripts: "
+        f"{', '.join(sorted(causal_lm_recipes.RECIPES))}; flags that are "
+        "given override it.",
+    )
+    flags.DEFINE_enum(
+        "mode",
+        CausalLMOptions.mode,
+        MODES,
+        "train_and_eval also evaluates; score gives log-probabilities of the "
+        "lines of --input_file.",
+    )
+    flags.DEFINE_bool(
+        "reset_memory",
+        False,
+        "Start with empty memory instead of the checkpoint's; needed when the "
+        "batch size changes.",
+    )
+    flags.DEFINE_integer(
+        "loss_chunk_size",
+        None,
+        "Make logits for so many targets at a time: less memory.",
+    )
+    flags.DEFINE_bool(
+        "half_loss",
+        False,
+        "Train on the later half of every segment only (Table 5).",
+    )
+
+
+def _define_data() -> None:
+    flags.DEFINE_string(
+        "data_dir",
+        None,
+        "Output of data.create_lm_data: streams, vocabulary, manifest.json.",
+        required=True,
+    )
+    flags.DEFINE_integer(
+        "seq_len",
+        None,
+        "T, tokens of a training segment. Default: 150, or as the model was "
+        "trained.",
+    )
+    flags.DEFINE_enum(
+        "order",
+        CausalLMOptions.order,
+        ORDERS,
+        "ordered reads the stream as it is; shuffled draws an order of its "
+        "sentences each epoch.",
+    )
+    flags.DEFINE_string(
+        "input_file", "", "With --mode=score: one text per line."
+    )
+    flags.DEFINE_string(
+        "output_file", "", "With --mode=score: JSONL; '' = standard output."
+    )
+
+
+def _define_evaluation() -> None:
+    flags.DEFINE_string(
+        "eval_split", CausalLMOptions.eval_split, "Split to evaluate."
+    )
+    flags.DEFINE_integer(
+        "eval_seq_len", None, "T of evaluations. Default: --seq_len."
+    )
+    flags.DEFINE_integer(
+        "eval_mem_len", None, "M of --mode=eval and score. Default: --mem_len."
+    )
+    flags.DEFINE_integer(
+        "eval_clamp_len",
+        None,
+        "Clamping of --mode=eval and score. Default: --clamp_len.",
+    )
+    flags.DEFINE_bool(
+        "eval_same_length",
+        None,
+        "Of --mode=eval and score. Default: --same_length.",
+    )
+    flags.DEFINE_enum(
+        "eval_memory_start",
+        None,
+        ["hidden", "zeros"],
+        "Of --mode=eval and score. Default: --memory_start.",
+    )
+    flags.DEFINE_enum(
+        "protocol",
+        CausalLMOptions.protocol,
+        PROTOCOLS,
+        "lanes predicts every token of the split but the first once; anchor "
+        "drops the rest of the division into rows and the first of each row, "
+        "as the original.",
+    )
+    flags.DEFINE_bool(
+        "count_mark_pairs",
+        CausalLMOptions.count_mark_pairs,
+        "False: the nearly free <S> after <S> of One Billion Word does not "
+        "count in evaluations.",
+    )
+
+
+def apply_recipe() -> list[str]:
+    """Gives flags that were not given the recipe's values.
+
+    Returns:
+      Lines that list every value and its source; empty without a recipe.
+
+    Raises:
+      UserError: unknown recipe.
+    """
+    if not FLAGS.recipe:
+        return []
+    recipe = causal_lm_recipes.find(FLAGS.recipe)
+    given = {}
+    for flag, value in (recipe.flags | recipe.assumed).items():
+        if FLAGS[flag].present:
+            given[flag] = FLAGS[flag].value
+        else:
+            FLAGS.set_default(flag, value)
+    return describe(FLAGS.recipe, recipe, given).splitlines()
+
+
+def from_flags() -> CausalLMOptions:
+    """What is trained on which data; call `apply_recipe` before."""
+    changes = {name: FLAGS[f"eval_{name}"].value for name in _CHANGES}
+    return CausalLMOptions(
+        data_dir=FLAGS.data_dir,
+        mode=FLAGS.mode,
+        seq_len=FLAGS.seq_len,
+        eval_split=FLAGS.eval_split,
+        eval_seq_len=FLAGS.eval_seq_len,
+        eval_changes={k: v for k, v in changes.items() if v is not None},
+        protocol=FLAGS.protocol,
+        order=FLAGS.order,
+        count_mark_pairs=FLAGS.count_mark_pairs,
+        half_loss=FLAGS.half_loss,
+        loss_chunk_size=FLAGS.loss_chunk_size,
+        input_file=FLAGS.input_file,
+        output_file=FLAGS.output_file,
+    )
+
+
+def run_from_flags():
+    """The `RunOptions`."""
+    return common_flags.from_flags(
+        reset_memory=FLAGS.reset_memory,
+        eval_at_start=True,
+        init_require="all",
+    )

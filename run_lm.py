@@ -1,0 +1,207 @@
+"""Trains, evaluates and asks left-to-right language models (Transformer-XL).
+
+    python run_lm.py --data_dir=STREAMS --model_dir=OUT --recipe=NAME
+    python run_lm.py --data_dir=STREAMS --model_dir=OUT --mode=eval \\
+        --eval_split=test --eval_mem_len=640 --eval_same_length
+    python run_lm.py --data_dir=STREAMS --model_dir=OUT --mode=score \\
+        --input_file=LINES.txt
+
+STREAMS comes from `python -m data.create_lm_data`. The same training command
+started again goes on where it stopped. See docs/language_modeling.md.
+TensorFlow is imported after the flags are parsed, see `flags.app`.
+"""
+
+import json
+import math
+from typing import TYPE_CHECKING
+
+from common.errors import UserError
+from flags import (
+    app,
+    causal_lm_flags,
+    common_flags,
+    strategy_flags,
+    transformer_xl_flags,
+)
+from training.causal_lm_options import CausalLMOptions
+from training.options import RunOptions
+
+if TYPE_CHECKING:
+    from data.language_modeling.run_data import StreamData
+    from modeling.encoders.contract import EncoderConfig
+    from training.run import TrainRequest
+
+# T where neither a flag nor a model says it: WikiText-103's.
+DEFAULT_LENGTH = 150
+
+
+def main() -> None:
+    """Reads the flags, then trains, evaluates or scores."""
+    from data.language_modeling import run_data
+    from training import causal_lm_job as jobs
+
+    recipe = causal_lm_flags.apply_recipe()
+    what = causal_lm_flags.from_flags()
+    options = causal_lm_flags.run_from_flags()
+    for line in recipe:
+        print(line)
+    data = run_data.open_data(what.data_dir)
+    if what.mode == "score":
+        score(data, what, options)
+        return
+    request = make_request(data, what, options)
+    if what.mode == "eval":
+        counts = data.manifest.split_counts(what.eval_split)
+        jobs.evaluate(request, what.eval_split, counts.tokens, counts.rates)
+        return
+    jobs.train(request, data.baselines(), has_vocabulary=False)
+
+
+def make_request(
+    data: "StreamData", what: CausalLMOptions, options: RunOptions
+) -> "TrainRequest":
+    """The model that the flags describe, on the data.
+
+    Raises:
+      UserError: flags, data and files contradict each other.
+    """
+    from training.objectives.build import build_objective
+    from training.run import TrainRequest
+
+    config, length = build_config(data, what, options)
+    if what.mode != "eval":
+        data.check_length("train", length)
+    objective = build_objective(
+        "language_model",
+        config,
+        loss_chunk_size=what.loss_chunk_size,
+        half_loss=what.half_loss,
+        recompute_layers=strategy_flags.recompute_layers(),
+    )
+    held_out = None
+    if what.mode == "eval" or (
+        what.mode == "train_and_eval" and data.manifest.has(what.eval_split)
+    ):
+        held_out = data.evaluation_batches(
+            what.eval_split,
+            what.eval_seq_len or length,
+            what.protocol,
+            what.count_mark_pairs,
+        )
+    return TrainRequest(
+        objective,
+        data.train_batches(options.strategy.seed, length, what.order),
+        options,
+        eval_input_fn=held_out,
+        must_match=data.must_match() | {"seq_len": length} | _memory(config),
+        flags=common_flags.all_flags(),
+        notes=data.lines(options.train_batch_size, length),
+        begin=data.copy_vocabulary,
+    )
+
+
+def _memory(config: "EncoderConfig") -> dict:
+    """Settings that weights do not depend on, and a training does."""
+    names = ("mem_len", "clamp_len", "same_length", "memory_start")
+    return {name: getattr(config, name) for name in names}
+
+
+def build_config(
+    data: "StreamData", what: CausalLMOptions, options: RunOptions
+) -> tuple["EncoderConfig", int]:
+    """The architecture, and T.
+
+    Raises:
+      UserError: sizes that do not fit each other, the data or the checkpoint.
+    """
+    from training import pretraining_job
+
+    known = pretraining_job.known_config(options)
+    length = what.seq_len
+    if length is None:
+        length = known.mem_len if known and known.mem_len else DEFAULT_LENGTH
+    config = transformer_xl_flags.from_flags(
+        data.vocabulary.size,
+        known,
+        mem_len=None if known else length,
+    )
+    if known:
+        data.check_model(known.extra, "the model")
+    config = config.replace(extra=config.extra | data.marks())
+    if what.mode in ("eval", "score"):
+        config = config.replace(**what.eval_changes)
+    return config, length
+
+
+def score(
+    data: "StreamData", what: CausalLMOptions, options: RunOptions
+) -> None:
+    """Prints the log-probability of every line of a file, JSONL.
+
+    Raises:
+      UserError: the file cannot be read or holds nothing.
+    """
+    from common import files
+    from modeling.checkpoints import restore
+    from modeling.heads.causal_lm import CausalLanguageModel
+    from serving.generation.causal_scoring import CausalScorer
+    from training.checkpoints import checkpoint_to_read
+
+    path = checkpoint_to_read(options)
+    texts = _lines(what.input_file)
+    config, length = build_config(data, what, options)
+    model = CausalLanguageModel(config)
+    restore.restore(model, path, require="all")
+    rows = [data.scored_ids(text) for text in texts]
+    scorer = CausalScorer(
+        model, what.eval_seq_len or length, options.eval_batch_size
+    )
+    scores = scorer.score([ids for ids, _ in rows])
+    answers = [
+        _answer(data, text, *row, log_probs)
+        for text, row, log_probs in zip(texts, rows, scores, strict=True)
+    ]
+    if what.output_file:
+        files.write_text(what.output_file, "".join(f"{a}\n" for a in answers))
+    else:
+        print("\n".join(answers))
+
+
+def _lines(path: str) -> list[str]:
+    """The texts of a file, one per line."""
+    from common import files
+
+    try:
+        text = files.read_bytes(path).decode("utf-8")
+    except FileNotFoundError as e:
+        raise UserError(f"--input_file={path} does not exist") from e
+    except UnicodeDecodeError as e:
+        raise UserError(
+            f"--input_file={path} is not UTF-8 (byte {e.start})"
+        ) from e
+    found = [line for line in text.split("\n") if line.strip()]
+    if not found:
+        raise UserError(f"--input_file={path} holds no line to score")
+    return found
+
+
+def _answer(data, text, ids, first, log_probs) -> str:
+    """One line of the result: tokens that have a log-probability, in order."""
+    count = len(log_probs)
+    total = float(log_probs.sum(dtype="float64")) if count else 0.0
+    return json.dumps(
+        {
+            "text": text,
+            "tokens": [data.vocabulary.symbol(int(i)) for i in ids[1:]],
+            "log_probs": [round(float(x), 6) for x in log_probs],
+            "log_prob": round(total, 5),
+            "perplexity": math.exp(-total / count) if count else None,
+            "first_token_scored": first,
+        },
+        ensure_ascii=False,
+    )
+
+
+if __name__ == "__main__":
+    causal_lm_flags.define()
+    app.run(main)

@@ -1,0 +1,61 @@
+"""A left-to-right language model -> a SavedModel."""
+
+import os
+
+import tensorflow as tf
+
+from common import files
+from serving.export.exporter import publish
+from serving.generation.causal import CausalLM
+from serving.saved_model import FORMAT_VERSION
+from serving.signatures.causal_lm import causal_signatures
+from serving.signatures.graph_symbols import GraphSymbols, can_tokenize
+from serving.signatures.sequence import Context
+
+
+class _Root(tf.Module):
+    """What is saved: variables and the vocabulary's table."""
+
+    def __init__(self, variables, symbols):
+        super().__init__(name="language_model")
+        self.all_variables = variables
+        self.symbols = symbols
+
+
+def export_causal(
+    output_dir: str, lm: CausalLM, model_name: str, check: bool = True
+) -> str:
+    """Writes a new version folder, as `exporter.export_model` does.
+
+    Args:
+      output_dir: parent of the version folders.
+      lm: the model with its vocabulary.
+      model_name: in the warm-up requests.
+      check: reload in a fresh process and compare.
+
+    Returns:
+      The version folder.
+    """
+    symbols = None
+    if can_tokenize(lm.vocabulary):
+        symbols = GraphSymbols(lm.vocabulary)
+    root = _Root(list(lm.model.variables), symbols)
+    signatures = causal_signatures(Context(lm.model, None, symbols, None))
+    name = os.path.basename(lm.vocabulary_path)
+    about = {
+        "format_version": FORMAT_VERSION,
+        "task": "lm",
+        "head": "language_model",
+        "labels": [],
+        "max_seq_length": lm.model.config.mem_len or 1,
+        "data_options": {},
+        "segments": 1,
+        "vocab_size": lm.vocabulary.size,
+        "unit": lm.vocabulary.unit,
+        "vocabulary_sha256": lm.vocabulary.sha256,
+        "mem_len": lm.model.config.mem_len or 0,
+    }
+    assets = {name: files.read_bytes(lm.vocabulary_path)}
+    return publish(
+        output_dir, root, signatures, assets, about, model_name, check
+    )

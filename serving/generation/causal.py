@@ -1,0 +1,121 @@
+"""A trained left-to-right language model with its vocabulary, to be asked."""
+
+import os
+import re
+from typing import NamedTuple
+
+import numpy as np
+
+from common import files
+from common.errors import UserError
+from common.heads import HEADS
+from data.text import vocabulary as vocabulary_lib
+from data.text.vocabulary import Vocabulary
+from modeling.checkpoints import restore as checkpoints
+from modeling.encoders.contract import EncoderConfig
+from modeling.heads.causal_lm import CausalLanguageModel
+from serving.options import ModelOptions
+
+# WikiText writes a hyphen, comma or point within a word so.
+_WITHIN = re.compile(r" @([-,.])@ ")
+
+
+class CausalLM(NamedTuple):
+    """What generation and export work with.
+
+    Attributes:
+      model: all weights restored, dropout off.
+      vocabulary: that it was trained with.
+      vocabulary_path: its file.
+    """
+
+    model: CausalLanguageModel
+    vocabulary: Vocabulary
+    vocabulary_path: str
+
+    def banned_ids(self, allow_unk: bool = False) -> np.ndarray:
+        """Ids that are never picked: `<unk>`, unless it is asked for."""
+        unk = self.vocabulary.unk_id
+        banned = [] if unk is None or allow_unk else [unk]
+        return np.asarray(banned, np.int32)
+
+    def prompt_ids(self, text: str) -> np.ndarray:
+        """int32 [n] of a text that begins a line.
+
+        The end of a line before it comes first where the vocabulary has one.
+
+        Raises:
+          UserError: nothing is left to go on from.
+        """
+        ids = self.vocabulary.encode(text)
+        end = self.vocabulary.eos_id
+        if end is not None and self.vocabulary.line_end != "marks":
+            ids = np.concatenate([np.asarray([end], np.int32), ids])
+        if not len(ids):
+            raise UserError(
+                f"a prompt of at least one {self.vocabulary.unit} is needed: "
+                "this vocabulary has no line end to begin with"
+            )
+        return ids
+
+    def text_of(self, ids) -> str:
+        """Text of ids; of WikiText's words, without its marks."""
+        text = self.vocabulary.decode(ids)
+        if self.vocabulary.unit == "word":
+            text = _WITHIN.sub(r"\1", text)
+        return text
+
+
+def is_causal(checkpoint: str) -> bool:
+    """Whether a checkpoint is of a left-to-right language model."""
+    config = checkpoints.find_config(checkpoint)
+    return config.model_type in HEADS["language_model"].encoders
+
+
+def load_causal(options: ModelOptions, mem_len: int | None = None) -> CausalLM:
+    """A model with its head; every weight must be restored.
+
+    Args:
+      options: where it is; `spiece_model_file` may name its vocabulary.
+      mem_len: M; None = as it was trained.
+
+    Raises:
+      UserError: a weight is missing, or the vocabulary is missing or foreign.
+    """
+    config = checkpoints.find_config(options.checkpoint)
+    folder = checkpoints.resolve(options.checkpoint).folder
+    path = options.spiece_model_file or _vocabulary_in(folder, config)
+    vocabulary = _load_vocabulary(path, config)
+    if mem_len is not None:
+        config = config.with_memory(mem_len)
+    model = CausalLanguageModel(config)
+    checkpoints.restore(model, options.checkpoint, require="all")
+    return CausalLM(model, vocabulary, path)
+
+
+def _vocabulary_in(folder: str, config: EncoderConfig) -> str:
+    name = config.extra.get("vocabulary_file", vocabulary_lib.FILE_NAME)
+    path = os.path.join(folder, name)
+    # `best/` and folders of averages lie below the run's.
+    above = os.path.join(os.path.dirname(folder.rstrip("/")), name)
+    if not files.exists(path) and files.exists(above):
+        path = above
+    if not files.exists(path):
+        raise UserError(
+            f"{path} does not exist: give --spiece_model_file, the vocabulary "
+            "that the model was trained with"
+        )
+    return path
+
+
+def _load_vocabulary(path: str, config: EncoderConfig) -> Vocabulary:
+    found = vocabulary_lib.load(path, config.extra.get("line_end"))
+    known = config.extra.get("vocabulary_sha256")
+    if known:
+        found.require(known, "the model")
+    if found.size != config.vocab_size:
+        raise UserError(
+            f"{path} has {found.size} symbols, the model {config.vocab_size}: "
+            "give the file it was trained with"
+        )
+    return found

@@ -1,0 +1,233 @@
+"""A left-to-right language model as signatures: encode, score, generate.
+
+The first three take ids and carry memory as explicit inputs and outputs, so that a
+caller streams a text of any length, segment by segment: the new memory of one
+call is the memory of the next. Begin with zeros and `memory_length` 0. Rows of
+a call have equal lengths.
+
+Letters: B batch, T segment length, M memory slots, L layers, D model, V
+vocabulary, G new tokens.
+"""
+
+import tensorflow as tf
+
+from serving.generation import sampling
+from serving.signatures.sequence import (
+    RAW,
+    Context,
+    Signature,
+    int_spec,
+    text_spec,
+)
+
+
+def causal_signatures(context: Context) -> dict[str, Signature]:
+    """Every signature of a left-to-right language model."""
+    config = context.model.config
+    slots = config.mem_len or 0
+    shape = [None, config.n_layer, slots, config.d_model]
+    stream = {
+        "input_ids": int_spec("input_ids", None),
+        "memory": tf.TensorSpec(shape, tf.float32, name="memory"),
+        "memory_length": int_spec("memory_length"),
+    }
+    zeros = tf.zeros([2, *shape[1:]]).numpy()
+    ids = [[1 % config.vocab_size, 0], [0, 2 % config.vocab_size]]
+    example = {"input_ids": ids, "memory": zeros, "memory_length": [0, 0]}
+
+    def encode(input_ids, memory, memory_length):
+        hidden, kept = read(context.model, input_ids, memory, memory_length)
+        return {"sequence_output": tf.cast(hidden, tf.float32)} | kept
+
+    def score(input_ids, memory, memory_length):
+        hidden, kept = read(context.model, input_ids, memory, memory_length)
+        losses = context.model.token_losses(hidden[:, :-1], input_ids[:, 1:])
+        return {"token_log_probs": -losses} | kept
+
+    found = {
+        "encode": Signature(
+            encode, stream, example, "a segment and memory in, both out"
+        ),
+        "score": Signature(
+            score,
+            stream,
+            example,
+            "log-probability of every token of a segment but its first, given "
+            "those before it and the memory; the new memory holds them all",
+        ),
+    }
+    if slots:
+        found["generate"] = _generate(context, stream, example)
+    if context.tokenizer is None:
+        return found | {RAW: found["score"]}
+    found[RAW] = Signature(
+        lambda text: _score_text(context, text),
+        {"text": text_spec("text")},
+        {"text": ["It cost 12 francs.", "Nobody asked."]},
+        "lines of raw text in; ids, log-probability of each but the first, "
+        "their sum; each line by itself",
+    )
+    if slots:
+        found["generate_text"] = _generate_text(context, found["generate"])
+    return found
+
+
+def _score_text(context: Context, text: tf.Tensor) -> dict[str, tf.Tensor]:
+    rows = context.tokenizer.tokenize(text)
+    ids = rows.to_tensor()  # [B, n]
+    output = context.model(ids)
+    losses = context.model.token_losses(
+        output.sequence_output[:, :-1], ids[:, 1:]
+    )
+    counts = tf.cast(rows.row_lengths(), tf.int32)
+    real = tf.sequence_mask(counts - 1, tf.shape(ids)[1] - 1, tf.float32)
+    return {
+        "token_ids": ids,
+        "token_log_probs": -losses * real,
+        "log_prob": -tf.reduce_sum(losses * real, 1),
+        "num_tokens": counts,
+    }
+
+
+def _generate_text(context: Context, ids: Signature) -> Signature:
+    """`generate` for each text, whatever their lengths."""
+    names = ("max_new_tokens", "temperature", "top_k", "seed")
+    config = context.model.config
+    shape = [1, config.n_layer, config.mem_len, config.d_model]
+
+    def generate(text, **how):
+        rows = context.tokenizer.tokenize(text)
+
+        def one(row):
+            found = ids.function(
+                row[tf.newaxis], tf.zeros(shape), tf.zeros([1], tf.int32), **how
+            )
+            return found["tokens"][0], found["log_probs"][0]
+
+        tokens, log_probs = tf.map_fn(
+            one,
+            rows,
+            fn_output_signature=(
+                tf.TensorSpec([None], tf.int32),
+                tf.TensorSpec([None], tf.float32),
+            ),
+        )
+        return {
+            "continuation": context.tokenizer.detokenize(tokens),
+            "tokens": tokens,
+            "log_probs": log_probs,
+        }
+
+    return Signature(
+        generate,
+        {"text": text_spec("text")} | {n: ids.inputs[n] for n in names},
+        {"text": ["It cost ", "No"]} | {n: ids.example[n] for n in names},
+        "lines of raw text in; what comes after each",
+    )
+
+
+def _generate(context: Context, stream: dict, example: dict) -> Signature:
+    inputs = stream | {
+        "max_new_tokens": tf.TensorSpec([], tf.int32, name="max_new_tokens"),
+        "temperature": tf.TensorSpec([], tf.float32, name="temperature"),
+        "top_k": tf.TensorSpec([], tf.int32, name="top_k"),
+        "seed": tf.TensorSpec([], tf.int32, name="seed"),
+    }
+    request = example | {
+        "max_new_tokens": 3,
+        "temperature": 0.0,
+        "top_k": 0,
+        "seed": 0,
+    }
+
+    def generate(
+        input_ids,
+        memory,
+        memory_length,
+        max_new_tokens,
+        temperature,
+        top_k,
+        seed,
+    ):
+        model = context.model
+        hidden, kept = read(model, input_ids, memory, memory_length)
+        log_probs = model.log_probs(hidden[:, -1])  # [B, V]
+
+        def body(step, log_probs, memory, length, tokens, found):
+            token = _pick(log_probs, temperature, top_k, seed, step)  # [B]
+            tokens = tokens.write(step, token)
+            found = found.write(step, tf.gather(log_probs, token, batch_dims=1))
+            hidden, kept = read(model, token[:, tf.newaxis], memory, length)
+            memory, length = kept["new_memory"], kept["new_memory_length"]
+            log_probs = model.log_probs(hidden[:, -1])
+            return step + 1, log_probs, memory, length, tokens, found
+
+        arrays = [
+            tf.TensorArray(d, max_new_tokens, element_shape=[None])
+            for d in (tf.int32, tf.float32)
+        ]
+        state = tf.while_loop(
+            lambda step, *_: step < max_new_tokens,
+            body,
+            (
+                tf.constant(0),
+                log_probs,
+                kept["new_memory"],
+                kept["new_memory_length"],
+                *arrays,
+            ),
+            parallel_iterations=1,
+        )
+        return {
+            "tokens": tf.transpose(state[4].stack()),
+            "log_probs": tf.transpose(state[5].stack()),
+            "new_memory": state[2],
+            "new_memory_length": state[3],
+        }
+
+    return Signature(
+        generate,
+        inputs,
+        request,
+        "goes on after a segment; temperature 0 takes the most probable token",
+    )
+
+
+def _pick(log_probs, temperature, top_k, seed, step):
+    """int32 [B]."""
+    size = log_probs.shape[-1]
+    count = tf.where((top_k > 0) & (top_k < size), top_k, size)
+    lowest = tf.math.top_k(log_probs, count).values[:, -1:]
+    logits = tf.where(log_probs < lowest, -float("inf"), log_probs)
+    logits /= tf.maximum(temperature, 1e-6)
+    drawn = sampling.draw(logits, tf.stack([seed, step]))
+    best = tf.argmax(log_probs, -1, output_type=tf.int32)
+    return tf.where(temperature > 0.0, drawn, best)
+
+
+def read(model, input_ids, memory, memory_length):
+    """A segment after memory.
+
+    Args:
+      model: `CausalLanguageModel`.
+      input_ids: int32 [B, T].
+      memory: float32 [B, L, M, D].
+      memory_length: int32 [B].
+
+    Returns:
+      (hidden [B, T, D], {"new_memory", "new_memory_length"} of those shapes).
+    """
+    config = model.config
+    if not config.mem_len:
+        output = model(input_ids)
+        kept = {"new_memory": memory, "new_memory_length": memory_length}
+        return output.sequence_output, kept
+    layers = tuple(tf.unstack(memory, config.n_layer, axis=1))
+    output = model.read_on(input_ids, layers, memory_length)
+    kept = {
+        "new_memory": tf.ensure_shape(
+            tf.cast(tf.stack(output.new_memory, 1), tf.float32), memory.shape
+        ),
+        "new_memory_length": output.new_memory_length,
+    }
+    return output.sequence_output, kept

@@ -1,0 +1,382 @@
+"""run_lm.py from text to an answer: train, resume, evaluate, score, generate."""
+
+import json
+import math
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from data.language_modeling import build
+from data.language_modeling.options import LMDataOptions
+from tests.conftest import ROOT
+from training.reporting import loss_log
+
+TEXT = "".join(
+    f"the {animal} {verb} {place} .\n"
+    for verb in ("sat", "slept", "ran")
+    for animal in ("cat", "dog", "cow", "hen")
+    for place in ("here", "there", "on the mat", "under a tree")
+)
+SIZES = (
+    "--n_layer=2",
+    "--d_model=16",
+    "--n_head=2",
+    "--d_head=8",
+    "--d_inner=24",
+    "--seq_len=8",
+    "--train_batch_size=4",
+    "--train_steps=12",
+    "--save_steps=4",
+    "--iterations=4",
+    "--learning_rate=0.02",
+    "--eval_batch_size=2",
+    "--progress=lines",
+)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """Words and bytes of the same text."""
+    folder = tmp_path_factory.mktemp("lm")
+    (folder / "train.txt").write_text(TEXT * 3)
+    (folder / "valid.txt").write_text(TEXT[:600] + "a zebra sat .\n")
+    for unit in ("word", "byte"):
+        build.build(
+            LMDataOptions(
+                output_dir=str(folder / unit),
+                train_glob=str(folder / "train.txt"),
+                valid_glob=str(folder / "valid.txt"),
+                unit=unit,
+                vocab_from=None if unit == "byte" else "train",
+                max_symbols=30,
+                min_count=3,
+                vocab_file=_words(folder) if unit == "word" else "",
+            ),
+            log=lambda line: None,
+        )
+    return folder
+
+
+def _words(folder):
+    """A plain list with `<unk>`; its order is the ids'."""
+    words = sorted({*TEXT.split(), "zoo"})
+    path = folder / "words.txt"
+    path.write_text("\n".join(["<eos>", "<unk>", *words]) + "\n")
+    return str(path)
+
+
+def command(*arguments, module=None):
+    start = ["-m", module] if module else ["run_lm.py"]
+    return [sys.executable, *start, *map(str, arguments)]
+
+
+def run(*arguments, module=None, status=0):
+    done = subprocess.run(
+        command(*arguments, module=module),
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == status, done.stdout + done.stderr
+    return done.stdout if status == 0 else done.stderr
+
+
+@pytest.fixture(scope="module")
+def trained(data, tmp_path_factory):
+    """(model folder, what the training printed)."""
+    folder = tmp_path_factory.mktemp("run") / "model"
+    out = run(
+        f"--data_dir={data / 'word'}",
+        f"--model_dir={folder}",
+        "--cutoffs=6,12",
+        "--div_val=2",
+        *SIZES,
+    )
+    return folder, out
+
+
+@pytest.mark.slow
+def test_a_killed_run_goes_on_with_the_same_losses(data, trained, tmp_path):
+    folder = tmp_path / "model"
+    arguments = (
+        f"--data_dir={data / 'word'}",
+        f"--model_dir={folder}",
+        "--cutoffs=6,12",
+        "--div_val=2",
+        *SIZES,
+    )
+    process = subprocess.Popen(
+        command(*arguments), cwd=ROOT, stdout=subprocess.DEVNULL
+    )
+    deadline = time.monotonic() + 300
+    while not (folder / "model.ckpt-4.index").exists():
+        assert time.monotonic() < deadline and process.poll() is None
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    run(*arguments)
+    _, wanted = loss_log.read(str(trained[0]))
+    _, found = loss_log.read(str(folder))
+    np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.slow
+def test_training_says_what_it_learns_from_and_how_far_it_came(trained):
+    folder, out = trained
+    assert "word tokens to train on, vocabulary" in out
+    assert "held-out perplexity" in out
+    assert {"vocabulary.json", "transformer_xl_config.json"} <= set(
+        os.listdir(folder)
+    )
+    _, rows = loss_log.read(str(folder))
+    assert rows[-1, 1] < rows[0, 1]
+
+
+def evaluation(data, folder, *more):
+    out = run(
+        f"--data_dir={data / 'word'}",
+        f"--model_dir={folder}",
+        "--mode=eval",
+        *more,
+    )
+    lines = dict(
+        line.removeprefix("valid: ").rsplit(" ", 1)
+        for line in out.splitlines()
+        if line.startswith("valid: ") and "predicted" not in line
+    )
+    counts = [x for x in out.split() if x.isdigit()]
+    return {k: float(v) for k, v in lines.items()}, list(map(int, counts))
+
+
+@pytest.mark.slow
+def test_evaluations_in_every_unit_and_by_both_protocols(data, trained):
+    """With `same_length` and full memory T and B change nothing but the
+    starts of lanes."""
+    how = ("--eval_mem_len=12", "--eval_same_length")
+    one, (predicted, tokens) = evaluation(
+        data, trained[0], *how, "--eval_batch_size=1", "--eval_seq_len=5"
+    )
+    assert predicted == tokens - 1
+    other, _ = evaluation(
+        data, trained[0], *how, "--eval_batch_size=1", "--eval_seq_len=13"
+    )
+    assert one["nats_per_token"] == pytest.approx(
+        other["nats_per_token"], rel=1e-5
+    )
+    nats = one["nats_per_token"]
+    assert one["token_perplexity"] == pytest.approx(math.exp(nats), rel=1e-4)
+    text = (data / "valid.txt").read_text()
+    bits = nats * tokens / len(text) / math.log(2)
+    assert one["bits_per_byte"] == pytest.approx(bits, rel=1e-4)
+    rows, (predicted, _) = evaluation(
+        data,
+        trained[0],
+        "--protocol=anchor",
+        "--eval_batch_size=3",
+        "--eval_memory_start=zeros",
+    )
+    assert predicted == 3 * (tokens // 3 - 1)
+    assert rows["nats_per_token"] != one["nats_per_token"]
+
+
+@pytest.mark.slow
+def test_scores_of_lines_and_generated_lines(data, trained, tmp_path):
+    lines = tmp_path / "lines.txt"
+    lines.write_text("the cat sat here .\nthe zebra ran .\n")
+    out = tmp_path / "scores.jsonl"
+    run(
+        f"--data_dir={data / 'word'}",
+        f"--model_dir={trained[0]}",
+        "--mode=score",
+        f"--input_file={lines}",
+        f"--output_file={out}",
+    )
+    first, second = map(json.loads, out.read_text().splitlines())
+    assert first["tokens"] == ["the", "cat", "sat", "here", ".", "<eos>"]
+    assert first["first_token_scored"]
+    assert first["log_prob"] == pytest.approx(sum(first["log_probs"]), abs=1e-4)
+    assert second["tokens"][1] == "<unk>"
+    answers = {
+        cached: [
+            json.loads(line)
+            for line in run(
+                f"--checkpoint={trained[0]}",
+                "--prompt=the cow",
+                "--max_new_tokens=20",
+                "--num_samples=2",
+                "--stop_lines=1",
+                "--seed=3",
+                f"--use_cache={cached}",
+                module="serving.generate",
+            ).splitlines()
+        ]
+        for cached in ("true", "false")
+    }
+    assert answers["true"] == answers["false"]
+    for answer in answers["true"]:
+        assert answer["text"].startswith("the cow")
+        assert "<unk>" not in answer["text"]
+        assert answer["ended"] == answer["text"].endswith("\n")
+
+
+@pytest.mark.slow
+def test_an_export_answers_as_the_model(data, trained, tmp_path):
+    """Raw words in; the export itself is compared with the model."""
+    import tensorflow as tf
+
+    out = run(
+        f"--model_dir={trained[0]}",
+        "--task=lm",
+        f"--output_dir={tmp_path}",
+        module="serving.export",
+    )
+    assert f"exported language_model to {tmp_path}/1" in out
+    loaded = tf.saved_model.load(f"{tmp_path}/1")
+    names = {"encode", "score", "generate", "generate_text", "serving_default"}
+    assert set(loaded.signatures) == names
+    found = loaded.signatures["serving_default"](
+        text=tf.constant(["the cat sat here .", "the  zebra"])
+    )
+    symbols = json.loads((data / "word" / "vocabulary.json").read_text())
+    ids = found["token_ids"].numpy()
+    words = [symbols["symbols"][i] for i in ids[0]]
+    assert words == "<eos> the cat sat here .".split()
+    assert symbols["symbols"][ids[1][2]] == "<unk>"
+    assert list(found["num_tokens"].numpy()) == [6, 3]
+    lines = tmp_path / "lines.txt"
+    lines.write_text("the cat sat here .\n")
+    scored = json.loads(
+        run(
+            f"--data_dir={data / 'word'}",
+            f"--model_dir={trained[0]}",
+            "--mode=score",
+            f"--input_file={lines}",
+        ).splitlines()[-1]
+    )
+    np.testing.assert_allclose(
+        found["token_log_probs"].numpy()[0],
+        scored["log_probs"][:-1],
+        atol=2e-5,
+    )
+
+
+def test_wrong_input_is_one_line(data, tmp_path):
+    """What is told before anything is trained."""
+    word = f"--data_dir={data / 'word'}"
+    model = f"--model_dir={tmp_path / 'model'}"
+    (tmp_path / "empty.txt").write_text("\n")
+    cases = [
+        ([f"--data_dir={tmp_path}", model], "manifest.json"),
+        ([word, model, "--cutoffs=9,4"], "must rise and lie below"),
+        ([word, model, "--cutoffs=a"], "whole numbers"),
+        ([word, model, "--div_val=2"], "needs `cutoffs`"),
+        ([word, model, "--seq_len=100000"], "100000"),
+        ([word, model, "--recipe=txl_ptbb"], "unknown --recipe"),
+        ([word, model, "--mode=score"], "--input_file"),
+        (
+            [word, model, "--mode=eval", "--eval_split=test"],
+            "holds no checkpoint|no test split",
+        ),
+        ([word, model, "--mode=eval"], "holds no checkpoint"),
+        ([word, model, "--seq_len=0"], "must be >= 1"),
+    ]
+    found = in_one_process(
+        "for case in json.loads(sys.argv[1]):\n"
+        "    parse(case)\n"
+        "    try:\n"
+        "        run_lm.main()\n"
+        "        print('nothing')\n"
+        "    except UserError as e:\n"
+        "        print(json.dumps(str(e)))\n",
+        [case for case, _ in cases],
+    )
+    assert len(found) == len(cases)
+    for line, (case, wanted) in zip(found, cases, strict=True):
+        assert line != "nothing", case
+        message = json.loads(line)
+        assert re.search(wanted, message), (case, message)
+        assert "\n" not in message
+
+
+def in_one_process(body, argument):
+    """Lines that start with a quote, a bracket or "nothing".
+
+    Imports take most of the time of a command; `parse` gives flags as on a
+    command line, with their first defaults.
+    """
+    script = (
+        "import sys, json\n"
+        "from absl import flags\n"
+        "import run_lm\n"
+        "from common.errors import UserError\n"
+        "from flags import causal_lm_flags, causal_lm_recipes\n"
+        "from flags import transformer_xl_flags\n"
+        "causal_lm_flags.define()\n"
+        "F = flags.FLAGS\n"
+        "first = {n: F[n].default for n in F}\n"
+        "def parse(arguments):\n"
+        "    F.unparse_flags()\n"
+        "    for name in first:\n"
+        "        F[name].unparse()\n"
+        "        if F[name].default != first[name]:\n"
+        "            F.set_default(name, first[name])\n"
+        "    F(['run_lm.py', *arguments])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script + body, json.dumps(argument)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = done.stdout.splitlines()
+    return [x for x in lines if x.startswith(('"', "[", "nothing"))]
+
+
+@pytest.mark.slow
+def test_every_recipe_is_a_whole_command_with_the_published_count():
+    """Parameters of the models that the recipes give, without arrays."""
+    counts = {
+        "txl_wt103_standard": (267_735, 151_119_838),
+        "txl_wt103_large": (267_735, 285_205_322),
+        "txl_enwik8_12": (204, 41_055_436),
+        "txl_enwik8_18": (204, 88_670_000),
+        "txl_enwik8_24": (204, 277_231_820),
+        "txl_text8": (27, 40_964_635),
+        "txl_text8_large": (27, 277_050_395),
+        "txl_lm1b_base": (793_471, 355_749_746),
+        "txl_lm1b_460m": (793_471, 466_962_290),
+        "txl_lm1b_large": (793_471, 838_078_062),
+        "txl_ptb": (10_000, 23_480_000),
+    }
+    found = in_one_process(
+        "import tensorflow as tf\n"
+        "from modeling.heads.causal_lm import CausalLanguageModel\n"
+        "given = json.loads(sys.argv[1])\n"
+        "assert set(given) == set(causal_lm_recipes.RECIPES)\n"
+        "for name, (size, _) in given.items():\n"
+        "    parse(['--data_dir=x', '--model_dir=y', f'--recipe={name}'])\n"
+        "    shown = causal_lm_flags.apply_recipe()\n"
+        "    causal_lm_flags.run_from_flags()\n"
+        "    what = causal_lm_flags.from_flags()\n"
+        "    config = transformer_xl_flags.from_flags(size)\n"
+        "    with tf.Graph().as_default():\n"
+        "        model = CausalLanguageModel(config)\n"
+        "        count = sum(v.shape.num_elements() for v in model.variables)\n"
+        "    print(json.dumps([name, count, len(shown), what.seq_len]))\n",
+        counts,
+    )
+    assert len(found) == len(counts)
+    for name, count, shown, length in map(json.loads, found):
+        wanted = counts[name][1]
+        near = 1e-3 if name in ("txl_enwik8_18", "txl_ptb") else 0
+        assert count == pytest.approx(wanted, rel=near, abs=0), name
+        assert shown > 20 and length
