@@ -5,6 +5,7 @@ Letters: B queries, N documents of each, W windows of all of them, T length.
 
 import tensorflow as tf
 
+from data import symbols
 from serving.signatures import graph_features
 from serving.signatures.sequence import (
     IDS,
@@ -13,6 +14,7 @@ from serving.signatures.sequence import (
     Context,
     Signature,
     ids_signature,
+    layout_of,
     padded_length,
     text_spec,
     tokenize_signature,
@@ -107,6 +109,7 @@ def _passages(context: Context, query, documents):
         length,
         context.ids,
         padded_length(context.spec),
+        layout=layout_of(context.spec),
     )
     return features, row, windows.starts.row_lengths() > most
 
@@ -117,17 +120,26 @@ def _kernel_signatures(context: Context) -> dict[str, Signature]:
     longest = options["max_doc_length"]
 
     def read(texts, length: int):
-        """Vectors, ids, mask of pieces; `SEP CLS` end a row."""
+        """Vectors, ids, mask of pieces, and whether a text was cut."""
         pieces = context.tokenizer.tokenize(texts)
         cut = pieces.row_lengths() > length
         rows = graph_features.join_segments(
-            [_cut(pieces, length)], length + 2, context.ids
+            [_cut(pieces, length)],
+            length + 2,
+            context.ids,
+            layout=layout_of(context.spec),
         )
         states = model.vectors(
             rows.input_ids, rows.segment_ids, rows.input_mask
         )
-        parts = (states, rows.input_ids, rows.input_mask)
-        return *(x[:, :-2] for x in parts), cut
+        # Without CLS and SEP: the last two, or the first and each row's last.
+        part, mask = slice(-2), rows.input_mask
+        if layout_of(context.spec) == symbols.CLS_FIRST:
+            part = slice(1, -1)
+            mask = tf.sequence_mask(
+                rows.lengths - 1, tf.shape(mask)[1], mask.dtype
+            )
+        return states[:, part], rows.input_ids[:, part], mask[:, part], cut
 
     def from_text(query, documents, candidate_scores=None):
         count = tf.shape(documents)[1]

@@ -1,5 +1,7 @@
 """Query and document in one row, `query SEP document SEP CLS` (L1).
 
+Encoders that want CLS first get `CLS query SEP document SEP`.
+
 A document that is longer than its room is read in windows, `stride` pieces
 from one start to the next, of which the first `max_passages` count.
 """
@@ -43,12 +45,13 @@ def passages(
     stride: int,
     max_passages: int,
     ids: symbols.SymbolIds,
+    layout: str = symbols.CLS_LAST,
 ) -> list[Sequence1D]:
     """The rows of one pair; the query is cut already."""
     room = max_length - len(query) - 3
     return [
         pair_features.join_segments(
-            [query, document[begin:end]], max_length, ids
+            [query, document[begin:end]], max_length, ids, layout
         )
         for begin, end in windows(len(document), room, stride, max_passages)
     ]
@@ -84,17 +87,21 @@ def lists(
 
 
 def training_table(
-    examples: Sequence[Sequence[Sequence1D]], grades: Sequence[np.ndarray]
+    examples: Sequence[Sequence[Sequence1D]],
+    grades: Sequence[np.ndarray],
+    layout: str = symbols.CLS_LAST,
 ) -> FeatureTable:
     """Lists of C rows with their grades as labels.
 
     Args:
       examples: C rows each.
       grades: [C] of each.
+      layout: of the rows.
     """
     labels = np.array(grades, np.float32)  # [N, C]
     return finetune_table.from_sequences(
         [row for example in examples for row in example],
         {"label_ids": labels},
         num_options=labels.shape[1],
+        **pair_features.padding(layout),
     )

@@ -14,7 +14,8 @@ import numpy as np
 
 from common import files, vocabulary
 from common.errors import UserError
-from data.finetuning import cache
+from data import symbols
+from data.finetuning import cache, pair_features
 from data.finetuning import pipeline as finetune_pipeline
 from data.finetuning import table as finetune_table
 from data.finetuning.ranking import collection as collections
@@ -24,7 +25,6 @@ from data.finetuning.ranking.runs import Run
 from data.task_spec import SPIECE_NAME, TaskSpec
 from data.text.tokenizer import Tokenizer
 from modeling.checkpoints import restore as checkpoints
-from modeling.encoders.registry import spec_of
 from training import loop
 from training.checkpoints import checkpoint_to_read
 from training.finetuning import sources
@@ -74,7 +74,8 @@ class CrossEncoder:
         texts: Texts,
         say: Callable[[str], None] = print,
     ):
-        self.task, self.finetune, self.say = task, finetune, say
+        self.task, self.say = task, say
+        self.finetune, self.layout = sources.settle(finetune)
         self.options: RankerOptions = task.options
         self.length, self.tokenizer = max_seq_length, tokenizer
         self.texts = texts
@@ -85,12 +86,11 @@ class CrossEncoder:
                 "and 3 special tokens"
             )
         self.config = sources.find_config(finetune, tokenizer.vocab_size)
-        layout = spec_of(self.config.model_type).capabilities.layout
-        if layout != "cls_last":
+        if self.layout not in symbols.LAYOUTS:
             raise UserError(
-                "--ranker=cross_encoder makes rows that end with CLS (xlnet), "
-                f"found model_type {self.config.model_type!r}; --ranker=knrm "
-                "reads it"
+                f"--ranker=cross_encoder: {self.config.model_type} reads "
+                "streams, not pairs; give an encoder with CLS (xlnet, bert, "
+                "...)"
             )
         self.objective = heads.build_objective(
             HEAD,
@@ -122,6 +122,7 @@ class CrossEncoder:
                 "max_query_length": self.options.max_query_length,
                 "passage_stride": self.options.passage_stride,
                 "max_passages": self.options.max_passages,
+                "layout": self.layout,
             },
         )
 
@@ -274,6 +275,7 @@ class CrossEncoder:
             0 if first_only else self.options.passage_stride,
             self.options.max_passages,
             self.tokenizer.symbols,
+            self.layout,
         )
 
     def _training_input(self, fold: Fold, seed: int):
@@ -300,7 +302,7 @@ class CrossEncoder:
                 "no training query has candidates of unlike grades: raise "
                 "--depth, or give judgements of these candidates"
             )
-        table = features.training_table(examples, labels)
+        table = features.training_table(examples, labels, self.layout)
         return finetune_pipeline.make_input_fn(table, self.length, True, seed)
 
     def _candidates(self, queries: Sequence[str]):
@@ -311,7 +313,9 @@ class CrossEncoder:
                 rows = self._passages(query, name, False)
                 sequences += rows
                 counts.append(len(rows))
-        table = finetune_table.from_sequences(sequences)
+        table = finetune_table.from_sequences(
+            sequences, **pair_features.padding(self.layout)
+        )
         return (
             finetune_pipeline.make_input_fn(table, self.length, False),
             np.array(counts),

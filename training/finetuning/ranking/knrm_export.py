@@ -3,7 +3,6 @@
 from collections.abc import Callable
 
 import numpy as np
-import tensorflow as tf
 
 from common.errors import UserError
 from data.task_spec import TaskSpec
@@ -33,8 +32,7 @@ def build(
       seed: which of the fold's rankers.
 
     Raises:
-      UserError: the vectors are no encoder's, or of one whose rows the graph
-        cannot make.
+      UserError: the vectors are no encoder's.
     """
     source = maker.vectors
     if not isinstance(source, EncoderVectors):
@@ -42,11 +40,6 @@ def build(
             f"--do_export needs --vectors=encoder, received {options.vectors}"
         )
     config = source.encoder.config
-    if spec_of(config.model_type).capabilities.layout != "cls_last":
-        raise UserError(
-            f"--do_export: K-NRM on {config.model_type} cannot be exported; "
-            "xlnet can"
-        )
     place = int(learned.layer[seed])
     model = KernelRankingModel(
         config,
@@ -73,7 +66,9 @@ def build(
     return model
 
 
-def spec(tokenizer: Tokenizer, options: RankerOptions) -> TaskSpec:
+def spec(
+    tokenizer: Tokenizer, options: RankerOptions, model_type: str
+) -> TaskSpec:
     """task.json of the export."""
     return TaskSpec(
         task_name="ranking",
@@ -86,16 +81,18 @@ def spec(tokenizer: Tokenizer, options: RankerOptions) -> TaskSpec:
             "ranker": "knrm",
             "max_query_length": options.max_query_length,
             "max_doc_length": options.max_doc_length,
+            "layout": spec_of(model_type).capabilities.layout,
         },
     )
 
 
 def write(
     folder: str,
-    model: tf.Module,
+    model: KernelRankingModel,
     tokenizer: Tokenizer,
     options: RankerOptions,
     export: Callable[..., str],
 ) -> str:
     """Exports; the version folder."""
-    return export(folder, model, spec(tokenizer, options), tokenizer.path)
+    task = spec(tokenizer, options, model.config.model_type)
+    return export(folder, model, task, tokenizer.path)
