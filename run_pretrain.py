@@ -63,7 +63,7 @@ def make_request(
         **reader,
     )
     held_out = data.held_out_batches(seed, **reader)
-    must_match = data.must_match()
+    must_match = data.must_match() | {"objective": "permutation_lm"}
     if masking:
         from data.pretraining.masking import masked_batches
 
