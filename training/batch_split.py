@@ -86,13 +86,14 @@ def distribute(
       start_step: number of the first batch.
 
     Returns:
-      (a `tf.distribute.DistributedDataset`, the element spec of the global
-      batches).
+      (a `tf.distribute.DistributedDataset`, or the plain dataset where one
+      CPU takes it, and the element spec of the global batches).
     """
     order, batch_size = split.order(), split.batch_size
     spec = {}
     # Nothing here is left to tf.data to tune, and the end of an iterator can
-    # wait for its tuner, which sleeps for up to a minute.
+    # wait for its tuner, which sleeps for up to a minute. (The iterators of
+    # `tf.distribute` have tuners of their own.)
     options = tf.data.Options()
     options.autotune.enabled = False
 
@@ -115,7 +116,17 @@ def distribute(
         # [local, b, ...] -> local elements, taken by the replicas in order.
         return dataset.map(share).unbatch().prefetch(2 * local)
 
+    if _is_one_cpu(strategy):
+        return make(tf.distribute.InputContext()), spec
     return strategy.distribute_datasets_from_function(make), spec
+
+
+def _is_one_cpu(strategy: tf.distribute.Strategy) -> bool:
+    """There is nothing to distribute, and no device to copy to ahead."""
+    if not isinstance(strategy, tf.distribute.OneDeviceStrategy):
+        return False
+    (device,) = strategy.extended.worker_devices
+    return tf.DeviceSpec.from_string(device).device_type == "CPU"
 
 
 def fill(batch: dict, batch_size: int) -> dict:
