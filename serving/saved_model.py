@@ -145,7 +145,8 @@ class SavedModel:
         }
         with stop.watch() if stop else contextlib.nullcontext():
             outputs = self._loaded.signatures[signature](**tensors)
-        return {name: value.numpy() for name, value in outputs.items()}
+        # Sorted: their order changes from process to process.
+        return {name: outputs[name].numpy() for name in sorted(outputs)}
 
     def warm_up(self) -> None:
         """Asks the raw-text function once: the first real caller waits less."""
