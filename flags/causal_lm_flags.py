@@ -14,7 +14,12 @@ from training.causal_lm_options import (
 FLAGS = flags.FLAGS
 
 # What an evaluation may have another value of than the training.
-_CHANGES = ("mem_len", "clamp_len", "same_length", "memory_start")
+_CHANGES = (
+    "eval_mem_len",
+    "eval_clamp_len",
+    "eval_same_length",
+    "eval_memory_start",
+)
 
 
 def define() -> None:
@@ -159,7 +164,9 @@ def apply_recipe() -> list[str]:
 
 def from_flags() -> CausalLMOptions:
     """What is trained on which data; call `apply_recipe` before."""
-    changes = {name: FLAGS[f"eval_{name}"].value for name in _CHANGES}
+    changes = {
+        name.removeprefix("eval_"): FLAGS[name].value for name in _CHANGES
+    }
     return CausalLMOptions(
         data_dir=FLAGS.data_dir,
         mode=FLAGS.mode,
