@@ -99,7 +99,7 @@ _ROWS = (
         model=f"{_MODELS}.causal_lm:CausalLanguageModel",
         objective="training.objectives.causal_lm:CausalLMObjective",
         signatures="",
-        metric="lm_loss",
+        metric="accuracy",
         fields={},  # a batch of its own: `training.objectives.causal_lm`
         # The second is the name with cutoffs.
         marker=(

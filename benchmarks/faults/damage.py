@@ -138,7 +138,7 @@ def _each(short: str, pattern: str, faults: dict) -> dict[str, Damage]:
 _BYTES = {"cut": cut, "empty": empty, "other bytes": flipped}
 _GONE = _BYTES | {"missing": missing}
 _WEIGHTS = _each("index", "*.index", _BYTES) | _each("data", "*.data-*", _GONE)
-_CONFIG = _each("config", "xlnet_config.json", JSON)
+_CONFIG = _each("config", "*_config.json", JSON)
 _GZIP = {
     f"{ending[1:]}: {name}": _spoiled_archive(module, ending, spoil)
     for module, ending in ((gzip, ".gz"), (lzma, ".xz"))
@@ -169,7 +169,7 @@ KINDS: dict[str, dict[str, Damage]] = {
     "weights": _WEIGHTS | _CONFIG,
     "run": _WEIGHTS
     | _each("run.json", "run.json", JSON)
-    | _each("config", "xlnet_config.json", {"zeros": JSON["zeros"]}),
+    | _each("config", "*_config.json", {"zeros": JSON["zeros"]}),
     "ranking": _each(
         "documents",
         "documents.jsonl",

@@ -68,6 +68,21 @@ COMMANDS = (
         writes=False,
     ),
     Command(
+        "run_lm",
+        "run_lm",
+        ("--data_dir={streams}", "--model_dir={out}/model", "--seq_len=12")
+        + (*SIZES, *TRAIN, "--mem_len=12"),
+        {"streams": "records"},
+    ),
+    Command(
+        "run_lm, evaluation",
+        "run_lm",
+        ("--data_dir={streams}", "--model_dir={causal_lm}", "--mode=eval")
+        + ("--seq_len=12", "--eval_steps=1"),
+        {"streams": "", "causal_lm": "weights"},
+        writes=False,
+    ),
+    Command(
         "run_classifier",
         "run_classifier",
         ("--task_name=tsv", "--data_dir={task}", *_TUNE),
@@ -249,22 +264,9 @@ COMMANDS = (
         writes=False,
     ),
 )
-# Started by another command alone, with inputs that this one made.
-INTERNAL = ("serving.export.reload_check",)
-# Their rows come with their first run of the table.
-WITHOUT_ROWS = ("run_lm",)
 # Faults of what is written; see `server`.
 OF_OUTPUT = ("full disk", "nearly full disk", "read-only", "a file in its way")
 INTERRUPTED = "Ctrl-C"
-
-
-# Tried by `python -m benchmarks.faults` alone: ten seconds or more each.
-LONG = (
-    ("data.demo_corpus", "full disk"),
-    ("data.demo_corpus", "nearly full disk"),
-    ("serving.embed", "nearly full disk"),
-    ("serving.export", "nearly full disk"),
-)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -186,6 +186,16 @@ RECIPES: dict[str, tuple[str, Recipe]] = {
         + ["--spiece_model_file={spiece}", "--output_dir={world}/records"]
         + ["--seq_len=24", "--reuse_len=12"],
     ),
+    "streams": (
+        "streams",
+        ["data.create_lm_data", "--train_glob={text}", "--valid_glob={text}"]
+        + ["--unit=byte", "--output_dir={world}/streams"],
+    ),
+    "causal_lm": (
+        "causal_lm",
+        ["run_lm", "--data_dir={streams}", "--model_dir={world}/causal_lm"]
+        + [*SIZES, *TRAIN, "--mem_len=12", "--seq_len=12"],
+    ),
     "lm": (
         "lm",
         ["run_pretrain", "--data_dir={records}", "--model_dir={world}/lm"]

@@ -9,6 +9,7 @@ import json
 from typing import Any, ClassVar, Self
 
 from common.errors import UserError
+from modeling.encoders.contract import pop_extra
 
 # Their activation -> ours: theirs "gelu" is the exact form, ours the tanh form.
 ACTIVATIONS = {
@@ -106,7 +107,7 @@ class FileConfig:
         value = cls._translated(dict(value))
         value.pop("model_type", None)
         names = {f.name for f in dataclasses.fields(cls)}
-        extra = dict(value.pop("extra", None) or {})
+        extra = pop_extra(value)
         for theirs, ours in cls.keys.items():
             if theirs not in value or theirs == ours:
                 continue

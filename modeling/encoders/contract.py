@@ -8,6 +8,8 @@ Letters: D model, L layers, M memory length, V vocabulary.
 import dataclasses
 from typing import Any, ClassVar, Protocol
 
+from common.errors import UserError
+
 
 class EncoderConfig(Protocol):
     """The architecture of an encoder: a frozen, validated dataclass.
@@ -101,3 +103,17 @@ class Capabilities:
     def summary_type(self) -> str:
         """Where CLS is among the real tokens: "first" or "last"."""
         return "first" if self.layout == "cls_first" else "last"
+
+
+def pop_extra(value: dict[str, Any]) -> dict[str, Any]:
+    """Takes `extra` out of a configuration's values; a copy of it.
+
+    Raises:
+      UserError: it is neither an object nor null.
+    """
+    extra = value.pop("extra", None)
+    if extra is not None and not isinstance(extra, dict):
+        raise UserError(
+            f"`extra` must be an object of further keys, received {extra!r}"
+        )
+    return dict(extra or {})

@@ -126,7 +126,7 @@ def spec_of(model_type: str) -> EncoderSpec:
     Raises:
       UserError: there is none; the message lists them.
     """
-    if model_type not in ENCODERS:
+    if not isinstance(model_type, str) or model_type not in ENCODERS:
         raise UserError(
             f"model_type must be one of {list(ENCODERS)}, found {model_type!r}"
         )

@@ -22,7 +22,6 @@ from data.finetuning.ranking.judgments import Qrels
 from data.finetuning.ranking.runs import Run
 
 MAX_GRADE = 4
-CONVENTIONS = ("gdeval", "gdeval -c", "trec_eval", "judged")
 TREC_MEASURES = ("ndcg_cut_20", "map", "recip_rank", "P_20", "recall_100")
 
 

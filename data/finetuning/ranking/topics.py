@@ -38,8 +38,15 @@ def read(
       fields: of `TREC_FIELDS`, what makes the text of a TREC query.
 
     Raises:
-      UserError: a bad line, an id twice, a query without text, no query.
+      UserError: an unknown field, a bad line, an id twice, a query without
+        text, no query.
     """
+    unknown = [name for name in fields if name not in TREC_FIELDS]
+    if unknown or not fields:
+        raise UserError(
+            f"--topic_fields: wanted some of {', '.join(TREC_FIELDS)}, found "
+            f"{', '.join(unknown) or 'none'}"
+        )
     form = detect(path) if form == "auto" else form
     found: dict[str, str] = {}
     where: dict[str, int] = {}

@@ -10,6 +10,7 @@ import json
 from typing import Any, ClassVar
 
 from common.errors import UserError
+from modeling.encoders.contract import pop_extra
 
 FILE_NAME = "transformer_xl_config.json"
 
@@ -209,11 +210,6 @@ class TransformerXLConfig:
         return self.activation_dropout
 
     @property
-    def uses_dropout(self) -> bool:
-        """True when some dropout rate is positive."""
-        return max(self.dropout_rates) > 0
-
-    @property
     def dropout_rates(self) -> tuple[float, ...]:
         """Every rate."""
         return (self.dropout, self.dropatt, self.inner_dropout)
@@ -253,7 +249,7 @@ class TransformerXLConfig:
         value = dict(value)
         value.pop("model_type", None)
         names = {f.name for f in dataclasses.fields(cls)}
-        extra = dict(value.pop("extra", None) or {})
+        extra = pop_extra(value)
         extra |= {k: v for k, v in value.items() if k not in names}
         known = {k: v for k, v in value.items() if k in names}
         missing = [k for k in _POSITIVE[:-1] if k not in known]

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 from common import files
 from common.errors import UserError
+from modeling.encoders.contract import pop_extra
 
 # The keys that the original always writes.
 _ORIGINAL_KEYS = (
@@ -226,7 +227,7 @@ class XLNetConfig:
                     f"{value['vocab_size']} disagree: keep one of them"
                 )
         names = {f.name for f in dataclasses.fields(cls)}
-        extra = dict(value.pop("extra", None) or {})
+        extra = pop_extra(value)
         extra |= {k: v for k, v in value.items() if k not in names}
         known = {k: v for k, v in value.items() if k in names}
         missing = [k for k in _ORIGINAL_KEYS if k not in known]

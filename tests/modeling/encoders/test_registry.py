@@ -283,3 +283,24 @@ def test_flags_meet_the_file_of_a_planted_encoder(
             continue
         with pytest.raises(UserError, match=wanted):
             model_flags.from_flags(13)
+
+
+@pytest.mark.parametrize("name", list(registry.ENCODERS))
+def test_wrong_values_of_any_field_are_told(name):
+    """Whatever JSON holds in a field's place is taken or refused in a line."""
+    sizes = XLNET | {"vocab_size": 17, "d_model": 12, "d_head": 4}
+    fields = {
+        field.name
+        for field in dataclasses.fields(resolve(registry.spec_of(name).config))
+    }
+    kept = {k: v for k, v in sizes.items() if k in fields}
+    config = registry.config_from_dict(kept | {"model_type": name})
+    good, refused = config.to_dict(), 0
+    wrong = (None, [[]], {"a": 1}, "x", 0, -1, float("inf"), True, [1], [3, ""])
+    for key in good:
+        for value in wrong:
+            try:
+                registry.config_from_dict(good | {key: value})
+            except UserError:
+                refused += 1
+    assert refused > 5 * len(good)

@@ -48,7 +48,7 @@ def test_golden_values_of_both_tools(case):
 def test_means_say_over_how_many_queries(case):
     result = metrics.evaluate(case["qrels"], case["run"])
     sizes, means = {}, {}
-    for convention in metrics.CONVENTIONS:
+    for convention in ("gdeval", "gdeval -c", "trec_eval", "judged"):
         mean = result.mean("NDCG@20 (gdeval)", convention)
         sizes[convention], means[convention] = mean.queries, mean.value
     with_relevant = [q for q, j in case["qrels"].items() if max(j.values()) > 0]

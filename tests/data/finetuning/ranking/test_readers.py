@@ -60,6 +60,8 @@ def test_trec_topics_and_their_fields(tmp_path):
         "301": "International Organized Crime",
         "302": "Poliomyelitis",
     }
+    with pytest.raises(UserError, match="wanted some of title, desc, narr"):
+        topics.read(path, fields=("title", "body"))
     both = topics.read(path, fields=("title", "desc"))
     assert both["301"].endswith("Crime Identify organizations.")
 
