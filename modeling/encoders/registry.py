@@ -254,7 +254,9 @@ def _is_own(path: str, name: str) -> bool:
     value = files.read_json_object(
         path, "give the configuration file of the model"
     )
-    spec = ENCODERS.get(value.get("model_type", DEFAULT))
+    model_type = value.get("model_type", DEFAULT)
+    known = isinstance(model_type, str)  # else the reader says what is wrong
+    spec = ENCODERS.get(model_type) if known else None
     return spec is None or spec.config_file == name
 
 
