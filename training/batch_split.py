@@ -92,8 +92,7 @@ def distribute(
     order, batch_size = split.order(), split.batch_size
     spec = {}
     # Nothing here is left to tf.data to tune, and the end of an iterator can
-    # wait for its tuner, which sleeps for up to a minute. (The iterators of
-    # `tf.distribute` have tuners of their own.)
+    # wait for its tuner, which sleeps for up to a minute.
     options = tf.data.Options()
     options.autotune.enabled = False
 
@@ -116,17 +115,30 @@ def distribute(
         # [local, b, ...] -> local elements, taken by the replicas in order.
         return dataset.map(share).unbatch().prefetch(2 * local)
 
-    if _is_one_cpu(strategy):
+    if not _all_cpus(strategy):
+        return strategy.distribute_datasets_from_function(make), spec
+    if isinstance(strategy, tf.distribute.OneDeviceStrategy):
         return make(tf.distribute.InputContext()), spec
-    return strategy.distribute_datasets_from_function(make), spec
+    # There is no device to copy to ahead: every replica has a reader, and not
+    # the iterators that `tf.distribute` makes, which have tuners of their own.
+    return strategy.distribute_datasets_from_function(
+        make,
+        tf.distribute.InputOptions(
+            experimental_fetch_to_device=False,
+            experimental_replication_mode=(
+                tf.distribute.InputReplicationMode.PER_REPLICA
+            ),
+        ),
+    ), spec
 
 
-def _is_one_cpu(strategy: tf.distribute.Strategy) -> bool:
-    """There is nothing to distribute, and no device to copy to ahead."""
-    if not isinstance(strategy, tf.distribute.OneDeviceStrategy):
+def _all_cpus(strategy: tf.distribute.Strategy) -> bool:
+    """The replicas are CPUs of this process."""
+    kinds = (tf.distribute.OneDeviceStrategy, tf.distribute.MirroredStrategy)
+    if type(strategy) not in kinds:
         return False
-    (device,) = strategy.extended.worker_devices
-    return tf.DeviceSpec.from_string(device).device_type == "CPU"
+    devices = map(tf.DeviceSpec.from_string, strategy.extended.worker_devices)
+    return all(device.device_type == "CPU" for device in devices)
 
 
 def fill(batch: dict, batch_size: int) -> dict:
