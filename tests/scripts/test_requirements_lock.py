@@ -1,0 +1,50 @@
+"""requirements-lock.txt holds the pins of the files that it is made from."""
+
+import re
+
+from scripts import lock
+from tests.conftest import ROOT
+
+_PIN = re.compile(r"^([A-Za-z0-9._-]+)==(\S+)(?: ; (.+?))?(?: \\)?$")
+
+
+def pins(text):
+    """(name, version, marker) of every pin."""
+    found = [
+        m.groups() for line in text.splitlines() if (m := _PIN.match(line))
+    ]
+    return [(re.sub(r"[-_.]+", "-", n).lower(), v, m) for n, v, m in found]
+
+
+def test_direct_pins_are_the_same():
+    locked = {
+        n: v for n, v, _ in pins((ROOT / "requirements-lock.txt").read_text())
+    }
+    wanted = [
+        pin for name in lock.FILES for pin in pins((ROOT / name).read_text())
+    ]
+    assert len(wanted) > 15
+    for name, version, _ in wanted:
+        assert locked[name] == version, f"{name}: run scripts/lock.py"
+
+
+def test_every_pin_has_hashes_and_no_host():
+    text = (ROOT / "requirements-lock.txt").read_text()
+    blocks = text.replace("\\\n", " ").splitlines()
+    for block in blocks:
+        if not block.startswith("#"):
+            assert re.search(r"--hash=sha256:[0-9a-f]{64}", block), block
+    assert "://" not in text and "@" not in text
+
+
+def test_versions_that_differ_get_markers():
+    found = {
+        "3.11": {"a": ("1", "aa"), "b": ("1", "bb"), "c": ("1", "cc")},
+        "3.12": {"a": ("1", "a2"), "b": ("2", "b2")},
+    }
+    assert lock.lines(found) == [
+        "a==1 \\\n    --hash=sha256:a2 \\\n    --hash=sha256:aa",
+        'b==1 ; python_version == "3.11" \\\n    --hash=sha256:bb',
+        'b==2 ; python_version == "3.12" \\\n    --hash=sha256:b2',
+        'c==1 ; python_version == "3.11" \\\n    --hash=sha256:cc',
+    ]
