@@ -23,8 +23,19 @@ say "formatting and lint"
 say "tests: default tier"
 "$PY" -m pytest -n 2 -m "not slow and not bench" "$@"
 if [ "$all" = 1 ]; then
-  say "tests: slow tier"
   # These start processes and kill them; one more try tells load from a fault,
-  # and the summary names what needed it.
-  "$PY" -m pytest -n 2 -m "slow and not bench" --reruns 1 -rR "$@"
+  # and the summary names what needed it. A process keeps what it has compiled,
+  # 10 GB in the end: so new ones for every part.
+  parts=("tests/training" "tests/serving tests/modeling" "")
+  [ $# = 0 ] || parts=("")
+  seen=()
+  failed=0
+  for part in "${parts[@]}"; do
+    say "tests: slow tier ${part:-(the others)}"
+    # shellcheck disable=SC2086
+    "$PY" -m pytest -n 2 -m "slow and not bench" --reruns 1 -rR $part \
+      "${seen[@]}" "$@" || failed=1
+    for folder in $part; do seen+=("--ignore=$folder"); done
+  done
+  exit "$failed"
 fi

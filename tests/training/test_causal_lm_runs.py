@@ -100,8 +100,12 @@ def test_replicas_and_parts_give_the_run_of_one(tmp_path, replicas, parts):
         replicas=replicas,
         grad_accumulation_steps=parts,
     )
+    # Sums are added in another order.
     np.testing.assert_allclose(
-        losses(tmp_path / "many"), losses(tmp_path / "one"), atol=5e-6
+        losses(tmp_path / "many"),
+        losses(tmp_path / "one"),
+        rtol=2e-5,
+        atol=5e-6,
     )
 
 
