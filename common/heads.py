@@ -34,7 +34,8 @@ class HeadSpec:
       objective: its loss and outputs, "module:class".
       signatures: what an export of it can be asked, "module:function"; "" =
         it has none.
-      metric: picks the best checkpoint of a run; larger is better.
+      metric: picks the best checkpoint of a run; larger is better. "" = no
+        command asks for one.
       fields: what its batches hold beyond `data.schema.FINETUNE_BATCH`.
       model_options: keyword arguments of the model that make it this head.
       long_objective: the objective that reads documents in segments; "" =
@@ -99,7 +100,7 @@ _ROWS = (
         model=f"{_MODELS}.causal_lm:CausalLanguageModel",
         objective="training.objectives.causal_lm:CausalLMObjective",
         signatures="",
-        metric="accuracy",
+        metric="",
         fields={},  # a batch of its own: `training.objectives.causal_lm`
         # The second is the name with cutoffs.
         marker=(

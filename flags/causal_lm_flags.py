@@ -3,7 +3,6 @@
 from absl import flags
 
 from flags import causal_lm_recipes, common_flags, transformer_xl_flags
-from flags.finetune_recipes import describe
 from training.causal_lm_options import (
     MODES,
     ORDERS,
@@ -153,13 +152,7 @@ def apply_recipe() -> list[str]:
     if not FLAGS.recipe:
         return []
     recipe = causal_lm_recipes.find(FLAGS.recipe)
-    given = {}
-    for flag, value in (recipe.flags | recipe.assumed).items():
-        if FLAGS[flag].present:
-            given[flag] = FLAGS[flag].value
-        else:
-            FLAGS.set_default(flag, value)
-    return describe(FLAGS.recipe, recipe, given).splitlines()
+    return common_flags.give_recipe(FLAGS.recipe, recipe)
 
 
 def from_flags() -> CausalLMOptions:

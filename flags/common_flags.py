@@ -3,6 +3,7 @@
 from absl import flags
 
 from flags import optim_flags, strategy_flags
+from flags.finetune_recipes import Recipe, describe
 from training.options import RunOptions
 
 FLAGS = flags.FLAGS
@@ -139,3 +140,18 @@ def all_flags() -> dict:
         if module.startswith(("flags.", "run_")) or module == "__main__":
             found |= {flag.name: flag.value for flag in defined}
     return found
+
+
+def give_recipe(name: str, recipe: Recipe) -> list[str]:
+    """Gives flags that were not given the recipe's values.
+
+    Returns:
+      Lines that list every value and its source.
+    """
+    given = {}
+    for flag, value in (recipe.flags | recipe.assumed).items():
+        if FLAGS[flag].present:
+            given[flag] = FLAGS[flag].value
+        else:
+            FLAGS.set_default(flag, value)
+    return describe(name, recipe, given).splitlines()

@@ -186,13 +186,7 @@ def apply_recipe(command: str) -> list[str]:
     name, recipe = finetune_recipes.find(FLAGS.recipe)
     if recipe.command != command:
         raise UserError(f"--recipe={name} is for {recipe.command}")
-    given = {}
-    for flag, value in (recipe.flags | recipe.assumed).items():
-        if FLAGS[flag].present:
-            given[flag] = FLAGS[flag].value
-        else:
-            FLAGS.set_default(flag, value)
-    return finetune_recipes.describe(name, recipe, given).splitlines()
+    return common_flags.give_recipe(name, recipe)
 
 
 def trained_folder() -> str | None:

@@ -3,7 +3,6 @@
 from absl import flags
 
 from flags import common_flags, model_flags, pretrain_recipes, text_flags
-from flags.finetune_recipes import describe
 from training.pretrain_options import MODES, OBJECTIVES, PretrainOptions
 
 FLAGS = flags.FLAGS
@@ -150,13 +149,7 @@ def apply_recipe() -> list[str]:
     if not FLAGS.recipe:
         return []
     recipe = pretrain_recipes.find(FLAGS.recipe)
-    given = {}
-    for flag, value in (recipe.flags | recipe.assumed).items():
-        if FLAGS[flag].present:
-            given[flag] = FLAGS[flag].value
-        else:
-            FLAGS.set_default(flag, value)
-    return describe(FLAGS.recipe, recipe, given).splitlines()
+    return common_flags.give_recipe(FLAGS.recipe, recipe)
 
 
 def from_flags() -> PretrainOptions:

@@ -2,8 +2,13 @@
 
 import math
 
+import tensorflow as tf
+import tf_keras
+
 from common.errors import UserError
-from training.objectives.contract import Objective
+from modeling import PretrainingModel
+from modeling.encoders.contract import EncoderConfig
+from training.objectives.contract import Batch, Objective
 
 
 class LanguageModelObjective(Objective):
@@ -37,3 +42,79 @@ class LanguageModelObjective(Objective):
     def num_targets(self, element_spec):
         """P."""
         return element_spec["target_ids"].shape[-1]
+
+
+class TwoSegmentObjective(LanguageModelObjective):
+    """Batches are `data.schema.PRETRAIN_BATCH`: rows of two segments.
+
+    Args:
+      config: the architecture; its memory lengths count.
+      bi_data: the second half of the rows is backward.
+      next_sentence: add the loss of the second head. A row's share of it is
+        weighted by the row's targets, so that one denominator serves both.
+      loss_chunk_size: rows of logits alive at a time; None = all.
+      recompute_layers: trade time for memory in the backward pass.
+      model_options: more keyword arguments of `PretrainingModel`.
+    """
+
+    name = "pretraining"
+
+    def __init__(
+        self,
+        config: EncoderConfig,
+        bi_data: bool = True,
+        next_sentence: bool = False,
+        loss_chunk_size: int | None = None,
+        recompute_layers: bool = False,
+        **model_options,
+    ):
+        super().__init__(loss_chunk_size)
+        self.config = config
+        self.bi_data = bi_data
+        self.next_sentence = next_sentence
+        self.recompute_layers = recompute_layers
+        self.model_options = model_options
+        self.row_groups = 2 if bi_data else 1
+        self.memory_len = config.mem_len or 0
+
+    def build_model(self) -> tf_keras.Model:
+        """A `PretrainingModel`, all variables made."""
+        return PretrainingModel(
+            self.config,
+            next_sentence=self.next_sentence,
+            recompute=self.recompute_method(),
+            **self.model_options,
+        )
+
+    def pair_loss(
+        self,
+        model,
+        states: tf.Tensor,
+        batch: Batch,
+        rows,
+        weights,
+        metrics,
+        **how,
+    ) -> tf.Tensor:
+        """The second head's loss, float32 scalar; adds its accuracy.
+
+        Args:
+          model: has `next_sentence_logits`.
+          states: [B, T, D], the content stream.
+          batch: has `input_mask` and `next_sentence_label` [B].
+          rows: float32 [B], 1 where the label counts.
+          weights: float32 [B, P], of the row's targets; 0 in rows of padding.
+          metrics: gets `next_sentence_accuracy`.
+          **how: `training` and `seed`.
+        """
+        logits = model.next_sentence_logits(
+            states, input_mask=batch["input_mask"], **how
+        )  # [B, 2]
+        labels = batch["next_sentence_label"]
+        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
+        right = tf.equal(tf.argmax(logits, -1, labels.dtype), labels)
+        metrics["next_sentence_accuracy"] = (
+            tf.reduce_sum(tf.cast(right, tf.float32) * rows),
+            tf.reduce_sum(rows),
+        )
+        return tf.reduce_sum(losses * rows * tf.reduce_sum(weights, 1))

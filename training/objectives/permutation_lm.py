@@ -1,59 +1,21 @@
 """Permutation language modelling with segment recurrence (section 2.3, 2.5)."""
 
 import tensorflow as tf
-import tf_keras
 
-from modeling import PretrainingModel
-from modeling.encoders.contract import EncoderConfig
 from training.objectives.contract import Batch, LossOutput, Memory
-from training.objectives.language_model import LanguageModelObjective
+from training.objectives.language_model import TwoSegmentObjective
 
 
-class PretrainingObjective(LanguageModelObjective):
-    """Batches are `data.schema.PRETRAIN_BATCH`.
+class PretrainingObjective(TwoSegmentObjective):
+    """The query stream predicts; see `TwoSegmentObjective` for arguments.
 
     With `perm_mask` and `target_mapping` in a batch (materialized records)
     these are used instead of `ranks` and `target_positions`.
 
-    Args:
-      config: the architecture; its `mem_len` and `reuse_len` count.
-      bi_data: the second half of the rows is backward.
-      next_sentence: add the ablation's loss (Table 6). A row's share of it is
-        weighted by the row's targets, so that one denominator serves both.
-      loss_chunk_size: rows of logits alive at a time; None = all.
-      recompute_layers: trade time for memory in the backward pass.
-      model_options: more keyword arguments of `PretrainingModel`.
+    `next_sentence` is the ablation's loss (Table 6).
     """
 
-    name = "pretraining"
     query_stream = True
-
-    def __init__(
-        self,
-        config: EncoderConfig,
-        bi_data: bool = True,
-        next_sentence: bool = False,
-        loss_chunk_size: int | None = None,
-        recompute_layers: bool = False,
-        **model_options,
-    ):
-        super().__init__(loss_chunk_size)
-        self.config = config
-        self.bi_data = bi_data
-        self.next_sentence = next_sentence
-        self.recompute_layers = recompute_layers
-        self.model_options = model_options
-        self.row_groups = 2 if bi_data else 1
-        self.memory_len = config.mem_len or 0
-
-    def build_model(self) -> tf_keras.Model:
-        """A `PretrainingModel`, all variables made."""
-        return PretrainingModel(
-            self.config,
-            next_sentence=self.next_sentence,
-            recompute=self.recompute_method(),
-            **self.model_options,
-        )
 
     def loss(self, model, batch, memory, training, seed):
         """Sums over the targets of the batch; perplexity is exp(loss)."""
@@ -78,32 +40,20 @@ class PretrainingObjective(LanguageModelObjective):
         )
         metrics = {"lm_loss": (loss, count), "accuracy": (right, count)}
         if self.next_sentence:
-            loss += self._next_sentence(
-                model, output, batch, weights, metrics, training, seed
+            loss += self.pair_loss(
+                model,
+                output.sequence_output,
+                batch,
+                batch["row_weight"],
+                weights,
+                metrics,
+                training=training,
+                seed=seed,
             )
         new_memory = ()
         if self.memory_len:
             new_memory = Memory(output.new_memory, output.new_memory_length)
         return LossOutput(loss, count, metrics, {}, new_memory)
-
-    def _next_sentence(
-        self, model, output, batch, weights, metrics, training, seed
-    ):
-        logits = model.next_sentence_logits(
-            output.sequence_output,
-            input_mask=batch["input_mask"],
-            training=training,
-            seed=seed,
-        )  # [B, 2]
-        labels = batch["next_sentence_label"]
-        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
-        rows = batch["row_weight"]
-        right = tf.equal(tf.argmax(logits, -1, labels.dtype), labels)
-        metrics["next_sentence_accuracy"] = (
-            tf.reduce_sum(tf.cast(right, tf.float32) * rows),
-            tf.reduce_sum(rows),
-        )
-        return tf.reduce_sum(losses * tf.reduce_sum(weights, 1))
 
 
 def order_arguments(batch: Batch) -> dict[str, tf.Tensor]:
