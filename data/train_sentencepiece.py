@@ -92,10 +92,11 @@ def train(options: SentencePieceOptions, log=print) -> dict:
 
     Raises:
       UserError: no text, a size that the text does not allow, output of
-        other settings.
+        other settings, a protobuf that sentencepiece cannot use.
     """
     if finished := already_finished(options):
         return finished
+    _messages()  # before minutes of training
     with tempfile.TemporaryDirectory() as scratch:
         rules = normalisation_rules(options, scratch)
         changes = Changes(options.text, rules)
@@ -146,12 +147,25 @@ def without_paths(model: bytes, options: SentencePieceOptions) -> bytes:
     """The model with our rules' name instead of the path of their file."""
     if options.text.rule == text_settings.ORIGINAL:
         return model
-    from sentencepiece import sentencepiece_model_pb2
-
-    proto = sentencepiece_model_pb2.ModelProto.FromString(model)
+    proto = _messages().ModelProto.FromString(model)
     proto.normalizer_spec.name = composition.NAME
     proto.normalizer_spec.ClearField("normalization_rule_tsv")
     return proto.SerializeToString(deterministic=True)
+
+
+def _messages():
+    """SentencePiece's protocol messages, which want a protobuf of their own."""
+    from google.protobuf import runtime_version
+
+    try:
+        from sentencepiece import sentencepiece_model_pb2
+    except runtime_version.VersionError as e:
+        raise UserError(
+            "sentencepiece cannot use the installed protobuf: "
+            f"{str(e).split('. ')[0]}; train the vocabulary in an environment "
+            "without requirements-beam.txt"
+        ) from e
+    return sentencepiece_model_pb2
 
 
 def train_model(

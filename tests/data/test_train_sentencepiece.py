@@ -150,3 +150,23 @@ def test_summary_file(text, tmp_path):
     stored = json.loads((tmp_path / "o" / "sp.json").read_text())
     assert stored == summary
     assert summary["sentences"] == 400
+
+
+def test_a_protobuf_that_does_not_fit_is_told_before_the_training(
+    text, tmp_path, monkeypatch
+):
+    from google.protobuf import runtime_version
+
+    def refuse(*_):
+        raise runtime_version.VersionError("gencode 7 runtime 6. More.")
+
+    name = "sentencepiece_model_pb2"
+    monkeypatch.delattr(sentencepiece, name, raising=False)
+    monkeypatch.delitem(sys.modules, f"sentencepiece.{name}", raising=False)
+    monkeypatch.setattr(
+        runtime_version, "ValidateProtobufRuntimeVersion", refuse
+    )
+    monkeypatch.setattr(command, "train_model", None)  # never called
+    with pytest.raises(UserError, match="gencode 7 runtime 6; train the"):
+        command.train(options(text, tmp_path))
+    assert not list(tmp_path.iterdir())
