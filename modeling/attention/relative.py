@@ -289,11 +289,16 @@ def combine(content, position, segment, difference, mask, key_len):
 
 @fusion.compiled
 def drop_probabilities(p, seed, rate):
+    """Dropout of the probabilities [N, B, Q, K], as one kernel."""
     return dropout.masked(p, seed, rate)
 
 
 @fusion.compiled
 def softmax_gradient(p, d_dropped, out, d_out, seed, rate):
+    """The gradient of the scores [N, B, Q, K], dropout of `p` included.
+
+    The sum over a row that it needs is that of `out` * `d_out` [N, B, Q, H].
+    """
     inner = tf.cast(out, tf.float32) * tf.cast(d_out, tf.float32)
     inner = tf.reduce_sum(inner, -1, keepdims=True)  # [N, B, Q, 1]
     d_p = tf.cast(dropout.masked(d_dropped, seed, rate), tf.float32)
