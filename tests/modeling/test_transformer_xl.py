@@ -72,7 +72,7 @@ def toy(**changes):
         proj_init_std=0.4,
     )
     values |= sizes(2, 10, 3, 4, 14)
-    tf.random.set_seed(3)
+    tf.keras.utils.set_random_seed(3)
     return CausalLanguageModel(TransformerXLConfig(**(values | changes)))
 
 

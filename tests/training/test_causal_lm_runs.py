@@ -113,7 +113,7 @@ def test_half_loss_counts_the_later_half_in_training_only():
     config = CONFIG.replace(dropout=0.0, dropatt=0.0, mem_len=0)
     whole = build_objective("language_model", config)
     half = build_objective("language_model", config, half_loss=True)
-    tf.random.set_seed(1)
+    tf.keras.utils.set_random_seed(1)
     model = whole.build_model()
     batch = {k: tf.constant(v[0]) for k, v in batches(2, 3).items()}
     late = batch | {

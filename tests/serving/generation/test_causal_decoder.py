@@ -29,7 +29,7 @@ def toy(**changes):
         init_std=0.5,
         proj_init_std=0.5,
     )
-    tf.random.set_seed(11)
+    tf.keras.utils.set_random_seed(11)
     return CausalLanguageModel(TransformerXLConfig(**(values | changes)))
 
 

@@ -66,7 +66,7 @@ def test_every_loss_falls_and_orders_the_list(loss):
         dropatt=0.0,
     )
     objective = build_objective("ranking", config, rank_loss=loss)
-    tf.random.set_seed(1)
+    tf.keras.utils.set_random_seed(1)
     model = objective.build_model()
     rng = np.random.default_rng(0)
     batch = {

@@ -186,7 +186,7 @@ def test_every_encoder_gives_a_vector_per_piece(spiece_model):
         config = registry.config_from_dict(
             sizes | own.get(name, {}) | {"model_type": name}
         )
-        tf.random.set_seed(0)
+        tf.keras.utils.set_random_seed(0)
         model = ClassificationModel(config.with_memory(None), num_labels=1)
         source = vectors.EncoderVectors(model, tokenizer.symbols, (0, 2), 2)
         found = source.embed(rows)
