@@ -2,8 +2,10 @@
 
 import os
 import pathlib
+import random
 import zlib
 
+import numpy as np
 import pytest
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -13,12 +15,17 @@ os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
 def _seed(name: str) -> None:
     """The same random weights in every process, whatever ran before.
 
-    `tf.random.set_seed` alone does not reach the initializers of tf_keras,
-    which take their seeds from a generator of Python's.
+    The initializers of tf_keras take their seeds from Python's generator, or
+    from one that `set_random_seed` of an earlier test left behind. TensorFlow's
+    own seed stays: setting it drops the resources of eager kernels, and with
+    them the vocabularies of tokenizers that fixtures hold.
     """
-    import tf_keras
+    from tf_keras.src import backend
 
-    tf_keras.utils.set_random_seed(zlib.crc32(name.encode()) % 2**31)
+    seed = zlib.crc32(name.encode())
+    random.seed(seed)
+    np.random.seed(seed)
+    backend._SEED_GENERATOR.generator = None
 
 
 @pytest.hookimpl(tryfirst=True)
