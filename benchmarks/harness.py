@@ -33,12 +33,14 @@ class System:
       module: `benchmarks.system_*` with `build(workload, options)`.
       options: JSON-able, e.g. {"precision": "mixed_bfloat16"}.
       python: interpreter; None = this one.
+      folder: checkout whose code it runs; None = this one.
     """
 
     name: str
     module: str
     options: dict = dataclasses.field(default_factory=dict)
     python: str | None = None
+    folder: str | None = None
 
 
 @dataclasses.dataclass
@@ -90,6 +92,7 @@ class Child:
             stderr=subprocess.PIPE if os.name == "nt" else None,
             text=True,
             env=environment,
+            cwd=system.folder,
         )
 
     @property

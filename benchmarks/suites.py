@@ -1,5 +1,6 @@
 """The comparisons: which systems, on which sizes, and the tables they make."""
 
+import dataclasses
 from collections.abc import Callable, Iterator
 
 from benchmarks import flops, harness, lengths
@@ -129,7 +130,7 @@ def run(name: str, options: BenchOptions, peaks: dict[str, float]):
       (title, rows) per comparison.
     """
     for workload, systems in SUITES[name](options):
-        systems = chosen(systems, options)
+        systems = chosen(systems + other_checkout(systems, options), options)
         # A step of "lengths" is a pass over a sample.
         few = name == "scaling" or (name == "lengths" and options.quick)
         rounds = min(options.rounds, 3) if few else options.rounds
@@ -138,6 +139,21 @@ def run(name: str, options: BenchOptions, peaks: dict[str, float]):
             name, workload, results, flops.of(workload) / 1e9, peaks
         )
         yield _title(name, workload), rows
+
+
+def other_checkout(
+    systems: list[System], options: BenchOptions
+) -> list[System]:
+    """Our systems once more, with the code of `options.checkout`."""
+    if not options.checkout:
+        return []
+    return [
+        dataclasses.replace(
+            s, name=f"{s.name} at checkout", folder=options.checkout
+        )
+        for s in systems
+        if s.module == OURS
+    ]
 
 
 def chosen(systems: list[System], options: BenchOptions) -> list[System]:

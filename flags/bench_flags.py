@@ -36,6 +36,8 @@ class BenchOptions:
         = assumed lengths.
       spiece_model_file: tokenizer of those texts.
       systems: names of the systems that take part; empty = all.
+      checkout: folder of another version of this project, whose rows appear
+        beside ours as "... at checkout".
     """
 
     suites: tuple[str, ...] = SUITES
@@ -47,6 +49,7 @@ class BenchOptions:
     data_dir: str | None = None
     spiece_model_file: str | None = None
     systems: tuple[str, ...] = ()
+    checkout: str | None = None
 
     def __post_init__(self):
         for suite in self.suites:
@@ -66,6 +69,12 @@ class BenchOptions:
         if python and not os.access(python, os.X_OK):
             raise UserError(
                 f"--torch_python must be a Python interpreter, found {python!r}"
+            )
+        child = os.path.join(self.checkout or ".", "benchmarks", "child.py")
+        if self.checkout and not os.path.isfile(child):
+            raise UserError(
+                "--checkout must be a folder of this project with benchmarks/"
+                f"child.py (`git worktree add`), found {self.checkout!r}"
             )
 
 
@@ -101,6 +110,12 @@ def define() -> None:
         "Only these systems, by their names in the tables: large models of "
         "many systems may not fit this machine's memory side by side.",
     )
+    flags.DEFINE_string(
+        "checkout",
+        None,
+        "Folder of another version of this project: its rows stand beside "
+        "ours, step by step in turn.",
+    )
 
 
 def from_flags() -> BenchOptions:
@@ -118,4 +133,5 @@ def from_flags() -> BenchOptions:
         data_dir=FLAGS.data_dir,
         spiece_model_file=FLAGS.spiece_model_file,
         systems=tuple(FLAGS.systems),
+        checkout=FLAGS.checkout,
     )

@@ -16,7 +16,7 @@ def toy(name, **options):
 
 def test_systems_take_turns_and_are_compared():
     results = harness.compare(
-        [toy("fast", sleep=0.01), toy("slow", sleep=0.03)], TOY, rounds=5
+        [toy("fast", sleep=0.001), toy("slow", sleep=0.1)], TOY, rounds=5
     )
     assert [r.name for r in results] == ["fast", "slow"]
     assert all(len(r.seconds) == 5 and r.error is None for r in results)
@@ -25,7 +25,7 @@ def test_systems_take_turns_and_are_compared():
     assert len(results[0].ready["warm_up_s"]) == 2
     fast, slow = harness.rows("toy", TOY, results, 2.0, {"float32": 400.0})
     assert fast["ratio"] == 1.0
-    assert 1.5 < slow["ratio"] < 3.5
+    assert slow["ratio"] > 1
     assert slow["ratio_low"] <= slow["ratio"] <= slow["ratio_high"]
     assert slow["gflop_per_s"] == pytest.approx(2.0 / slow["median_s"])
     assert slow["utilisation_float32"] == pytest.approx(

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from benchmarks import extra_suites, lengths, suites
+from benchmarks import extra_suites, harness, lengths, suites
 from common.errors import UserError
 from flags.bench_flags import SUITES, BenchOptions
 
@@ -41,9 +41,39 @@ def test_only_the_named_systems_take_part():
         suites.chosen(systems, BenchOptions(systems=("theirs",)))
 
 
+def test_another_version_runs_in_its_own_folder(tmp_path):
+    child = tmp_path / "benchmarks" / "child.py"
+    child.parent.mkdir()
+    (child.parent / "__init__.py").touch()
+    child.write_text(
+        "import json, os\n"
+        "print(json.dumps({'event': 'ready', 'at': os.getcwd()}), flush=True)\n"
+        "for line in iter(input, 'stop'):\n"
+        "    step = {'event': 'step', 'seconds': 1, 'cpu_seconds': 1}\n"
+        "    print(json.dumps(step | {'loss': 2}), flush=True)\n"
+        "print(json.dumps({'event': 'done', 'peak_mb': 3}), flush=True)\n"
+    )
+    options = BenchOptions(quick=True, checkout=str(tmp_path))
+    ((workload, systems),) = suites.pretrain(options)
+    added = suites.other_checkout(systems, options)
+    assert [s.name for s in added] == [
+        "ours at checkout",
+        "ours bfloat16 at checkout",
+    ]
+    (result,) = harness.compare(added[:1], workload, 2)
+    assert result.ready["at"] == str(tmp_path)
+    assert result.losses == [2, 2] and result.error is None
+    assert not suites.other_checkout(systems, BenchOptions())
+
+
 @pytest.mark.parametrize(
     "change",
-    [{"suites": ("sing",)}, {"rounds": 0}, {"torch_python": "/no/python"}],
+    [
+        {"suites": ("sing",)},
+        {"rounds": 0},
+        {"torch_python": "/no/python"},
+        {"checkout": "/no/such/folder"},
+    ],
 )
 def test_options_are_checked(change):
     with pytest.raises(UserError):
