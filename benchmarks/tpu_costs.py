@@ -165,3 +165,38 @@ def largest_fitting(fits, start: int = 1, limit: int = 4096) -> int:
         else:
             high = middle
     return low
+
+
+def extrapolate(low, high, counts: tuple[int, int, int], chip: Chip):
+    """What a step of more layers costs: a line through two.
+
+    Layers are all alike, so every number but the compiler's freedom is a
+    constant and so much per layer.
+
+    Args:
+      low, high: `tpu_lowering.Compiled` of fewer layers and of more.
+      counts: their layers and those that are asked for.
+      chip: for which whole seconds are added where they are missing.
+
+    Returns:
+      A `Compiled`; its compile seconds are those of both.
+    """
+    few, more, wanted = counts
+    share = (wanted - few) / (more - few)
+    both = [
+        dataclasses.replace(
+            c,
+            optimal_seconds=0.0 if source == "roofline" else seconds,
+        )
+        for c in (low, high)
+        for seconds, source in [
+            compute_seconds(c.flops, c.bytes_accessed, c.optimal_seconds, chip)
+        ]
+    ]
+    values = {}
+    for field in dataclasses.fields(low):
+        a, b = (getattr(c, field.name) for c in both)
+        value = a + share * (b - a)
+        values[field.name] = type(a)(round(value) if type(a) is int else value)
+    values["compile_seconds"] = low.compile_seconds + high.compile_seconds
+    return dataclasses.replace(low, **values)

@@ -9,16 +9,20 @@ days. Needs `pip install -r requirements-plan.txt`; no TPU.
 """
 
 import dataclasses
+import hashlib
 import multiprocessing
+import os
 from concurrent import futures
 
-from benchmarks import tpu_costs, tpu_lowering
+from benchmarks import tpu_costs, tpu_job, tpu_lowering
 from common import files
 from common.errors import UserError
 from flags import app, plan_flags
-from flags.plan_flags import PlanOptions
+from flags.plan_flags import GB, PlanOptions
 
-GB = 1e9
+# What the compiler was seen to take: of itself, and per layer of Large's width.
+BASE_GB = 2.0
+LAYER_GB = 0.75
 
 
 def report(options: PlanOptions) -> dict:
@@ -32,14 +36,8 @@ def report(options: PlanOptions) -> dict:
         "config": dataclasses.asdict(options),
         "hbm_per_core": chip.hbm_bytes / chip.cores,
     }
-    programs, gradient_bytes = _in_process(options)
     try:
-        first, full = (
-            None
-            if p is None
-            else tpu_lowering.compile_apart(p, options.topology)
-            for p in programs
-        )
+        first, full, gradient_bytes = _compiled(options)
     except tpu_lowering.CompileError as e:
         return found | {"compiles": False, "why_not": str(e)}
     chips = max(1, options.pod_cores // chip.cores)
@@ -56,11 +54,93 @@ def report(options: PlanOptions) -> dict:
         "days": tpu_costs.days(time.total, options.train_steps),
     }
     found["fits"] = found["hbm_bytes"] <= found["hbm_per_core"]
+    if options.job:
+        found["job"] = tpu_job.plan_job(options, time.total, gradient_bytes)
     return found
+
+
+def _compiled(options: PlanOptions):
+    """(forward + backward, whole step or None, bytes of gradients)."""
+    if not options.layers:
+        programs, gradient_bytes = _in_process(options)
+        return *(_compile(p, options) for p in programs), gradient_bytes
+    found = []
+    for count in options.layers:
+        config = options.config.replace(n_layer=count)
+        found.append(_compiled(options.replace(config=config, layers=())))
+    counts = (*options.layers, options.config.n_layer)
+    chip = tpu_costs.CHIPS[options.topology]
+    first, full = (
+        low and tpu_costs.extrapolate(low, high, counts, chip)
+        for low, high in zip(found[0][:2], found[1][:2], strict=True)
+    )
+    few, more, wanted = counts
+    step = (found[1][2] - found[0][2]) // (more - few)
+    return first, full, found[0][2] + (wanted - few) * step
+
+
+def _compile(program: bytes | None, options: PlanOptions):
+    """What the compiler says of one program, now or in an earlier run."""
+    if program is None:
+        return None
+    if not options.cache_dir:
+        return _timed(program, options.topology)
+    digest = hashlib.sha256(program + options.topology.encode()).hexdigest()
+    path = os.path.join(options.cache_dir, f"{digest}.json")
+    if files.exists(path):
+        say("  this program is known")
+        known = files.read_json_object(path, "")
+        return tpu_lowering.Compiled(**known)
+    found = _timed(program, options.topology)
+    files.make_directory(options.cache_dir)
+    files.write_json(path, dataclasses.asdict(found))
+    return found
+
+
+def _timed(program: bytes, topology: str):
+    say(f"  compiling a program of {len(program) / 1e6:.1f} MB")
+    found = tpu_lowering.compile_apart(program, topology)
+    say(f"  compiled in {found.compile_seconds:.0f} s")
+    return found
+
+
+def say(line: str) -> None:
+    """A line of progress."""
+    print(line, flush=True)
+
+
+def require_memory(options: PlanOptions) -> None:
+    """Compiling takes memory: says so before it starts.
+
+    Raises:
+      UserError: there is less than the compiler was seen to take.
+    """
+    layers = options.layers[-1] if options.layers else options.config.n_layer
+    wide = (options.config.d_model / 1024) ** 2
+    need = (BASE_GB + LAYER_GB * layers * wide) * GB
+    have = _available_bytes()
+    say(
+        f"compiling {layers} layers takes about {need / GB:.0f} GB of memory, "
+        f"{have / GB:.0f} GB are free"
+    )
+    if have < need:
+        raise UserError(
+            f"compiling {layers} layers takes about {need / GB:.0f} GB of "
+            f"memory and {have / GB:.0f} GB are free (without swap): compile "
+            "few and draw a line through them (--layers=2,4), or use a larger "
+            "machine"
+        )
+
+
+def _available_bytes() -> float:
+    with open("/proc/meminfo", encoding="ascii") as f:
+        values = dict(line.split(":") for line in f)
+    return 1024.0 * int(values["MemAvailable"].split()[0])
 
 
 def _in_process(options: PlanOptions) -> tuple[tuple, int]:
     """`_lower` in a process of its own: the compiler needs its memory."""
+    say(f"lowering {options.config.n_layer} layers, {options.rows} rows")
     spawn = multiprocessing.get_context("spawn")
     with futures.ProcessPoolExecutor(1, mp_context=spawn) as pool:
         return pool.submit(_lower, options).result()
@@ -91,9 +171,8 @@ def search(options: PlanOptions, known_to_fit: bool) -> int:
         if known_to_fit and count * unit == options.rows:
             return True
         tried = options.replace(rows=count * unit, full_step=True)
-        (_, full), _ = _in_process(tried)
         try:
-            used = tpu_lowering.compile_apart(full, tried.topology).hbm_bytes
+            used = _compiled(tried)[1].hbm_bytes
             size = f"{used / GB:.2f} GB"
         except tpu_lowering.CompileError as e:
             used, size = float("inf"), str(e)
@@ -115,6 +194,12 @@ def describe(found: dict, options: PlanOptions) -> str:
         f"{options.config.d_model}, {options.rows} rows per core, "
         f"T {options.seq_len}, {options.precision}, {options.topology}"
         + (", recompute" if options.recompute_layers else "")
+        + (
+            f"; a line through {options.layers[0]} and {options.layers[1]} "
+            "layers"
+            if options.layers
+            else ""
+        )
     )
     if not found["compiles"]:
         return f"{head}\ndoes not compile: {found['why_not']}"
@@ -147,9 +232,12 @@ def describe(found: dict, options: PlanOptions) -> str:
         f"{options.train_steps} steps of batch {found['global_batch']} on "
         f"{options.pod_cores} cores ({found['chips']} chips): "
         f"{found['days']:.2f} days",
-        "assumptions:",
-        *(line for line in tpu_costs.ASSUMPTIONS.splitlines() if line),
     ]
+    assumed = tpu_costs.ASSUMPTIONS
+    if "job" in found:
+        lines += tpu_job.describe_job(found["job"], options)
+        assumed += tpu_job.ASSUMPTIONS
+    lines += ["assumptions:", *(line for line in assumed.splitlines() if line)]
     return "\n".join(lines)
 
 
@@ -157,6 +245,7 @@ def main() -> None:
     """Compiles, prints and writes the plan."""
     options = plan_flags.from_flags()
     tpu_lowering.require_jax()
+    require_memory(options)
     found = report(options)
     print(describe(found, options), flush=True)
     if options.search_batch:

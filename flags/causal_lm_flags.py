@@ -52,12 +52,7 @@ def define() -> None:
         "train_and_eval also evaluates; score gives log-probabilities of the "
         "lines of --input_file.",
     )
-    flags.DEFINE_bool(
-        "reset_memory",
-        False,
-        "Start with empty memory instead of the checkpoint's; needed when the "
-        "batch size changes.",
-    )
+    common_flags.define_memory()
     flags.DEFINE_integer(
         "loss_chunk_size",
         None,
@@ -180,7 +175,7 @@ def from_flags() -> CausalLMOptions:
 def run_from_flags():
     """The `RunOptions`."""
     return common_flags.from_flags(
-        reset_memory=FLAGS.reset_memory,
         eval_at_start=True,
         init_require="all",
+        **common_flags.memory_from_flags(),
     )

@@ -4,7 +4,7 @@ from absl import flags
 
 from flags import optim_flags, strategy_flags
 from flags.finetune_recipes import Recipe, describe
-from training.options import RunOptions
+from training.options import MEMORY_CHECKPOINTS, RunOptions
 
 FLAGS = flags.FLAGS
 
@@ -79,6 +79,11 @@ def _define_steps(get: dict) -> None:
     flags.DEFINE_integer(
         "max_save", get["max_save"], "Checkpoints that are kept; 0 = all."
     )
+    flags.DEFINE_bool(
+        "async_save",
+        RunOptions.async_save,
+        "Copy what is saved and write it beside the next steps.",
+    )
     flags.DEFINE_integer(
         "eval_every",
         RunOptions.eval_every,
@@ -102,6 +107,32 @@ def _define_steps(get: dict) -> None:
     )
 
 
+def define_memory() -> None:
+    """Registers what happens to recurrent memory between two starts."""
+    flags.DEFINE_bool(
+        "reset_memory",
+        RunOptions.reset_memory,
+        "Start with empty memory instead of the checkpoint's; needed when the "
+        "batch size changes.",
+    )
+    flags.DEFINE_enum(
+        "memory_checkpoint",
+        RunOptions.memory_checkpoint,
+        MEMORY_CHECKPOINTS,
+        "exact: checkpoints hold the recurrent memory. recompute: they do not; "
+        "after a restart it is made again from the segments before, not bit "
+        "for bit. none: it starts empty.",
+    )
+
+
+def memory_from_flags() -> dict:
+    """Fields of `RunOptions`."""
+    return {
+        "reset_memory": FLAGS.reset_memory,
+        "memory_checkpoint": FLAGS.memory_checkpoint,
+    }
+
+
 def from_flags(**changes) -> RunOptions:
     """The parsed flags as `RunOptions`.
 
@@ -121,6 +152,7 @@ def from_flags(**changes) -> RunOptions:
         iterations=FLAGS.iterations,
         save_steps=FLAGS.save_steps,
         max_save=FLAGS.max_save,
+        async_save=FLAGS.async_save,
         eval_every=FLAGS.eval_every,
         eval_steps=FLAGS.eval_steps,
         max_hours=FLAGS.max_hours,

@@ -5,6 +5,7 @@ import dataclasses
 from absl import flags
 
 from common.errors import UserError
+from flags import pretrain_recipes
 from modeling.encoders.contract import EncoderConfig
 from modeling.encoders.registry import read_config
 from modeling.encoders.xlnet.config import XLNetConfig
@@ -12,7 +13,37 @@ from training.options import PRECISIONS
 
 FLAGS = flags.FLAGS
 TASKS = ("pretrain", "classification", "span", "multiple_choice")
+GB = 1e9
+VOCABULARY = 32000
 TOPOLOGIES = ("v3", "v4", "v5e", "v6e")
+
+
+@dataclasses.dataclass(frozen=True)
+class JobOptions:
+    """A pretraining job around the step.
+
+    Attributes:
+      save_steps: steps between saves.
+      disk_bytes: per second that one host writes.
+      copy_bytes: per second from a host's chips to its memory.
+      host_bytes: memory of a host; 0 = that of the topology.
+    """
+
+    save_steps: int = 10_000
+    disk_bytes: float = 1e9
+    copy_bytes: float = 5e9
+    host_bytes: float = 0.0
+
+    def __post_init__(self):
+        for name, flag in (
+            ("save_steps", "save_steps"),
+            ("disk_bytes", "disk_gb_per_second"),
+            ("copy_bytes", "copy_gb_per_second"),
+        ):
+            if getattr(self, name) <= 0:
+                raise UserError(
+                    f"--{flag} must be above 0, found {getattr(self, name)}"
+                )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,6 +66,10 @@ class PlanOptions:
       train_steps: steps for the days.
       json_output: file for the report, or None.
       length_buckets: of a fine-tuning step, as in the commands.
+      layers: two numbers of layers to compile; the rest is a line through
+        them. () = all layers.
+      cache_dir: keeps what the compiler said of a program.
+      job: what a whole job would need besides; pretraining only.
     """
 
     config: EncoderConfig
@@ -52,6 +87,9 @@ class PlanOptions:
     train_steps: int
     json_output: str | None
     length_buckets: str = ""
+    layers: tuple[int, ...] = ()
+    cache_dir: str | None = None
+    job: JobOptions | None = None
 
     def __post_init__(self):
         for name in ("rows", "seq_len", "num_predict", "pod_cores"):
@@ -65,6 +103,14 @@ class PlanOptions:
                 f"pretraining, whose rows are half forward and half backward; "
                 f"found {self.rows}"
             )
+        n = self.config.n_layer
+        if self.layers and not (
+            len(self.layers) == 2 and 1 <= self.layers[0] < self.layers[1] <= n
+        ):
+            raise UserError(
+                f"--layers must be two growing numbers up to {n}, found "
+                f"{','.join(map(str, self.layers))}"
+            )
 
     def replace(self, **changes) -> "PlanOptions":
         """A copy with some fields changed."""
@@ -77,7 +123,12 @@ def define() -> None:
         "model_config_path",
         None,
         "xlnet_config.json of the model, or the word large or base.",
-        required=True,
+    )
+    flags.DEFINE_enum(
+        "recipe",
+        None,
+        ("pretrain_large_v1", "pretrain_large_v2", "pretrain_base"),
+        "Sizes, lengths, batch (over --pod_cores) and steps of a recipe.",
     )
     flags.DEFINE_enum("task", "pretrain", TASKS, "Which training step.")
     flags.DEFINE_integer("train_batch_size", 2, "Rows of ONE core.")
@@ -110,18 +161,61 @@ def define() -> None:
     flags.DEFINE_integer(
         "train_steps", 500_000, "Steps whose days are estimated."
     )
+    flags.DEFINE_list(
+        "layers",
+        [],
+        "Compile the step with so many and so many layers only (2,4) and draw "
+        "a line through them: a fraction of the compiler's memory and time.",
+    )
+    flags.DEFINE_string(
+        "cache_dir", None, "Keep what the compiler said here, by program."
+    )
+    job = JobOptions()
+    flags.DEFINE_integer("save_steps", job.save_steps, "Steps between saves.")
+    flags.DEFINE_float(
+        "disk_gb_per_second", job.disk_bytes / GB, "One host writes so fast."
+    )
+    flags.DEFINE_float(
+        "copy_gb_per_second",
+        job.copy_bytes / GB,
+        "From a host's chips to its memory.",
+    )
+    flags.DEFINE_float(
+        "host_memory_gb", 0.0, "Memory of a host; 0 = the topology's."
+    )
     flags.DEFINE_string("json_output", None, "Also write the report here.")
 
 
 def from_flags() -> PlanOptions:
-    """The parsed flags as options."""
-    path = FLAGS.model_config_path
-    if path in ("large", "base"):
-        config = getattr(XLNetConfig, path)(vocab_size=32000)
+    """The parsed flags as options.
+
+    Raises:
+      UserError: values that do not fit each other.
+    """
+    path, values = FLAGS.model_config_path, _values()
+    if bool(path) == bool(FLAGS.recipe):
+        raise UserError("give --model_config_path or --recipe, one of them")
+    if FLAGS.recipe:
+        config = _of_recipe(values)
+    elif path in ("large", "base"):
+        config = getattr(XLNetConfig, path)(vocab_size=VOCABULARY)
     else:
         config = read_config(path)
-    return PlanOptions(
-        config=config,
+    return PlanOptions(config=config, **values)
+
+
+def _values() -> dict:
+    job = JobOptions(
+        FLAGS.save_steps,
+        FLAGS.disk_gb_per_second * GB,
+        FLAGS.copy_gb_per_second * GB,
+        FLAGS.host_memory_gb * GB,
+    )
+    try:
+        layers = tuple(int(n) for n in FLAGS.layers)
+    except ValueError as e:
+        raise UserError(f"--layers must be numbers, found {e}") from e
+    return dict(
         task=FLAGS.task,
         rows=FLAGS.train_batch_size,
         seq_len=FLAGS.seq_len,
@@ -136,4 +230,25 @@ def from_flags() -> PlanOptions:
         pod_cores=FLAGS.pod_cores,
         train_steps=FLAGS.train_steps,
         json_output=FLAGS.json_output,
+        layers=layers,
+        cache_dir=FLAGS.cache_dir,
+        job=job if FLAGS.task == "pretrain" else None,
     )
+
+
+def _of_recipe(values: dict) -> XLNetConfig:
+    """Puts a recipe's numbers into `values`; the architecture."""
+    recipe = pretrain_recipes.find(FLAGS.recipe)
+    known = recipe.flags | recipe.assumed
+    batch, cores = known["train_batch_size"], values["pod_cores"]
+    if batch % cores:
+        raise UserError(
+            f"--recipe={FLAGS.recipe} has {batch} rows, which do not divide by "
+            f"--pod_cores={cores}"
+        )
+    values["rows"] = batch // cores
+    for name in ("seq_len", "mem_len", "train_steps"):
+        values[name] = known[name]
+    fields = {field.name for field in dataclasses.fields(XLNetConfig)}
+    sizes = {k: v for k, v in known.items() if k in fields - {"mem_len"}}
+    return XLNetConfig(vocab_size=VOCABULARY, **sizes)

@@ -52,12 +52,7 @@ def define() -> None:
         "With --mode=eval: evaluate every new checkpoint of another job that "
         "writes --model_dir.",
     )
-    flags.DEFINE_bool(
-        "reset_memory",
-        False,
-        "Start with empty memory instead of the checkpoint's; needed when the "
-        "batch size changes.",
-    )
+    common_flags.define_memory()
     flags.DEFINE_integer(
         "loss_chunk_size",
         None,
@@ -177,5 +172,5 @@ def from_flags() -> PretrainOptions:
 def run_from_flags():
     """The `RunOptions`."""
     return common_flags.from_flags(
-        reset_memory=FLAGS.reset_memory, eval_at_start=True
+        eval_at_start=True, **common_flags.memory_from_flags()
     )

@@ -74,14 +74,17 @@ def distribute(
 ):
     """The global batches of `input_fn`, split among the replicas.
 
-    Every process reads the global batches and keeps its replicas' rows, so
-    rows depend on neither replicas nor processes. A last batch that is too
-    small is filled with zero rows (`example_weight` 0).
+    Every process reads its replicas' rows alone where `input_fn` knows
+    `params["rows"]`, else the global batches, of which it keeps its rows: what
+    a row holds depends on neither replicas nor processes. A last batch that is
+    too small is filled with zero rows (`example_weight` 0).
 
     Args:
       strategy: where the batches go.
       input_fn: `params -> tf.data.Dataset`; `params["batch_size"]` is the
-        global batch, `params["start_step"]` the first batch.
+        global batch, `params["start_step"]` the first batch. With
+        `params["rows"]`, global rows, it may give batches of those only, in
+        that order; the static size of its batches says whether it did.
       split: of the global batch.
       start_step: number of the first batch.
 
@@ -97,16 +100,22 @@ def distribute(
     options.autotune.enabled = False
 
     def make(context: tf.distribute.InputContext) -> tf.data.Dataset:
-        params = {"batch_size": batch_size, "start_step": start_step}
-        dataset = input_fn(params).with_options(options)
-        dataset = dataset.map(lambda batch: fill(batch, batch_size))
-        spec.update(dataset.element_spec)
         local = len(order) // context.num_input_pipelines
         first = context.input_pipeline_id * local
-        mine = order[first : first + local]
-        if np.array_equal(mine.reshape(-1), np.arange(batch_size)):
-            if local == 1:
-                return dataset.prefetch(2)
+        mine = order[first : first + local]  # [local, b]
+        params = {"batch_size": batch_size, "start_step": start_step}
+        if mine.size < batch_size:
+            params["rows"] = tuple(mine.reshape(-1).tolist())
+        dataset = input_fn(params).with_options(options)
+        sizes = {x.shape[0] for x in dataset.element_spec.values()}
+        if mine.size < batch_size and sizes == {mine.size}:
+            mine = np.arange(mine.size).reshape(mine.shape)
+        else:
+            dataset = dataset.map(lambda batch: fill(batch, batch_size))
+        spec.update(dataset.element_spec)
+        whole = next(iter(dataset.element_spec.values())).shape[0]
+        if local == 1 and np.array_equal(mine[0], np.arange(whole)):
+            return dataset.prefetch(2)
 
         def share(batch):
             rows = tf.constant(mine)

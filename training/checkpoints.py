@@ -1,22 +1,33 @@
 """What `model_dir` holds of a model: checkpoints and their configuration.
 
-Checkpoints are atomic and rotating; only the chief writes.
+Checkpoints are atomic and rotating. The chief writes; the rows of the
+recurrent memory every process does that has them.
 """
 
 import contextlib
+import functools
 import math
 import os
 import re
+import threading
 from collections.abc import Iterable
 
 import tensorflow as tf
 
+from common import files
 from common.errors import UserError
 from modeling.checkpoints import restore
 from modeling.encoders import registry
+from training import memory_files
+from training.background import Background
+from training.host_copy import host_copy
+from training.memory_state import RecurrentMemory
 from training.objectives.contract import Objective
 from training.options import RunOptions
+from training.strategy import Meeting
 
+# Seconds that an unfinished save gets when the run ends with an error.
+PATIENCE = 30.0
 PREFIX = "model.ckpt"
 BEST = "best"
 
@@ -24,56 +35,51 @@ BEST = "best"
 class RunCheckpoints:
     """Saves and restores everything that a run is.
 
-    Files appear under temporary names and the `checkpoint` file is replaced at
-    the end, so a process killed at any moment leaves the last whole one.
+    Files appear under temporary names, the recurrent memory before the
+    weights, and the `checkpoint` file is replaced at the end, so a process
+    killed at any moment leaves the last whole one. All processes of a run must
+    call `save` and `wait` at the same steps.
 
     Args:
       model_dir: holds the files.
       items: attribute name -> trackable; `model` among them.
       max_save: checkpoints kept; 0 = all.
-      chief: this process writes.
+      chief: this process writes weights and `checkpoint`.
+      memory: whose rows are saved, each by the process that has it.
+      meeting: of the processes of a run, None for one.
+      in_background: copy what is saved and write it beside the next steps.
     """
 
     def __init__(
-        self, model_dir: str, items: dict, max_save: int, chief: bool = True
+        self,
+        model_dir: str,
+        items: dict,
+        max_save: int,
+        chief: bool = True,
+        memory: RecurrentMemory | None = None,
+        meeting: Meeting | None = None,
+        in_background: bool = False,
     ):
         self.model_dir = model_dir
         self._chief = chief
         self._max_save = max_save
-        self._items = dict(items)
-        self._make()
+        self._memory, self._meeting = memory, meeting
+        self._in_background = in_background
+        self._background = Background()
+        self._given_up = threading.Event()
+        self._checkpoint = tf.train.Checkpoint(**items)
+        self._newest = self.latest()
         if chief:
-            # A `checkpoint` file without time stamps, written by hand or by
-            # other tools, gives the manager no checkpoints.
-            state = tf.train.get_checkpoint_state(model_dir)
-            named = state.all_model_checkpoint_paths if state else []
-            whole = {*self._manager.checkpoints, *named}
-            _remove_leftovers(model_dir, whole)
-
-    def _make(self) -> None:
-        self._checkpoint = tf.train.Checkpoint(**self._items)
-        self._manager = None
-        if self._chief:
-            tf.io.gfile.makedirs(self.model_dir)
-            self._manager = tf.train.CheckpointManager(
-                self._checkpoint,
-                self.model_dir,
-                max_to_keep=self._max_save or None,
-                checkpoint_name=PREFIX,
-            )
-
-    def add(self, name: str, item) -> None:
-        """Also saves `item` from now on.
-
-        The root is made anew: a restored one would fill `item` from the old
-        checkpoint.
-        """
-        self._items[name] = item
-        self._make()
+            tf.io.gfile.makedirs(model_dir)
+            self._remove_others(self._paths())
 
     def latest(self) -> str | None:
         """Prefix of the newest whole checkpoint, or None."""
         return tf.train.latest_checkpoint(self.model_dir)
+
+    def _paths(self) -> list[str]:
+        state = tf.train.get_checkpoint_state(self.model_dir)
+        return list(state.all_model_checkpoint_paths) if state else []
 
     def restore(self, path: str) -> None:
         """Restores all items from `path`, all of them or none.
@@ -101,26 +107,103 @@ class RunCheckpoints:
             ) from e
 
     def save(self, step: int) -> str | None:
-        """Saves as number `step`; the prefix, None when not chief.
+        """Saves as number `step`, or begins to.
+
+        Returns:
+          The prefix; None when not chief.
 
         Raises:
-          UserError: the disk is full or cannot be written.
+          UserError: the disk is full or cannot be written, now or at the save
+            before.
         """
-        if not self._chief:
-            return None
-        before = self.latest()
+        self.wait()
         path = os.path.join(self.model_dir, f"{PREFIX}-{step}")
-        if before == path:
-            return path
+        if path != self._newest:
+            rows = self._memory.to_host() if self._memory else None
+            source = self._checkpoint
+            if self._in_background and self._chief:
+                source = host_copy(source)
+            before, self._newest = self._newest, path
+            write = functools.partial(self._write, path, source, rows, before)
+            shared = rows is not None and self._meeting is not None
+            if self._in_background or shared:
+                self._background.start(write)
+                if not self._in_background:
+                    self.wait()
+            else:
+                write()
+        return path if self._chief else None
+
+    def check(self) -> None:
+        """Raises what a save in the background has met with so far."""
+        self._background.check()
+
+    def wait(self) -> None:
+        """Until the last save is whole.
+
+        Raises:
+          UserError: it failed.
+          tf.errors.OpError: another process is gone.
+        """
+        if not self._background.busy:
+            return
+        if self._memory and self._meeting:
+            if not self._chief:
+                self._background.wait()
+            # From here on the rows of all other processes are there, or
+            # their processes are gone and the meeting says so.
+            self._meeting.total(0.0)
+        self._background.wait()
+
+    def close(self) -> None:
+        """After an error: what is being written may become whole."""
+        limit = PATIENCE if self._meeting else None
+        if not self._background.close(limit):
+            self._given_up.set()
+
+    def _write(self, path, source, rows, before) -> None:
+        folder = memory_files.folder_of(path)
         try:
-            return self._manager.save(checkpoint_number=step)
+            if rows:
+                memory_files.write(folder, rows)
+            if not self._chief:
+                return
+            if rows and not memory_files.write_index(
+                folder, self._memory.rows, self._given_up
+            ):
+                return
+            source.write(path)
+            self._publish(path)
         except (tf.errors.OpError, OSError) as e:
-            _remove_files_of(path)
+            if self._chief:
+                _remove_files_of(path)
             kept = f"{before} is intact" if before else "none was saved before"
             raise UserError(
                 f"saving {path} failed ({_shorten(e)}); {kept}; free some "
                 "space and start the same command again"
             ) from e
+
+    def _publish(self, path: str) -> None:
+        """From here on `path` is the newest; the oldest are removed."""
+        paths = [*(p for p in self._paths() if p != path), path]
+        paths = paths[-self._max_save :] if self._max_save else paths
+        names = [os.path.basename(p) for p in paths]
+        lines = [f'model_checkpoint_path: "{names[-1]}"']
+        lines += [f'all_model_checkpoint_paths: "{name}"' for name in names]
+        files.write_text(
+            os.path.join(self.model_dir, "checkpoint"), "\n".join(lines) + "\n"
+        )
+        self._remove_others(paths)
+
+    def _remove_others(self, kept: Iterable[str]) -> None:
+        """Deletes old checkpoints and what a killed process left of one."""
+        names = {os.path.basename(path) for path in kept}
+        ending = r"(_temp|\.index|\.memory|\.data-.*)"
+        pattern = re.compile(rf"({re.escape(PREFIX)}-\d+){ending}")
+        for name in tf.io.gfile.listdir(self.model_dir):
+            match = pattern.match(name.rstrip("/"))
+            if match and match[1] not in names:
+                _remove(os.path.join(self.model_dir, name))
 
 
 class BestCheckpoint:
@@ -247,16 +330,6 @@ def restore_weights(strategy, model, path: str, require: str) -> None:
     """Weights from any checkpoint that `modeling.checkpoints` reads."""
     with strategy.scope():
         restore.restore(model, path, require=require)
-
-
-def _remove_leftovers(model_dir: str, whole: Iterable[str]) -> None:
-    """Deletes what a killed process left of an unfinished save."""
-    names = {os.path.basename(path) for path in whole}
-    pattern = re.compile(rf"({re.escape(PREFIX)}-\d+)(_temp|\.index|\.data-.*)")
-    for name in tf.io.gfile.listdir(model_dir):
-        match = pattern.match(name.rstrip("/"))
-        if match and match[1] not in names:
-            _remove(os.path.join(model_dir, name))
 
 
 def _remove_files_of(path: str) -> None:

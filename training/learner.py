@@ -49,7 +49,6 @@ def build_learner(
     split: BatchSplit,
     options: OptimizerOptions,
     train_steps: int,
-    saves_memory: bool = False,
 ) -> Learner:
     """New weights, slots and memory.
 
@@ -59,7 +58,6 @@ def build_learner(
       split: of the global batch.
       options: of the optimizer.
       train_steps: where the schedule ends.
-      saves_memory: checkpoints will hold the memory.
     """
     with strategy.scope():
         model = objective.build_model()
@@ -72,9 +70,7 @@ def build_learner(
             loss_scale = LossScale(row_count=split.replica_rows)
     memory = None
     if objective.memory_len:
-        memory = RecurrentMemory(
-            objective, model, strategy, split, saves_memory
-        )
+        memory = RecurrentMemory(objective, model, strategy, split)
     return Learner(
         objective,
         strategy,

@@ -1,16 +1,17 @@
 """Recurrent memory as state of every replica, and its saved form.
 
 Replicas keep their rows' memory between steps in variables of their own. A
-checkpoint cannot hold such variables one by one (and would silently reduce
-them), so before a save they are gathered into plain variables in the order of
-global rows, and sliced back after a restore: another number of replicas goes
-on with the same memory.
+TensorFlow checkpoint would silently reduce such variables, so every process
+takes the rows of its replicas to the host, by global row, and
+`training.memory_files` keeps them: another number of replicas or processes
+goes on with the same memory.
 """
 
 import numpy as np
 import tensorflow as tf
 
 from training.batch_split import BatchSplit
+from training.memory_files import HostRows
 from training.objectives.contract import Memory, Objective
 
 
@@ -22,7 +23,6 @@ class RecurrentMemory:
       model: its model; memory has the dtype of its hidden states.
       strategy: of the run.
       split: of the global batch, B rows.
-      with_saved: also make the plain variables of `state` (training).
     """
 
     def __init__(
@@ -31,38 +31,35 @@ class RecurrentMemory:
         model,
         strategy: tf.distribute.Strategy,
         split: BatchSplit,
-        with_saved: bool = False,
     ):
         self._strategy = strategy
+        self.rows = split.batch_size
         self._order = split.order()  # [replicas, b]
         config, dtype = objective.config, model.compute_dtype
 
-        def make(rows, **options) -> Memory:
-            def zeros(shape, dtype):
-                value = tf.zeros(shape, dtype)
-                return tf.Variable(value, trainable=False, **options)
+        self.shape = (config.n_layer, objective.memory_len, config.d_model)
 
-            shape = [rows, objective.memory_len, config.d_model]
-            layers = (zeros(shape, dtype) for _ in range(config.n_layer))
-            return Memory(tuple(layers), zeros([rows], tf.int32))
-
-        with strategy.scope():
-            self._variables = make(
-                split.replica_rows,
+        def make(shape, dtype) -> tf.Variable:
+            return tf.Variable(
+                tf.zeros(shape, dtype),
+                trainable=False,
                 synchronization=tf.VariableSynchronization.ON_READ,
                 aggregation=tf.VariableAggregation.NONE,
+            )
+
+        rows = split.replica_rows
+        with strategy.scope():
+            self._variables = Memory(
+                tuple(
+                    make([rows, *self.shape[1:]], dtype)
+                    for _ in range(config.n_layer)
+                ),
+                make([rows], tf.int32),
             )
         # Traced once: a strategy is slow outside a `tf.function`.
         self._clear_fn = tf.function(self._clear, autograph=False)
         self._read_fn = tf.function(self._read_all, autograph=False)
         self._write_fn = tf.function(self._write_all, autograph=False)
-        self.state = tf.Module(name="memory")
-        if with_saved:
-            with tf.device("CPU:0"):
-                self._saved = make(split.batch_size)
-            # These names are those of the checkpoint.
-            self.state.layers = list(self._saved.layers)
-            self.state.length = self._saved.length
 
     # -- In replica context --
 
@@ -82,28 +79,45 @@ class RecurrentMemory:
         """All rows start without memory."""
         self._clear_fn()
 
-    def gather(self) -> None:
-        """Replicas -> `state`, by global row. All processes must call it."""
-        inverse = np.argsort(self._order.reshape(-1))  # [B]
-        tf.nest.map_structure(
-            lambda saved, x: saved.assign(tf.gather(x, inverse)),
-            self._saved,
-            self._read_fn(),
-        )
+    def own_rows(self) -> np.ndarray:
+        """Global rows of this process's replicas, in the replicas' order."""
+        replicas = []
 
-    def scatter(self) -> None:
-        """`state` -> replicas; every replica takes its rows."""
+        def note(context):
+            replicas.append(context.replica_id_in_sync_group)
+            return tf.zeros([])
 
-        def share(saved):
+        self._strategy.experimental_distribute_values_from_function(note)
+        return self._order[replicas].reshape(-1)
+
+    def to_host(self) -> HostRows:
+        """A copy of this process's rows."""
+        rows = self.own_rows()
+        order = np.argsort(rows)
+        local = self._strategy.experimental_local_results
+
+        def copy(value) -> np.ndarray:
+            return np.concatenate([x.numpy() for x in local(value)])[order]
+
+        memory = self._read_fn()
+        layers = [copy(layer) for layer in memory.layers]
+        return HostRows(rows[order], layers, copy(memory.length))
+
+    def from_host(self, rows: HostRows) -> None:
+        """Replicas take what they own of `rows`, which may be more."""
+
+        def share(values):
             def rows_of(context):
-                rows = self._order[context.replica_id_in_sync_group]  # [b]
-                return tf.gather(saved, rows)
+                mine = self._order[context.replica_id_in_sync_group]  # [b]
+                return tf.constant(values[np.searchsorted(rows.numbers, mine)])
 
             return self._strategy.experimental_distribute_values_from_function(
                 rows_of
             )
 
-        self._write_fn(tf.nest.map_structure(share, self._saved))
+        self._write_fn(
+            Memory(tuple(map(share, rows.layers)), share(rows.length))
+        )
 
     def _clear(self):
         def one():
@@ -113,10 +127,7 @@ class RecurrentMemory:
         self._strategy.run(one)
 
     def _read_all(self) -> Memory:
-        values = self._strategy.run(self.read)
-        return tf.nest.map_structure(
-            lambda x: self._strategy.gather(x, axis=0), values
-        )  # [B, ...]
+        return self._strategy.run(self.read)
 
     def _write_all(self, values: Memory):
         self._strategy.run(self.write, args=(values,))

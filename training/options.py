@@ -14,6 +14,7 @@ STRATEGIES = ("one_device", "mirrored", "multi_worker_mirrored", "tpu")
 DECAY_METHODS = ("poly", "cos", "constant", "wsd")
 DECAY_SHAPES = ("linear", "1-sqrt")
 OPTIMIZERS = ("adamw", "stable_adamw")
+MEMORY_CHECKPOINTS = ("exact", "recompute", "none")
 LAYER_DECAY_STYLES = ("learning_rate", "gradient")
 
 
@@ -202,6 +203,10 @@ class RunOptions:
       best_metric: name of the metric that `best/` is kept by; None = off.
       best_higher: True when a higher value of it is better.
       reset_memory: start with empty memory instead of the checkpoint's.
+      memory_checkpoint: "exact" keeps the recurrent memory beside every
+        checkpoint; after a restore "recompute" makes it again from the
+        segments before, and "none" starts with an empty one.
+      async_save: write checkpoints beside the next steps.
       max_hours: save and stop cleanly after so many hours; 0 = off.
       progress: "auto" (a bar on a terminal, lines elsewhere), "lines", "none".
       optimizer: see `OptimizerOptions`.
@@ -224,6 +229,8 @@ class RunOptions:
     best_metric: str | None = None
     best_higher: bool = True
     reset_memory: bool = False
+    memory_checkpoint: str = "exact"
+    async_save: bool = False
     max_hours: float = 0.0
     progress: str = "auto"
     optimizer: OptimizerOptions = OptimizerOptions()
@@ -254,6 +261,7 @@ class RunOptions:
             f"than `train_steps` ({self.train_steps})",
         )
         _choice("init_require", self.init_require, ("encoder", "all"))
+        _choice("memory_checkpoint", self.memory_checkpoint, MEMORY_CHECKPOINTS)
         _choice("progress", self.progress, ("auto", "lines", "none"))
 
     def replace(self, **changes) -> "RunOptions":

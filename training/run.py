@@ -14,6 +14,7 @@ from training import strategy, train_step
 from training.batch_split import distribute
 from training.checkpoints import write_config
 from training.guards import check_finite, translate_errors
+from training.memory_replay import replay
 from training.objectives.contract import Objective
 from training.options import RunOptions
 from training.reporting import report as reporting
@@ -113,6 +114,7 @@ class TrainingRun:
         self.processes = strategy.worker_count(learner.strategy)
         self.say = request.say if s.chief else lambda line: None
         self._record(request.must_match or {}, request.flags or {})
+        notes = [*request.notes, *self._remake_memory(request.input_fn)]
         dataset, spec = distribute(
             learner.strategy, request.input_fn, learner.split, s.start_step
         )
@@ -134,13 +136,26 @@ class TrainingRun:
             if request.begin:
                 request.begin(options.model_dir)
         self.last: dict[str, float] = {}
-        self.stop = StopRequest(
-            options.max_hours, learner.strategy, self.processes
-        )
+        self.stop = StopRequest(options.max_hours, s.meeting)
         self.estimate, lines = estimate_lines(learner, spec)
         if options.progress != "none":
-            for line in reporting.start_lines(s, [*request.notes, *lines]):
+            for line in reporting.start_lines(s, [*notes, *lines]):
                 self.say(line)
+
+    def _remake_memory(self, input_fn: InputFn) -> list[str]:
+        """What a restored run without saved memory begins with; notes."""
+        s, how = self.state, self.options.memory_checkpoint
+        if not s.learner.memory or not s.start_step or how == "exact":
+            return []
+        more = "the run goes on, but not bit for bit as before"
+        if how == "none" or self.options.reset_memory:
+            return [f"note: the memory starts empty: {more}"]
+        seed = self.options.strategy.seed
+        count = replay(s.learner, input_fn, seed, s.start_step)
+        return [
+            f"note: the memory was made again from the {count} steps before "
+            f"step {s.start_step + 1}, with the weights of now: {more}"
+        ]
 
     def _record(self, must_match: dict, flags: dict) -> None:
         s, options = self.state, self.options
@@ -184,10 +199,13 @@ class TrainingRun:
         self.began = time.monotonic()
         try:
             with self.stop, translate_errors(self.processes, s.checkpoints):
-                self._run(self._controller())
-        except _Stop as stop:
-            finished, reason = False, str(stop)
+                try:
+                    self._run(self._controller())
+                except _Stop as stop:
+                    finished, reason = False, str(stop)
+                s.checkpoints.wait()
         finally:
+            s.checkpoints.close()
             self.progress.close()
         step = int(s.learner.optimizer.step.numpy())
         result = TrainResult(
@@ -243,6 +261,7 @@ class TrainingRun:
     def _after_loop(self, output: dict) -> None:
         """Check, log, report, save, stop; in this order."""
         s, options, trainer = self.state, self.options, self.trainer
+        s.checkpoints.check()
         optimizer, objective = s.learner.optimizer, s.learner.objective
         step = int(optimizer.step.numpy())
         rows, names = trainer.last, trainer.stat_names
@@ -269,14 +288,9 @@ class TrainingRun:
         due = options.save_steps and step % options.save_steps == 0
         reason = self.stop.reason() if step < options.train_steps else None
         if due or reason or step == options.train_steps:
-            self._save(step)
+            s.checkpoints.save(step)
         if reason:
             raise _Stop(reason)
-
-    def _save(self, step: int) -> None:
-        if self.state.learner.memory:
-            self.state.learner.memory.gather()
-        self.state.checkpoints.save(step)
 
     def _evaluations(self) -> list[tuple[int, dict[str, float]]]:
         # A tracked module wraps its lists; give back plain ones.

@@ -2,10 +2,11 @@
 
 import dataclasses
 
+import numpy as np
 import tf_keras
 
 from common.errors import UserError
-from modeling.checkpoints import native
+from training import memory_files
 from training import strategy as strategy_lib
 from training.batch_split import BatchSplit
 from training.checkpoints import (
@@ -14,6 +15,7 @@ from training.checkpoints import (
     restore_weights,
 )
 from training.learner import Learner, build_learner
+from training.memory_state import RecurrentMemory
 from training.objectives.contract import Objective
 from training.options import RunOptions
 
@@ -27,6 +29,7 @@ class RunState:
       learner: model, optimizer, memory.
       checkpoints: which save the learner's state.
       chief: this process writes.
+      meeting: of several processes, else None.
       start_step: updates that the restored checkpoint has made.
       restored_from: that checkpoint, or the one of a warm start, or None.
     """
@@ -35,6 +38,7 @@ class RunState:
     learner: Learner
     checkpoints: RunCheckpoints
     chief: bool
+    meeting: strategy_lib.Meeting | None = None
     start_step: int = 0
     restored_from: str | None = None
 
@@ -66,22 +70,23 @@ def open_run(objective: Objective, options: RunOptions) -> RunState:
         split,
         options.optimizer,
         options.train_steps,
-        saves_memory=True,
     )
-    memory, loss_scale = learner.memory, learner.loss_scale
     items = {"model": learner.model, "optimizer": learner.optimizer.state}
-    if memory and not options.reset_memory:
-        items["memory"] = memory.state
-    if loss_scale:
-        items["loss_scale"] = loss_scale.state
+    if learner.loss_scale:
+        items["loss_scale"] = learner.loss_scale.state
+    exact = options.memory_checkpoint == "exact"
+    meeting = strategy_lib.meeting_of(strategy)
     checkpoints = RunCheckpoints(
-        options.model_dir, items, options.max_save, chief
+        options.model_dir,
+        items,
+        options.max_save,
+        chief,
+        learner.memory if exact else None,
+        meeting,
+        options.async_save,
     )
     step, path = _restore(learner, checkpoints, options)
-    if memory and options.reset_memory:
-        # From here on it is saved again.
-        checkpoints.add("memory", memory.state)
-    return RunState(options, learner, checkpoints, chief, step, path)
+    return RunState(options, learner, checkpoints, chief, meeting, step, path)
 
 
 def _restore(
@@ -91,13 +96,15 @@ def _restore(
     strategy, optimizer = learner.strategy, learner.optimizer
     path = checkpoints.latest()
     if path:
-        keeps_memory = learner.memory and not options.reset_memory
-        if keeps_memory:
-            _check_memory_shape(path, options.train_batch_size)
+        exact = options.memory_checkpoint == "exact"
+        saved = None
+        if learner.memory and exact and not options.reset_memory:
+            saved = _open_memory(path, learner.memory)
         with strategy.scope():
             checkpoints.restore(path)
-        if keeps_memory:
-            learner.memory.scatter()
+        if saved:
+            rows = np.sort(learner.memory.own_rows())
+            learner.memory.from_host(saved.read(rows))
         return int(optimizer.step.numpy()), path
     if not options.init_checkpoint:
         return 0, None
@@ -110,18 +117,24 @@ def _restore(
     return 0, path
 
 
-def _check_memory_shape(path: str, wanted: int) -> None:
-    """Another batch size has other rows: the memory cannot be kept."""
-    shapes = native.open_reader(path).get_variable_to_shape_map()
-    found = shapes.get("memory/length/.ATTRIBUTES/VARIABLE_VALUE")
-    if found is None:
+def _open_memory(path: str, wanted: RecurrentMemory):
+    """The memory of a checkpoint, which must be of the same rows and sizes."""
+    saved = memory_files.open_memory(path)
+    ways = (
+        "--memory_checkpoint=recompute to make it again, or --reset_memory to "
+        "start with an empty one"
+    )
+    if saved is None:
+        raise UserError(f"{path} holds no memory; give {ways}")
+    if saved.rows != wanted.rows:
         raise UserError(
-            f"{path} holds no memory; give --reset_memory to start with an "
-            "empty one"
+            f"{path} holds the memory of {saved.rows} rows, wanted "
+            f"--train_batch_size={wanted.rows}; give --train_batch_size="
+            f"{saved.rows} to go on with it, {ways}"
         )
-    if found[0] != wanted:
+    if tuple(saved.shape) != wanted.shape:
         raise UserError(
-            f"{path} holds the memory of {found[0]} rows, wanted "
-            f"--train_batch_size={wanted}; give --train_batch_size={found[0]} "
-            "to go on with it, or --reset_memory to start with an empty one"
+            f"{path} holds a memory of {tuple(saved.shape)} (layers, slots, "
+            f"width), wanted {wanted.shape}; give {ways}"
         )
+    return saved

@@ -3,7 +3,7 @@
 import signal
 import time
 
-import tensorflow as tf
+from training.strategy import Meeting
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
@@ -15,19 +15,16 @@ class StopRequest:
 
     Args:
       max_hours: also stop after so many hours; 0 = off.
-      strategy: with several processes all must stop at the same step, so they
-        agree by a sum.
-      processes: how many there are.
+      meeting: of several processes, which all must stop at the same step;
+        None for one.
     """
 
-    def __init__(self, max_hours: float, strategy, processes: int):
+    def __init__(self, max_hours: float, meeting: Meeting | None):
         self._deadline = time.monotonic() + 3600 * max_hours
         self._limited = max_hours > 0
-        self._strategy = strategy
-        self._processes = processes
+        self._meeting = meeting
         self._signal = None
         self._old = {}
-        self._sum = None
 
     def __enter__(self):
         for number in SIGNALS:
@@ -52,26 +49,8 @@ class StopRequest:
         if mine is None and self._limited:
             if time.monotonic() >= self._deadline:
                 mine = "--max_hours is over"
-        if self._processes == 1:
+        if self._meeting is None:
             return mine
-        return self._agree(mine)
-
-    def _agree(self, mine: str | None) -> str | None:
-        if self._sum is None:
-
-            @tf.function
-            def add(flag):
-                def one(x):
-                    context = tf.distribute.get_replica_context()
-                    # A copy on the replica's device, where the sum belongs.
-                    x = tf.identity(x)
-                    return context.all_reduce(tf.distribute.ReduceOp.SUM, x)
-
-                total = self._strategy.run(one, args=(flag,))
-                return self._strategy.experimental_local_results(total)[0]
-
-            self._sum = add
-        total = self._sum(tf.constant(1.0 if mine else 0.0))
-        if float(total) == 0:
+        if not self._meeting.total(1.0 if mine else 0.0):
             return None
         return mine or "another process was told to stop"

@@ -265,6 +265,41 @@ def worker_count(strategy: tf.distribute.Strategy) -> int:
     return max(1, sum(spec.num_tasks(job) for job in spec.jobs))
 
 
+class Meeting:
+    """Where the processes of a run wait for each other.
+
+    Args:
+      strategy: of the run.
+    """
+
+    def __init__(self, strategy: tf.distribute.Strategy):
+        def one(x):
+            context = tf.distribute.get_replica_context()
+            # A copy on the replica's device, where the sum belongs.
+            x = tf.identity(x)
+            return context.all_reduce(tf.distribute.ReduceOp.SUM, x)
+
+        @tf.function(autograph=False)
+        def add(value):
+            total = strategy.run(one, args=(value,))
+            return strategy.experimental_local_results(total)[0]
+
+        self._add = add
+
+    def total(self, value: float) -> float:
+        """The sum over all replicas; every process must come here.
+
+        Raises:
+          tf.errors.OpError: another process is gone.
+        """
+        return float(self._add(tf.constant(value)))
+
+
+def meeting_of(strategy: tf.distribute.Strategy) -> Meeting | None:
+    """Of the processes of a run; None where there is one."""
+    return Meeting(strategy) if worker_count(strategy) > 1 else None
+
+
 def describe(strategy: tf.distribute.Strategy) -> str:
     """One phrase for the log."""
     workers = worker_count(strategy)

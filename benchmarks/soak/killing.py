@@ -26,7 +26,8 @@ class Outcome:
       during_save: so many of them while a checkpoint was being written.
       starts: how often the command was started.
       same_log: loss logs are equal byte for byte.
-      same_weights: all tensors of the last checkpoints are equal.
+      same_weights: all tensors and the memory of the last checkpoints are
+        equal.
     """
 
     kills: int
@@ -133,7 +134,7 @@ def kill_until_done(
                 raise RuntimeError(f"the run failed: see {model_dir}.log")
             return done, during_save, starts
         aim_at_save = rng.random() < 0.5
-        hit = _wait_for_moment(process, model_dir, aim_at_save, rng)
+        hit = wait_for_moment(process, model_dir, aim_at_save, rng)
         if process.poll() is not None:
             if process.returncode != 0:
                 raise RuntimeError(f"the run failed: see {model_dir}.log")
@@ -144,7 +145,7 @@ def kill_until_done(
         during_save += hit
 
 
-def _wait_for_moment(process, model_dir, aim_at_save, rng) -> bool:
+def wait_for_moment(process, model_dir, aim_at_save, rng) -> bool:
     """Waits until the run trains, then a random time; True = in a save."""
     log = os.path.join(model_dir, "losses.tsv")
     before = _size(log)
@@ -171,10 +172,12 @@ def unfinished_save(model_dir: str) -> bool:
             known = f.read()
     except FileNotFoundError:
         known = ""
-    files = glob.glob(os.path.join(model_dir, "model.ckpt-*.data-*"))
-    return any(
-        os.path.basename(f).split(".data")[0] not in known for f in files
-    )
+    names = {
+        os.path.basename(path).rpartition(kind)[0]
+        for kind in (".data-", ".memory")
+        for path in glob.glob(os.path.join(model_dir, f"model.ckpt-*{kind}*"))
+    }
+    return any(f'"{name}"' not in known for name in names)
 
 
 def _size(path: str) -> int:
@@ -185,7 +188,7 @@ def _size(path: str) -> int:
 
 
 def same_checkpoints(a: str, b: str) -> bool:
-    """Every tensor of the newest checkpoints is equal bit for bit."""
+    """Tensors and memory of the newest checkpoints are equal bit for bit."""
     import tensorflow as tf
 
     readers = [tf.train.load_checkpoint(folder) for folder in (a, b)]
@@ -196,7 +199,20 @@ def same_checkpoints(a: str, b: str) -> bool:
         x, y = (np.asarray(r.get_tensor(name)) for r in readers)
         if x.tobytes() != y.tobytes():
             return False
-    return True
+    return memory_bytes(a) == memory_bytes(b)
+
+
+def memory_bytes(folder: str) -> list[bytes]:
+    """The recurrent memory of the newest checkpoint, whole, in order."""
+    import tensorflow as tf
+
+    from training import memory_files
+
+    saved = memory_files.open_memory(tf.train.latest_checkpoint(folder))
+    if saved is None:
+        return []
+    rows = saved.read(np.arange(saved.rows))
+    return [x.tobytes() for x in (*rows.layers, rows.length)]
 
 
 def same_logs(a: str, b: str) -> bool:

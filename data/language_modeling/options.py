@@ -216,6 +216,7 @@ class StreamReadOptions:
       verify: check record checksums and ids.
       read_ahead: steps read at once.
       prefetch: batches kept ready; 0 = none.
+      rows: rows of the batch that are read, in this order; None = all.
     """
 
     batch_size: int
@@ -226,6 +227,7 @@ class StreamReadOptions:
     verify: bool = True
     read_ahead: int = 16
     prefetch: int = 8
+    rows: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
         for name, low in (

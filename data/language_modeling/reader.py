@@ -43,7 +43,7 @@ class StreamReader:
       training: endless; else every batch of one epoch, in order.
 
     Attributes:
-      schedule: which row reads what.
+      schedule: which row of the global batch reads what.
 
     Raises:
       UserError: there is no such split, or it is too short.
@@ -66,6 +66,10 @@ class StreamReader:
             self.schedule = schedules.Circular(*sizes)
         else:
             self.schedule = schedules.Lanes(*sizes)
+        rows = np.arange(options.batch_size)
+        if options.rows is not None:
+            rows = rows[list(options.rows)]
+        self._rows = rows
         self._stream = stream
         self._shuffled = None
         if options.order == "shuffled" and training:
@@ -92,20 +96,20 @@ class StreamReader:
         if not self._training:
             steps = steps[steps < self.schedule.steps_per_epoch]
         reads = self.schedule.reads(steps)
-        shape = (len(steps), self.options.batch_size, self.options.seq_len)
+        shape = (len(steps), len(self._rows), self.options.seq_len)
         inputs = np.zeros(shape, np.int32)
         targets = np.zeros(shape, np.int32)
-        for row in range(shape[1]):
-            self._fill_row(reads, row, inputs[:, row], targets[:, row])
+        for i, row in enumerate(self._rows):
+            self._fill_row(reads, row, inputs[:, i], targets[:, i])
         places = np.arange(shape[2])
-        used = places < reads.length[..., None]
+        used = places < reads.length[:, self._rows, None]
         if self._mark is not None:
             used &= (inputs != self._mark) | (targets != self._mark)
         return {
             "input_ids": inputs,
             "target_ids": targets,
             "target_weights": used.astype(np.float32),
-            "reset_memory": np.array(reads.reset),
+            "reset_memory": reads.reset[:, self._rows],
         }
 
     def _fill_row(self, reads, row: int, inputs, targets) -> None:
@@ -230,7 +234,8 @@ def _manifest(directory: str | StreamManifest) -> StreamManifest:
 
 def _dataset(reader: StreamReader, start_step: int) -> tf.data.Dataset:
     options = reader.options
-    sizes = {"B": options.batch_size, "T": options.seq_len}
+    rows = options.batch_size if options.rows is None else len(options.rows)
+    sizes = {"B": rows, "T": options.seq_len}
     fields = {
         name: ([sizes[x] for x in field.shape.split()], field.dtype)
         for name, field in schema.LANGUAGE_MODEL_BATCH.items()

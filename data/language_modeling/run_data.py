@@ -41,7 +41,12 @@ class StreamData:
             return reader.make_dataset(
                 self.manifest,
                 "train",
-                StreamReadOptions(params["batch_size"], seq_len, order=order),
+                StreamReadOptions(
+                    params["batch_size"],
+                    seq_len,
+                    order=order,
+                    rows=params.get("rows"),
+                ),
                 seed,
                 params["start_step"],
             )
@@ -69,6 +74,7 @@ class StreamData:
                 seq_len,
                 protocol,
                 count_mark_pairs=count_mark_pairs,
+                rows=params.get("rows"),
             )
             return reader.evaluation_batches(
                 self.manifest, split, options

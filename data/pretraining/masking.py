@@ -19,7 +19,7 @@ Letters: B batch, T length, P targets.
 """
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
@@ -103,22 +103,31 @@ def masked_batches(input_fn: Callable, options: MaskingOptions) -> Callable:
     def make(params):
         dataset = input_fn(params)
         start = int(params.get("start_step", 0))
+        rows, size = params.get("rows"), params.get("batch_size", 0)
         numbered = dataset.enumerate(start=start)
         return numbered.map(
-            lambda step, batch: corrupt(batch, step, options),
+            lambda step, batch: corrupt(batch, step, options, rows, size),
             num_parallel_calls=1,
         )
 
     return make
 
 
-def corrupt(batch: dict, step: tf.Tensor, options: MaskingOptions) -> dict:
-    """One global batch, see the module.
+def corrupt(
+    batch: dict,
+    step: tf.Tensor,
+    options: MaskingOptions,
+    rows: Sequence[int] | None = None,
+    batch_size: int = 0,
+) -> dict:
+    """One global batch or some of its rows, see the module.
 
     Args:
       batch: of the reader.
       step: int scalar, number of the batch.
       options: how.
+      rows: which rows of the global batch these are; None = all.
+      batch_size: rows of the global batch.
     """
     batch = dict(batch)
     seed = tf.random.experimental.stateless_fold_in(
@@ -128,7 +137,11 @@ def corrupt(batch: dict, step: tf.Tensor, options: MaskingOptions) -> dict:
 
     def uniform(number, shape):  # [0, 1)
         own = tf.random.experimental.stateless_fold_in(seed, number)
-        return tf.random.stateless_uniform(shape, own)
+        if rows is None:
+            return tf.random.stateless_uniform(shape, own)
+        # A place has the number that it has in the global batch.
+        shape = [batch_size, *tf.unstack(shape)[1:]]
+        return tf.gather(tf.random.stateless_uniform(shape, own), rows)
 
     for name in ("perm_mask", "target_mapping"):
         batch.pop(name, None)

@@ -190,6 +190,7 @@ def _input_fn(manifest: PretrainingManifest, split: str, **reader) -> Callable:
             global_batch=params["batch_size"],
             start_step=params["start_step"],
             split=split,
+            rows=params.get("rows"),
             **reader,
         )
         return make_dataset(manifest, options)

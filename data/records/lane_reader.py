@@ -30,7 +30,7 @@ class LaneReader:
       options: which batches.
 
     Attributes:
-      rows: B, rows of a batch.
+      rows: rows of a batch that are read, B or as many as `options.rows`.
       segments: records of a lane.
       steps_per_epoch: steps until every lane was read once; the rows that have
         no lane left then are empty (`repeat=False`) or begin the next epoch.
@@ -59,9 +59,12 @@ class LaneReader:
             [[table.num_lanes for table in tables] for tables in self._tables]
         )
         self._check_lanes()
-        self.rows = options.global_batch
-        # Of every row of a batch: direction and number in it.
-        self._direction, self._row = np.divmod(np.arange(self.rows), self._half)
+        rows = np.arange(options.global_batch)
+        if options.rows is not None:
+            rows = rows[list(options.rows)]
+        self.rows = len(rows)
+        # Of every row that is read: direction and number in it.
+        self._direction, self._row = np.divmod(rows, self._half)
         periods = -(-int(self._lanes[:, 0].max()) // self._half)
         self.steps_per_epoch = periods * self.segments
         self._files = OpenFiles()

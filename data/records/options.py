@@ -67,6 +67,7 @@ class LaneOptions:
       verify: check record checksums, ids and lengths.
       read_ahead: steps read at once.
       prefetch: batches kept ready; 0 = none.
+      rows: rows of the global batch that are read, in this order; None = all.
     """
 
     global_batch: int
@@ -77,6 +78,7 @@ class LaneOptions:
     verify: bool = True
     read_ahead: int = 16
     prefetch: int = 8
+    rows: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
         for name, low in (

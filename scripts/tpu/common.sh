@@ -3,6 +3,8 @@
 #   PROJECT   Google Cloud project          TYPE     e.g. v3-8, v4-32
 #   RUNTIME   TPU VM image                  REPO     where this checkout is
 #   TPU_ADDRESS  value of --tpu: "local" for one host, else the TPU's name
+#   SPOT=1    a VM that may be preempted
+#   SUPERVISE=1  a preempted VM is made again and the command started again
 # With --dry_run (or DRY_RUN=1) every command is printed instead of run.
 
 REPO="${REPO:-$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)}"
@@ -85,11 +87,12 @@ tpu() {
 # Makes the TPU VM and the project's environment on all of its hosts.
 create_and_install() {
   say "making $TPU_NAME ($TYPE in $ZONE)"
-  tpu create "$TPU_NAME" --accelerator-type="$TYPE" --version="$RUNTIME"
+  tpu create "$TPU_NAME" --accelerator-type="$TYPE" --version="$RUNTIME" \
+    ${SPOT:+--spot} || return
   say "copying the project and installing it on every host"
   do_it tar --exclude=./.git --exclude='./.venv*' --exclude=__pycache__ \
-    --exclude=./quickstart_output -czf "/tmp/$REMOTE.tgz" -C "$REPO" .
-  tpu scp "/tmp/$REMOTE.tgz" "$TPU_NAME:" --worker=all
+    --exclude=./quickstart_output -czf "/tmp/$REMOTE.tgz" -C "$REPO" . || return
+  tpu scp "/tmp/$REMOTE.tgz" "$TPU_NAME:" --worker=all || return
   tpu ssh "$TPU_NAME" --worker=all --command="mkdir -p $REMOTE && tar -xzf $REMOTE.tgz -C $REMOTE && bash $REMOTE/scripts/tpu/install.sh"
 }
 
@@ -102,12 +105,64 @@ start_workers() {
 # Runs a command of the project on the first host and shows its log. It goes on
 # when the connection breaks; started again, it continues from the checkpoint.
 run_on_tpu() {
+  if [ "$SEVERAL_HOSTS" = 1 ]; then
+    start_workers || return
+  fi
   local setting="TPU_RUNTIME=$TPU_RUNTIME"
   if [ "$SEVERAL_HOSTS" = 1 ]; then
     setting+=" TPU_LOAD_LIBRARY=0" # the workers hold the chips
   fi
   say "$1 on $TPU_NAME"
   tpu ssh "$TPU_NAME" --worker=0 --command="$setting bash $REMOTE/scripts/tpu/job.sh $(quoted "$@")"
+}
+
+# READY, PREEMPTED, ...; MISSING where there is no VM.
+tpu_state() {
+  tpu describe "$TPU_NAME" --format="value(state)" 2> /dev/null ||
+    echo MISSING
+}
+
+recreate() {
+  tpu delete "$TPU_NAME" --quiet || true # there may be none any more
+  create_and_install
+}
+
+# Runs a command until it ends by itself: where the VM is gone, another one is
+# made and the same command goes on there from its last checkpoint. A VM that is
+# READY a while after the command failed is not the reason.
+supervise() {
+  local status state lost
+  if [ "${DRY_RUN:-0}" = 1 ]; then
+    run_on_tpu "$@"
+    say "whenever that fails: the state of $TPU_NAME"
+    tpu describe "$TPU_NAME" --format="value(state)"
+    say "where it is not READY"
+    recreate
+    run_on_tpu "$@"
+    return
+  fi
+  for ((lost = 0; lost <= ${MAX_RESTARTS:-100}; )); do
+    status=0
+    run_on_tpu "$@" || status=$?
+    [ "$status" != 0 ] || return 0
+    state=$(tpu_state)
+    if [ "$state" = READY ]; then
+      sleep "${CHECK_SECONDS:-60}"
+      state=$(tpu_state)
+    fi
+    if [ "$state" = READY ]; then
+      [ "$status" = 255 ] || return "$status"
+      say "the connection to $TPU_NAME broke; connecting again"
+      continue
+    fi
+    lost=$((lost + 1))
+    say "$TPU_NAME is $state: making it again ($lost)"
+    until recreate; do
+      say "$TPU_NAME could not be made; trying again"
+      sleep "${CHECK_SECONDS:-60}"
+    done
+  done
+  return 1
 }
 
 # With CREATE=1 the VM is made first, with DELETE=1 deleted after a good end.
@@ -122,10 +177,11 @@ on_tpu() {
   if [ "${CREATE:-0}" = 1 ]; then
     create_and_install
   fi
-  if [ "$SEVERAL_HOSTS" = 1 ]; then
-    start_workers
+  local start=run_on_tpu
+  if [ "${SUPERVISE:-0}" = 1 ]; then
+    start=supervise
   fi
-  if ! run_on_tpu "$@" --use_tpu --tpu="$address" \
+  if ! "$start" "$@" --use_tpu --tpu="$address" \
     ${flags[@]+"${flags[@]}"} --precision=mixed_bfloat16; then
     die "$1 failed; $TPU_NAME is kept, its log is $REMOTE/run.log. Delete it with: $(DRY_RUN=1 tpu delete "$TPU_NAME" --quiet)"
   fi

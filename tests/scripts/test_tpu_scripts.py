@@ -28,7 +28,7 @@ SCRIPTS = {
     },
 }
 SETTINGS = (
-    "CREATE DELETE TYPE RUNTIME ZONE PROJECT TPU_NAME RECIPE TASK"
+    "CREATE DELETE SPOT SUPERVISE TYPE RUNTIME ZONE PROJECT TPU_NAME RECIPE TASK"
 ).split()
 
 
@@ -187,6 +187,71 @@ def program(path: pathlib.Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
     path.chmod(0o755)
+
+
+# Answers with the words after `action:`, one line per call.
+ANSWERS = """#!/bin/bash
+echo "$4" >> {folder}/log
+[ -s {folder}/"$4" ] || exit 0
+read -r status answer < {folder}/"$4"
+sed -i 1d {folder}/"$4"
+echo $answer
+exit $status
+"""
+
+
+@pytest.mark.parametrize(
+    "ssh, states, wanted, status",
+    [
+        # Preempted, made again at the second try: the command goes on there.
+        (
+            ["255", "0", "0"],
+            ["0 PREEMPTED"],
+            "ssh describe delete create delete create scp ssh ssh",
+            0,
+        ),
+        # A while later it is gone.
+        (
+            ["1", "0", "0"],
+            ["0 READY", "1"],
+            "ssh describe describe delete create delete create scp ssh ssh",
+            0,
+        ),
+        # The connection broke, nothing else.
+        (["255", "0"], ["0 READY"] * 2, "ssh describe describe ssh", 0),
+        # The command failed by itself.
+        (["1"], ["0 READY"] * 2, "ssh describe describe", 1),
+    ],
+)
+def test_a_preempted_vm_is_made_again(tmp_path, ssh, states, wanted, status):
+    program(tmp_path / "bin/gcloud", ANSWERS.format(folder=tmp_path))
+    program(tmp_path / "bin/tar", "#!/bin/bash\nexit 0\n")
+    for name, lines in (("ssh", ssh), ("describe", states), ("create", ["1"])):
+        (tmp_path / name).write_text("".join(f"{n}\n" for n in lines))
+    done = bash(
+        "scripts/tpu/pretrain.sh",
+        PATH=f"{tmp_path / 'bin'}:{os.environ['PATH']}",
+        DATA_DIR="gs://b/d",
+        MODEL_DIR="gs://b/m",
+        SUPERVISE=1,
+        SPOT=1,
+        CHECK_SECONDS=0,
+    )
+    assert done.returncode == status
+    found = (tmp_path / "log").read_text().split()
+    assert found == wanted.split()
+
+
+def test_a_supervisor_prints_what_it_would_do():
+    run, describe, delete, make, *more, again = dry_run(
+        "pretrain", SUPERVISE=1, SPOT=1
+    )
+    assert describe == (
+        "gcloud compute tpus tpu-vm describe xlnet '--format=value(state)' "
+        "--zone=us-central1-a"
+    )
+    assert " delete xlnet --quiet" in delete and " --spot " in make
+    assert len(more) == 3 and again == run
 
 
 @pytest.mark.parametrize("status, deleted", [(0, True), (3, False)])

@@ -57,16 +57,23 @@ class Processes:
         ]
 
 
-def test_every_process_keeps_the_rows_of_its_replicas():
+@pytest.mark.parametrize("by_rows", [True, False])
+def test_every_process_has_the_rows_of_its_replicas(by_rows):
+    read = []
+
     def input_fn(params):
+        rows = params.pop("rows")
         assert params == {"batch_size": 8, "start_step": 5}
-        rows = tf.range(8)[tf.newaxis] + tf.constant([[0], [100]])
-        return tf.data.Dataset.from_tensor_slices({"x": rows})
+        read.append(rows)
+        rows = tf.constant(rows) if by_rows else tf.range(8)
+        steps = rows[tf.newaxis] + tf.constant([[0], [100]])
+        return tf.data.Dataset.from_tensor_slices({"x": steps})
 
     found, spec = distribute(
         Processes(), input_fn, BatchSplit(8, 4, 1, 2), start_step=5
     )
-    assert spec["x"].shape == (8,)
+    assert read == [(0, 4, 1, 5), (2, 6, 3, 7)]
+    assert spec["x"].shape == (4 if by_rows else 8,)
     # Two batches, two replicas each: a forward and a backward row.
     first, second = [[e["x"].numpy().tolist() for e in p] for p in found]
     assert first == [[0, 4], [1, 5], [100, 104], [101, 105]]

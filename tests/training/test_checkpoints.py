@@ -5,9 +5,12 @@ import os
 import pathlib
 import resource
 import subprocess
+import threading
 
+import numpy as np
 import pytest
 import tensorflow as tf
+import tf_keras
 
 from common.errors import UserError
 from training.checkpoints import BestCheckpoint, RunCheckpoints
@@ -56,10 +59,12 @@ def test_leftovers_of_an_unfinished_save_are_removed(tmp_path):
     (tmp_path / "model.ckpt-20_temp").mkdir()
     (tmp_path / "model.ckpt-20_temp" / "part-0").write_text("x")
     (tmp_path / "model.ckpt-30.data-00000-of-00001").write_text("half")
+    (tmp_path / "model.ckpt-40.memory").mkdir()
+    (tmp_path / "model.ckpt-40.memory" / "rows-00000000").write_text("x")
     (tmp_path / "notes.txt").write_text("mine")
     make(tmp_path)
     found = set(os.listdir(tmp_path))
-    assert not {f for f in found if "ckpt-20" in f or "ckpt-30" in f}
+    assert not {f for f in found if "ckpt-" in f and "-10" not in f}
     assert {"model.ckpt-10.index", "notes.txt"} <= found
 
 
@@ -91,6 +96,63 @@ def test_a_process_that_is_not_chief_writes_nothing(tmp_path):
     )
     assert checkpoints.save(5) is None
     assert os.listdir(tmp_path) == []
+
+
+def test_a_background_save_holds_what_was_there_when_it_began(tmp_path):
+    model = tf_keras.Sequential([tf_keras.layers.Dense(3, name="variables")])
+    model.build([None, 2])
+    shared = tf.Variable(1.0)
+    model.extra = {"a": shared, "b": [shared, tf.Variable([2, 3])]}
+    one = RunCheckpoints(str(tmp_path / "now"), {"model": model}, 2)
+    beside = RunCheckpoints(
+        str(tmp_path / "beside"), {"model": model}, 2, in_background=True
+    )
+    path = one.save(7)
+    other = beside.save(7)
+    for variable in [*model.variables, shared]:
+        variable.assign(variable + 1)
+    beside.wait()
+    readers = [tf.train.load_checkpoint(p) for p in (path, other)]
+    shapes = [r.get_variable_to_shape_map() for r in readers]
+    assert shapes[0] == shapes[1] and len(shapes[0]) > 4
+    for name in set(shapes[0]) - {"_CHECKPOINTABLE_OBJECT_GRAPH"}:
+        a, b = (np.asarray(r.get_tensor(name)) for r in readers)
+        assert a.tobytes() == b.tobytes() and a.dtype == b.dtype, name
+    beside.restore(beside.latest())
+    assert shared.numpy() == 1.0
+
+
+def test_an_error_of_a_background_save_comes_at_the_next_boundary(tmp_path):
+    module = tf.Module()
+    module.w = tf.Variable(tf.zeros([5000]))
+    beside = RunCheckpoints(
+        str(tmp_path), {"model": module}, 2, in_background=True
+    )
+    beside.save(10)
+    beside.check()
+    beside.wait()
+    with disk_of(4096):
+        beside.save(20)
+        beside.close()  # until it has failed
+    assert beside.latest().endswith("ckpt-10")
+    failing = RunCheckpoints(
+        str(tmp_path), {"model": module}, 2, in_background=True
+    )
+    began = threading.Event()
+    source_write = failing._write
+
+    def write(*how):
+        began.wait(60)
+        source_write(*how)
+
+    failing._write = write
+    with disk_of(4096):
+        failing.save(30)
+        failing.check()  # still at work: training goes on
+        began.set()
+        with pytest.raises(UserError, match="ckpt-10 is intact"):
+            failing.save(40)  # at most one in flight
+    assert not [f for f in os.listdir(tmp_path) if "ckpt-30" in f]
 
 
 def test_the_best_one_is_kept_over_restarts(tmp_path):

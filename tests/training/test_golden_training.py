@@ -10,6 +10,7 @@ from tests.modeling import golden_util
 from training import strategy as strategy_lib
 from training.batch_split import BatchSplit, distribute
 from training.learner import build_learner
+from training.memory_files import HostRows
 from training.objectives.build import build_objective
 from training.options import OptimizerOptions, StrategyOptions
 from training.train_step import Trainer
@@ -44,19 +45,13 @@ def run_steps(golden, objective, weights, options, train_steps, batches, **kw):
     split = BatchSplit(
         rows, replicas, kw.get("accumulation_steps", 1), objective.row_groups
     )
-    learner = build_learner(
-        objective, strategy, split, options, train_steps, saves_memory=True
-    )
+    learner = build_learner(objective, strategy, split, options, train_steps)
     model, memory = learner.model, learner.memory
     with strategy.scope():
         golden_util.assign(model, golden, weights, kw.get("rename", ()))
     if memory:
-        for target, value in zip(
-            memory.state.layers, kw["memory"], strict=True
-        ):
-            target.assign(value)
-        memory.state.length.assign([6] * rows)
-        memory.scatter()
+        length = np.full([rows], 6, np.int32)
+        memory.from_host(HostRows(np.arange(rows), kw["memory"], length))
 
     def input_fn(params):
         arrays = {k: np.stack([b[k] for b in batches]) for k in batches[0]}
@@ -65,10 +60,9 @@ def run_steps(golden, objective, weights, options, train_steps, batches, **kw):
     dataset, _ = distribute(strategy, input_fn, split)
     trainer = Trainer(learner, dataset)
     trainer.train(tf.constant(len(batches)))
-    if memory:
-        memory.gather()
     assert trainer.trace_count == 1
-    return trainer.last, trainer.stat_names, model, memory
+    kept = memory and memory.to_host()
+    return trainer.last, trainer.stat_names, model, kept
 
 
 def assert_finals(model, arrays, prefix):
@@ -126,9 +120,9 @@ def test_pretraining_trajectory(golden, replicas, accumulation_steps):
         np.testing.assert_allclose(
             history[:, names.index(ours)], wanted[theirs], rtol=3e-5
         )
-    for i, layer in enumerate(kept.state.layers):
+    for i, layer in enumerate(kept.layers):
         golden_util.assert_close(
-            layer.numpy().transpose(1, 0, 2), wanted[f"mems_out_{i}"]
+            layer.transpose(1, 0, 2), wanted[f"mems_out_{i}"]
         )
     assert_finals(model, wanted, "final")
 

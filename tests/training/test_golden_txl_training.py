@@ -69,7 +69,6 @@ def train(golden, name, replicas, accumulation_steps=1):
         split,
         options,
         settings["train_steps"],
-        saves_memory=True,
     )
     with strategy.scope():
         txl_golden.assign(
@@ -78,7 +77,6 @@ def train(golden, name, replicas, accumulation_steps=1):
     dataset, _ = distribute(strategy, dataset_of(inputs, targets), split)
     trainer = Trainer(learner, dataset)
     trainer.train(tf.constant(len(inputs)))
-    learner.memory.gather()
     history = dict(zip(trainer.stat_names, trainer.last.T, strict=True))
     return arrays, history, learner
 
@@ -104,7 +102,7 @@ def check(arrays, history, learner):
         np.testing.assert_allclose(
             ours[name], value, atol=2e-3 if noise else 5e-5, err_msg=name
         )
-    layers = learner.memory.state.layers
+    layers = learner.memory.to_host().layers
     last = max(int(k[len("new_mems/step")]) for k in arrays if "new_mems" in k)
     for i, kept in enumerate(layers):
         prefix = f"new_mems/step{last}/tower"

@@ -14,6 +14,8 @@ from tensorflow.core.util import event_pb2
 from common.errors import UserError
 from tests.training import toy
 from training import checkpoints, loop
+from training.memory_files import SavedMemory
+from training.options import OptimizerOptions
 from training.reporting import loss_log
 from training.run import steps_to_boundary
 
@@ -166,6 +168,53 @@ def test_another_batch_size_needs_reset_memory(tmp_path):
     assert train(smaller.replace(train_steps=14)).step == 14
 
 
+def test_saving_beside_the_steps_changes_nothing(tmp_path):
+    now, beside = tmp_path / "now", tmp_path / "beside"
+    wanted = train(toy.run_options(now), dropout=0.2)
+    options = toy.run_options(beside, async_save=True, save_steps=2)
+    with pytest.raises(Crash):
+        train(options, 0.2, crash_after(8))
+    assert log_of(beside).count("\n") == 9
+    # What was in flight became whole.
+    assert tf.train.latest_checkpoint(str(beside)).endswith("ckpt-6")
+    found = train(options, 0.2)
+    assert log_of(now) == log_of(beside)
+    for ours, theirs in zip(weights(found), weights(wanted), strict=True):
+        assert ours.tobytes() == theirs.tobytes()
+    memory = [SavedMemory(r.checkpoint).read(range(8)) for r in (found, wanted)]
+    for a, b in zip(*(m.layers for m in memory), strict=True):
+        assert a.tobytes() == b.tobytes()
+    assert len(glob.glob(str(beside / "*.memory"))) == 3  # --max_save
+
+
+def test_memory_that_is_not_saved_is_made_again_or_empty(tmp_path):
+    """With a learning rate of 0 made again is exactly what it was."""
+    rows, lines = {}, {}
+    for how in ("exact", "recompute", "none"):
+        options = toy.run_options(
+            tmp_path / how,
+            memory_checkpoint=how,
+            optimizer=OptimizerOptions(learning_rate=1e-30),
+        )
+        with pytest.raises(Crash):
+            train(options, 0.2, crash_after(8))
+        has = bool(glob.glob(str(tmp_path / how / "*.memory")))
+        assert has == (how == "exact")
+        lines[how] = []
+        train(options, 0.2, lines[how].append)
+        rows[how] = loss_log.read(str(tmp_path / how))[1][:, 1]
+    np.testing.assert_array_equal(rows["exact"], rows["recompute"])
+    assert (rows["exact"] != rows["none"])[6:].any()
+    told = {k: [n for n in v if "bit for bit" in n] for k, v in lines.items()}
+    assert not told["exact"]
+    assert "made again from the 2 steps before step 7" in told["recompute"][0]
+    assert "starts empty" in told["none"][0]
+    # A checkpoint without memory cannot go on exactly.
+    options = toy.run_options(tmp_path / "none", train_steps=14)
+    with pytest.raises(UserError, match="holds no memory; give --memory_ch"):
+        train(options)
+
+
 def test_odd_batch_with_two_directions_is_refused(tmp_path):
     with pytest.raises(UserError, match="2 directions"):
         train(toy.run_options(tmp_path, train_batch_size=7))
@@ -217,7 +266,7 @@ def test_a_nan_stops_with_steps_and_the_last_good_checkpoint(tmp_path):
     with pytest.raises(UserError, match=r"step 9 .*steps 9-12.*ckpt-8"):
         train(toy.run_options(tmp_path, save_steps=4), input_fn=planted_nan)
     latest = tf.train.latest_checkpoint(str(tmp_path))
-    assert latest.endswith("ckpt-8")
+    assert latest.endswith("ckpt-6")
 
 
 def broken(params):

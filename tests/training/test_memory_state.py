@@ -35,7 +35,7 @@ def make(replicas, accumulation_steps, groups):
     )
     model = types.SimpleNamespace(compute_dtype="float32")
     split = BatchSplit(ROWS, replicas, accumulation_steps, groups)
-    memory = RecurrentMemory(objective, model, strategy, split, True)
+    memory = RecurrentMemory(objective, model, strategy, split)
     return strategy, memory
 
 
@@ -79,18 +79,19 @@ def on_replicas(strategy, memory):
 
 
 @pytest.mark.parametrize("shape", TABLE, ids=str)
-def test_gathered_by_global_row_and_given_out_again(shape):
+def test_taken_by_global_row_and_given_out_again(shape):
     strategy, memory = make(*shape)
     fill_replicas(strategy, memory, TABLE[shape])
-    memory.gather()
-    saved = [*memory.state.layers, memory.state.length]
-    for column, variable in enumerate(saved):
-        found = variable.numpy().reshape(ROWS, -1)
+    assert memory.own_rows().reshape(shape[0], -1).tolist() == TABLE[shape]
+    rows = memory.to_host()
+    assert rows.numbers.tolist() == list(range(ROWS))
+    for column, values in enumerate([*rows.layers, rows.length]):
+        found = values.reshape(ROWS, -1)
         wanted = [contents(row)[column] for row in range(ROWS)]
         np.testing.assert_array_equal(found[:, 0], wanted)
         np.testing.assert_array_equal(found[:, -1], wanted)
     memory.clear()
-    memory.scatter()
+    memory.from_host(rows)
     wanted = [[contents(row) for row in rows] for rows in TABLE[shape]]
     assert on_replicas(strategy, memory) == wanted
 
@@ -108,14 +109,8 @@ def test_gathered_by_global_row_and_given_out_again(shape):
 def test_another_number_of_replicas_and_parts_takes_its_rows(before, after):
     strategy, memory = make(*before)
     fill_replicas(strategy, memory, TABLE[before])
-    memory.gather()
     other_strategy, other = make(*after)
-    saved = [*other.state.layers, other.state.length]
-    for target, source in zip(
-        saved, [*memory.state.layers, memory.state.length], strict=True
-    ):
-        target.assign(source)
-    other.scatter()
+    other.from_host(memory.to_host())
     wanted = [[contents(row) for row in rows] for rows in TABLE[after]]
     assert on_replicas(other_strategy, other) == wanted
 

@@ -1,11 +1,11 @@
-"""Killed processes: three of the soak's kills, and one of two workers."""
+"""Killed processes: three of the soak's kills, and one of two processes."""
 
 import subprocess
 import time
 
 import pytest
 
-from benchmarks.soak import killing, two_workers
+from benchmarks.soak import killing, workers
 from training.reporting import loss_log
 
 pytestmark = pytest.mark.slow
@@ -17,11 +17,16 @@ def test_three_kills_leave_no_trace(tmp_path):
     assert outcome.same_log and outcome.same_weights
 
 
-def test_a_killed_worker_ends_the_other_and_both_go_on(tmp_path):
-    outcome = two_workers.soak(str(tmp_path), 80, victim=1, timeout=240)
-    assert outcome.survivor_status == 1
-    assert outcome.survivor_line.startswith("error: another process")
+def test_a_killed_worker_ends_the_other_and_all_go_on(tmp_path):
+    outcome = workers.soak(
+        str(tmp_path), 80, 240, victim=1, flags=("--async_save",)
+    )
+    (line,) = outcome.survivor_lines
+    assert line.startswith("error: another process")
+    assert (outcome.kills, outcome.of_one, outcome.starts) == (1, 1, 2)
     assert outcome.same_log and outcome.same_weights
+    # Four processes take the memory that two have written.
+    assert workers.go_on_with(str(tmp_path), 4, 80, 240) < 2e-5
 
 
 def test_of_two_runs_in_one_folder_the_second_stops(tmp_path):

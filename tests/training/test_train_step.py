@@ -120,7 +120,7 @@ def run(
         scale = None
         if loss_scale:
             scale = LossScale(64.0, ROWS // replicas)
-    memory = RecurrentMemory(objective, model, strategy, split, True)
+    memory = RecurrentMemory(objective, model, strategy, split)
     learner = Learner(
         objective,
         strategy,
@@ -142,11 +142,10 @@ def run(
     dataset, _ = distribute(strategy, input_fn, split)
     trainer = Trainer(learner, dataset, seed)
     trainer.train(tf.constant(steps))
-    memory.gather()
+    kept = memory.to_host()
     history = dict(zip(trainer.stat_names, trainer.last.T, strict=True))
     history["tokens"] = trainer.last_tokens
-    state = memory.state
-    return history, model.w.numpy(), [x.numpy() for x in state.layers], state
+    return history, model.w.numpy(), kept.layers, kept
 
 
 def by_hand(steps=3):

@@ -99,6 +99,17 @@ def test_training_rows_go_round_the_stream(manifest, rows, length):
         assert (weights[weights < length] > 0).all()
 
 
+@pytest.mark.parametrize("order", ["ordered", "shuffled"])
+def test_some_rows_are_those_of_the_whole_batch(manifest, order):
+    options = StreamReadOptions(6, 9, order=order)
+    whole = StreamReader(manifest, "train", options, seed=5).chunk(1)
+    for rows in ((0, 1, 2), (4, 3)):
+        mine = dataclasses.replace(options, rows=rows)
+        found = StreamReader(manifest, "train", mine, seed=5).chunk(1)
+        for name, value in whole.items():
+            np.testing.assert_array_equal(found[name], value[:, list(rows)])
+
+
 def test_a_step_is_a_function_of_seed_and_step(manifest):
     for order in ("ordered", "shuffled"):
         options = StreamReadOptions(3, 9, order=order, read_ahead=4)

@@ -95,6 +95,20 @@ def test_draws_depend_on_seed_and_step_only():
     np.testing.assert_array_equal(whole[3:], late)
 
 
+@pytest.mark.parametrize(
+    "changes", [{"rate": 0.3}, {"pair": "sop", "layout": "cls_first"}]
+)
+def test_some_rows_are_corrupted_as_in_the_whole_batch(changes):
+    rows = [5, 0, 6]
+    batch = make_batch(8)
+    step, how = tf.constant(3), options(**changes)
+    whole = masking.corrupt(batch, step, how)
+    some = {k: tf.gather(v, rows) for k, v in batch.items()}
+    made = masking.corrupt(some, step, how, rows, 8)
+    for name, value in whole.items():
+        np.testing.assert_array_equal(made[name], value.numpy()[rows], name)
+
+
 def test_cls_comes_to_the_front():
     batch = make_batch()
     made = masking.corrupt(

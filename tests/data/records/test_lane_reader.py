@@ -105,6 +105,33 @@ def test_a_step_is_a_function_of_seed_and_step(manifest):
             assert (value[0] == steps[start][name]).all(), (start, name)
 
 
+@pytest.mark.parametrize("processes", [1, 2, 4])
+def test_processes_read_their_rows_alone(manifest, processes, monkeypatch):
+    """Any number of processes has the same rows, and reads 1/n each."""
+    options = ReaderOptions(global_batch=16, seed=5, resample_permutation=True)
+    whole = open_lanes(manifest, options).chunk(2)
+    read, size = [], manifest.format.record_size
+    original = type(manifest.format).read
+    monkeypatch.setattr(
+        type(manifest.format),
+        "read",
+        lambda self, file, path, first, count: (
+            read.append(count * size)
+            or original(self, file, path, first, count)
+        ),
+    )
+    for process in range(processes):
+        read.clear()
+        # Forward and backward rows, as of replicas with accumulation.
+        rows = np.arange(16).reshape(2, processes, -1)[:, process].T.reshape(-1)
+        mine = dataclasses.replace(options, rows=tuple(rows.tolist()))
+        chunk = open_lanes(manifest, mine).chunk(2)
+        for name, value in whole.items():
+            np.testing.assert_array_equal(chunk[name], value[:, rows], name)
+        steps = len(whole["ranks"])
+        assert sum(read) == steps * 16 // processes * size
+
+
 def test_epochs_read_other_passes_in_another_order(manifest):
     lanes = manifest.lanes("train")
     reader = open_lanes(manifest, ReaderOptions(global_batch=2 * lanes))
