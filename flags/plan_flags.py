@@ -170,6 +170,11 @@ def define() -> None:
     flags.DEFINE_string(
         "cache_dir", None, "Keep what the compiler said here, by program."
     )
+    flags.DEFINE_string("json_output", None, "Also write the report here.")
+    _define_job()
+
+
+def _define_job() -> None:
     job = JobOptions()
     flags.DEFINE_integer("save_steps", job.save_steps, "Steps between saves.")
     flags.DEFINE_float(
@@ -183,7 +188,6 @@ def define() -> None:
     flags.DEFINE_float(
         "host_memory_gb", 0.0, "Memory of a host; 0 = the topology's."
     )
-    flags.DEFINE_string("json_output", None, "Also write the report here.")
 
 
 def from_flags() -> PlanOptions:

@@ -74,10 +74,9 @@ def distribute(
 ):
     """The global batches of `input_fn`, split among the replicas.
 
-    Every process reads its replicas' rows alone where `input_fn` knows
-    `params["rows"]`, else the global batches, of which it keeps its rows: what
-    a row holds depends on neither replicas nor processes. A last batch that is
-    too small is filled with zero rows (`example_weight` 0).
+    Every process reads its replicas' rows alone where `input_fn` can, else
+    whole batches: rows depend on neither replicas nor processes. A last batch
+    that is too small is filled with zero rows (`example_weight` 0).
 
     Args:
       strategy: where the batches go.
@@ -104,14 +103,7 @@ def distribute(
         first = context.input_pipeline_id * local
         mine = order[first : first + local]  # [local, b]
         params = {"batch_size": batch_size, "start_step": start_step}
-        if mine.size < batch_size:
-            params["rows"] = tuple(mine.reshape(-1).tolist())
-        dataset = input_fn(params).with_options(options)
-        sizes = {x.shape[0] for x in dataset.element_spec.values()}
-        if mine.size < batch_size and sizes == {mine.size}:
-            mine = np.arange(mine.size).reshape(mine.shape)
-        else:
-            dataset = dataset.map(lambda batch: fill(batch, batch_size))
+        dataset, mine = _read(input_fn, params, mine, options)
         spec.update(dataset.element_spec)
         whole = next(iter(dataset.element_spec.values())).shape[0]
         if local == 1 and np.array_equal(mine[0], np.arange(whole)):
@@ -139,6 +131,19 @@ def distribute(
             ),
         ),
     ), spec
+
+
+def _read(input_fn, params: dict, mine: np.ndarray, options):
+    """(batches that hold some global rows, where in them those rows are)."""
+    some = mine.size < params["batch_size"]
+    if some:
+        params["rows"] = tuple(mine.reshape(-1).tolist())
+    dataset = input_fn(params).with_options(options)
+    sizes = {x.shape[0] for x in dataset.element_spec.values()}
+    if some and sizes == {mine.size}:
+        return dataset, np.arange(mine.size).reshape(mine.shape)
+    size = params["batch_size"]
+    return dataset.map(lambda batch: fill(batch, size)), mine
 
 
 def _all_cpus(strategy: tf.distribute.Strategy) -> bool:

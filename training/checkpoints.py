@@ -177,6 +177,7 @@ class RunCheckpoints:
         except (tf.errors.OpError, OSError) as e:
             if self._chief:
                 _remove_files_of(path)
+            self._newest = before
             kept = f"{before} is intact" if before else "none was saved before"
             raise UserError(
                 f"saving {path} failed ({_shorten(e)}); {kept}; free some "

@@ -136,6 +136,7 @@ class TrainingRun:
             if request.begin:
                 request.begin(options.model_dir)
         self.last: dict[str, float] = {}
+        self.save_seconds = 0.0
         self.stop = StopRequest(options.max_hours, s.meeting)
         self.estimate, lines = estimate_lines(learner, spec)
         if options.progress != "none":
@@ -203,7 +204,7 @@ class TrainingRun:
                     self._run(self._controller())
                 except _Stop as stop:
                     finished, reason = False, str(stop)
-                s.checkpoints.wait()
+                self._in_saves(s.checkpoints.wait)
         finally:
             s.checkpoints.close()
             self.progress.close()
@@ -288,9 +289,14 @@ class TrainingRun:
         due = options.save_steps and step % options.save_steps == 0
         reason = self.stop.reason() if step < options.train_steps else None
         if due or reason or step == options.train_steps:
-            s.checkpoints.save(step)
+            self._in_saves(s.checkpoints.save, step)
         if reason:
             raise _Stop(reason)
+
+    def _in_saves(self, work: Callable, *how) -> None:
+        began = time.monotonic()
+        work(*how)
+        self.save_seconds += time.monotonic() - began
 
     def _evaluations(self) -> list[tuple[int, dict[str, float]]]:
         # A tracked module wraps its lists; give back plain ones.
@@ -301,7 +307,8 @@ class TrainingRun:
     def _end(self, result: TrainResult) -> None:
         if self.options.progress == "none":
             return
-        took = reporting.clock(time.monotonic() - self.began)
+        seconds = time.monotonic() - self.began
+        took = reporting.clock(seconds)
         if not result.finished:
             self.say(
                 f"stopped at step {result.step} ({result.reason}), saved "
@@ -312,6 +319,10 @@ class TrainingRun:
         self.say(
             f"trained to step {result.step} in {took}; checkpoint "
             f"{result.checkpoint}"
+        )
+        self.say(
+            f"saves: training waited {self.save_seconds:.2f} s for them, "
+            f"{self.save_seconds / seconds:.2%} of the time"
         )
         self.say(
             f"memory: estimated {self.estimate / reporting.GIB:.2f} GiB, "

@@ -1,0 +1,210 @@
+"""What saving and reading cost, by number of processes; prints a table.
+
+    python -m benchmarks.saves --suite=memory
+    python -m benchmarks.saves --suite=reading --data_dir=RECORDS
+    python -m benchmarks.saves --suite=share --data_dir=RECORDS --output_dir=OUT
+
+memory: peak host memory of the chief during a save, beyond what it had before,
+for 1, 2 and 4 processes and three batch sizes. reading: bytes that a process
+reads per step. share: how long training waits for saves, with and without
+--async_save, in alternation, for a small model and one of 200 MB.
+"""
+
+import argparse
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import types
+
+from benchmarks.soak import killing
+from benchmarks.soak.workers import free_ports
+
+LAYERS, SLOTS, WIDTH = 6, 96, 256
+PROCESSES = (1, 2, 4)
+BATCHES = (64, 128, 256)
+MB = 1e6
+_SMALL = ["--n_layer=3", "--d_model=64", "--n_head=4", "--d_head=16"]
+_SMALL += ["--d_inner=256", "--train_batch_size=16"]
+# 50 million weights.
+_LARGE = ["--n_layer=7", "--d_model=768", "--n_head=12", "--d_head=64"]
+_LARGE += ["--d_inner=3072", "--train_batch_size=2"]
+
+
+def _peak_beyond(work) -> float:
+    """Bytes of resident memory that `work` took at its highest, about."""
+
+    def read(name: str) -> int:
+        with open("/proc/self/status", encoding="ascii") as f:
+            values = dict(line.split(":", 1) for line in f)
+        return 1024 * int(values[name].split()[0])
+
+    with open("/proc/self/clear_refs", "w", encoding="ascii") as f:
+        f.write("5")  # the highest use begins anew
+    before = read("VmRSS")
+    work()
+    return float(read("VmHWM") - before)
+
+
+def save_once(index: int, hosts: str, batch: int, folder: str) -> None:
+    """One process of a group that saves its rows; the chief prints bytes."""
+    import tensorflow as tf
+
+    from training import strategy as strategy_lib
+    from training.batch_split import BatchSplit
+    from training.checkpoints import RunCheckpoints
+    from training.memory_state import RecurrentMemory
+    from training.options import StrategyOptions
+
+    several = "," in hosts
+    strategy = strategy_lib.setup(
+        StrategyOptions(
+            distribution_strategy="multi_worker_mirrored"
+            if several
+            else "one_device",
+            worker_hosts=hosts if several else None,
+            task_index=index if several else -1,
+        )
+    )
+    config = types.SimpleNamespace(d_model=WIDTH, n_layer=LAYERS)
+    memory = RecurrentMemory(
+        types.SimpleNamespace(memory_len=SLOTS, config=config),
+        types.SimpleNamespace(compute_dtype="float32"),
+        strategy,
+        BatchSplit(batch, strategy.num_replicas_in_sync),
+    )
+    memory.from_host(memory.to_host())  # traced, and every page touched
+    checkpoints = RunCheckpoints(
+        folder,
+        {"model": tf.Module()},
+        2,
+        strategy_lib.is_chief(strategy),
+        memory,
+        strategy_lib.meeting_of(strategy),
+    )
+    peak = _peak_beyond(lambda: checkpoints.save(1))
+    checkpoints.wait()
+    if index == 0:
+        print(json.dumps(peak))
+
+
+def _group(count: int, batch: int) -> float:
+    hosts = ",".join(f"localhost:{port}" for port in free_ports(count))
+    with tempfile.TemporaryDirectory() as folder:
+        group = [
+            subprocess.Popen(
+                [sys.executable, "-m", "benchmarks.saves", "--suite=worker"]
+                + [f"--task_index={i}", f"--hosts={hosts}"]
+                + [f"--batch={batch}", f"--output_dir={folder}"],
+                cwd=killing.ROOT,
+                env=os.environ | {"CUDA_VISIBLE_DEVICES": ""},
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                text=True,
+            )
+            for i in range(count)
+        ]
+        found = [process.communicate(timeout=300)[0] for process in group]
+        if any(process.returncode for process in group):
+            raise RuntimeError(f"a process of {count} failed")
+    return float(found[0].splitlines()[-1])
+
+
+def memory_suite() -> None:
+    """Peak host memory of the chief during a save."""
+    row = LAYERS * SLOTS * WIDTH * 4
+    print(f"| processes | {' | '.join(f'{b} rows' for b in BATCHES)} |")
+    for count in PROCESSES:
+        cells = []
+        for batch in BATCHES:
+            own = row * batch // count / MB
+            peak = _group(count, batch) / MB
+            cells.append(f"{peak:.0f} MB (own rows {own:.0f} MB)")
+        print(f"| {count} | {' | '.join(cells)} |", flush=True)
+
+
+def reading_suite(data_dir: str, rows: int, steps: int) -> None:
+    """Bytes that each process reads."""
+    import numpy as np
+
+    from data.pretraining.lanes import open_lanes
+    from data.pretraining.manifest import PretrainingManifest
+    from data.pretraining.options import ReaderOptions
+
+    manifest = PretrainingManifest.load(data_dir)
+    for count in PROCESSES:
+        found = []
+        for process in range(count):
+            mine = np.arange(rows).reshape(2, count, -1)[:, process]
+            options = ReaderOptions(rows, rows=tuple(mine.reshape(-1).tolist()))
+            reader = open_lanes(manifest, options)
+            before = _bytes_read()
+            done = 0
+            for chunk in reader.chunks():
+                done += len(chunk["reset_memory"])
+                if done >= steps:
+                    break
+            found.append((_bytes_read() - before) / done)
+        cells = ", ".join(f"{n:,.0f}" for n in found)
+        print(f"{count} process(es): {cells} bytes per step each", flush=True)
+
+
+def _bytes_read() -> int:
+    with open("/proc/self/io", encoding="ascii") as f:
+        return int(f.readline().split()[1])
+
+
+def share_suite(data_dir: str, folder: str, rounds: int) -> None:
+    """How long training waits for saves."""
+    for name, sizes, steps, every in (
+        ("small", _SMALL, 200, 20),
+        ("200 MB", _LARGE, 12, 4),
+    ):
+        for number in range(rounds):
+            for flag in ("--noasync_save", "--async_save"):
+                model_dir = os.path.join(folder, "share")
+                shutil.rmtree(model_dir, ignore_errors=True)
+                done = subprocess.run(
+                    [sys.executable, "run_pretrain.py", *sizes, flag]
+                    + [f"--data_dir={data_dir}", f"--model_dir={model_dir}"]
+                    + ["--mem_len=12", "--mode=train", "--progress=lines"]
+                    + [f"--train_steps={steps}", f"--save_steps={every}"]
+                    + [f"--iterations={every}", "--max_save=2"],
+                    cwd=killing.ROOT,
+                    capture_output=True,
+                    text=True,
+                    check=True,
+                )
+                line = re.search(r"saves: (.*)", done.stdout)[1]
+                print(f"{name}, round {number}, {flag}: {line}", flush=True)
+
+
+def main() -> None:
+    """Runs one suite."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    suites = ("memory", "reading", "share", "worker")
+    parser.add_argument("--suite", required=True, choices=suites)
+    parser.add_argument("--data_dir")
+    parser.add_argument("--output_dir")
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--rows", type=int, default=32)
+    parser.add_argument("--steps", type=int, default=64)
+    parser.add_argument("--batch", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--hosts", help=argparse.SUPPRESS)
+    parser.add_argument("--task_index", type=int, help=argparse.SUPPRESS)
+    a = parser.parse_args()
+    if a.suite == "worker":
+        save_once(a.task_index, a.hosts, a.batch, a.output_dir)
+    elif a.suite == "memory":
+        memory_suite()
+    elif a.suite == "reading":
+        reading_suite(a.data_dir, a.rows, a.steps)
+    else:
+        share_suite(a.data_dir, a.output_dir, a.rounds)
+
+
+if __name__ == "__main__":
+    main()

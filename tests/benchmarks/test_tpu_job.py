@@ -1,0 +1,122 @@
+"""A job on a pod around its step: sizes by hand, what does not fit."""
+
+import dataclasses
+
+import pytest
+
+from benchmarks import tpu_costs, tpu_job, tpu_lowering, tpu_plan
+from common.errors import UserError
+from flags.plan_flags import JobOptions
+from modeling.encoders.xlnet.config import XLNetConfig
+from tests.benchmarks.test_plan import OPTIONS, PROGRAM
+
+# Table 7 on 512 v3 chips.
+LARGE = OPTIONS.replace(
+    config=XLNetConfig.large(vocab_size=32000),
+    seq_len=512,
+    mem_len=384,
+    num_predict=85,
+    precision="mixed_bfloat16",
+    pod_cores=1024,
+    train_steps=500_000,
+    job=JobOptions(save_steps=10_000, disk_bytes=1e9, copy_bytes=5e9),
+)
+WEIGHTS = 1.44e9  # float32
+
+
+@pytest.mark.parametrize("rows, memory", [(2, 38.65e9), (8, 154.6e9)])
+def test_the_papers_jobs_by_hand(rows, memory):
+    found = tpu_job.plan_job(LARGE.replace(rows=rows), 0.25, WEIGHTS)
+    assert found["memory_bytes"] == pytest.approx(memory, rel=1e-3)
+    assert found["checkpoint_bytes"] == pytest.approx(memory + 3 * WEIGHTS)
+    assert found["hosts"] == 128
+    own = 3 * WEIGHTS + found["memory_bytes"] / 128
+    host = found["per_host"]
+    assert host["save_bytes"] == pytest.approx(own)
+    assert host["write_seconds"] == pytest.approx(own / 1e9)
+    wait = own / 1e9 + own / 5e9
+    assert host["share"] == pytest.approx(wait / (2500 + wait))
+    assert host["async_share"] == pytest.approx(own / 5e9 / (2500 + own / 5e9))
+    assert host["fits"] and found["one_process"]["fits"]
+    hours = 500_000 * 0.25 / 3600 / (1 - host["async_share"])
+    assert found["device_hours"] == pytest.approx(512 * hours)
+
+
+def test_what_does_not_fit_is_said():
+    options = LARGE.replace(
+        rows=8, job=JobOptions(save_steps=100, disk_bytes=1e9, host_bytes=60e9)
+    )
+    found = tpu_job.plan_job(options, 0.25, WEIGHTS)
+    fit, alone = found["per_host"], found["one_process"]
+    assert fit["fits"] and not alone["fits"]
+    # 159 s of writing in intervals of 25 s: the rest is waited for.
+    waited = alone["copy_seconds"] + alone["write_seconds"] - 25
+    assert alone["async_share"] == pytest.approx(waited / (25 + waited))
+    text = tpu_job.describe_job(found, options)
+    assert len([line for line in text if "DOES NOT FIT" in line]) == 1
+    with pytest.raises(UserError, match="--disk_gb_per_second"):
+        JobOptions(disk_bytes=0)
+
+
+def test_a_line_through_two_numbers_of_layers():
+    chip = tpu_costs.CHIPS["v3"]
+
+    def of(layers):
+        return dataclasses.replace(
+            PROGRAM,
+            flops=(5 + layers) * 1e11,
+            bytes_accessed=(1 + layers) * 1e9,
+            optimal_seconds=(3 + layers) / 1000 - 2,  # two unpriced scalars
+            temporary_bytes=7 * layers + 100,
+        )
+
+    found = tpu_costs.extrapolate(of(2), of(4), (2, 4, 24), chip)
+    assert found.temporary_bytes == 268
+    assert found.flops == pytest.approx(29e11)
+    assert found.bytes_accessed == pytest.approx(25e9)
+    # Whole seconds are added below the roofline before the line is drawn.
+    ways = [
+        tpu_costs.compute_seconds(
+            c.flops, c.bytes_accessed, c.optimal_seconds, chip
+        )[0]
+        for c in (of(2), of(4))
+    ]
+    wanted = ways[0] + 11 * (ways[1] - ways[0])
+    assert found.optimal_seconds == pytest.approx(wanted)
+
+
+def test_a_plan_by_layers_compiles_only_those(monkeypatch, tmp_path):
+    lowered, compiled = [], []
+
+    def lower(options):
+        lowered.append(options.config.n_layer)
+        program = b"%d" % options.config.n_layer
+        return (program, program), 100 * options.config.n_layer
+
+    def compile_apart(program, topology):
+        compiled.append(program)
+        return PROGRAM
+
+    monkeypatch.setattr(tpu_plan, "_in_process", lower)
+    monkeypatch.setattr(tpu_lowering, "compile_apart", compile_apart)
+    options = LARGE.replace(layers=(2, 4), cache_dir=str(tmp_path))
+    found = tpu_plan.report(options)
+    assert lowered == [2, 4] and compiled == [b"2", b"4"]  # known the 2nd time
+    assert found["gradient_bytes"] == 2400
+    assert found["hbm_bytes"] == PROGRAM.hbm_bytes
+    text = tpu_plan.describe(found, options)
+    assert "a line through 2 and 4 layers" in text
+    assert "device-hours" in text and "checkpoint: 38.7 GB" in text
+    tpu_plan.report(options)
+    assert len(compiled) == 2
+    with pytest.raises(UserError, match="two growing numbers up to 24"):
+        LARGE.replace(layers=(4, 25))
+
+
+def test_memory_is_asked_for_before_it_starts(monkeypatch, capsys):
+    monkeypatch.setattr(tpu_plan, "_available_bytes", lambda: 16e9)
+    with pytest.raises(UserError, match="about 20 GB of memory and 16 GB") as e:
+        tpu_plan.require_memory(LARGE)
+    assert "\n" not in str(e.value) and "--layers=2,4" in str(e.value)
+    tpu_plan.require_memory(LARGE.replace(layers=(2, 4)))
+    assert "compiling 4 layers takes about 5 GB" in capsys.readouterr().out
