@@ -21,7 +21,6 @@ import tempfile
 import types
 
 from benchmarks.soak import killing
-from benchmarks.soak.workers import free_ports
 
 LAYERS, SLOTS, WIDTH = 6, 96, 256
 PROCESSES = (1, 2, 4)
@@ -92,7 +91,7 @@ def save_once(index: int, hosts: str, batch: int, folder: str) -> None:
 
 
 def _group(count: int, batch: int) -> float:
-    hosts = ",".join(f"localhost:{port}" for port in free_ports(count))
+    hosts = ",".join(f"localhost:{port}" for port in killing.free_ports(count))
     with tempfile.TemporaryDirectory() as folder:
         group = [
             subprocess.Popen(

@@ -17,7 +17,6 @@ import os
 import random
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -54,22 +53,11 @@ class Outcome:
     same_weights: bool = False
 
 
-def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on now."""
-    sockets = [socket.socket() for _ in range(count)]
-    for s in sockets:
-        s.bind(("localhost", 0))
-    ports = [s.getsockname()[1] for s in sockets]
-    for s in sockets:
-        s.close()
-    return ports
-
-
 def start_group(
     count: int, data_dir: str, model_dir: str, steps: int, *flags: str
 ) -> Group:
     """(process, its log file) of all workers, the chief first."""
-    hosts = ",".join(f"localhost:{p}" for p in free_ports(count))
+    hosts = ",".join(f"localhost:{p}" for p in killing.free_ports(count))
     group = []
     for index in range(count):
         command = killing.training_command(
