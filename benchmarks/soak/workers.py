@@ -6,9 +6,9 @@ At random moments, half of them while a checkpoint is being written, one
 process or all are killed. Where it is one, the others must end with one line.
 The same command then starts in all, and at the end the loss log, the weights
 and the recurrent memory must be those of processes that nobody killed.
-`--then=4` goes on with so many processes from the last save but one of the
-undisturbed run: they must have its memory, so the losses that follow are its
-losses but for rounding.
+`--then=4` trains without dropout, which differs by replica, and goes on with so
+many processes from the last save but one of the undisturbed run: they must have
+its memory, so the losses that follow are its losses but for rounding.
 """
 
 import argparse
@@ -25,6 +25,7 @@ import numpy as np
 
 from benchmarks.soak import killing
 
+NO_DROPOUT = ("--dropout=0", "--dropatt=0")
 Group = list[tuple[subprocess.Popen, str]]
 
 
@@ -170,14 +171,23 @@ def _kill_some(group, model_dir, rng, victim, outcome, timeout) -> bool:
     return True
 
 
-def go_on_with(folder: str, count: int, steps: int, timeout: float) -> float:
+def go_on_with(
+    folder: str,
+    count: int,
+    steps: int,
+    timeout: float,
+    flags: tuple[str, ...] = (),
+) -> float:
     """Starts another number of processes at the last save but one.
+
+    Dropout differs by replica: without `NO_DROPOUT` losses are others.
 
     Args:
       folder: of `soak`.
       count: processes now.
       steps: of the undisturbed run.
       timeout: seconds that it may take.
+      flags: those of `soak`.
 
     Returns:
       The largest relative difference of a loss from the undisturbed run's.
@@ -194,7 +204,7 @@ def go_on_with(folder: str, count: int, steps: int, timeout: float) -> float:
     with open(os.path.join(other, "checkpoint"), "w", encoding="utf-8") as f:
         f.write(f'model_checkpoint_path: "{names[-1]}"\n')
         f.writelines(f'all_model_checkpoint_paths: "{n}"\n' for n in names)
-    finish(start_group(count, data_dir, other, steps), timeout)
+    finish(start_group(count, data_dir, other, steps, *flags), timeout)
     first = int(names[-1].rpartition("-")[2])
     losses = [loss_log.read(path)[1][first:, 1] for path in (whole, other)]
     assert len(losses[0]) == len(losses[1]) > 0
@@ -213,6 +223,9 @@ def main() -> None:
     parser.add_argument("--then", type=int, help="go on with so many processes")
     parser.add_argument("--timeout", type=float, default=600)
     a = parser.parse_args()
+    flags = (("--async_save",) if a.async_save else ()) + (
+        NO_DROPOUT if a.then else ()
+    )
     outcome = soak(
         a.output_dir,
         a.steps,
@@ -220,14 +233,14 @@ def main() -> None:
         a.workers,
         a.kills,
         a.seed,
-        flags=("--async_save",) if a.async_save else (),
+        flags=flags,
     )
     lines = outcome.survivor_lines
     outcome.survivor_lines = sorted({n.partition("(")[0] for n in lines})
     for name, value in dataclasses.asdict(outcome).items():
         print(f"{name}: {value}")
     if a.then:
-        difference = go_on_with(a.output_dir, a.then, a.steps, a.timeout)
+        difference = go_on_with(a.output_dir, a.then, a.steps, a.timeout, flags)
         print(f"then {a.then} processes: losses differ by {difference:.1e}")
     if not (outcome.same_log and outcome.same_weights):
         sys.exit(1)

@@ -18,15 +18,14 @@ def test_three_kills_leave_no_trace(tmp_path):
 
 
 def test_a_killed_worker_ends_the_other_and_all_go_on(tmp_path):
-    outcome = workers.soak(
-        str(tmp_path), 80, 240, victim=1, flags=("--async_save",)
-    )
+    flags = ("--async_save", *workers.NO_DROPOUT)
+    outcome = workers.soak(str(tmp_path), 80, 240, victim=1, flags=flags)
     (line,) = outcome.survivor_lines
     assert line.startswith("error: another process")
     assert (outcome.kills, outcome.of_one, outcome.starts) == (1, 1, 2)
     assert outcome.same_log and outcome.same_weights
     # Four processes take the memory that two have written.
-    assert workers.go_on_with(str(tmp_path), 4, 80, 240) < 2e-5
+    assert workers.go_on_with(str(tmp_path), 4, 80, 240, flags) < 2e-5
 
 
 def test_of_two_runs_in_one_folder_the_second_stops(tmp_path):
