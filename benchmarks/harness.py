@@ -239,6 +239,7 @@ def rows(
         }
         if result.seconds:
             row |= _numbers(result, gflop, peaks or {})
+            row["rows_per_s"] = workload.examples / row["median_s"]
         if result.seconds and reference.seconds:
             times, low, high = ratio(result.seconds, reference.seconds)
             cpu, _, _ = ratio(result.cpu_seconds, reference.cpu_seconds)
@@ -283,6 +284,7 @@ COLUMNS = (
     ("median_s", "median s", "{:.3f}"),
     ("quartile_low_s", "25 %", "{:.3f}"),
     ("quartile_high_s", "75 %", "{:.3f}"),
+    ("rows_per_s", "rows/s", "{:.1f}"),
     ("cpu_s", "CPU s", "{:.3f}"),
     ("ratio", "x first", "{:.2f}"),
     ("ratio_low", "from", "{:.2f}"),

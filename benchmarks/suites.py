@@ -102,6 +102,29 @@ def real_lengths(options: BenchOptions):
         )
 
 
+def ranking(options: BenchOptions):
+    """Documents embedded, and pairs scored, per second (`run_ranking.py`).
+
+    Texts of the length of abstracts: first all layers' frozen vectors, then
+    the cross-encoder's forward pass.
+    """
+    values = lengths.draw("abstracts", 32 if options.quick else 64)
+    systems = [System("ours", OURS)]
+    if options.torch_python:
+        systems.append(System("HF", TORCH, {}, options.torch_python))
+    for kind in ("embed", "lengths"):
+        yield (
+            Workload(
+                kind,
+                layers=options.layers,
+                batch=16,
+                length=256,
+                lengths=lengths.write("abstracts-assumed", values),
+            ),
+            systems,
+        )
+
+
 def scaling(options: BenchOptions):
     """Our pretraining step over B 2..16 and M 0..1024."""
     batches = (2, 4, 8) if options.quick else (2, 4, 8, 16)
@@ -119,6 +142,7 @@ SUITES: dict[str, Suite] = {
     "finetune": finetune,
     "inference": inference,
     "lengths": real_lengths,
+    "ranking": ranking,
     "scaling": scaling,
 }
 
@@ -176,6 +200,6 @@ def _title(name: str, w: Workload) -> str:
     sizes = f"L {w.layers}, B {w.batch}, T {w.length}"
     if w.kind == "pretrain":
         sizes += f", M {w.memory}, P {w.predict}"
-    if w.kind == "lengths":
+    if w.lengths:
         sizes += f", lengths of {w.lengths.split('/')[-1]}"
-    return f"{name}: {sizes}"
+    return f"{name}: {w.kind}, {sizes}" if w.lengths else f"{name}: {sizes}"

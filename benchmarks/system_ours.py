@@ -12,9 +12,11 @@ import tensorflow as tf
 from benchmarks import workloads
 from benchmarks.workloads import Workload
 from data.finetuning import batches as finetune_batches
+from data.symbols import SymbolIds
 from modeling import ClassificationModel, XLNetConfig
 from training import strategy as strategy_lib
 from training.batch_split import BatchSplit
+from training.finetuning.ranking.vectors import EncoderVectors
 from training.learner import build_learner
 from training.objectives.build import build_objective
 from training.options import OptimizerOptions, StrategyOptions
@@ -54,6 +56,7 @@ def build(workload: Workload, options: dict):
         "finetune": functools.partial(_train, head="classification"),
         "inference": _inference,
         "lengths": _lengths,
+        "embed": _embed,
     }
     return makers[workload.kind](workload, run, strategy)
 
@@ -133,9 +136,7 @@ def _lengths(w: Workload, run: StrategyOptions, strategy):
     with strategy.scope():
         model = _classifier(w)
     random = np.random.default_rng(w.seed)
-    lengths = np.loadtxt(w.lengths, dtype=np.int64, ndmin=1)
-    lengths = np.minimum(lengths, w.length)
-    lengths = lengths[: len(lengths) - len(lengths) % w.batch]
+    lengths = workloads.row_lengths(w)
     ids = random.integers(9, w.vocab, [len(lengths), w.length])
     ids = ids.astype(np.int32)
     buckets = finetune_batches.bucket_lengths("auto", w.length)
@@ -159,3 +160,14 @@ def _lengths(w: Workload, run: StrategyOptions, strategy):
         return float(out.sum())
 
     return step
+
+
+def _embed(w: Workload, run: StrategyOptions, strategy):
+    """Frozen vectors of every layer, as `run_ranking.py` makes them."""
+    del run
+    with strategy.scope():
+        model = _classifier(w)
+    layers = range(w.layers + 1)
+    source = EncoderVectors(model, SymbolIds(), layers, w.batch)
+    rows = workloads.texts(w)
+    return lambda: float(source.embed(rows)[-1].sum())

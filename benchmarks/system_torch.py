@@ -44,6 +44,8 @@ def build(workload: Workload, options: dict):
         "pretrain": _pretrain,
         "finetune": _finetune,
         "inference": _inference,
+        "lengths": _lengths,
+        "embed": _embed,
     }
     return makers[workload.kind](workload, wrap)
 
@@ -140,5 +142,67 @@ def _inference(w: Workload, wrap):
                 use_mems=False,
             )
         return out.loss.item()
+
+    return step
+
+
+def _by_length(w: Workload):
+    """Batches of like lengths, padded to their longest: (rows, ids, mask)."""
+    rows = workloads.texts(w)
+    order = np.argsort([len(r) for r in rows], kind="stable")
+    for at in range(0, len(order), w.batch):
+        chosen = order[at : at + w.batch]
+        width = len(rows[chosen[-1]])
+        ids = np.zeros([len(chosen), width], np.int64)
+        mask = np.zeros([len(chosen), width], np.float32)
+        for i, row in enumerate(chosen):
+            own = rows[row]
+            ids[i, width - len(own) :] = own  # this tokenizer pads on the left
+            mask[i, width - len(own) :] = 1.0
+        yield chosen, torch.from_numpy(ids), torch.from_numpy(mask)
+
+
+def _lengths(w: Workload, wrap):
+    """A pass of the classifier over rows of real lengths."""
+    model = transformers.XLNetForSequenceClassification(config(w, False))
+    call = wrap(model.eval())
+
+    def step():
+        out = np.zeros([w.examples], np.float32)
+        for rows, ids, mask in _by_length(w):
+            with torch.inference_mode():
+                found = call(input_ids=ids, attention_mask=mask, use_mems=False)
+            out[rows] = found.logits[:, 0].numpy()
+        return float(out.sum())
+
+    return step
+
+
+def _embed(w: Workload, wrap):
+    """Every layer's vectors of texts of real lengths, one after another."""
+    model = transformers.XLNetModel(config(w, False))
+    call = wrap(model.eval())
+    lengths = workloads.row_lengths(w) + 2  # with SEP and CLS, as ours
+    starts = np.cumsum([0, *lengths])
+    texts = workloads.row_lengths(w)
+
+    def step():
+        shape = [w.layers + 1, starts[-1], w.width]
+        found = np.zeros(shape, np.float32)
+        for rows, ids, mask in _by_length(w):
+            tail = torch.ones([len(rows), 2])
+            with torch.inference_mode():
+                out = call(
+                    input_ids=torch.cat([ids, tail.long()], 1),
+                    attention_mask=torch.cat([mask, tail], 1),
+                    output_hidden_states=True,
+                    use_mems=False,
+                )
+            states = torch.stack(out.hidden_states).numpy()
+            for i, row in enumerate(rows):
+                size = texts[row] + 2
+                own = slice(starts[row], starts[row] + size)
+                found[:, own] = states[:, i, -size:]
+        return float(found[-1].sum())
 
     return step

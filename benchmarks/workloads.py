@@ -8,7 +8,7 @@ import dataclasses
 
 import numpy as np
 
-KINDS = ("pretrain", "finetune", "inference", "lengths", "peak", "toy")
+KINDS = tuple("pretrain finetune inference lengths embed peak toy".split())
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,7 +29,8 @@ class Workload:
       dropout: of activations and attention.
       labels: classes of fine-tuning and inference.
       seed: of batches and weights.
-      lengths: file with one number of pieces per line, "lengths" only.
+      lengths: file with one number of pieces per line, of "lengths" and
+        "embed" only.
     """
 
     kind: str = "pretrain"
@@ -63,9 +64,30 @@ class Workload:
         """Tokens of a segment that enter memory: half of it."""
         return self.length // 2
 
+    @property
+    def examples(self) -> int:
+        """Rows of a step."""
+        return len(row_lengths(self)) if self.lengths else self.batch
+
     def replace(self, **changes) -> "Workload":
         """A copy with other sizes."""
         return dataclasses.replace(self, **changes)
+
+
+def row_lengths(workload: Workload) -> np.ndarray:
+    """int64 [N], whole batches of rows of real lengths, at most T."""
+    found = np.loadtxt(workload.lengths, dtype=np.int64, ndmin=1)
+    found = np.minimum(found, workload.length)
+    return found[: len(found) - len(found) % workload.batch]
+
+
+def texts(workload: Workload) -> list[np.ndarray]:
+    """Piece ids of texts of these lengths, without special symbols."""
+    random = np.random.default_rng(workload.seed)
+    return [
+        random.integers(9, workload.vocab, n).astype(np.int32)
+        for n in row_lengths(workload)
+    ]
 
 
 def pretrain_batch(workload: Workload, step: int = 0) -> dict[str, np.ndarray]:

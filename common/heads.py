@@ -156,6 +156,7 @@ _ROWS = (
         metric="ndcg",
         fields={"label_ids": Field("B C", "float32", "grades of a list")},
         model_options={"num_labels": 1, "regression": True},
+        long_objective="training.objectives.ranking:RecurrentRanking",
     ),
     HeadSpec(
         name="span",

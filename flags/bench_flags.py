@@ -13,6 +13,7 @@ SUITES = (
     "finetune",
     "inference",
     "lengths",
+    "ranking",
     "scaling",
     "startup",
     "generation",

@@ -11,6 +11,8 @@ from training.finetuning.ranking import options as ranker_lib
 from training.finetuning.ranking.options import RankerOptions
 
 FLAGS = flags.FLAGS
+# Of the fine-tuning commands, without a meaning here.
+_UNUSED = ("skip_bad_rows", "num_proc", "output_dir", "length_buckets")
 _FILES = (
     "topics_file",
     "documents",
@@ -20,6 +22,7 @@ _FILES = (
     "qrels_format",
 )
 _DATA = (
+    "dataset",
     "run_file",
     "retriever",
     "depth",
@@ -41,6 +44,9 @@ _RANKER = (
     "layer",
     "center",
     "idf",
+    "unit",
+    "stopwords",
+    "train_embeddings",
     "exact_sigma",
     "max_doc_length",
     "max_query_length",
@@ -54,6 +60,7 @@ _RANKER = (
     "list_size",
     "passage_stride",
     "max_passages",
+    "segment_recurrence",
 )
 
 
@@ -79,6 +86,12 @@ def _define_files() -> None:
         "A test set in --data_dir: its files and their forms.",
     )
     flags.DEFINE_string("data_dir", "", "The folder of --collection.")
+    flags.DEFINE_string(
+        "dataset",
+        data.dataset,
+        "Instead of files an id of ir_datasets (requirements-irdatasets.txt), "
+        "as clueweb09/en/trec-web-2009.",
+    )
     flags.DEFINE_string("topics_file", "", "Queries, one file.")
     flags.DEFINE_string("documents", "", "Documents; patterns with commas.")
     flags.DEFINE_string("qrels_file", "", "Relevance judgements of them.")
@@ -117,8 +130,10 @@ def _define_files() -> None:
     flags.DEFINE_integer("depth", data.depth, "Candidates per query.")
     flags.DEFINE_float("bm25_k1", data.bm25_k1, "k1 of BM25, from 0.")
     flags.DEFINE_float("bm25_b", data.bm25_b, "b of BM25, in 0..1.")
-    flags.DEFINE_enum(
-        "stop_words", data.stop_words, ["en", ""], "That BM25 leaves out."
+    flags.DEFINE_string(
+        "stop_words",
+        data.stop_words,
+        "That BM25 leaves out: en, a file with a word per line, or nothing.",
     )
 
 
@@ -197,6 +212,22 @@ def _define_vectors() -> None:
         "center", default.center, "Subtract the mean vector of all pieces."
     )
     flags.DEFINE_bool("idf", default.idf, "Weigh query pieces by idf.")
+    flags.DEFINE_enum(
+        "unit",
+        default.unit,
+        ranker_lib.UNITS,
+        "What has a vector: a piece, or a word, the mean of its pieces.",
+    )
+    flags.DEFINE_bool(
+        "stopwords",
+        default.stopwords,
+        "Leave --stop_words out of K-NRM's queries and documents, too.",
+    )
+    flags.DEFINE_bool(
+        "train_embeddings",
+        default.train_embeddings,
+        "K-NRM whose piece vectors are trained, too, beside the frozen one.",
+    )
     flags.DEFINE_integer(
         "max_doc_length", default.max_doc_length, "First pieces of a document."
     )
@@ -271,7 +302,12 @@ def from_flags() -> tuple[
     Raises:
       UserError: values that do not go together.
     """
+    given = [name for name in _UNUSED if FLAGS[name].present]
+    if given:
+        raise UserError(f"--{given[0]} has no meaning here: leave it out")
     named = {}
+    if FLAGS.collection and FLAGS.dataset:
+        raise UserError("--collection and --dataset: give one of them")
     if FLAGS.collection:
         named = data_lib.collection_files(FLAGS.collection, FLAGS.data_dir)
     elif FLAGS.data_dir:

@@ -1,4 +1,4 @@
-"""Kills builder, fine-tuning, prediction and export at random moments.
+"""Kills builder, fine-tuning, ranking, prediction and export at random moments.
 
     python -m benchmarks.soak.kill_commands --output_dir=OUT --kills=10
 
@@ -32,7 +32,10 @@ from benchmarks.soak import killing
 _OTHER = ("run.json", "checkpoint", "saved_model.pb", "fingerprint.pb")
 _OTHER_ENDS = (".index", ".v2")
 _ROWS = 600  # of the prediction
-WHAT = ("builder", "finetuning", "prediction", "export")
+WHAT = (
+    *("builder", "finetuning", "ranking", "cross_encoder"),
+    *("prediction", "export"),
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,8 +70,10 @@ def commands(folder: str) -> dict[str, tuple[list[str], str]]:
     text = os.path.join(folder, "text.txt")
     task = os.path.join(folder, "task")
     config = os.path.join(folder, "config.json")
+    ranking = os.path.join(folder, "ranking_data")
     if not os.path.exists(config):
         world.write_task(task)
+        world.write_ranking(ranking)
         world.write_config(config)
     del records
     builder = ["-m", "data.create_pretraining_data", f"--input_glob={text}"]
@@ -79,6 +84,15 @@ def commands(folder: str) -> dict[str, tuple[list[str], str]]:
     tune += [f"--model_config_path={config}", "--train_batch_size=4"]
     tune += ["--train_steps=60", "--save_steps=5", "--iterations=5"]
     tune += ["--progress=none", "--do_train", "--do_eval"]
+    rank = ["run_ranking.py", f"--topics_file={ranking}/topics.tsv"]
+    rank += [f"--documents={ranking}/documents.jsonl", "--depth=9"]
+    rank += [f"--qrels_file={ranking}/qrels", "--folds=3", "--seeds=1"]
+    rank += [f"--spiece_model_file={spiece}", "--max_query_length=5"]
+    rank += [f"--model_config_path={config}", "--progress=none"]
+    pool = ["--max_doc_length=12", "--epochs=2", "--train_embeddings"]
+    cross = ["--ranker=cross_encoder", "--max_seq_length=16"]
+    cross += ["--train_steps=8", "--train_batch_size=4", "--iterations=2"]
+    cross += ["--save_steps=2"]
     model = os.path.join(folder, "model")
     export = ["-m", "serving.export", f"--model_dir={model}", "--nocheck"]
     rows = os.path.join(folder, "rows.txt")
@@ -88,6 +102,8 @@ def commands(folder: str) -> dict[str, tuple[list[str], str]]:
     return {
         "builder": (builder, "output_dir"),
         "finetuning": (tune, "model_dir"),
+        "ranking": (rank + pool, "model_dir"),
+        "cross_encoder": (rank + cross, "model_dir"),
         "export": (export, "output_dir"),
         "prediction": (predict, "output_file"),
     }

@@ -5,12 +5,14 @@ released layout; hf: a folder with `config.json` and `model.safetensors`.
 """
 
 import dataclasses
+import hashlib
 import os
 
 import numpy as np
 import tensorflow as tf
 import tf_keras
 
+from common import files
 from common.errors import UserError
 from modeling.checkpoints import hf as hf_checkpoint
 from modeling.checkpoints import hf_files
@@ -115,6 +117,28 @@ def resolve(path: str) -> Source:
             )
     native = native_checkpoint.is_native(prefix)
     return Source("native" if native else "tf1", prefix, folder)
+
+
+def content_digest(path: str) -> str:
+    """SHA-256 over the files of a checkpoint's weights, wherever they lie.
+
+    Args:
+      path: as for `resolve`.
+
+    Raises:
+      UserError: see `resolve`.
+    """
+    source = resolve(path)
+    pattern = source.path + ".*"
+    if source.format == "hf":
+        pattern = os.path.join(source.path, "*.safetensors")
+    names = [
+        name
+        for name in tf.io.gfile.glob(pattern)
+        if not name.endswith(".meta")  # a graph, and when it was made
+    ]
+    found = [files.sha256_of_file(name) for name in sorted(names)]
+    return hashlib.sha256("".join(found).encode()).hexdigest()
 
 
 def _only_prefix(folder: str) -> str:

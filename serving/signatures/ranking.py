@@ -16,6 +16,7 @@ from serving.signatures.sequence import (
     ids_signature,
     layout_of,
     padded_length,
+    row_length,
     text_spec,
     tokenize_signature,
 )
@@ -84,7 +85,7 @@ def _cut(rows: tf.RaggedTensor, length: int) -> tf.RaggedTensor:
 
 def _passages(context: Context, query, documents):
     """Every window: (features [W, T], its document [W], cut [B * N])."""
-    options, length = context.spec.data_options, context.spec.max_seq_length
+    options, length = context.spec.data_options, row_length(context.spec)
     count = tf.shape(documents)[1]
     asked = context.tokenizer.tokenize(query)
     asked = _cut(asked, options["max_query_length"])

@@ -22,7 +22,7 @@ TINY = Workload(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "kind", ["pretrain", "finetune", "inference", "lengths"]
+    "kind", ["pretrain", "finetune", "inference", "lengths", "embed"]
 )
 def test_every_kind_gives_finite_numbers(kind, tmp_path):
     lengths = tmp_path / "lengths.txt"
@@ -32,6 +32,8 @@ def test_every_kind_gives_finite_numbers(kind, tmp_path):
         System("ours", "benchmarks.system_ours"),
         System("Model Garden", "benchmarks.system_garden"),
     ]
+    if kind == "embed":  # the Garden's model has no such output
+        systems.pop()
     results = harness.compare(systems, workload, 1)
-    assert [r.error for r in results] == [None, None]
+    assert {r.error for r in results} == {None}
     assert all(np.isfinite(r.losses).all() for r in results)

@@ -8,6 +8,7 @@ import tensorflow as tf
 from modeling import ranking_losses
 from modeling.encoders.contract import EncoderConfig
 from training.objectives.finetuning import INPUTS, FinetuneObjective
+from training.objectives.segment_recurrent import RecurrentObjective
 
 
 class RankingObjective(FinetuneObjective):
@@ -33,10 +34,10 @@ class RankingObjective(FinetuneObjective):
 
     def forward(self, model, batch, training=False, seed=None):
         shape = batch["input_ids"].shape
-        inputs = {
+        rows = {
             name: tf.reshape(batch[name], [-1, shape[-1]]) for name in INPUTS
         }
-        scores = model(**inputs, training=training, seed=seed)  # [B * C, 1]
+        scores = super().forward(model, rows, training, seed)  # [B * C, 1]
         return tf.reshape(scores, [-1, *shape[1:-1]])
 
     def row_losses(self, logits, batch):
@@ -44,3 +45,7 @@ class RankingObjective(FinetuneObjective):
             self.rank_loss, logits, batch["label_ids"]
         )
         return losses, batch["example_weight"], None
+
+
+class RecurrentRanking(RankingObjective, RecurrentObjective):
+    """Long documents in segments that carry memory."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from common.errors import UserError
-from data.finetuning.ranking import extras
+from data.finetuning.ranking import extras, words
 from data.finetuning.ranking.documents import Document
 from data.finetuning.ranking.runs import Run
 
@@ -19,8 +19,8 @@ class Bm25:
     Args:
       documents: the collection, read once.
       k1, b: of BM25.
-      stop_words: "en" leaves English ones out, "" keeps all. Words of one
-        letter are none.
+      stop_words: left out; see `words.stop_words`. How a text is cut into
+        words: `words.split`.
 
     Raises:
       UserError: no document, a document id twice, the package is missing.
@@ -36,10 +36,11 @@ class Bm25:
         tool = extras.load("bm25s")
         logging.getLogger("bm25s").setLevel(logging.WARNING)
         self._tokenizer = tool.tokenization.Tokenizer(
-            stopwords=stop_words or None
+            splitter=words.split,
+            stopwords=list(words.stop_words(stop_words)) or None,
         )
         self._names: list[str] = []
-        words = [
+        found = [
             np.asarray(ids, np.int32)
             for ids in self._tokenizer.streaming_tokenize(
                 self._texts(documents), allow_empty=False
@@ -47,14 +48,14 @@ class Bm25:
         ]
         if not self._names:
             raise UserError("--documents holds no document")
-        if not any(map(len, words)):
+        if not any(map(len, found)):
             raise UserError(
                 "--documents holds no word besides stop words: check the "
                 "files and --documents_format"
             )
         self._index = tool.BM25(k1=k1, b=b)
         self._index.index(
-            (words, self._tokenizer.get_vocab_dict()),
+            (found, self._tokenizer.get_vocab_dict()),
             show_progress=False,
             leave_progress=False,
         )
@@ -73,10 +74,10 @@ class Bm25:
 
     def _scores(self, topics: dict[str, str]):
         """(query, scores [documents]) of queries with a known word."""
-        words = self._tokenizer.streaming_tokenize(
+        asked = self._tokenizer.streaming_tokenize(
             topics.values(), update_vocab="never", allow_empty=False
         )
-        for query, ids in zip(topics, words, strict=True):
+        for query, ids in zip(topics, asked, strict=True):
             if ids:
                 yield query, np.asarray(self._index.get_scores(ids))
 

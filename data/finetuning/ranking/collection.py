@@ -1,6 +1,7 @@
 """A collection as its files say it: queries, judgements, candidates (L1)."""
 
 import dataclasses
+import os
 from collections.abc import Callable
 
 import numpy as np
@@ -11,12 +12,14 @@ from data.corpus.documents import list_files
 from data.finetuning import cache
 from data.finetuning.ranking import (
     candidates,
+    catalogue,
     documents,
     folds,
     judgments,
     metrics,
     runs,
     topics,
+    words,
 )
 from data.finetuning.ranking.judgments import Qrels
 from data.finetuning.ranking.options import RankingDataOptions
@@ -37,8 +40,10 @@ class Collection:
     qrels: Qrels
     options: RankingDataOptions
 
-    def documents(self):
-        """A stream of all documents."""
+    def documents(self, wanted: set[str] | None = None):
+        """A stream of documents: all, or at least those that are wanted."""
+        if self.options.dataset:
+            return catalogue.documents(self.options.dataset, wanted)
         return documents.stream(
             self.options.documents, self.options.documents_format
         )
@@ -52,17 +57,16 @@ def load(
     Raises:
       UserError: a bad line; grades too high; no query has a judgement.
     """
-    found = topics.read(
-        options.topics_file, options.topics_format, options.topic_fields
-    )
-    qrels = judgments.read(options.qrels_file, options.qrels_format)
+    found, qrels = _read(options)
     metrics.check_grades(qrels, options.err_max_grade)
     known = {q: text for q, text in found.items() if q in qrels}
     if not known:
         raise UserError(
-            f"no query of {options.topics_file} ({next(iter(found))!r}, ...) "
-            f"is judged in {options.qrels_file} ({next(iter(qrels))!r}, ...): "
-            "the two files are not of one collection"
+            f"no query of {options.topics_file or options.dataset} "
+            f"({next(iter(found), None)!r}, ...) is judged in "
+            f"{options.qrels_file or options.dataset} "
+            f"({next(iter(qrels), None)!r}, ...): the two are not of one "
+            "collection"
         )
     kept = {q: qrels[q] for q in known}
     count = sum(map(len, kept.values()))
@@ -75,6 +79,19 @@ def load(
         )
     )
     return Collection(known, kept, options)
+
+
+def _read(options: RankingDataOptions) -> tuple[dict[str, str], Qrels]:
+    """All queries and all judgements."""
+    name, fields = options.dataset, options.topic_fields
+    if not name:
+        found = topics.read(options.topics_file, options.topics_format, fields)
+        return found, judgments.read(options.qrels_file, options.qrels_format)
+    topics.check_fields(fields)
+    return (
+        topics.collect(name, catalogue.topics(name, fields)),
+        judgments.collect(name, catalogue.qrels(name)),
+    )
 
 
 def find_candidates(
@@ -138,14 +155,25 @@ def _counts(run: Run) -> str:
 
 def _key(collection: Collection) -> dict:
     options = collection.options
-    sizes = [[path, files.size(path)] for path in list_files(options.documents)]
     return {
-        "documents": sizes,
+        "documents": options.dataset or _states(options.documents),
         "format": options.documents_format,
         "topics": cache.hash_texts(collection.topics.items()),
-        "bm25": [options.bm25_k1, options.bm25_b, options.stop_words],
+        "bm25": [options.bm25_k1, options.bm25_b],
+        "stop_words": cache.hash_texts(words.stop_words(options.stop_words)),
         "depth": options.depth,
     }
+
+
+def _states(patterns: str) -> list[list]:
+    """Path, size and time of change of every file."""
+    found = []
+    for path in list_files(patterns):
+        changed = None
+        if not files.is_remote(path):
+            changed = os.stat(path).st_mtime_ns
+        found.append([path, files.size(path), changed])
+    return found
 
 
 def find_folds(collection: Collection, run: Run, path: str) -> list[folds.Fold]:

@@ -39,6 +39,7 @@ class RankingDataOptions:
     Attributes:
       topics_file, documents, qrels_file: the files; `documents` may hold
         comma-separated patterns.
+      dataset: instead of the three files an id of `ir_datasets`.
       topics_format, documents_format, qrels_format: their forms; "auto" tells
         them by their first lines.
       topic_fields: what makes the text of a TREC query.
@@ -46,7 +47,8 @@ class RankingDataOptions:
       retriever: "bm25".
       depth: candidates per query.
       bm25_k1, bm25_b: of BM25.
-      stop_words: BM25 leaves out English ones ("en") or none ("").
+      stop_words: that BM25 leaves out: English ones ("en"), none (""), or
+        those of a file.
       folds: parts of the cross-validation over queries.
       folds_file: read the folds from here instead of drawing them.
       fold_seed: of the draw.
@@ -58,9 +60,10 @@ class RankingDataOptions:
       trec_measures: trec_eval's measures beside them.
     """
 
-    topics_file: str
-    documents: str
-    qrels_file: str
+    topics_file: str = ""
+    documents: str = ""
+    qrels_file: str = ""
+    dataset: str = ""
     topics_format: str = "auto"
     documents_format: str = "auto"
     qrels_format: str = "auto"
@@ -87,9 +90,15 @@ class RankingDataOptions:
 
     def __post_init__(self) -> None:
         for flag in ("topics_file", "documents", "qrels_file"):
-            if not getattr(self, flag):
+            if self.dataset and getattr(self, flag):
                 raise UserError(
-                    f"--{flag} must be given (or --collection with --data_dir)"
+                    f"--dataset={self.dataset} has its own files: leave "
+                    f"--{flag} out"
+                )
+            if not self.dataset and not getattr(self, flag):
+                raise UserError(
+                    f"--{flag} must be given (or --collection with "
+                    "--data_dir, or --dataset)"
                 )
         for name, choices in (
             ("topics_format", TOPICS_FORMATS),
@@ -97,7 +106,6 @@ class RankingDataOptions:
             ("qrels_format", QRELS_FORMATS),
             ("retriever", RETRIEVERS),
             ("unjudged", UNJUDGED),
-            ("stop_words", ("en", "")),
         ):
             if getattr(self, name) not in choices:
                 raise UserError(

@@ -12,7 +12,7 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from common.errors import UserError
 from data.finetuning.ranking import lines, smart
@@ -41,16 +41,33 @@ def read(
       UserError: an unknown field, a bad line, an id twice, a query without
         text, no query.
     """
+    check_fields(fields)
+    form = detect(path) if form == "auto" else form
+    found = collect(path, _READERS[form](path, fields))
+    if not found:
+        raise UserError(f"{FLAG}={path} holds no query in the form {form!r}")
+    return found
+
+
+def check_fields(fields: tuple[str, ...]) -> None:
+    """Refuses what is none of `TREC_FIELDS`."""
     unknown = [name for name in fields if name not in TREC_FIELDS]
     if unknown or not fields:
         raise UserError(
             f"--topic_fields: wanted some of {', '.join(TREC_FIELDS)}, found "
             f"{', '.join(unknown) or 'none'}"
         )
-    form = detect(path) if form == "auto" else form
+
+
+def collect(path: str, rows: Iterable[tuple[int, str, str]]) -> dict[str, str]:
+    """Query id -> text of (line, id, text), checked.
+
+    Raises:
+      UserError: a bad id, an id twice, a query without text.
+    """
     found: dict[str, str] = {}
     where: dict[str, int] = {}
-    for number, name, text in _READERS[form](path, fields):
+    for number, name, text in rows:
         name = lines.check_id(path, number, "query id", name)
         if name in found:
             raise UserError(
@@ -61,8 +78,6 @@ def read(
         if not text:
             lines.refuse(path, number, f"a text for query {name!r}", text)
         found[name], where[name] = text, number
-    if not found:
-        raise UserError(f"{FLAG}={path} holds no query in the form {form!r}")
     return found
 
 

@@ -3,7 +3,8 @@
 Query and document are read together, `query SEP document SEP CLS`, by the
 model of the regression head. Each fold and seed is a run of `training.loop` in
 a folder of its own, so it resumes, evaluates and keeps its best checkpoint as
-other fine-tunings do; long documents have the best score of their windows.
+other fine-tunings do; long documents have the best score of their windows, or
+are read in segments that carry memory.
 """
 
 import dataclasses
@@ -15,6 +16,7 @@ import numpy as np
 from common import files, vocabulary
 from common.errors import UserError
 from data import symbols
+from data.finetuning import batches as finetune_batches
 from data.finetuning import cache, pair_features
 from data.finetuning import pipeline as finetune_pipeline
 from data.finetuning import table as finetune_table
@@ -28,7 +30,7 @@ from modeling.checkpoints import restore as checkpoints
 from training import loop
 from training.checkpoints import checkpoint_to_read
 from training.finetuning import sources
-from training.finetuning.ranking.folded import Task
+from training.finetuning.ranking.folded import Task, joined, split_run
 from training.finetuning.ranking.options import RankerOptions
 from training.finetuning.ranking.results import System
 from training.objectives import build as heads
@@ -78,6 +80,7 @@ class CrossEncoder:
         self.finetune, self.layout = sources.settle(finetune)
         self.options: RankerOptions = task.options
         self.length, self.tokenizer = max_seq_length, tokenizer
+        self.width = self.options.row_length(max_seq_length)
         self.texts = texts
         if self.length < self.options.max_query_length + 4:
             raise UserError(
@@ -95,10 +98,15 @@ class CrossEncoder:
         self.objective = heads.build_objective(
             HEAD,
             self.config,
+            segments=self.options.segment_recurrence,
+            segment_len=max_seq_length,
             recompute_layers=finetune.recompute_layers,
             rank_loss=self.options.rank_loss,
             **self.head_options(),
         )
+        # What counts is what the weights are, not where they lie.
+        start = finetune.run.init_checkpoint
+        self._start = checkpoints.content_digest(start) if start else None
 
     def head_options(self) -> dict:
         """Keywords of the model's head."""
@@ -122,6 +130,7 @@ class CrossEncoder:
                 "max_query_length": self.options.max_query_length,
                 "passage_stride": self.options.passage_stride,
                 "max_passages": self.options.max_passages,
+                "segment_recurrence": self.options.segment_recurrence,
                 "layout": self.layout,
             },
         )
@@ -136,11 +145,7 @@ class CrossEncoder:
                     for seed in range(self.options.seeds)
                 ]
             )
-        runs = [
-            {q: r for part in parts for q, r in part[seed].items()}
-            for seed in range(self.options.seeds)
-        ]
-        return System(runs, parts)
+        return System(joined(parts), parts)
 
     def folder(self, number: int, seed: int) -> str:
         """Where a fold's model of a seed lies."""
@@ -161,11 +166,17 @@ class CrossEncoder:
         )
         if hit:
             self.say(f"cross-encoder fold {number} seed {seed}: found")
-        return self._as_run(fold.test, arrays["scores"])
+        return split_run(self.task.run, fold.test, arrays["scores"])
 
     def _key(self, fold: Fold, seed: int) -> dict:
         run = self.finetune.run
-        names = ("rank_loss", "list_size", "passage_stride", "max_passages")
+        names = (
+            "rank_loss",
+            "list_size",
+            "passage_stride",
+            "max_passages",
+            "segment_recurrence",
+        )
         data = self.task.collection.options
         return {
             "fold": dataclasses.asdict(fold),
@@ -175,7 +186,7 @@ class CrossEncoder:
             "candidates": cache.hash_texts(self.task.run.items()),
             "config": self.config.to_dict(),
             "head": self.head_options(),
-            "init_checkpoint": run.init_checkpoint,
+            "init_checkpoint": self._start,
             "optimizer": dataclasses.asdict(run.optimizer),
             "steps": [run.train_steps, run.train_batch_size, self._every()],
             "options": [getattr(self.options, n) for n in names],
@@ -215,10 +226,8 @@ class CrossEncoder:
 
         def metric(result) -> dict[str, float]:
             scores = _best_of(result.predictions["logits"], dev_rows)
-            values = self._split(fold.dev, scores)
-            return {
-                METRIC: self.task.mean_ndcg(fold.dev, self._names(), values)
-            }
+            found = split_run(self.task.run, fold.dev, scores)
+            return {METRIC: self.task.run_ndcg(found)}
 
         result = loop.train(
             self.objective,
@@ -251,27 +260,11 @@ class CrossEncoder:
         made = export(target, model, self.spec(), spiece)
         self.say(f"exported {made}, the ranker of fold 0")
 
-    def _names(self) -> dict[str, list[str]]:
-        return {q: list(scores) for q, scores in self.task.run.items()}
-
-    def _split(self, queries, scores: np.ndarray) -> list[np.ndarray]:
-        """Scores of each query's candidates."""
-        sizes = [len(self.task.run[q]) for q in queries]
-        return np.split(scores, np.cumsum(sizes)[:-1])
-
-    def _as_run(self, queries: Sequence[str], scores: np.ndarray) -> Run:
-        return {
-            q: dict(zip(self.task.run[q], own.tolist(), strict=True))
-            for q, own in zip(
-                queries, self._split(queries, scores), strict=True
-            )
-        }
-
     def _passages(self, query: str, name: str, first_only: bool):
         return features.passages(
             self.texts.queries[query],
             self.texts.documents[name],
-            self.length,
+            self.width,
             0 if first_only else self.options.passage_stride,
             self.options.max_passages,
             self.tokenizer.symbols,
@@ -303,7 +296,7 @@ class CrossEncoder:
                 "--depth, or give judgements of these candidates"
             )
         table = features.training_table(examples, labels, self.layout)
-        return finetune_pipeline.make_input_fn(table, self.length, True, seed)
+        return finetune_pipeline.make_input_fn(table, self.width, True, seed)
 
     def _candidates(self, queries: Sequence[str]):
         """(every window of the queries' candidates, windows of each)."""
@@ -316,8 +309,18 @@ class CrossEncoder:
         table = finetune_table.from_sequences(
             sequences, **pair_features.padding(self.layout)
         )
+        buckets = ()
+        # Shorter rows for shorter texts, where only time depends on it.
+        if (
+            self.width == self.length
+            and self.finetune.pooling == "masked"
+            and not self.finetune.run.strategy.tpu
+        ):
+            buckets = finetune_batches.bucket_lengths("auto", self.length)
         return (
-            finetune_pipeline.make_input_fn(table, self.length, False),
+            finetune_pipeline.make_input_fn(
+                table, self.width, False, buckets=buckets
+            ),
             np.array(counts),
         )
 
@@ -347,7 +350,7 @@ def read_texts(
     queries = tokenizer.encode_batch([topics[q] for q in names])
     wanted = {d for scores in task.run.values() for d in scores}
     found = {}
-    for document in task.collection.documents():
+    for document in task.collection.documents(wanted):
         if document.id in wanted:
             ids = tokenizer.encode(document.text)[:room]
             found[document.id] = np.asarray(ids, np.int32)

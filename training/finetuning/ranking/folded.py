@@ -47,21 +47,25 @@ class Task:
         self, queries: Sequence[str], names, values: Sequence[np.ndarray]
     ) -> float:
         """gdeval's NDCG of scores [candidates] of some queries."""
-        cutoff = self.collection.options.cutoff
-        qrels = {q: self.collection.qrels[q] for q in queries}
-        run = {
-            q: dict(zip(names[q], v.tolist(), strict=True))
-            for q, v in zip(queries, values, strict=True)
-        }
-        found = metrics.ndcg(qrels, run, cutoff)
-        return float(np.mean([found[q] for q in queries]))
+        return self.run_ndcg(
+            {
+                q: dict(zip(names[q], v.tolist(), strict=True))
+                for q, v in zip(queries, values, strict=True)
+            }
+        )
 
-    def key(self, features: Features, fold: Fold) -> dict:
-        """What a fitted fold depends on."""
+    def run_ndcg(self, run: Run) -> float:
+        """gdeval's mean NDCG over the queries of a run."""
+        qrels = {q: self.collection.qrels[q] for q in run}
+        found = metrics.ndcg(qrels, run, self.collection.options.cutoff)
+        return float(np.mean([found[q] for q in run]))
+
+    def key(self, features: str, fold: Fold) -> dict:
+        """What a fitted fold depends on; `features` is their digest."""
         options = dataclasses.asdict(self.options)
         data = self.collection.options
         return {
-            "features": features.digest,
+            "features": features,
             "fold": dataclasses.asdict(fold),
             "judgements": cache.hash_texts(self.collection.qrels.items()),
             "scores": cache.hash_texts(self.run.items()),
@@ -113,7 +117,7 @@ def knrm(
     def fit(fold: Fold) -> dict[str, np.ndarray]:
         return trainer.fit(
             {q: x[q] for q in fold.train},
-            {q: _pairs(task, features, q) for q in fold.train},
+            {q: pairs_of(task, features.names[q], q) for q in fold.train},
             {q: x[q] for q in fold.dev},
             lambda values: task.mean_ndcg(fold.dev, features.names, values),
         )
@@ -170,7 +174,7 @@ def _over_folds(task, features, name, fit, value, say) -> Fitted:
         arrays, hit = cache.cached(
             task.folder,
             f"{name}-fold{number}",
-            task.key(features, fold) | {"ranker": name},
+            task.key(features.digest, fold) | {"ranker": name},
             lambda fold=fold: allowed(fold),
         )
         found = Learned(**arrays)
@@ -198,17 +202,31 @@ def _over_folds(task, features, name, fit, value, say) -> Fitted:
                 for seed in range(len(found.layer))
             ]
         )
-    runs = [
+    return Fitted(learned, joined(parts), parts)
+
+
+def joined(parts: Sequence[Sequence[Run]]) -> list[Run]:
+    """One run per seed of the runs per fold and seed."""
+    return [
         {q: r for part in parts for q, r in part[seed].items()}
         for seed in range(len(parts[0]))
     ]
-    return Fitted(learned, runs, parts)
 
 
-def _pairs(task: Task, features: Features, query: str) -> np.ndarray:
-    grades = collections.grades_of(
-        task.collection, query, features.names[query]
-    )
+def split_run(run: Run, queries: Sequence[str], scores: np.ndarray) -> Run:
+    """Scores [N] of queries' candidates, in the order of `run`, as a run."""
+    sizes = [len(run[q]) for q in queries]
+    return {
+        q: dict(zip(run[q], own.tolist(), strict=True))
+        for q, own in zip(
+            queries, np.split(scores, np.cumsum(sizes)[:-1]), strict=True
+        )
+    }
+
+
+def pairs_of(task: Task, names: list[str], query: str) -> np.ndarray:
+    """(better, worse) places among a query's candidates, int64 [n, 2]."""
+    grades = collections.grades_of(task.collection, query, names)
     limit = task.collection.options.max_pairs_per_query
     seed = task.collection.options.fold_seed
     return collections.pairs(grades, limit, seed, query)

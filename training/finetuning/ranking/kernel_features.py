@@ -7,7 +7,7 @@ shard, Q query pieces, U document pieces, D vector size, K kernels.
 
 import dataclasses
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -17,6 +17,7 @@ from data.finetuning.ranking.runs import Run
 from modeling.heads import kernel_pooling
 from modeling.heads.kernel_pooling import Kernels
 from training.finetuning.ranking.shards import Shard, Vectors, per_second
+from training.finetuning.ranking.units import Units
 
 BINS = 40  # of the histogram of cosines over [-1, 1]
 BATCH = 64  # pairs
@@ -79,12 +80,13 @@ class FeatureMaker:
       vectors: of queries and documents.
       kernels: K of them.
       center: subtract the mean of all document pieces.
-      idf: weigh query pieces by idf among the documents.
+      idf: weigh query units by idf among the documents.
       folder: results of each shard are kept here.
+      units: what the pieces of a text make up.
 
     Attributes:
       mean: [Y, 1, D] that was subtracted, 0.0 without `center`.
-      counts: (piece -> documents with it, documents), None without `idf`.
+      counts: (unit -> documents with it, documents), None without `idf`.
     """
 
     def __init__(
@@ -94,8 +96,9 @@ class FeatureMaker:
         center: bool,
         idf: bool,
         folder: str,
+        units: Units,
     ):
-        self.vectors, self.kernels = vectors, kernels
+        self.vectors, self.kernels, self.units = vectors, kernels, units
         self.center, self.idf, self.folder = center, idf, folder
         self.mean, self.counts = 0.0, None
         self._compute = tf.function(self._pairs, reduce_retracing=True)
@@ -108,9 +111,9 @@ class FeatureMaker:
         say: Callable[[str], None] = print,
     ) -> Features:
         """Features of every query's candidates; shards hold them all."""
-        mean, weights = self._collection(shards)
-        self.mean, self.counts = mean, weights
-        asked = self._queries(queries, mean, weights)
+        mean, self.counts = self._collection(shards)
+        self.mean = mean
+        asked = self._queries(queries, mean)
         wanted: dict[str, list[str]] = {}
         for query, scores in run.items():
             for name in scores:
@@ -144,6 +147,7 @@ class FeatureMaker:
             "kernels": [self.kernels.mu, self.kernels.sigma],
             "center": self.center,
             "idf": self.idf,
+            "units": self.units.key,
             "collection": cache.hash_texts(shared),
             "pairs": cache.hash_texts(
                 [n, wanted.get(n, [])] for n in shard.names
@@ -151,11 +155,11 @@ class FeatureMaker:
         }
 
     def _collection(self, shards: Sequence[Shard]):
-        """(mean vector [Y, 1, D] or 0, idf [V'] by piece or None)."""
+        """(mean vector [Y, 1, D] or 0, `counts` or None)."""
         if not (self.center or self.idf):
             return 0.0, None
         total, pieces, documents = 0.0, 0, 0
-        counts: dict[int, int] = {}
+        counts: dict[Hashable, int] = {}
         for shard in shards:
             arrays = shard.load()
             splits = arrays["splits"]
@@ -165,8 +169,9 @@ class FeatureMaker:
             pieces += int(splits[-1])
             documents += len(splits) - 1
             for begin, end in zip(splits[:-1], splits[1:], strict=True):
-                for piece in np.unique(arrays["ids"][begin:end]).tolist():
-                    counts[piece] = counts.get(piece, 0) + 1
+                ids = arrays["ids"][begin:end]
+                for unit in set(self.units.names(ids)):
+                    counts[unit] = counts.get(unit, 0) + 1
         mean = 0.0
         if self.center:
             mean = (total / max(pieces, 1)).astype(np.float32)
@@ -178,29 +183,37 @@ class FeatureMaker:
             stored = stored[:, own]
         return self.vectors.states(arrays["ids"][own], stored)
 
-    def _queries(self, shard: Shard, mean, weights) -> dict[str, tuple]:
+    def _queries(self, shard: Shard, mean) -> dict[str, tuple]:
         """Query -> (vectors [Y, Q, D], weights [Q])."""
         arrays = shard.load()
         found = {}
         for i, name in enumerate(shard.names):
             own = slice(*arrays["splits"][i : i + 2])
-            states = self._states(arrays, own) - mean
-            ids = arrays["ids"][own]
-            n = np.ones(len(ids), np.float32)
-            if weights is not None:
-                counts, documents = weights
-                n = np.array(
-                    [idf(counts.get(p, 0), documents) for p in ids.tolist()],
-                    np.float32,
-                )
-            found[name] = (states, n)
+            found[name] = (
+                self._units(arrays, own, mean),
+                self.weights(self.units.names(arrays["ids"][own])),
+            )
         return found
+
+    def weights(self, units: Sequence[Hashable]) -> np.ndarray:
+        """float32 [m] of a query's units; idf as `make` counted it."""
+        if self.counts is None:
+            return np.ones(len(units), np.float32)
+        counts, documents = self.counts
+        return np.array(
+            [idf(counts.get(u, 0), documents) for u in units], np.float32
+        )
+
+    def _units(self, arrays, own: slice, mean) -> np.ndarray:
+        """Vectors [Y, m, D] of a text's units."""
+        states = self._states(arrays, own) - mean
+        return self.units.pool(arrays["ids"][own], states)
 
     def _shard(self, shard: Shard, asked, wanted, mean) -> dict:
         """Arrays of one shard; pairs in its documents' order."""
         arrays = shard.load()
         documents = [
-            self._states(arrays, slice(*arrays["splits"][i : i + 2])) - mean
+            self._units(arrays, slice(*arrays["splits"][i : i + 2]), mean)
             for i in range(len(shard.names))
         ]
         pairs = [
@@ -283,7 +296,14 @@ class FeatureMaker:
                 sums[name] = sums[name] + arrays[name]
         sums["looked"] = float(sums["looked"])
         digest = cache.hash_texts(
-            [keys, self.kernels.mu, self.kernels.sigma, self.center, self.idf]
+            [
+                keys,
+                self.kernels.mu,
+                self.kernels.sigma,
+                self.center,
+                self.idf,
+                self.units.key,
+            ]
         )
         return Features(
             {q: list(p) for q, p in place.items()},

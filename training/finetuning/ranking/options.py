@@ -8,6 +8,8 @@ RANKERS = ("bm25", "cosine", "knrm", "cross_encoder")
 LOSSES = ("hinge", "ranknet", "softmax", "pointwise")
 ENCODER, RANDOM = "encoder", "random"
 AUTO = "auto"
+PIECE, WORD = "piece", "word"
+UNITS = (PIECE, WORD)
 EMBEDDING_DTYPES = ("float32", "float16")
 
 
@@ -25,6 +27,9 @@ class RankerOptions:
         validation queries.
       center: subtract the mean vector of all candidates' pieces.
       idf: weigh query pieces by their idf among the candidates.
+      unit: what has a vector: a piece, or a word (the mean of its pieces).
+      stopwords: leave stop words out of queries and documents.
+      train_embeddings: K-NRM whose table of vectors is trained, beside it.
       bins: kernels besides the exact-match one.
       exact_sigma: width of that one.
       max_doc_length, max_query_length: pieces that are read.
@@ -40,6 +45,8 @@ class RankerOptions:
       passage_stride: pieces between the starts of a document's windows; 0 =
         only the first window.
       max_passages: most windows of a document.
+      segment_recurrence: instead of windows read rows in up to so many
+        segments that carry memory; 0 = do not.
     """
 
     ranker: str = "knrm"
@@ -49,6 +56,9 @@ class RankerOptions:
     layer: str = AUTO
     center: bool = False
     idf: bool = False
+    unit: str = PIECE
+    stopwords: bool = False
+    train_embeddings: bool = False
     bins: int = 10
     exact_sigma: float = 1e-3
     max_doc_length: int = 512
@@ -66,12 +76,14 @@ class RankerOptions:
     list_size: int = 2
     passage_stride: int = 0
     max_passages: int = 4
+    segment_recurrence: int = 0
 
     def __post_init__(self) -> None:
         for name, choices in (
             ("ranker", RANKERS),
             ("rank_loss", LOSSES),
             ("embedding_dtype", EMBEDDING_DTYPES),
+            ("unit", UNITS),
         ):
             if getattr(self, name) not in choices:
                 raise UserError(
@@ -91,6 +103,7 @@ class RankerOptions:
             ("list_size", 2),
             ("passage_stride", 0),
             ("max_passages", 1),
+            ("segment_recurrence", 0),
         ):
             if getattr(self, name) < least:
                 raise UserError(
@@ -107,3 +120,28 @@ class RankerOptions:
                 f"--layer must be a number from 0 or auto, received "
                 f"{self.layer!r}"
             )
+        self._check_together()
+
+    def _check_together(self) -> None:
+        """Refuses what does not go together."""
+        if self.segment_recurrence and self.passage_stride:
+            raise UserError(
+                "--segment_recurrence reads a long document whole, "
+                "--passage_stride in windows: give one of them"
+            )
+        if not self.train_embeddings:
+            return
+        for name, value, wanted in (
+            ("ranker", self.ranker, "knrm"),
+            ("unit", self.unit, PIECE),
+            ("center", self.center, False),
+        ):
+            if value != wanted:
+                raise UserError(
+                    "--train_embeddings trains one vector per piece for "
+                    f"--ranker=knrm, received --{name}={value}: leave it out"
+                )
+
+    def row_length(self, max_seq_length: int) -> int:
+        """Most tokens of the cross-encoder's rows, of all their segments."""
+        return max_seq_length * max(1, self.segment_recurrence)

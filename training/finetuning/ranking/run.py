@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from common import files
 from common.errors import UserError
 from data.finetuning.ranking import collection as collections
-from data.finetuning.ranking import metrics
+from data.finetuning.ranking import metrics, words
 from data.finetuning.ranking.folds import Fold
 from data.finetuning.ranking.options import RankingDataOptions
 from data.finetuning.ranking.runs import Run
@@ -33,6 +33,7 @@ from training.finetuning.ranking import (
     folded,
     knrm_export,
     results,
+    trained_table,
     vectors,
 )
 from training.finetuning.ranking.cross_encoder import CrossEncoder
@@ -41,10 +42,12 @@ from training.finetuning.ranking.kernel_features import FeatureMaker, Features
 from training.finetuning.ranking.options import (
     ENCODER,
     RANDOM,
+    WORD,
     RankerOptions,
 )
 from training.finetuning.ranking.results import Evaluation, System
-from training.finetuning.ranking.shards import Embedder, Vectors
+from training.finetuning.ranking.shards import Embedder, Shard, Vectors
+from training.finetuning.ranking.units import Units
 
 CONTROL = "knrm (random vectors)"
 ORACLE = "oracle"
@@ -79,6 +82,13 @@ class RankingOptions:
                 f"--do_export is of --ranker={' or '.join(able)}, received "
                 f"--ranker={self.ranker.ranker}"
             )
+        if self.finetune.do_export and (
+            self.ranker.unit == WORD or self.ranker.stopwords
+        ):
+            raise UserError(
+                "--do_export is of rankers that read pieces: leave "
+                "--unit=word and --stopwords out"
+            )
 
 
 class RankingRun:
@@ -107,6 +117,14 @@ class RankingRun:
         self.candidates = collections.find_candidates(
             self.collection, self._path("candidates.run"), say
         )
+        self.units = None
+        if tokenizer is not None:
+            left_out = (
+                options.data.stop_words if options.ranker.stopwords else ""
+            )
+            self.units = Units(
+                tokenizer, options.ranker.unit, words.stop_words(left_out)
+            )
         self.systems: dict[str, System] = {}
         self.fitted: dict[str, Fitted] = {}
 
@@ -162,20 +180,29 @@ class RankingRun:
             self.write_export(maker)
         options = self.options.ranker
         if options.control and options.vectors != RANDOM:
-            table = vectors.open_table(
-                RANDOM,
-                self.tokenizer.vocab_size,
-                options.vector_size,
-                self.options.finetune.run.strategy.seed,
-            )
-            control = self.features(self.maker(table))
+            control = self.features(self.maker(self.table(RANDOM)))
             found = folded.knrm(task, control, "control", self.say)
             self.add(CONTROL, found)
+        if options.train_embeddings:
+            self.train_table(task, maker.vectors)
+
+    def train_table(self, task: Task, source: Vectors) -> None:
+        """K-NRM whose vectors are trained, from the source's table on."""
+        if isinstance(source, vectors.EncoderVectors):
+            source = vectors.word_table(source)
+        maker = self.maker(source)
+        shards, queries = self.embed(source)
+        start = maker.make(shards, queries, self.candidates, self.say)
+        texts = trained_table.read(maker, shards, queries)
+        trainer = trained_table.TableTrainer(
+            task, texts, start, self.kernels(), self.say
+        )
+        self.systems[trained_table.NAME] = trainer.fit()
 
     def cross_encoder(self, task: Task) -> CrossEncoder:
         """The cross-encoder of this run's options."""
         options, length = self.options.ranker, self.options.max_seq_length
-        room = length
+        room = options.row_length(length)
         if options.passage_stride:
             room += options.passage_stride * (options.max_passages - 1)
         texts = cross_encoder.read_texts(
@@ -205,12 +232,7 @@ class RankingRun:
         """The vectors that --vectors asks for."""
         options, finetune = self.options.ranker, self.options.finetune
         if options.vectors != ENCODER:
-            return vectors.open_table(
-                options.vectors,
-                self.tokenizer.vocab_size,
-                options.vector_size,
-                finetune.run.strategy.seed,
-            )
+            return self.table(options.vectors)
         config = sources.find_config(finetune, self.tokenizer.vocab_size)
         checkpoint = finetune.run.init_checkpoint
         self.say(
@@ -224,6 +246,15 @@ class RankingRun:
             self.tokenizer.symbols,
             options,
             finetune.run.strategy.seed,
+        )
+
+    def table(self, name: str) -> Vectors:
+        """Random vectors, or those of a file."""
+        return vectors.open_table(
+            name,
+            self.tokenizer.vocab_size,
+            self.options.ranker.vector_size,
+            self.options.finetune.run.strategy.seed,
         )
 
     def kernels(self) -> Kernels:
@@ -240,6 +271,7 @@ class RankingRun:
             options.center,
             options.idf,
             self._path("features"),
+            self.units,
         )
 
     def write_export(self, maker: FeatureMaker) -> None:
@@ -254,16 +286,21 @@ class RankingRun:
 
     def features(self, maker: FeatureMaker) -> Features:
         """Embeds the candidates' documents and the queries; their features."""
+        shards, queries = self.embed(maker.vectors)
+        return maker.make(shards, queries, self.candidates, self.say)
+
+    def embed(self, source: Vectors) -> tuple[list[Shard], Shard]:
+        """Vectors of the candidates' documents and of the queries."""
         options = self.options.ranker
         embedder = Embedder(
-            maker.vectors,
+            source,
             self.tokenizer,
             self._path("embeddings"),
             options.embedding_dtype,
         )
         wanted = {d for scores in self.candidates.values() for d in scores}
         shards = embedder.documents(
-            self.collection.documents(),
+            self.collection.documents(wanted),
             wanted,
             options.max_doc_length,
             self.say,
@@ -273,7 +310,7 @@ class RankingRun:
         queries = embedder.shard(
             "queries", names, texts, options.max_query_length
         )
-        return maker.make(shards, queries, self.candidates, self.say)
+        return shards, queries
 
     def report_kernels(self, features: Features) -> None:
         """Prints and draws what the kernels saw."""

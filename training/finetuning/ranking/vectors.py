@@ -66,7 +66,7 @@ class EncoderVectors:
     def __init__(
         self, model, ids: SymbolIds, layers: Sequence[int], batch_size: int
     ):
-        self.encoder = model.encoder
+        self.model, self.encoder = model, model.encoder
         config = model.config
         self.layers = tuple(layers)
         self.dim = config.d_model
@@ -183,6 +183,16 @@ def open_encoder(
     if checkpoint:
         checkpoints.restore(model, checkpoint, require="encoder")
     return EncoderVectors(model, ids, layers, options.embed_batch_size)
+
+
+def word_table(source: EncoderVectors) -> TableVectors:
+    """The encoder's table of piece vectors, out of any context."""
+    found = [
+        variable.numpy()
+        for name, variable in named_variables(source.model).items()
+        if name.endswith("word_embedding/lookup_table")
+    ]
+    return TableVectors(found[0])
 
 
 def layers_of(config: EncoderConfig, layer: str) -> tuple[int, ...]:

@@ -6,7 +6,15 @@ import lzma
 import pytest
 
 from common.errors import UserError
-from data.finetuning.ranking import documents, folds, judgments, runs, topics
+from data.finetuning.ranking import (
+    candidates,
+    documents,
+    folds,
+    judgments,
+    runs,
+    topics,
+    words,
+)
 
 TREC_TOPICS = """<top>
 <num> Number: 301
@@ -185,3 +193,31 @@ def test_folds_test_every_query_once_and_can_be_repeated(tmp_path):
         folds.read(path, names)
     with pytest.raises(UserError, match="--folds must be 3 to"):
         folds.make(names, 2, 0)
+
+
+def test_words_of_scripts_with_and_without_spaces(tmp_path):
+    assert words.split("the state-of-the-art x 3d") == [
+        *["the", "state", "of", "the", "art", "3d"]
+    ]
+    assert words.split("机器学习 ok 好") == ["机器", "器学", "学习", "ok", "好"]
+    assert words.split("مَرحبا हिन्दी") == ["مَرحبا", "हिन्दी"]
+    path = put(tmp_path, "stop", "The\n\nof\n")
+    assert words.stop_words(path) == ("the", "of")
+    assert words.stop_words("") == ()
+    assert "the" in words.stop_words("en")
+    with pytest.raises(UserError, match="stop:1: wanted a stop word without"):
+        words.stop_words(put(tmp_path, "stop", "of the\n"))
+    with pytest.raises(UserError, match="--stop_words=.* holds no word"):
+        words.stop_words(put(tmp_path, "stop", "\n"))
+
+
+def test_a_collection_in_another_script(tmp_path):
+    rows = ["a\t河流在森林里流动", "b\t学校的音乐老师", "c\t厨房里的窗户"]
+    path = put(tmp_path, "d.tsv", "\n".join(rows))
+    index = candidates.Bm25(documents.stream(path))
+    run = index.search({"1": "音乐学校", "2": "森林的河流", "3": "المدرسة"}, 9)
+    assert [next(iter(run[q])) for q in "12"] == ["b", "a"]
+    assert "3" not in run
+    path = put(tmp_path, "e.tsv", "a\tالموسيقى في المدرسة\nb\tالنهر والغابة\n")
+    index = candidates.Bm25(documents.stream(path), stop_words="")
+    assert list(index.search({"1": "المدرسة"}, 9)["1"]) == ["a"]

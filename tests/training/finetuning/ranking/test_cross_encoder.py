@@ -14,6 +14,7 @@ from data.finetuning.ranking import features, runs
 from data.symbols import SymbolIds
 from data.text.tokenizer import Tokenizer
 from modeling import XLNetConfig
+from modeling.encoders.registry import read_config
 from tests.training.finetuning.ranking import toy
 from training.finetuning.ranking.options import LOSSES
 from training.finetuning.ranking.run import RankingRun
@@ -111,7 +112,7 @@ def test_every_loss_falls_and_orders_the_list(loss):
 
 @pytest.mark.slow
 @pytest.mark.shared
-@pytest.mark.parametrize("config", ["xlnet", "bert"])
+@pytest.mark.parametrize("config", ["xlnet", "bert", "segments"])
 def test_folds_resume_and_export(tmp_path, spiece_model, config):
     from serving.export import export_model
 
@@ -127,6 +128,8 @@ def test_folds_resume_and_export(tmp_path, spiece_model, config):
         "max_passages": 3,
         "max_query_length": 5,
     }
+    if config == "segments":
+        ranker |= {"passage_stride": 0, "segment_recurrence": 2}
     names = [str(q) for q in range(toy.NUM_QUERIES)]
     fold = {"train": names[:5], "dev": names[5:7], "test": names[7:]}
     path = tmp_path / "one_fold.json"
@@ -137,7 +140,8 @@ def test_folds_resume_and_export(tmp_path, spiece_model, config):
         ranker=ranker,
         do_export=True,
     )
-    options = dataclasses.replace(options, max_seq_length=16)
+    length = 10 if config == "segments" else 16
+    options = dataclasses.replace(options, max_seq_length=length)
     said = []
     tokenizer = Tokenizer(spiece_model)
     found = RankingRun(options, tokenizer, said.append, export_model)()
@@ -203,6 +207,80 @@ def test_knrm_is_exported_with_its_encoder(tmp_path, spiece_model, config):
     RankingRun(options, tokenizer, lambda line: None, export)()
     candidates = runs.read(str(tmp_path / "model/candidates.run"))
     check_export(tmp_path, "knrm", candidates)
+
+
+@pytest.mark.shared
+def test_long_documents_are_read_in_segments(tmp_path, spiece_model):
+    toy.write(tmp_path)
+    ranker = {"ranker": "cross_encoder", "segment_recurrence": 3}
+    ranker |= {"max_query_length": 5}
+
+    def made(config):
+        (tmp_path / "xlnet.json").write_text(json.dumps(config))
+        options = toy.options(tmp_path, ranker=ranker)
+        options = dataclasses.replace(options, max_seq_length=9)
+        run = RankingRun(options, Tokenizer(spiece_model), lambda line: None)
+        return run.cross_encoder(run.task([]))
+
+    ranking = made(toy.CONFIG)
+    query = next(iter(ranking.texts.queries))
+    rows = [
+        ranking._passages(query, name, False)
+        for name in ranking.texts.documents
+    ]
+    assert {len(row) for row in rows} == {1}
+    lengths = [len(row[0].ids) for row in rows]
+    assert 9 < max(lengths) <= 27
+    # Short rows give what one segment gives; long ones depend on their start.
+    model = ranking.objective.build_model()
+    rng = np.random.default_rng(0)
+    mask = (np.arange(27) >= 27 - np.array([[7], [20]])).astype(np.int32)
+    batch = {
+        "input_ids": rng.integers(9, 99, (2, 27)).astype(np.int32) * mask,
+        "segment_ids": np.where(mask, 0, 4).astype(np.int32),
+        "input_mask": mask,
+    }
+    batch = {k: tf.constant(v) for k, v in batch.items()}
+    found = ranking.objective.predict(model, batch)["logits"].numpy()
+    plain = build_objective(
+        "ranking", read_config(str(tmp_path / "xlnet.json"))
+    )
+    last = {k: v[:, -9:] for k, v in batch.items()}
+    short = plain.predict(model, last)["logits"].numpy()
+    np.testing.assert_allclose(found[0], short[0], atol=1e-6)
+    assert abs(found[1] - short[1]) > 1e-7
+    lists = {k: tf.stack([v, v], 1) for k, v in batch.items()}
+    twice = ranking.objective.predict(model, lists)["logits"].numpy()
+    np.testing.assert_allclose(twice, np.stack([found] * 2, 1), atol=1e-6)
+    with pytest.raises(UserError, match="--segment_recurrence needs .*memory"):
+        made(BERT)
+
+
+@pytest.mark.shared
+def test_results_are_named_by_the_weights_not_by_their_place(
+    tmp_path, spiece_model
+):
+    toy.write(tmp_path)
+    for name, value in (("a", 1.0), ("b", 1.0), ("c", 2.0)):
+        (tmp_path / name).mkdir()
+        tf.train.Checkpoint(v=tf.Variable(value)).write(
+            str(tmp_path / name / "x")
+        )
+    options = toy.options(tmp_path, ranker={"ranker": "cross_encoder"})
+    run = RankingRun(options, Tokenizer(spiece_model), lambda line: None)
+    task, keys = run.task([]), {}
+    for name in "abc":
+        finetune = dataclasses.replace(
+            options.finetune,
+            run=options.finetune.run.replace(
+                init_checkpoint=str(tmp_path / name / "x")
+            ),
+        )
+        run.options = dataclasses.replace(
+            options, finetune=finetune, max_seq_length=32
+        )
+        keys[name] = run.cross_encoder(task)._start
+    assert keys["a"] == keys["b"] != keys["c"]
 
 
 @pytest.mark.shared
