@@ -116,6 +116,14 @@ def test_judgements_of_every_form(tmp_path):
     assert judgments.read(cisi, "cisi") == {"1": {"28": 1}}
 
 
+def cisi(path):
+    return judgments.read(path, "cisi")
+
+
+def cranfield(path):
+    return topics.read(path, "cranfield")
+
+
 BAD = [
     (topics.read, "1:a\n1:b\n", r"t:2: the query '1' is already on line 1"),
     (topics.read, "no colon\n", r"t:1: wanted <top>"),
@@ -137,6 +145,13 @@ BAD = [
     (texts, "<DOC>\nx\n</DOC>\n", r"t:1: wanted <DOCNO>"),
     (texts, "<DOC>\n<DOCNO>a</DOCNO>\n", r"t:1: wanted </DOC> after <DOC>"),
     (texts, "a b\tx\n", r"t:1: wanted a document id without white space"),
+    (texts, "a\tx\nb\n", r"t:2: wanted id<tab>text, found 'b'"),
+    (texts, '{"id": "a", "n": 1}\n', r"t:1: wanted a string in text or conte"),
+    (texts, '{"id": "a", "text": "b", "title": 1}', r"t:1: wanted a string in"),
+    (texts, ".I 1\n.W\nx\n.I\n", r"t:4: wanted a number after .I without"),
+    (judgments.read, "1 d 2 1 .5\n1 e x 1 .5\n", r"t:2: wanted a whole number"),
+    (cisi, "1 28 0 0.0\n1 28\n", r"t:2: wanted 4 columns \(cisi\)"),
+    (cranfield, ".I 1\n.W\na\n.I 2\n.W\n", r"t:4: wanted a text for query"),
 ]
 
 

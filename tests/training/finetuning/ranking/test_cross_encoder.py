@@ -11,6 +11,7 @@ import tf_keras
 
 from common.errors import UserError
 from data.finetuning.ranking import features, runs
+from data.finetuning.ranking.folds import Fold
 from data.symbols import SymbolIds
 from data.text.tokenizer import Tokenizer
 from modeling import XLNetConfig
@@ -279,7 +280,7 @@ def test_results_are_named_by_the_weights_not_by_their_place(
         run.options = dataclasses.replace(
             options, finetune=finetune, max_seq_length=32
         )
-        keys[name] = run.cross_encoder(task)._start
+        keys[name] = run.cross_encoder(task)._key(Fold((), (), ()), 0)
     assert keys["a"] == keys["b"] != keys["c"]
 
 

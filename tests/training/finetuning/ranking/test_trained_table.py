@@ -65,16 +65,24 @@ def test_it_begins_as_the_frozen_ranker_and_learns(tmp_path, spiece_model):
         for q in fold.train
         for pair in folded.pairs_of(task, names[q], q).tolist()
     ]
-    batch = made._arrays([(q, i) for q, a, b in pairs for i in (a, b)])
+    batch = made._batch(pairs)
 
     def loss():
         values = made._scores(*batch).numpy().reshape(-1, 2)
         return np.maximum(0, 1 - values[:, 0] + values[:, 1]).mean()
 
+    start_ndcg = task.run_ndcg(
+        folded.split_run(task.run, fold.train, made._score(fold.train))
+    )
+
     before = loss()
     for _ in range(30):
         made._step(*batch)
     assert loss() < 0.7 * before
+    after = task.run_ndcg(
+        folded.split_run(task.run, fold.train, made._score(fold.train))
+    )
+    assert after > start_ndcg
     used = np.unique(
         np.concatenate(
             [texts.queries[q][0] for q in fold.train]
