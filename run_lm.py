@@ -152,7 +152,7 @@ def score(
     config, length = build_config(data, what, options)
     model = CausalLanguageModel(config)
     restore.restore(model, path, require="all")
-    rows = [data.scored_ids(text) for text in texts]
+    rows = [data.vocabulary.encode_line(text) for text in texts]
     scorer = CausalScorer(
         model, what.eval_seq_len or length, options.eval_batch_size
     )

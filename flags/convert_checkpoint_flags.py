@@ -16,9 +16,10 @@ def define() -> None:
     flags.DEFINE_enum(
         "from_format",
         None,
-        FORMATS,
-        "What --input is: the original's layout, a Hugging Face folder or a "
-        "checkpoint of this project.",
+        [*FORMATS, "torch"],
+        "What --input is: the original's layout, a Hugging Face folder, a "
+        "checkpoint of this project, or torch: the file of a state_dict "
+        "(Transformer-XL's PyTorch release), read without PyTorch.",
         required=True,
     )
     flags.DEFINE_enum(
@@ -37,7 +38,9 @@ def define() -> None:
         required=True,
     )
     flags.DEFINE_string(
-        "config", "", "xlnet_config.json; the one beside --input if not given."
+        "config",
+        "",
+        "Configuration file; the one beside --input if not given.",
     )
     flags.DEFINE_enum(
         "head", "", HEADS, "Which head to take where --input has several."

@@ -10,11 +10,11 @@ class ConvertOptions:
     """Options of `modeling.convert_checkpoint`.
 
     Attributes:
-      from_format: "tf1", "hf" or "native".
-      to_format: the same.
+      from_format: "tf1", "hf", "native" or "torch" (a `state_dict`).
+      to_format: one of the first three.
       input: checkpoint to read.
       output: prefix for tf1, new folder for native and hf.
-      config: `xlnet_config.json` to use; "" = the one beside the input.
+      config: configuration file to use; "" = the one beside the input.
       head: which head to take where there are several; "" = the only one.
       grow_to: configuration of a larger model of the same kind, which begins
         with the input's weights tiled from the middle; "" = no other size.

@@ -196,7 +196,8 @@ class ScoreOptions:
       seed: of the first random order.
       context_chars: so many first characters are given, not scored.
       max_seq_length: T of a segment.
-      memory_len: M between segments.
+      memory_len: M between segments; None = 384, or as a left-to-right model
+        was trained.
       max_chars: longest text.
     """
 
@@ -206,7 +207,7 @@ class ScoreOptions:
     seed: int = 0
     context_chars: int = 0
     max_seq_length: int = 512
-    memory_len: int = 384
+    memory_len: int | None = None
     max_chars: int = 50_000
 
     def __post_init__(self) -> None:
@@ -215,7 +216,7 @@ class ScoreOptions:
         for name in ("num_orders", "max_seq_length", "max_chars"):
             at_least(name, getattr(self, name), 1)
         at_least("context_chars", self.context_chars, 0)
-        at_least("memory_len", self.memory_len, 0)
+        at_least("memory_len", self.memory_len or 0, 0)
 
 
 @dataclasses.dataclass(frozen=True)

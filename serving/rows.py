@@ -4,8 +4,13 @@ from collections.abc import Mapping
 
 import numpy as np
 
-# Outputs of these widths are cut to the row's own count.
+# Outputs of these widths are cut to the row's own count: its name -> (outputs,
+# how much shorter than it they are).
 _PER_PIECE = ("label_ids", "labels", "piece_starts", "piece_ends", "piece_ids")
+_COUNTS = {
+    "num_pieces": dict.fromkeys(_PER_PIECE, 0),
+    "num_tokens": {"token_ids": 0, "token_log_probs": 1},
+}
 _DIGITS = 7  # float32 holds no more
 
 
@@ -19,15 +24,17 @@ def format_row(
     """
     labels = description["labels"]
     result = {}
-    count = None
-    if "num_pieces" in outputs:
-        count = int(outputs["num_pieces"][row])
+    lengths = {}
+    for counter, cut in _COUNTS.items():
+        if counter in outputs:
+            count = int(outputs[counter][row])
+            lengths |= {k: max(count - n, 0) for k, n in cut.items()}
     for name, value in outputs.items():
         if name == "logits":
             continue
         cell = value[row]
-        if count is not None and name in _PER_PIECE:
-            cell = cell[:count]
+        if name in lengths:
+            cell = cell[: lengths[name]]
         cell = plain(cell)
         if name == "probabilities" and len(labels) == len(cell):
             cell = dict(zip(labels, cell, strict=True))

@@ -1,4 +1,4 @@
-"""Log-probability of texts.
+"""Log-probability of texts, by a model of either kind.
 
     python -m serving.score --checkpoint=DIR --text="..." --order=random \\
         --num_orders=8
@@ -7,17 +7,26 @@ One JSON object per text: the log-probability under every order asked for,
 their mean, and the perplexity per token. Pretraining predicts the last part of
 an order only, so the first tokens, seen from little context, are scored by a
 model that has seldom seen such a question: --context_chars gives the model a
-beginning that is not scored.
+beginning that is not scored. A left-to-right model (Transformer-XL) has one
+order, reads every text as a line by itself and scores the line's end, too.
 """
 
 import json
+from collections.abc import Iterator
 
 import numpy as np
 
+from common.errors import UserError
 from flags import app, lm_flags
 from serving import limits
+from serving.generation.causal import is_causal, load_causal
+from serving.generation.causal_scoring import CausalScorer
 from serving.generation.language_model import load_model
 from serving.generation.scoring import Scorer
+from serving.options import ModelOptions, ScoreOptions
+
+# M of a permutation model: the original's share of 512.
+MEMORY = 384
 
 
 def main() -> None:
@@ -27,8 +36,28 @@ def main() -> None:
         limits.check_text(t, f"--text[{i}]", options.max_chars)
         for i, t in enumerate(options.text)
     ]
+    score = _permuted
+    if is_causal(model_options.checkpoint):
+        score = _left_to_right
+    for tokens, scored, totals in score(texts, options, model_options):
+        answer = {
+            "tokens": tokens,
+            "scored_tokens": scored,
+            "order": options.order,
+            "log_probs": [round(t, 5) for t in totals],
+            "mean_log_prob": round(float(np.mean(totals)), 5),
+            "perplexity": float(np.exp(-np.mean(totals) / max(scored, 1))),
+        }
+        print(json.dumps(answer), flush=True)
+
+
+def _permuted(
+    texts: list[str], options: ScoreOptions, model_options: ModelOptions
+) -> Iterator[tuple[int, int, list[float]]]:
+    """Of each text: tokens, scored ones, log-probability per order."""
     lm = load_model(model_options)
-    scorer = Scorer(lm.model, options.max_seq_length, options.memory_len)
+    memory = MEMORY if options.memory_len is None else options.memory_len
+    scorer = Scorer(lm.model, options.max_seq_length, memory)
     count = options.num_orders if options.order == "random" else 1
     for text in texts:
         ids, starts, _ = lm.tokenizer.encode_with_offsets(text)
@@ -42,17 +71,31 @@ def main() -> None:
             )
             for i in range(count)
         ]
-        totals = [s.total for s in scores]
-        scored = max(len(scores[0].log_probs), 1)
-        answer = {
-            "tokens": len(ids),
-            "scored_tokens": len(scores[0].log_probs),
-            "order": options.order,
-            "log_probs": [round(t, 5) for t in totals],
-            "mean_log_prob": round(float(np.mean(totals)), 5),
-            "perplexity": float(np.exp(-np.mean(totals) / scored)),
-        }
-        print(json.dumps(answer), flush=True)
+        yield len(ids), len(scores[0].log_probs), [s.total for s in scores]
+
+
+def _left_to_right(
+    texts: list[str], options: ScoreOptions, model_options: ModelOptions
+) -> Iterator[tuple[int, int, list[float]]]:
+    """As `_permuted`, by a model with one order."""
+    if options.order != "left_to_right":
+        raise UserError(
+            f"--order={options.order}: {model_options.checkpoint} is a "
+            "left-to-right model; leave --order out"
+        )
+    lm = load_causal(model_options, options.memory_len)
+    rows = [lm.vocabulary.encode_line(text) for text in texts]
+    # No text depends on how long another one is: the future is not seen.
+    longest = max(len(ids) for ids, _ in rows)
+    scorer = CausalScorer(lm.model, min(options.max_seq_length, longest))
+    found = scorer.score([ids for ids, _ in rows])
+    for text, (ids, scored), log_probs in zip(texts, rows, found, strict=True):
+        given = lm.tokens_before(text, options.context_chars)
+        if not scored:  # the first one has no log-probability
+            given = max(given - 1, 0)
+        kept = log_probs[given:]
+        total = float(np.sum(kept, dtype=np.float64))
+        yield len(ids) - scored, len(kept), [total]
 
 
 if __name__ == "__main__":

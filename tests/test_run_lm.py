@@ -238,6 +238,8 @@ def test_an_export_answers_as_the_model(data, trained, tmp_path):
         module="serving.export",
     )
     assert f"exported language_model to {tmp_path}/1" in out
+    about = json.loads((tmp_path / "1" / "signature.json").read_text())
+    assert about["sizes"]["d_inner"] == 24  # a server bounds memory by them
     loaded = tf.saved_model.load(f"{tmp_path}/1")
     names = {"encode", "score", "generate", "generate_text", "serving_default"}
     assert set(loaded.signatures) == names
@@ -265,6 +267,31 @@ def test_an_export_answers_as_the_model(data, trained, tmp_path):
         scored["log_probs"][:-1],
         atol=2e-5,
     )
+    # Without the data, from the checkpoint; "the cat" is given.
+    whole, part = (
+        json.loads(
+            run(
+                f"--checkpoint={trained[0]}",
+                "--text=the cat sat here .",
+                f"--context_chars={chars}",
+                module="serving.score",
+            )
+        )
+        for chars in (0, 8)
+    )
+    assert whole["mean_log_prob"] == pytest.approx(scored["log_prob"], abs=1e-4)
+    assert (whole["tokens"], part["scored_tokens"]) == (6, 4)
+    assert part["mean_log_prob"] == pytest.approx(
+        sum(scored["log_probs"][2:]), abs=1e-4
+    )
+    wrong = run(
+        f"--checkpoint={trained[0]}",
+        "--text=a",
+        "--order=random",
+        module="serving.score",
+        status=1,
+    )
+    assert "leave --order out" in wrong
 
 
 def test_wrong_input_is_one_line(data, tmp_path):

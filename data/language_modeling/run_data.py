@@ -5,8 +5,6 @@ import math
 import os
 from collections.abc import Callable, Sequence
 
-import numpy as np
-
 from common import files
 from common.errors import UserError
 from data.language_modeling import reader
@@ -151,21 +149,6 @@ class StreamData:
             f"             T={seq_len}; {step:,d} tokens per step, "
             f"{counts.tokens / step:,.1f} steps per epoch",
         ]
-
-    def scored_ids(self, line: str) -> tuple[np.ndarray, bool]:
-        """Ids of a line of its own, and whether its first token has a score.
-
-        The end of a line before it and its own stand around it where the
-        vocabulary has one; else its first token has nothing to be predicted
-        from.
-        """
-        end = self.vocabulary.eos_id
-        if end is None:
-            return self.vocabulary.encode(line), False
-        ids = self.vocabulary.encode(line + "\n")
-        if self.vocabulary.line_end == "marks":
-            return ids, True  # a mark opens it, that of a line
-        return np.concatenate([np.asarray([end], np.int32), ids]), True
 
 
 def open_data(data_dir: str) -> StreamData:

@@ -77,6 +77,20 @@ class Vocabulary(abc.ABC):
     def save(self, path: str) -> None:
         """Writes the vocabulary, atomically; `load` reads it."""
 
+    def encode_line(self, line: str) -> tuple[np.ndarray, bool]:
+        """Ids of a line by itself, and whether its first token has a score.
+
+        The end of a line before it and its own stand around it where the
+        vocabulary has one; else its first token has nothing to be predicted
+        from.
+        """
+        if self.eos_id is None:
+            return self.encode(line), False
+        ids = self.encode(line + "\n")
+        if self.line_end == "marks":
+            return ids, True  # a mark opens it, that of a line
+        return np.concatenate([np.asarray([self.eos_id], np.int32), ids]), True
+
     def require(self, sha256: str, where: str) -> None:
         """Raises UserError unless this is the vocabulary that `where` names."""
         if self.sha256 != sha256:

@@ -1,5 +1,7 @@
 """Between the original's checkpoints, Hugging Face's and ours, loss-free.
 
+A `state_dict` of a PyTorch release is only read.
+
 Every variable is consumed, or left out for a reason that the report names.
 """
 
@@ -11,11 +13,12 @@ import tensorflow as tf
 
 from common import vocabulary
 from common.errors import UserError
+from common.references import resolve
 from modeling.checkpoints import hf as hf_checkpoint
 from modeling.checkpoints import native as native_checkpoint
 from modeling.checkpoints import restore as checkpoints
 from modeling.checkpoints import tf1 as tf1_checkpoint
-from modeling.checkpoints import tiling
+from modeling.checkpoints import tiling, torch_files
 from modeling.checkpoints.names import (
     absent_as_zeros,
     encoder_of,
@@ -24,7 +27,7 @@ from modeling.checkpoints.names import (
 )
 from modeling.checkpoints.restore import Source
 from modeling.encoders.contract import EncoderConfig
-from modeling.encoders.registry import read_config, write_config
+from modeling.encoders.registry import read_config, spec_of, write_config
 from modeling.heads import table as heads
 from modeling.options import ConvertOptions
 
@@ -59,7 +62,11 @@ def convert(options: ConvertOptions) -> list[str]:
       UserError: wrong format, a variable missing, surplus or misshapen, or
         something that the other format cannot hold; nothing is written then.
     """
-    source = checkpoints.resolve(options.input)
+    if options.from_format == "torch":
+        folder = os.path.dirname(options.input)
+        source = Source("torch", options.input, folder)
+    else:
+        source = checkpoints.resolve(options.input)
     if source.format != options.from_format:
         raise UserError(
             f"{options.input} is a {source.format} checkpoint: wanted "
@@ -92,6 +99,14 @@ def read(source: Source, config: EncoderConfig, head: str | None) -> Weights:
     notes, tasks = [], dict(config.extra.get(TASKS, {}))
     if source.format == "native":
         model, head, arrays = _read_native(source, config, head)
+    elif source.format == "torch":
+        names = _state_dict_names(source, config)
+        config = names.adapt(config)
+        arrays = names.from_state_dict(
+            torch_files.load_state_dict(source.path), config, source.path
+        )
+        head = heads.find(arrays, source.path, head)
+        model = heads.build(head, config, _shapes(arrays))
     elif source.format == "tf1":
         arrays, stripped, tasks = tf1_checkpoint.read(source.path, config)
         notes += [f"left out, optimizer or counter: {n}" for n in stripped]
@@ -118,6 +133,17 @@ def read(source: Source, config: EncoderConfig, head: str | None) -> Weights:
     for name, variable in variables.items():
         variable.assign(arrays[name])
     return Weights(head, config, model, tasks, notes)
+
+
+def _state_dict_names(source: Source, config: EncoderConfig):
+    """The module that reads the `state_dict` of an encoder's release."""
+    name = spec_of(config.model_type).state_dict
+    if not name:
+        raise UserError(
+            f"{source.path}: no PyTorch release of {config.model_type!r} is "
+            "known; take another format"
+        )
+    return resolve(name)
 
 
 def _read_native(source, config, head):

@@ -50,11 +50,11 @@ def load_tensors(folder: str) -> tuple[dict[str, np.ndarray], str]:
     path = os.path.join(folder, WEIGHTS)
     index = os.path.join(folder, INDEX)
     if files.exists(path) or not files.exists(index):
-        return _load(path), path
+        return load_file(path), path
     places = _places(index)
     tensors: dict[str, np.ndarray] = {}
     for name in sorted(set(places.values())):
-        for key, value in _load(os.path.join(folder, name)).items():
+        for key, value in load_file(os.path.join(folder, name)).items():
             if places.get(key) != name:
                 raise UserError(
                     f"{index}: wanted `{key}` in {places.get(key)}, found it "
@@ -84,12 +84,17 @@ def _places(index: str) -> dict[str, str]:
     return places
 
 
-def _load(path: str) -> dict[str, np.ndarray]:
+def load_file(path: str) -> dict[str, np.ndarray]:
+    """Every tensor of one safetensors file.
+
+    Raises:
+      UserError: it is missing or unreadable.
+    """
     from safetensors import SafetensorError
-    from safetensors.numpy import load_file
+    from safetensors.numpy import load_file as load
 
     try:
-        return load_file(path)
+        return load(path)
     except (SafetensorError, OSError) as e:
         raise UserError(f"{path} is no readable safetensors file: {e}") from e
 

@@ -28,6 +28,8 @@ class EncoderSpec:
       capabilities: what it can do.
       original: "module" that stacks and unstacks its arrays for TF1
         checkpoints; "" = there are none.
+      state_dict: "module" that reads the `state_dict` of its PyTorch release;
+        "" = there is none.
       lm_head: "module:class" of what makes logits of hidden states.
       pooler: "module:class" of what makes one vector of a row.
     """
@@ -40,6 +42,7 @@ class EncoderSpec:
     config_file: str
     capabilities: Capabilities
     original: str = ""
+    state_dict: str = ""
     lm_head: str = "modeling.heads.language_model:LanguageModelHead"
     pooler: str = "modeling.heads.pooling:SequenceSummary"
 
@@ -115,6 +118,7 @@ ENCODERS = {
                 layout="stream",
             ),
             original=f"{_TRANSFORMER_XL}.original",
+            state_dict=f"{_TRANSFORMER_XL}.torch_names",
         ),
     )
 }

@@ -5,21 +5,21 @@ import os
 import tensorflow as tf
 
 from common import files
-from serving.export.exporter import publish
+from serving.export.exporter import SIZES, publish
 from serving.generation.causal import CausalLM
 from serving.saved_model import FORMAT_VERSION
 from serving.signatures.causal_lm import causal_signatures
-from serving.signatures.graph_symbols import GraphSymbols, can_tokenize
+from serving.signatures.graph_symbols import tokenizer_of
 from serving.signatures.sequence import Context
 
 
 class _Root(tf.Module):
-    """What is saved: variables and the vocabulary's table."""
+    """What is saved: variables, and what reads the vocabulary's text."""
 
-    def __init__(self, variables, symbols):
+    def __init__(self, variables, tokenizer):
         super().__init__(name="language_model")
         self.all_variables = variables
-        self.symbols = symbols
+        self.tokenizer = tokenizer
 
 
 def export_causal(
@@ -36,24 +36,26 @@ def export_causal(
     Returns:
       The version folder.
     """
-    symbols = None
-    if can_tokenize(lm.vocabulary):
-        symbols = GraphSymbols(lm.vocabulary)
-    root = _Root(list(lm.model.variables), symbols)
-    signatures = causal_signatures(Context(lm.model, None, symbols, None))
+    config = lm.model.config
+    tokenizer = tokenizer_of(lm.vocabulary)
+    root = _Root(list(lm.model.variables), tokenizer)
+    signatures = causal_signatures(
+        Context(lm.model, None, tokenizer, None), lm.banned_ids()
+    )
     name = os.path.basename(lm.vocabulary_path)
     about = {
         "format_version": FORMAT_VERSION,
         "task": "lm",
         "head": "language_model",
         "labels": [],
-        "max_seq_length": lm.model.config.mem_len or 1,
+        "max_seq_length": config.mem_len or 1,
         "data_options": {},
         "segments": 1,
         "vocab_size": lm.vocabulary.size,
         "unit": lm.vocabulary.unit,
         "vocabulary_sha256": lm.vocabulary.sha256,
-        "mem_len": lm.model.config.mem_len or 0,
+        "mem_len": config.mem_len or 0,
+        "sizes": {name: getattr(config, name) for name in SIZES},
     }
     assets = {name: files.read_bytes(lm.vocabulary_path)}
     return publish(

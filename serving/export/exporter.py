@@ -38,7 +38,7 @@ from serving.signatures.sequence import MAX_TEXTS, TOKENIZE, Context, Signature
 
 # Run as a script: a process that imports nothing of this project.
 # What a server counts the memory of a run from (`serving.web.cost.ModelSize`).
-_SIZES = ("n_layer", "n_head", "d_model", "d_inner", "vocab_size")
+SIZES = ("n_layer", "n_head", "d_model", "d_inner", "vocab_size")
 _RELOAD_CHECK = os.path.join(os.path.dirname(__file__), "reload_check.py")
 Arrays = dict[str, dict[str, np.ndarray]]
 
@@ -274,7 +274,7 @@ def _about(spec: TaskSpec, config) -> dict:
         "uncased": spec.text.uncased,
         "text_settings": spec.text.as_dict(),
         "vocab_size": config.vocab_size,
-        "sizes": {name: getattr(config, name) for name in _SIZES},
+        "sizes": {name: getattr(config, name) for name in SIZES},
         "spiece_sha256": spec.spiece_sha256,
         "unicode_version": unicodedata.unidata_version,
     }

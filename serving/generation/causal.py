@@ -10,7 +10,7 @@ from common import files
 from common.errors import UserError
 from common.heads import HEADS
 from data.text import vocabulary as vocabulary_lib
-from data.text.vocabulary import Vocabulary
+from data.text.vocabulary import PieceVocabulary, Vocabulary
 from modeling.checkpoints import restore as checkpoints
 from modeling.encoders.contract import EncoderConfig
 from modeling.heads.causal_lm import CausalLanguageModel
@@ -57,6 +57,13 @@ class CausalLM(NamedTuple):
                 "this vocabulary has no line end to begin with"
             )
         return ids
+
+    def tokens_before(self, text: str, chars: int) -> int:
+        """Tokens of a text that begin in its first `chars` characters."""
+        if isinstance(self.vocabulary, PieceVocabulary):
+            found = self.vocabulary.tokenizer.encode_with_offsets(text)
+            return int(np.searchsorted(found[1], chars))
+        return len(self.vocabulary.encode(text[:chars]))
 
     def text_of(self, ids) -> str:
         """Text of ids; of WikiText's words, without its marks."""

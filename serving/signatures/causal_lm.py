@@ -9,9 +9,11 @@ Letters: B batch, T segment length, M memory slots, L layers, D model, V
 vocabulary, G new tokens.
 """
 
+import numpy as np
 import tensorflow as tf
 
 from serving.generation import sampling
+from serving.generation.language_model import mask_logits
 from serving.signatures.sequence import (
     RAW,
     Context,
@@ -21,8 +23,15 @@ from serving.signatures.sequence import (
 )
 
 
-def causal_signatures(context: Context) -> dict[str, Signature]:
-    """Every signature of a left-to-right language model."""
+def causal_signatures(
+    context: Context, banned: np.ndarray
+) -> dict[str, Signature]:
+    """Every signature of a left-to-right language model.
+
+    Args:
+      context: model, and what reads raw text (None: ids alone).
+      banned: ids that are never picked.
+    """
     config = context.model.config
     slots = config.mem_len or 0
     shape = [None, config.n_layer, slots, config.d_model]
@@ -57,7 +66,7 @@ def causal_signatures(context: Context) -> dict[str, Signature]:
         ),
     }
     if slots:
-        found["generate"] = _generate(context, stream, example)
+        found["generate"] = _generate(context, stream, example, banned)
     if context.tokenizer is None:
         return found | {RAW: found["score"]}
     found[RAW] = Signature(
@@ -113,7 +122,7 @@ def _generate_text(context: Context, ids: Signature) -> Signature:
             ),
         )
         return {
-            "continuation": context.tokenizer.detokenize(tokens),
+            "continuation": context.tokenizer.continuation(rows, tokens),
             "tokens": tokens,
             "log_probs": log_probs,
         }
@@ -126,7 +135,9 @@ def _generate_text(context: Context, ids: Signature) -> Signature:
     )
 
 
-def _generate(context: Context, stream: dict, example: dict) -> Signature:
+def _generate(
+    context: Context, stream: dict, example: dict, banned: np.ndarray
+) -> Signature:
     inputs = stream | {
         "max_new_tokens": tf.TensorSpec([], tf.int32, name="max_new_tokens"),
         "temperature": tf.TensorSpec([], tf.float32, name="temperature"),
@@ -140,6 +151,11 @@ def _generate(context: Context, stream: dict, example: dict) -> Signature:
         "seed": 0,
     }
 
+    def after(model, hidden):
+        """float32 [B, V] of what may come after the last token."""
+        log_probs = model.log_probs(hidden[:, -1])
+        return tf.nn.log_softmax(mask_logits(log_probs, banned))
+
     def generate(
         input_ids,
         memory,
@@ -151,7 +167,7 @@ def _generate(context: Context, stream: dict, example: dict) -> Signature:
     ):
         model = context.model
         hidden, kept = read(model, input_ids, memory, memory_length)
-        log_probs = model.log_probs(hidden[:, -1])  # [B, V]
+        log_probs = after(model, hidden)
 
         def body(step, log_probs, memory, length, tokens, found):
             token = _pick(log_probs, temperature, top_k, seed, step)  # [B]
@@ -159,7 +175,7 @@ def _generate(context: Context, stream: dict, example: dict) -> Signature:
             found = found.write(step, tf.gather(log_probs, token, batch_dims=1))
             hidden, kept = read(model, token[:, tf.newaxis], memory, length)
             memory, length = kept["new_memory"], kept["new_memory_length"]
-            log_probs = model.log_probs(hidden[:, -1])
+            log_probs = after(model, hidden)
             return step + 1, log_probs, memory, length, tokens, found
 
         arrays = [

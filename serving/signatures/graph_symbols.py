@@ -1,4 +1,4 @@
-"""Bytes, characters and words of a vocabulary inside a graph.
+"""Bytes, characters, words and pieces of a vocabulary inside a graph.
 
 A text is one line: what a vocabulary puts before a line comes first, so that
 the first symbol is predicted from something.
@@ -6,31 +6,46 @@ the first symbol is predicted from something.
 
 import tensorflow as tf
 
-from data.text.vocabulary import SymbolVocabulary, Vocabulary
+from data.text.graph_tokenizer import GraphTokenizer
+from data.text.vocabulary import (
+    PieceVocabulary,
+    SymbolVocabulary,
+    Vocabulary,
+)
 
 # What Python's `str.split` divides words at.
 _SPACE = r"[\s\x{1c}-\x{1f}\x{85}\p{Z}]+"
 
 
-def can_tokenize(vocabulary: Vocabulary) -> bool:
-    """Whether a graph gives exactly the ids of `Vocabulary.encode`.
+def tokenizer_of(vocabulary: Vocabulary) -> tf.Module | None:
+    """What gives exactly the ids of `Vocabulary.encode`; None = no graph does.
 
-    Lower-casing differs on some characters, and SentencePiece files have a way
-    of their own.
+    Lower-casing differs on some characters.
     """
-    return (
-        isinstance(vocabulary, SymbolVocabulary)
-        and not vocabulary.lower_case
+    if isinstance(vocabulary, PieceVocabulary):
+        return GraphPieces(vocabulary)
+    exact = (
+        not vocabulary.lower_case
         and vocabulary.line_end != "marks"
         and (vocabulary.unit == "byte" or vocabulary.unk_id is not None)
     )
+    return GraphSymbols(vocabulary) if exact else None
+
+
+def _after(first: int | None, ids: tf.RaggedTensor) -> tf.RaggedTensor:
+    """int32 [B, (n)] behind the end of the line before, where there is one."""
+    ids = tf.cast(ids, tf.int32)
+    if first is None:
+        return ids
+    start = tf.fill([ids.nrows(), 1], first)
+    return tf.concat([tf.cast(start, tf.int32), ids], 1)
 
 
 class GraphSymbols(tf.Module):
     """Texts -> ids and back.
 
     Args:
-      vocabulary: for which `can_tokenize` holds.
+      vocabulary: see `tokenizer_of`.
     """
 
     def __init__(self, vocabulary: SymbolVocabulary):
@@ -39,6 +54,10 @@ class GraphSymbols(tf.Module):
         unknown = vocabulary.unk_id if vocabulary.unk_id is not None else 0
         keys = [self._bytes(symbol) for symbol in vocabulary.symbols]
         self.symbols = tf.constant(keys)
+        shown = list(keys)
+        if self.first is not None:
+            shown[self.first] = b"\n"
+        self.shown = tf.constant(shown)
         self.table = tf.lookup.StaticHashTable(
             tf.lookup.KeyValueTensorInitializer(
                 self.symbols, tf.range(len(keys))
@@ -61,14 +80,65 @@ class GraphSymbols(tf.Module):
             parts = tf.strings.split(
                 tf.strings.regex_replace(text, _SPACE, " ")
             )
-        ids = tf.cast(self.table.lookup(parts), tf.int32)
-        if self.first is None:
-            return ids
-        start = tf.fill([ids.nrows(), 1], self.first)
-        return tf.concat([tf.cast(start, tf.int32), ids], 1)
+        return _after(self.first, self.table.lookup(parts))
 
-    def detokenize(self, ids: tf.Tensor) -> tf.Tensor:
-        """int32 [B, n] -> strings [B]."""
-        parts = tf.gather(self.symbols, ids)
-        separator = " " if self.unit == "word" else ""
-        return tf.strings.reduce_join(parts, 1, separator=separator)
+    def continuation(self, rows: tf.RaggedTensor, ids: tf.Tensor) -> tf.Tensor:
+        """int32 [B, n] -> strings [B], whatever stood before (`rows`)."""
+        del rows
+        parts = tf.gather(self.shown, ids)
+        if self.unit != "word":
+            return tf.strings.reduce_join(parts, 1)
+        text = tf.strings.reduce_join(parts, 1, separator=" ")
+        return tf.strings.regex_replace(text, " ?\n ?", "\n")
+
+
+class GraphPieces(tf.Module):
+    """Texts -> ids of a SentencePiece file and back.
+
+    Args:
+      vocabulary: with its file.
+    """
+
+    def __init__(self, vocabulary: PieceVocabulary):
+        super().__init__(name="pieces")
+        offline = vocabulary.tokenizer
+        self.first = vocabulary.eos_id
+        self.tokenizer = GraphTokenizer(
+            offline.vocabulary.content, offline.settings
+        )
+
+    def tokenize(self, text: tf.Tensor) -> tf.RaggedTensor:
+        """Strings [B] -> int32 [B, (pieces)]."""
+        return _after(self.first, self.tokenizer.tokenize(text))
+
+    def continuation(self, rows: tf.RaggedTensor, ids: tf.Tensor) -> tf.Tensor:
+        """What int32 [B, n] adds to the text of the ids before, strings [B].
+
+        A piece says whether a space stands before it, so that the two texts
+        can be put together.
+        """
+        if self.first is not None:
+            rows = rows[:, 1:]
+        head = self._text(rows)
+        whole = self._text(
+            tf.concat([rows, tf.RaggedTensor.from_tensor(ids)], 1)
+        )
+        size = tf.strings.length(head)
+        return tf.strings.substr(whole, size, tf.strings.length(whole) - size)
+
+    def _text(self, rows: tf.RaggedTensor) -> tf.Tensor:
+        """int32 [B, (n)] -> strings [B]; ends of lines become newlines."""
+        values, row = rows.values, tf.cast(rows.value_rowids(), tf.int32)
+        end = -1 if self.first is None else self.first
+        ends = tf.cast(values == end, tf.int32)
+        count = tf.cast(rows.nrows(), tf.int32)
+        lines = 1 + tf.math.unsorted_segment_sum(ends, row, count)  # [B]
+        line = row + tf.cumsum(ends, exclusive=True)
+        kept = values != end
+        pieces = tf.RaggedTensor.from_value_rowids(
+            values[kept], line[kept], tf.reduce_sum(lines), validate=False
+        )
+        parts = tf.RaggedTensor.from_row_lengths(
+            self.tokenizer.detokenize(pieces), lines, validate=False
+        )
+        return tf.strings.reduce_join(parts, 1, separator="\n")

@@ -24,9 +24,9 @@ def load(golden: pathlib.Path, name: str) -> dict[str, np.ndarray]:
         return {key: f[key] for key in f.files}
 
 
-def cases(golden: pathlib.Path) -> dict:
-    """`cases.json`."""
-    return json.loads((folder(golden) / "cases.json").read_text())
+def cases(golden: pathlib.Path, name: str = "cases.json") -> dict:
+    """`cases.json`, or another list of cases."""
+    return json.loads((folder(golden) / name).read_text())
 
 
 def config(sizes: dict, settings: dict, **changes) -> TransformerXLConfig:
@@ -63,6 +63,13 @@ def config(sizes: dict, settings: dict, **changes) -> TransformerXLConfig:
         dropatt=0.0,
     )
     return TransformerXLConfig(**(values | changes))
+
+
+def empty_memory(config: TransformerXLConfig, rows: int) -> tuple:
+    """(L arrays [B, M, D], valid slots [B]) before a text."""
+    shape = [rows, config.mem_len or 0, config.d_model]
+    layers = (np.zeros(shape, np.float32),) * config.n_layer
+    return layers, np.zeros([rows], np.int32)
 
 
 def build(config: TransformerXLConfig, arrays: dict) -> CausalLanguageModel:

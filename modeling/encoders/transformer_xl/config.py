@@ -86,6 +86,8 @@ class TransformerXLConfig:
       init_range: bound of the uniform initializer.
       init_std: deviation of the normal initializer.
       proj_init_std: deviation of the projections' normal initializer.
+      layer_norm_epsilon: added to the variance; weights are of their own
+        (1e-12, TensorFlow's release; 1e-5, PyTorch's).
       extra: unknown keys of the file, written back unchanged.
 
     Raises:
@@ -121,6 +123,7 @@ class TransformerXLConfig:
     init_range: float = 0.1
     init_std: float = 0.02
     proj_init_std: float = 0.01
+    layer_norm_epsilon: float = 1e-12
     extra: dict[str, Any] = dataclasses.field(default_factory=dict, hash=False)
 
     def __post_init__(self):
@@ -160,7 +163,12 @@ class TransformerXLConfig:
                 raise UserError(
                     f"`{name}` must be a rate in [0, 1), received {value!r}"
                 )
-        for name in ("init_range", "init_std", "proj_init_std"):
+        for name in (
+            "init_range",
+            "init_std",
+            "proj_init_std",
+            "layer_norm_epsilon",
+        ):
             value = getattr(self, name)
             if not _is_number(value) or value <= 0:
                 raise UserError(f"`{name}` must be > 0, received {value!r}")

@@ -47,6 +47,8 @@ class CausalLayer(saving.Layer):
             name="ff",
             dtype=self.dtype_policy,
         )
+        for part in (self.rel_attn, self.ff):
+            part.norm.epsilon = config.layer_norm_epsilon
 
     def build(self, input_shape):
         with tf.name_scope("rel_attn"):

@@ -1,0 +1,138 @@
+"""Transformer-XL's weights in the PyTorch release's `state_dict`.
+
+Its kernels are [outputs, inputs] and its projections [D, E_i]; queries, keys
+and values are one kernel; u and v belong to all layers. The head's entries of
+the tail clusters are in reversed order. What two modules share is in the file
+twice.
+"""
+
+import re
+
+import numpy as np
+
+from common.errors import UserError
+from modeling.encoders.transformer_xl import original
+from modeling.encoders.transformer_xl.config import TransformerXLConfig
+from modeling.encoders.transformer_xl.names import BIASES, SCOPE
+
+# `torch.nn.LayerNorm`'s; the TensorFlow release has 1e-12.
+LAYER_NORM_EPSILON = 1e-5
+# What the release's other kinds of attention have.
+_OTHER = re.compile(r"r_emb|r_bias|layers\.\d+\.dec_attn\.(q|kv)_net\.weight")
+_LAYER = {
+    "dec_attn.qkv_net.weight": ("rel_attn/qkv/kernel", True),
+    "dec_attn.r_net.weight": ("rel_attn/r/kernel", True),
+    "dec_attn.o_net.weight": ("rel_attn/o/kernel", True),
+    "dec_attn.layer_norm.weight": ("rel_attn/LayerNorm/gamma", False),
+    "dec_attn.layer_norm.bias": ("rel_attn/LayerNorm/beta", False),
+    "pos_ff.CoreNet.0.weight": ("ff/layer_1/kernel", True),
+    "pos_ff.CoreNet.0.bias": ("ff/layer_1/bias", False),
+    "pos_ff.CoreNet.3.weight": ("ff/layer_2/kernel", True),
+    "pos_ff.CoreNet.3.bias": ("ff/layer_2/bias", False),
+    "pos_ff.layer_norm.weight": ("ff/LayerNorm/gamma", False),
+    "pos_ff.layer_norm.bias": ("ff/LayerNorm/beta", False),
+}
+_EMBED, _SOFTMAX = SCOPE + "adaptive_embed/", SCOPE + "adaptive_softmax/"
+
+
+def adapt(config: TransformerXLConfig) -> TransformerXLConfig:
+    """The configuration with what all PyTorch weights were trained with."""
+    return config.replace(layer_norm_epsilon=LAYER_NORM_EPSILON)
+
+
+def from_state_dict(
+    state: dict[str, np.ndarray], config: TransformerXLConfig, source: str
+) -> dict[str, np.ndarray]:
+    """A `state_dict` -> one array per variable of ours.
+
+    Args:
+      state: name -> array, as the release's model gives it.
+      config: the architecture.
+      source: for messages.
+
+    Raises:
+      UserError: another attention type, u and v per layer, an untied softmax,
+        or an array that no variable takes.
+    """
+    left = {
+        # `DataParallel` puts its own scope in front.
+        name.removeprefix("module."): np.asarray(value, np.float32)
+        for name, value in state.items()
+    }
+    if any(_OTHER.fullmatch(name) for name in left):
+        raise UserError(
+            f"{source}: wanted Transformer-XL's own attention (attn_type 0), "
+            "found another"
+        )
+    if config.untie_r:
+        raise UserError(
+            f"{source}: the PyTorch release has one u and v for all layers; "
+            "set `untie_r` to false in the configuration"
+        )
+    tables = _taken(left, "word_emb.emb_layers", ".weight")
+    projections = _taken(left, "word_emb.emb_projs")
+    found = {}
+    for i, table in tables.items():
+        scope = _EMBED + (f"cutoff_{i}/" if len(tables) > 1 else "")
+        found[f"{scope}lookup_table"] = table
+        if i in projections:
+            found[f"{scope}proj_W"] = projections[i].T
+    found |= _softmax(left, tables, projections, config, source)
+    for theirs, (ours, flip) in _LAYER.items():
+        for i, value in _taken(left, "layers", f".{theirs}").items():
+            found[f"{SCOPE}layer_{i}/{ours}"] = value.T if flip else value
+    for name in BIASES:
+        if name in left:
+            found[SCOPE + name] = left.pop(name)
+    left.pop("pos_emb.inv_freq", None)  # computed, not learned
+    if left:
+        raise UserError(
+            f"{source}: no variable takes {sorted(left)[:5]} "
+            f"({len(left)} tensors in all)"
+        )
+    return original.unstack(found, config, source)
+
+
+def _softmax(left, tables, projections, config, source) -> dict:
+    """Takes biases, entries of tail clusters and projections."""
+    found, ends = {}, config.cluster_ends
+    count = len(ends) - 1
+    biases = _taken(left, "crit.out_layers", ".bias")
+    if len(biases) == 1 and count > 1 and len(biases[0]) == ends[-1]:
+        biases = dict(enumerate(np.split(biases[0], ends[1:-1])))
+    for i, bias in biases.items():
+        key = f"cutoff_{i}/b" if count > 1 else "bias"
+        found[_SOFTMAX + key] = bias
+    for name, ours in (("weight", "cluster_W"), ("bias", "cluster_b")):
+        value = left.pop(f"crit.cluster_{name}", None)
+        if value is not None:
+            found[f"{_SOFTMAX}cutoff_0/{ours}"] = value[::-1]
+    tied = [
+        (value, tables.get(i))
+        for i, value in _taken(left, "crit.out_layers", ".weight").items()
+    ]
+    for i, value in _taken(left, "crit.out_projs").items():
+        if count == 1 or (i and config.proj_share_all_but_first):
+            one = i if config.div_val > 1 else 0
+            tied.append((value, projections.get(one)))
+        else:
+            found[f"{_SOFTMAX}cutoff_{i}/proj"] = value.T
+    if not all(np.array_equal(*pair) for pair in tied):
+        raise UserError(
+            f"{source}: the softmax has other tables or projections than the "
+            "embedding; it must be tied to it as the configuration says "
+            "(`proj_share_all_but_first`)"
+        )
+    return found
+
+
+def _taken(left, scope: str, ending: str = "") -> dict[int, np.ndarray]:
+    """Takes SCOPE.i ENDING out of `left`; by i."""
+    found = {}
+    for name in list(left):
+        match = re.fullmatch(
+            re.escape(scope) + r"\.(\d+)" + re.escape(ending), name
+        )
+        if match:
+            found[int(match[1])] = left.pop(name)
+    return found

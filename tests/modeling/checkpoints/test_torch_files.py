@@ -1,0 +1,233 @@
+"""State dicts of PyTorch are read without it, and nothing in them runs."""
+
+import io
+import os
+import pickle
+import zipfile
+
+import numpy as np
+import pytest
+
+from common.errors import UserError
+from modeling.checkpoints import conversion, restore, torch_files
+from modeling.checkpoints.names import named_variables
+from modeling.encoders import registry
+from modeling.encoders.transformer_xl import torch_names
+from modeling.options import ConvertOptions
+from tests.modeling import txl_golden
+from tests.modeling.checkpoints import torch_writer
+
+# Cases of `pytorch.json` that are Transformer-XL as we have it.
+CASES = (
+    "xl",
+    "xl_clamp",
+    "xl_no_memory",
+    "xl_adaptive_div1_proj_shared",
+    "xl_adaptive_div2_shared",
+    "xl_adaptive_div2",
+)
+QUICK = ("xl", "xl_adaptive_div2")
+
+
+def arrays():
+    rng = np.random.default_rng(3)
+    return {
+        "a": rng.normal(size=[3, 4]).astype(np.float32),
+        "b.half": rng.normal(size=[5]).astype(np.float16),
+        "scalar": np.array(2.5),
+        "empty": np.zeros([0, 2], np.float32),
+        "steps": np.array([7, -1]),
+    }
+
+
+@pytest.mark.parametrize("legacy", [False, True])
+def test_both_layouts(tmp_path, legacy):
+    wanted = arrays()
+    path = tmp_path / "model.pt"
+    stored, numbers = torch_writer.state_dict(wanted, transposed=["a"])
+    torch_writer.save(path, stored, numbers, legacy)
+    found = torch_files.load_state_dict(str(path))
+    assert set(found) == set(wanted)
+    for name, value in wanted.items():
+        assert found[name].dtype == value.dtype
+        np.testing.assert_array_equal(found[name], value)
+    # Brain floats are the upper halves of floats.
+    bits = np.array([0x3FC0, 0xC000], np.uint16)
+    torch_writer.save(path, *torch_writer.state_dict({"x": bits}), legacy)
+    found = torch_files.load_state_dict(str(path))["x"]
+    np.testing.assert_array_equal(found, np.float32([1.5, -2.0]))
+    data = path.read_bytes()
+    path.write_bytes(data[: len(data) - 6])
+    with pytest.raises(UserError, match="damaged|ends before") as caught:
+        torch_files.load_state_dict(str(path))
+    assert "\n" not in str(caught.value)
+
+
+class Runs:
+    """A pickle that writes a file where it is loaded."""
+
+    def __init__(self, path):
+        self.path = str(path)
+
+    def __reduce__(self):
+        return os.mkdir, (self.path,)
+
+
+@pytest.mark.parametrize("legacy", [False, True])
+@pytest.mark.parametrize("where", ["the whole", "a tensor", "in the metadata"])
+def test_hostile_pickles_are_one_line(tmp_path, legacy, where):
+    bad = Runs(tmp_path / "ran")
+    stored, numbers = torch_writer.state_dict(arrays())
+    if where == "the whole":
+        stored = bad
+    elif where == "a tensor":
+        stored["a"] = bad
+    else:
+        stored._metadata["x"] = bad
+    path = tmp_path / "model.pt"
+    torch_writer.save(path, stored, numbers, legacy)
+    with pytest.raises(UserError, match="names posix.mkdir") as caught:
+        torch_files.load_state_dict(str(path))
+    assert "\n" not in str(caught.value)
+    assert "state_dict()" in str(caught.value)
+    assert not (tmp_path / "ran").exists()
+
+
+def test_what_is_no_state_dict_is_one_line(tmp_path):
+    path = tmp_path / "model.pt"
+
+    def refuse(message):
+        with pytest.raises(UserError, match=message) as caught:
+            torch_files.load_state_dict(str(path))
+        assert "\n" not in str(caught.value)
+
+    refuse("does not exist")
+    path.write_bytes(b"")
+    refuse("damaged")
+    path.write_bytes(pickle.dumps({"a": 1}))
+    refuse("another pickle")
+    torch_writer.save(path, [1, 2], [])
+    refuse("wanted a state_dict, found list")
+    torch_writer.save(path, {"optimizer": {}}, [])
+    refuse("found dict as 'optimizer'")
+    stored, numbers = torch_writer.state_dict(
+        {"a": np.arange(6, dtype=np.float32)}
+    )
+    for view, message in (
+        (((0, (7,), (1,))), "outside of its storage"),
+        (((0, (2, 3), (3, 2))), "outside of its storage"),
+        (((0, (9,), (0,))), "repeats numbers"),
+        (((-1, (2,), (1,))), "no shape"),
+        (((0, (2,), (1, 1))), "no shape"),
+    ):
+        stored["a"].view = (numbers[0], *view)
+        torch_writer.save(path, stored, numbers)
+        refuse(message)
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("x/other", b"")
+    refuse("one data.pkl")
+    stored["a"].view = (numbers[0], 0, (6,), (1,))
+    torch_writer.save(path, stored, numbers)
+    whole = io.BytesIO(path.read_bytes())
+    with (
+        zipfile.ZipFile(whole) as old,
+        zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as new,
+    ):
+        for name in old.namelist():
+            new.writestr(name, old.read(name))
+    refuse("is compressed")
+
+
+def case_of(golden, name):
+    """(config, state_dict, arrays of the case) of a PyTorch case."""
+    cases = txl_golden.cases(golden, "pytorch.json")["cases"]
+    given = cases[name]["arguments"]
+    stored = txl_golden.load(golden, "pytorch_weights")
+    state = {
+        key: stored[f"{key}|{'x'.join(map(str, shape))}"]
+        for key, shape in cases[name]["parameters"].items()
+    }
+    # A state_dict has what is shared under every name.
+    for key in cases[name]["shared_parameters"]:
+        i = int(key.split(".")[2])
+        theirs = key.replace("crit.out_", "word_emb.emb_")
+        if "projs" in key and given["div_val"] == 1:
+            theirs = theirs.replace(f".{i}", ".0")
+        state[key] = state[theirs]
+    config = txl_golden.config(
+        given,
+        given,
+        proj_share_all_but_first=given["tie_projs"][-1],
+        mem_len=given["mem_len"],
+        memory_start="hidden",
+    )
+    return config, state, txl_golden.load(golden, "pytorch")
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(n, marks=() if n in QUICK else pytest.mark.slow)
+        for n in CASES
+    ],
+)
+def test_the_release_gives_its_numbers(golden, tmp_path, name):
+    config, state, wanted = case_of(golden, name)
+    path = tmp_path / "model.pt"
+    torch_writer.save(path, *torch_writer.state_dict(state), name == "xl")
+    registry.write_config(str(tmp_path), config)
+    conversion.convert(
+        ConvertOptions("torch", "native", str(path), str(tmp_path / "native"))
+    )
+    found = registry.read_config(
+        registry.config_file_in(str(tmp_path / "native"))
+    )
+    assert found.layer_norm_epsilon == torch_names.LAYER_NORM_EPSILON
+    model = txl_golden.CausalLanguageModel(found)
+    report = restore.restore(model, str(tmp_path / "native"))
+    assert set(report.restored) == set(named_variables(model))
+    tokens, length = wanted["tokens"], 7
+    memory = txl_golden.empty_memory(config, len(tokens))
+    for i in range(3):
+        part = tokens[:, i * length : (i + 1) * length + 1]
+        out = model(part[:, :-1])
+        if config.mem_len:
+            out = model.read_on(part[:, :-1], *memory)
+            memory = (out.new_memory, out.new_memory_length)
+        losses = model.token_losses(out.sequence_output, part[:, 1:])
+        np.testing.assert_allclose(
+            losses.numpy().T,
+            wanted[f"case/{name}/seg{i}/nll"],
+            rtol=2e-5,
+            atol=2e-5,
+        )
+    np.testing.assert_allclose(
+        np.swapaxes(out.sequence_output, 0, 1),
+        wanted[f"case/{name}/seg2/hidden"],
+        rtol=2e-5,
+        atol=4e-5,
+    )
+
+
+@pytest.mark.shared
+def test_other_models_are_refused(golden):
+    config, state, _ = case_of(golden, "xl")
+
+    def refuse(message, config=config, **changes):
+        with pytest.raises(UserError, match=message) as caught:
+            torch_names.from_state_dict(state | changes, config, "x.pt")
+        assert "\n" not in str(caught.value)
+
+    bias = state["r_w_bias"]
+    refuse("attn_type 0", r_emb=bias)
+    refuse("`untie_r` to false", config.replace(untie_r=True))
+    refuse("no variable takes .'layers.x'", **{"layers.x": bias})
+    refuse(
+        "other tables or projections",
+        **{
+            "crit.out_layers.0.weight": state["word_emb.emb_layers.0.weight"]
+            + 1
+        },
+    )
+    refuse("shape .20, 72., wanted .20, 96.", config.replace(n_head=4))

@@ -1,0 +1,106 @@
+"""Raw text in the graph of a left-to-right model: as the vocabulary says."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from data.text.vocabulary import PieceVocabulary, SymbolVocabulary
+from modeling.encoders.transformer_xl.config import TransformerXLConfig
+from modeling.heads.causal_lm import CausalLanguageModel
+from serving.generation.causal_decoder import CausalGenerator
+from serving.options import SamplingOptions
+from serving.signatures.causal_lm import causal_signatures
+from serving.signatures.graph_symbols import tokenizer_of
+from serving.signatures.sequence import Context
+
+TEXTS = ["It cost 12 francs, he said.", "Nobody  asked twice", "é"]
+
+
+def vocabularies(spiece):
+    yield PieceVocabulary(spiece, "eos")
+    yield PieceVocabulary(spiece, "none")
+    words = ["<eos>", "It", "<unk>", "cost", "asked", "he", "francs,"]
+    yield SymbolVocabulary("word", words, "eos")
+    letters = ["\n", "<unk>", *"It cosfranhekd12,.e"]
+    yield SymbolVocabulary("char", dict.fromkeys(letters), "newline")
+    yield SymbolVocabulary("byte", map(str, range(256)), "newline")
+
+
+def test_ids_and_texts_are_the_vocabulary_s(spiece_model):
+    for vocabulary in vocabularies(spiece_model):
+        graph = tokenizer_of(vocabulary)
+        rows = graph.tokenize(tf.constant(TEXTS))
+        first = [] if vocabulary.eos_id is None else [vocabulary.eos_id]
+        encoded = [[*first, *vocabulary.encode(text)] for text in TEXTS]
+        assert rows.to_list() == encoded
+        # Lines end in what comes after, and at its end.
+        more = vocabulary.encode("It asked\nIt\n" if first else "It asked")
+        found = graph.continuation(rows, tf.constant([more] * len(TEXTS)))
+        for row, text in zip(encoded, found.numpy(), strict=True):
+            head = vocabulary.decode(row[len(first) :])
+            whole = vocabulary.decode([*row[len(first) :], *more])
+            if vocabulary.unit == "word":
+                head, whole = "", vocabulary.decode(more)
+            assert text.decode() == whole[len(head) :]
+
+
+def test_no_graph_reads_what_differs():
+    marks = SymbolVocabulary("word", ["<S>", "a", "<UNK>"], "marks")
+    lower = SymbolVocabulary("char", ["\n", "<unk>", "a"], "newline", True)
+    strict = SymbolVocabulary("char", ["\n", "a"], "newline", unknown="error")
+    for vocabulary in (marks, lower, strict):
+        assert tokenizer_of(vocabulary) is None
+
+
+@pytest.fixture(scope="module")
+def pieces(spiece_model):
+    """(model, vocabulary) of pieces."""
+    vocabulary = PieceVocabulary(spiece_model, "eos")
+    config = TransformerXLConfig(
+        vocab_size=vocabulary.size,
+        d_model=8,
+        n_layer=1,
+        n_head=2,
+        d_head=3,
+        d_inner=6,
+        mem_len=6,
+        init_std=0.5,
+    )
+    return CausalLanguageModel(config), vocabulary
+
+
+@pytest.mark.slow
+def test_pieces_are_scored_and_continued(pieces):
+    model, vocabulary = pieces
+    best = np.argsort(-model.log_probs(tf.zeros([1, 8])).numpy()[0])
+    banned = np.sort(best[:200]).astype(np.int32)
+    context = Context(model, None, tokenizer_of(vocabulary), None)
+    found = causal_signatures(context, banned)
+    answer = found["serving_default"].function(text=tf.constant(TEXTS))
+    for i, text in enumerate(TEXTS):
+        ids = [vocabulary.eos_id, *vocabulary.encode(text)]
+        assert answer["token_ids"][i, : len(ids)].numpy().tolist() == ids
+        hidden = model(tf.constant([ids[:-1]])).sequence_output
+        wanted = -model.token_losses(hidden, tf.constant([ids[1:]]))
+        np.testing.assert_allclose(
+            answer["log_prob"][i], tf.reduce_sum(wanted), rtol=1e-5
+        )
+    how = {"max_new_tokens": 9, "temperature": 0.0, "top_k": 0, "seed": 0}
+    how = {k: tf.constant(v) for k, v in how.items()}
+    answer = found["generate_text"].function(text=tf.constant(TEXTS), **how)
+    generator = CausalGenerator(model, banned, vocabulary.eos_id)
+    for i, text in enumerate(TEXTS):
+        head = vocabulary.encode(text)
+        wanted = generator.generate(
+            np.asarray([vocabulary.eos_id, *head], np.int32),
+            SamplingOptions(max_new_tokens=9, num_samples=1, temperature=0.0),
+        )
+        tokens = answer["tokens"][i].numpy()
+        np.testing.assert_array_equal(tokens, wanted.tokens[0])
+        assert not set(tokens) & set(banned)
+        np.testing.assert_allclose(
+            answer["log_probs"][i], wanted.log_probs[0], atol=1e-5
+        )
+        shown = answer["continuation"][i].numpy().decode()
+        whole = vocabulary.decode([*head, *tokens])
+        assert whole == vocabulary.decode(head) + shown
