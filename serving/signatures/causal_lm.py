@@ -22,6 +22,14 @@ from serving.signatures.sequence import (
     text_spec,
 )
 
+# How tokens are picked: dtype and example of every scalar input.
+_PICKING = {
+    "max_new_tokens": (tf.int32, 3),
+    "temperature": (tf.float32, 0.0),
+    "top_k": (tf.int32, 0),
+    "seed": (tf.int32, 0),
+}
+
 
 def causal_signatures(
     context: Context, banned: np.ndarray
@@ -100,7 +108,6 @@ def _score_text(context: Context, text: tf.Tensor) -> dict[str, tf.Tensor]:
 
 def _generate_text(context: Context, ids: Signature) -> Signature:
     """`generate` for each text, whatever their lengths."""
-    names = ("max_new_tokens", "temperature", "top_k", "seed")
     config = context.model.config
     shape = [1, config.n_layer, config.mem_len, config.d_model]
 
@@ -129,8 +136,8 @@ def _generate_text(context: Context, ids: Signature) -> Signature:
 
     return Signature(
         generate,
-        {"text": text_spec("text")} | {n: ids.inputs[n] for n in names},
-        {"text": ["It cost ", "No"]} | {n: ids.example[n] for n in names},
+        {"text": text_spec("text")} | {n: ids.inputs[n] for n in _PICKING},
+        {"text": ["It cost ", "No"]} | {n: ids.example[n] for n in _PICKING},
         "lines of raw text in; what comes after each",
     )
 
@@ -139,17 +146,10 @@ def _generate(
     context: Context, stream: dict, example: dict, banned: np.ndarray
 ) -> Signature:
     inputs = stream | {
-        "max_new_tokens": tf.TensorSpec([], tf.int32, name="max_new_tokens"),
-        "temperature": tf.TensorSpec([], tf.float32, name="temperature"),
-        "top_k": tf.TensorSpec([], tf.int32, name="top_k"),
-        "seed": tf.TensorSpec([], tf.int32, name="seed"),
+        name: tf.TensorSpec([], dtype, name=name)
+        for name, (dtype, _) in _PICKING.items()
     }
-    request = example | {
-        "max_new_tokens": 3,
-        "temperature": 0.0,
-        "top_k": 0,
-        "seed": 0,
-    }
+    request = example | {name: value for name, (_, value) in _PICKING.items()}
 
     def after(model, hidden):
         """float32 [B, V] of what may come after the last token."""
