@@ -34,8 +34,8 @@ class UnknownSymbolError(UserError):
         self.symbol = symbol
         super().__init__(
             f"{where}{symbol!r} is not in the vocabulary, which has no <unk>; "
-            "count the vocabulary with --unknown=unk, or from all splits with "
-            "--vocab_from=all"
+            "add <unk> to a list that was given, or count the vocabulary with "
+            "--unknown=unk or from all splits (--vocab_from=all)"
         )
 
 
