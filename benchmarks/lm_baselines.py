@@ -381,7 +381,7 @@ def main() -> None:
 if __name__ == "__main__":
     flags.DEFINE_string("data_path", "", "Folder of train.txt and valid.txt.")
     flags.DEFINE_string("output_dir", None, "Folder of results.", required=True)
-    flags.DEFINE_list("units", list(UNITS), "word, char: which tables.")
+    flags.DEFINE_multi_enum("units", list(UNITS), UNITS, "Which tables.")
     flags.DEFINE_float(
         "minutes", 60, "Training of a system on a quiet machine.", 0
     )
