@@ -7,7 +7,7 @@ For every number of workers a scheduler and so many single-threaded worker
 processes are started on this machine; the build runs on Beam's DaskRunner, and
 once blocks are finished one worker is killed with SIGKILL. Files and manifest
 must be those of a local build. With `--direct` the DirectRunner's mode of
-several processes builds the same. Needs requirements-beam.txt and requirements-dask.txt.
+several processes builds the same. Needs requirements-dask.txt.
 """
 
 import argparse
@@ -92,6 +92,17 @@ def build(command: list[str], folder: str, beam: str, kill=None) -> dict:
     }
 
 
+def peak_megabytes(processes: list[subprocess.Popen]) -> list[int]:
+    """The largest resident memory of those that still run."""
+    found = []
+    for process in processes:
+        with open(f"/proc/{process.pid}/status", encoding="ascii") as f:
+            values = dict(line.split(":", 1) for line in f)
+        if "VmHWM" in values:  # not of one that was killed
+            found.append(int(values["VmHWM"].split()[0]) // 1000)
+    return found
+
+
 def same_bytes(a: str, b: str) -> bool:
     """Whether two builds have the same files with the same bytes."""
     names = sorted(os.listdir(a))
@@ -134,6 +145,7 @@ def main() -> None:
                 beam = f"--runner={DASK} --dask_client_address={address} "
                 beam += "--dask_partition_size=1"
                 found = build(command, out, beam, processes[-1])
+                found["worker_megabytes"] = peak_megabytes(processes)
             equal = same_bytes(local, out)
             good &= equal
             print(name, f"dask {count}", found, f"same bytes: {equal}")

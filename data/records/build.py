@@ -94,6 +94,8 @@ def _build_blocks(layout: BuildLayout, plan: Plan, log) -> list[dict]:
         from data.records import beam as beam_runner
 
         beam_runner.run(layout.block_builder, options, plan, missing)
+        # Of workers that were killed meanwhile; all others are done.
+        remove_leftovers(options.output_dir)
         for block in missing:
             summaries[block] = _finished_block(options.output_dir, block)
         missing = []
