@@ -64,7 +64,9 @@ def make_data(folder: str) -> str:
     _call(
         ["-m", "data.create_pretraining_data", f"--input_glob={text}"]
         + [f"--spiece_model_file={prefix}.model", f"--output_dir={records}"]
+        # No save falls on the beginning of lanes, where memory is emptied.
         + ["--seq_len=24", "--reuse_len=12", "--bi_data"]
+        + ["--segments_per_lane=16"]
     )
     return records
 
