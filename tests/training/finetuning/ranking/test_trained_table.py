@@ -105,7 +105,9 @@ def test_a_row_of_the_table_that_resumes(tmp_path, spiece_model):
     before, again = contents(tmp_path / "model"), []
     rank(tmp_path, spiece_model, again, ranker=RANKER, do_train=False)
     assert contents(tmp_path / "model") == before
-    rows = [line for line in again if line.startswith(trained_table.NAME)]
+    rows = [
+        line for line in again if line.startswith(f"{trained_table.NAME} fold")
+    ]
     assert len(rows) == 6
     assert all(line.endswith("from an earlier run") for line in rows)
     # An encoder's own table of pieces is where training begins.
