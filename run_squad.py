@@ -9,38 +9,33 @@ See docs/squad.md. TensorFlow is imported after the flags are parsed: the
 processes that make features import this file and do without it.
 """
 
-from common.errors import UserError
+import functools
+
 from data.finetuning import task_settings
-from flags import app, common_flags, finetune_flags, squad_flags
+from flags import app, squad_flags, tuning_flags
 
 
 def main() -> None:
-    """Reads the flags, builds the job and runs it."""
-    lines = finetune_flags.apply_recipe("run_squad.py")
-    trained, notes = finetune_flags.adopt(task_settings.SQUAD)
-    options = finetune_flags.from_flags()
-    data_options = squad_flags.from_flags()
-    for line in lines + notes:
-        print(line)
+    """Reads the flags, builds the task's job and runs it."""
+    read = functools.partial(
+        tuning_flags.read,
+        "run_squad.py",
+        task_settings.SQUAD,
+        lambda _: squad_flags.from_flags(),
+    )
+    fields = read()
 
-    from serving.export import export_model
-    from training.finetuning import preflight, sources
-    from training.finetuning import run as finetune
-    from training.finetuning.squad import SquadJob, check_beams
+    from serving.export import check_exportable, export_model
+    from training.finetuning.command import Command, Request
+    from training.finetuning.squad import SquadJob
 
-    spiece = sources.find_spiece(options, finetune_flags.spiece_model_file())
-    text = sources.find_text(options, spiece, finetune_flags.text_choice())
-    preflight.check_places(options)
-    options, layout = sources.settle(options)
-    features = finetune_flags.features_from_flags(spiece, text, layout)
-    if features.segment_recurrence:
-        raise UserError(
-            "--segment_recurrence is for classification and RACE: SQuAD reads "
-            "long paragraphs in windows (--doc_stride)"
-        )
-    check_beams(data_options, features)
-    job = SquadJob(data_options, features, options, trained).build()
-    finetune.run(job, options, export_model, common_flags.all_flags())
+    command = Command(
+        lambda **changes: Request(**read(**changes)),
+        SquadJob,
+        export_model,
+        check_exportable,
+    )
+    command(Request(**fields))
 
 
 if __name__ == "__main__":

@@ -7,32 +7,33 @@ See docs/tagging.md. TensorFlow is imported after the flags are parsed: the
 processes that make features import this file and do without it.
 """
 
+import functools
+
 from data.finetuning import task_settings
-from flags import app, common_flags, finetune_flags, tagger_flags
+from flags import app, tagger_flags, tuning_flags
 
 
 def main() -> None:
-    """Reads the flags, builds the job and runs it."""
-    lines = finetune_flags.apply_recipe("run_tagger.py")
-    trained, notes = finetune_flags.adopt(task_settings.TAGGER)
-    options = finetune_flags.from_flags()
-    data_options = tagger_flags.from_flags()
-    for line in lines + notes:
-        print(line)
+    """Reads the flags, builds the task's job and runs it."""
+    read = functools.partial(
+        tuning_flags.read,
+        "run_tagger.py",
+        task_settings.TAGGER,
+        lambda _: tagger_flags.from_flags(),
+    )
+    fields = read()
 
     from serving.export import check_exportable, export_model
-    from training.finetuning import preflight, sources
-    from training.finetuning import run as finetune
+    from training.finetuning.command import Command, Request
     from training.finetuning.tagging import TaggingJob
 
-    spiece = sources.find_spiece(options, finetune_flags.spiece_model_file())
-    text = sources.find_text(options, spiece, finetune_flags.text_choice())
-    preflight.check_places(options)
-    options, layout = sources.settle(options)
-    features = finetune_flags.features_from_flags(spiece, text, layout)
-    job = TaggingJob(data_options, features, options, trained).build()
-    check_exportable(job.spec, options.do_export)
-    finetune.run(job, options, export_model, common_flags.all_flags())
+    command = Command(
+        lambda **changes: Request(**read(**changes)),
+        TaggingJob,
+        export_model,
+        check_exportable,
+    )
+    command(Request(**fields))
 
 
 if __name__ == "__main__":

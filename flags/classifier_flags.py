@@ -5,14 +5,14 @@ from absl import flags
 from common.errors import UserError
 from data.finetuning.options import CLASSIFIER_HEADS, ClassifierDataOptions
 from data.task_spec import TaskSpec
-from flags import finetune_flags
+from flags import tuning_flags
 
 FLAGS = flags.FLAGS
 
 
 def define() -> None:
     """Registers the flags."""
-    finetune_flags.define(max_seq_length=128)
+    tuning_flags.define(max_seq_length=128)
     flags.DEFINE_string(
         "task_name",
         None,
@@ -59,6 +59,10 @@ def define() -> None:
         "tsv, csv, jsonl: class names in order; default: those of the "
         "training file, sorted.",
     )
+    _define_evaluation()
+
+
+def _define_evaluation() -> None:
     flags.DEFINE_string(
         "eval_split", "", "Evaluate this split; default: all dev splits."
     )
@@ -70,6 +74,12 @@ def define() -> None:
     )
     flags.DEFINE_integer(
         "dev_seed", 0, "Which rows --dev_fraction takes; not --seed."
+    )
+    flags.DEFINE_float(
+        "label_threshold",
+        None,
+        "--multi_label: probabilities above it are labels; default: the best "
+        "one on dev, where that was evaluated, else 0.5.",
     )
 
 
@@ -99,4 +109,5 @@ def from_flags(trained: TaskSpec | None = None) -> ClassifierDataOptions:
         eval_split=FLAGS.eval_split,
         dev_fraction=FLAGS.dev_fraction,
         dev_seed=FLAGS.dev_seed,
+        label_threshold=FLAGS.label_threshold,
     )

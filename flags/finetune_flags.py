@@ -246,15 +246,20 @@ def adopt(command: str) -> tuple[TaskSpec | None, list[str]]:
     return spec, lines
 
 
-def from_flags() -> FinetuneOptions:
-    """What to do; call `apply_recipe` and `adopt` before."""
+def from_flags(run: dict | None = None, **more) -> FinetuneOptions:
+    """What to do; call `apply_recipe` and `adopt` before.
+
+    Args:
+      run: fields of `RunOptions` that the command sets itself.
+      **more: fields of `FinetuneOptions` that are none of these flags.
+    """
     changes = {
         name: FLAGS[name].value
         for name in CONFIG_FLAGS
         if FLAGS[name].value is not None
     }
     return FinetuneOptions(
-        run=common_flags.from_flags(),
+        run=common_flags.from_flags(**run or {}),
         do_train=FLAGS.do_train,
         do_eval=FLAGS.do_eval,
         do_predict=FLAGS.do_predict,
@@ -270,6 +275,7 @@ def from_flags() -> FinetuneOptions:
         predict_batch_size=FLAGS.predict_batch_size,
         eval_all_ckpt=FLAGS.eval_all_ckpt,
         export_dir=FLAGS.export_dir,
+        **more,
     )
 
 

@@ -3,7 +3,7 @@
 from absl import flags
 
 from data.finetuning.options import RaceDataOptions
-from flags import finetune_flags
+from flags import tuning_flags
 
 FLAGS = flags.FLAGS
 
@@ -11,7 +11,7 @@ FLAGS = flags.FLAGS
 def define() -> None:
     """Registers the flags."""
     default = RaceDataOptions
-    finetune_flags.define(max_seq_length=512, eval_batch_size=8)
+    tuning_flags.define(max_seq_length=512, eval_batch_size=8)
     flags.DEFINE_string(
         "data_dir", None, "The RACE folder: train, dev, test.", required=True
     )
@@ -31,7 +31,7 @@ def define() -> None:
 
 
 def from_flags() -> RaceDataOptions:
-    """The task; call `finetune_flags.from_flags` for the rest."""
+    """The task; `tuning_flags.from_flags` is the rest."""
     return RaceDataOptions(
         data_dir=FLAGS.data_dir,
         max_qa_length=FLAGS.max_qa_length,

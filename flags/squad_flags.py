@@ -4,7 +4,7 @@ from absl import flags
 
 from common.errors import UserError
 from data.finetuning.options import SquadDataOptions
-from flags import finetune_flags
+from flags import tuning_flags
 
 FLAGS = flags.FLAGS
 
@@ -12,7 +12,7 @@ FLAGS = flags.FLAGS
 def define() -> None:
     """Registers the flags."""
     default = SquadDataOptions
-    finetune_flags.define(max_seq_length=512, eval_batch_size=32)
+    tuning_flags.define(max_seq_length=512, eval_batch_size=32)
     flags.DEFINE_string(
         "train_file",
         "",
@@ -66,7 +66,7 @@ def define() -> None:
 
 
 def from_flags() -> SquadDataOptions:
-    """The task; call `finetune_flags.from_flags` for the rest.
+    """The task; `tuning_flags.from_flags` is the rest.
 
     Raises:
       UserError: a weight is no number, or see `SquadDataOptions`.

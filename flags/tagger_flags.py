@@ -4,7 +4,7 @@ from absl import flags
 
 from common.errors import UserError
 from data.finetuning.options import TaggingDataOptions
-from flags import finetune_flags
+from flags import tuning_flags
 
 FLAGS = flags.FLAGS
 
@@ -12,7 +12,7 @@ FLAGS = flags.FLAGS
 def define() -> None:
     """Registers the flags."""
     default = TaggingDataOptions
-    finetune_flags.define(max_seq_length=128, eval_batch_size=32)
+    tuning_flags.define(max_seq_length=128, eval_batch_size=32)
     flags.DEFINE_string(
         "data_dir",
         "",
@@ -47,7 +47,7 @@ def define() -> None:
 
 
 def from_flags() -> TaggingDataOptions:
-    """The task; call `finetune_flags.from_flags` for the rest.
+    """The task; `tuning_flags.from_flags` is the rest.
 
     Raises:
       UserError: no file is named, or a flag that has no meaning here.

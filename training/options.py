@@ -202,6 +202,8 @@ class RunOptions:
       eval_steps: batches per evaluation; -1 = the whole set.
       best_metric: name of the metric that `best/` is kept by; None = off.
       best_higher: True when a higher value of it is better.
+      patience: stop after so many evaluations without a better `best_metric`;
+        0 = never.
       reset_memory: start with empty memory instead of the checkpoint's.
       memory_checkpoint: "exact" keeps the recurrent memory beside every
         checkpoint; after a restore "recompute" makes it again from the
@@ -228,6 +230,7 @@ class RunOptions:
     eval_steps: int = -1
     best_metric: str | None = None
     best_higher: bool = True
+    patience: int = 0
     reset_memory: bool = False
     memory_checkpoint: str = "exact"
     async_save: bool = False
@@ -247,7 +250,13 @@ class RunOptions:
         ):
             value = getattr(self, name)
             _require(value >= 1, f"`{name}` must be >= 1, received {value}")
-        for name in ("save_steps", "max_save", "eval_every", "max_hours"):
+        for name in (
+            "save_steps",
+            "max_save",
+            "eval_every",
+            "max_hours",
+            "patience",
+        ):
             value = getattr(self, name)
             _require(value >= 0, f"`{name}` must be >= 0, received {value}")
         _require(

@@ -19,7 +19,7 @@ from training.objectives.contract import Objective
 from training.options import RunOptions
 from training.reporting import report as reporting
 from training.reporting import run_record
-from training.reporting.eval_runner import EvaluatorRunner
+from training.reporting.eval_runner import EvaluatorRunner, single_evaluator
 from training.reporting.evaluation import MetricFn
 from training.reporting.loss_log import LossLog
 from training.reporting.memory_estimate import estimate_lines
@@ -40,6 +40,8 @@ class TrainRequest:
       eval_input_fn: finite global batches; evaluated every
         `options.eval_every` steps and at the end.
       metric_fn: more metrics from an `EvalResult`, official ones for example.
+      make_evaluator: run -> what evaluates it instead of one `Evaluator` of
+        `eval_input_fn`: its `run(steps)` gives an object with `metrics`.
       must_match: facts about the data that a resumed run cannot change.
       flags: for `run.json`.
       notes: more lines for the start-up summary.
@@ -51,6 +53,7 @@ class TrainRequest:
     options: RunOptions
     eval_input_fn: InputFn | None = None
     metric_fn: MetricFn | None = None
+    make_evaluator: Callable | None = None
     must_match: dict | None = None
     flags: dict | None = None
     notes: Sequence[str] = ()
@@ -125,10 +128,11 @@ class TrainingRun:
             options.strategy.jit_compile,
         )
         self.evaluator = None
-        if request.eval_input_fn is not None:
-            self.evaluator = EvaluatorRunner(
-                s, request.eval_input_fn, request.metric_fn, self.say
-            )
+        make = request.make_evaluator
+        if make is None and request.eval_input_fn is not None:
+            make = single_evaluator(request.eval_input_fn, request.metric_fn)
+        if make is not None:
+            self.evaluator = EvaluatorRunner(s, make, self.say)
         self.log = None
         if s.chief:
             self.log = LossLog(options.model_dir, s.start_step)
@@ -247,7 +251,10 @@ class TrainingRun:
         step = self.state.start_step
         if self.evaluator and options.eval_at_start and step == 0:
             controller.evaluate(options.eval_steps)
-        while step < options.train_steps:
+        elif self.evaluator and self.stop.agree(self.evaluator.missing(step)):
+            # Killed between this step's save and its evaluation.
+            controller.evaluate(options.eval_steps)
+        while step < options.train_steps and not self._stale(step):
             target = options.train_steps
             if self.evaluator and options.eval_every:
                 after = (step // options.eval_every + 1) * options.eval_every
@@ -258,6 +265,24 @@ class TrainingRun:
                 controller.evaluate(options.eval_steps)
         if self.evaluator and not self.evaluator.history:
             controller.evaluate(options.eval_steps)
+
+    def _stale(self, step: int) -> bool:
+        """`patience` is over: what is trained is saved, and it ends here.
+
+        It looks at the logged evaluations alone, so a run that goes on from a
+        checkpoint decides as the one that was never stopped.
+        """
+        options = self.options
+        if not options.patience or self.evaluator is None:
+            return False
+        late = self.stop.agree(self.evaluator.since_best() >= options.patience)
+        if late:
+            self._save(step)
+            self.say(
+                f"stopped early at step {step}: {options.patience} evaluations "
+                f"without a better {options.best_metric}"
+            )
+        return late
 
     def _after_loop(self, output: dict) -> None:
         """Check, log, report, save, stop; in this order."""

@@ -49,8 +49,12 @@ class StopRequest:
         if mine is None and self._limited:
             if time.monotonic() >= self._deadline:
                 mine = "--max_hours is over"
-        if self._meeting is None:
-            return mine
-        if not self._meeting.total(1.0 if mine else 0.0):
+        if not self.agree(mine is not None):
             return None
         return mine or "another process was told to stop"
+
+    def agree(self, mine: bool) -> bool:
+        """Whether any process says so, the same answer in every one."""
+        if self._meeting is None:
+            return mine
+        return self._meeting.total(1.0 if mine else 0.0) > 0

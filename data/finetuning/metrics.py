@@ -60,17 +60,18 @@ def matthews(labels: np.ndarray, guesses: np.ndarray) -> float:
 
 
 def multi_label_metrics(
-    logits: np.ndarray, labels: np.ndarray
+    logits: np.ndarray, labels: np.ndarray, threshold: float = 0.5
 ) -> dict[str, float]:
-    """Micro and macro F1 and exact-match accuracy at probability 0.5.
+    """Micro and macro F1 and exact-match accuracy.
 
     Args:
       logits: `[N, Y]`; labels: 0 or 1, `[N, Y]`.
+      threshold: probabilities above it are labels.
     """
     from sklearn import metrics
 
     _require_finite(logits)
-    guesses = (logits > 0).astype(int)  # sigmoid(x) > 0.5
+    guesses = (sigmoid(logits) > threshold).astype(int)
     truth = labels.astype(int)
     scores = {
         f"{kind}_f1": float(
@@ -81,6 +82,29 @@ def multi_label_metrics(
     return scores | {
         "exact_match": float((guesses == truth).all(axis=-1).mean())
     }
+
+
+def best_label_threshold(logits: np.ndarray, labels: np.ndarray) -> float:
+    """The one threshold of all labels with the best micro F1.
+
+    It lies half-way between two probabilities; the first best one from above
+    wins, and 0.5 where no label is right.
+
+    Args:
+      logits: `[N, Y]`; labels: 0 or 1, `[N, Y]`.
+    """
+    _require_finite(logits)
+    values = sigmoid(logits).reshape(-1)
+    order = np.argsort(-values, kind="stable")
+    values = values[order]  # [N * Y], falling
+    right = np.cumsum(np.asarray(labels).reshape(-1)[order])
+    f1 = 2.0 * right / (np.arange(1, len(values) + 1) + max(right[-1], 1.0))
+    below = np.append(values[1:], 0.0)
+    f1[values == below] = -1.0  # equals are taken together
+    best = int(np.argmax(f1))
+    if f1[best] <= 0.0:
+        return 0.5
+    return float(0.5 * (values[best] + below[best]))
 
 
 def regression_metrics(

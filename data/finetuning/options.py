@@ -77,6 +77,8 @@ class ClassifierDataOptions:
       dev_fraction: without a dev file, the share of the training file's rows
         that is held out as dev; 0 = none.
       dev_seed: which rows.
+      label_threshold: of several labels, probabilities above it are labels;
+        None = the best one on dev, where that was evaluated, else 0.5.
     """
 
     task_name: str
@@ -91,8 +93,15 @@ class ClassifierDataOptions:
     eval_split: str = ""
     dev_fraction: float = 0.0
     dev_seed: int = 0
+    label_threshold: float | None = None
 
     def __post_init__(self) -> None:
+        if self.label_threshold is not None:
+            if not 0.0 < self.label_threshold < 1.0:
+                raise UserError(
+                    "--label_threshold must be between 0 and 1, received "
+                    f"{self.label_threshold}"
+                )
         if not 0.0 <= self.dev_fraction < 1.0:
             raise UserError(
                 "--dev_fraction must be at least 0 and below 1, received "

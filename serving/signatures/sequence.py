@@ -5,6 +5,7 @@ specs of its inputs and one example request. Every function traces into a
 SavedModel signature; none of them takes labels or dropout seeds.
 """
 
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -12,6 +13,7 @@ import tensorflow as tf
 
 from common.errors import UserError
 from data import symbols
+from data.finetuning.classifier.tasks import THRESHOLD
 from data.task_spec import TaskSpec
 from data.text.graph_tokenizer import GraphTokenizer
 from serving.signatures import graph_features
@@ -95,7 +97,10 @@ def sequence_signatures(context: Context) -> dict[str, Signature]:
     """Classification, multi-label classification and regression."""
     names = text_names(context.spec)
     answer = _ANSWERS[context.spec.head]
-    separator = context.spec.data_options.get("label_separator", "|")
+    options = context.spec.data_options
+    separator = options.get("label_separator", "|")
+    # Of several labels; `data.finetuning.classifier.tasks.THRESHOLD`.
+    threshold = options.get(THRESHOLD, 0.5)
 
     def from_features(features: Features) -> dict[str, tf.Tensor]:
         logits = context.model(
@@ -105,7 +110,10 @@ def sequence_signatures(context: Context) -> dict[str, Signature]:
             training=False,
         )  # [B, Y]
         return answer(
-            tf.cast(logits, tf.float32), context.spec.labels, separator
+            tf.cast(logits, tf.float32),
+            context.spec.labels,
+            separator,
+            threshold,
         )
 
     def from_text(**texts):
@@ -216,8 +224,8 @@ def tokenize_signature(context: Context) -> Signature:
     )
 
 
-def _class_answer(logits, labels, separator="|"):
-    del separator
+def _class_answer(logits, labels, separator="|", threshold=0.5):
+    del separator, threshold
     best = tf.argmax(logits, -1, output_type=tf.int32)  # [B]
     answer = {
         "logits": logits,
@@ -229,9 +237,9 @@ def _class_answer(logits, labels, separator="|"):
     return answer
 
 
-def _multi_label_answer(logits, labels, separator="|"):
+def _multi_label_answer(logits, labels, separator="|", threshold=0.5):
     probabilities = tf.sigmoid(logits)
-    chosen = logits > 0.0  # [B, Y]
+    chosen = logits > math.log(threshold / (1.0 - threshold))  # [B, Y]
     answer = {"logits": logits, "probabilities": probabilities}
     answer["chosen"] = tf.cast(chosen, tf.int32)
     if labels:
@@ -247,8 +255,8 @@ def _multi_label_answer(logits, labels, separator="|"):
     return answer
 
 
-def _regression_answer(logits, labels, separator="|"):
-    del labels, separator
+def _regression_answer(logits, labels, separator="|", threshold=0.5):
+    del labels, separator, threshold
     return {"value": logits[:, 0]}
 
 

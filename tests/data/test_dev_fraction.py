@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from common.errors import UserError
+from data.finetuning.classifier import held_out as held_out_module
 from data.finetuning.classifier import tasks as classifier_tasks
 from data.finetuning.examples import BadRows
 from data.finetuning.options import ClassifierDataOptions
@@ -45,7 +46,7 @@ def test_both_parts_are_the_file(tmp_path):
 
 def test_rows_keep_their_side():
     """A function of (seed, row): neither the count nor the share moves one."""
-    held_out = classifier_tasks.held_out_rows
+    held_out = held_out_module.held_out_rows
     many = held_out(100_000, 0.1, 3)
     assert (held_out(500, 0.1, 3) == many[:500]).all()
     assert not (many & ~held_out(100_000, 0.2, 3)).any()

@@ -2,13 +2,16 @@
 
 import os
 
+import numpy as np
+
 from common import files
 from common.errors import UserError
 from data.finetuning import cache as finetune_cache
 from data.finetuning import examples as task_examples
+from data.finetuning import metrics as task_metrics
 from data.finetuning import task_settings
 from data.finetuning.classifier import glue as glue_tasks
-from data.finetuning.classifier import predictions
+from data.finetuning.classifier import predictions, reports
 from data.finetuning.classifier import tasks as classifier_tasks
 from data.finetuning.classifier.tasks import ClassificationTask
 from data.finetuning.examples import BadRows, TextExample
@@ -45,15 +48,22 @@ class ClassifierJob(TaskJob):
                 f"the training file has {len(self.task.labels)} class, wanted "
                 "at least 2; check --label_column"
             )
+        self.task = self.task.with_metric(options.best_metric)
         self.train_hash = ""
         self.num_texts = 1
+        # Of several labels: kept in the folder, then found by an evaluation.
+        self.threshold = data_options.label_threshold
+        if self.trained and self.threshold is None:
+            self.threshold = self.trained.data_options.get(
+                classifier_tasks.THRESHOLD
+            )
         if self.trained:
             self.num_texts = int(self.trained.data_options.get("num_texts", 1))
 
     def build(self):
         """Reads and tokenizes the splits that are needed."""
         options, task = self.options, self.task
-        train_input_fn = None
+        train_input_fn, table = None, None
         evals: dict = {}
         predicts: dict = {}
         if options.do_train:
@@ -73,7 +83,15 @@ class ClassifierJob(TaskJob):
             evals,
             predicts,
             {"task": task.name, "train_data": self.train_hash},
+            self.export_options(),
+            table,
+            task.possible_metrics,
         )
+
+    def export_options(self) -> dict:
+        """The threshold that was given: the export's, not the folder's."""
+        given = self.task.options.label_threshold
+        return {} if given is None else {classifier_tasks.THRESHOLD: given}
 
     def spec(self) -> TaskSpec:
         """task.json of this task."""
@@ -148,14 +166,76 @@ class ClassifierJob(TaskJob):
 
     def eval_split(self, split: str):
         """A labelled split with the task's metrics."""
-        _, table = self.load(split)
+        examples, table = self.load(split)
         if "label_ids" not in table.columns:
             raise UserError(f"the split {split!r} has no labels")
 
         def metrics(outputs, labels) -> dict[str, float]:
-            return self.task.evaluate(outputs["logits"], labels["label_ids"])
+            logits, labels = outputs["logits"], labels["label_ids"]
+            threshold = self.task.options.label_threshold
+            if self.task.head == "multi_label" and threshold is None:
+                threshold = task_metrics.best_label_threshold(logits, labels)
+            return self.task.evaluate(logits, labels, threshold)
 
-        return EvalSplit(self.input_fn(table, False), metrics)
+        def calibrate(outputs, labels) -> dict:
+            self.threshold = task_metrics.best_label_threshold(
+                outputs["logits"], labels["label_ids"]
+            )
+            return {classifier_tasks.THRESHOLD: self.threshold}
+
+        def write(outputs, folder: str) -> list[str]:
+            logits = outputs["logits"]
+            rows = predictions.labelled_rows(
+                self.task, examples, self._predicted(examples, logits)
+            )
+            path = os.path.join(folder, f"{split}_examples.tsv")
+            files.write_text(path, task_examples.to_tsv(rows))
+            if self.task.head == "regression":
+                return [path]
+            labels = table.columns["label_ids"]
+            return [path, *self._write_report(split, logits, labels, folder)]
+
+        chosen = self.task.head == "multi_label"
+        chosen &= self.task.options.label_threshold is None
+        return EvalSplit(
+            self.input_fn(table, False),
+            metrics,
+            write,
+            calibrate if chosen else None,
+        )
+
+    def _predicted(self, examples, logits) -> list[list[str]]:
+        """Rows of predictions, with the threshold that is known."""
+        threshold = 0.5 if self.threshold is None else self.threshold
+        return predictions.prediction_rows(
+            self.task, examples, logits, threshold
+        )
+
+    def _write_report(self, split, logits, labels, folder) -> list[str]:
+        """Precision and recall by class; what is taken for what."""
+        names = self.task.labels
+        if self.task.head == "multi_label":
+            threshold = 0.5 if self.threshold is None else self.threshold
+            guesses = (task_metrics.sigmoid(logits) > threshold).astype(int)
+            matrix = reports.label_counts(labels, guesses)
+            columns = reports.COUNTED
+        else:
+            guesses = np.argmax(logits, axis=-1)
+            matrix = reports.confusion_matrix(labels, guesses, len(names))
+            columns = names
+        text = reports.class_report(labels, guesses, names)
+        rows = reports.table(matrix, names, columns)
+        stem = os.path.join(folder, split)
+        paths = [
+            f"{stem}_report.txt",
+            f"{stem}_confusion.tsv",
+            f"{stem}_confusion.png",
+        ]
+        files.write_text(paths[0], text)
+        files.write_text(paths[1], task_examples.to_tsv(rows))
+        with files.atomic_open(paths[2]) as f:
+            f.write(reports.picture(matrix, names, columns))
+        return paths
 
     def predict_split(self, split: str):
         """A split to predict, with its writers."""
@@ -163,7 +243,7 @@ class ClassifierJob(TaskJob):
 
         def write(outputs, folder: str) -> list[str]:
             logits = outputs["logits"]
-            rows = predictions.prediction_rows(self.task, examples, logits)
+            rows = self._predicted(examples, logits)
             path = os.path.join(folder, f"{split}_predictions.tsv")
             files.write_text(path, task_examples.to_tsv(rows))
             paths = [path]

@@ -5,8 +5,12 @@ from collections.abc import Callable
 
 import numpy as np
 
+from common.errors import UserError
+from data.finetuning import ensembles
+from data.finetuning.table import FeatureTable
 from data.finetuning.task import TaskBase
 from data.task_spec import TaskSpec
+from training.finetuning.options import BALANCED
 
 Outputs = dict[str, np.ndarray]
 
@@ -19,14 +23,17 @@ class EvalSplit:
       input_fn: every example once.
       metrics: outputs and labels in input order -> name -> value.
       write: outputs, folder -> paths that were written; or None.
-      calibrate: outputs -> `data_options` found on them, which the folder's
+      calibrate: outputs, labels -> `data_options` found, which the folder's
         task.json and the export keep (a threshold); called before `write`.
+      collect: outputs -> what members of an ensemble share (answers by text,
+        where their rows differ); None = the outputs.
     """
 
     input_fn: Callable
     metrics: Callable[[Outputs, Outputs], dict[str, float]]
     write: Callable[[Outputs, str], list[str]] | None = None
-    calibrate: Callable[[Outputs], dict] | None = None
+    calibrate: Callable[[Outputs, Outputs], dict] | None = None
+    collect: Callable[[Outputs], Outputs] | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,6 +42,7 @@ class PredictSplit:
 
     input_fn: Callable
     write: Callable[[Outputs, str], list[str]]
+    collect: Callable[[Outputs], Outputs] | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,24 +53,30 @@ class Job:
       spec: written to `model_dir` as task.json.
       spiece_path: copied beside it.
       vocab_size: of that file.
-      main_metric: picks the best checkpoint; larger is better.
+      main_metric: picks the best checkpoint.
+      metric_names: what `evals` give that may pick it.
       train_input_fn: endless batches; None without training data.
+      train_rows: examples of an epoch.
       evals, predicts: split name -> split.
       must_match: what a resumed run may not change.
       objective_options: further keywords of `build_objective`.
       export_options: `data_options` of the export that task.json does not get.
+      combine: outputs of several models, their weights -> outputs.
     """
 
     spec: TaskSpec
     spiece_path: str
     vocab_size: int
     main_metric: str
+    metric_names: tuple[str, ...] = ()
     train_input_fn: Callable | None = None
+    train_rows: int = 0
     evals: dict[str, EvalSplit] = dataclasses.field(default_factory=dict)
     predicts: dict[str, PredictSplit] = dataclasses.field(default_factory=dict)
     must_match: dict = dataclasses.field(default_factory=dict)
     objective_options: dict = dataclasses.field(default_factory=dict)
     export_options: dict = dataclasses.field(default_factory=dict)
+    combine: Callable = ensembles.combine
 
 
 class TaskJob(TaskBase):
@@ -80,6 +94,8 @@ class TaskJob(TaskBase):
         predicts: dict[str, PredictSplit],
         must_match: dict,
         export_options: dict | None = None,
+        train_table: FeatureTable | None = None,
+        metric_names: tuple[str, ...] = (),
     ) -> Job:
         """The job of this task.
 
@@ -90,15 +106,20 @@ class TaskJob(TaskBase):
           predicts: the splits to predict.
           must_match: what a resumed run cannot change besides the vocabulary
             and the lengths.
-          export_options: see `Job`.
+          export_options, metric_names: see `Job`.
+          train_table: of the training split.
         """
         spec, features = self.spec(), self.features
+        loss = self.loss_options(spec, train_table)
         return Job(
             spec=spec,
             spiece_path=features.spiece_model_file,
             vocab_size=self.tokenizer.vocab_size,
-            main_metric=main_metric,
+            main_metric=self.options.best_metric or main_metric,
+            metric_names=metric_names or (main_metric,),
             train_input_fn=train_input_fn,
+            train_rows=train_table.num_examples if train_table else 0,
+            combine=self.combine,
             evals=evals,
             predicts=predicts,
             export_options=export_options or {},
@@ -108,7 +129,8 @@ class TaskJob(TaskBase):
                 else (),
                 "segments": features.segment_recurrence,
                 "segment_len": features.max_seq_length,
-            },
+            }
+            | loss,
             must_match={
                 "spiece_sha256": spec.spiece_sha256,
                 "text_settings": spec.text.as_dict(),
@@ -116,5 +138,62 @@ class TaskJob(TaskBase):
                 "length_buckets": list(self.buckets),
                 "segment_recurrence": features.segment_recurrence,
             }
+            | {"class_weights": [], "label_smoothing": 0.0}
+            | loss
             | must_match,
         )
+
+    def combine(self, members: list[Outputs], weights: list[float]) -> Outputs:
+        """Outputs of several models as one model's."""
+        return ensembles.combine(self.spec().head, members, weights)
+
+    def loss_options(
+        self, spec: TaskSpec, train_table: FeatureTable | None
+    ) -> dict:
+        """What the options change of the loss; {} for nothing.
+
+        Raises:
+          UserError: the head's loss has no such thing, or another number of
+            classes.
+        """
+        options, found = self.options, {}
+        if train_table is None:
+            return found
+        if options.label_smoothing:
+            if spec.head not in (*BY_CLASS, "multiple_choice"):
+                raise UserError(
+                    f"--label_smoothing is for classes, not for {spec.head}"
+                )
+            found["label_smoothing"] = options.label_smoothing
+        if options.class_weights:
+            if spec.head not in BY_CLASS:
+                raise UserError(
+                    "--class_weights is for classes and tags, not for "
+                    f"{spec.head}"
+                )
+            weights = options.class_weights
+            if weights == (BALANCED,):
+                weights = balanced_weights(train_table, len(spec.labels))
+            if len(weights) != len(spec.labels):
+                raise UserError(
+                    f"--class_weights: wanted {len(spec.labels)}, one for each "
+                    f"of {', '.join(spec.labels)}, received {len(weights)}"
+                )
+            found["class_weights"] = list(weights)
+        return found
+
+
+# Heads whose rows or tokens have one class each.
+BY_CLASS = ("classification", "token_classification")
+
+
+def balanced_weights(table: FeatureTable, count: int) -> tuple[float, ...]:
+    """n / (Y n_y) of each of the Y classes, so that all weigh alike.
+
+    A class without an example has 1.
+    """
+    arrays = table.columns | table.token_columns
+    labels = arrays["label_ids"]
+    seen = np.bincount(labels[labels >= 0], minlength=count)
+    weights = seen.sum() / (count * np.maximum(seen, 1))
+    return tuple(np.where(seen > 0, weights, 1.0).tolist())

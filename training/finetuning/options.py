@@ -5,6 +5,9 @@ import dataclasses
 from common.errors import UserError
 from training.options import RunOptions
 
+# Metrics of which a smaller value is better.
+LOWER_IS_BETTER = ("loss", "mse")
+BALANCED = "balanced"
 SUMMARY_TYPES = ("last", "first", "mean", "attn")
 POOLINGS = ("masked", "original")
 
@@ -29,6 +32,18 @@ class FinetuneOptions:
       eval_all_ckpt: evaluate every checkpoint of `model_dir` and keep the one
         with the best dev metric.
       export_dir: SavedModel folder; empty = `<model_dir>/export`.
+      train_epochs: passes over the training examples instead of
+        `run.train_steps`; 0 = the steps count.
+      best_metric: of the dev split, keeps `best/` and ends by `run.patience`;
+        empty = the task's first one.
+      class_weights: of the classes in order, or (`BALANCED`,).
+      label_smoothing: see `training.objectives.finetuning.ClassObjective`.
+      dry_run: check everything, compute one step, write nothing.
+      num_seeds: so many runs from `run.strategy.seed` on, each in a folder
+        `seed_N` of `model_dir`.
+      ensemble: folders of trained models that answer together.
+      ensemble_weights: of these; empty = all alike.
+      greedy: take of these only what makes the dev metric better.
     """
 
     run: RunOptions
@@ -47,8 +62,19 @@ class FinetuneOptions:
     predict_batch_size: int = 0
     eval_all_ckpt: bool = False
     export_dir: str = ""
+    train_epochs: float = 0.0
+    best_metric: str = ""
+    class_weights: tuple[float | str, ...] = ()
+    label_smoothing: float = 0.0
+    dry_run: bool = False
+    num_seeds: int = 1
+    ensemble: tuple[str, ...] = ()
+    ensemble_weights: tuple[float, ...] = ()
+    greedy: bool = False
 
     def __post_init__(self) -> None:
+        self._check_training()
+        self._check_ensemble()
         if not (
             self.do_train or self.do_eval or self.do_predict or self.do_export
         ):
@@ -68,3 +94,69 @@ class FinetuneOptions:
             )
         if self.eval_all_ckpt and not self.do_eval:
             raise UserError("--eval_all_ckpt needs --do_eval")
+
+    def _check_training(self) -> None:
+        """What changes a training."""
+        if not self.train_epochs >= 0:
+            raise UserError(
+                f"--train_epochs must be above 0, received {self.train_epochs}"
+            )
+        if not 0.0 <= self.label_smoothing < 1.0:
+            raise UserError(
+                "--label_smoothing must be at least 0 and below 1, received "
+                f"{self.label_smoothing}"
+            )
+        weights = self.class_weights
+        if weights != (BALANCED,) and any(
+            isinstance(w, str) or not 0 < w < float("inf") for w in weights
+        ):
+            raise UserError(
+                f"--class_weights: wanted positive numbers or {BALANCED!r}, "
+                f"received {','.join(map(str, weights))}"
+            )
+        if self.run.patience and not self.run.eval_every:
+            raise UserError("--patience needs --eval_every")
+        if self.num_seeds < 1:
+            raise UserError(
+                f"--num_seeds must be at least 1, received {self.num_seeds}"
+            )
+        if self.num_seeds > 1 and self.predict_ckpt:
+            raise UserError("--num_seeds: leave out --predict_ckpt")
+
+    def _check_ensemble(self) -> None:
+        """What several models are asked together."""
+        if not self.ensemble:
+            if self.ensemble_weights or self.greedy:
+                raise UserError(
+                    "--ensemble_weights and --greedy need --ensemble"
+                )
+            return
+        count = len(self.ensemble)
+        if len(set(self.ensemble)) < count:
+            raise UserError("--ensemble names a folder twice")
+        if self.do_train or self.do_export or self.num_seeds > 1:
+            raise UserError(
+                "--ensemble is for --do_eval and --do_predict: leave out "
+                "--do_train, --do_export and --num_seeds"
+            )
+        if self.predict_ckpt or self.eval_all_ckpt:
+            raise UserError(
+                "--ensemble reads the best checkpoint of each folder: leave "
+                "out --predict_ckpt and --eval_all_ckpt"
+            )
+        weights = self.ensemble_weights
+        if weights and len(weights) != count:
+            raise UserError(
+                f"--ensemble_weights: wanted one per folder ({count}), "
+                f"received {len(weights)}"
+            )
+        if any(not 0 < w < float("inf") for w in weights):
+            raise UserError(
+                "--ensemble_weights must be positive, received "
+                f"{','.join(map(str, weights))}"
+            )
+        if self.greedy and (weights or not self.do_eval):
+            raise UserError(
+                "--greedy chooses on the dev split: it needs --do_eval and "
+                "no --ensemble_weights"
+            )

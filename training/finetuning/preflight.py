@@ -117,6 +117,20 @@ def check_splits(job, options: FinetuneOptions) -> None:
         raise UserError("--do_predict: there is no split to predict")
 
 
+def check_metric(job: Job, objective) -> None:
+    """The metric that is asked for is one that evaluations give.
+
+    Raises:
+      UserError: it is not; lists those that are.
+    """
+    names = [*job.metric_names, *(["loss"] * objective.evaluates_loss)]
+    if job.main_metric not in names:
+        raise UserError(
+            f"--best_metric must be one of {', '.join(names)} for "
+            f"{job.spec.task_name}, received {job.main_metric!r}"
+        )
+
+
 def check_disk(options: FinetuneOptions, config: EncoderConfig) -> None:
     """The disk has room for the checkpoints and the export of this run.
 

@@ -26,11 +26,17 @@ class RaceJob(TaskJob):
       data_options: folders, levels, options.
       features: how text becomes features.
       options: what will be done; only those splits are read.
+      trained: task.json of the trained model.
     """
 
     def __init__(
-        self, data_options: RaceDataOptions, features: FeatureOptions, options
+        self,
+        data_options: RaceDataOptions,
+        features: FeatureOptions,
+        options,
+        trained: TaskSpec | None = None,
     ):
+        del trained  # its settings are the flags'
         super().__init__(features, options)
         if data_options.accumulate_options and features.layout != CLS_LAST:
             raise UserError(
@@ -42,7 +48,7 @@ class RaceJob(TaskJob):
     def build(self):
         """Reads and tokenizes the splits that are needed."""
         options = self.options
-        train_input_fn, train_hash = None, ""
+        train_input_fn, train_hash, table = None, "", None
         evals: dict = {}
         predicts: dict = {}
         if options.do_train:
@@ -64,6 +70,8 @@ class RaceJob(TaskJob):
             predicts,
             {"task": "race", "train_data": train_hash}
             | self.spec().data_options,
+            train_table=table,
+            metric_names=race_task.metric_names(self.data_options),
         )
 
     def spec(self) -> TaskSpec:
@@ -127,7 +135,13 @@ class RaceJob(TaskJob):
             del labels
             return race_task.evaluate(examples, outputs["logits"])
 
-        return EvalSplit(self.input_fn(table, False), metrics)
+        def write(outputs, folder: str) -> list[str]:
+            rows = race_task.labelled_rows(examples, outputs["logits"])
+            path = os.path.join(folder, f"{split}_examples.tsv")
+            files.write_text(path, task_examples.to_tsv(rows))
+            return [path]
+
+        return EvalSplit(self.input_fn(table, False), metrics, write)
 
     def predict_split(self, split: str):
         """A split to predict, with its writer."""

@@ -1,4 +1,4 @@
-"""What run_classifier.py, run_squad.py and run_race.py share.
+"""What all fine-tuning commands share.
 
 A task gives a `Job`: its head, its splits and how results are judged and
 written. `run` trains, evaluates, predicts and exports it, in this order.
@@ -6,6 +6,7 @@ written. `run` trains, evaluates, predicts and exports it, in this order.
 
 import contextlib
 import dataclasses
+import math
 import os
 from collections.abc import Callable
 
@@ -19,9 +20,9 @@ from data.finetuning import task_settings
 from data.task_spec import FILE_NAME, TaskSpec
 from modeling.checkpoints import restore as checkpoints
 from training import loop, strategy
-from training.finetuning import preflight
+from training.finetuning import dry_run, preflight
 from training.finetuning.job import EvalSplit, Job
-from training.finetuning.options import FinetuneOptions
+from training.finetuning.options import LOWER_IS_BETTER, FinetuneOptions
 from training.finetuning.sources import find_config, read_spec
 from training.objectives import build as heads
 from training.options import RunOptions
@@ -50,6 +51,23 @@ def run(
     Raises:
       UserError: anything the user can put right.
     """
+    options = settle_steps(job, options, say)
+    objective = build_objective(job, options)
+    if options.dry_run:
+        if options.do_train:
+            check_same_task(job, options.run.model_dir)
+        dry_run.check(job, options, objective, say)
+        return {}
+    with outputs_held(options):
+        return _run(job, options, objective, export, flags, say)
+
+
+def build_objective(job: Job, options: FinetuneOptions):
+    """The objective of a job, with everything checked that it stands on.
+
+    Raises:
+      UserError: anything the user can put right.
+    """
     preflight.check_splits(job, options)
     if not options.do_train:
         _check_trained(job, options)
@@ -63,12 +81,30 @@ def run(
         **job.spec.head_options,
         **job.objective_options,
     )
-    with _outputs_held(options):
-        return _run(job, options, objective, export, flags, say)
+    preflight.check_metric(job, objective)
+    return objective
+
+
+def settle_steps(job: Job, options: FinetuneOptions, say) -> FinetuneOptions:
+    """`train_epochs` as `train_steps`.
+
+    Raises:
+      UserError: the warm-up is as long as the run.
+    """
+    if not options.train_epochs or not options.do_train:
+        return options
+    rows, batch = job.train_rows, options.run.train_batch_size
+    steps = max(1, math.ceil(options.train_epochs * rows / batch))
+    say(
+        f"epochs       {options.train_epochs:g} of {rows} examples in batches "
+        f"of {batch} = --train_steps={steps}"
+    )
+    run_options = options.run.replace(train_steps=steps)
+    return dataclasses.replace(options, run=run_options)
 
 
 @contextlib.contextmanager
-def _outputs_held(options: FinetuneOptions):
+def outputs_held(options: FinetuneOptions):
     """The folders that are written are this process' own.
 
     An evaluation beside a training is none of its business: it writes its own
@@ -79,11 +115,12 @@ def _outputs_held(options: FinetuneOptions):
             if options.do_train:
                 stack.enter_context(locks.held(options.run.model_dir))
             if options.do_eval or options.do_predict:
-                stack.enter_context(locks.held(_prediction_folder(options)))
+                stack.enter_context(locks.held(prediction_folder(options)))
         yield
 
 
-def _prediction_folder(options: FinetuneOptions) -> str:
+def prediction_folder(options: FinetuneOptions) -> str:
+    """Where predictions and reports go."""
     return options.predict_dir or os.path.join(
         options.run.model_dir, "predictions"
     )
@@ -119,14 +156,15 @@ def _run(job, options, objective, export, flags, say):
 def _train(job, options, objective, flags, say):
     """The trained model, or None when it was stopped before the end."""
     run_options = options.run
-    earlier = read_spec(run_options.model_dir)
-    if earlier is not None:
-        _check_same_task(earlier, job.spec, run_options.model_dir)
+    check_same_task(job, run_options.model_dir)
     tf.io.gfile.makedirs(run_options.model_dir)
     _write_task(job, run_options.model_dir)
     eval_split = next(iter(job.evals.values()), None)
     if run_options.eval_every and eval_split is not None:
-        run_options = run_options.replace(best_metric=job.main_metric)
+        run_options = run_options.replace(
+            best_metric=job.main_metric,
+            best_higher=job.main_metric not in LOWER_IS_BETTER,
+        )
     result = loop.train(
         objective,
         job.train_input_fn,
@@ -168,7 +206,15 @@ def _with_data_options(job: Job, found: dict) -> Job:
     return dataclasses.replace(job, spec=spec)
 
 
-def _check_same_task(earlier: TaskSpec, wanted: TaskSpec, model_dir: str):
+def check_same_task(job: Job, model_dir: str) -> None:
+    """The folder holds no model of another task.
+
+    Raises:
+      UserError: it does; lists what differs.
+    """
+    earlier, wanted = read_spec(model_dir), job.spec
+    if earlier is None:
+        return
     wrong = [
         f"`{s.name}` wanted {task_settings.shown(s.read(wanted))}, found "
         f"{task_settings.shown(s.read(earlier))}"
@@ -213,17 +259,10 @@ def _evaluate(job, options, objective, checkpoint, model, say):
             model,
         )
         if split.calibrate:
-            found |= split.calibrate(result.predictions)
-        metrics = {k: float(v) for k, v in result.metrics.items()}
-        results[name] = metrics
-        say(f"{job.spec.task_name} {name}: {_shown(metrics)}")
-        folder = _prediction_folder(options)
-        tf.io.gfile.makedirs(folder)
-        path = os.path.join(options.run.model_dir, f"eval_{name}.json")
-        files.write_json(path, metrics)
-        if split.write:
-            for path in split.write(result.predictions, folder):
-                say(f"wrote {path}")
+            found |= split.calibrate(result.predictions, result.labels)
+        results[name] = report(
+            job, options, name, result.metrics, result.predictions, say
+        )
     earlier = read_spec(options.run.model_dir)
     if found and earlier is not None and not options.predict_ckpt:
         data_options = earlier.data_options | found
@@ -233,12 +272,40 @@ def _evaluate(job, options, objective, checkpoint, model, say):
     return results, found
 
 
-def _shown(metrics: dict[str, float]) -> str:
+def report(job, options, name, metrics, outputs, say) -> dict[str, float]:
+    """Says and writes what an evaluation of a split found.
+
+    Args:
+      job: has the split.
+      options: name the folders.
+      name: of the split.
+      metrics: name -> number.
+      outputs: of every example, for the split's files.
+      say: takes the lines.
+
+    Returns:
+      The metrics as plain numbers.
+    """
+    metrics = {k: float(v) for k, v in metrics.items()}
+    say(f"{job.spec.task_name} {name}: {shown(metrics)}")
+    folder = prediction_folder(options)
+    tf.io.gfile.makedirs(folder)
+    path = os.path.join(options.run.model_dir, f"eval_{name}.json")
+    files.write_json(path, metrics)
+    split = job.evals[name]
+    if split.write:
+        for path in split.write(outputs, folder):
+            say(f"wrote {path}")
+    return metrics
+
+
+def shown(metrics: dict[str, float]) -> str:
+    """Metrics in a line."""
     return "  ".join(f"{k} {v:.5g}" for k, v in sorted(metrics.items()))
 
 
 def _predict(job, options, objective, checkpoint, model, say) -> None:
-    folder = _prediction_folder(options)
+    folder = prediction_folder(options)
     tf.io.gfile.makedirs(folder)
     run_options = options.run
     if options.predict_batch_size:
@@ -275,7 +342,8 @@ def _best_of_all(job, objective, options, say) -> str:
             f"{scores[path]:.5g}"
         )
     # The first of equals; NaN is worse than any number.
-    best = max(paths, key=lambda p: (scores[p] == scores[p], scores[p]))
+    sign = -1.0 if job.main_metric in LOWER_IS_BETTER else 1.0
+    best = max(paths, key=lambda p: (scores[p] == scores[p], sign * scores[p]))
     say(f"best of {len(paths)}: {best} ({job.main_metric} {scores[best]:.5g})")
     files.write_json(
         os.path.join(options.run.model_dir, "eval_all_ckpt.json"),

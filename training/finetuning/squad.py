@@ -8,9 +8,11 @@ import numpy as np
 from common import files
 from common.errors import UserError
 from data.finetuning import batches as finetune_batches
+from data.finetuning import examples as task_examples
 from data.finetuning import task_settings
 from data.finetuning.examples import BadRows
 from data.finetuning.options import FeatureOptions, SquadDataOptions
+from data.finetuning.squad import ensembles as squad_ensembles
 from data.finetuning.squad import examples as squad_examples
 from data.finetuning.squad import features as squad_features
 from data.finetuning.squad import task as squad_task
@@ -64,6 +66,12 @@ class SquadJob(TaskJob):
         trained: TaskSpec | None = None,
     ):
         super().__init__(features, options)
+        if features.segment_recurrence:
+            raise UserError(
+                "--segment_recurrence is for classification and RACE: SQuAD "
+                "reads long paragraphs in windows (--doc_stride)"
+            )
+        check_beams(data_options, features)
         self.data_options = data_options
         # Of the null odds: kept in the folder, then found by an evaluation.
         self.threshold = None
@@ -75,6 +83,7 @@ class SquadJob(TaskJob):
         """Reads and windows the files that are needed."""
         options = self.options
         train_input_fn, train_hash, version_2 = None, "", True
+        train_table = None
         evals: dict = {}
         predicts: dict = {}
         if options.do_train:
@@ -82,6 +91,7 @@ class SquadJob(TaskJob):
                 raise UserError("--do_train needs --train_file")
             split, mixture = self.load_training()
             train_hash = squad_task.hash_file(split.file)
+            train_table = split.windows.table
             train_input_fn = self.input_fn(
                 split.windows.table, True, mixture=mixture
             )
@@ -114,11 +124,13 @@ class SquadJob(TaskJob):
                 evals["dev"] = EvalSplit(
                     input_fn,
                     self.metrics_of(split),
-                    None if options.do_predict else write,
+                    self.report_writer(split, not options.do_predict),
                     self.calibration(split),
+                    self.collector(split),
                 )
             if options.do_predict:
-                predicts["dev"] = PredictSplit(input_fn, write)
+                collect = self.collector(split)
+                predicts["dev"] = PredictSplit(input_fn, write, collect)
         return self.make_job(
             "best_f1" if version_2 else "f1",
             train_input_fn,
@@ -128,7 +140,38 @@ class SquadJob(TaskJob):
             | self._weights()
             | {name: getattr(self.data_options, name) for name in WINDOWS},
             self.export_options(),
+            train_table,
+            squad_task.METRICS_V2 if version_2 else squad_task.METRICS_V1,
         )
+
+    def collector(self, split: SquadSplit):
+        """Beams of windows -> answers by question: windows may differ."""
+        return lambda outputs: {"answers": self.answers(split, outputs)}
+
+    def combine(self, members, weights):
+        """Answers of several models by text, null odds averaged."""
+        answers = squad_ensembles.combine(
+            [member["answers"] for member in members],
+            weights,
+            self.data_options.n_best_size,
+        )
+        return {"answers": answers}
+
+    def report_writer(self, split: SquadSplit, with_predictions: bool):
+        """Writes what was answered beside what is right."""
+        write_answers = self.writer(split)
+
+        def write(outputs, folder: str) -> list[str]:
+            answers = squad_task.with_threshold(
+                self.answers(split, outputs), self.threshold_of(split.file)
+            )
+            path = os.path.join(folder, "dev_examples.tsv")
+            rows = squad_task.labelled_rows(split.file, answers)
+            files.write_text(path, task_examples.to_tsv(rows))
+            more = write_answers(outputs, folder) if with_predictions else []
+            return [path, *more]
+
+        return write
 
     def spec(self) -> TaskSpec:
         """task.json of this task."""
@@ -193,6 +236,8 @@ class SquadJob(TaskJob):
 
     def answers(self, split: SquadSplit, outputs) -> squad_task.SquadAnswers:
         """Best texts of a split; made once for one set of outputs."""
+        if "answers" in outputs:  # an ensemble's
+            return outputs["answers"]
         if self._answered is None or self._answered[0] is not outputs:
             answers = squad_task.answer_split(split, outputs, self.data_options)
             self._answered = outputs, answers
@@ -218,7 +263,8 @@ class SquadJob(TaskJob):
         if not split.file.version_2:
             return None
 
-        def calibrate(outputs) -> dict:
+        def calibrate(outputs, labels) -> dict:
+            del labels
             answers = self.answers(split, outputs)
             self.threshold = squad_task.best_threshold(split.file, answers)
             return {task_settings.THRESHOLD: self.threshold}

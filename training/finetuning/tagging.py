@@ -46,13 +46,14 @@ class TaggingJob(TaskJob):
     def build(self):
         """Reads and tokenizes the files that are needed."""
         options = self.options
-        train_input_fn, train_hash = None, ""
+        train_input_fn, train_hash, table = None, "", None
         evals: dict = {}
         predicts: dict = {}
         if options.do_train:
             examples, windows = self.load(TRAIN)
             train_hash = tagging_task.hash_examples(examples)
-            train_input_fn = self.input_fn(windows.table, True)
+            table = windows.table
+            train_input_fn = self.input_fn(table, True)
         if not self.labels:
             raise UserError(
                 "the tags are not known: give --labels, or the --model_dir of "
@@ -69,7 +70,13 @@ class TaggingJob(TaskJob):
             predicts,
             {"task": "tagger", "train_data": train_hash}
             | {"doc_stride": self.data_options.doc_stride},
+            train_table=table,
+            metric_names=tagging_metrics.names(self.chunks),
         )
+
+    def combine(self, members, weights):
+        """Not offered: rows of other vocabularies have other pieces."""
+        raise UserError("--ensemble is not for run_tagger.py")
 
     @property
     def chunks(self) -> bool:

@@ -5,6 +5,9 @@ Every row's loss is a mean over what the row holds and rows count by
 T length, C options, Y labels.
 """
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 import tensorflow as tf
 import tf_keras
 
@@ -15,6 +18,22 @@ from modeling.encoders.registry import spec_of
 from training.objectives.contract import Batch, LossOutput, Objective
 
 INPUTS = ("input_ids", "segment_ids", "input_mask")
+
+
+class RowLosses(NamedTuple):
+    """Losses of a batch before they are summed, float32 of like shapes.
+
+    Attributes:
+      losses: of every row (or token).
+      counts: 1 where it counts, 0 for padding; what metrics divide by.
+      right: 1 where the answer is right; None for a head without accuracy.
+      weights: what losses are multiplied with and divided by; None = counts.
+    """
+
+    losses: tf.Tensor
+    counts: tf.Tensor
+    right: tf.Tensor | None = None
+    weights: tf.Tensor | None = None
 
 
 class FinetuneObjective(Objective):
@@ -67,12 +86,14 @@ class FinetuneObjective(Objective):
         """Sums over the rows that count."""
         del memory
         logits = self.forward(model, batch, training, seed)
-        losses, weights, right = self.row_losses(logits, batch)  # [B] each
+        rows = self.row_losses(logits, batch, training)
+        losses, counts, right, weights = rows
+        weights = counts if weights is None else weights
         metrics = {}
         if right is not None:
             metrics["accuracy"] = (
-                tf.reduce_sum(right * weights),
-                tf.reduce_sum(weights),
+                tf.reduce_sum(right * counts),
+                tf.reduce_sum(counts),
             )
         return LossOutput(
             tf.reduce_sum(losses * weights),
@@ -81,21 +102,62 @@ class FinetuneObjective(Objective):
             {"logits": logits},
         )
 
-    def row_losses(self, logits, batch: Batch):
-        """(losses, weights, right or None), float32, of like shapes."""
+    def row_losses(self, logits, batch: Batch, training: bool) -> RowLosses:
+        """The losses of a batch with labels."""
         raise NotImplementedError
 
 
-class ClassificationObjective(FinetuneObjective):
+class ClassObjective(FinetuneObjective):
+    """Cross-entropy over classes, with what a training may change of it.
+
+    Neither changes an evaluation: its loss is the plain cross-entropy, which
+    runs with other weights can be compared by.
+
+    Args:
+      config: the architecture.
+      class_weights: of Y classes; a row's loss counts by that of its label,
+        and the sum is divided by the sum of these; empty = all alike.
+      label_smoothing: e; the target is 1 - e of the label and e of all Y
+        classes alike (Szegedy et al. 2016, section 7).
+      **options: of `FinetuneObjective`.
+    """
+
+    def __init__(
+        self,
+        config: EncoderConfig,
+        class_weights: Sequence[float] = (),
+        label_smoothing: float = 0.0,
+        **options,
+    ):
+        super().__init__(config, **options)
+        self.class_weights = tuple(class_weights)
+        self.label_smoothing = label_smoothing
+
+    def class_losses(self, logits, labels, counts, training) -> RowLosses:
+        """Losses of logits [..., Y] for labels [...], which are all >= 0."""
+        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
+        right = tf.equal(tf.argmax(logits, -1, labels.dtype), labels)
+        right, weights = tf.cast(right, tf.float32), None
+        if training and self.label_smoothing:
+            share = self.label_smoothing
+            even = -tf.reduce_mean(tf.nn.log_softmax(logits), -1)
+            losses = (1.0 - share) * losses + share * even
+        if training and self.class_weights:
+            weights = counts * tf.gather(
+                tf.constant(self.class_weights, tf.float32), labels
+            )
+        return RowLosses(losses, counts, right, weights)
+
+
+class ClassificationObjective(ClassObjective):
     """Cross-entropy over Y classes, or over C options."""
 
     name = "classification"
 
-    def row_losses(self, logits, batch):
-        labels = batch["label_ids"]  # [B]
-        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
-        right = tf.equal(tf.argmax(logits, -1, labels.dtype), labels)
-        return losses, batch["example_weight"], tf.cast(right, tf.float32)
+    def row_losses(self, logits, batch, training):
+        return self.class_losses(
+            logits, batch["label_ids"], batch["example_weight"], training
+        )
 
 
 class MultipleChoiceObjective(ClassificationObjective):
@@ -109,11 +171,11 @@ class MultiLabelObjective(FinetuneObjective):
 
     name = "multi_label"
 
-    def row_losses(self, logits, batch):
+    def row_losses(self, logits, batch, training):
         losses = tf.nn.sigmoid_cross_entropy_with_logits(
             batch["label_ids"], logits
         )
-        return tf.reduce_mean(losses, -1), batch["example_weight"], None
+        return RowLosses(tf.reduce_mean(losses, -1), batch["example_weight"])
 
 
 class RegressionObjective(FinetuneObjective):
@@ -124,25 +186,24 @@ class RegressionObjective(FinetuneObjective):
     def forward(self, model, batch, training=False, seed=None):
         return tf.squeeze(super().forward(model, batch, training, seed), -1)
 
-    def row_losses(self, logits, batch):
+    def row_losses(self, logits, batch, training):
         losses = tf.math.squared_difference(logits, batch["label_ids"])
-        return losses, batch["example_weight"], None
+        return RowLosses(losses, batch["example_weight"])
 
 
-class TokenClassificationObjective(FinetuneObjective):
+class TokenClassificationObjective(ClassObjective):
     """One label per token; label -1 does not count. Logits [B, T, Y]."""
 
     name = "token_classification"
     pads_left = False
 
-    def row_losses(self, logits, batch):
+    def row_losses(self, logits, batch, training):
         labels = batch["label_ids"]  # [B, T]
         counts = tf.cast(labels >= 0, tf.float32)
         counts *= batch["example_weight"][:, tf.newaxis]
-        labels = tf.maximum(labels, 0)
-        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
-        right = tf.equal(tf.argmax(logits, -1, labels.dtype), labels)
-        return losses, counts, tf.cast(right, tf.float32)
+        return self.class_losses(
+            logits, tf.maximum(labels, 0), counts, training
+        )
 
 
 class SpanObjective(FinetuneObjective):

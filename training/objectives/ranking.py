@@ -7,7 +7,11 @@ import tensorflow as tf
 
 from modeling import ranking_losses
 from modeling.encoders.contract import EncoderConfig
-from training.objectives.finetuning import INPUTS, FinetuneObjective
+from training.objectives.finetuning import (
+    INPUTS,
+    FinetuneObjective,
+    RowLosses,
+)
 from training.objectives.segment_recurrent import RecurrentObjective
 
 
@@ -40,11 +44,11 @@ class RankingObjective(FinetuneObjective):
         scores = super().forward(model, rows, training, seed)  # [B * C, 1]
         return tf.reshape(scores, [-1, *shape[1:-1]])
 
-    def row_losses(self, logits, batch):
+    def row_losses(self, logits, batch, training):
         losses = ranking_losses.of_lists(
             self.rank_loss, logits, batch["label_ids"]
         )
-        return losses, batch["example_weight"], None
+        return RowLosses(losses, batch["example_weight"])
 
 
 class RecurrentRanking(RankingObjective, RecurrentObjective):

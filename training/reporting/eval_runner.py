@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import math
 import os
 
 import orbit
@@ -22,23 +23,15 @@ class EvaluatorRunner(orbit.AbstractEvaluator):
 
     Args:
       run: whose weights.
-      input_fn: finite global batches.
-      metric_fn: see `train`.
+      make: run -> an `Evaluator`, or what evaluates as one does.
       say: takes a line.
     """
 
-    def __init__(self, run: RunState, input_fn, metric_fn, say):
+    def __init__(self, run: RunState, make, say):
         self._run = run
         self._say = say
         options, learner = run.options, run.learner
-        self._evaluator = Evaluator(
-            learner.objective,
-            learner.model,
-            learner.strategy,
-            input_fn,
-            options.eval_batch_size,
-            metric_fn=metric_fn,
-        )
+        self._evaluator = make(run)
         self._best = None
         if options.best_metric:
             self._best = BestCheckpoint(
@@ -67,6 +60,42 @@ class EvaluatorRunner(orbit.AbstractEvaluator):
         if run.options.progress != "none":
             self._say(evaluation_line(step, metrics) + mark)
         return dict(metrics)
+
+    def missing(self, step: int) -> bool:
+        """The step that a run goes on from should have been evaluated."""
+        every = self._run.options.eval_every
+        if self._log is None or not step or not every or step % every:
+            return False
+        return not self._log.has(step)
+
+    def since_best(self) -> int:
+        """Evaluations after the best one; 0 in processes that keep no log."""
+        if self._log is None:
+            return 0
+        options = self._run.options
+        return self._log.since_best(options.best_metric, options.best_higher)
+
+
+def single_evaluator(input_fn, metric_fn):
+    """Run -> the `Evaluator` of its objective.
+
+    Args:
+      input_fn: finite global batches.
+      metric_fn: see `training.run.TrainRequest`.
+    """
+
+    def make(run: RunState) -> Evaluator:
+        learner = run.learner
+        return Evaluator(
+            learner.objective,
+            learner.model,
+            learner.strategy,
+            input_fn,
+            run.options.eval_batch_size,
+            metric_fn=metric_fn,
+        )
+
+    return make
 
 
 @contextlib.contextmanager
@@ -115,6 +144,24 @@ class EvaluationLog:
                     f"{self._path} is damaged ({e}): move it away; wanted one "
                     "JSON object with a step per line"
                 ) from e
+
+    def has(self, step: int) -> bool:
+        """There is a line of this step."""
+        return step in self._rows
+
+    def since_best(self, metric: str | None, higher: bool) -> int:
+        """Lines after the one with the best value of a metric.
+
+        The first of equals is the best; a value that is no number never is.
+        """
+        best, since = -math.inf, 0
+        for step in sorted(self._rows):
+            value = self._rows[step].get(metric, math.nan)
+            value = value if higher else -value
+            since += 1
+            if value > best:
+                best, since = value, 0
+        return since
 
     def add(self, step: int, metrics: dict[str, float]) -> None:
         """Writes the file anew with one more line."""

@@ -13,11 +13,18 @@ def prediction_rows(
     task: ClassificationTask,
     examples: Sequence[TextExample],
     logits: np.ndarray,
+    threshold: float = 0.5,
 ) -> list[list[str]]:
     """Header and one row per example: guid, prediction, probabilities.
 
     Classification has a column per class, multi-label too; regression only
     the value. Texts in the header keep tabs out.
+
+    Args:
+      task: with its labels.
+      examples: in input order.
+      logits: `[N, Y]`, or `[N]` of a regression.
+      threshold: of several labels, probabilities above it are labels.
     """
     if task.head == "regression":
         rows = [["guid", "prediction"]]
@@ -32,12 +39,37 @@ def prediction_rows(
     for example, row in zip(examples, probabilities, strict=True):
         if multi:
             chosen = [
-                n for n, p in zip(task.labels, row, strict=True) if p > 0.5
+                n
+                for n, p in zip(task.labels, row, strict=True)
+                if p > threshold
             ]
             guess = task.options.label_separator.join(chosen)
         else:
             guess = task.labels[int(np.argmax(row))]
         rows.append([example.guid, guess, *(f"{p:.6f}" for p in row)])
+    return rows
+
+
+def labelled_rows(
+    task: ClassificationTask,
+    examples: Sequence[TextExample],
+    predicted: Sequence[Sequence[str]],
+) -> list[list[str]]:
+    """Header and one row per example: guid, gold, prediction, its share, texts.
+
+    Args:
+      task: with its labels.
+      examples: in input order, with labels.
+      predicted: of `prediction_rows`.
+    """
+    count = max(len(e.texts) for e in examples)
+    names = ["text"] if count == 1 else [f"text_{i + 1}" for i in range(count)]
+    rows = [["guid", "label", *predicted[0][1:], *names]]
+    for example, row in zip(examples, predicted[1:], strict=True):
+        gold = example.label
+        if isinstance(gold, tuple):
+            gold = task.options.label_separator.join(gold)
+        rows.append([example.guid, str(gold), *row[1:], *example.texts])
     return rows
 
 

@@ -16,6 +16,7 @@ from data.finetuning import metrics, pair_features, table_columns
 from data.finetuning import table as finetune_table
 from data.finetuning import table_files as task_readers
 from data.finetuning.classifier import glue as glue_tasks
+from data.finetuning.classifier import held_out
 from data.finetuning.classifier import sources as classifier_sources
 from data.finetuning.classifier.sources import TableOptions
 from data.finetuning.examples import BadRows, TextExample
@@ -56,6 +57,8 @@ ALIASES = {
 }
 GENERIC = ("tsv", "csv", "jsonl")
 TFDS_PREFIX = "tfds:"
+# Found by an evaluation of several labels and kept in `data_options`.
+THRESHOLD = "label_threshold"
 
 
 def task_names() -> tuple[str, ...]:
@@ -147,36 +150,14 @@ class ClassificationTask:
             self.name, self.options, source, bad, known, with_labels
         )
         if self.options.dev_fraction and source == "train":
-            examples = self._share(examples, held_out=split != "train")
+            examples = held_out.share(
+                examples, self.options, self.path("train"), split != "train"
+            )
         if not examples:
             raise UserError(
                 f"{self.path(split)} holds no usable row for {self.name}"
             )
         return examples
-
-    def _share(
-        self, examples: list[TextExample], held_out: bool
-    ) -> list[TextExample]:
-        """Rows of the training file that are dev, or the others.
-
-        Raises:
-          UserError: one of both is empty.
-        """
-        options = self.options
-        chosen = held_out_rows(
-            len(examples), options.dev_fraction, options.dev_seed
-        )
-        if chosen.all() or not chosen.any():
-            raise UserError(
-                f"--dev_fraction={options.dev_fraction} takes "
-                f"{int(chosen.sum())} of {len(examples)} rows of "
-                f"{self.path('train')}: change it or --dev_seed"
-            )
-        return [
-            e
-            for e, is_dev in zip(examples, chosen, strict=True)
-            if is_dev == held_out
-        ]
 
     def label_array(self, examples: Sequence[TextExample]) -> np.ndarray | None:
         """`label_ids` of the schema, or None when a label is unknown."""
@@ -217,14 +198,49 @@ class ClassificationTask:
         )
 
     def evaluate(
-        self, logits: np.ndarray, labels: np.ndarray
+        self,
+        logits: np.ndarray,
+        labels: np.ndarray,
+        threshold: float | None = None,
     ) -> dict[str, float]:
-        """The task's metrics, logits `[N, Y]` in input order."""
+        """The task's metrics, logits `[N, Y]` in input order.
+
+        Args:
+          logits, labels: of every example.
+          threshold: of several labels, where one was given or found; the
+            metrics with it are named `best_...`.
+        """
         if self.head == "regression":
             return metrics.regression_metrics(logits, labels)
         if self.head == "multi_label":
-            return metrics.multi_label_metrics(logits, labels)
+            result = metrics.multi_label_metrics(logits, labels)
+            if threshold is not None:
+                found = metrics.multi_label_metrics(logits, labels, threshold)
+                result |= {f"best_{k}": v for k, v in found.items()}
+                result[THRESHOLD] = threshold
+            return result
         return metrics.classification_metrics(logits, labels, self.metric_names)
+
+    @property
+    def possible_metrics(self) -> tuple[str, ...]:
+        """What `evaluate` can give; one that `metric_names` lacks is added by
+        `with_metric`."""
+        if self.head == "regression":
+            return ("pearson", "spearman", "mse")
+        if self.head == "multi_label":
+            names = ("micro_f1", "macro_f1", "exact_match")
+            return (*names, *(f"best_{n}" for n in names))
+        binary = ("f1",) if len(self.labels) == 2 else ()
+        return ("accuracy", "macro_f1", "matthews", *binary)
+
+    def with_metric(self, name: str) -> "ClassificationTask":
+        """The task with one more metric, where it has not got it."""
+        if self.head != "classification" or name in self.metric_names:
+            return self
+        if name not in self.possible_metrics:
+            return self
+        names = (*self.metric_names, name)
+        return dataclasses.replace(self, metric_names=names)
 
     @property
     def main_metric(self) -> str:
@@ -279,25 +295,6 @@ def _check_dev_fraction(name: str, options: ClassifierDataOptions) -> None:
             f"--dev_fraction={options.dev_fraction}, but there is {path}: "
             "leave the flag out or move the file away"
         )
-
-
-def held_out_rows(count: int, fraction: float, seed: int) -> np.ndarray:
-    """bool `[count]`: row i is held out, a function of (seed, i) alone.
-
-    More rows at a file's end leave the rows before where they are.
-    """
-    # SplitMix64 of the row's place in the seed's stream.
-    step = np.uint64(0x9E3779B97F4A7C15)
-    with np.errstate(over="ignore"):
-        x = np.arange(1, count + 1, dtype=np.uint64)
-        x += np.uint64((seed * 0xD1342543DE82EF95) % (1 << 64))
-        x *= step
-        x ^= x >> np.uint64(30)
-        x *= np.uint64(0xBF58476D1CE4E5B9)
-        x ^= x >> np.uint64(27)
-        x *= np.uint64(0x94D049BB133111EB)
-        x ^= x >> np.uint64(31)
-    return (x >> np.uint64(11)).astype(np.float64) * 2.0**-53 < fraction
 
 
 def canonical_name(name: str) -> str:

@@ -75,6 +75,25 @@ def evaluate(
     return result
 
 
+def metric_names(options: RaceDataOptions) -> tuple[str, ...]:
+    """What `evaluate` gives."""
+    return ("accuracy", *(f"accuracy_{name}" for name in levels(options)))
+
+
+def labelled_rows(
+    examples: Sequence[RaceExample], logits: np.ndarray
+) -> list[list[str]]:
+    """`prediction_rows` with the right answer and all texts."""
+    head, *rows = prediction_rows(examples, logits)
+    texts_of = ["passage", *(f"option_{a}" for a in ANSWERS)]
+    result = [["guid", "label", *head[1:], *texts_of]]
+    for example, row in zip(examples, rows, strict=True):
+        gold = ANSWERS[example.label]
+        texts = (example.article, *example.options)
+        result.append([example.guid, gold, *row[1:], *texts])
+    return result
+
+
 def prediction_rows(
     examples: Sequence[RaceExample], logits: np.ndarray
 ) -> list[list[str]]:

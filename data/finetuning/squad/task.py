@@ -45,6 +45,14 @@ BEAM_FIELDS = (
 )
 
 
+# What may pick the best checkpoint.
+METRICS_V1 = ("f1", "exact")
+METRICS_V2 = (
+    *("best_f1", "best_exact", "f1", "exact"),
+    *("pr_exact_ap", "pr_f1_ap", "has_ans_exact", "has_ans_f1"),
+)
+
+
 @dataclasses.dataclass(frozen=True)
 class SquadSplit:
     """A file with its features.
@@ -303,6 +311,32 @@ def with_threshold(
         answers.nbest, answers.null_odds, threshold
     )
     return dataclasses.replace(answers, predictions=predictions)
+
+
+def labelled_rows(file: SquadFile, answers: SquadAnswers) -> list[list[str]]:
+    """Header and one row per question: gold texts, prediction, F1, texts.
+
+    Args:
+      file: questions with their gold answers.
+      answers: as they are written, see `with_threshold`.
+    """
+    _, f1 = squad_metrics.raw_scores(file.gold_answers(), answers.predictions)
+    head = ["id", "answers", "prediction", "f1", "null_odds", "question"]
+    rows = [[*head, "paragraph"]]
+    for question in file.questions:
+        name = question.question_id
+        rows.append(
+            [
+                name,
+                " | ".join(question.answers),
+                answers.predictions[name],
+                f"{f1[name]:.4f}",
+                f"{answers.null_odds[name]:.6g}",
+                question.text,
+                file.paragraphs[question.paragraph],
+            ]
+        )
+    return rows
 
 
 def best_threshold(file: SquadFile, answers: SquadAnswers) -> float:

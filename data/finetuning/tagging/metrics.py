@@ -23,6 +23,11 @@ def names_chunks(labels: Sequence[str]) -> bool:
     return bool(marked) and all(_CHUNK.match(label) for label in marked)
 
 
+def names(chunks: bool) -> tuple[str, ...]:
+    """What `evaluate` gives."""
+    return ("f1", "accuracy", *(("precision", "recall") if chunks else ()))
+
+
 def evaluate(gold: Tags, guesses: Tags, chunks: bool) -> dict[str, float]:
     """Precision, recall and F1 of chunks, or accuracy and macro-F1 of tags.
 

@@ -105,6 +105,16 @@ NOT_RECORDED = {
     "predict_batch_size": _WORK,
     "eval_all_ckpt": _DO,
     "export_dir": _FILES,
+    "train_epochs": _DO,
+    "best_metric": _DO,
+    "class_weights": _DO,
+    "label_smoothing": _DO,
+    "dry_run": _DO,
+    "num_seeds": _DO,
+    "ensemble": _FILES,
+    "ensemble_weights": _FILES,
+    "greedy": _DO,
+    "label_threshold": "given for one run; the one that was found is recorded",
 }
 
 

@@ -1,0 +1,121 @@
+"""Means of probabilities, answers joined by text, choosing members."""
+
+import math
+
+import numpy as np
+import pytest
+
+from data.finetuning import ensembles, metrics
+from data.finetuning.squad import ensembles as squad_ensembles
+from data.finetuning.squad.task import SquadAnswers
+
+RNG = np.random.default_rng(3)
+
+
+def test_means_are_of_probabilities():
+    first, second = RNG.normal(0, 3, (2, 6, 4))
+    weights = [1.0, 3.0]
+
+    def combined(head, *logits):
+        members = [{"logits": x} for x in logits]
+        return ensembles.combine(head, members, weights)["logits"]
+
+    np.testing.assert_allclose(
+        metrics.softmax(combined("classification", first, second)),
+        0.25 * metrics.softmax(first) + 0.75 * metrics.softmax(second),
+        atol=1e-12,
+    )
+    np.testing.assert_allclose(
+        metrics.sigmoid(combined("multi_label", first, second)),
+        0.25 * metrics.sigmoid(first) + 0.75 * metrics.sigmoid(second),
+        atol=1e-12,
+    )
+    np.testing.assert_allclose(
+        combined("regression", first[:, 0], second[:, 0]),
+        0.25 * first[:, 0] + 0.75 * second[:, 0],
+    )
+    # A certain member keeps the mean finite.
+    sure = combined(
+        "multi_label", np.full((1, 1), 900.0), np.ones((1, 1)) * 900
+    )
+    assert np.isfinite(sure).all()
+    alone = ensembles.combine("classification", [{"logits": first}], [2.0])
+    assert alone["logits"] is first
+
+
+def answers(nbest, odds):
+    """Question q with (text, start, end) entries."""
+    entries = [
+        {
+            "text": text,
+            "probability": 0.5,
+            "start_log_prob": start,
+            "end_log_prob": end,
+        }
+        for text, start, end in nbest
+    ]
+    return SquadAnswers({"q": entries[0]["text"]}, {"q": entries}, {"q": odds})
+
+
+def test_answers_are_joined_by_text():
+    a = answers([("x", math.log(0.5), math.log(0.8)), ("y", -2.0, -1.0)], 1.0)
+    b = answers([("z", math.log(0.6), math.log(0.6)), ("x", -1.0, -0.5)], -3.0)
+    found = squad_ensembles.combine([a, b], [1.0, 3.0], 2)
+    share = {
+        "x": 0.25 * 0.4 + 0.75 * math.exp(-1.5),
+        "y": 0.25 * math.exp(-3.0),
+        "z": 0.75 * 0.36,
+    }
+    best = sorted(share, key=share.get, reverse=True)[:2]
+    assert [e["text"] for e in found.nbest["q"]] == best == ["z", "x"]
+    for entry in found.nbest["q"]:
+        score = entry["start_log_prob"] + entry["end_log_prob"]
+        assert math.exp(score) == pytest.approx(share[entry["text"]])
+        total = share["z"] + share["x"]
+        wanted = share[entry["text"]] / total
+        assert entry["probability"] == pytest.approx(wanted)
+    assert found.predictions == {"q": "z"}
+    assert found.null_odds["q"] == pytest.approx(0.25 * 1.0 + 0.75 * -3.0)
+    # Alone a member is itself; its own dictionaries stay as they are.
+    assert squad_ensembles.combine([a], [5.0], 2) is a
+    assert a.nbest["q"][0]["probability"] == 0.5
+
+
+def test_members_are_taken_while_they_help():
+    values = {
+        (0,): 0.5,
+        (1,): 0.7,
+        (2,): 0.7,
+        (0, 1): 0.8,
+        (1, 2): 0.9,
+        (0, 1, 2): 0.9,
+    }
+    found = ensembles.forward_selection(
+        3, lambda chosen: values[tuple(sorted(chosen))]
+    )
+    assert found == ([1, 2], [0.7, 0.9])
+    none = ensembles.forward_selection(2, lambda chosen: math.nan)
+    assert none[0] == [0]
+
+
+def test_the_threshold_of_several_labels_is_the_best_one():
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        labels = (rng.random((9, 3)) < 0.3).astype(np.float32)
+        logits = np.round(rng.normal(0, 2, (9, 3)) + 2 * labels, 1)
+
+        def micro(threshold, logits=logits, labels=labels):
+            taken = metrics.sigmoid(logits) > threshold
+            right = (taken * labels).sum()
+            return 2 * right / max(taken.sum() + labels.sum(), 1)
+
+        found = metrics.best_label_threshold(logits, labels)
+        edges = np.unique(metrics.sigmoid(logits))
+        every = [0.0, *((edges[1:] + edges[:-1]) / 2)]
+        best = max(map(micro, every))
+        assert micro(found) == pytest.approx(best)
+        assert not np.isin(found, edges)
+    scores = metrics.multi_label_metrics(logits, labels, found)
+    assert scores["micro_f1"] == pytest.approx(best)
+    nothing = metrics.best_label_threshold(logits, np.zeros_like(labels))
+    assert nothing == 0.5

@@ -1,0 +1,108 @@
+"""`--dry_run`: everything that a run needs is tried once, and nothing is kept.
+
+Data, checkpoints, folders and disk were looked at before (`preflight`). Here
+the model is built and its weights are read, one training step is computed on
+the first batch, and one batch of every split to evaluate or predict.
+"""
+
+import numpy as np
+import tensorflow as tf
+import tf_keras
+
+from common.errors import UserError
+from training import loop, run_state
+from training import strategy as strategy_lib
+from training.batch_split import BatchSplit, distribute
+from training.checkpoints import checkpoint_to_read, restore_weights
+from training.finetuning.job import Job
+from training.finetuning.options import FinetuneOptions
+from training.learner import build_learner
+from training.reporting import report, run_record
+from training.reporting.memory_estimate import estimate_lines
+from training.train_step import Trainer
+
+
+def check(job: Job, options: FinetuneOptions, objective, say) -> None:
+    """Says what the run would be; changes no file.
+
+    Raises:
+      UserError: what the run itself would stop with, or a loss that is no
+        number.
+    """
+    run = options.run
+    if options.do_train:
+        model = _one_step(job, run, objective, say)
+    else:
+        strategy = strategy_lib.setup(run.strategy)
+        with strategy.scope():
+            model = objective.build_model()
+        path = options.predict_ckpt or checkpoint_to_read(run)
+        restore_weights(strategy, model, path, "all")
+    one = run.replace(eval_steps=1)
+    for name, split in job.evals.items():
+        result = loop.evaluate(objective, split.input_fn, one, model=model)
+        _require_finite(name, result.predictions)
+        say(f"evaluation   {name}: the first batch is well")
+    for name, split in job.predicts.items():
+        outputs = loop.predict(
+            objective, _first(split.input_fn), run, model=model
+        )
+        _require_finite(name, outputs)
+        say(f"prediction   {name}: the first batch is well")
+    say("dry run: all is well; nothing was trained, nothing written")
+
+
+def _one_step(job: Job, run, objective, say):
+    """The model after one step that nobody keeps."""
+    strategy = strategy_lib.setup(run.strategy)
+    tf_keras.utils.set_random_seed(run.strategy.seed)  # as `open_run`
+    split = BatchSplit(
+        run.train_batch_size,
+        strategy.num_replicas_in_sync,
+        run.grad_accumulation_steps,
+        objective.row_groups,
+    )
+    learner = build_learner(
+        objective, strategy, split, run.optimizer, run.train_steps
+    )
+    found = tf.train.latest_checkpoint(run.model_dir)
+    path, require = found or run.init_checkpoint, run.init_require
+    if found:
+        require = "all"
+        run_record.update(
+            run.model_dir, {}, _must_match(job, run, objective), {}, True, False
+        )
+    if path:
+        restore_weights(strategy, learner.model, path, require)
+    dataset, spec = distribute(strategy, job.train_input_fn, split)
+    state = run_state.RunState(run, learner, None, True, 0, path)
+    _, lines = estimate_lines(learner, spec)
+    for line in report.start_lines(state, lines):
+        say(line)
+    trainer = Trainer(
+        learner, dataset, run.strategy.seed, run.strategy.jit_compile
+    )
+    trainer.train(tf.constant(1))
+    loss = float(trainer.last[0, 0])
+    if not np.isfinite(loss):
+        raise UserError(f"the loss of the first batch is {loss}")
+    say(f"first batch  loss {loss:.5g}")
+    return learner.model
+
+
+def _must_match(job: Job, run, objective) -> dict:
+    return {"seed": run.strategy.seed, "head": objective.name} | job.must_match
+
+
+def _first(input_fn):
+    """One batch of what `input_fn` gives."""
+    return lambda params: input_fn(params).take(1)
+
+
+def _require_finite(name: str, outputs: dict) -> None:
+    for value in outputs.values():
+        if not np.isfinite(value).all():
+            raise UserError(
+                f"the model's output on {name} is not finite: check the "
+                "checkpoint"
+            )

@@ -1,0 +1,173 @@
+"""`--ensemble`: trained models that answer together.
+
+Members are evaluated one after the other, each with its own vocabulary,
+lengths and architecture; their answers are joined by the task
+(`Job.combine`), and metrics and files are made of them as of one model's.
+"""
+
+import dataclasses
+import os
+
+import tensorflow as tf
+
+from common import files
+from common.errors import UserError
+from data.finetuning import ensembles
+from training import loop
+from training.finetuning import run as finetune
+from training.finetuning.job import EvalSplit, Job
+from training.finetuning.options import LOWER_IS_BETTER, FinetuneOptions
+
+FILE_NAME = "ensemble.json"
+
+
+@dataclasses.dataclass(frozen=True)
+class Member:
+    """A trained model: its folder, its job and what was read of the flags."""
+
+    folder: str
+    job: Job
+    options: FinetuneOptions
+
+
+@dataclasses.dataclass(frozen=True)
+class _Answers:
+    """What a member says: split -> outputs; labels of the evaluated splits."""
+
+    evals: dict[str, dict]
+    labels: dict[str, dict]
+    predicts: dict[str, dict]
+
+
+def run(
+    members: list[Member], options: FinetuneOptions, say
+) -> dict[str, dict[str, float]]:
+    """Evaluates and predicts with all members, or with those that help.
+
+    Args:
+      members: at least one, in order.
+      options: `run.model_dir` gets the files, as of one model.
+      say: takes the lines.
+
+    Returns:
+      Split -> metrics of the ensemble.
+
+    Raises:
+      UserError: members of different tasks, or what a member's run raises.
+    """
+    check_alike(members)
+    with finetune.outputs_held(options):
+        answers = [_ask(member, say) for member in members]
+        weights = list(options.ensemble_weights) or [1.0] * len(members)
+        chosen, scores = list(range(len(members))), []
+        if options.greedy:
+            chosen, scores = _choose(members, answers, say)
+        return _answer_together(
+            [members[i] for i in chosen],
+            [answers[i] for i in chosen],
+            [weights[i] for i in chosen],
+            scores,
+            options,
+            say,
+        )
+
+
+def check_alike(members: list[Member]) -> None:
+    """All members answer the same question with the same labels.
+
+    Raises:
+      UserError: names the first that does not.
+    """
+    first = members[0]
+    for member in members[1:]:
+        for name in ("task_name", "head", "labels"):
+            wanted = getattr(first.job.spec, name)
+            found = getattr(member.job.spec, name)
+            if wanted != found:
+                raise UserError(
+                    f"--ensemble: {member.folder}: {name}: wanted {wanted} as "
+                    f"of {first.folder}, found {found}"
+                )
+
+
+def _ask(member: Member, say) -> _Answers:
+    """A member's outputs on all splits."""
+    job, options = member.job, member.options
+    objective = finetune.build_objective(job, options)
+    evals, labels, predicts = {}, {}, {}
+    if options.do_eval:
+        for name, split in job.evals.items():
+            result = loop.evaluate(objective, split.input_fn, options.run)
+            evals[name] = _collected(split, result.predictions)
+            labels[name] = result.labels
+            shown = _metrics(split, evals[name], labels[name])
+            say(f"member {member.folder} {name}: {finetune.shown(shown)}")
+    if options.do_predict:
+        for name, split in job.predicts.items():
+            outputs = loop.predict(objective, split.input_fn, options.run)
+            predicts[name] = _collected(split, outputs)
+    return _Answers(evals, labels, predicts)
+
+
+def _collected(split, outputs: dict) -> dict:
+    return split.collect(outputs) if split.collect else outputs
+
+
+def _metrics(split: EvalSplit, outputs: dict, labels: dict) -> dict:
+    return {k: float(v) for k, v in split.metrics(outputs, labels).items()}
+
+
+def _choose(members, answers, say) -> tuple[list[int], list[float]]:
+    """Members that help on the first evaluated split, and the scores."""
+    job = members[0].job
+    name, split = next(iter(job.evals.items()))
+    metric = job.main_metric
+    sign = -1.0 if metric in LOWER_IS_BETTER else 1.0
+
+    def score(chosen: list[int]) -> float:
+        outputs = job.combine(
+            [answers[i].evals[name] for i in chosen], [1.0] * len(chosen)
+        )
+        found = _metrics(split, outputs, answers[0].labels[name])
+        if metric not in found:
+            raise UserError(
+                f"--greedy: an ensemble has no {metric!r}: give --best_metric"
+            )
+        return sign * found[metric]
+
+    chosen, scores = ensembles.forward_selection(len(members), score)
+    for i, value in zip(chosen, scores, strict=True):
+        say(f"took {members[i].folder}: {name} {metric} {sign * value:.5g}")
+    return chosen, [sign * v for v in scores]
+
+
+def _answer_together(members, answers, weights, scores, options, say):
+    """Metrics and files of the members that are left."""
+    job, results, found = members[0].job, {}, {}
+    for name, split in job.evals.items() if options.do_eval else ():
+        outputs = job.combine([a.evals[name] for a in answers], weights)
+        labels = answers[0].labels[name]
+        if split.calibrate:
+            found |= split.calibrate(outputs, labels)
+        metrics = _metrics(split, outputs, labels)
+        results[name] = finetune.report(
+            job, options, name, metrics, outputs, say
+        )
+    if options.do_predict:
+        folder = finetune.prediction_folder(options)
+        tf.io.gfile.makedirs(folder)
+        for name, split in job.predicts.items():
+            outputs = job.combine([a.predicts[name] for a in answers], weights)
+            for path in split.write(outputs, folder):
+                say(f"wrote {path}")
+    files.write_json(
+        os.path.join(options.run.model_dir, FILE_NAME),
+        {
+            "members": [m.folder for m in members],
+            "weights": weights,
+            "scores": scores,
+            "metrics": results,
+            "found": found,
+        },
+    )
+    return results
