@@ -13,11 +13,12 @@ FLAGS = flags.FLAGS
 def define(max_seq_length: int, **defaults) -> None:
     """Registers these flags and those of `finetune_flags`, with its arguments."""
     finetune_flags.define(max_seq_length, **defaults)
-    _define_training()
+    define_training()
     _define_runs()
 
 
-def _define_training() -> None:
+def define_training() -> None:
+    """Registers how long a training is and what its best step is."""
     flags.DEFINE_float(
         "train_epochs",
         0.0,
@@ -35,6 +36,9 @@ def _define_training() -> None:
         "Stop after so many evaluations (--eval_every) without a better "
         "--best_metric; 0 = never.",
     )
+
+
+def _define_runs() -> None:
     flags.DEFINE_list(
         "class_weights",
         [],
@@ -46,9 +50,12 @@ def _define_training() -> None:
         0.0,
         "Share of the training target that goes to all classes alike.",
     )
-
-
-def _define_runs() -> None:
+    flags.DEFINE_string(
+        "init_head",
+        "",
+        "Begin with the head of this task, e.g. mnli for rte, of the model in "
+        "--init_checkpoint; labels of the same name begin as those.",
+    )
     flags.DEFINE_bool(
         "dry_run",
         False,
@@ -86,26 +93,41 @@ def from_flags() -> FinetuneOptions:
     Raises:
       UserError: a value is out of range, or flags that exclude each other.
     """
+    balanced = FLAGS.class_weights == [BALANCED]
+    return training_from_flags(
+        class_weights=(BALANCED,)
+        if balanced
+        else numbers("class_weights", FLAGS.class_weights),
+        label_smoothing=FLAGS.label_smoothing,
+        init_head=FLAGS.init_head,
+        dry_run=FLAGS.dry_run,
+        num_seeds=FLAGS.num_seeds,
+        ensemble=tuple(FLAGS.ensemble),
+        ensemble_weights=numbers("ensemble_weights", FLAGS.ensemble_weights),
+        greedy=FLAGS.greedy,
+    )
+
+
+def training_from_flags(**more) -> FinetuneOptions:
+    """What `define_training` and `finetune_flags` say.
+
+    Args:
+      **more: fields of `FinetuneOptions` that are none of these flags.
+
+    Raises:
+      UserError: both --train_epochs and --train_steps.
+    """
     run = {"patience": FLAGS.patience}
     if FLAGS.train_epochs:
         if FLAGS["train_steps"].present:
             raise UserError("give one of --train_epochs and --train_steps")
         # Until the examples are counted, any number above the warm-up.
         run["train_steps"] = max(FLAGS.train_steps, FLAGS.warmup_steps + 1)
-    balanced = FLAGS.class_weights == [BALANCED]
     return finetune_flags.from_flags(
         run,
         train_epochs=FLAGS.train_epochs,
         best_metric=FLAGS.best_metric,
-        class_weights=(BALANCED,)
-        if balanced
-        else numbers("class_weights", FLAGS.class_weights),
-        label_smoothing=FLAGS.label_smoothing,
-        dry_run=FLAGS.dry_run,
-        num_seeds=FLAGS.num_seeds,
-        ensemble=tuple(FLAGS.ensemble),
-        ensemble_weights=numbers("ensemble_weights", FLAGS.ensemble_weights),
-        greedy=FLAGS.greedy,
+        **more,
     )
 
 

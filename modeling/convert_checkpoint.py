@@ -1,12 +1,23 @@
 """`python -m modeling.convert_checkpoint`: tf1, hf and native, both ways."""
 
+import dataclasses
+
+from data import task_spec
 from flags import app, convert_checkpoint_flags
 from modeling.checkpoints import conversion
 
 
 def main() -> None:
-    """Converts and prints what became of every variable."""
-    for line in conversion.convert(convert_checkpoint_flags.from_flags()):
+    """Converts and prints what became of every variable.
+
+    A fine-tuned folder's task.json names its labels.
+    """
+    options = convert_checkpoint_flags.from_flags()
+    folder = task_spec.find_folder(options.input)
+    if folder and options.to_format == "hf":
+        labels = task_spec.TaskSpec.read(folder).labels
+        options = dataclasses.replace(options, labels=labels)
+    for line in conversion.convert(options):
         print(line)
 
 

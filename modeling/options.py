@@ -18,6 +18,8 @@ class ConvertOptions:
       head: which head to take where there are several; "" = the only one.
       grow_to: configuration of a larger model of the same kind, which begins
         with the input's weights tiled from the middle; "" = no other size.
+      labels: names of the outputs for "hf"; () = what the input's
+        configuration says.
     """
 
     from_format: str
@@ -27,6 +29,7 @@ class ConvertOptions:
     config: str = ""
     head: str = ""
     grow_to: str = ""
+    labels: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,7 +6,7 @@ from typing import Any
 import tensorflow as tf
 import tf_keras
 
-from modeling.encoders.base import EncoderOutput
+from modeling.encoders.base import Encoder, EncoderOutput
 from modeling.encoders.contract import EncoderConfig
 from modeling.encoders.registry import (
     build_encoder,
@@ -21,6 +21,8 @@ class TaskModel(saving.Model):
 
     Args:
       config: an `EncoderConfig`, or its `to_dict()`.
+      encoder: one that is there already, which several heads share; None = a
+        new one.
       **kwargs: the encoder's own (`Encoder.options`: `recompute`, ...), and
         those of `tf_keras.Model`.
     """
@@ -28,13 +30,18 @@ class TaskModel(saving.Model):
     # Names of constructor arguments beyond these, for `get_config`.
     head_arguments: tuple[str, ...] = ()
 
-    def __init__(self, config: EncoderConfig | dict, **kwargs):
+    def __init__(
+        self,
+        config: EncoderConfig | dict,
+        encoder: Encoder | None = None,
+        **kwargs,
+    ):
         config = config_from_dict(config)
         own = encoder_class(config).options
         options = {name: kwargs.pop(name) for name in own if name in kwargs}
         super().__init__(**kwargs)
         self.config = config
-        self.encoder = build_encoder(
+        self.encoder = encoder or build_encoder(
             config, **options, name="encoder", dtype=self.dtype_policy
         )
         self.built = True

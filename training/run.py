@@ -42,6 +42,7 @@ class TrainRequest:
       metric_fn: more metrics from an `EvalResult`, official ones for example.
       make_evaluator: run -> what evaluates it instead of one `Evaluator` of
         `eval_input_fn`: its `run(steps)` gives an object with `metrics`.
+      warm_start: see `training.run_state.open_run`.
       must_match: facts about the data that a resumed run cannot change.
       flags: for `run.json`.
       notes: more lines for the start-up summary.
@@ -54,6 +55,7 @@ class TrainRequest:
     eval_input_fn: InputFn | None = None
     metric_fn: MetricFn | None = None
     make_evaluator: Callable | None = None
+    warm_start: Callable | None = None
     must_match: dict | None = None
     flags: dict | None = None
     notes: Sequence[str] = ()
@@ -112,7 +114,7 @@ class TrainingRun:
     def __init__(self, request: TrainRequest):
         options, objective = request.options, request.objective
         self.options = options
-        self.state = s = open_run(objective, options)
+        self.state = s = open_run(objective, options, request.warm_start)
         learner = s.learner
         self.processes = strategy.worker_count(learner.strategy)
         self.say = request.say if s.chief else lambda line: None
@@ -277,7 +279,7 @@ class TrainingRun:
             return False
         late = self.stop.agree(self.evaluator.since_best() >= options.patience)
         if late:
-            self._save(step)
+            self._in_saves(self.state.checkpoints.save, step)
             self.say(
                 f"stopped early at step {step}: {options.patience} evaluations "
                 f"without a better {options.best_metric}"

@@ -1,6 +1,7 @@
 """The objects of one training run, built and restored."""
 
 import dataclasses
+from collections.abc import Callable
 
 import numpy as np
 import tf_keras
@@ -43,11 +44,20 @@ class RunState:
     restored_from: str | None = None
 
 
-def open_run(objective: Objective, options: RunOptions) -> RunState:
+def open_run(
+    objective: Objective,
+    options: RunOptions,
+    warm_start: Callable | None = None,
+) -> RunState:
     """Builds, then restores from `model_dir` or warm-starts.
 
     Precedence: the newest checkpoint of `model_dir`, `init_checkpoint`, random
     weights.
+
+    Args:
+      objective: what is learned.
+      options: the run.
+      warm_start: model -> None, what `init_checkpoint` alone does not give.
 
     Raises:
       UserError: the batch does not divide, `model_dir` holds another model,
@@ -85,12 +95,15 @@ def open_run(objective: Objective, options: RunOptions) -> RunState:
         meeting,
         options.async_save,
     )
-    step, path = _restore(learner, checkpoints, options)
+    step, path = _restore(learner, checkpoints, options, warm_start)
     return RunState(options, learner, checkpoints, chief, meeting, step, path)
 
 
 def _restore(
-    learner: Learner, checkpoints: RunCheckpoints, options: RunOptions
+    learner: Learner,
+    checkpoints: RunCheckpoints,
+    options: RunOptions,
+    warm_start: Callable | None,
 ) -> tuple[int, str | None]:
     """(step to go on from, checkpoint that was read)."""
     strategy, optimizer = learner.strategy, learner.optimizer
@@ -111,6 +124,8 @@ def _restore(
     path = options.init_checkpoint
     restore_weights(strategy, learner.model, path, options.init_require)
     with strategy.scope():
+        if warm_start:
+            warm_start(learner.model)
         # The average starts where the weights do.
         for name, average in optimizer.ema.items():
             average.assign(learner.variables[name])

@@ -1,8 +1,9 @@
-"""Length buckets where every shape must be known: a TPU.
+"""One program for batches of several shapes: a switch with a branch for each.
 
-Rows come padded to the longest bucket. The step cuts them to the smallest one
-that holds what is real, as one branch of a switch per bucket, so that one
-program holds all the shapes. What is cut off is padding: results are equal.
+Length buckets, where every shape must be known (a TPU): rows come padded to the
+longest bucket, and the step cuts them to the smallest one that holds what is
+real. What is cut off is padding: results are equal. Tasks: a batch is of one of
+several, each with a length and a loss of its own.
 """
 
 import functools
@@ -19,13 +20,17 @@ def by_length(objective: Objective, batch: Batch, run: Callable):
 
     Args:
       objective: its `static_lengths` are the buckets, rising; with fewer than
-        two the batch is run as it is. `pads_left` says where padding is.
-      batch: rows of the last bucket's length.
+        two the batch is run as it is. `pads_left` says where padding is. With
+        `task_lengths` the branch is that of the batch's `task`, which `run`
+        then finds as a number of Python's.
+      batch: rows of the last bucket's length, or of the task's at least.
       run: batch -> tensors of shapes that do not depend on the length.
 
     Returns:
       What `run` returns.
     """
+    if objective.task_lengths:
+        return _by_task(objective, batch, run)
     lengths = objective.static_lengths
     if len(lengths) < 2:
         return run(batch)
@@ -39,6 +44,22 @@ def by_length(objective: Objective, batch: Batch, run: Callable):
         for length in lengths
     ]
     return tf.switch_case(number, branches)
+
+
+def _by_task(objective: Objective, batch: Batch, run: Callable):
+    def branch(task: int, length: int):
+        rows = _cut(batch, length, objective.pads_left)
+        for name in rows.keys() & set(LENGTH_FIELDS):
+            shape = [*rows[name].shape[:-1], length]
+            rows[name] = tf.ensure_shape(rows[name], shape)
+        return run(rows | {"task": task})
+
+    # A batch may be as short as its own task's: others are never cut from it.
+    branches = [
+        functools.partial(branch, task, length)
+        for task, length in enumerate(objective.task_lengths)
+    ]
+    return tf.switch_case(batch["task"][0], branches)
 
 
 def _cut(batch: Batch, length: int, pads_left: bool) -> Batch:

@@ -130,6 +130,12 @@ COMMANDS = (
         {"tags": "rows", "spiece": "", "config": "config"},
     ),
     Command(
+        "run_multitask",
+        "run_multitask",
+        ("--task_name=tsv", "--data_dir={task}", *_TUNE),
+        {"task": "table", "spiece": "", "config": "config"},
+    ),
+    Command(
         "run_ranking",
         "run_ranking",
         ("--ranker=bm25", "--model_dir={out}/model", "--depth=9")

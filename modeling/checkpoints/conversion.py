@@ -7,6 +7,7 @@ Every variable is consumed, or left out for a reason that the report names.
 
 import dataclasses
 import os
+from collections.abc import Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -80,7 +81,9 @@ def convert(options: ConvertOptions) -> list[str]:
     if options.grow_to:
         weights = _grown(weights, read_config(options.grow_to))
     lines = list(weights.notes)
-    lines += write(weights, options.to_format, options.output, source)
+    lines += write(
+        weights, options.to_format, options.output, source, options.labels
+    )
     return lines
 
 
@@ -198,9 +201,21 @@ def _check(arrays, variables, source):
 
 
 def write(
-    weights: Weights, to_format: str, output: str, source: Source
+    weights: Weights,
+    to_format: str,
+    output: str,
+    source: Source,
+    labels: Sequence[str] = (),
 ) -> list[str]:
-    """Writes a model in a format; returns report lines."""
+    """Writes a model in a format; returns report lines.
+
+    Args:
+      weights: the model.
+      to_format: "native", "hf" or "tf1".
+      output: see `ConvertOptions`.
+      source: where it was read; its vocabulary goes along.
+      labels: names of the outputs, for "hf".
+    """
     config, extra = weights.config, dict(weights.config.extra)
     arrays = {
         name: variable.numpy()
@@ -219,7 +234,9 @@ def write(
     if to_format == "hf":
         with native_checkpoint.new_folder(output) as folder:
             hf_checkpoint.write_weights(folder, arrays, config, weights.head)
-            hf_checkpoint.write_config(folder, config, weights.head, arrays)
+            hf_checkpoint.write_config(
+                folder, config, weights.head, arrays, labels
+            )
             _copy_spiece(source.folder, folder, hugging_face=True)
         return _lines(arrays) + [f"written: {output}"]
     notes = []

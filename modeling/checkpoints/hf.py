@@ -6,6 +6,7 @@ transposed; where everything else has another shape than ours it says so.
 """
 
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -52,6 +53,7 @@ def write_config(
     config: EncoderConfig,
     head: str,
     arrays: dict[str, np.ndarray],
+    names: Sequence[str] = (),
 ) -> None:
     """Writes `config.json`.
 
@@ -60,14 +62,24 @@ def write_config(
       config: ours.
       head: as `find_head` gives it.
       arrays: weights by canonical name, which tell the number of labels.
+      names: of the labels, in order; () = those that the configuration has,
+        where they are as many, else `LABEL_0`, ...
+
+    Raises:
+      UserError: there are more or fewer names than outputs.
     """
     family = _family(config.model_type)
     theirs = family.write_config(config)
     theirs["architectures"] = [family.class_name(head, arrays)]
     outputs = _outputs(head, arrays)
     labels = len(theirs.get("id2label", {})) or theirs.get("num_labels", 2)
-    if outputs is not None and labels != outputs:
-        names = [f"LABEL_{i}" for i in range(outputs)]
+    if outputs is not None and (names or labels != outputs):
+        names = names or [f"LABEL_{i}" for i in range(outputs)]
+        if len(names) != outputs:
+            raise UserError(
+                f"wanted names of {outputs} outputs, found {len(names)}: "
+                f"{', '.join(names)}"
+            )
         theirs["id2label"] = {str(i): name for i, name in enumerate(names)}
         theirs["label2id"] = {name: i for i, name in enumerate(names)}
     files.write_json(os.path.join(folder, CONFIG), theirs)

@@ -75,7 +75,9 @@ def _one_step(job: Job, run, objective, say):
     if path:
         restore_weights(strategy, learner.model, path, require)
     dataset, spec = distribute(strategy, job.train_input_fn, split)
-    state = run_state.RunState(run, learner, None, True, 0, path)
+    state = run_state.RunState(
+        run, learner, checkpoints=None, chief=True, restored_from=path
+    )
     _, lines = estimate_lines(learner, spec)
     for line in report.start_lines(state, lines):
         say(line)

@@ -38,6 +38,7 @@ class FinetuneOptions:
         empty = the task's first one.
       class_weights: of the classes in order, or (`BALANCED`,).
       label_smoothing: see `training.objectives.finetuning.ClassObjective`.
+      init_head: task whose head the classifier begins with; empty = none.
       dry_run: check everything, compute one step, write nothing.
       num_seeds: so many runs from `run.strategy.seed` on, each in a folder
         `seed_N` of `model_dir`.
@@ -66,6 +67,7 @@ class FinetuneOptions:
     best_metric: str = ""
     class_weights: tuple[float | str, ...] = ()
     label_smoothing: float = 0.0
+    init_head: str = ""
     dry_run: bool = False
     num_seeds: int = 1
     ensemble: tuple[str, ...] = ()

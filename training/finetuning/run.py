@@ -20,7 +20,7 @@ from data.finetuning import task_settings
 from data.task_spec import FILE_NAME, TaskSpec
 from modeling.checkpoints import restore as checkpoints
 from training import loop, strategy
-from training.finetuning import dry_run, preflight
+from training.finetuning import dry_run, head_start, preflight
 from training.finetuning.job import EvalSplit, Job
 from training.finetuning.options import LOWER_IS_BETTER, FinetuneOptions
 from training.finetuning.sources import find_config, read_spec
@@ -157,6 +157,11 @@ def _train(job, options, objective, flags, say):
     """The trained model, or None when it was stopped before the end."""
     run_options = options.run
     check_same_task(job, run_options.model_dir)
+    start = None
+    if options.init_head:
+        start = head_start.head_start(
+            options.init_head, job.spec, run_options.init_checkpoint
+        )
     tf.io.gfile.makedirs(run_options.model_dir)
     _write_task(job, run_options.model_dir)
     eval_split = next(iter(job.evals.values()), None)
@@ -172,7 +177,8 @@ def _train(job, options, objective, flags, say):
         eval_input_fn=eval_split.input_fn
         if eval_split and run_options.eval_every
         else None,
-        metric_fn=_metric_fn(eval_split) if eval_split else None,
+        metric_fn=metric_fn(eval_split) if eval_split else None,
+        warm_start=start,
         must_match=job.must_match,
         flags=flags,
         say=say,
@@ -236,11 +242,13 @@ def _write_task(job: Job, model_dir: str) -> None:
     job.spec.write(model_dir)
 
 
-def _metric_fn(split: EvalSplit):
-    def metric_fn(result: EvalResult) -> dict[str, float]:
+def metric_fn(split: EvalSplit):
+    """The split's metrics of an evaluation's result."""
+
+    def of_result(result: EvalResult) -> dict[str, float]:
         return split.metrics(result.predictions, result.labels)
 
-    return metric_fn
+    return of_result
 
 
 def _evaluate(job, options, objective, checkpoint, model, say):
@@ -254,7 +262,7 @@ def _evaluate(job, options, objective, checkpoint, model, say):
             objective,
             split.input_fn,
             options.run,
-            _metric_fn(split),
+            metric_fn(split),
             checkpoint,
             model,
         )
@@ -333,7 +341,7 @@ def _best_of_all(job, objective, options, say) -> str:
             objective,
             split.input_fn,
             options.run,
-            _metric_fn(split),
+            metric_fn(split),
             path,
         )
         scores[path] = result.metrics[job.main_metric]

@@ -64,6 +64,8 @@ class Objective:
       evaluates_loss: False where the labels' loss would need a second pass of
         the model.
       static_lengths: see `training.static_lengths`.
+      task_lengths: T of every task, where a batch is of one of several and
+        its `task` [B] says which; see there, too.
       pads_left: where padding is.
       recompute_layers: trade time for memory in the backward pass.
       query_stream: the model has a second stream of `num_targets` rows.
@@ -79,6 +81,7 @@ class Objective:
     label_fields: tuple[str, ...] = ()
     evaluates_loss: bool = True
     static_lengths: tuple[int, ...] = ()
+    task_lengths: tuple[int, ...] = ()
     pads_left: bool = True
     recompute_layers: bool = False
     query_stream: bool = False

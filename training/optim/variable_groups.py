@@ -21,7 +21,8 @@ TOP = None
 def head_pattern() -> str:
     """The scopes of all heads; the original spells the pooler's its own way."""
     scopes = [scope for row in HEADS.values() for scope in row.scopes]
-    scopes += ["sequnece_summary", "sequence_summary"]
+    # Behind it the task, where there are several.
+    scopes += [r"sequnece_summary(_[\w.-]+)?", "sequence_summary"]
     return rf"(model/)?({'|'.join(scopes)})/(.*/)?"
 
 

@@ -32,6 +32,7 @@ class GlueTask:
       dev: split name -> file stem; test: likewise.
       submission: split name -> file stem of the submission.
       columns: names for files without a header (None: read the header).
+      elsewhere: test split -> files of it below GLUE's own folder.
     """
 
     name: str
@@ -47,6 +48,9 @@ class GlueTask:
     )
     submission: dict[str, str] = dataclasses.field(default_factory=dict)
     columns: tuple[str, ...] | None = None
+    elsewhere: dict[str, tuple[str, ...]] = dataclasses.field(
+        default_factory=dict
+    )
 
     @property
     def head(self) -> str:
@@ -87,8 +91,17 @@ _TASKS = (
         ENTAILMENT,
         ("accuracy",),
         dev={"dev": "dev_matched", "dev_mismatched": "dev_mismatched"},
-        test={"test": "test_matched", "test_mismatched": "test_mismatched"},
-        submission={"test": "MNLI-m", "test_mismatched": "MNLI-mm"},
+        test={
+            "test": "test_matched",
+            "test_mismatched": "test_mismatched",
+            "ax": "AX",  # the diagnostic set, answered by MNLI's model
+        },
+        submission={
+            "test": "MNLI-m",
+            "test_mismatched": "MNLI-mm",
+            "ax": "AX",
+        },
+        elsewhere={"ax": ("AX/AX.tsv", "diagnostic/diagnostic.tsv")},
     ),
     GlueTask("QNLI", ("question", "sentence"), "label", TWO_WAY, ("accuracy",)),
     GlueTask("RTE", PAIR, "label", TWO_WAY, ("accuracy",)),
@@ -113,6 +126,11 @@ def split_path(task: GlueTask, data_dir: str, split: str) -> str | None:
         path = task_readers.find_file(folder, f"{stem}.tsv")
         if path:
             return path
+    for name in task.elsewhere.get(split, ()):
+        for folder in (data_dir, os.path.dirname(data_dir.rstrip("/"))):
+            path = task_readers.find_file(folder, name)
+            if path:
+                return path
     if split == "train":
         task_readers.require_file(data_dir, f"{stem}.tsv")
     return None

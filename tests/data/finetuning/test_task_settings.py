@@ -109,6 +109,7 @@ NOT_RECORDED = {
     "best_metric": _DO,
     "class_weights": _DO,
     "label_smoothing": _DO,
+    "init_head": _DO,
     "dry_run": _DO,
     "num_seeds": _DO,
     "ensemble": _FILES,

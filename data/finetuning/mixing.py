@@ -1,0 +1,151 @@
+"""Which task step s is of: a pure function of (seed, s) (L1).
+
+Steps come in blocks in which every task has its exact share, in an order of
+the block's own. A task's n-th step takes its n-th batch, which is the n-th
+batch of a run on that task alone. So a run that goes on at step s needs
+neither a replay nor a state.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from common.errors import UserError
+from data.finetuning import batches
+from data.finetuning.table import FeatureTable
+from data.schema import LENGTH_FIELDS
+
+PROPORTIONAL, SQRT, UNIFORM, TEMPERATURE = MIXINGS = (
+    "proportional",
+    "sqrt",
+    "uniform",
+    "temperature",
+)
+# Steps in which every task has its exact share.
+BLOCK = 1000
+
+
+@dataclasses.dataclass(frozen=True)
+class TaskOrder:
+    """The endless order of tasks.
+
+    Attributes:
+      sizes: examples of each task.
+      mixing: "proportional" to the examples (the concatenation of the sets),
+        to their square root, "uniform", or to their power of 1 / temperature.
+      temperature: of that mixing.
+      seed: of the order.
+    """
+
+    sizes: tuple[int, ...]
+    mixing: str = PROPORTIONAL
+    temperature: float = 1.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.mixing not in MIXINGS:
+            raise UserError(
+                f"--mixing must be one of {', '.join(MIXINGS)}, received "
+                f"{self.mixing!r}"
+            )
+        if not self.temperature > 0:
+            raise UserError(
+                "--mixing_temperature must be above 0, received "
+                f"{self.temperature}"
+            )
+
+    def shares(self) -> np.ndarray:
+        """Of all steps, by task; their sum is 1."""
+        power = {
+            PROPORTIONAL: 1.0,
+            SQRT: 0.5,
+            UNIFORM: 0.0,
+            TEMPERATURE: 1.0 / self.temperature,
+        }[self.mixing]
+        found = np.array(self.sizes, float) ** power
+        return found / found.sum()
+
+    def counts(self) -> np.ndarray:
+        """Steps of each task in a block, int64: largest remainders, 1 at least."""
+        exact = self.shares() * BLOCK
+        counts = np.maximum(np.floor(exact), 1).astype(np.int64)
+        while (missing := BLOCK - counts.sum()) != 0:
+            step = int(np.sign(missing))
+            lack = step * (exact - counts)
+            lack[counts + step < 1] = -np.inf
+            counts[np.argmax(lack)] += step
+        return counts
+
+    def at(self, step: int) -> tuple[int, int]:
+        """(task, how many steps it had before) of step `step` from 0."""
+        block, place = divmod(step, BLOCK)
+        order = _block_order(tuple(self.counts().tolist()), self.seed, block)
+        task = int(order[place])
+        before = int(np.count_nonzero(order[:place] == task))
+        return task, block * int(self.counts()[task]) + before
+
+
+@functools.lru_cache(maxsize=4)
+def _block_order(counts: tuple[int, ...], seed: int, block: int) -> np.ndarray:
+    kinds = np.repeat(np.arange(len(counts)), counts)
+    rng = np.random.default_rng((seed & 0xFFFFFFFF, block, 3))
+    return rng.permutation(kinds)
+
+
+@dataclasses.dataclass(frozen=True)
+class MixedBatches:
+    """Training batches of several tasks.
+
+    Attributes:
+      tables: features with one label per example, by task.
+      lengths: T by task.
+      order: of the tasks.
+      seed: of the examples of each task.
+      static_shapes: all batches are as long as the longest (TPU).
+    """
+
+    tables: Sequence[FeatureTable]
+    lengths: Sequence[int]
+    order: TaskOrder
+    seed: int = 0
+    static_shapes: bool = False
+
+    def batch(self, step: int, batch_size: int) -> dict[str, np.ndarray]:
+        """Batch number `step`: `data.schema`, `task` int32 [B], and
+        `label_ids` float32 [B]."""
+        task, number = self.order.at(step)
+        table = self.tables[task]
+        indices = batches.training_batch(
+            table.lengths(), batch_size, self.seed, number
+        )
+        length = max(self.lengths) if self.static_shapes else self.lengths[task]
+        found = table.batch(indices, length, batch_size, ("label_ids",))
+        found["label_ids"] = found["label_ids"].astype(np.float32)
+        return found | {"task": np.full(batch_size, task, np.int32)}
+
+    def endless(self, batch_size: int, step: int) -> Iterator[dict]:
+        """Batches from `step` on."""
+        while True:
+            yield self.batch(step, batch_size)
+            step += 1
+
+    def input_fn(self, params: dict):
+        """`tf.data` of the batches from `params["start_step"]` on."""
+        import tensorflow as tf
+
+        batch_size = int(params["batch_size"])
+        start = int(params.get("start_step", 0))
+        one_length = self.static_shapes or len(set(self.lengths)) == 1
+        signature = {}
+        for name, value in self.batch(start, batch_size).items():
+            shape: list = list(value.shape)
+            if name in LENGTH_FIELDS and not one_length:
+                shape[-1] = None
+            signature[name] = tf.TensorSpec(shape, tf.as_dtype(value.dtype))
+        dataset = tf.data.Dataset.from_generator(
+            lambda: self.endless(batch_size, start),
+            output_signature=signature,
+        )
+        return dataset.prefetch(2)

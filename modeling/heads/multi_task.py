@@ -1,0 +1,65 @@
+"""One encoder with a head per task."""
+
+import tf_keras
+
+from common.heads import HEADS
+from common.references import resolve
+from modeling.task_model import TaskModel
+
+
+@tf_keras.utils.register_keras_serializable("xlnet")
+class MultiTaskModel(TaskModel):
+    """Task models that share their encoder.
+
+    Args:
+      config: an `EncoderConfig`, or its `to_dict()`.
+      tasks: name -> {"head": a key of `common.heads.HEADS`, and keyword
+        arguments of its model}.
+      **kwargs: of `TaskModel`.
+
+    `heads[name]` is the task model of a task: its own pooler and output layer
+    on the common encoder. By canonical name its variables are the original's
+    with the task's name behind the first scope
+    (`model/classification_mnli/logit/kernel`).
+    """
+
+    def __init__(self, config, tasks: dict[str, dict], **kwargs):
+        super().__init__(config, **kwargs)
+        # Keras would wrap a dictionary and save it as layers.
+        self._tasks = tuple(
+            (name, tuple(options.items())) for name, options in tasks.items()
+        )
+        self.heads = {}
+        for name, options in tasks.items():
+            row = HEADS[options["head"]]
+            further = {k: v for k, v in options.items() if k != "head"}
+            self.heads[name] = resolve(row.model)(
+                self.config,
+                encoder=self.encoder,
+                **row.model_options | further,
+                name=f"head_{len(self.heads)}",
+                dtype=self.dtype_policy,
+            )
+
+    def call(self, input_ids, task: str, **arguments):
+        """What the head of `task` says of rows; arguments as its own."""
+        return self.heads[task](input_ids, **arguments)
+
+    def head_variable_paths(self):
+        found = {}
+        for task, model in self.heads.items():
+            for name, path in model.head_variable_paths().items():
+                found[_of_task(name, task)] = f"heads/{task}/{path}"
+        return found
+
+    def get_config(self):
+        tasks = {name: dict(options) for name, options in self._tasks}
+        return super().get_config() | {"tasks": tasks}
+
+
+def _of_task(name: str, task: str) -> str:
+    """The canonical name of a head's variable among several heads."""
+    own, scope, *rest = name.split("/")
+    if own != "model":  # a pooler with the encoder's own name
+        return f"model/classification_{task}/{name}"
+    return "/".join([own, f"{scope}_{task}", *rest])

@@ -1,0 +1,94 @@
+"""`--init_head`: a classifier begins with the head of another task's.
+
+An output whose label the other task has, too, begins as that one; the others
+begin as the mean of what is left there. So RTE's `entailment` begins as MNLI's,
+and its `not_entailment` between `neutral` and `contradiction`.
+"""
+
+import os
+from collections.abc import Callable
+
+import numpy as np
+
+from common.errors import UserError
+from data import task_spec
+from data.task_spec import TaskSpec
+from modeling.checkpoints import restore
+from modeling.checkpoints.names import encoder_of, named_variables
+from training.finetuning.multitask_options import TASKS
+from training.objectives.build import build_objective
+
+_LOGIT = "model/classification/logit/"
+
+
+def head_start(
+    name: str, spec: TaskSpec, init_checkpoint: str | None
+) -> Callable:
+    """Model -> None: gives its head the values of another task's.
+
+    Args:
+      name: of the other task.
+      spec: of the task that is trained.
+      init_checkpoint: folder of the other task's model, or of a run on several
+        tasks.
+
+    Raises:
+      UserError: there is no such model, or the tasks share no label.
+    """
+    folder = _find(name, init_checkpoint or "")
+    found = TaskSpec.read(folder)
+    if spec.head != "classification" or found.head != "classification":
+        raise UserError("--init_head is for classification")
+    if not set(spec.labels) & set(found.labels):
+        raise UserError(
+            f"--init_head={name}: its labels {', '.join(found.labels)} are "
+            f"none of {', '.join(spec.labels)}"
+        )
+    objective = build_objective(
+        found.head, restore.find_config(folder), **found.head_options
+    )
+    other = objective.build_model()
+    restore.restore(other, folder, require="all")
+    values = {n: v.numpy() for n, v in named_variables(other).items()}
+    rows = _rows(spec.labels, found.labels)  # [Y, Y of the other]
+
+    def start(model) -> None:
+        scope = encoder_of(model).scope
+        for variable_name, variable in named_variables(model).items():
+            if variable_name.startswith(scope):
+                continue
+            value = values.get(variable_name)
+            if value is not None and variable_name.startswith(_LOGIT):
+                value = value @ rows.T
+            if value is None or value.shape != tuple(variable.shape):
+                raise UserError(
+                    f"--init_head={name}: `{variable_name}` has another shape "
+                    f"in {folder}"
+                )
+            variable.assign(value)
+
+    return start
+
+
+def _find(name: str, path: str) -> str:
+    """The single-task folder of a task."""
+    for place in (path, os.path.join(path, TASKS, name)):
+        folder = task_spec.find_folder(place) if place else None
+        if folder and TaskSpec.read(folder).task_name == name:
+            return folder
+    raise UserError(
+        f"--init_head={name}: --init_checkpoint must be the --model_dir of a "
+        f"model of {name}, or of run_multitask.py with it; found {path!r}"
+    )
+
+
+def _rows(labels, others) -> np.ndarray:
+    """Shares of the other task's outputs in each of ours."""
+    left = [i for i, other in enumerate(others) if other not in labels]
+    rows = np.zeros((len(labels), len(others)), np.float32)
+    for i, label in enumerate(labels):
+        if label in others:
+            rows[i, others.index(label)] = 1.0
+        elif left:
+            rows[i, left] = 1.0 / len(left)
+    return rows

@@ -1,0 +1,286 @@
+"""One encoder trained on several tasks by turns, then a folder for each.
+
+Batches alternate between the tasks (`data.finetuning.mixing`); losses, metrics
+and files of a task are those of `run_classifier.py`. What was trained is
+written as single-task folders, `MODEL_DIR/tasks/NAME`, which every command
+takes; evaluation, prediction and export are theirs.
+"""
+
+import contextlib
+import dataclasses
+import os
+import statistics
+
+import numpy as np
+import tensorflow as tf
+
+from common import files, locks, vocabulary
+from common.errors import UserError
+from data.finetuning.mixing import BLOCK, MixedBatches, TaskOrder
+from modeling.checkpoints import native, restore
+from training import loop, strategy
+from training.checkpoints import checkpoint_to_read
+from training.finetuning import preflight
+from training.finetuning import run as finetune
+from training.finetuning.classifier import ClassifierJob
+from training.finetuning.job import Job
+from training.finetuning.multitask_options import TASKS, MultiTaskOptions
+from training.finetuning.options import FinetuneOptions
+from training.finetuning.sources import find_config
+from training.objectives import build as heads
+from training.objectives.multi_task import MultiTaskObjective, TaskPart
+from training.reporting.evaluation import EvalResult, Evaluator
+
+MEAN = "mean"
+RESULTS = "multitask.json"
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """One of the tasks: its data, its job, its number's name."""
+
+    name: str
+    owner: ClassifierJob
+    job: Job
+
+
+def task_folder(model_dir: str, name: str) -> str:
+    """Where the single-task model of a task is."""
+    return os.path.join(model_dir, TASKS, name)
+
+
+def run(
+    tasks: list[Task],
+    settings: MultiTaskOptions,
+    options: FinetuneOptions,
+    export=None,
+    flags: dict | None = None,
+    say=print,
+) -> dict[str, dict[str, dict[str, float]]]:
+    """Trains all tasks, then evaluates, predicts and exports each.
+
+    Args:
+      tasks: in the order of `settings.tasks`.
+      settings: of the tasks together.
+      options: what to do; `run.model_dir` is the run's.
+      export: `serving.export.export_model`.
+      flags: for `run.json`.
+      say: takes every line of the report.
+
+    Returns:
+      Task -> split -> metrics; empty without an evaluation.
+
+    Raises:
+      UserError: anything the user can put right.
+    """
+    options = _settle_steps(tasks, options, say)
+    home = options.run.model_dir
+    with _folder_held(options):
+        if options.do_train:
+            objective = build_objective(tasks, settings, options)
+            if not _train(tasks, settings, options, objective, flags, say):
+                return {}  # stopped on request; the same command goes on
+            split_heads(tasks, options, objective, say)
+        results = {}
+        for task in tasks:
+            own = _own_options(task, options)
+            found = (
+                finetune.run(task.job, own, export, flags, say)
+                if (own.do_eval or own.do_predict or own.do_export)
+                else {}
+            )
+            if found:
+                results[task.name] = found
+    if results:
+        means = [
+            next(iter(results[t.name].values()))[t.job.main_metric]
+            for t in tasks
+        ]
+        say(f"{MEAN} of the tasks' main metrics: {statistics.fmean(means):.5g}")
+        files.write_json(
+            os.path.join(home, RESULTS),
+            {"tasks": results, MEAN: statistics.fmean(means)},
+        )
+    return results
+
+
+def _folder_held(options: FinetuneOptions):
+    """The run's folder is this process' own while it trains there."""
+    if options.do_train and strategy.may_write(options.run.strategy):
+        return locks.held(options.run.model_dir)
+    return contextlib.nullcontext()
+
+
+def _own_options(task: Task, options: FinetuneOptions) -> FinetuneOptions:
+    """What is done with the single-task folder."""
+    home = options.run.model_dir
+    changes = {
+        flag: os.path.join(folder, task.name)
+        for flag in ("predict_dir", "export_dir")
+        if (folder := getattr(options, flag))
+    }
+    own = options.run.replace(
+        model_dir=task_folder(home, task.name),
+        init_checkpoint=None,
+        eval_every=0,
+        patience=0,
+    )
+    return dataclasses.replace(
+        options, run=own, do_train=False, train_epochs=0.0, **changes
+    )
+
+
+def _settle_steps(tasks, options: FinetuneOptions, say) -> FinetuneOptions:
+    """`train_epochs` of all examples together."""
+    rows = sum(task.job.train_rows for task in tasks)
+    together = dataclasses.replace(tasks[0].job, train_rows=rows)
+    return finetune.settle_steps(together, options, say)
+
+
+def build_objective(
+    tasks: list[Task], settings: MultiTaskOptions, options: FinetuneOptions
+) -> MultiTaskObjective:
+    """The objective of all tasks, with everything checked that it stands on.
+
+    Raises:
+      UserError: anything the user can put right.
+    """
+    config = find_config(options, tasks[0].job.vocab_size)
+    preflight.check_disk(options, config)
+    parts = []
+    for task, length, weight in zip(
+        tasks, settings.lengths, settings.weights, strict=True
+    ):
+        spec = task.job.spec
+        if spec.head not in ("classification", "regression"):
+            raise UserError(
+                f"run_multitask.py takes classes and values, {task.name} is of "
+                f"the head {spec.head}"
+            )
+        preflight.check_splits(task.job, options)
+        preflight.check_segments(task.job, config)
+        single = heads.build_objective(
+            spec.head,
+            config,
+            recompute_layers=options.recompute_layers,
+            **spec.head_options,
+        )
+        parts.append(TaskPart(task.name, single, length, weight))
+    return MultiTaskObjective(config, parts, options.recompute_layers)
+
+
+def mixed_batches(
+    tasks: list[Task], settings: MultiTaskOptions, options: FinetuneOptions
+) -> MixedBatches:
+    """The training batches of all tasks."""
+    tables = [task.owner.load("train")[1] for task in tasks]
+    seed = options.run.strategy.seed
+    order = TaskOrder(
+        tuple(table.num_examples for table in tables),
+        settings.mixing,
+        settings.temperature,
+        seed,
+    )
+    static = tasks[0].owner.features.static_shapes
+    return MixedBatches(tables, settings.lengths, order, seed, static)
+
+
+def _train(tasks, settings, options, objective, flags, say) -> bool:
+    """Trains to the end; False when it was stopped before."""
+    home, spec = options.run.model_dir, tasks[0].job.spec
+    batches = mixed_batches(tasks, settings, options)
+    for task, count in zip(tasks, batches.order.counts(), strict=True):
+        say(
+            f"task         {task.name}: {task.job.train_rows} examples, "
+            f"{count / BLOCK:.1%} of the steps"
+        )
+    tf.io.gfile.makedirs(home)
+    vocabulary.copy(vocabulary.read(tasks[0].job.spiece_path), spec.text, home)
+    run_options, make = options.run, None
+    if run_options.eval_every:
+        run_options = run_options.replace(
+            best_metric=options.best_metric or MEAN
+        )
+        make = _evaluators(tasks, objective)
+    result = loop.train(
+        objective,
+        batches.input_fn,
+        run_options,
+        make_evaluator=make,
+        must_match={
+            "spiece_sha256": spec.spiece_sha256,
+            "text_settings": spec.text.as_dict(),
+            "train_data": [t.job.must_match["train_data"] for t in tasks],
+        }
+        | {
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in vars(settings).items()
+            if name not in ("schedule", "task_steps")
+        },
+        flags=flags,
+        say=say,
+    )
+    return result.finished
+
+
+def _evaluators(tasks: list[Task], objective: MultiTaskObjective):
+    """Run -> an evaluation of every task, and the mean of what they count by."""
+
+    def make(run) -> _Together:
+        learner = run.learner
+        found = {}
+        for task, part in zip(tasks, objective.parts, strict=True):
+            split = next(iter(task.job.evals.values()))
+            found[task.name] = (
+                task.job.main_metric,
+                Evaluator(
+                    part.objective,
+                    learner.model.heads[task.name],
+                    learner.strategy,
+                    split.input_fn,
+                    run.options.eval_batch_size,
+                    metric_fn=finetune.metric_fn(split),
+                ),
+            )
+        return _Together(found)
+
+    return make
+
+
+class _Together:
+    """The evaluations of all tasks as one."""
+
+    def __init__(self, evaluators: dict):
+        self._evaluators = evaluators
+
+    def run(self, steps: int = -1) -> EvalResult:
+        """Metrics as `task/name`, and `mean`."""
+        metrics, main = {}, []
+        for task, (name, evaluator) in self._evaluators.items():
+            found = evaluator.run(steps).metrics
+            metrics |= {f"{task}/{k}": v for k, v in found.items()}
+            main.append(found[name])
+        metrics[MEAN] = statistics.fmean(main)
+        return EvalResult(metrics, {}, {}, np.zeros([0], np.int64))
+
+
+def split_heads(tasks, options: FinetuneOptions, objective, say) -> None:
+    """Writes the best weights as one single-task folder per task."""
+    if not strategy.may_write(options.run.strategy):
+        return
+    model = objective.build_model()
+    restore.restore(model, checkpoint_to_read(options.run), require="all")
+    for task in tasks:
+        folder = task_folder(options.run.model_dir, task.name)
+        if tf.io.gfile.exists(folder):  # of the same run, of fewer steps
+            tf.io.gfile.rmtree(folder)
+
+        def add(place: str, job=task.job) -> None:
+            read = vocabulary.read(job.spiece_path)
+            vocabulary.copy(read, job.spec.text, place)
+            job.spec.write(place)
+
+        native.write(
+            folder, model.heads[task.name], objective.saved_config, add
+        )
+        say(f"wrote {folder}")
