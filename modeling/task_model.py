@@ -1,6 +1,6 @@
 """What every task model shares: the encoder, its options, its names."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -18,6 +18,12 @@ from modeling.ops import dropout, initializers, saving
 
 class TaskModel(saving.Model):
     """An encoder with a head.
+
+    As Keras' models do, it takes its inputs as arguments or as one dictionary
+    (which is how `fit`, `evaluate` and `predict` give several); entries of
+    None count as absent. `fit` draws the seed of dropout from TensorFlow's
+    generator, which `tf_keras.utils.set_random_seed` sets, where the inputs
+    hold no `seed`.
 
     Args:
       config: an `EncoderConfig`, or its `to_dict()`.
@@ -45,6 +51,21 @@ class TaskModel(saving.Model):
             config, **options, name="encoder", dtype=self.dtype_policy
         )
         self.built = True
+
+    def __call__(self, input_ids, *args, **kwargs):
+        if isinstance(input_ids, Mapping):
+            given = {k: v for k, v in input_ids.items() if v is not None}
+            input_ids = given.pop("input_ids")
+            kwargs = given | kwargs
+        return super().__call__(input_ids, *args, **kwargs)
+
+    def train_step(self, data):
+        x, y, weights = tf_keras.utils.unpack_x_y_sample_weight(data)
+        x = dict(x) if isinstance(x, Mapping) else {"input_ids": x}
+        if "seed" not in x:
+            x["seed"] = tf.random.uniform([2], maxval=2**31 - 1, dtype=tf.int32)
+        packed = tf_keras.utils.pack_x_y_sample_weight(x, y, weights)
+        return super().train_step(packed)
 
     @classmethod
     def options_of(cls, shape: Callable) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from common.errors import UserError
 from common.heads import HEADS
 from common.text_settings import TextSettings
 from modeling import XLNetConfig
-from modeling.checkpoints import conversion
+from modeling.checkpoints import conversion, hf
 from modeling.checkpoints import restore as checkpoints
 from modeling.checkpoints.names import named_variables
 from modeling.heads import table as heads
@@ -311,3 +311,22 @@ def test_pickled_weights_are_refused_with_the_way_out(tmp_path):
     (tmp_path / "pytorch_model.bin").write_bytes(b"\x80\x04.")
     with pytest.raises(UserError, match="could run any code; convert it"):
         checkpoints.resolve(str(tmp_path))
+
+
+def test_labels_have_the_tasks_names(tmp_path):
+    """What AutoModelForSequenceClassification and pipelines show."""
+    config = XLNetConfig(
+        vocab_size=9, d_model=4, n_layer=1, n_head=1, d_head=4, d_inner=4
+    )
+    arrays = {"model/classification/logit/kernel": np.zeros((4, 3))}
+
+    def written(names):
+        hf.write_config(str(tmp_path), config, "classification", arrays, names)
+        return json.loads((tmp_path / "config.json").read_text())
+
+    found = written(("bad", "fair", "good"))
+    assert found["id2label"] == {"0": "bad", "1": "fair", "2": "good"}
+    assert found["label2id"] == {"bad": 0, "fair": 1, "good": 2}
+    assert written(())["id2label"]["2"] == "LABEL_2"
+    with pytest.raises(UserError, match="wanted names of 3 outputs, found 2"):
+        written(("bad", "good"))
