@@ -130,9 +130,9 @@ class Command:
                     changes[flag] = os.path.join(folder, name)
             self.say(f"--- seed {seed} in {changes['model_dir']}")
             found[seed] = self._one(self.read(**changes))
+            if not found[seed]:
+                return {}  # stopped on request, or a dry run
             gc.collect()  # the last run's variables, before the next has its
-        if not any(found.values()):
-            return {}  # nothing was evaluated, or stopped on request
         summary = summarize(list(found.values()))
         for line in summary_lines(summary):
             self.say(line)

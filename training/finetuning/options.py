@@ -122,8 +122,11 @@ class FinetuneOptions:
             raise UserError(
                 f"--num_seeds must be at least 1, received {self.num_seeds}"
             )
-        if self.num_seeds > 1 and self.predict_ckpt:
-            raise UserError("--num_seeds: leave out --predict_ckpt")
+        if self.num_seeds > 1 and (self.predict_ckpt or not self.do_eval):
+            raise UserError(
+                "--num_seeds compares metrics: it needs --do_eval and no "
+                "--predict_ckpt"
+            )
 
     def _check_ensemble(self) -> None:
         """What several models are asked together."""
@@ -136,10 +139,11 @@ class FinetuneOptions:
         count = len(self.ensemble)
         if len(set(self.ensemble)) < count:
             raise UserError("--ensemble names a folder twice")
-        if self.do_train or self.do_export or self.num_seeds > 1:
+        other = self.do_train or self.do_export or self.dry_run
+        if other or self.num_seeds > 1:
             raise UserError(
                 "--ensemble is for --do_eval and --do_predict: leave out "
-                "--do_train, --do_export and --num_seeds"
+                "--do_train, --do_export, --dry_run and --num_seeds"
             )
         if self.predict_ckpt or self.eval_all_ckpt:
             raise UserError(
