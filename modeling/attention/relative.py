@@ -139,7 +139,6 @@ def attend(
     Returns:
       [N, B, Q, H].
     """
-
     drop = functools.partial(
         drop_probabilities, rate=rate, few_shapes=few_shapes
     )
