@@ -328,7 +328,7 @@ def table(rows: dict[str, dict]) -> str:
     """Markdown; perplexity is per token, `<unk>` and line ends included."""
     titles = ["system", *(title for _, title, _ in COLUMNS)]
     lines = [titles, ["---"] * len(titles)]
-    for name, row in rows.items():
+    for name, row in sorted(rows.items()):
         if "nats_per_token" in row:
             cells = [
                 form.format(row[key]) if key in row else ""
