@@ -34,6 +34,7 @@ def make_rows(count=24):
     return rows, (ids == 7).any(1).astype(np.int32)
 
 
+@pytest.mark.slow
 def test_fit_evaluate_and_predict_take_dictionaries():
     """With dropout 0.1, the default, and no seed given."""
     rows, labels = make_rows()
