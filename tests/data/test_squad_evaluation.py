@@ -128,7 +128,7 @@ def evaluate(job, folder):
     outputs = beams(split)
     metrics = job.metrics_of(split)(outputs, {})
     calibrate = job.calibration(split)
-    found = calibrate(outputs) if calibrate else {}
+    found = calibrate(outputs, {}) if calibrate else {}
     folder.mkdir(exist_ok=True)
     job.writer(split)(outputs, str(folder))
     texts = {
