@@ -111,6 +111,7 @@ def build_objective(
         bi_data=data.manifest.bi_data,
         loss_chunk_size=what.loss_chunk_size,
         recompute_layers=recompute_layers,
+        pack=what.pack,
     )
     if not mlm:
         return build.build_objective(

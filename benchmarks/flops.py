@@ -73,6 +73,8 @@ def pretrain_step(w: Workload) -> int:
 
 def of(w: Workload) -> int:
     """FLOPs of one step of a workload; 0 where the count means nothing."""
+    if w.model_type != "xlnet":
+        return 0
     counts = {
         "pretrain": pretrain_step,
         "finetune": finetune_step,

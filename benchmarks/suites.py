@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 
 from benchmarks import flops, harness, lengths
 from benchmarks.harness import System
-from benchmarks.workloads import Workload
+from benchmarks.workloads import MODERNBERT_INNER, Workload
 from common.errors import UserError
 from flags.bench_flags import BenchOptions
 
@@ -84,12 +84,7 @@ def real_lengths(options: BenchOptions):
     if not options.quick:
         systems.append(System("Model Garden XLA", GARDEN, {"jit": True}))
     for name, limit in (("sst2", 128), ("imdb", 512)):
-        if options.data_dir:
-            values = lengths.read(
-                name, options.data_dir, options.spiece_model_file, count
-            )
-        else:
-            name, values = f"{name}-assumed", lengths.draw(name, count)
+        name, values = _lengths_of(name, count, options)
         yield (
             Workload(
                 "lengths",
@@ -125,6 +120,83 @@ def ranking(options: BenchOptions):
         )
 
 
+def _lengths_of(name: str, count: int, options: BenchOptions):
+    """(name, pieces of so many examples), of the data or assumed."""
+    if not options.data_dir:
+        return f"{name}-assumed", lengths.draw(name, count)
+    return name, lengths.read(
+        name, options.data_dir, options.spiece_model_file, count
+    )
+
+
+def packing(options: BenchOptions):
+    """Passes over examples of real lengths: padded, by length, packed.
+
+    Once as an evaluation reads them, once with training steps.
+    """
+    count = 48 if options.quick else 128
+    for name, limit in (("sst2", 128), ("imdb", 512)):
+        name, values = _lengths_of(name, count, options)
+        for kind in ("lengths", "train_lengths"):
+            base = Workload(
+                kind,
+                layers=options.layers,
+                batch=16,
+                length=limit,
+                lengths=lengths.write(name, values),
+                model_type="bert",
+            )
+            yield (
+                base,
+                [
+                    System("ours", OURS, {"batches": "padded"}),
+                    System("ours length buckets", OURS),
+                    System("ours packed", OURS, {"batches": "packed"}),
+                ],
+            )
+
+
+def encoders(options: BenchOptions):
+    """Training step and inference of BERT, ALBERT, ModernBERT: B 4, T 512."""
+    systems = [System("ours", OURS), System("ours XLA", OURS, {"jit": True})]
+    if options.quick:
+        systems = systems[:1]
+    for model_type in ("bert", "albert", "modernbert"):
+        base = Workload(layers=options.layers, model_type=model_type)
+        if model_type == "modernbert":
+            base = base.replace(inner=MODERNBERT_INNER)
+        for kind in ("finetune", "inference"):
+            yield base.replace(kind=kind), systems + torch_systems(options)
+
+
+def long_rows(options: BenchOptions):
+    """One row of 512 to 4,096 tokens through three kinds of attention.
+
+    BERT, whose attention is dense, local layers of ModernBERT, and XLNet in
+    segments of 512 that carry memory; the same width and number of layers.
+    """
+    recurrent = {"model_type": "xlnet", "segments": 512}
+    systems = [
+        System("ours", OURS),
+        System("ours local layers", OURS, {"local_layers": True}),
+        System("ours segment recurrence", OURS, recurrent),
+    ]
+    longest = 1024 if options.quick else 4096
+    length = 512
+    while length <= longest:
+        yield (
+            Workload(
+                "inference",
+                layers=options.layers,
+                batch=1,
+                length=length,
+                model_type="bert",
+            ),
+            systems,
+        )
+        length *= 2
+
+
 def scaling(options: BenchOptions):
     """Our pretraining step over B 2..16 and M 0..1024."""
     batches = (2, 4, 8) if options.quick else (2, 4, 8, 16)
@@ -143,6 +215,9 @@ SUITES: dict[str, Suite] = {
     "inference": inference,
     "lengths": real_lengths,
     "ranking": ranking,
+    "packing": packing,
+    "encoders": encoders,
+    "long_rows": long_rows,
     "scaling": scaling,
 }
 
@@ -156,7 +231,8 @@ def run(name: str, options: BenchOptions, peaks: dict[str, float]):
     for workload, systems in SUITES[name](options):
         systems = chosen(systems + other_checkout(systems, options), options)
         # A step of "lengths" is a pass over a sample.
-        few = name == "scaling" or (name == "lengths" and options.quick)
+        by_pass = name in ("lengths", "packing")
+        few = name == "scaling" or (by_pass and options.quick)
         rounds = min(options.rounds, 3) if few else options.rounds
         results = harness.compare(systems, workload, rounds)
         rows = harness.rows(
@@ -200,6 +276,8 @@ def _title(name: str, w: Workload) -> str:
     sizes = f"L {w.layers}, B {w.batch}, T {w.length}"
     if w.kind == "pretrain":
         sizes += f", M {w.memory}, P {w.predict}"
+    if w.model_type != "xlnet":
+        sizes = f"{w.model_type} {w.kind}, {sizes}"
     if w.lengths:
         sizes += f", lengths of {w.lengths.split('/')[-1]}"
     return f"{name}: {w.kind}, {sizes}" if w.lengths else f"{name}: {sizes}"

@@ -1,4 +1,4 @@
-"""Hugging Face's XLNet in PyTorch, eager or under `torch.compile`.
+"""Hugging Face's encoders in PyTorch, eager or under `torch.compile`.
 
 Runs in an environment of `requirements-bench.txt`; imports no TensorFlow.
 """
@@ -33,6 +33,48 @@ def config(w: Workload, pretrain: bool) -> transformers.XLNetConfig:
         summary_type="last",
         num_labels=w.labels,
     )
+
+
+def classifier(w: Workload):
+    """The peer's classifier of the workload's encoder and sizes."""
+    if w.model_type == "xlnet":
+        return transformers.XLNetForSequenceClassification(config(w, False))
+    sizes = dict(
+        vocab_size=w.vocab,
+        hidden_size=w.width,
+        num_hidden_layers=w.layers,
+        num_attention_heads=w.heads,
+        intermediate_size=w.inner,
+        max_position_embeddings=max(512, w.length),
+        num_labels=w.labels,
+    )
+    rates = dict(
+        hidden_dropout_prob=w.dropout, attention_probs_dropout_prob=w.dropout
+    )
+    if w.model_type == "bert":
+        made = transformers.BertConfig(**sizes, **rates)
+        return transformers.BertForSequenceClassification(made)
+    if w.model_type == "albert":
+        made = transformers.AlbertConfig(
+            **sizes, **rates, embedding_size=workloads.ALBERT_EMBEDDING
+        )
+        return transformers.AlbertForSequenceClassification(made)
+    made = transformers.ModernBertConfig(**sizes)  # without dropout, as ours
+    return transformers.ModernBertForSequenceClassification(made)
+
+
+def _arguments(w: Workload, batch: dict) -> dict:
+    """What a classifier is called with."""
+    found = {
+        "input_ids": batch["input_ids"],
+        "attention_mask": batch["input_mask"],
+        "labels": batch["label_ids"],
+    }
+    if w.model_type != "modernbert":  # which knows no segments
+        found["token_type_ids"] = batch["segment_ids"]
+    if w.model_type == "xlnet":
+        found["use_mems"] = False
+    return found
 
 
 def build(workload: Workload, options: dict):
@@ -107,40 +149,28 @@ def _pretrain(w: Workload, wrap):
 
 
 def _finetune(w: Workload, wrap):
-    model = transformers.XLNetForSequenceClassification(config(w, False))
+    model = classifier(w)
     model.train()
     optimizer = _optimizer(model)
     batch = _tensors(workloads.finetune_batch(w))
     call = wrap(model)
 
     def step():
-        out = call(
-            input_ids=batch["input_ids"],
-            token_type_ids=batch["segment_ids"],
-            attention_mask=batch["input_mask"],
-            labels=batch["label_ids"],
-            use_mems=False,
-        )
+        out = call(**_arguments(w, batch))
         return _update(model, optimizer, out.loss)
 
     return step
 
 
 def _inference(w: Workload, wrap):
-    model = transformers.XLNetForSequenceClassification(config(w, False))
+    model = classifier(w)
     model.eval()
     batch = _tensors(workloads.finetune_batch(w))
     call = wrap(model)
 
     def step():
         with torch.inference_mode():
-            out = call(
-                input_ids=batch["input_ids"],
-                token_type_ids=batch["segment_ids"],
-                attention_mask=batch["input_mask"],
-                labels=batch["label_ids"],
-                use_mems=False,
-            )
+            out = call(**_arguments(w, batch))
         return out.loss.item()
 
     return step

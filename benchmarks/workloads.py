@@ -8,7 +8,20 @@ import dataclasses
 
 import numpy as np
 
-KINDS = tuple("pretrain finetune inference lengths embed peak toy".split())
+# E of ALBERT, in all sizes of its paper.
+ALBERT_EMBEDDING = 128
+# F of ModernBERT's base size, whose feed-forward has two halves.
+MODERNBERT_INNER = 1152
+KINDS = (
+    "pretrain",
+    "finetune",
+    "inference",
+    "lengths",
+    "train_lengths",
+    "embed",
+    "peak",
+    "toy",
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,8 +42,9 @@ class Workload:
       dropout: of activations and attention.
       labels: classes of fine-tuning and inference.
       seed: of batches and weights.
-      lengths: file with one number of pieces per line, of "lengths" and
-        "embed" only.
+      lengths: file with one number of pieces per line, of "lengths",
+        "train_lengths" and "embed" only.
+      model_type: of the encoder; pretraining is XLNet's only.
     """
 
     kind: str = "pretrain"
@@ -47,6 +61,7 @@ class Workload:
     labels: int = 2
     seed: int = 7
     lengths: str = ""
+    model_type: str = "xlnet"
 
     def __post_init__(self):
         if self.kind not in KINDS:
@@ -150,8 +165,9 @@ def finetune_batch(workload: Workload, step: int = 0) -> dict[str, np.ndarray]:
     w = workload
     random = np.random.default_rng([w.seed, 1, step])
     segments = np.zeros([w.batch, w.length], np.int32)
-    segments[:, w.length // 2 : -1] = 1
-    segments[:, -1] = 2
+    segments[:, w.length // 2 :] = 1
+    if w.model_type == "xlnet":
+        segments[:, -1] = 2  # CLS
     return {
         "input_ids": random.integers(9, w.vocab, [w.batch, w.length]).astype(
             np.int32

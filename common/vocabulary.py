@@ -25,6 +25,8 @@ from common.errors import UserError
 from common.text_settings import TextChoice, TextSettings
 
 FILE_NAME = "spiece.model"
+# Tokenizers of released weights have rules of their own, inside.
+RELEASED_NAME = "tokenizer.json"
 HF_CONFIG = "tokenizer_config.json"
 _FIELD = 1906  # after the paper's number; any of 200 and above is free
 _BEGIN = b"\x00xlnet text settings\x00"
@@ -67,6 +69,8 @@ class Vocabulary:
 
     def describe(self, settings: TextSettings) -> str:
         """One line for a start-up summary."""
+        if is_released(self.path):
+            return f"{self.path}, its own rules, {self.sha256[:12]}"
         source = (
             f"recorded {self.source}"
             if self.source != "in the file"
@@ -80,6 +84,11 @@ class Vocabulary:
         return f"{settings} ({source}), vocabulary {self.sha256[:12]}"
 
 
+def is_released(path: str) -> bool:
+    """A file of the `tokenizers` package, by its name."""
+    return path.endswith(".json")
+
+
 def read(path: str) -> Vocabulary:
     """Reads a SentencePiece file and what is stored about it.
 
@@ -91,6 +100,8 @@ def read(path: str) -> Vocabulary:
     if not content:
         raise UserError(f"{path} is empty: wanted a SentencePiece model")
     digest = hashlib.sha256(content).hexdigest()
+    if is_released(path):
+        return Vocabulary(path, content, digest, None, "")
     found = [
         (settings, source)
         for settings, source in (
@@ -182,7 +193,7 @@ def _varint(number: int) -> bytes:
 
 
 def copy(vocabulary: Vocabulary, settings: TextSettings, folder: str) -> str:
-    """Writes `spiece.model` and `spiece.json` into a folder.
+    """Writes `spiece.model` and `spiece.json`, or `tokenizer.json`.
 
     Nothing is written where the same is there already.
 
@@ -194,6 +205,12 @@ def copy(vocabulary: Vocabulary, settings: TextSettings, folder: str) -> str:
     Returns:
       The path of the copy.
     """
+    if is_released(vocabulary.path):
+        path = os.path.join(folder, RELEASED_NAME)
+        if _maybe(path) != vocabulary.content:
+            with files.atomic_open(path) as f:
+                f.write(vocabulary.content)
+        return path
     path = os.path.join(folder, FILE_NAME)
     about = {
         "model_sha256": vocabulary.sha256,

@@ -104,7 +104,8 @@ def train(options: SentencePieceOptions, log=print) -> dict:
         model = train_model(sentences, options, rules)
     for line in changes.report():
         log(line)
-    model = vocabulary.embed(without_paths(model, options), options.text)
+    model = with_unused(without_paths(model, options), options.num_unused)
+    model = vocabulary.embed(model, options.text)
     processor = sentencepiece.SentencePieceProcessor(model_proto=model)
     check_layout(processor)
     vocab = "".join(
@@ -153,6 +154,22 @@ def without_paths(model: bytes, options: SentencePieceOptions) -> bytes:
     return proto.SerializeToString(deterministic=True)
 
 
+def with_unused(model: bytes, count: int) -> bytes:
+    """The model with so many more pieces of type UNUSED, the last ids."""
+    if not count:
+        return model
+    messages = _messages()
+    proto = messages.ModelProto.FromString(model)
+    for i in range(count):
+        proto.pieces.add(
+            piece=f"<unused{i}>",
+            score=0.0,
+            type=messages.ModelProto.SentencePiece.UNUSED,
+        )
+    proto.trainer_spec.vocab_size = len(proto.pieces)
+    return proto.SerializeToString(deterministic=True)
+
+
 def _messages():
     """SentencePiece's protocol messages, which want a protobuf of their own."""
     from google.protobuf import runtime_version
@@ -178,8 +195,9 @@ def train_model(
         sentencepiece.SentencePieceTrainer.train(
             sentence_iterator=iter(sentences),
             model_writer=model,
-            vocab_size=options.vocab_size,
+            vocab_size=options.vocab_size - options.num_unused,
             model_type=options.model_type,
+            byte_fallback=options.byte_fallback,
             character_coverage=options.character_coverage,
             control_symbols=list(CONTROL),
             user_defined_symbols=[symbols.EOP, *PUNCTUATION],
@@ -204,16 +222,18 @@ def explain(message: str, options: SentencePieceOptions) -> str:
     """SentencePiece's message as one line that says what to change."""
     limit = re.search(r"value <= (\d+)", message)
     if limit:
+        most = int(limit[1]) + options.num_unused
         return (
             f"--vocab_size={options.vocab_size} is too large for this text: at "
-            f"most {limit[1]} pieces; give --vocab_size={limit[1]} or less, or "
-            "more text"
+            f"most {most} pieces; give --vocab_size={most} or less, or more "
+            "text"
         )
     needed = re.search(r"smaller than required_chars\. \d+ vs (\d+)", message)
     if needed:
+        least = int(needed[1]) + options.num_unused
         return (
             f"--vocab_size={options.vocab_size} is too small: the text's "
-            f"characters alone need {needed[1]} pieces; give a larger "
+            f"characters alone need {least} pieces; give a larger "
             "--vocab_size or a lower --character_coverage"
         )
     return f"SentencePiece could not train: {' '.join(message.split())}"
@@ -231,7 +251,11 @@ def check_layout(processor: sentencepiece.SentencePieceProcessor) -> None:
 
 def settings(options: SentencePieceOptions) -> dict:
     """What, with the text, the vocabulary is a function of."""
-    return {
+    later = {}  # files of before have none of these
+    for name in ("num_unused", "byte_fallback"):
+        if getattr(options, name):
+            later[name] = getattr(options, name)
+    return later | {
         "character_coverage": options.character_coverage,
         "input_sentence_size": options.input_sentence_size,
         "model_type": options.model_type,

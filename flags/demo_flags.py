@@ -79,6 +79,16 @@ def define_sentencepiece() -> None:
     flags.DEFINE_integer(
         "seed", default.seed, "Seed of the sample of sentences."
     )
+    flags.DEFINE_integer(
+        "num_unused",
+        default.num_unused,
+        "Of --vocab_size, pieces <unused0>, ... for symbols added later.",
+    )
+    flags.DEFINE_bool(
+        "byte_fallback",
+        default.byte_fallback,
+        "Cut characters without a piece into bytes; needs 256 pieces.",
+    )
 
 
 def sentencepiece_from_flags() -> SentencePieceOptions:
@@ -92,4 +102,6 @@ def sentencepiece_from_flags() -> SentencePieceOptions:
         text=text_flags.from_flags().complete(SentencePieceOptions.text),
         input_sentence_size=FLAGS.input_sentence_size,
         seed=FLAGS.seed,
+        num_unused=FLAGS.num_unused,
+        byte_fallback=FLAGS.byte_fallback,
     )

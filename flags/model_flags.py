@@ -190,12 +190,11 @@ def from_flags(
     path = FLAGS.model_config_path
     if path:
         config = read_config(path)
-    asked = FLAGS.model_type
-    kind = config.model_type if config else asked or DEFAULT
-    if asked and asked != kind:
+    kind = config.model_type if config else FLAGS.model_type or DEFAULT
+    if FLAGS.model_type not in (None, kind):
         raise UserError(
-            f"--model_type={asked}, but {path or 'the checkpoint'} is of "
-            f"{kind}: leave the flag out"
+            f"--model_type={FLAGS.model_type}, but {path or 'the checkpoint'} "
+            f"is of {kind}: leave the flag out"
         )
     if not spec_of(kind).capabilities.memory:
         defaults = {}  # of the memory
@@ -212,11 +211,16 @@ def from_flags(
         return new_config(kind, vocab_size, values)
     source = path or "the checkpoint's configuration"
     found = {name: getattr(config, name, None) for name in sizes}
+    # Of another context: no weight depends on it.
+    free = [n for n in _extendable(config) if FLAGS[n].present]
     wrong = [
         f"`{name}` wanted {given[name]}, found {found[name]}"
         for name in sizes
         # A recipe's value is a default and yields to the file.
-        if name in given and FLAGS[name].present and given[name] != found[name]
+        if name in given
+        and name not in free
+        and FLAGS[name].present
+        and given[name] != found[name]
     ]
     if config.vocab_size != vocab_size:
         wrong.append(
@@ -224,4 +228,10 @@ def from_flags(
         )
     if wrong:
         raise UserError(f"{source} does not fit: {'; '.join(wrong)}")
-    return changed(config, {k: v for k, v in values.items() if k in FREE})
+    free += FREE
+    return changed(config, {k: v for k, v in values.items() if k in free})
+
+
+def _extendable(config: "EncoderConfig") -> tuple[str, ...]:
+    """Fields of the context that a warm start may change, where there are."""
+    return getattr(config, "extendable", ())

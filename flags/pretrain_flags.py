@@ -58,6 +58,11 @@ def define() -> None:
         None,
         "Make LM logits for so many targets at a time: less memory.",
     )
+    _define_objective()
+    _define_warmup()
+
+
+def _define_objective() -> None:
     flags.DEFINE_bool(
         "next_sentence", False, "Also train next-sentence prediction (Table 6)."
     )
@@ -79,6 +84,25 @@ def define() -> None:
         "sentence_order",
         False,
         "mlm: also train sentence-order prediction (ALBERT).",
+    )
+    flags.DEFINE_bool(
+        "pack",
+        False,
+        "mlm: rows that are not full share one, for encoders without memory.",
+    )
+
+
+def _define_warmup() -> None:
+    flags.DEFINE_integer(
+        "min_batch_size",
+        0,
+        "Rows of the first steps, whole micro-batches of "
+        "--grad_accumulation_steps; 0 = always --train_batch_size.",
+    )
+    flags.DEFINE_integer(
+        "batch_size_warmup_tokens",
+        0,
+        "Positions over which the batch grows from --min_batch_size.",
     )
 
 
@@ -166,11 +190,15 @@ def from_flags() -> PretrainOptions:
         objective=FLAGS.objective,
         mask_rate=FLAGS.mask_rate,
         sentence_order=FLAGS.sentence_order,
+        pack=FLAGS.pack,
     )
 
 
 def run_from_flags():
     """The `RunOptions`."""
     return common_flags.from_flags(
-        eval_at_start=True, **common_flags.memory_from_flags()
+        eval_at_start=True,
+        min_batch_size=FLAGS.min_batch_size,
+        batch_size_warmup_tokens=FLAGS.batch_size_warmup_tokens,
+        **common_flags.memory_from_flags(),
     )

@@ -14,6 +14,7 @@ from modeling.encoders.registry import (
     encoder_class,
 )
 from modeling.ops import dropout, initializers, saving
+from modeling.ops.packing import Packing
 
 
 class TaskModel(saving.Model):
@@ -78,12 +79,32 @@ class TaskModel(saving.Model):
         return {}
 
     def encode(
-        self, input_ids, training=False, seed=None, **arguments
+        self,
+        input_ids,
+        training=False,
+        seed=None,
+        packing: Packing | None = None,
+        **arguments,
     ) -> EncoderOutput:
-        """The encoder with the head's share of the seed kept apart."""
-        return self.encoder(
-            input_ids, training=training, seed=seed, **arguments
+        """The encoder; with a `packing` of the rows it reads packed ones.
+
+        Packed, padding is left out (`input_mask` with it), and what stands in
+        its places of `sequence_output` means nothing.
+        """
+        how = {"training": training, "seed": seed}
+        if packing is None:
+            return self.encoder(input_ids, **how, **arguments)
+        segment_ids = arguments.get("segment_ids")
+        if segment_ids is not None:
+            segment_ids = packing.pack(segment_ids)
+        output = self.encoder(
+            packing.pack(input_ids),
+            segment_ids=segment_ids,
+            positions=packing.positions(),
+            documents=packing.documents(),
+            **how,
         )
+        return EncoderOutput(packing.unpack(output.sequence_output))
 
     def head_seed(self, training, seed) -> tf.Tensor | None:
         """Seed of the head's dropout sites; None when they are off."""

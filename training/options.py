@@ -194,6 +194,8 @@ class RunOptions:
       train_batch_size: rows per optimizer step over all replicas.
       eval_batch_size: rows per evaluation step over all replicas.
       grad_accumulation_steps: micro-batches that a batch goes through in.
+      min_batch_size, batch_size_warmup_tokens: see
+        `training.batch_warmup`; 0 = every step is whole.
       iterations: steps per host loop.
       save_steps: a checkpoint at every multiple; 0 = at the end only.
       max_save: checkpoints kept; 0 = all.
@@ -222,6 +224,8 @@ class RunOptions:
     train_batch_size: int = 16
     eval_batch_size: int = 16
     grad_accumulation_steps: int = 1
+    min_batch_size: int = 0
+    batch_size_warmup_tokens: int = 0
     iterations: int = 100
     save_steps: int = 1000
     max_save: int = 3
@@ -256,6 +260,8 @@ class RunOptions:
             "eval_every",
             "max_hours",
             "patience",
+            "min_batch_size",
+            "batch_size_warmup_tokens",
         ):
             value = getattr(self, name)
             _require(value >= 0, f"`{name}` must be >= 0, received {value}")
@@ -268,6 +274,12 @@ class RunOptions:
             or self.optimizer.warmup_steps == 0,
             f"`warmup_steps` ({self.optimizer.warmup_steps}) must be smaller "
             f"than `train_steps` ({self.train_steps})",
+        )
+        _require(
+            bool(self.min_batch_size) == bool(self.batch_size_warmup_tokens),
+            "`min_batch_size` and `batch_size_warmup_tokens` go together, "
+            f"received {self.min_batch_size} and "
+            f"{self.batch_size_warmup_tokens}",
         )
         _choice("init_require", self.init_require, ("encoder", "all"))
         _choice("memory_checkpoint", self.memory_checkpoint, MEMORY_CHECKPOINTS)

@@ -31,6 +31,7 @@ class PretrainOptions:
       mask_rate: masked LM: share of the tokens that are targets; 0 = the
         records' own targets.
       sentence_order: masked LM: the second head tells swapped halves.
+      pack: masked LM: rows that are not full share one.
     """
 
     data_dir: str
@@ -47,6 +48,7 @@ class PretrainOptions:
     objective: str | None = None
     mask_rate: float = 0.0
     sentence_order: bool = False
+    pack: bool = False
 
     def __post_init__(self):
         if self.mode not in MODES:
@@ -64,7 +66,7 @@ class PretrainOptions:
                 "one second head"
             )
         if self.objective == "permutation_lm":
-            for name in ("mask_rate", "sentence_order"):
+            for name in ("mask_rate", "sentence_order", "pack"):
                 if getattr(self, name):
                     raise UserError(f"--{name} is for --objective=mlm")
         if self.follow and self.mode != "eval":

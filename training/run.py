@@ -10,7 +10,7 @@ import orbit
 import tensorflow as tf
 
 from common import locks
-from training import strategy, train_step
+from training import batch_warmup, strategy, train_step
 from training.batch_split import distribute
 from training.checkpoints import write_config
 from training.guards import check_finite, translate_errors
@@ -128,6 +128,7 @@ class TrainingRun:
             dataset,
             options.strategy.seed,
             options.strategy.jit_compile,
+            batch_warmup.of_run(options, objective.memory_len),
         )
         self.evaluator = None
         make = request.make_evaluator
@@ -183,6 +184,9 @@ class TrainingRun:
             "dropout": list(objective.config.dropout_rates),
             "versions": run_record.versions(),
         }
+        for name in ("min_batch_size", "batch_size_warmup_tokens"):
+            if value := getattr(options, name):  # older runs know neither
+                should[name] = value
         warnings = run_record.update(
             options.model_dir,
             flags,

@@ -1,9 +1,16 @@
-"""One program for batches of several shapes: a switch with a branch for each.
+"""Batches of several shapes without their padding, in shapes that are known.
 
 Length buckets, where every shape must be known (a TPU): rows come padded to the
 longest bucket, and the step cuts them to the smallest one that holds what is
-real. What is cut off is padding: results are equal. Tasks: a batch is of one of
+real: one program, a switch with a branch for each. Tasks: a batch is of one of
 several, each with a length and a loss of its own.
+
+Packing: the rows of a micro-batch share rows (`modeling.ops.packing`), so many
+of them as are needed, rounded up: one program of unknown shape, or, where
+shapes must be known, a branch for each of a few numbers. Batches, their order
+and what a step computes are the same as without.
+
+What is left out is padding: results are equal.
 """
 
 import functools
@@ -12,25 +19,36 @@ from collections.abc import Callable
 import tensorflow as tf
 
 from data.schema import LENGTH_FIELDS
+from modeling.ops import packing
 from training.objectives.contract import Batch, Objective
 
+# Numbers of packed rows: with one program, and with a branch for each.
+_COUNTS, _BRANCHES = 16, 8
 
-def by_length(objective: Objective, batch: Batch, run: Callable):
-    """`run(batch)`, the batch cut to the bucket that fits.
+
+def by_length(
+    objective: Objective, batch: Batch, run: Callable, known: bool = False
+):
+    """`run(batch)`, the batch cut to the bucket that fits, or packed.
 
     Args:
       objective: its `static_lengths` are the buckets, rising; with fewer than
-        two the batch is run as it is. `pads_left` says where padding is. With
-        `task_lengths` the branch is that of the batch's `task`, which `run`
-        then finds as a number of Python's.
+        two and without `pack` the batch is run as it is. `pads_left` says
+        where padding is. With `task_lengths` the branch is that of the batch's
+        `task`, which `run` then finds as a number of Python's.
       batch: rows of the last bucket's length, or of the task's at least.
-      run: batch -> tensors of shapes that do not depend on the length.
+      run: batch -> tensors of shapes that do not depend on the length. A
+        packed one has a `modeling.ops.packing.Packing` as `packing`.
+      known: every shape must be (XLA); so it is on a TPU.
 
     Returns:
       What `run` returns.
     """
     if objective.task_lengths:
         return _by_task(objective, batch, run)
+    if objective.pack:
+        strategy = tf.distribute.get_strategy()
+        return _packed(batch, run, known or "TPU" in type(strategy).__name__)
     lengths = objective.static_lengths
     if len(lengths) < 2:
         return run(batch)
@@ -68,3 +86,29 @@ def _cut(batch: Batch, length: int, pads_left: bool) -> Batch:
         name: x[..., kept] if name in LENGTH_FIELDS else x
         for name, x in batch.items()
     }
+
+
+def _packed(batch: Batch, run: Callable, known: bool):
+    real = tf.cast(batch["input_mask"], tf.bool)  # [B, (C,) T]
+    for name in ("example_weight", "row_weight"):
+        if name in batch:  # rows that do not count need no place
+            counts = tf.reshape(
+                batch[name] > 0, [-1, *[1] * (real.shape.rank - 1)]
+            )
+            real &= counts
+    real = tf.reshape(real, [-1, tf.shape(real)[-1]])
+    rows = batch["input_mask"].shape[:-1].num_elements()
+    real.set_shape([rows, batch["input_mask"].shape[-1]])
+    found = packing.find_places(real)
+    counts = packing.row_counts(rows, _BRANCHES if known else _COUNTS)
+    larger = found.needed > tf.constant(counts[:-1], tf.int32)
+    number = tf.reduce_sum(tf.cast(larger, tf.int32))
+
+    def run_as(count):
+        return run(batch | {"packing": found.packing(count)})
+
+    if not known:
+        return run_as(tf.constant(counts)[number])
+    return tf.switch_case(
+        number, [functools.partial(run_as, count) for count in counts]
+    )

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from common import heap
 from training import static_lengths
+from training.batch_warmup import BatchWarmup
 from training.learner import Learner
 from training.memory_state import reset_rows
 
@@ -54,11 +55,18 @@ class Trainer(orbit.AbstractTrainer):
       dataset: from `batch_split.distribute`.
       seed: of dropout.
       jit_compile: compile both halves of the step with XLA.
+      warmup: of the batch size; None = every step is whole.
     """
 
     def __init__(
-        self, learner: Learner, dataset, seed: int = 0, jit_compile=False
+        self,
+        learner: Learner,
+        dataset,
+        seed: int = 0,
+        jit_compile=False,
+        warmup: BatchWarmup | None = None,
     ):
+        self._warmup = warmup
         self._learner = learner
         self._dataset = dataset
         self._iterator = None
@@ -70,6 +78,7 @@ class Trainer(orbit.AbstractTrainer):
         self.last = None
         self.last_wait_seconds = 0.0
         self.last_tokens = 0.0
+        self._jit_compile = jit_compile
         self._compute_fn, self._update_fn = self._compute, self._update
         if jit_compile:
             compiled = functools.partial(
@@ -200,8 +209,12 @@ class Trainer(orbit.AbstractTrainer):
             )
             return i + 1, total, kept
 
+        active = steps
+        if self._warmup:
+            length = batch["input_ids"].shape[-1]
+            active = self._warmup.micro_batches(step, length)
         _, (gradients, sums), kept = tf.while_loop(
-            lambda i, *_: i < steps,
+            lambda i, *_: i < active,
             add,
             (1, (gradients, sums), kept),
             parallel_iterations=1,
@@ -214,6 +227,7 @@ class Trainer(orbit.AbstractTrainer):
             self._learner.objective,
             batch,
             lambda b: self._differentiate(b, memory, seed),
+            self._jit_compile,
         )
 
     def _differentiate(self, batch, memory, seed):

@@ -54,6 +54,9 @@ class SentencePieceOptions:
       text: how text is handled before it is cut into pieces.
       input_sentence_size: sentences sampled for training; 0 = all.
       seed: of that sample.
+      num_unused: of these, pieces `<unused0>`, ... at the end that no text
+        gives, for symbols that are added later.
+      byte_fallback: characters without a piece become pieces of their bytes.
     """
 
     input_glob: str
@@ -64,17 +67,24 @@ class SentencePieceOptions:
     text: TextSettings = TextSettings(rule=text_settings.COMPOSED)
     input_sentence_size: int = 10_000_000
     seed: int = 0
+    num_unused: int = 0
+    byte_fallback: bool = False
 
     def __post_init__(self) -> None:
+        if self.num_unused < 0:
+            raise UserError(
+                f"--num_unused must be at least 0, received {self.num_unused}"
+            )
         if self.model_type not in MODEL_TYPES:
             raise UserError(
                 f"--model_type must be one of {', '.join(MODEL_TYPES)}, "
                 f"received {self.model_type!r}"
             )
-        if self.vocab_size < 16:
+        if self.vocab_size - self.num_unused < 16:
             raise UserError(
                 "--vocab_size must be at least 16 (9 symbols and the "
-                f"characters), received {self.vocab_size}"
+                f"characters) above --num_unused={self.num_unused}, received "
+                f"{self.vocab_size}"
             )
         if not 0.9 <= self.character_coverage <= 1.0:
             raise UserError(

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from common import vocabulary
 from common.errors import UserError
 from data.finetuning import batches as finetune_batches
 from data.finetuning import cache as finetune_cache
@@ -38,6 +39,17 @@ class TaskBase:
             raise UserError(
                 "--pooling=original counts padding, which --length_buckets "
                 "leaves out: give one of them"
+            )
+        if getattr(options, "pack", False) and features.length_buckets:
+            raise UserError(
+                "--pack leaves padding out, of which --length_buckets leaves "
+                "less: give one of them"
+            )
+        spiece = features.spiece_model_file
+        if vocabulary.is_released(spiece) and options.do_export:
+            raise UserError(
+                f"{spiece}: a SavedModel cuts text by a SentencePiece file "
+                "only; leave --do_export out and predict with --do_predict"
             )
         self.features = features
         self.options = options

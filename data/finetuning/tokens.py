@@ -4,10 +4,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from common import workers
+from common import vocabulary, workers
 from common.text_settings import TextChoice, TextSettings
 from data import symbols
 from data.finetuning.squad.features import TokenizedParagraph
+from data.text.released_tokenizer import ReleasedTokenizer
 from data.text.tokenizer import Tokenizer
 
 # Texts that one worker call handles.
@@ -16,8 +17,10 @@ CHUNK_TEXTS = 2048
 
 def open_tokenizer(
     spiece_model_file: str, text: TextChoice | TextSettings | None = None
-) -> Tokenizer:
+) -> Tokenizer | ReleasedTokenizer:
     """The tokenizer of a task (module-level, so that workers can call it)."""
+    if vocabulary.is_released(spiece_model_file):
+        return ReleasedTokenizer(spiece_model_file, text)
     return Tokenizer(spiece_model_file, text)
 
 

@@ -206,16 +206,20 @@ def _corrupted(batch, uniform, options) -> tf.Tensor:
 
 
 def _cls_to_the_front(batch) -> None:
-    """[A SEP B SEP CLS] -> [CLS A SEP B SEP]; CLS is of segment 0 then."""
-    length = batch["input_ids"].shape[1]
+    """[A SEP B SEP CLS pad] -> [CLS A SEP B SEP pad]; CLS is of segment 0."""
+    place = tf.range(batch["input_ids"].shape[1])[tf.newaxis]  # [1, T]
+    cls = tf.reduce_sum(batch["input_mask"], 1, keepdims=True) - 1  # [B, 1]
+    source = tf.where(place <= cls, place - 1, place)
+    source = tf.where(place == 0, tf.maximum(cls, 0), source)  # [B, T]
     for name in ("input_ids", "input_mask", "segment_ids"):
-        batch[name] = tf.roll(batch[name], 1, 1)
+        batch[name] = tf.gather(batch[name], source, batch_dims=1)
     first = batch["segment_ids"] == symbols_lib.SEGMENT_CLS
     batch["segment_ids"] = tf.where(
         first, symbols_lib.SEGMENT_A, batch["segment_ids"]
     )
-    moved = (batch["target_positions"] + 1) % length
-    batch["target_positions"] = moved
+    target = batch["target_positions"]
+    moved = tf.where(target < cls, target + 1, target)
+    batch["target_positions"] = tf.where(target == cls, 0, moved)
 
 
 def _swap(batch, uniform) -> None:

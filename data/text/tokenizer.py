@@ -20,6 +20,7 @@ from data.text import normalization as text_lib
 WORD_MARK = "\u2581"  # SentencePiece's mark of a word's beginning
 # What SentencePiece takes for a space.
 _BLANK = re.compile(r"[\s\u200b]")
+_BYTE = re.compile("<0x[0-9A-F]{2}>")
 _PUNCTUATION = frozenset('!"#$%&"()*+,-./:;?@[\\]^_`{|}~')
 _REQUIRED = {
     "cls": symbols_lib.CLS,
@@ -326,5 +327,10 @@ def _raw_spans(aligned, raw_length, starts, ends):
 
 
 def is_word_start(piece: str) -> bool:
-    """Whether a piece begins a word: word mark, symbol or punctuation."""
+    """Whether a piece begins a word: word mark, symbol or punctuation.
+
+    A byte (`<0xE7>`) is a part of a character that has no piece.
+    """
+    if _BYTE.fullmatch(piece):
+        return False
     return piece[:1] in (WORD_MARK, "<") or piece in _PUNCTUATION

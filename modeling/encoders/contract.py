@@ -36,7 +36,8 @@ class EncoderConfig(Protocol):
       mem_len: M; None or 0 = no memory.
       extra: unknown keys of the file, written back unchanged.
 
-    One with another rate before a classifier than `dropout` has `head_dropout`.
+    One with another rate before a classifier than `dropout` has `head_dropout`;
+    one whose rows may become longer has `extendable`, the fields that say so.
     """
 
     model_type: ClassVar[str]
@@ -92,12 +93,14 @@ class Capabilities:
       layout: "cls_last" (A SEP B SEP CLS, padded on the left), "cls_first"
         (CLS A SEP B SEP, padded on the right) or "stream" (plain text without
         special tokens: no segments, no padding).
+      packed_rows: takes `documents` and `positions`: several rows in one.
     """
 
     memory: bool
     query_stream: bool
     directions: int
     layout: str
+    packed_rows: bool = False
 
     @property
     def summary_type(self) -> str:

@@ -52,7 +52,11 @@ _BERT = "modeling.encoders.bert"
 _MODERN = "modeling.encoders.modernbert"
 # Rows are read from left to right, CLS first, without memory.
 _ONE_STREAM = Capabilities(
-    memory=False, query_stream=False, directions=1, layout="cls_first"
+    memory=False,
+    query_stream=False,
+    directions=1,
+    layout="cls_first",
+    packed_rows=True,
 )
 _TRANSFORMER_XL = "modeling.encoders.transformer_xl"
 ENCODERS = {

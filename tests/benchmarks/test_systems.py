@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from benchmarks import harness
+from benchmarks import harness, long_rows, suites, system_ours
 from benchmarks.harness import System
 from benchmarks.workloads import Workload
+from flags.bench_flags import BenchOptions
 
 TINY = Workload(
     layers=2,
@@ -37,3 +38,62 @@ def test_every_kind_gives_finite_numbers(kind, tmp_path):
     results = harness.compare(systems, workload, 1)
     assert {r.error for r in results} == {None}
     assert all(np.isfinite(r.losses).all() for r in results)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model_type", ["bert", "albert", "modernbert"])
+def test_every_encoder_trains_and_answers(model_type, monkeypatch):
+    monkeypatch.setattr("benchmarks.workloads.ALBERT_EMBEDDING", 6)
+    for kind in ("finetune", "inference"):
+        workload = TINY.replace(kind=kind, model_type=model_type)
+        step = system_ours.build(workload, {})
+        assert np.isfinite([step(), step()]).all()
+
+
+@pytest.mark.slow
+def test_batches_of_real_lengths_give_the_same_answers(tmp_path):
+    lengths = tmp_path / "lengths.txt"
+    np.savetxt(lengths, [5, 16, 30, 9, 2, 3], fmt="%d")
+    for kind in ("lengths", "train_lengths"):
+        workload = TINY.replace(
+            kind=kind, model_type="bert", lengths=str(lengths), dropout=0.0
+        )
+        found = [
+            system_ours.build(workload, {"batches": batches})()
+            for batches in ("padded", "packed")
+        ]
+        np.testing.assert_allclose(*found, rtol=1e-5)
+        assert np.isfinite(system_ours.build(workload, {})())
+
+
+@pytest.mark.slow
+def test_long_rows_run_and_are_drawn(tmp_path):
+    options = BenchOptions(quick=True, layers=2)
+    rows = []
+    for workload, systems in suites.long_rows(options):
+        assert workload.length in (512, 1024)
+        small = TINY.replace(
+            kind="inference", batch=1, length=32, model_type="bert"
+        )
+        for system in systems:
+            asked = dict(system.options)
+            if "segments" in asked:
+                asked["segments"] = 16
+            assert np.isfinite(system_ours.build(small, asked)())
+            rows.append(
+                {
+                    "system": system.name,
+                    "workload": {"length": workload.length},
+                    "error": "no room" if len(rows) == 4 else None,
+                    "median_s": 1.0 + len(rows),
+                    "cpu_s": 2.0,
+                    "peak_mb": 300.0,
+                }
+            )
+    table = long_rows.numbers(rows)
+    assert [line[2] for line in table[1:]] == [
+        *("1", "2", "3", "4", "no room", "6")
+    ]
+    for path in long_rows.draw(rows, str(tmp_path)):
+        with open(path, "rb") as f:
+            assert len(f.read()) > 5000

@@ -13,6 +13,7 @@ from common.text_settings import TextSettings
 from data import symbols
 from data import train_sentencepiece as command
 from data.corpus.options import SentencePieceOptions
+from data.text.tokenizer import Tokenizer
 
 
 @pytest.fixture(scope="module")
@@ -49,6 +50,38 @@ def test_symbols_are_laid_out_as_in_the_original(text, tmp_path, model_type):
     assert (longest == 1) == (model_type == "char")
     vocab = (tmp_path / "o" / "sp.vocab").read_text()
     assert vocab.count("\n") == size
+
+
+def test_unused_pieces_and_bytes(text, tmp_path):
+    wanted = options(
+        text,
+        tmp_path,
+        model_type="bpe",
+        vocab_size=340,
+        num_unused=7,
+        byte_fallback=True,
+    )
+    summary = command.train(wanted)
+    assert (summary["num_unused"], summary["byte_fallback"]) == (7, True)
+    path = wanted.model_prefix + ".model"
+    processor = sentencepiece.SentencePieceProcessor(model_file=path)
+    assert processor.get_piece_size() == 340
+    unused = [i for i in range(340) if processor.is_unused(i)]
+    assert unused == list(range(333, 340))
+    assert processor.id_to_piece(339) == "<unused6>"
+    tokenizer = Tokenizer(path)
+    text = "mon <unused3> 猫"
+    ids = tokenizer.encode(text)
+    assert not set(ids) & set(unused) and tokenizer.symbols.unk not in ids
+    assert tokenizer.decode(ids) == text
+    # The bytes of one character begin no words.
+    starts = tokenizer.word_starts[ids[-3:]]
+    assert [processor.is_byte(i) for i in ids[-3:]] == [True] * 3
+    assert not starts.any()
+    assert "num_unused" not in command.settings(options(text, tmp_path))
+    with pytest.raises(UserError, match="above --num_unused=70"):
+        options(text, tmp_path, num_unused=70)
+    command.train(wanted)  # already finished
 
 
 def test_uncased_and_accents_go_through_our_normalisation(text, tmp_path):

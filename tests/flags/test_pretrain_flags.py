@@ -226,3 +226,20 @@ def test_an_unknown_flag_is_one_line():
     assert done.returncode == 1
     assert "Unknown command line flag 'num_passes'" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_warm_start_may_extend_the_context(parse):
+    small = ModernBertConfig.base(50, global_theta=10_000.0, n_layer=2)
+    parse("--global_theta=160000", "--max_position_embeddings=9000")
+    config = model_flags.from_flags(50, small)
+    assert (config.global_theta, config.max_position_embeddings) == (
+        160_000.0,
+        9000,
+    )
+    assert config.n_layer == 2
+    # BERT's positions are a table; and a recipe's theta is not asked for.
+    with pytest.raises(UserError, match="`max_position_embeddings` wanted 900"):
+        model_flags.from_flags(50, BertConfig.base(50))
+    parse()
+    flags.FLAGS.set_default("global_theta", 1.0)
+    assert model_flags.from_flags(50, small) == small

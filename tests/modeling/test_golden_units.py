@@ -9,7 +9,7 @@ import tensorflow as tf
 from modeling import losses
 from modeling.attention import masks, memory, positions, relative
 from modeling.attention.streams import Stream
-from modeling.encoders.xlnet import feed_forward
+from modeling.ops import feed_forward
 from tests.modeling import golden_util
 
 

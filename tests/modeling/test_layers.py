@@ -9,10 +9,10 @@ from modeling.attention import positions
 from modeling.attention.layer import RelativeAttention
 from modeling.attention.streams import Stream, Streams
 from modeling.encoders.xlnet.embeddings import Embeddings
-from modeling.encoders.xlnet.feed_forward import FeedForward
 from modeling.encoders.xlnet.layer import TransformerLayer
 from modeling.heads.language_model import LanguageModelHead
 from modeling.heads.pooling import AttentionPooling, SequenceSummary
+from modeling.ops.feed_forward import FeedForward
 from modeling.ops.normalization import LayerNorm
 from tests.modeling.layer_checks import check_layer
 

@@ -18,6 +18,7 @@ LENGTHS = (3, 4, 6)
 class Fake:
     static_lengths = LENGTHS
     pads_left = True
+    pack = False
 
 
 @pytest.mark.parametrize("pads_left", [True, False])

@@ -25,6 +25,7 @@ class FinetuneOptions:
         `training.finetuning.sources.settle` asks the encoder.
       pooling: whether padding counts there; see `modeling.heads.pooling`.
       recompute_layers: run layers again in the backward pass.
+      pack: short rows share one; results are as without it.
       predict_dir: where predictions go; empty = `<model_dir>/predictions`.
       predict_ckpt: checkpoint to evaluate and predict with; empty = the best
         one or the newest.
@@ -58,6 +59,7 @@ class FinetuneOptions:
     use_summ_proj: bool = True
     pooling: str = "masked"
     recompute_layers: bool = False
+    pack: bool = False
     predict_dir: str = ""
     predict_ckpt: str = ""
     predict_batch_size: int = 0
@@ -93,6 +95,11 @@ class FinetuneOptions:
             raise UserError(
                 f"--pooling must be one of {', '.join(POOLINGS)}, received "
                 f"{self.pooling!r}"
+            )
+        if self.pack and self.pooling == "original":
+            raise UserError(
+                "--pooling=original counts padding, which --pack leaves out: "
+                "give one of them"
             )
         if self.eval_all_ckpt and not self.do_eval:
             raise UserError("--eval_all_ckpt needs --do_eval")

@@ -71,13 +71,14 @@ def build_objective(job: Job, options: FinetuneOptions):
     preflight.check_splits(job, options)
     if not options.do_train:
         _check_trained(job, options)
-    config = find_config(options, job.vocab_size)
+    config = find_config(options, job.vocab_size, job.spiece_path)
     preflight.check_segments(job, config)
     preflight.check_disk(options, config)
     objective = heads.build_objective(
         job.spec.head,
         config,
         recompute_layers=options.recompute_layers,
+        pack=options.pack,
         **job.spec.head_options,
         **job.objective_options,
     )

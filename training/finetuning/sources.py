@@ -23,8 +23,15 @@ from modeling.encoders.registry import (
 from training.finetuning.options import FinetuneOptions
 
 
-def find_config(options: FinetuneOptions, vocab_size: int) -> EncoderConfig:
+def find_config(
+    options: FinetuneOptions, vocab_size: int, spiece: str = ""
+) -> EncoderConfig:
     """--model_config_path, or the config beside the checkpoint.
+
+    Args:
+      options: what was given.
+      vocab_size: of the vocabulary.
+      spiece: its file; released weights may have more rows than its pieces.
 
     Raises:
       UserError: there is none, it is of another vocabulary, or a flag changes
@@ -37,11 +44,15 @@ def find_config(options: FinetuneOptions, vocab_size: int) -> EncoderConfig:
             f"a --model_dir that holds {config_file_names()}"
         )
     config, source = found
-    if config.vocab_size != vocab_size:
+    padded = vocabulary.is_released(spiece) and vocab_size < config.vocab_size
+    if config.vocab_size != vocab_size and not padded:
+        kind = (
+            "tokenizer" if vocabulary.is_released(spiece) else "SentencePiece"
+        )
         raise UserError(
             f"{source} is of a vocabulary of {config.vocab_size} pieces, the "
-            f"SentencePiece file has {vocab_size}: give the file that the "
-            "checkpoint was trained with"
+            f"{kind} file has {vocab_size}: give the file that the checkpoint "
+            "was trained with"
         )
     return changed(config, options.config_changes)
 
@@ -96,24 +107,26 @@ def read_spec(model_dir: str) -> TaskSpec | None:
 def find_spiece(options: FinetuneOptions, given: str) -> str:
     """--spiece_model_file, or the copy in `model_dir` or by the checkpoint.
 
+    A released folder's `tokenizer.json` counts, too.
+
     Raises:
       UserError: none of them.
     """
     if given:
         return given
-    beside = ""
+    folders = [options.run.model_dir]
     if options.run.init_checkpoint:
-        source = checkpoints.resolve(options.run.init_checkpoint)
-        path = os.path.join(source.folder, SPIECE_NAME)
-        beside = path if tf.io.gfile.exists(path) else ""
-    own = os.path.join(options.run.model_dir, SPIECE_NAME)
-    found = own if tf.io.gfile.exists(own) else beside
-    if not found:
-        raise UserError(
-            "no SentencePiece file: give --spiece_model_file (there is no "
-            f"{SPIECE_NAME} in --model_dir or by --init_checkpoint)"
-        )
-    return found
+        folders.append(checkpoints.resolve(options.run.init_checkpoint).folder)
+    for folder in folders:
+        for name in (SPIECE_NAME, vocabulary.RELEASED_NAME):
+            path = os.path.join(folder, name)
+            if tf.io.gfile.exists(path):
+                return path
+    raise UserError(
+        "no SentencePiece file: give --spiece_model_file (there is no "
+        f"{SPIECE_NAME} and no {vocabulary.RELEASED_NAME} in --model_dir or by "
+        "--init_checkpoint)"
+    )
 
 
 def find_text(

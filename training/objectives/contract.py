@@ -14,6 +14,7 @@ import tf_keras
 
 from modeling.checkpoints.names import named_variables
 from modeling.encoders.contract import EncoderConfig
+from modeling.encoders.registry import require
 
 Batch = dict[str, tf.Tensor]
 
@@ -67,6 +68,7 @@ class Objective:
       task_lengths: T of every task, where a batch is of one of several and
         its `task` [B] says which; see there, too.
       pads_left: where padding is.
+      pack: short rows share one; see `training.static_lengths`.
       recompute_layers: trade time for memory in the backward pass.
       query_stream: the model has a second stream of `num_targets` rows.
       loss_chunk_size: targets whose logits are alive at a time; None = all.
@@ -83,6 +85,7 @@ class Objective:
     static_lengths: tuple[int, ...] = ()
     task_lengths: tuple[int, ...] = ()
     pads_left: bool = True
+    pack: bool = False
     recompute_layers: bool = False
     query_stream: bool = False
     loss_chunk_size: int | None = None
@@ -110,6 +113,15 @@ class Objective:
     def predict(self, model: tf_keras.Model, batch: Batch) -> dict[str, Any]:
         """Per-row outputs of a batch without labels."""
         raise NotImplementedError
+
+    def pack_rows(self) -> None:
+        """Short rows share one from now on, if the encoder can.
+
+        Raises:
+          UserError: it cannot.
+        """
+        require(self.config, "packed_rows", "--pack")
+        self.pack = True
 
     def derived_metrics(self, means: dict[str, float]) -> dict[str, float]:
         """More numbers, of the metrics' means over steps or a whole set."""

@@ -20,6 +20,12 @@ from training.objectives.contract import Batch, LossOutput, Objective
 INPUTS = ("input_ids", "segment_ids", "input_mask")
 
 
+def inputs_of(batch: Batch) -> dict:
+    """What a model is called with."""
+    names = [*INPUTS, "packing"] if "packing" in batch else INPUTS
+    return {name: batch[name] for name in names}
+
+
 class RowLosses(NamedTuple):
     """Losses of a batch before they are summed, float32 of like shapes.
 
@@ -42,7 +48,7 @@ class FinetuneObjective(Objective):
     Args:
       config: the architecture.
       recompute_layers: trade time for memory in the backward pass.
-      static_lengths: see `training.static_lengths`.
+      static_lengths, pack: see `training.static_lengths`.
       head_options: keyword arguments of the model's head.
     """
 
@@ -53,6 +59,7 @@ class FinetuneObjective(Objective):
         config: EncoderConfig,
         recompute_layers: bool = False,
         static_lengths: tuple[int, ...] = (),
+        pack: bool = False,
         **head_options,
     ):
         self.saved_config = config
@@ -63,6 +70,8 @@ class FinetuneObjective(Objective):
         self.recompute_layers = recompute_layers
         self.static_lengths = static_lengths
         self.head_options = head_options
+        if pack:
+            self.pack_rows()
 
     def build_model(self) -> tf_keras.Model:
         """The task model, all variables made."""
@@ -75,8 +84,7 @@ class FinetuneObjective(Objective):
 
     def forward(self, model, batch: Batch, training=False, seed=None):
         """The model's output on the inputs of `batch`."""
-        inputs = {name: batch[name] for name in INPUTS}
-        return model(**inputs, training=training, seed=seed)
+        return model(**inputs_of(batch), training=training, seed=seed)
 
     def predict(self, model, batch: Batch) -> dict[str, tf.Tensor]:
         """`logits` of every row, without labels."""
@@ -228,18 +236,16 @@ class SpanObjective(FinetuneObjective):
         self.answerability = answerability
 
     def predict(self, model, batch):
-        inputs = {name: batch[name] for name in INPUTS}
         output = model(
-            **inputs,
+            **inputs_of(batch),
             paragraph_mask=batch["paragraph_mask"],
             cls_index=batch["cls_index"],
         )
         return output._asdict()
 
     def loss(self, model, batch, memory, training, seed):
-        inputs = {name: batch[name] for name in INPUTS}
         output = model(
-            **inputs,
+            **inputs_of(batch),
             paragraph_mask=batch["paragraph_mask"],
             cls_index=batch["cls_index"],
             start_positions=batch["start_positions"],

@@ -54,6 +54,7 @@ class TwoSegmentObjective(LanguageModelObjective):
         weighted by the row's targets, so that one denominator serves both.
       loss_chunk_size: rows of logits alive at a time; None = all.
       recompute_layers: trade time for memory in the backward pass.
+      pack: see `training.static_lengths`.
       model_options: more keyword arguments of `PretrainingModel`.
     """
 
@@ -66,6 +67,7 @@ class TwoSegmentObjective(LanguageModelObjective):
         next_sentence: bool = False,
         loss_chunk_size: int | None = None,
         recompute_layers: bool = False,
+        pack: bool = False,
         **model_options,
     ):
         super().__init__(loss_chunk_size)
@@ -76,6 +78,8 @@ class TwoSegmentObjective(LanguageModelObjective):
         self.model_options = model_options
         self.row_groups = 2 if bi_data else 1
         self.memory_len = config.mem_len or 0
+        if pack:
+            self.pack_rows()
 
     def build_model(self) -> tf_keras.Model:
         """A `PretrainingModel`, all variables made."""

@@ -87,6 +87,8 @@ class MaskedLMObjective(TwoSegmentObjective):
     def _more_arguments(self, batch, memory) -> dict:
         """What only encoders with memory or two directions take."""
         found = {}
+        if "packing" in batch:
+            found["packing"] = batch["packing"]
         if self.able.directions > 1:
             found["bi_data"] = self.bi_data
         if self.memory_len:

@@ -11,6 +11,7 @@ from training.objectives.finetuning import (
     INPUTS,
     FinetuneObjective,
     RowLosses,
+    inputs_of,
 )
 from training.objectives.segment_recurrent import RecurrentObjective
 
@@ -38,9 +39,9 @@ class RankingObjective(FinetuneObjective):
 
     def forward(self, model, batch, training=False, seed=None):
         shape = batch["input_ids"].shape
-        rows = {
-            name: tf.reshape(batch[name], [-1, shape[-1]]) for name in INPUTS
-        }
+        rows = inputs_of(batch)
+        for name in INPUTS:
+            rows[name] = tf.reshape(rows[name], [-1, shape[-1]])
         scores = super().forward(model, rows, training, seed)  # [B * C, 1]
         return tf.reshape(scores, [-1, *shape[1:-1]])
 

@@ -5,9 +5,9 @@ import tf_keras
 
 from modeling.encoders.bert.config import BertConfig
 from modeling.encoders.registry import config_from_dict
-from modeling.encoders.xlnet.feed_forward import ACTIVATIONS
 from modeling.heads.language_model import LanguageModelHead
 from modeling.ops import initializers, saving
+from modeling.ops.feed_forward import ACTIVATIONS
 from modeling.ops.normalization import LayerNorm
 
 

@@ -6,9 +6,9 @@ import tf_keras
 from modeling.attention import plain
 from modeling.encoders.bert.config import BertConfig
 from modeling.encoders.registry import config_from_dict
-from modeling.encoders.xlnet.feed_forward import FeedForward
 from modeling.ops import initializers, saving
 from modeling.ops.context import INFERENCE
+from modeling.ops.feed_forward import FeedForward
 from modeling.ops.normalization import LayerNorm
 from modeling.ops.shapes import sizes
 

@@ -91,6 +91,11 @@ class ModernBertConfig(FileConfig):
         "classifier_dropout",
     )
     init_method: ClassVar[str] = "truncated_normal"
+    # No weight's shape depends on these: a warm start may read longer rows.
+    extendable: ClassVar[tuple[str, ...]] = (
+        "global_theta",
+        "max_position_embeddings",
+    )
 
     vocab_size: int
     d_model: int

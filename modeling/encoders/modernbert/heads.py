@@ -5,10 +5,10 @@ import tf_keras
 
 from modeling.encoders.modernbert.config import ModernBertConfig
 from modeling.encoders.registry import config_from_dict
-from modeling.encoders.xlnet.feed_forward import ACTIVATIONS
 from modeling.heads.language_model import LanguageModelHead
 from modeling.heads.pooling import SequenceSummary
 from modeling.ops import initializers, saving
+from modeling.ops.feed_forward import ACTIVATIONS
 from modeling.ops.normalization import LayerNorm
 
 # Of its variables, whatever the head.

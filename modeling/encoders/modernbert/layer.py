@@ -8,10 +8,10 @@ import tf_keras
 from modeling.attention import local, plain, rotary
 from modeling.encoders.modernbert.config import ModernBertConfig
 from modeling.encoders.registry import config_from_dict
-from modeling.encoders.xlnet.feed_forward import ACTIVATIONS
 from modeling.ops import dropout, initializers, saving
 from modeling.ops import fused as fusion
 from modeling.ops.context import INFERENCE
+from modeling.ops.feed_forward import ACTIVATIONS
 from modeling.ops.normalization import LayerNorm
 from modeling.ops.shapes import sizes
 

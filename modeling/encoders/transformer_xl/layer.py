@@ -6,9 +6,9 @@ import tf_keras
 from modeling.attention.layer import RelativeAttention
 from modeling.attention.streams import ALL
 from modeling.encoders.transformer_xl.config import TransformerXLConfig
-from modeling.encoders.xlnet.feed_forward import FeedForward
 from modeling.ops import initializers, saving
 from modeling.ops.context import INFERENCE
+from modeling.ops.feed_forward import FeedForward
 
 
 @tf_keras.utils.register_keras_serializable("xlnet")

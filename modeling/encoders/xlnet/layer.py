@@ -7,9 +7,9 @@ from modeling.attention.base import Attention
 from modeling.attention.layer import RelativeAttention
 from modeling.attention.streams import NO_QUERIES
 from modeling.encoders.xlnet.config import XLNetConfig
-from modeling.encoders.xlnet.feed_forward import FeedForward
 from modeling.ops import initializers, saving
 from modeling.ops.context import INFERENCE
+from modeling.ops.feed_forward import FeedForward
 
 
 def _relative(config: XLNetConfig, **kwargs) -> Attention:

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from modeling.encoders.xlnet.feed_forward import FeedForward, gelu
 from modeling.ops import dropout
 from modeling.ops.context import LayerContext
+from modeling.ops.feed_forward import FeedForward, gelu
 from modeling.ops.normalization import EPSILON, LayerNorm
 
 ROWS, D, F = 7, 6, 9

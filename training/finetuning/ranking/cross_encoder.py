@@ -101,6 +101,7 @@ class CrossEncoder:
             segments=self.options.segment_recurrence,
             segment_len=max_seq_length,
             recompute_layers=finetune.recompute_layers,
+            pack=finetune.pack,
             rank_loss=self.options.rank_loss,
             **self.head_options(),
         )

@@ -1,0 +1,179 @@
+"""Jobs of `benchmarks.encoder_table`: tasks, commands that resume, equal sizes."""
+
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+import time
+
+from common import files
+
+RESULT = "result.json"
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """A fine-tuning task of the table.
+
+    Attributes:
+      command: that tunes it.
+      folder: below --data_dir; "" = of the embedded corpus.
+      metric: of `eval_<split>.json`.
+      arguments: further flags; `{data}` is the folder.
+      steps: of a run; --finetune_steps replaces it.
+    """
+
+    command: str
+    folder: str
+    metric: str
+    arguments: tuple[str, ...]
+    steps: int
+
+
+_TEXT = "run_classifier.py"
+_AT = "--data_dir={data}"
+TASKS = {
+    "demo": Task(
+        _TEXT,
+        "",
+        "accuracy",
+        ("--task_name=tsv", _AT, "--max_seq_length=64"),
+        300,
+    ),
+    "trec": Task(
+        _TEXT,
+        "trec",
+        "accuracy",
+        ("--task_name=trec", _AT, "--max_seq_length=32"),
+        500,
+    ),
+    "ag": Task(
+        _TEXT,
+        "ag_news_csv",
+        "accuracy",
+        ("--task_name=ag", _AT, "--max_seq_length=64"),
+        400,
+    ),
+    "sst-2": Task(
+        _TEXT,
+        "glue",
+        "accuracy",
+        ("--task_name=sst-2", _AT, "--max_seq_length=48"),
+        800,
+    ),
+    "imdb": Task(
+        _TEXT,
+        "aclImdb",
+        "accuracy",
+        ("--task_name=imdb", _AT, "--max_seq_length=256")
+        + ("--length_buckets=auto",),
+        250,
+    ),
+    "squad": Task(
+        "run_squad.py",
+        "squad",
+        "f1",
+        ("--train_file={data}/train-v1.1.json.xz", "--doc_stride=64")
+        + ("--predict_file={data}/dev-v1.1.json.xz", "--max_seq_length=192")
+        + ("--length_buckets=auto", "--train_batch_size=16"),
+        500,
+    ),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """Commands whose last one leaves the numbers of a cell.
+
+    Attributes:
+      name: its folder below the output folder.
+      commands: argument lists for this interpreter.
+      reads: file of metrics, and the name of the one that counts; "" = the
+        seconds that the last command took are the result.
+    """
+
+    name: str
+    commands: tuple[tuple[str, ...], ...]
+    reads: tuple[str, str] = ("", "")
+
+
+def run_job(job: Job, folder: str) -> dict:
+    """The job's result, from before or now; {"error": line} of a failure."""
+    home = os.path.join(folder, job.name)
+    path = os.path.join(home, RESULT)
+    if files.exists(path):
+        return files.read_json_object(path, "remove it to run the job again")
+    os.makedirs(home, exist_ok=True)
+    log = os.path.join(home, "log.txt")
+    seconds = 0.0
+    for command in job.commands:
+        began = time.perf_counter()
+        with open(log, "ab") as f:
+            done = subprocess.run(
+                [sys.executable, *command], stdout=f, stderr=f, check=False
+            )
+        seconds = time.perf_counter() - began
+        if done.returncode:
+            with open(log, encoding="utf-8", errors="replace") as f:
+                lines = f.read().strip().splitlines() or ["no message"]
+            return {"error": lines[-1]}
+    result: dict = {"seconds": seconds}
+    metrics, name = job.reads
+    if metrics:
+        with open(metrics, encoding="utf-8") as f:
+            text = f.read()
+        if metrics.endswith(".jsonl"):
+            text = text.splitlines()[-1]
+        result["value"] = float(json.loads(text)[name])
+    files.write_json(path, result)
+    return result
+
+
+def parameters(model_type: str, vocab_size: int, sizes: dict) -> int:
+    """Parameters of a pretraining model; nothing is drawn."""
+    import tensorflow as tf
+
+    from modeling import PretrainingModel
+    from modeling.encoders.registry import new_config
+
+    with tf.Graph().as_default():
+        model = PretrainingModel(new_config(model_type, vocab_size, sizes))
+        return sum(v.shape.num_elements() for v in model.variables)
+
+
+def sizes_of(model_type: str, width: int, layers: int, heads: int) -> dict:
+    """The architecture's flags at a width."""
+    found = {"n_layer": layers, "d_model": width, "n_head": heads}
+    if model_type == "modernbert":  # two halves: 1.5 D, as in its base size
+        return found | {"d_inner": 3 * width // 2, "local_window": 64}
+    found["d_inner"] = 4 * width
+    if model_type == "xlnet":
+        found["d_head"] = width // heads
+    if model_type == "albert":
+        found["embedding_size"] = min(128, width)
+    return found
+
+
+def equal_width(
+    model_type: str, wanted: int, vocab_size: int, layers: int, heads: int
+) -> int:
+    """The width, a multiple of 4 N, whose parameters are nearest `wanted`."""
+    unit = 4 * heads
+
+    def count(k):
+        sizes = sizes_of(model_type, k * unit, layers, heads)
+        return parameters(model_type, vocab_size, sizes)
+
+    low, high = 1, 2
+    while count(high) < wanted:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if count(middle) < wanted else (low, middle)
+    return unit * min((low, high), key=lambda k: abs(count(k) - wanted))
+
+
+def as_flags(values: dict) -> tuple[str, ...]:
+    """--name=value of each."""
+    return tuple(f"--{name}={value}" for name, value in values.items())

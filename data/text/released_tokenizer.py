@@ -1,0 +1,117 @@
+"""Tokenizers of released weights: `tokenizer.json`, WordPiece or BPE (L1).
+
+Files of the `tokenizers` package, an optional one (requirements-tokenizers.txt).
+Normalisation and cutting are the file's own; `common.text_settings` says nothing
+about them.
+"""
+
+import importlib
+import json
+from collections.abc import Sequence
+
+import numpy as np
+
+from common import vocabulary as vocabulary_lib
+from common.errors import UserError
+from common.text_settings import TextChoice, TextSettings
+from data import symbols as symbols_lib
+
+REQUIREMENTS = "requirements-tokenizers.txt"
+# Names of the symbols in BERT's, ALBERT's and ModernBERT's files.
+_NAMES = {
+    "cls": ("[CLS]", symbols_lib.CLS),
+    "sep": ("[SEP]", symbols_lib.SEP),
+    "pad": ("[PAD]", symbols_lib.PAD),
+    "mask": ("[MASK]", symbols_lib.MASK),
+    "unk": ("[UNK]", symbols_lib.UNK),
+}
+
+
+class ReleasedTokenizer:
+    """What fine-tuning asks of a `data.text.tokenizer.Tokenizer`.
+
+    Args:
+      path: of the `tokenizer.json`.
+      text: taken as it is: the file has rules of its own.
+
+    Attributes:
+      vocabulary, settings, symbols, vocab_size, sha256: as `Tokenizer`'s;
+        weights may have more rows than `vocab_size`.
+
+    Raises:
+      UserError: the file is missing or damaged, lacks a symbol, or the package
+        is not installed.
+    """
+
+    def __init__(
+        self, path: str, text: TextChoice | TextSettings | None = None
+    ):
+        self.path = path
+        self.vocabulary = vocabulary_lib.read(path)
+        self.settings = self.vocabulary.resolve(text)
+        self.sha256 = self.vocabulary.sha256
+        try:
+            package = importlib.import_module("tokenizers")
+        except ImportError as e:
+            raise UserError(
+                f"{path} needs the package tokenizers ({e}): pip install -r "
+                f"{REQUIREMENTS}"
+            ) from e
+        try:
+            content = self.vocabulary.content.decode("utf-8")
+            json.loads(content)
+            self._tokenizer = package.Tokenizer.from_str(content)
+        # The package raises nothing narrower.
+        except Exception as e:
+            raise UserError(
+                f"{path}: wanted a tokenizer.json of the tokenizers package, "
+                f"but {' '.join(str(e).split())}; take another copy"
+            ) from e
+        # Rows are cut and padded as every encoder's are, not by the file.
+        self._tokenizer.no_padding()
+        self._tokenizer.no_truncation()
+        self.vocab_size = max(self._tokenizer.get_vocab().values()) + 1
+        self.symbols = self._read_symbols()
+
+    def _read_symbols(self) -> symbols_lib.SymbolIds:
+        found = dict.fromkeys(("bos", "eos", "eod", "eop"), -1)
+        for name, pieces in _NAMES.items():
+            ids = [self._tokenizer.token_to_id(piece) for piece in pieces]
+            known = [i for i in ids if i is not None]
+            if not known:
+                raise UserError(
+                    f"{self.path}: the special symbol {' or '.join(pieces)} is "
+                    "missing; wanted the tokenizer of a BERT, an ALBERT or a "
+                    "ModernBERT"
+                )
+            found[name] = known[0]
+        return symbols_lib.SymbolIds(**found)
+
+    def encode(self, text: str) -> list[int]:
+        """Ids of one text, without any special symbol added."""
+        return self._encode([text])[0].ids
+
+    def encode_batch(self, texts: Sequence[str]) -> list[np.ndarray]:
+        """`encode` of many texts, int32 arrays."""
+        return [np.asarray(e.ids, np.int32) for e in self._encode(texts)]
+
+    def encode_spans(
+        self, text: str
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """int64 ids, and starts and ends of their characters in `text`.
+
+        White space at the edges of a piece (BPE) is left out of its span.
+        """
+        found = self._encode([text])[0]
+        spans = np.asarray(found.offsets, np.int64).reshape(-1, 2)
+        for span in spans:
+            while span[0] < span[1] and text[span[0]].isspace():
+                span[0] += 1
+            while span[0] < span[1] and text[span[1] - 1].isspace():
+                span[1] -= 1
+        return np.asarray(found.ids, np.int64), spans[:, 0], spans[:, 1]
+
+    def _encode(self, texts: Sequence[str]) -> list:
+        return self._tokenizer.encode_batch(
+            list(texts), add_special_tokens=False
+        )

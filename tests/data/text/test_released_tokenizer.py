@@ -1,0 +1,158 @@
+"""`tokenizer.json` of released weights, made here: WordPiece and BPE."""
+
+import importlib
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from common.errors import UserError
+from data.finetuning import tokens
+from data.finetuning.options import FeatureOptions
+from data.text.released_tokenizer import ReleasedTokenizer
+from tests import test_run_classifier as classifier
+from tests.conftest import SHARED
+
+TEXTS = ["The river was wide.", "A boat, a river; the boats!", "wide boats"]
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Kind -> path of a tokenizer.json."""
+    package = pytest.importorskip("tokenizers")
+    folder = tmp_path_factory.mktemp("tokenizers")
+    parts = package.pre_tokenizers
+    wordpiece = package.Tokenizer(package.models.WordPiece(unk_token="[UNK]"))
+    wordpiece.normalizer = package.normalizers.BertNormalizer(lowercase=True)
+    wordpiece.pre_tokenizer = parts.BertPreTokenizer()
+    trainers = package.trainers
+    wordpiece.train_from_iterator(
+        TEXTS, trainers.WordPieceTrainer(vocab_size=60, special_tokens=SPECIAL)
+    )
+    # Released files cut and pad by themselves: ours must not.
+    wordpiece.enable_truncation(3)
+    wordpiece.enable_padding(length=9)
+    bpe = package.Tokenizer(package.models.BPE(unk_token="[UNK]"))
+    bpe.pre_tokenizer = parts.ByteLevel(
+        add_prefix_space=False, trim_offsets=False
+    )
+    bpe.train_from_iterator(
+        TEXTS, trainers.BpeTrainer(vocab_size=60, special_tokens=SPECIAL)
+    )
+    found = {}
+    for name, tokenizer in (("wordpiece", wordpiece), ("bpe", bpe)):
+        (folder / name).mkdir()
+        found[name] = str(folder / name / "tokenizer.json")
+        tokenizer.save(found[name])
+    return found
+
+
+def test_wordpiece_lower_cases_and_keeps_the_places(made):
+    tokenizer = tokens.open_tokenizer(made["wordpiece"])
+    assert isinstance(tokenizer, ReleasedTokenizer)
+    assert tokenizer.symbols.cls == 2 and tokenizer.symbols.unk == 1
+    assert tokenizer.symbols.eod == -1 and tokenizer.vocab_size <= 60
+    text = "The  RIVER 猫 was wide."
+    ids, starts, ends = tokenizer.encode_spans(text)
+    assert ids.tolist() == tokenizer.encode(text)
+    assert len(ids) > 3  # neither cut nor padded nor framed
+    np.testing.assert_array_equal(tokenizer.encode_batch([text, "a"])[0], ids)
+    assert not {0, 2, 3} & set(ids.tolist())
+    spans = [text[a:b] for a, b in zip(starts, ends, strict=True)]
+    assert "".join(spans) == text.replace(" ", "")
+    assert spans[ids.tolist().index(1)] == "猫"
+
+
+def test_spans_of_bytes_leave_blanks_out(made):
+    tokenizer = tokens.open_tokenizer(made["bpe"])
+    text = "the boats"
+    _, starts, ends = tokenizer.encode_spans(text)
+    spans = [text[a:b] for a, b in zip(starts, ends, strict=True)]
+    assert "".join(spans) == "theboats"
+    assert all(s == s.strip() for s in spans)
+
+
+def test_files_that_are_no_tokenizer_are_one_line(made, tmp_path, monkeypatch):
+    path = tmp_path / "tokenizer.json"
+    for content in ("{", "[1]", "{}"):
+        path.write_text(content)
+        with pytest.raises(UserError, match="wanted a tokenizer.json") as e:
+            ReleasedTokenizer(str(path))
+        assert "\n" not in str(e.value)
+    with open(made["wordpiece"], encoding="utf-8") as f:
+        value = json.load(f)
+    value["added_tokens"] = []
+    value["model"]["vocab"] = {"[UNK]": 0, "a": 1}
+    path.write_text(json.dumps(value))
+    with pytest.raises(UserError, match=r"symbol \[CLS\] or <cls> is missing"):
+        ReleasedTokenizer(str(path))
+
+
+def test_without_the_package_the_line_says_what_to_install(
+    tmp_path, monkeypatch
+):
+    path = tmp_path / "tokenizer.json"
+    path.write_text("{}")
+
+    def missing(name):
+        raise ImportError(f"No module named {name!r}")
+
+    monkeypatch.setattr(importlib, "import_module", missing)
+    with pytest.raises(UserError, match="pip install -r requirements-token"):
+        ReleasedTokenizer(str(path))
+
+
+@pytest.mark.slow
+@pytest.mark.shared
+def test_a_released_folder_is_tuned_with_its_own_tokenizer(made, tmp_path):
+    from training.finetuning import run as finetune
+    from training.finetuning import sources
+    from training.finetuning.options import FinetuneOptions
+
+    folder = tmp_path / "released"
+    shutil.copytree(SHARED / "golden" / "encoders" / "bert", folder)
+    shutil.copy(made["wordpiece"], folder)
+    classifier.write_task(tmp_path)
+    options = classifier.make_options(
+        tmp_path,
+        steps=2,
+        do_train=True,
+        do_eval=True,
+        do_predict=True,
+        run={"init_checkpoint": str(folder)},
+    )
+    options = FinetuneOptions(
+        run=options.run,
+        do_train=True,
+        do_eval=True,
+        do_predict=True,
+        summary_type=None,
+        pack=True,
+    )
+    options, layout = sources.settle(options)
+    spiece = sources.find_spiece(options, "")
+    assert spiece == str(folder / "tokenizer.json")
+    said: list[str] = []
+    sources.find_text(options, spiece, None, said.append)
+    assert "its own rules" in said[0]
+    features = FeatureOptions(spiece, 16, layout=layout)
+    job = classifier.make_job(tmp_path, spiece, options, features)
+    assert 40 < job.vocab_size < sources.find_config(options, 67).vocab_size
+    results = finetune.run(job, options, say=said.append)
+    assert 0 <= results["dev"]["accuracy"] <= 1
+    model = tmp_path / "model"
+    assert (model / "tokenizer.json").exists()
+    # Without flags it is found again; other tokenizers are refused.
+    again = FinetuneOptions(run=options.run, do_eval=True)
+    own = sources.find_spiece(again, "")
+    assert own == str(model / "tokenizer.json")
+    sources.find_text(again, own, None, said.append)
+    with pytest.raises(UserError, match="leave --do_export out"):
+        classifier.make_job(
+            tmp_path,
+            spiece,
+            FinetuneOptions(run=options.run, do_export=True),
+            features,
+        )
