@@ -13,17 +13,23 @@ class LayerContext:
     """Belongs to the call, not to the layer: a layer may be called twice.
 
     Attributes:
-      training: gradients will be asked for, dropout is applied, and input
-        comes in few shapes (`modeling.ops.fused`).
+      training: gradients will be asked for, dropout is applied.
       seed: int32 [2] of this call, or None = no dropout.
       matmul: how activations meet kernels.
       sites: numbers of the dropout sites of the stream.
+      packed: rows are packed ones, of a few numbers of rows.
     """
 
     training: bool = False
     seed: tf.Tensor | None = None
     matmul: Matmul = Matmul()
     sites: dropout.Sites = dropout.CONTENT
+    packed: bool = False
+
+    @property
+    def few_shapes(self) -> bool:
+        """Unknown shapes are few: compiling pays (`modeling.ops.fused`)."""
+        return self.training or self.packed
 
     def site_seed(self, site: int) -> tf.Tensor | None:
         """int32 [2] of one of the sites, or None = no dropout there."""

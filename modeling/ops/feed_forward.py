@@ -99,7 +99,7 @@ class FeedForward(saving.Layer):
             self.kernel_2,
             activation=self.activation,
             rate=self.inner_dropout,
-            few_shapes=context.training,
+            few_shapes=context.few_shapes,
         )  # [B*T, D]
         out = self.norm.after_residual(
             out,

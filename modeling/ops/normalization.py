@@ -81,7 +81,7 @@ class LayerNorm(saving.Layer):
             rate=rate,
             epsilon=self.epsilon,
             dtype=self.compute_dtype,
-            few_shapes=context.training,
+            few_shapes=context.few_shapes,
         )
 
     def get_config(self):

@@ -124,7 +124,7 @@ class BertModel(Encoder):
         if self.mapping is not None:
             h = self.mapping(h)  # [B, T, D]
         mask = plain.mask_of(input_mask, documents)
-        context = LayerContext(training, seed)
+        context = LayerContext(training, seed, packed=documents is not None)
         layers = self.applied_layers()
         for i, layer in enumerate(layers):
             # The numbers L and L + 1 are the embeddings' and the head's.

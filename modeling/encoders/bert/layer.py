@@ -77,7 +77,7 @@ class BertAttention(saving.Layer):
             mask,
             context.site_seed(context.sites.probabilities),
             self.config.dropatt,
-            context.training,
+            context.few_shapes,
         )  # [N, B, T, H]
         vector = tf.transpose(vector, [1, 2, 0, 3])  # [B, T, N, H]
         return self.norm.after_residual(

@@ -174,7 +174,7 @@ class ModernBertModel(Encoder):
         wide, near = self.surroundings(
             input_ids, input_mask, positions, documents
         )
-        context = LayerContext(training, seed)
+        context = LayerContext(training, seed, packed=documents is not None)
         states = [h]
         for i, block in enumerate(self.blocks):
             around = wide if config.is_global(i) else near

@@ -99,7 +99,7 @@ class ModernBertLayer(saving.Layer):
         product = context.matmul.project(x, self.qkv_kernel)
         product = tf.transpose(product, [2, 3, 0, 1, 4])  # [3, N, B, T, H]
         q, k, v = tf.unstack(product)
-        few = context.training
+        few = context.few_shapes
         q = rotary.rotate(q, around.cos, around.sin, few)
         return [q, rotary.rotate(k, around.cos, around.sin, few), v]
 
@@ -107,7 +107,7 @@ class ModernBertLayer(saving.Layer):
         """What attention reads: norm(x), but x in the first layer."""
         if self.attention_norm is None:
             return x
-        return self.attention_norm(x, training=context.training)
+        return self.attention_norm(x, training=context.few_shapes)
 
     def attend(self, x, around: Surroundings, context=INFERENCE):
         """[B, T, D] -> what is added to it, [B, T, D]."""
@@ -120,7 +120,7 @@ class ModernBertLayer(saving.Layer):
             around.mask,
             context.site_seed(context.sites.probabilities),
             self.config.dropatt,
-            context.training,
+            context.few_shapes,
         )  # [N, B, T, H]
         vector = tf.transpose(vector, [1, 2, 0, 3])  # [B, T, N, H]
         out = context.matmul.merge(vector, self.o_kernel)  # [B, T, D]
@@ -131,7 +131,7 @@ class ModernBertLayer(saving.Layer):
 
     def feed_forward(self, x, context=INFERENCE):
         """[B, T, D] -> what is added to it, [B, T, D]."""
-        normed = self.ff_norm(x, training=context.training)
+        normed = self.ff_norm(x, training=context.few_shapes)
         flat = tf.reshape(normed, [-1, self.config.d_model])  # [B*T, D]
         both = context.matmul.project(flat, self.kernel_1)  # [B*T, 2F]
         out = context.matmul.project_recomputed(
@@ -140,7 +140,7 @@ class ModernBertLayer(saving.Layer):
             self.kernel_2,
             activation=self.config.ff_activation,
             rate=self.config.mlp_dropout,
-            few_shapes=context.training,
+            few_shapes=context.few_shapes,
         )  # [B*T, D]
         return tf.reshape(out, sizes(x))
 

@@ -130,6 +130,33 @@ def test_cls_comes_to_the_front():
     )
 
 
+def test_short_rows_begin_with_cls_and_end_in_padding():
+    """Rows at the ends of lanes: padded behind CLS, or empty."""
+    batch = make_batch(3)
+    ids, mask = batch["input_ids"].numpy(), batch["input_mask"].numpy()
+    ids[1, 9:] = IDS.pad
+    ids[1, [7, 8]] = IDS.sep, IDS.cls
+    mask[1, 9:] = mask[2] = 0
+    positions = batch["target_positions"].numpy()
+    positions[1] = [0, 5, 6, 1, 1]
+    batch |= {
+        "input_ids": tf.constant(ids),
+        "input_mask": tf.constant(mask),
+        "target_positions": tf.constant(positions),
+    }
+    made = masking.corrupt(
+        batch,
+        tf.constant(1),
+        options(layout="cls_first", mask_share=0.0, random_share=0.0),
+    )
+    moved = made["input_ids"].numpy()
+    assert moved[1, 0] == IDS.cls
+    np.testing.assert_array_equal(moved[1, 1:9], ids[1, :8])
+    assert (moved[1, 9:] == IDS.pad).all()
+    np.testing.assert_array_equal(made["input_mask"], mask)
+    assert made["target_positions"][1].numpy().tolist() == [1, 6, 7, 2, 2]
+
+
 @pytest.mark.parametrize("rate", [0.15, 0.3, 0.9])
 def test_fresh_targets_have_the_rate(rate):
     made = masking.corrupt(make_batch(64), tf.constant(7), options(rate=rate))
