@@ -29,7 +29,7 @@ def made(tmp_path_factory):
     wordpiece.pre_tokenizer = parts.BertPreTokenizer()
     trainers = package.trainers
     wordpiece.train_from_iterator(
-        TEXTS, trainers.WordPieceTrainer(vocab_size=60, special_tokens=SPECIAL)
+        TEXTS, trainers.WordPieceTrainer(vocab_size=50, special_tokens=SPECIAL)
     )
     # Released files cut and pad by themselves: ours must not.
     wordpiece.enable_truncation(3)
@@ -39,7 +39,7 @@ def made(tmp_path_factory):
         add_prefix_space=False, trim_offsets=False
     )
     bpe.train_from_iterator(
-        TEXTS, trainers.BpeTrainer(vocab_size=60, special_tokens=SPECIAL)
+        TEXTS, trainers.BpeTrainer(vocab_size=50, special_tokens=SPECIAL)
     )
     found = {}
     for name, tokenizer in (("wordpiece", wordpiece), ("bpe", bpe)):
@@ -53,7 +53,7 @@ def test_wordpiece_lower_cases_and_keeps_the_places(made):
     tokenizer = tokens.open_tokenizer(made["wordpiece"])
     assert isinstance(tokenizer, ReleasedTokenizer)
     assert tokenizer.symbols.cls == 2 and tokenizer.symbols.unk == 1
-    assert tokenizer.symbols.eod == -1 and tokenizer.vocab_size <= 60
+    assert tokenizer.symbols.eod == -1 and tokenizer.vocab_size <= 59
     text = "The  RIVER 猫 was wide."
     ids, starts, ends = tokenizer.encode_spans(text)
     assert ids.tolist() == tokenizer.encode(text)
@@ -139,7 +139,8 @@ def test_a_released_folder_is_tuned_with_its_own_tokenizer(made, tmp_path):
     assert "its own rules" in said[0]
     features = FeatureOptions(spiece, 16, layout=layout)
     job = classifier.make_job(tmp_path, spiece, options, features)
-    assert 40 < job.vocab_size < sources.find_config(options, 67).vocab_size
+    config = sources.find_config(options, job.vocab_size, spiece)
+    assert 30 < job.vocab_size <= config.vocab_size == 59
     results = finetune.run(job, options, say=said.append)
     assert 0 <= results["dev"]["accuracy"] <= 1
     model = tmp_path / "model"
