@@ -13,12 +13,9 @@ from modeling.encoders.bert.config import AlbertConfig, BertConfig
 from modeling.encoders.modernbert.config import ModernBertConfig
 from tests.data.pretraining.test_masking import IDS, V
 from tests.data.pretraining.test_masking import make_batch as pretrain_batch
-from tests.training import toy
 from tests.training.objectives import test_build as heads
-from training import loop
 from training.objectives.build import build_objective
 from training.objectives.masked_lm import MaskedLMObjective
-from training.options import OptimizerOptions
 from training.static_lengths import by_length
 
 SIZES = dict(vocab_size=V, d_model=12, n_layer=2, n_head=2, d_inner=20)
@@ -170,50 +167,6 @@ def test_a_packed_batch_equals_its_rows(config, head):
         bound = 1e-6 * max(1.0, np.abs(wanted).max())
         error = np.abs(packed[2][name] - wanted).max()
         assert error <= bound, (name, error, bound)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("jit", [False, True])
-def test_runs_are_the_same_and_go_on_where_they_stopped(jit, tmp_path):
-    endless, once = heads.functions(examples("classification"))
-
-    class Crash(Exception):
-        pass
-
-    def run(pack, folder, stop_at=None):
-        def say(line):
-            if stop_at and line.startswith(f"step {stop_at}/"):
-                raise Crash
-
-        options = toy.run_options(
-            tmp_path / folder,
-            train_steps=6,
-            save_steps=2,
-            iterations=2,
-            train_batch_size=4,
-            eval_batch_size=8,
-            grad_accumulation_steps=2,
-            jit_compile=jit,
-            optimizer=OptimizerOptions(learning_rate=1e-3, warmup_steps=2),
-        )
-        objective = make(MODERN, "classification", pack)
-        result = loop.train(objective, endless, options, say=say)
-        metrics = loop.evaluate(
-            objective, once, options, model=result.model
-        ).metrics
-        return result.model.get_weights(), metrics
-
-    plain = run(False, "plain")
-    packed = run(True, "packed")
-    for a, b in zip(packed[0], plain[0], strict=True):
-        np.testing.assert_allclose(a, b, atol=1e-4)
-    for name, value in plain[1].items():
-        assert packed[1][name] == pytest.approx(value, abs=2e-5)
-    with pytest.raises(Crash):
-        run(True, "broken", stop_at=4)
-    again = run(True, "broken")
-    for a, b in zip(again[0], packed[0], strict=True):
-        np.testing.assert_array_equal(a, b)
 
 
 def test_encoders_with_memory_say_no():
