@@ -19,6 +19,7 @@ class Fake:
     static_lengths = LENGTHS
     pads_left = True
     pack = False
+    task_lengths = ()
 
 
 @pytest.mark.parametrize("pads_left", [True, False])

@@ -145,6 +145,10 @@ def build_objective(
     Raises:
       UserError: anything the user can put right.
     """
+    if options.pack:
+        raise UserError(
+            "--pack: batches of several tasks are not packed; leave it out"
+        )
     config = find_config(options, tasks[0].job.vocab_size)
     preflight.check_disk(options, config)
     parts = []
