@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import tf_keras
 
 from benchmarks import harness, long_rows, suites, system_ours
 from benchmarks.harness import System
@@ -58,11 +59,11 @@ def test_batches_of_real_lengths_give_the_same_answers(tmp_path):
         workload = TINY.replace(
             kind=kind, model_type="bert", lengths=str(lengths), dropout=0.0
         )
-        found = [
-            system_ours.build(workload, {"batches": batches})()
-            for batches in ("padded", "packed")
-        ]
-        np.testing.assert_allclose(*found, rtol=1e-5)
+        found = []
+        for batches in ("padded", "packed"):
+            tf_keras.utils.set_random_seed(3)  # the same weights
+            found.append(system_ours.build(workload, {"batches": batches})())
+        np.testing.assert_allclose(*found, atol=1e-4)
         assert np.isfinite(system_ours.build(workload, {})())
 
 
