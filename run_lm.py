@@ -71,6 +71,16 @@ def make_request(
     config, length = build_config(data, what, options)
     if what.mode != "eval":
         data.check_length("train", length)
+    if what.vary_length and options.strategy.distribution_strategy == "tpu":
+        raise UserError(
+            "--vary_length makes shapes that a TPU cannot take: train there "
+            "with segments of one length"
+        )
+    if what.vary_length and options.memory_checkpoint == "recompute":
+        raise UserError(
+            "--memory_checkpoint=recompute must know how many segments fill "
+            "the memory: save it, or leave --vary_length out"
+        )
     objective = build_objective(
         "language_model",
         config,
@@ -90,10 +100,14 @@ def make_request(
         )
     return TrainRequest(
         objective,
-        data.train_batches(options.strategy.seed, length, what.order),
+        data.train_batches(
+            options.strategy.seed, length, what.order, what.vary_length
+        ),
         options,
         eval_input_fn=held_out,
-        must_match=data.must_match() | {"seq_len": length} | _memory(config),
+        must_match=data.must_match()
+        | {"seq_len": f"about {length}" if what.vary_length else length}
+        | _memory(config),
         flags=common_flags.all_flags(),
         notes=data.lines(options.train_batch_size, length),
         begin=data.copy_vocabulary,

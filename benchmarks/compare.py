@@ -15,7 +15,13 @@ from common import files
 from flags import app, bench_flags
 from flags.bench_flags import BenchOptions
 
-PEAK_SUITES = {"pretrain", "finetune", "inference", "scaling"}
+PEAK_SUITES = {
+    "pretrain",
+    "finetune",
+    "inference",
+    "scaling",
+    "language_model",
+}
 
 
 def run(options: BenchOptions) -> list[dict]:

@@ -67,6 +67,14 @@ def generation(options: BenchOptions) -> Rows:
     )
 
 
+def lm_generation(options: BenchOptions) -> Rows:
+    """Tokens per second of a left-to-right model at 512 tokens of memory."""
+    tokens = 16 if options.quick else 64
+    yield from _apart(
+        "benchmarks.lm_generation", [str(options.layers), str(tokens)]
+    )
+
+
 def parity(options: BenchOptions) -> Rows:
     """The largest difference to a peer's outputs on the same weights."""
     if options.torch_python:
@@ -95,4 +103,9 @@ def _apart(module: str, arguments: list[str]) -> Rows:
     yield name, text, [row]
 
 
-SUITES = {"startup": startup, "generation": generation, "parity": parity}
+SUITES = {
+    "startup": startup,
+    "generation": generation,
+    "lm_generation": lm_generation,
+    "parity": parity,
+}

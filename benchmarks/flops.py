@@ -6,6 +6,9 @@ nobody uses. Not counted: what a system computes and throws away. So
 `FLOPs / time / peak` says how near a system is to the machine's limit.
 """
 
+import itertools
+import math
+
 from benchmarks.workloads import Workload
 
 
@@ -71,6 +74,28 @@ def pretrain_step(w: Workload) -> int:
     return total + 3 * lm_head
 
 
+def language_model_step(w: Workload) -> int:
+    """Forward and backward of the left-to-right objective.
+
+    Of the causal band, no key ahead counts. Memory and position table have no
+    gradients. Of an adaptive softmax the head, and every tail for the expected
+    share of its targets (`workloads.lm_batch`).
+    """
+    t, m, inside = w.length, w.memory, w.heads * w.head_size
+    pairs = t * m + t * (t + 1) // 2
+    rows = 2 * t * w.width * (2 * inside + 2 * w.inner) + 6 * pairs * inside
+    example = rows + keys_and_values(w, m + t)
+    table = positions_table(w, m + t, 1)
+    total = w.layers * (3 * (w.batch * example + table) - table)
+    total -= w.layers * w.batch * keys_and_values(w, m)
+    ends = [*w.cutoffs, w.vocab]
+    ids = float(ends[0] + len(w.cutoffs))
+    for begin, end in itertools.pairwise(ends):
+        share = math.log((end + 1) / (begin + 1)) / math.log(w.vocab)
+        ids += (end - begin) * share
+    return total + 3 * round(2 * w.batch * t * w.width * ids)
+
+
 def of(w: Workload) -> int:
     """FLOPs of one step of a workload; 0 where the count means nothing."""
     if w.model_type != "xlnet":
@@ -79,5 +104,6 @@ def of(w: Workload) -> int:
         "pretrain": pretrain_step,
         "finetune": finetune_step,
         "inference": forward,
+        "language_model": language_model_step,
     }
     return counts[w.kind](w) if w.kind in counts else 0

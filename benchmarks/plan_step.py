@@ -21,6 +21,8 @@ from training.options import OptimizerOptions, StrategyOptions
 from training.train_step import Sums, Trainer
 
 OPTIMIZER = OptimizerOptions(learning_rate=4e-4, weight_decay=0.01)
+LM_OPTIMIZER = OptimizerOptions(learning_rate=2.5e-4, clip=0.25)
+HEADS = {"pretrain": "pretraining"}  # the others have their tasks' names
 OPTIONS = 4  # C of a multiple-choice example
 LABELS = 2  # Y
 
@@ -84,6 +86,8 @@ def batch_specs(options: PlanOptions) -> dict[str, tf.TensorSpec]:
     }
     if options.task == "pretrain":
         fields = schema.PRETRAIN_BATCH
+    elif options.task == "language_model":
+        fields = schema.LANGUAGE_MODEL_BATCH
     else:
         fields = schema.FINETUNE_BATCH | schema.HEAD_FIELDS[options.task]
     specs = {}
@@ -100,17 +104,21 @@ def prepare(options: PlanOptions) -> PlannedStep:
     strategy = strategy_lib.setup(
         StrategyOptions(precision=options.precision, deterministic=False)
     )
-    pretrain = options.task == "pretrain"
-    config = options.config.replace(
-        mem_len=options.mem_len if pretrain else None,
-        reuse_len=options.seq_len // 2 if pretrain else None,
-    )
-    head = "pretraining" if pretrain else options.task
-    more = {"num_labels": LABELS} if head == "classification" else {}
-    if not pretrain:
+    config, more = options.config, {}
+    if options.task == "language_model":
+        config = config.replace(mem_len=options.mem_len)
+    elif options.task == "pretrain":
+        config = config.replace(
+            mem_len=options.mem_len, reuse_len=options.seq_len // 2
+        )
+    else:
+        config = config.replace(mem_len=None, reuse_len=None)
         more["static_lengths"] = finetune_batches.bucket_lengths(
             options.length_buckets, options.seq_len
         )
+    head = HEADS.get(options.task, options.task)
+    if head == "classification":
+        more["num_labels"] = LABELS
     objective = build_objective(
         head, config, recompute_layers=options.recompute_layers, **more
     )
@@ -118,7 +126,7 @@ def prepare(options: PlanOptions) -> PlannedStep:
         objective,
         strategy,
         BatchSplit(options.rows, groups=objective.row_groups),
-        OPTIMIZER,
+        LM_OPTIMIZER if head == "language_model" else OPTIMIZER,
         options.train_steps,
     )
     learner.model.encoder.query_shift = "radix"

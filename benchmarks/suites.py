@@ -13,6 +13,8 @@ OURS = "benchmarks.system_ours"
 GARDEN = "benchmarks.system_garden"
 TORCH = "benchmarks.system_torch"
 PEAK = "benchmarks.system_peak"
+LM_TORCH = "benchmarks.system_lm_torch"
+LM_KERAS = "benchmarks.system_lm_keras"
 BFLOAT16 = {"precision": "mixed_bfloat16"}
 
 
@@ -209,6 +211,52 @@ def scaling(options: BenchOptions):
         yield base.replace(batch=2, memory=memory), systems
 
 
+def language_model(options: BenchOptions):
+    """The step of `run_lm.py`, at the widths of enwik8's 12 layers (T and M
+    512) and of WikiText-103's standard model with its adaptive softmax (T and
+    M 150), beside Transformer-XL in PyTorch under torch.compile and a plain
+    Transformer of tf_keras (one softmax, no memory).
+    """
+    ours = System("ours", OURS)
+    reduced = System("ours bfloat16", OURS, BFLOAT16)
+    theirs = []
+    if options.torch_python:
+        compiled = {"compile": True}
+        theirs.append(
+            System(
+                "PyTorch torch.compile",
+                LM_TORCH,
+                compiled,
+                options.torch_python,
+            )
+        )
+    plain = [System("tf_keras graph", LM_KERAS)]
+    if not options.quick:
+        plain.append(System("tf_keras XLA", LM_KERAS, {"jit": True}))
+    characters = Workload(
+        "language_model",
+        layers=options.layers,
+        memory=512,
+        vocab=204,
+        width=512,
+        heads=8,
+        inner=2048,
+    )
+    yield characters, [ours, reduced, *theirs, *plain]
+    words = characters.replace(
+        batch=15,
+        length=150,
+        memory=150,
+        vocab=267_735,
+        cutoffs=(20_000, 40_000, 200_000),
+        width=410,
+        heads=10,
+        inner=2100,
+    )
+    # One softmax over all words would be tens of gigabytes: no plain model.
+    yield words, [ours, *theirs]
+
+
 SUITES: dict[str, Suite] = {
     "pretrain": pretrain,
     "finetune": finetune,
@@ -219,6 +267,7 @@ SUITES: dict[str, Suite] = {
     "encoders": encoders,
     "long_rows": long_rows,
     "scaling": scaling,
+    "language_model": language_model,
 }
 
 
@@ -278,6 +327,9 @@ def _title(name: str, w: Workload) -> str:
         sizes += f", M {w.memory}, P {w.predict}"
     if w.model_type != "xlnet":
         sizes = f"{w.model_type} {w.kind}, {sizes}"
+    if w.kind == "language_model":
+        sizes += f", M {w.memory}, V {w.vocab}, D {w.width}"
+        sizes += ", adaptive softmax" if w.cutoffs else ""
     if w.lengths:
         sizes += f", lengths of {w.lengths.split('/')[-1]}"
     return f"{name}: {w.kind}, {sizes}" if w.lengths else f"{name}: {sizes}"

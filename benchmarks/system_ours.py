@@ -17,6 +17,7 @@ from data.symbols import SymbolIds
 from modeling import ClassificationModel
 from modeling.encoders.contract import EncoderConfig
 from modeling.encoders.registry import new_config
+from modeling.encoders.transformer_xl.config import TransformerXLConfig
 from modeling.long_document import LongDocument
 from training import static_lengths
 from training import strategy as strategy_lib
@@ -28,6 +29,25 @@ from training.options import OptimizerOptions, StrategyOptions
 from training.train_step import Trainer
 
 OPTIMIZER = OptimizerOptions(learning_rate=1e-5, weight_decay=0.01, clip=1.0)
+LM_OPTIMIZER = OptimizerOptions(learning_rate=2.5e-4, clip=0.25)
+
+
+def lm_config(w: Workload) -> TransformerXLConfig:
+    """The left-to-right architecture of a workload."""
+    return TransformerXLConfig(
+        vocab_size=w.vocab,
+        d_model=w.width,
+        n_layer=w.layers,
+        n_head=w.heads,
+        d_head=w.head_size,
+        d_inner=w.inner,
+        cutoffs=w.cutoffs,
+        untie_r=True,
+        mem_len=w.memory,
+        memory_start="zeros",
+        dropout=w.dropout,
+        dropatt=0.0,
+    )
 
 
 def config(w: Workload, options: dict | None = None) -> EncoderConfig:
@@ -73,6 +93,7 @@ def build(workload: Workload, options: dict):
     makers = {
         "pretrain": functools.partial(_train, head="pretraining"),
         "finetune": functools.partial(_train, head="classification"),
+        "language_model": functools.partial(_train, head="language_model"),
         "inference": _inference,
         "lengths": _lengths,
         "embed": _embed,
@@ -82,17 +103,17 @@ def build(workload: Workload, options: dict):
 
 
 def _learner(w: Workload, strategy, head: str, options: dict, **more):
+    causal = head == "language_model"
+    if head == "classification":
+        more["num_labels"] = w.labels
     objective = build_objective(
-        head,
-        config(w, options),
-        **({} if head == "pretraining" else {"num_labels": w.labels}),
-        **more,
+        head, lm_config(w) if causal else config(w, options), **more
     )
     return build_learner(
         objective,
         strategy,
         BatchSplit(w.batch, groups=objective.row_groups),
-        OPTIMIZER,
+        LM_OPTIMIZER if causal else OPTIMIZER,
         train_steps=100_000,
     )
 
@@ -100,11 +121,11 @@ def _learner(w: Workload, strategy, head: str, options: dict, **more):
 def _trainer(w: Workload, run: StrategyOptions, strategy, head, options):
     """The training step of a head on one endless synthetic batch."""
     learner = _learner(w, strategy, head, options)
-    make = (
-        workloads.pretrain_batch
-        if head == "pretraining"
-        else workloads.finetune_batch
-    )
+    make = {
+        "pretraining": workloads.pretrain_batch,
+        "classification": workloads.finetune_batch,
+        "language_model": workloads.lm_batch,
+    }[head]
     batch = make(w) | (
         {"reset_memory": np.zeros([w.batch], bool)} if learner.memory else {}
     )

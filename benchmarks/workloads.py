@@ -19,6 +19,7 @@ KINDS = (
     "lengths",
     "train_lengths",
     "embed",
+    "language_model",
     "peak",
     "toy",
 )
@@ -33,7 +34,7 @@ class Workload:
       layers: L.
       batch: B.
       length: T.
-      memory: M; pretraining only.
+      memory: M; pretraining and language models.
       predict: P; pretraining only.
       vocab: V.
       width: D.
@@ -45,6 +46,7 @@ class Workload:
       lengths: file with one number of pieces per line, of "lengths",
         "train_lengths" and "embed" only.
       model_type: of the encoder; pretraining is XLNet's only.
+      cutoffs: of an adaptive softmax; () = one softmax. Language models only.
     """
 
     kind: str = "pretrain"
@@ -62,8 +64,10 @@ class Workload:
     seed: int = 7
     lengths: str = ""
     model_type: str = "xlnet"
+    cutoffs: tuple[int, ...] = ()
 
     def __post_init__(self):
+        object.__setattr__(self, "cutoffs", tuple(self.cutoffs))  # from JSON
         if self.kind not in KINDS:
             raise ValueError(
                 f"`kind` must be one of {KINDS}, received {self.kind!r}"
@@ -177,4 +181,24 @@ def finetune_batch(workload: Workload, step: int = 0) -> dict[str, np.ndarray]:
         "example_weight": np.ones([w.batch], np.float32),
         "example_index": np.arange(w.batch, dtype=np.int32),
         "label_ids": random.integers(0, w.labels, [w.batch]).astype(np.int32),
+    }
+
+
+def lm_batch(workload: Workload) -> dict[str, np.ndarray]:
+    """One batch of a left-to-right model, `data.schema` names.
+
+    Ids are as frequent as words: id i with probability about 1 / (i + 1), so
+    that an adaptive softmax has as much to do as on a text.
+    """
+    w = workload
+    random = np.random.default_rng([w.seed, 2])
+    uniform = random.random([w.batch, w.length + 1])
+    ids = (np.exp(uniform * np.log(w.vocab)) - 1).astype(
+        np.int32
+    )  # log-uniform
+    return {
+        "input_ids": ids[:, :-1],
+        "target_ids": ids[:, 1:],
+        "target_weights": np.ones([w.batch, w.length], np.float32),
+        "reset_memory": np.zeros([w.batch], bool),
     }

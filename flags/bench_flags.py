@@ -18,8 +18,10 @@ SUITES = (
     "encoders",
     "long_rows",
     "scaling",
+    "language_model",
     "startup",
     "generation",
+    "lm_generation",
     "parity",
 )
 
@@ -96,7 +98,7 @@ def define() -> None:
         "torch_python",
         None,
         "Python of an environment with requirements-bench.txt, for the rows "
-        "of Hugging Face under torch.compile.",
+        "of PyTorch under torch.compile.",
     )
     flags.DEFINE_string("json_output", None, "Also write JSON lines here.")
     flags.DEFINE_string(

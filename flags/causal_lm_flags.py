@@ -85,6 +85,12 @@ def _define_data() -> None:
         "ordered reads the stream as it is; shuffled draws an order of its "
         "sentences each epoch.",
     )
+    flags.DEFINE_bool(
+        "vary_length",
+        CausalLMOptions.vary_length,
+        "Training segments of random lengths around --seq_len, T / 2 for one "
+        "in twenty; CPU and GPU.",
+    )
     flags.DEFINE_string(
         "input_file", "", "With --mode=score: one text per line."
     )
@@ -164,6 +170,7 @@ def from_flags() -> CausalLMOptions:
         eval_changes={k: v for k, v in changes.items() if v is not None},
         protocol=FLAGS.protocol,
         order=FLAGS.order,
+        vary_length=FLAGS.vary_length,
         count_mark_pairs=FLAGS.count_mark_pairs,
         half_loss=FLAGS.half_loss,
         loss_chunk_size=FLAGS.loss_chunk_size,

@@ -109,6 +109,15 @@ def _define_update(get: dict) -> None:
         "What the layer-wise factor scales; gradient is the original's, which "
         "Adam nearly cancels.",
     )
+    _define_averages(get)
+    flags.DEFINE_integer(
+        "freeze_layers",
+        get["freeze_layers"],
+        "The embeddings and so many lower layers are not trained.",
+    )
+
+
+def _define_averages(get: dict) -> None:
     flags.DEFINE_float(
         "ema_decay",
         get["ema_decay"],
@@ -116,9 +125,17 @@ def _define_update(get: dict) -> None:
         "0 = off.",
     )
     flags.DEFINE_integer(
-        "freeze_layers",
-        get["freeze_layers"],
-        "The embeddings and so many lower layers are not trained.",
+        "average_last",
+        get["average_last"],
+        "Evaluations use the mean of the weights after each of the last so "
+        "many updates; 0 = off.",
+    )
+    flags.DEFINE_integer(
+        "average_trigger",
+        get["average_trigger"],
+        "NT-ASGD: evaluations use the mean of the weights from the evaluation "
+        "on whose loss is above the best of those more than so many "
+        "evaluations old; needs --eval_every; 0 = off.",
     )
 
 
@@ -148,6 +165,8 @@ def from_flags(**changes) -> OptimizerOptions:
         lr_layer_decay_rate=FLAGS.lr_layer_decay_rate,
         lr_layer_decay_style=FLAGS.lr_layer_decay_style,
         ema_decay=FLAGS.ema_decay,
+        average_last=FLAGS.average_last,
+        average_trigger=FLAGS.average_trigger,
         freeze_layers=FLAGS.freeze_layers,
     )
     return OptimizerOptions(**(values | changes))

@@ -5,16 +5,37 @@ import dataclasses
 from absl import flags
 
 from common.errors import UserError
-from flags import pretrain_recipes
+from flags import causal_lm_recipes, pretrain_recipes
 from modeling.encoders.contract import EncoderConfig
 from modeling.encoders.registry import read_config
+from modeling.encoders.transformer_xl.config import TransformerXLConfig
 from modeling.encoders.xlnet.config import XLNetConfig
 from training.options import PRECISIONS
 
 FLAGS = flags.FLAGS
-TASKS = ("pretrain", "classification", "span", "multiple_choice")
+TASKS = (
+    "pretrain",
+    "language_model",
+    "classification",
+    "span",
+    "multiple_choice",
+)
 GB = 1e9
 VOCABULARY = 32000
+# V of the official sets, by the part of a recipe's name.
+VOCABULARIES = {
+    "wt103": 267_735,
+    "enwik8": 204,
+    "text8": 27,
+    "lm1b": 793_471,
+    "ptb": 10_000,
+}
+RECIPES = (
+    "pretrain_large_v1",
+    "pretrain_large_v2",
+    "pretrain_base",
+    *causal_lm_recipes.RECIPES,
+)
 TOPOLOGIES = ("v3", "v4", "v5e", "v6e")
 
 
@@ -55,7 +76,7 @@ class PlanOptions:
       task: which step, a name of `TASKS`.
       rows: rows of one core.
       seq_len: T.
-      mem_len: M; pretraining only.
+      mem_len: M; pretraining and language models.
       num_predict: P; pretraining only.
       precision: a name of `PRECISIONS`.
       recompute_layers: run layers again in the backward pass.
@@ -127,13 +148,13 @@ def define() -> None:
     flags.DEFINE_enum(
         "recipe",
         None,
-        ("pretrain_large_v1", "pretrain_large_v2", "pretrain_base"),
+        RECIPES,
         "Sizes, lengths, batch (over --pod_cores) and steps of a recipe.",
     )
     flags.DEFINE_enum("task", "pretrain", TASKS, "Which training step.")
     flags.DEFINE_integer("train_batch_size", 2, "Rows of ONE core.")
     flags.DEFINE_integer("seq_len", 512, "Tokens per segment, T.")
-    flags.DEFINE_integer("mem_len", 384, "Memory slots, M; pretraining only.")
+    flags.DEFINE_integer("mem_len", 384, "Memory slots, M; no fine-tuning.")
     flags.DEFINE_integer("num_predict", 85, "Targets per segment, P.")
     flags.DEFINE_enum(
         "precision", "float32", PRECISIONS, "Of the matrix products."
@@ -205,6 +226,13 @@ def from_flags() -> PlanOptions:
         config = getattr(XLNetConfig, path)(vocab_size=VOCABULARY)
     else:
         config = read_config(path)
+    causal = config.model_type == TransformerXLConfig.model_type
+    if causal != (values["task"] == "language_model"):
+        raise UserError(
+            f"--task={values['task']} does not fit a {config.model_type} "
+            "model: --task=language_model is for those of run_lm.py, which "
+            "have no other"
+        )
     return PlanOptions(config=config, **values)
 
 
@@ -240,19 +268,33 @@ def _values() -> dict:
     )
 
 
-def _of_recipe(values: dict) -> XLNetConfig:
+def _of_recipe(values: dict) -> EncoderConfig:
     """Puts a recipe's numbers into `values`; the architecture."""
-    recipe = pretrain_recipes.find(FLAGS.recipe)
-    known = recipe.flags | recipe.assumed
-    batch, cores = known["train_batch_size"], values["pod_cores"]
+    config, known = of_recipe(FLAGS.recipe)
+    batch, cores = known.pop("train_batch_size"), values["pod_cores"]
     if batch % cores:
         raise UserError(
             f"--recipe={FLAGS.recipe} has {batch} rows, which do not divide by "
             f"--pod_cores={cores}"
         )
-    values["rows"] = batch // cores
-    for name in ("seq_len", "mem_len", "train_steps"):
-        values[name] = known[name]
-    fields = {field.name for field in dataclasses.fields(XLNetConfig)}
+    values |= known | {"rows": batch // cores}
+    if known["task"] != "pretrain":
+        values["job"] = None
+    return config
+
+
+def of_recipe(name: str) -> tuple[EncoderConfig, dict]:
+    """The architecture of a recipe, and what a plan takes of it."""
+    causal = name in causal_lm_recipes.RECIPES
+    kind, recipes = XLNetConfig, pretrain_recipes
+    if causal:
+        kind, recipes = TransformerXLConfig, causal_lm_recipes
+    recipe = recipes.find(name)
+    known = recipe.flags | recipe.assumed
+    planned = ("train_batch_size", "seq_len", "mem_len", "train_steps")
+    taken = {k: known[k] for k in planned}
+    taken["task"] = "language_model" if causal else "pretrain"
+    fields = {field.name for field in dataclasses.fields(kind)}
     sizes = {k: v for k, v in known.items() if k in fields - {"mem_len"}}
-    return XLNetConfig(vocab_size=VOCABULARY, **sizes)
+    size = VOCABULARIES[name.split("_")[1]] if causal else VOCABULARY
+    return kind(vocab_size=size, **sizes), taken

@@ -20,6 +20,8 @@ FREE = (
     "dropout",
     "dropatt",
     "activation_dropout",
+    "variational_dropout",
+    "word_dropout",
     "init_method",
     "init_std",
     "init_range",
@@ -74,6 +76,17 @@ def define() -> None:
         "activation_dropout",
         None,
         "Dropout rate after the feed-forward activation. Default: --dropout.",
+    )
+    flags.DEFINE_bool(
+        "variational_dropout",
+        None,
+        "All positions of a segment have one dropout mask per text.",
+    )
+    flags.DEFINE_float(
+        "word_dropout",
+        None,
+        "Rate at which words lose their embedding, all occurrences in a batch "
+        "together. Default: 0.",
     )
     _define_first_weights()
 

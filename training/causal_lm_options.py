@@ -26,6 +26,7 @@ class CausalLMOptions:
         and the first token of every row is not predicted.
       order: "ordered" reads the stream as it is; "shuffled" draws an order of
         its sentences each epoch (One Billion Word).
+      vary_length: training segments of random lengths around T.
       count_mark_pairs: False leaves the nearly free `<S>` after `<S>` of One
         Billion Word out of evaluations.
       half_loss: train on the later half of every segment only.
@@ -45,6 +46,7 @@ class CausalLMOptions:
     eval_changes: dict = dataclasses.field(default_factory=dict)
     protocol: str = "lanes"
     order: str = "ordered"
+    vary_length: bool = False
     count_mark_pairs: bool = True
     half_loss: bool = False
     loss_chunk_size: int | None = None

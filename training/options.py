@@ -54,6 +54,11 @@ class OptimizerOptions:
       lr_layer_decay_style: "learning_rate" scales the update and the decay;
         "gradient" scales the clipped gradients, as the original does.
       ema_decay: of an exponential moving average of the weights; 0 = off.
+      average_last: keep the mean of the weights after each of the last so many
+        updates; 0 = off.
+      average_trigger: keep the mean of the weights from the evaluation on
+        whose loss is above the best of those more than so many evaluations
+        old (NT-ASGD); 0 = off.
       freeze_layers: the embeddings and so many lower layers stay as they are.
     """
 
@@ -73,6 +78,8 @@ class OptimizerOptions:
     lr_layer_decay_rate: float = 1.0
     lr_layer_decay_style: str = "learning_rate"
     ema_decay: float = 0.0
+    average_last: int = 0
+    average_trigger: int = 0
     freeze_layers: int = 0
 
     def __post_init__(self):
@@ -85,6 +92,8 @@ class OptimizerOptions:
             "weight_decay",
             "clip",
             "freeze_layers",
+            "average_last",
+            "average_trigger",
         ):
             value = getattr(self, name)
             _require(value >= 0, f"`{name}` must be >= 0, received {value}")
@@ -101,6 +110,12 @@ class OptimizerOptions:
             0 < self.lr_layer_decay_rate <= 1,
             "`lr_layer_decay_rate` must be in (0, 1], received "
             f"{self.lr_layer_decay_rate}",
+        )
+        kinds = ("ema_decay", "average_last", "average_trigger")
+        given = [name for name in kinds if getattr(self, name)]
+        _require(
+            len(given) < 2,
+            f"one average of the weights at a time, received {given}",
         )
         _choice("decay_method", self.decay_method, DECAY_METHODS)
         _choice("decay_shape", self.decay_shape, DECAY_SHAPES)
@@ -120,6 +135,11 @@ class OptimizerOptions:
             self.lr_layer_decay_style,
             LAYER_DECAY_STYLES,
         )
+
+    @property
+    def averages(self) -> bool:
+        """Evaluations use an average of the weights."""
+        return bool(self.ema_decay or self.average_last or self.average_trigger)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -280,6 +300,15 @@ class RunOptions:
             "`min_batch_size` and `batch_size_warmup_tokens` go together, "
             f"received {self.min_batch_size} and "
             f"{self.batch_size_warmup_tokens}",
+        )
+        _require(
+            self.optimizer.average_last <= self.train_steps,
+            f"`average_last` ({self.optimizer.average_last}) must be at most "
+            f"`train_steps` ({self.train_steps})",
+        )
+        _require(
+            self.eval_every or not self.optimizer.average_trigger,
+            "`average_trigger` counts evaluations: give --eval_every",
         )
         _choice("init_require", self.init_require, ("encoder", "all"))
         _choice("memory_checkpoint", self.memory_checkpoint, MEMORY_CHECKPOINTS)

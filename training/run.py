@@ -255,7 +255,7 @@ class TrainingRun:
     def _run(self, controller: orbit.Controller) -> None:
         options = self.options
         step = self.state.start_step
-        if self.evaluator and options.eval_at_start and step == 0:
+        if self.evaluator and self._evaluates_first(step):
             controller.evaluate(options.eval_steps)
         elif self.evaluator and self.stop.agree(self.evaluator.missing(step)):
             # Killed between this step's save and its evaluation.
@@ -289,6 +289,14 @@ class TrainingRun:
                 f"without a better {options.best_metric}"
             )
         return late
+
+    def _evaluates_first(self, step: int) -> bool:
+        """Before any update; or what a trigger missed when the run was cut."""
+        if step == 0:
+            return self.options.eval_at_start
+        trigger = self.state.learner.optimizer.trigger
+        due = step % (self.options.eval_every or 1) == 0
+        return bool(trigger and due and trigger.misses(step))
 
     def _after_loop(self, output: dict) -> None:
         """Check, log, report, save, stop; in this order."""

@@ -8,6 +8,7 @@ import orbit
 import tensorflow as tf
 
 from common import heap
+from modeling.ops.shapes import sizes
 from training import static_lengths
 from training.batch_warmup import BatchWarmup
 from training.learner import Learner
@@ -186,7 +187,10 @@ class Trainer(orbit.AbstractTrainer):
         if steps == 1:
             return self._micro_batch(batch, memory, seed)
         whole = tf.nest.map_structure(
-            lambda x: tf.reshape(x, [steps, -1, *x.shape[1:]]), (batch, memory)
+            lambda x: tf.reshape(
+                x, [steps, sizes(x)[0] // steps, *sizes(x)[1:]]
+            ),
+            (batch, memory),
         )  # [steps, b / steps, ...]
 
         def run(i):

@@ -213,6 +213,9 @@ class StreamReadOptions:
       order: "ordered", or "shuffled": sentences in an order drawn each epoch.
       count_mark_pairs: False gives the prediction of `<S>` after `<S>` (One
         Billion Word as released) no weight.
+      vary_length: training segments of random lengths around T, see
+        `data.language_modeling.varied_lengths`; their batches have as many
+        columns as the longest of their rows.
       verify: check record checksums and ids.
       read_ahead: steps read at once.
       prefetch: batches kept ready; 0 = none.
@@ -224,6 +227,7 @@ class StreamReadOptions:
     protocol: str = "lanes"
     order: str = "ordered"
     count_mark_pairs: bool = True
+    vary_length: bool = False
     verify: bool = True
     read_ahead: int = 16
     prefetch: int = 8
@@ -253,4 +257,8 @@ class StreamReadOptions:
             or (self.order == "ordered" and self.count_mark_pairs),
             "protocol=anchor reads the stream in order and counts every "
             "prediction: leave order=shuffled and count_mark_pairs out",
+        )
+        _require(
+            self.protocol == "lanes" or not self.vary_length,
+            "protocol=anchor has segments of one length: leave vary_length out",
         )

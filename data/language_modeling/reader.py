@@ -5,7 +5,8 @@
     found = evaluation_batches("records", "valid", StreamReadOptions(10, 64))
     found.dataset, found.num_predicted
 
-Elements are dicts of `data.schema.LANGUAGE_MODEL_BATCH`, all shapes static.
+Elements are dicts of `data.schema.LANGUAGE_MODEL_BATCH`, all shapes static (T
+is not with `vary_length`).
 Batch n of a dataset is the one of step `start_step + n`, whatever was read
 before. `data.language_modeling.schedule` says which row reads what.
 """
@@ -20,6 +21,7 @@ from data.language_modeling import schedule as schedules
 from data.language_modeling.manifest import StreamManifest
 from data.language_modeling.options import StreamReadOptions
 from data.language_modeling.stream import ShuffledStream, TokenStream
+from data.language_modeling.varied_lengths import Varied
 from data.records import dataset
 
 __all__ = [
@@ -39,7 +41,7 @@ class StreamReader:
       manifest: of the data.
       split: that is read.
       options: which batches.
-      seed: of shuffled sentences.
+      seed: of shuffled sentences and varied lengths.
       training: endless; else every batch of one epoch, in order.
 
     Attributes:
@@ -62,6 +64,8 @@ class StreamReader:
         sizes = (len(stream), options.batch_size, options.seq_len)
         if options.protocol == "anchor":
             self.schedule = schedules.Anchor(*sizes, training)
+        elif training and options.vary_length:
+            self.schedule = Varied(*sizes, seed)
         elif training and options.order == "ordered":
             self.schedule = schedules.Circular(*sizes)
         else:
@@ -96,7 +100,7 @@ class StreamReader:
         if not self._training:
             steps = steps[steps < self.schedule.steps_per_epoch]
         reads = self.schedule.reads(steps)
-        shape = (len(steps), len(self._rows), self.options.seq_len)
+        shape = (len(steps), len(self._rows), self.schedule.width)
         inputs = np.zeros(shape, np.int32)
         targets = np.zeros(shape, np.int32)
         for i, row in enumerate(self._rows):
@@ -105,12 +109,15 @@ class StreamReader:
         used = places < reads.length[:, self._rows, None]
         if self._mark is not None:
             used &= (inputs != self._mark) | (targets != self._mark)
-        return {
+        found = {
             "input_ids": inputs,
             "target_ids": targets,
             "target_weights": used.astype(np.float32),
             "reset_memory": reads.reset[:, self._rows],
         }
+        if self.schedule.width != self.options.seq_len:
+            found["columns"] = reads.length.max(1).astype(np.int32)
+        return found
 
     def _fill_row(self, reads, row: int, inputs, targets) -> None:
         """Tokens of one row; steps that follow each other are read at once."""
@@ -160,7 +167,7 @@ def make_dataset(
       directory: output of `data.create_lm_data`, or its manifest.
       split: "train", "valid" or "test".
       options: which batches.
-      seed: of shuffled sentences.
+      seed: of shuffled sentences and varied lengths.
       start_step: of the first batch.
 
     Returns:
@@ -235,9 +242,24 @@ def _manifest(directory: str | StreamManifest) -> StreamManifest:
 def _dataset(reader: StreamReader, start_step: int) -> tf.data.Dataset:
     options = reader.options
     rows = options.batch_size if options.rows is None else len(options.rows)
-    sizes = {"B": rows, "T": options.seq_len}
+    sizes = {"B": rows, "T": reader.schedule.width}
     fields = {
         name: ([sizes[x] for x in field.shape.split()], field.dtype)
         for name, field in schema.LANGUAGE_MODEL_BATCH.items()
     }
-    return dataset.make_dataset(reader, fields, start_step, options.prefetch)
+    if reader.schedule.width == options.seq_len:
+        return dataset.make_dataset(
+            reader, fields, start_step, options.prefetch
+        )
+    fields["columns"] = ([], "int32")
+    made = dataset.make_dataset(reader, fields, start_step, options.prefetch)
+    return made.map(_cut)
+
+
+def _cut(batch: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    """[B, width] -> [B, columns of this batch]."""
+    columns = batch.pop("columns")
+    return {
+        name: x[:, :columns] if x.shape.rank == 2 else x
+        for name, x in batch.items()
+    }

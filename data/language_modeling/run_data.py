@@ -26,13 +26,15 @@ class StreamData:
     manifest: StreamManifest
     vocabulary: Vocabulary
 
-    def train_batches(self, seed: int, seq_len: int, order: str) -> Callable:
+    def train_batches(
+        self, seed: int, seq_len: int, order: str, vary_length: bool = False
+    ) -> Callable:
         """`params -> tf.data.Dataset` of endless global batches.
 
         Args:
-          seed: of the order.
+          seed: of the order and the lengths.
           seq_len: T.
-          order: see `StreamReadOptions`.
+          order, vary_length: see `StreamReadOptions`.
         """
 
         def make(params):
@@ -44,6 +46,7 @@ class StreamData:
                     seq_len,
                     order=order,
                     rows=params.get("rows"),
+                    vary_length=vary_length,
                 ),
                 seed,
                 params["start_step"],

@@ -33,6 +33,9 @@ class Reads:
 class Schedule(abc.ABC):
     """Rows of one stream.
 
+    `width` is that of the arrays: the longest segment, T where all have one
+    length.
+
     Args:
       tokens: n.
       batch_size: B.
@@ -49,10 +52,12 @@ class Schedule(abc.ABC):
 
     steps_per_epoch: int
     predicted: int
+    width: int
 
     def __init__(self, tokens: int, batch_size: int, seq_len: int):
         self.places = tokens - 1
         self.batch_size, self.seq_len = batch_size, seq_len
+        self.width = seq_len
         if seq_len > self.places:
             raise UserError(
                 f"a segment of {seq_len} tokens is longer than the stream of "

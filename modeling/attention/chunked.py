@@ -8,6 +8,9 @@ S directions, N heads, H head size.
 - Blocks of rows: a row needs K of the R = T + K relative positions. Rows in a
   block of T / 4 need T / 4 + K together, so fewer position scores are made and
   thrown away. Their gradients for keys and values have to be summed.
+- Blocks of rows left to right ("uni"): the last row of a block sees nothing
+  ahead of it, so the block is a segment of its own whose memory is everything
+  before it, and half of the triangle of new keys is never computed.
 """
 
 import dataclasses
@@ -18,6 +21,8 @@ from modeling.attention import positions, relative
 from modeling.attention.relative import Keys, Queries
 from modeling.attention.streams import ALL, Stream
 from modeling.ops import dropout
+from modeling.ops import fused as fusion
+from modeling.ops.shapes import sizes
 
 MAX_BLOCKS = 4
 MIN_BLOCK_ROWS = 128  # fewer rows make slow matmuls
@@ -124,53 +129,123 @@ def _by_rows(queries, keys, stream, seed, rate, few_shapes):
     segment = [None] * count
     if queries.segment is not None:
         segment = tf.split(queries.segment, count, 2)
-    found = [
-        relative.attend(
-            Queries(content[i], position[i], segment[i]),
-            _keys_of(keys, i, count),
-            dataclasses.replace(
-                stream,
-                segments=_rows_of(stream.segments, i, count),
-                mask=_rows_of(stream.mask, i, count),
-            ),
-            dropout.fold(seed, i),
-            rate,
-            few_shapes,
+    found = []
+    for i, own in enumerate(_keys_of_blocks(keys, count, few_shapes)):
+        found.append(
+            relative.attend(
+                Queries(content[i], position[i], segment[i]),
+                own,
+                dataclasses.replace(
+                    stream,
+                    segments=_part_of(stream.segments, i, count, own.key_len),
+                    mask=_part_of(stream.mask, i, count, own.key_len),
+                ),
+                dropout.fold(seed, i),
+                rate,
+                few_shapes,
+            )
         )
-        for i in range(count)
-    ]
     return tf.concat(found, 2)
 
 
-def _keys_of(keys, number, count):
-    """The keys of one of `count` blocks of rows, with its positions."""
-    rows = keys.query_len // count
-    first = keys.query_len - (number + 1) * rows  # column of R
-    r = keys.r[:, :, first : first + rows + keys.key_len]
-    return dataclasses.replace(keys, r=r, query_len=rows)
+def _keys_of_blocks(keys, count, few_shapes) -> list[Keys]:
+    """The keys of `count` blocks of rows, each with its positions."""
+    rows, found = keys.query_len // count, []
+    if not is_causal(keys.query_len, keys.key_len, sizes(keys.r)[2]):
+        for i in range(count):
+            first = keys.query_len - (i + 1) * rows  # column of R
+            r = keys.r[:, :, first : first + rows + keys.key_len]
+            found.append(dataclasses.replace(keys, r=r, query_len=rows))
+        return found
+    # Of the keys a prefix; of the table, whose columns are the distances
+    # K, .., 0, as long a suffix.
+    ends = [keys.key_len - i * rows for i in reversed(range(count))]
+    before = tuple((0, end) for end in ends)
+    nearest = tuple((keys.key_len - end, keys.key_len + 1) for end in ends)
+    parts = (
+        _parts(keys.k, before, few_shapes),
+        _parts(keys.v, before, few_shapes),
+        _parts(keys.r, nearest, few_shapes),
+    )
+    for end, k, v, r in zip(ends, *parts, strict=True):
+        found.append(
+            dataclasses.replace(
+                keys, k=k, v=v, r=r, query_len=rows, key_len=end
+            )
+        )
+    return found
 
 
-def _rows_of(x, number, count):
-    """Rows of block `number` of [B or 1, Q or 1, K] or None."""
-    if x is None or x.shape[1] == 1:
+def _parts(x, spans, few_shapes):
+    """x[:, :, a:b] for every (a, b); one pass adds up their gradients."""
+    size = x.shape[2]
+
+    @tf.custom_gradient
+    def run(x):
+        def gradient(*upstream):
+            return _added(
+                *upstream, spans=spans, size=size, few_shapes=few_shapes
+            )
+
+        return tuple(x[:, :, a:b] for a, b in spans), gradient
+
+    return run(x)
+
+
+@fusion.compiled
+def _added(*parts, spans, size):
+    """[..., b - a, H] at their places in [..., size, H], in sum."""
+    lead, last = [[0, 0], [0, 0]], [[0, 0]]
+    return tf.add_n(
+        [
+            tf.pad(x, [*lead, [a, size - b], *last])
+            for x, (a, b) in zip(parts, spans, strict=True)
+        ]
+    )
+
+
+def _part_of(x, number, count, key_len):
+    """Rows of block `number` and its keys, of [B or 1, Q or 1, K] or None."""
+    if x is None:
+        return None
+    x = x[:, :, :key_len]
+    if x.shape[1] == 1:
         return x
     rows = x.shape[1] // count
     return x[:, number * rows : (number + 1) * rows]
 
 
-def chunks_for(sizes: tuple, for_tpu: bool, training: bool) -> Chunks:
+def chunks_for(shape: tuple, for_tpu: bool, training: bool) -> Chunks:
     """The chunks that are worth while.
 
     Args:
-      sizes: N, B, T, K, R.
+      shape: N, B, T, K, R.
       for_tpu: rows are shifted by tiles.
-      training: gradients will be asked for; those of blocks of rows would have
-        to be summed.
+      training: gradients will be asked for; those of blocks of rows have to be
+        summed, which only pays where blocks have fewer keys.
     """
-    n_head, batch, query_len, key_len, count = sizes
+    n_head, batch, query_len, key_len, count = shape
+    blocks = row_blocks(query_len, key_len, count, for_tpu)
     if for_tpu or not training:
-        return Chunks(blocks=row_blocks(query_len, key_len, count, for_tpu))
-    return Chunks(groups=head_groups(n_head, batch, query_len, count))
+        return Chunks(blocks=blocks)
+    groups = head_groups(n_head, batch, query_len, count)
+    if not is_causal(query_len, key_len, count):
+        blocks = 1
+    return Chunks(groups, blocks)
+
+
+def is_causal(query_len, key_len, count) -> bool:
+    """Whether the table ends at distance 0: no key ahead is ever seen.
+
+    Args:
+      query_len: T, of which one row alone cannot tell (and need not).
+      key_len: K.
+      count: R; of unknown sizes nothing is known.
+    """
+    shape = (query_len, key_len, count)
+    if not all(isinstance(s, int) for s in shape):
+        return False
+    return count == key_len + 1 and query_len > 1
 
 
 def head_groups(n_head, batch, query_len, count) -> int:
@@ -182,8 +257,8 @@ def head_groups(n_head, batch, query_len, count) -> int:
       query_len: T.
       count: R.
     """
-    sizes = (n_head, batch, query_len, count)
-    if not all(isinstance(s, int) for s in sizes):
+    shape = (n_head, batch, query_len, count)
+    if not all(isinstance(s, int) for s in shape):
         return 1
     total = 4 * n_head * batch * query_len * count  # the largest scores
     for groups in range(MAX_GROUPS, 1, -1):
@@ -203,15 +278,16 @@ def row_blocks(query_len, key_len, count, for_tpu=False) -> int:
     Args:
       query_len: T.
       key_len: K.
-      count: R; less than T + K ("uni") has no block of its own.
+      count: R.
       for_tpu: rows are shifted by tiles.
     """
-    sizes = (query_len, key_len, count)
-    if not all(isinstance(s, int) for s in sizes) or count < sum(sizes[:2]):
+    shape = (query_len, key_len, count)
+    if not all(isinstance(s, int) for s in shape):
         return 1
     if for_tpu:
         whole_tiles = query_len % (2 * positions.TILE_ROWS) == 0
-        return 2 if query_len == key_len and whole_tiles else 1
+        fewer = query_len == key_len or is_causal(*shape)
+        return 2 if fewer and whole_tiles else 1
     blocks = MAX_BLOCKS
     while blocks > 1 and (
         query_len % blocks or query_len // blocks < MIN_BLOCK_ROWS

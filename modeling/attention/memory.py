@@ -29,7 +29,11 @@ def update_memory(
         hidden = hidden[:, :reuse_len]
     if memory is not None:
         hidden = tf.concat([memory, tf.cast(hidden, memory.dtype)], 1)
-    return tf.stop_gradient(hidden[:, -mem_len:])
+    kept = tf.stop_gradient(hidden[:, -mem_len:])
+    if memory is not None and (memory.shape[1] or 0) >= mem_len:
+        # Also where T is not known.
+        kept = tf.ensure_shape(kept, [None, mem_len, None])
+    return kept
 
 
 def update_length(

@@ -83,7 +83,7 @@ def shift_all(
     *lead, query_len, count = sizes(scores)
     known = all(isinstance(n, int) for n in (query_len, count, key_len))
     tiles = known and query_len % TILE_ROWS == 0
-    if method == "radix" and tiles and count == query_len + key_len:
+    if method == "radix" and tiles and count <= query_len + key_len:
         return _shift_tiles(scores, key_len)
     line = tf.reshape(scores, [*lead, query_len * count])
     line = line[..., query_len:]  # [..., T * (R - 1)]
@@ -121,21 +121,27 @@ def _shift_tiles(scores, key_len):
     """`shift_all` in two steps, for TPU.
 
     A tile of rows moves as one by what its last row needs (static slices), the
-    row's place in the tile decides the rest (selects).
+    row's place in the tile decides the rest (selects). Columns that a short
+    table ("uni") does not have are zeros.
     """
     query_len, count = sizes(scores)[-2:]
     rest = TILE_ROWS - 1
+    width = key_len + rest
     firsts = range(0, query_len, TILE_ROWS)
     places = rest - tf.range(query_len)[:, tf.newaxis] % TILE_ROWS  # [T, 1]
-    digits = _digits(rest, key_len, key_len + rest, _TILE_BASE)
+    digits = _digits(rest, key_len, width, _TILE_BASE)
+
+    def taken(start):
+        """Columns of a tile that the table has from `start` on."""
+        return min(width, count - start)
 
     @tf.custom_gradient
     def shift(x):
         tiles = []
         for first in firsts:
             start = query_len - first - rest
-            rows = x[..., first : first + TILE_ROWS, :]
-            tiles.append(rows[..., start : start + key_len + rest])
+            rows = x[..., first : first + TILE_ROWS, start : start + width]
+            tiles.append(_pad_columns(rows, 0, width - taken(start)))
         x = _move(tf.concat(tiles, -2), digits, places)
 
         def gradient(dy):
@@ -143,9 +149,9 @@ def _shift_tiles(scores, key_len):
             tiles = []
             for first in firsts:
                 left = query_len - first - rest
-                rows = dy[..., first : first + TILE_ROWS, :]
-                right = count - left - key_len - rest
-                tiles.append(_pad_columns(rows, left, right))
+                own = taken(left)
+                rows = dy[..., first : first + TILE_ROWS, :own]
+                tiles.append(_pad_columns(rows, left, count - left - own))
             return tf.concat(tiles, -2)
 
         return x, gradient

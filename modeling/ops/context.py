@@ -18,6 +18,8 @@ class LayerContext:
       matmul: how activations meet kernels.
       sites: numbers of the dropout sites of the stream.
       packed: rows are packed ones, of a few numbers of rows.
+      texts: B with variational dropout: the rows of a text, whatever their
+        shape, have one mask; None = every row its own.
     """
 
     training: bool = False
@@ -25,6 +27,7 @@ class LayerContext:
     matmul: Matmul = Matmul()
     sites: dropout.Sites = dropout.CONTENT
     packed: bool = False
+    texts: int | None = None
 
     @property
     def few_shapes(self) -> bool:

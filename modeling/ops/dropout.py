@@ -32,9 +32,11 @@ QUERY_FINAL = 4
 SUMMARY = 5
 SUMMARY_PROBABILITIES = 6
 HEAD = 7
+WORDS = 8
 # More than there are sites. TensorFlow's fold of a seed and a number is
 # (hash of the seed, number), and a site is added to the second half.
 _SITES = 16
+_STRIDE = 0x9E3779B9  # odd, so that multiples are far apart
 
 
 def fold(seed: tf.Tensor | None, number: int) -> tf.Tensor | None:
@@ -45,7 +47,11 @@ def fold(seed: tf.Tensor | None, number: int) -> tf.Tensor | None:
 
 
 def dropout(
-    x: tf.Tensor, rate: float, seed: tf.Tensor | None, site: int
+    x: tf.Tensor,
+    rate: float,
+    seed: tf.Tensor | None,
+    site: int,
+    texts: int | None = None,
 ) -> tf.Tensor:
     """Zeroes a share `rate` of `x` and scales the rest by 1 / (1 - rate).
 
@@ -55,6 +61,7 @@ def dropout(
       seed: int32 [2], or None for no dropout.
       site: number of the place, added to the second half of the seed; the
         seeds of layers are `_SITES` apart, so sites never meet.
+      texts: see `masked`.
 
     Returns:
       A tensor like `x`; `x` itself without a seed or rate.
@@ -62,7 +69,32 @@ def dropout(
     if seed is None or rate == 0.0:
         return x
     # Who drops is training, with a handful of shapes.
-    return _apply(x, site_seed(seed, site), rate=rate, few_shapes=True)
+    more = {} if texts is None else {"texts": texts}
+    seed = site_seed(seed, site)
+    return _apply(x, seed, rate=rate, few_shapes=True, **more)
+
+
+def words(
+    rows: tf.Tensor, ids: tf.Tensor, rate: float, seed: tf.Tensor | None
+) -> tf.Tensor:
+    """Drops whole words: every occurrence of an id, or none of them.
+
+    That is dropout of rows of the table (Gal and Ghahramani 2016, section 4)
+    without a mask of the table's size.
+
+    Args:
+      rows: [..., E], the ids' rows of the table.
+      ids: int [...].
+      rate: probability that an id is dropped.
+      seed: int32 [2], or None for no dropout.
+    """
+    if seed is None or rate == 0.0:
+        return rows
+    first, second = _keys(site_seed(seed, WORDS))
+    bits = first + tf.cast(ids, tf.uint32) * _constant(_STRIDE)
+    bits = _hash(tf.bitwise.bitwise_xor(_hash(bits), second))
+    keep = (bits >= _threshold(rate))[..., tf.newaxis]  # [..., 1]
+    return tf.where(keep, rows * tf.cast(1.0 / (1.0 - rate), rows.dtype), 0)
 
 
 def site_seed(seed: tf.Tensor | None, site: int) -> tf.Tensor | None:
@@ -72,7 +104,12 @@ def site_seed(seed: tf.Tensor | None, site: int) -> tf.Tensor | None:
     return seed + tf.constant([0, site], seed.dtype)
 
 
-def masked(x: tf.Tensor, seed: tf.Tensor | None, rate: float) -> tf.Tensor:
+def masked(
+    x: tf.Tensor,
+    seed: tf.Tensor | None,
+    rate: float,
+    texts: int | None = None,
+) -> tf.Tensor:
     """`dropout` in plain operations, to be part of a fused function.
 
     Every element's number is a hash of (seed, index), 32 bits, so `rate` is
@@ -83,10 +120,19 @@ def masked(x: tf.Tensor, seed: tf.Tensor | None, rate: float) -> tf.Tensor:
       x: float tensor.
       seed: int32 [2] of the site, or None.
       rate: probability.
+      texts: variational dropout (Gal and Ghahramani 2016): the rows of `x`
+        are those of so many texts, one text after the other, and all rows of
+        a text have one mask; None = every row has its own.
     """
     if seed is None or rate == 0.0:
         return x
-    keep = _bits(x, seed) >= tf.constant(round(rate * 2.0**32), tf.uint32)
+    if texts is not None:
+        rows = tf.reshape(x, [texts, -1, x.shape[-1]])
+        keep = _bits(rows[:, :1], seed) >= _threshold(rate)  # [texts, 1, D]
+        keep = tf.broadcast_to(keep, tf.shape(rows))
+        keep = tf.reshape(keep, tf.shape(x))
+    else:
+        keep = _bits(x, seed) >= _threshold(rate)
     return tf.where(keep, x * tf.cast(1.0 / (1.0 - rate), x.dtype), 0)
 
 
@@ -95,23 +141,32 @@ _apply = fusion.fused(masked)
 
 def _bits(x: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
     """uint32 of the shape of `x`, uniform."""
-    first, second = tf.unstack(tf.bitcast(tf.cast(seed, tf.int32), tf.uint32))
-    # Scalars: near seeds must give far keys.
-    first = _hash(first + _constant(0x9E3779B9))
-    second = _hash(second + first)
-    first = _hash(first + second)
+    first, second = _keys(seed)
     x = _walk(x, first)
     return _hash(tf.bitwise.bitwise_xor(_hash(x), second))
 
 
+def _keys(seed):
+    """Two uint32 scalars; near seeds give far keys."""
+    first, second = tf.unstack(tf.bitcast(tf.cast(seed, tf.int32), tf.uint32))
+    first = _hash(first + _constant(_STRIDE))
+    second = _hash(second + first)
+    return _hash(first + second), second
+
+
+def _threshold(rate: float) -> tf.Tensor:
+    """Bits below it are dropped."""
+    return tf.constant(round(rate * 2.0**32), tf.uint32)
+
+
 def _walk(x: tf.Tensor, start: tf.Tensor) -> tf.Tensor:
-    """start + 0x9E3779B9 * i for element i of `x`, uint32.
+    """start + _STRIDE * i for element i of `x`, uint32.
 
     A sum of one small range per axis that begins with the key: a long range
     would be folded into a constant of the size of `x`.
     """
     shape = tf.shape(x)
-    stride, terms = _constant(0x9E3779B9), []
+    stride, terms = _constant(_STRIDE), []
     for axis in reversed(range(x.shape.rank)):
         size = x.shape[axis]
         size = shape[axis] if size is None else tf.constant(size)

@@ -23,9 +23,10 @@ ACTIVATIONS = {
 
 
 @fusion.fused
-def _activate(x, bias, seed, activation, rate):
+def _activate(x, bias, seed, activation, rate, texts):
     """dropout(act(x + bias)), [rows, F]."""
-    return dropout.masked(ACTIVATIONS[activation](x + bias), seed, rate)
+    x = ACTIVATIONS[activation](x + bias)
+    return dropout.masked(x, seed, rate, texts=texts)
 
 
 @tf_keras.utils.register_keras_serializable("xlnet")
@@ -99,6 +100,7 @@ class FeedForward(saving.Layer):
             self.kernel_2,
             activation=self.activation,
             rate=self.inner_dropout,
+            texts=context.texts,
             few_shapes=context.few_shapes,
         )  # [B*T, D]
         out = self.norm.after_residual(

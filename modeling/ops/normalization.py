@@ -81,6 +81,7 @@ class LayerNorm(saving.Layer):
             rate=rate,
             epsilon=self.epsilon,
             dtype=self.compute_dtype,
+            texts=context.texts,
             few_shapes=context.few_shapes,
         )
 
@@ -105,8 +106,10 @@ _normalize = fusion.fused(_norm)
 
 
 @fusion.fused
-def _residual(x, residual, bias, gamma, beta, seed, rate, epsilon, dtype):
+def _residual(
+    x, residual, bias, gamma, beta, seed, rate, epsilon, dtype, texts
+):
     if bias is not None:
         x += bias
-    x = dropout.masked(x, seed, rate) + residual
+    x = dropout.masked(x, seed, rate, texts=texts) + residual
     return _norm(x, gamma, beta, epsilon, dtype)

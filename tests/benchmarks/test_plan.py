@@ -3,11 +3,14 @@
 import dataclasses
 
 import pytest
+import tensorflow as tf
 
 from benchmarks import tpu_lowering, tpu_plan
 from common.errors import UserError
 from data import schema
+from flags import causal_lm_recipes, plan_flags
 from flags.plan_flags import PlanOptions
+from modeling.encoders.transformer_xl.config import TransformerXLConfig
 from modeling.encoders.xlnet.config import XLNetConfig
 
 OPTIONS = PlanOptions(
@@ -91,6 +94,51 @@ def test_search_counts_pairs_of_rows(compiled, monkeypatch, known):
 def test_options_are_checked(change):
     with pytest.raises(UserError):
         OPTIONS.replace(**change)
+
+
+def test_a_recipe_of_a_language_model_is_planned_as_it_stands():
+    config, values = plan_flags.of_recipe("txl_wt103_large")
+    assert (config.vocab_size, config.cutoffs[-1]) == (267_735, 200_000)
+    assert (config.n_layer, config.d_model, config.div_val) == (18, 1024, 4)
+    assert values == {
+        "train_batch_size": 128,
+        "seq_len": 384,
+        "mem_len": 384,
+        "train_steps": 4_000_000,
+        "task": "language_model",
+    }
+    config, _ = plan_flags.of_recipe("txl_enwik8_24")
+    assert (config.vocab_size, config.n_layer, config.d_head) == (204, 24, 128)
+    for name in causal_lm_recipes.RECIPES:
+        assert plan_flags.of_recipe(name)[0].vocab_size > 26
+
+
+@pytest.mark.slow
+def test_the_step_of_a_language_model_is_lowered_in_its_tpu_form():
+    """With adaptive softmax and memory; both programs, no TPU compiler."""
+    from benchmarks import plan_step
+
+    config = TransformerXLConfig(
+        vocab_size=60,
+        d_model=8,
+        n_layer=2,
+        n_head=2,
+        d_head=4,
+        d_inner=12,
+        cutoffs=(20, 40),
+        div_val=2,
+    )
+    options = OPTIONS.replace(
+        config=config, task="language_model", seq_len=32, mem_len=16
+    )
+    step = plan_step.prepare(options)
+    assert set(step.batch) == set(schema.LANGUAGE_MODEL_BATCH)
+    assert step.batch["target_ids"].shape == (2, 32)
+    assert step.learner.memory is not None
+    found = sum(int(tf.size(v)) for v in step.learner.model.variables)
+    assert step.gradient_bytes == 4 * found
+    forward, full = step.forward_backward(), step.full()
+    assert len(forward) > 10_000 and len(full) > len(forward) / 2
 
 
 @pytest.mark.parametrize("task", ["pretrain", "span", "multiple_choice"])

@@ -98,3 +98,17 @@ def test_long_rows_run_and_are_drawn(tmp_path):
     for path in long_rows.draw(rows, str(tmp_path)):
         with open(path, "rb") as f:
             assert len(f.read()) > 5000
+
+
+@pytest.mark.slow
+def test_language_models_give_finite_numbers():
+    """Ours with an adaptive softmax; the plain Transformer without memory."""
+    workload = TINY.replace(kind="language_model", cutoffs=(20, 40))
+    systems = [
+        System("ours", "benchmarks.system_ours"),
+        System("plain", "benchmarks.system_lm_keras"),
+    ]
+    results = harness.compare(systems, workload, 1)
+    assert [r.error for r in results] == [None, None]
+    for result in results:
+        assert 0.5 * np.log(60) < result.losses[0] < 2 * np.log(60)

@@ -5,6 +5,7 @@ import pytest
 
 from benchmarks import flops, workloads
 from benchmarks.workloads import Workload
+from data import schema
 
 TINY = Workload(
     layers=2,
@@ -20,8 +21,6 @@ TINY = Workload(
 
 
 def test_batches_have_the_fields_of_the_schema():
-    from data import schema
-
     sizes = {"B": 3, "T": 12, "P": 4}
     batch = workloads.pretrain_batch(TINY)
     assert set(batch) == set(schema.PRETRAIN_BATCH)
@@ -80,6 +79,31 @@ def test_pretrain_flops_leave_out_what_nobody_reads():
     no_gradient = 2 * (table + 3 * memory)
     head = 3 * 2 * 3 * 4 * 8 * 50
     assert flops.pretrain_step(TINY) == first + last - no_gradient + head
+
+
+def test_language_model_flops_leave_out_what_lies_ahead():
+    # Keys 17; T 12 rows see 5 + 1, .., 5 + 12 of them.
+    w = TINY.replace(kind="language_model")
+    pairs = sum(5 + i + 1 for i in range(12))
+    rows = 4 * 12 * 64 + 3 * 2 * pairs * 8 + 4 * 12 * 8 * 16
+    keys, table = 4 * 17 * 64, 2 * 17 * 64
+    layer = 3 * (3 * (rows + keys) + table)
+    no_gradient = table + 3 * 4 * 5 * 64
+    softmax = 3 * 2 * 3 * 12 * 8 * 50
+    assert flops.of(w) == 2 * (layer - no_gradient) + softmax
+    adaptive = flops.of(w.replace(cutoffs=[10, 30]))  # as JSON gives them
+    assert 0.5 * softmax < flops.of(w) - adaptive < 0.7 * softmax
+
+
+def test_words_of_a_language_model_are_as_frequent_as_words():
+    w = TINY.replace(kind="language_model", batch=400, vocab=1000)
+    batch = workloads.lm_batch(w)
+    assert set(batch) == set(schema.LANGUAGE_MODEL_BATCH)
+    ids = batch["input_ids"]
+    np.testing.assert_array_equal(ids[:, 1:], batch["target_ids"][:, :-1])
+    assert 0 <= ids.min() and ids.max() < 1000
+    # ln(11) / ln(1000) of them are the first ten.
+    assert (ids < 10).mean() == pytest.approx(0.347, abs=0.03)
 
 
 def test_base_width_has_the_known_size():

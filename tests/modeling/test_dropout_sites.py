@@ -12,6 +12,8 @@ from modeling import (
     SpanModel,
     XLNetConfig,
 )
+from modeling.encoders.transformer_xl.backbone import TransformerXLModel
+from modeling.encoders.transformer_xl.config import TransformerXLConfig
 from modeling.ops import dropout
 
 B, T, P, M = 2, 5, 3, 4
@@ -126,3 +128,59 @@ def test_what_is_kept_is_scaled_and_a_share_is_dropped():
     y = dropout.masked(x, tf.constant([1, 2]), 0.2).numpy()
     assert set(np.unique(y)) == {np.float32(0.0), np.float32(1.25)}
     assert abs((y == 0).mean() - 0.2) < 0.01
+
+
+def left_to_right(**rates):
+    sizes = dict(d_model=6, n_layer=2, n_head=3, d_head=4, d_inner=11)
+    return TransformerXLModel(
+        TransformerXLConfig(vocab_size=19, **(sizes | rates))
+    )
+
+
+def test_variational_dropout_has_one_mask_for_all_positions(monkeypatch):
+    x = tf.ones([2 * 30, 400])
+    y = dropout.masked(x, tf.constant([1, 2]), 0.3, texts=2).numpy()
+    first, second = y[:30], y[30:]
+    assert (first == first[0]).all() and (second == second[0]).all()
+    assert 0.4 < (first[0] == second[0]).mean() < 0.75
+    assert abs((y == 0).mean() - 0.3) < 0.06
+    # Everywhere but on probabilities; the position table is one text.
+    plain, found = dropout.masked, collections.Counter()
+
+    def masked(x, seed, rate, texts=None, **static):
+        if seed is not None and rate:
+            found[(*x.shape, texts)] += 1
+        return plain(x, seed, rate, texts)
+
+    monkeypatch.setattr(dropout, "masked", masked)
+    monkeypatch.setattr(dropout, "_apply", masked)
+    model = left_to_right(dropatt=0.2, variational_dropout=True)
+    model(IDS, training=True, seed=SEED)
+    assert found == {
+        (3, B, T, T, None): 2,
+        (B * T, 11, B): 2,
+        (B * T, 6, B): 2,
+        (B, T, 6, B): 2 + 2,
+        (1, T + 1, 6, 1): 1,
+    }
+
+
+def test_word_dropout_drops_all_occurrences_of_a_word():
+    model = left_to_right(dropout=0.0, word_dropout=0.5)
+    ids = np.arange(400).reshape(8, 50) % 19
+    gone = {}
+    for seed in (SEED, (5, 7)):
+        output = model(ids, training=True, seed=seed, output_hidden_states=True)
+        zero = (output.hidden_states[0].numpy() == 0).all(-1)
+        gone[seed] = {i for i in range(19) if zero[ids == i].all()}
+        assert {*ids[zero]} == gone[seed]
+        kept = ~zero
+        rows = model.embeddings(ids).numpy()[kept] * 2.0
+        np.testing.assert_allclose(
+            output.hidden_states[0].numpy()[kept], rows, rtol=1e-6
+        )
+    assert gone[SEED] != gone[5, 7] and all(
+        3 < len(g) < 16 for g in gone.values()
+    )
+    evaluated = model(ids, output_hidden_states=True).hidden_states[0].numpy()
+    assert not (evaluated == 0).all(-1).any()

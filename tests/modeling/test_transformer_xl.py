@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 
 from common.errors import UserError
+from modeling.attention import chunked
 from modeling.encoders.transformer_xl.config import TransformerXLConfig
 from modeling.heads.causal_lm import CausalLanguageModel
 from modeling.heads.cluster_losses import token_losses
@@ -59,7 +60,7 @@ def test_parameter_counts_are_the_originals(count):
     assert found == count
 
 
-def toy(**changes):
+def toy(query_shift="auto", **changes):
     values = dict(
         vocab_size=31,
         cutoffs=(7, 18),
@@ -73,7 +74,8 @@ def toy(**changes):
     )
     values |= sizes(2, 10, 3, 4, 14)
     tf.keras.utils.set_random_seed(3)
-    return CausalLanguageModel(TransformerXLConfig(**(values | changes)))
+    config = TransformerXLConfig(**(values | changes))
+    return CausalLanguageModel(config, query_shift=query_shift)
 
 
 def test_probabilities_of_all_clusters_sum_to_one_and_are_the_losses():
@@ -109,6 +111,38 @@ def test_nothing_comes_from_the_future_and_no_gradient_leaves_with_memory():
         memory = model(ids).new_memory
         kept = sum(tf.reduce_sum(m**2) for m in memory)
     assert tape.gradient(kept, kernel) is None
+
+
+@pytest.mark.parametrize(
+    "form, same_length", [("tpu", False), ("blocks", True)]
+)
+def test_fast_forms_of_attention_are_the_plain_one(
+    form, same_length, monkeypatch
+):
+    """Tiles of rows on TPU, blocks with fewer keys there and on CPU."""
+    shape = {"mem_len": 16, "same_length": same_length}
+    ids = tf.random.stateless_uniform([2, 32], [7, 8], 0, 31, tf.int32)
+    memory = tuple(
+        tf.random.stateless_normal([2, 16, 10], [i, 3]) for i in range(2)
+    )
+
+    def run(query_shift):
+        model = toy(query_shift=query_shift, **shape)
+        with tf.GradientTape() as tape:
+            output = model(
+                ids, memory=memory, memory_length=[5, 16], training=True
+            )
+            losses = model.token_losses(output.sequence_output, ids)
+        found = tape.gradient(losses, model.trainable_variables)
+        return [losses, *map(tf.convert_to_tensor, found)]
+
+    wanted = run("gather")
+    if form == "blocks":
+        monkeypatch.setattr(chunked, "MIN_BLOCK_ROWS", 8)
+    found = run("radix" if form == "tpu" else "gather")
+    for a, b in zip(wanted, found, strict=True):
+        scale = max(1.0, np.abs(a).max())
+        np.testing.assert_allclose(a / scale, b / scale, atol=2e-6)
 
 
 def run_in_pieces(model, ids, pieces, hidden=True):

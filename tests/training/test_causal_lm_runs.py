@@ -1,5 +1,6 @@
 """Runs of the left-to-right objective: resume, replicas, parts of a batch."""
 
+import dataclasses
 import os
 import shutil
 
@@ -71,9 +72,45 @@ def losses(folder):
     return loss_log.read(str(folder))[1]
 
 
-def test_a_run_that_is_cut_off_goes_on_bit_by_bit(tmp_path):
+def held_out(params):
+    arrays = batches(2, params["batch_size"], seed=7)
+    return tf.data.Dataset.from_tensor_slices(arrays)
+
+
+def train_with_everything(folder):
+    """Dropout of words and of whole texts; averages from a trigger on."""
+    config = CONFIG.replace(variational_dropout=True, word_dropout=0.3)
+    options = toy.run_options(
+        folder, train_batch_size=4, train_steps=6, save_steps=3, eval_every=1
+    )
+    # Random tokens and a high rate: the loss of others does not keep falling.
+    optimizer = dataclasses.replace(
+        options.optimizer, learning_rate=0.3, average_trigger=1
+    )
+    return loop.train(
+        build_objective("language_model", config),
+        input_fn,
+        options.replace(optimizer=optimizer, eval_batch_size=4),
+        eval_input_fn=held_out,
+        say=lambda line: None,
+    )
+
+
+def averages(prefix):
+    reader = tf.train.load_checkpoint(str(prefix))
+    return {
+        name: reader.get_tensor(name)
+        for name in reader.get_variable_to_shape_map()
+        if name.startswith(("optimizer/ema", "optimizer/trigger"))
+    }
+
+
+@pytest.mark.parametrize(
+    "run", [train, pytest.param(train_with_everything, marks=pytest.mark.slow)]
+)
+def test_a_run_that_is_cut_off_goes_on_bit_by_bit(tmp_path, run):
     whole, cut = tmp_path / "whole", tmp_path / "cut"
-    train(whole)
+    run(whole)
     assert not np.isnan(losses(whole)).any()
     shutil.copytree(whole, cut)
     # As a process leaves it that dies after step 3 was saved.
@@ -83,9 +120,17 @@ def test_a_run_that_is_cut_off_goes_on_bit_by_bit(tmp_path):
             shutil.rmtree(gone) if gone.is_dir() else gone.unlink()
     text = (cut / "checkpoint").read_text()
     (cut / "checkpoint").write_text(text.replace("ckpt-6", "ckpt-3"))
-    result = train(cut)
+    result = run(cut)
     assert result.step == 6
     np.testing.assert_array_equal(losses(cut), losses(whole))
+    if run is train:
+        return
+    name = "evaluations.jsonl"
+    assert (cut / name).read_text() == (whole / name).read_text()
+    found, wanted = (averages(x / "model.ckpt-6") for x in (cut, whole))
+    assert wanted["optimizer/trigger/begin/.ATTRIBUTES/VARIABLE_VALUE"] < 6
+    for name, value in wanted.items():
+        np.testing.assert_array_equal(found[name], value)
 
 
 @pytest.mark.slow
@@ -107,6 +152,38 @@ def test_replicas_and_parts_give_the_run_of_one(tmp_path, replicas, parts):
         losses(tmp_path / "one"),
         rtol=2e-5,
         atol=5e-6,
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("parts", [1, 2])
+def test_lengths_that_vary_need_no_known_length(tmp_path, parts):
+    """The run with T unknown to the graph is the run with T known."""
+
+    def unknown(params):
+        def forget(batch):
+            columns = tf.minimum(T, batch["input_ids"][0, 0] + T)
+            return {
+                name: x[:, :columns] if x.shape.rank == 2 else x
+                for name, x in batch.items()
+            }
+
+        made = input_fn(params).map(forget)
+        assert made.element_spec["input_ids"].shape[1] is None
+        return made
+
+    config = CONFIG.replace(variational_dropout=True, word_dropout=0.2)
+    for name, batches_of in (("known", input_fn), ("unknown", unknown)):
+        options = toy.run_options(
+            tmp_path / name,
+            train_batch_size=4,
+            train_steps=6,
+            grad_accumulation_steps=parts,
+        )
+        objective = build_objective("language_model", config)
+        loop.train(objective, batches_of, options, say=lambda line: None)
+    np.testing.assert_allclose(
+        losses(tmp_path / "unknown"), losses(tmp_path / "known"), rtol=1e-5
     )
 
 

@@ -6,6 +6,8 @@ import tensorflow as tf
 
 from common.errors import UserError
 from modeling import XLNetConfig
+from modeling.encoders.transformer_xl.config import TransformerXLConfig
+from modeling.heads import cluster_losses
 from training.optim.loss_scale import GROWTH_STEPS, LossScale
 from training.optim.optimizer import AdamW
 from training.optim.schedules import Schedule
@@ -14,7 +16,7 @@ from training.options import OptimizerOptions
 from training.reporting import loss_log, run_record
 from training.reporting.evaluation import _assemble
 from training.reporting.loss_log import LossLog
-from training.reporting.memory_estimate import activation_bytes
+from training.reporting.memory_estimate import activation_bytes, logit_count
 
 
 def test_the_log_is_cut_to_the_restored_step(tmp_path):
@@ -109,3 +111,15 @@ def test_recomputing_layers_needs_less_and_rows_scale_the_estimate():
     assert less < whole / 4
     assert activation_bytes(config, 8, 512, 85, 4, False) == 2 * whole
     assert activation_bytes(config, 4, 512, 85, 2, False) < whole
+
+
+def test_logits_of_an_adaptive_softmax_are_those_that_are_made():
+    plain = TransformerXLConfig(1000, 8, 1, 2, 4, 12)
+    assert logit_count(plain, 600, None) == 600 * 1000
+    assert logit_count(plain, 600, 50) == 50 * 1000
+    clusters = plain.replace(cutoffs=(100, 300))
+    chunk = cluster_losses.CHUNK
+    # The head has an entry per tail; the tails hold 200 and 700 ids.
+    assert logit_count(clusters, 600, None) == 600 * 102 + chunk * 700
+    assert logit_count(clusters, 600, 50) == 50 * (102 + 700)
+    assert logit_count(XLNetConfig.base(), 4, None) == 4 * 32000

@@ -200,7 +200,7 @@ def _bytes_to_write(
         kept = min(kept, run.max_save + 1)  # the oldest goes after the newest
     state = tf.train.get_checkpoint_state(run.model_dir)
     there = len(state.all_model_checkpoint_paths) if state else 0
-    copies = 4 if run.optimizer.ema_decay else 3  # weights and two slots
+    copies = 4 if run.optimizer.averages else 3  # weights and two slots
     best = 2 * weights if run.eval_every else 0
     found["model_dir"] = max(0, kept - there) * copies * weights + best
     return found

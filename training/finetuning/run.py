@@ -137,7 +137,7 @@ def _run(job, options, objective, export, flags, say):
     checkpoint = options.predict_ckpt or None
     if options.eval_all_ckpt:
         checkpoint = _best_of_all(job, objective, options, say)
-    if checkpoint or options.run.optimizer.ema_decay or _has_best(options.run):
+    if checkpoint or options.run.optimizer.averages or _has_best(options.run):
         model = None
     results, found = {}, {}
     if options.do_eval:

@@ -10,6 +10,7 @@ variable with the same aggregated gradient, so no replica waits for another.
 import tensorflow as tf
 
 from modeling.ops import fused as fusion
+from training.optim.average_trigger import AverageTrigger
 from training.optim.schedules import Schedule
 from training.optim.variable_groups import Group
 from training.options import OptimizerOptions
@@ -75,17 +76,23 @@ class AdamW:
         )
         self.m = {n: _slot(v) for n, v in self._variables.items()}
         self.v = {n: _slot(v) for n, v in self._variables.items()}
+        # Averages of the weights, whatever kind of average.
         self.ema = {}
-        if options.ema_decay:
+        if options.averages:
             self.ema = {
                 n: tf.Variable(v.value(), trainable=False, name="ema")
                 for n, v in self._variables.items()
             }
+        self.trigger = None
+        if options.average_trigger:
+            self.trigger = AverageTrigger(options.average_trigger)
         self.state = tf.Module(name="adamw")
         self.state.step = self.step
         self.state.m = dict(self.m)
         self.state.v = dict(self.v)
         self.state.ema = dict(self.ema)
+        if self.trigger:
+            self.state.trigger = self.trigger.state
 
     @property
     def trained(self) -> list[tf.Variable]:
@@ -116,15 +123,27 @@ class AdamW:
         """
         rate = self.schedule(step)
         factor = tf.convert_to_tensor(factor, tf.float32)
+        share = self._share(step) if self.ema else None
         squares = []
         for g, name, group in zip(
             gradients, self._names, self._groups, strict=True
         ):
             squares.append(self.update(g, name, group, factor, rate, step))
             if self.ema:
-                pair = (self.ema[name], self._variables[name])
-                _average(*map(own, pair), decay=self.options.ema_decay)
+                pair = map(own, (self.ema[name], self._variables[name]))
+                if self.options.ema_decay:
+                    _average(*pair, decay=self.options.ema_decay)
+                else:
+                    _mean(*pair, share)
         return tf.add_n(squares)
+
+    def _share(self, step):
+        """What the next weights count in the plain mean; 1 = it begins."""
+        if self.trigger:
+            begin = self.trigger.begin.read_value()
+        else:
+            begin = self.schedule.train_steps - self.options.average_last
+        return 1.0 / tf.maximum(tf.cast(step + 1 - begin, tf.float32), 1.0)
 
     def update(
         self,
@@ -190,6 +209,12 @@ def _adamw(w, m, v, g, factor, rate, correction, beta1, beta2, epsilon, decay):
 def _average(average, w, decay):
     """Moves an average towards the new weights where it lies."""
     average.assign(decay * average + (1.0 - decay) * w)
+
+
+@fusion.compiled
+def _mean(average, w, share):
+    """Takes the new weights into a plain mean where it lies."""
+    average.assign(average + share * (w - average))
 
 
 def own(variable):

@@ -33,6 +33,7 @@ class Schedule:
                 f"({options.decay_steps}) do not fit into `train_steps` "
                 f"({train_steps})"
             )
+        self.train_steps = train_steps
         self.peak = options.learning_rate
         self.warmup_steps = options.warmup_steps
         self.decay_steps = train_steps - options.warmup_steps

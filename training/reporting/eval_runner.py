@@ -54,11 +54,15 @@ class EvaluatorRunner(orbit.AbstractEvaluator):
             metrics = self._evaluator.run(int(num_steps)).metrics
             best = self._best and self._best.offer(metrics, step)
         self.history.append((step, metrics))
+        trigger = run.learner.optimizer.trigger
+        begins = trigger and trigger.note(step, metrics["loss"])
         if self._log:
             self._log.add(step, metrics)
         mark = " (best so far)" if best else ""
         if run.options.progress != "none":
             self._say(evaluation_line(step, metrics) + mark)
+            if begins:
+                self._say(f"weights are averaged from step {step} on")
         return dict(metrics)
 
     def missing(self, step: int) -> bool:
@@ -100,7 +104,7 @@ def single_evaluator(input_fn, metric_fn):
 
 @contextlib.contextmanager
 def averaged_weights(learner: Learner):
-    """Swaps the moving average in for the weights, and back at the end."""
+    """Swaps the averages in for the weights, and back at the end."""
     averages = learner.optimizer.ema
     kept = {n: learner.variables[n].numpy() for n in averages}
     try:

@@ -4,10 +4,12 @@ Weights, slots and memory are exact; activations are counted from the shapes of
 what the backward pass keeps. Letters as in docs/architecture.md.
 """
 
+import itertools
 import math
 
 import tensorflow as tf
 
+from modeling.heads import cluster_losses
 from training.learner import Learner
 
 GIB = 1024.0**3
@@ -46,6 +48,25 @@ def activation_bytes(
     return rows * ((config.n_layer - 1) * layer + last + passing)
 
 
+def logit_count(config, rows: int, chunk_size: int | None) -> int:
+    """Logits that are alive at a time.
+
+    Of an adaptive softmax the head's, and those of one chunk of the largest
+    tail.
+
+    Args:
+      config: an `EncoderConfig`.
+      rows: predicted tokens.
+      chunk_size: `loss_chunk_size`; None = all at once, of tails as many as
+        `modeling.heads.cluster_losses` takes.
+    """
+    ends = getattr(config, "cluster_ends", None) or (0, config.vocab_size)
+    tails = [b - a for a, b in itertools.pairwise(ends[1:])]
+    head = min(rows, chunk_size or rows) * (ends[1] + len(tails))
+    chunk = min(rows, chunk_size or cluster_losses.CHUNK)
+    return head + chunk * max(tails, default=0)
+
+
 def estimate(learner: Learner, element_spec: dict) -> dict[str, int]:
     """Bytes by class for one replica."""
     objective, split = learner.objective, learner.split
@@ -59,6 +80,7 @@ def estimate(learner: Learner, element_spec: dict) -> dict[str, int]:
     if len(shape) == 3:  # multiple choice [B, C, T]
         rows *= shape[1]
     targets = objective.num_targets(element_spec)
+    targets = length if targets is None else targets  # lengths vary
     found = {
         "weights": weights,
         "slots": trained * (3 if optimizer.ema else 2),
@@ -73,10 +95,11 @@ def estimate(learner: Learner, element_spec: dict) -> dict[str, int]:
         ),
     }
     if targets:
-        logits = min(
-            rows * targets, objective.loss_chunk_size or rows * targets
+        found["logits"] = (
+            3
+            * 4
+            * logit_count(config, rows * targets, objective.loss_chunk_size)
         )
-        found["logits"] = 3 * logits * config.vocab_size * 4
     if learner.memory:
         # Old and new, and the saved copy on the chief.
         slots = objective.memory_len * config.d_model * config.n_layer

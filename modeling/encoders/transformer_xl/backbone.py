@@ -29,6 +29,8 @@ class TransformerXLModel(Encoder):
     Args:
       config: `TransformerXLConfig`, or its `to_dict()`.
       recompute: see `modeling.ops.rematerialization`.
+      query_shift: how position scores are aligned with keys: "gather" (CPU,
+        GPU), "radix" (TPU) or "auto" (by the strategy in scope).
 
     Call arguments:
       input_ids: int [B, T].
@@ -43,11 +45,13 @@ class TransformerXLModel(Encoder):
     """
 
     scope = SCOPE
+    options = ("recompute", "query_shift")
 
     def __init__(
         self,
         config: TransformerXLConfig | dict,
         recompute: str = "none",
+        query_shift: str = "auto",
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -60,6 +64,7 @@ class TransformerXLModel(Encoder):
             )
         self.config = config
         self.recompute = recompute
+        self.query_shift = query_shift
         policy = self.dtype_policy
         self.embeddings = AdaptiveEmbedding(
             config, name="embeddings", dtype=policy
@@ -105,11 +110,7 @@ class TransformerXLModel(Encoder):
           ValueError: memory of another number of layers.
         """
         config = self.config
-        dropout.check_seed(
-            training,
-            seed,
-            max(config.dropout, config.dropatt, config.inner_dropout),
-        )
+        dropout.check_seed(training, seed, max(config.dropout_rates))
         seed = seed if training else None
         past = self._past(memory)
         batch, query_len = sizes(tf.convert_to_tensor(input_ids))
@@ -117,16 +118,11 @@ class TransformerXLModel(Encoder):
         length = memory_length if memory is not None else None
 
         outer = dropout.fold(seed, config.n_layer)
+        texts = batch if config.variational_dropout else None
         h = self.embeddings(input_ids)  # [B, T, D]
-        h = dropout.dropout(h, config.dropout, outer, dropout.EMBEDDING)
-        table = positions.sinusoid_table(
-            query_len,
-            memory_len + query_len,
-            config.d_model,
-            "uni",
-            config.clamp_len,
-        )  # [1, K + 1, D]
-        table = dropout.dropout(table, config.dropout, outer, dropout.POSITIONS)
+        h = dropout.words(h, input_ids, config.word_dropout, outer)
+        h = dropout.dropout(h, config.dropout, outer, dropout.EMBEDDING, texts)
+        table = self._table(query_len, memory_len, outer)  # [1, K + 1, D]
         made = masks.attention_masks(
             query_len,
             memory_len,
@@ -134,16 +130,32 @@ class TransformerXLModel(Encoder):
             config.same_length,
             memory_length=length,
         )
+        context = LayerContext(training, seed, texts=texts)
         h, new_memory, states = self._run_layers(
-            h, past, table, Stream(made.content), LayerContext(training, seed)
+            h, past, table, Stream(made.content), context
         )
-        h = dropout.dropout(h, config.dropout, outer, dropout.FINAL)
+        h = dropout.dropout(h, config.dropout, outer, dropout.FINAL, texts)
         return EncoderOutput(
             h,
             None,
             new_memory,
             memory_update_length(config, length, batch, memory_len, query_len),
             states if output_hidden_states else None,
+        )
+
+    def _table(self, query_len, memory_len, seed):
+        """The position table, dropped as the other inputs of layers are."""
+        config = self.config
+        table = positions.sinusoid_table(
+            query_len,
+            memory_len + query_len,
+            config.d_model,
+            "uni",
+            config.clamp_len,
+        )
+        texts = 1 if config.variational_dropout else None
+        return dropout.dropout(
+            table, config.dropout, seed, dropout.POSITIONS, texts
         )
 
     def _past(self, memory):
@@ -223,6 +235,8 @@ class TransformerXLModel(Encoder):
         return TpuMatmul(h) if self.recompute in TPU_METHODS else Matmul()
 
     def _shift_method(self) -> str:
+        if self.query_shift != "auto":
+            return self.query_shift
         strategy = tf.distribute.get_strategy()
         return "radix" if "TPU" in type(strategy).__name__ else "gather"
 
@@ -242,6 +256,7 @@ class TransformerXLModel(Encoder):
         return {
             "config": self.config.to_dict(),
             "recompute": self.recompute,
+            "query_shift": self.query_shift,
             "name": self.name,
             "dtype": self.dtype_policy.name,
         }

@@ -28,6 +28,7 @@ _FLAGS = (
     "same_length",
     "proj_share_all_but_first",
     "proj_same_dim",
+    "variational_dropout",
 )
 _CHOICES = {
     "ff_activation": ("relu", "gelu", "gelu_erf"),
@@ -43,6 +44,8 @@ _CHANGEABLE = (
     "dropout",
     "dropatt",
     "activation_dropout",
+    "variational_dropout",
+    "word_dropout",
     "init_method",
     "init_range",
     "init_std",
@@ -82,6 +85,11 @@ class TransformerXLConfig:
         feed-forward activation and the final output.
       dropatt: rate on attention probabilities.
       activation_dropout: rate after the activation; None = `dropout`.
+      variational_dropout: all positions of a segment have one mask per text
+        at every site but attention's (Gal and Ghahramani 2016); else each has
+        its own.
+      word_dropout: rate at which words lose their embedding, all occurrences
+        in a batch together; the softmax keeps it.
       init_method: "normal" (`init_std`) or "uniform" (+- `init_range`).
       init_range: bound of the uniform initializer.
       init_std: deviation of the normal initializer.
@@ -119,6 +127,8 @@ class TransformerXLConfig:
     dropout: float = 0.1
     dropatt: float = 0.0
     activation_dropout: float | None = None
+    variational_dropout: bool = False
+    word_dropout: float = 0.0
     init_method: str = "normal"
     init_range: float = 0.1
     init_std: float = 0.02
@@ -155,7 +165,12 @@ class TransformerXLConfig:
         self._check_clusters()
 
     def _check_numbers(self) -> None:
-        for name in ("dropout", "dropatt", "activation_dropout"):
+        for name in (
+            "dropout",
+            "dropatt",
+            "activation_dropout",
+            "word_dropout",
+        ):
             value = getattr(self, name)
             if value is None and name == "activation_dropout":
                 continue
@@ -220,7 +235,8 @@ class TransformerXLConfig:
     @property
     def dropout_rates(self) -> tuple[float, ...]:
         """Every rate."""
-        return (self.dropout, self.dropatt, self.inner_dropout)
+        rates = (self.dropout, self.dropatt, self.inner_dropout)
+        return (*rates, self.word_dropout) if self.word_dropout else rates
 
     def architecture(self) -> dict[str, Any]:
         """The fields that weights depend on; the others may change."""

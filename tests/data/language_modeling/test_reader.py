@@ -15,6 +15,7 @@ from data.language_modeling.reader import (
     make_dataset,
 )
 from data.language_modeling.stream import TokenStream
+from data.language_modeling.varied_lengths import segment_lengths
 from data.schema import LANGUAGE_MODEL_BATCH
 from tests.data.language_modeling.test_build import run
 from training.guards import translate_errors
@@ -111,8 +112,15 @@ def test_some_rows_are_those_of_the_whole_batch(manifest, order):
 
 
 def test_a_step_is_a_function_of_seed_and_step(manifest):
-    for order in ("ordered", "shuffled"):
-        options = StreamReadOptions(3, 9, order=order, read_ahead=4)
+    for order, varied in (
+        ("ordered", False),
+        ("shuffled", False),
+        ("ordered", True),
+        ("shuffled", True),
+    ):
+        options = StreamReadOptions(
+            3, 9, order=order, vary_length=varied, read_ahead=4
+        )
         reader = StreamReader(manifest, "train", options, seed=5)
         whole = batches(reader, 60)
         for start in (0, 1, 4, 17, 41, 59):
@@ -120,6 +128,57 @@ def test_a_step_is_a_function_of_seed_and_step(manifest):
             found = batches(late, 1, start)
             for name, value in found.items():
                 assert (value[0] == whole[name][start]).all(), (order, start)
+
+
+def test_varied_segments_read_every_place_once_per_epoch(manifest):
+    whole, seen = stream_of(manifest), set()
+    options = StreamReadOptions(3, 20, vary_length=True)
+    dataset = make_dataset(manifest, "train", options, seed=3)
+    assert dataset.element_spec["input_ids"].shape == (3, None)
+    epochs: list = []
+    for batch in dataset.take(60).as_numpy_iterator():
+        if batch["reset_memory"].all():
+            epochs.append([])
+        epochs[-1].append(batch)
+    assert len(epochs) > 3
+    for epoch in epochs[:-1]:
+        joined = {k: np.concatenate([b[k] for b in epoch], 1) for k in LANES}
+        used = joined["target_weights"] == 1
+        for name, expected in zip(LANES, (whole[:-1], whole[1:]), strict=False):
+            rows = [row[u] for row, u in zip(joined[name], used, strict=True)]
+            assert (np.concatenate(rows) == expected).all()
+        lengths = [b["input_ids"].shape[1] for b in epoch]
+        assert all(5 <= n <= 35 for n in lengths[:-1])
+        seen.add(tuple(lengths))
+        assert not any(b["reset_memory"].any() for b in epoch[1:])
+    assert len(seen) == len(epochs) - 1
+
+
+LANES = ("input_ids", "target_ids", "target_weights")
+
+
+def test_lengths_have_the_shares_of_the_release():
+    random = np.random.RandomState(1)
+    lengths = segment_lengths(400_000, 100, random)[:-1]
+    short = lengths < 75
+    assert short.mean() == pytest.approx(0.05, abs=0.01)
+    assert lengths[short].mean() == pytest.approx(49.5, abs=1.5)
+    assert lengths[~short].std() == pytest.approx(5, abs=0.3)
+    assert lengths.max() <= 115
+
+
+@pytest.mark.shared
+def test_varied_lengths_are_the_originals(golden):
+    path = golden / "txl" / "data" / "pytorch_iterators.json"
+    case = json.loads(path.read_text())
+    data, varied = case["data"], case["varlen"]
+    found = segment_lengths(
+        len(data) // varied["bsz"] - 1,
+        varied["bptt"],
+        np.random.RandomState(varied["seed"]),
+        varied["std"],
+    )
+    assert [b["seq_len"] for b in varied["batches"]] == found.tolist()
 
 
 @pytest.mark.parametrize("rows,length", [(1, 8), (4, 10), (7, 50)])

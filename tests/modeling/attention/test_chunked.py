@@ -78,6 +78,52 @@ def test_in_chunks_is_the_same(chunks, one_mask, segments, graph):
         np.testing.assert_allclose(a, b, atol=2e-6)
 
 
+@pytest.mark.parametrize(
+    "chunks, graph",
+    [(Chunks(1, 2), False), (Chunks(1, 3), False), (Chunks(3, 2), True)],
+)
+def test_left_to_right_blocks_leave_out_what_lies_ahead(chunks, graph):
+    """A table that ends at distance 0; blocks have fewer keys, nothing else
+    changes, whatever else is hidden."""
+    given, upstream = tensors(), random(N, B, T, H)
+    given[-1] = given[-1][:, :, : K + 1]
+    differ = tf.constant(RANDOM.integers(0, 2, [B, T, K]), tf.float32)
+    hidden = np.triu(np.ones([T, K]), K - T + 1)[np.newaxis]
+    stale = RANDOM.integers(0, 2, [B, T, K]) * (np.arange(K) < K - T)
+    mask = tf.constant(np.maximum(hidden, stale) * -1e30, tf.float32)
+    real, seen = relative.attend, []
+
+    def attend_once(queries, keys, *args):
+        seen.append((keys.query_len, keys.key_len))
+        return real(queries, keys, *args)
+
+    def run(chunks):
+        attend = attend_in(chunks, Stream(mask, differ))
+
+        def both():
+            return value_and_gradients(attend, given, upstream)
+
+        return tf.function(both)() if graph else both()
+
+    wanted = run(Chunks())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(relative, "attend", attend_once)
+        found = run(chunks)
+    for a, b in zip(wanted, found, strict=True):
+        np.testing.assert_allclose(a, b, atol=2e-6)
+    rows = T // chunks.blocks
+    sizes = [(rows, K - T + (i + 1) * rows) for i in range(chunks.blocks)]
+    assert seen == sizes * chunks.groups
+
+
+def test_only_left_to_right_rows_are_blocks_in_training():
+    causal, both = (8, 2, 512, 1024, 1025), (8, 2, 512, 1024, 1536)
+    assert chunked.chunks_for(causal, False, True) == Chunks(2, 4)
+    assert chunked.chunks_for(both, False, True) == Chunks(2, 1)
+    assert chunked.chunks_for(both, False, False) == Chunks(1, 4)
+    assert chunked.chunks_for(causal, True, True) == Chunks(1, 2)
+
+
 @pytest.mark.parametrize("chunks", [Chunks(1, 2), Chunks(2, 1)])
 def test_chunks_drop_independently(chunks):
     """Equal rows (and heads) in two chunks must not share a dropout mask."""
@@ -188,12 +234,14 @@ def _users(op, graph):
         ((256, 256, 512), 2),
         ((384, 384, 768), 2),
         ((130, 130, 260), 1),
-        ((512, 896, 897), 1),
+        ((512, 896, 897), 4),
         ((None, 896, 1408), 1),
         ((512, 512, 1024, True), 2),
         ((512, 896, 1408, True), 1),
         ((48, 48, 96, True), 1),
-        ((512, 512, 513, True), 1),
+        ((512, 512, 513, True), 2),
+        ((512, 896, 897, True), 2),
+        ((1, 896, 897), 1),
         ((None, 512, 1024, True), 1),
     ],
 )

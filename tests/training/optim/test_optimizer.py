@@ -8,10 +8,11 @@ import tensorflow as tf
 
 from common.errors import UserError
 from modeling.ops import fused as fusion
+from training.optim.average_trigger import AverageTrigger
 from training.optim.optimizer import AdamW, clip_factor
 from training.optim.schedules import Schedule
 from training.optim.variable_groups import build_groups, describe, group_of
-from training.options import OptimizerOptions
+from training.options import OptimizerOptions, RunOptions
 
 TOY_CASES = {
     "adamw": dict(
@@ -325,3 +326,61 @@ def test_clusters_update_where_the_variables_lie(monkeypatch, replicas):
     # AdamW and the moving average, on each device.
     assigned = sorted(p.count("AssignVariableOp") for p in programs)
     assert assigned == [1] * replicas + [3] * replicas
+
+
+def test_the_mean_of_the_last_updates():
+    options = OptimizerOptions(learning_rate=0.1, average_last=3)
+    name = "model/lm_loss/bias"
+    variables = {name: tf.Variable([1.0, -2.0])}
+    groups = build_groups([name], 1, options)
+    optimizer = AdamW(options, Schedule(options, 7), variables, groups)
+    weights = []
+    for step in range(7):
+        optimizer.apply([tf.constant([0.3, step - 3.0])], optimizer.step)
+        optimizer.step.assign_add(1)
+        weights.append(variables[name].numpy())
+        average = optimizer.ema[name].numpy()
+        wanted = np.mean(weights[4:], 0) if step > 4 else weights[-1]
+        np.testing.assert_allclose(average, wanted, rtol=1e-5)
+
+
+def test_averaging_begins_when_evaluations_get_no_better():
+    """Algorithm 1 of the paper, with all losses at hand."""
+    random = np.random.default_rng(4)
+    begun = set()
+    for patience in (1, 2, 5):
+        for _ in range(20):
+            losses = 5 / np.arange(1, 13) + random.normal(size=12) * 0.3
+            losses = losses.astype(np.float32)
+            trigger = AverageTrigger(patience)
+            found = [
+                step
+                for step, loss in enumerate(losses)
+                if trigger.note(step, float(loss))
+            ]
+            wanted = [
+                t
+                for t in range(patience + 1, 12)
+                if losses[t] > losses[: t - patience].min()
+            ][:1]
+            assert found == wanted
+            assert not trigger.misses(11) and trigger.misses(12)
+            begun |= {*found}
+    assert len(begun) > 3
+
+
+@pytest.mark.parametrize(
+    "changes, message",
+    [
+        ({"ema_decay": 0.9, "average_last": 3}, "one average .*average_last"),
+        ({"average_trigger": -1}, "`average_trigger` must be >= 0"),
+    ],
+)
+def test_averages_are_checked(changes, message):
+    with pytest.raises(UserError, match=message):
+        OptimizerOptions(**changes)
+    with pytest.raises(UserError, match="give --eval_every"):
+        RunOptions("x", optimizer=OptimizerOptions(average_trigger=2))
+    with pytest.raises(UserError, match="at most `train_steps` .100"):
+        last = OptimizerOptions(average_last=101)
+        RunOptions("x", train_steps=100, optimizer=last)
