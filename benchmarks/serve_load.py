@@ -3,10 +3,12 @@
     python -m benchmarks.serve_load --saved_model_dir=DIR --clients=200 \\
         --seconds=60
 
-Starts the server, times its start up to the first answer, asks one at a time,
-then from many clients at once, each sending its next request when the last is
-answered. Then the same model in this process at batch 1. Prints one JSON
-object; the exit status is 1 when any answer was not 200.
+Asks the model in this process, in a bare loop without a server, a row and 32
+rows at a time: no server can answer more. Then starts the server, times its
+start up to the first answer, asks one at a time, then from many clients at
+once, each sending its next request when the last is answered. Then the bare
+loop once more, as a sign of how steady the machine is. Prints one JSON object;
+the exit status is 1 when any answer was not 200.
 """
 
 import asyncio
@@ -21,6 +23,8 @@ from absl import flags
 
 from common.errors import UserError
 from flags import app
+from serving.options import ServerOptions
+from serving.saved_model import SavedModel
 
 FLAGS = flags.FLAGS
 _PATH = "/v1/models/xlnet:predict"
@@ -34,14 +38,19 @@ def define() -> None:
     flags.DEFINE_integer("clients", 200, "Clients at the same time.", 1)
     flags.DEFINE_float("seconds", 60.0, "How long they ask.", 0.1)
     flags.DEFINE_integer("sequential", 100, "Requests one at a time.", 1)
+    flags.DEFINE_float("bare_seconds", 5.0, "Of each bare loop.", 0.1)
     flags.DEFINE_integer("words", 110, "Words of a request's text.", 1)
 
 
 def main() -> None:
     """The command."""
+    model = SavedModel(FLAGS.saved_model_dir)
+    model.warm_up()
+    bare = [_bare(model)]
     start = time.perf_counter()
     command = [sys.executable, "-m", "serving.serve", "--port=0"]
     command.append(f"--saved_model_dir={FLAGS.saved_model_dir}")
+    command.append("--model_name=xlnet")
     server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     try:
         port = _read_port(server)
@@ -49,7 +58,12 @@ def main() -> None:
     finally:
         server.terminate()
         server.wait(30)
-    report |= _in_process()
+    bare.append(_bare(model))
+    report["bare_loop_before_and_after"] = bare
+    most = max(run["per_second"] for runs in bare for run in runs.values())
+    report["share_of_the_bare_loop"] = round(
+        report["together"]["per_second"] / most, 3
+    )
     print(json.dumps(report, indent=2))
     if report["errors"]:
         sys.exit(1)
@@ -63,9 +77,13 @@ def _read_port(server) -> int:
     raise UserError("the server did not start: run serving.serve by itself")
 
 
-def _body(number: int) -> bytes:
+def _text(number: int) -> str:
     words = [f"word{(number * 7 + i) % 50}" for i in range(FLAGS.words)]
-    return json.dumps({"instances": [{"text": " ".join(words)}]}).encode()
+    return " ".join(words)
+
+
+def _body(number: int) -> bytes:
+    return json.dumps({"instances": [{"text": _text(number)}]}).encode()
 
 
 async def _load(port: int, start: float) -> dict:
@@ -134,21 +152,20 @@ def _summary(pairs: list, seconds: float) -> dict:
     }
 
 
-def _in_process() -> dict:
-    """The same requests at batch 1 without a server."""
-    from serving.saved_model import SavedModel
-
-    model = SavedModel(FLAGS.saved_model_dir)
-    model.warm_up()
-    pairs, tokens = [], 0
-    for i in range(FLAGS.sequential):
-        text = json.loads(_body(i))["instances"][0]["text"]
-        start = time.perf_counter()
-        outputs = model({"text": [text]})
-        pairs.append((200, time.perf_counter() - start))
-        tokens = int(outputs.get("num_tokens", [0])[0])
-    summary = _summary(pairs, sum(s for _, s in pairs))
-    return {"in_process": summary, "tokens_of_a_request": tokens}
+def _bare(model: SavedModel) -> dict:
+    """Rows per second of `model(...)` in a loop, by rows of a call."""
+    found = {}
+    for rows in (1, ServerOptions.max_batch_size):
+        times, begin = [], time.perf_counter()
+        while time.perf_counter() < begin + FLAGS.bare_seconds:
+            texts = [_text(len(times) + i) for i in range(rows)]
+            start = time.perf_counter()
+            model({"text": texts})
+            times.append((200, time.perf_counter() - start))
+        summary = _summary(times, time.perf_counter() - begin)
+        summary["per_second"] = round(summary["per_second"] * rows, 1)
+        found[f"{rows} rows"] = summary
+    return found
 
 
 if __name__ == "__main__":

@@ -34,6 +34,24 @@ def _call(item):
     return _state["call"](item)
 
 
+def open_pool(
+    num_workers: int, make: Callable, arguments: tuple = ()
+) -> concurrent.futures.ProcessPoolExecutor:
+    """Fresh processes that end with this one.
+
+    Args:
+      num_workers: how many.
+      make: called once in every process with `arguments`; all picklable.
+      arguments: of `make`.
+    """
+    return concurrent.futures.ProcessPoolExecutor(
+        num_workers,
+        mp_context=multiprocessing.get_context("spawn"),
+        initializer=_start,
+        initargs=(os.getpid(), make, arguments),
+    )
+
+
 def run(
     make: Callable,
     arguments: tuple,
@@ -62,13 +80,7 @@ def run(
         call = make(*arguments) if items else None
         yield from (call(item) for item in items)
         return
-    context = multiprocessing.get_context("spawn")
-    with concurrent.futures.ProcessPoolExecutor(
-        num_workers,
-        mp_context=context,
-        initializer=_start,
-        initargs=(os.getpid(), make, arguments),
-    ) as pool:
+    with open_pool(num_workers, make, arguments) as pool:
         try:
             tasks = [pool.submit(_call, item) for item in items]
             wait = iter if ordered else concurrent.futures.as_completed

@@ -64,3 +64,7 @@ class SymbolIds:
     def never_filled(self) -> frozenset[int]:
         """Ids that never fill a hidden piece: every symbol, `<unk>` too."""
         return frozenset(i for i in dataclasses.astuple(self) if i >= 0)
+
+    def never_written(self) -> frozenset[int]:
+        """Ids that never go on a text: symbols but `<eod>` and `<eop>`."""
+        return self.never_filled() - {self.eod, self.eop}

@@ -196,7 +196,12 @@ def _define_segments(default) -> None:
     flags.DEFINE_integer(
         "memory_len",
         default.memory_len,
-        "Tokens of earlier segments that a segment sees.",
+        "Tokens of earlier segments that a segment sees"
+        + (
+            "."
+            if default.memory_len
+            else "; not given: 512, or 0 without memory."
+        ),
     )
 
 

@@ -36,7 +36,9 @@ def define() -> None:
         "port", 8501, "Port to listen on; 0 takes a free one.", 0, 65535
     )
     flags.DEFINE_string(
-        "model_name", default.model_name, "NAME of /v1/models/NAME."
+        "model_name",
+        default.model_name,
+        "NAME of /v1/models/NAME. Default: the encoder's, such as bert.",
     )
     flags.DEFINE_list(
         "version_labels",

@@ -37,7 +37,7 @@ def main() -> None:
             encoder, tokenizer, options.max_seq_length, options.layer
         )
     except ValueError as e:
-        raise UserError(f"--layer: {e}") from e
+        raise UserError(f"--layer, --max_seq_length: {e}") from e
     found = embedder.embed(texts, options.embed_batch_size)
     if not options.output_file:
         for embedded in found:

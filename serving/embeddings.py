@@ -1,8 +1,10 @@
 """Token vectors with character spans, and pooled text vectors.
 
-A text becomes `pieces SEP CLS`, cut into segments of T tokens that carry
-memory, so a text of any length is read from its beginning; every token gets
-one vector. Padding is on the right and masked: it changes nothing.
+A text of any length is read from its beginning, and every token gets one
+vector. For an encoder that has CLS last it becomes `pieces SEP CLS`, cut into
+segments of T tokens that carry memory; for one that has CLS first, rows `CLS
+pieces SEP` of up to T tokens, each by itself. Padding is on the right and
+masked: it changes nothing.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,8 +14,10 @@ import numpy as np
 import tensorflow as tf
 
 from data import symbols
+from data.symbols import CLS_FIRST
 from data.text.tokenizer import Tokenizer
 from modeling.encoders.base import Encoder
+from modeling.encoders.registry import spec_of
 
 POOLINGS = ("none", "mean", "cls", "last")
 
@@ -23,7 +27,7 @@ class Embedded(NamedTuple):
 
     Attributes:
       vectors: float32 [n, D], one per piece.
-      cls: float32 [D], vector of CLS.
+      cls: float32 [D], vector of CLS; of the first row's where there are many.
       pieces: the pieces as strings.
       starts, ends: characters of the raw text that each piece came from.
     """
@@ -53,7 +57,7 @@ class Embedder:
     Args:
       encoder: a backbone whose config keeps `memory_len` slots (or none).
       tokenizer: of the same vocabulary.
-      segment_len: T.
+      segment_len: T; at most the encoder's positions.
       layer: which content stream: 0 = word embeddings, L or -1 = the last.
     """
 
@@ -71,7 +75,16 @@ class Embedder:
             )
         self.encoder = encoder
         self.tokenizer = tokenizer
-        self.segment_len = segment_len
+        able = spec_of(encoder.config.model_type).capabilities
+        self._memory = able.memory
+        self._cls_first = able.layout == CLS_FIRST
+        longest = getattr(encoder.config, "max_position_embeddings", None)
+        self.segment_len = min(segment_len, longest or segment_len)
+        if self._cls_first and self.segment_len < 3:
+            raise ValueError(
+                "`segment_len` must hold CLS, a piece and SEP, received "
+                f"{self.segment_len}"
+            )
         self.layer = layer
         self._run = tf.function(self._segment, reduce_retracing=True)
 
@@ -83,20 +96,49 @@ class Embedder:
             yield from self._batch(texts[at : at + batch_size])
 
     def _batch(self, texts: Sequence[str]) -> list[Embedded]:
-        tail = [self.tokenizer.symbols.sep, self.tokenizer.symbols.cls]
         encoded = [self.tokenizer.encode_with_offsets(t) for t in texts]
-        rows = [np.asarray([*ids, *tail], np.int32) for ids, _, _ in encoded]
-        vectors = self._rows(rows)
+        vectors = self._read([ids for ids, _, _ in encoded])
         return [
             Embedded(
-                v[:-2],
-                v[-1],
+                own,
+                cls,
                 [self.tokenizer.id_to_piece(i) for i in ids],
                 starts,
                 ends,
             )
-            for v, (ids, starts, ends) in zip(vectors, encoded, strict=True)
+            for (own, cls), (ids, starts, ends) in zip(
+                vectors, encoded, strict=True
+            )
         ]
+
+    def _read(self, texts: list) -> list[tuple[np.ndarray, np.ndarray]]:
+        """([n, D] of the pieces, [D] of CLS) of each text's ids [n]."""
+        special = self.tokenizer.symbols
+        if self._cls_first:
+            return self._windows(texts)
+        tail = [special.sep, special.cls]
+        rows = [np.asarray([*ids, *tail], np.int32) for ids in texts]
+        return [(v[:-2], v[-1]) for v in self._rows(rows)]
+
+    def _windows(self, texts: list) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Rows `CLS pieces SEP` of up to T tokens; CLS is the first row's."""
+        special, room = self.tokenizer.symbols, self.segment_len - 2
+        rows, counts = [], []
+        for ids in texts:
+            begins = range(0, max(len(ids), 1), room)
+            counts.append(len(begins))
+            for begin in begins:
+                part = ids[begin : begin + room]
+                row = [special.cls, *part, special.sep]
+                rows.append(np.asarray(row, np.int32))
+        found = []
+        for at in range(0, len(rows), len(texts)):
+            found += self._rows(rows[at : at + len(texts)])
+        made = []
+        for count in counts:
+            own, found = found[:count], found[count:]
+            made.append((np.concatenate([v[1:-1] for v in own]), own[0][0]))
+        return made
 
     def _rows(self, rows: list[np.ndarray]) -> list[np.ndarray]:
         """[n, D] of each row, read in segments that carry memory."""
@@ -109,16 +151,7 @@ class Embedder:
         parts = []
         for begin in range(0, longest, self.segment_len):
             length = min(self.segment_len, longest - begin)
-            ids = np.zeros((len(rows), length), np.int32)
-            segments = np.full_like(ids, symbols.SEGMENT_PAD)
-            mask = np.zeros_like(ids)
-            for i, row in enumerate(rows):
-                part = row[begin : begin + length]
-                ids[i, : len(part)] = part
-                mask[i, : len(part)] = 1
-                segments[i, : len(part)] = symbols.SEGMENT_A
-                if begin < len(row) <= begin + length:
-                    segments[i, len(part) - 1] = symbols.SEGMENT_CLS
+            ids, segments, mask = self._inputs(rows, begin, length)
             states, memory, valid = self._run(
                 tf.constant(ids),
                 tf.constant(segments),
@@ -131,15 +164,38 @@ class Embedder:
         states = np.concatenate(parts, 1)
         return [states[i, :n] for i, n in enumerate(lengths)]
 
+    def _inputs(self, rows: list[np.ndarray], begin: int, length: int):
+        """Ids, segments and mask, int32 [B, `length`], of rows from `begin`."""
+        ids = np.zeros((len(rows), length), np.int32)
+        mask = np.zeros_like(ids)
+        if self._cls_first:
+            segments = np.full_like(ids, symbols.SEGMENT_A)
+        else:
+            segments = np.full_like(ids, symbols.SEGMENT_PAD)
+        for i, row in enumerate(rows):
+            part = row[begin : begin + length]
+            ids[i, : len(part)] = part
+            mask[i, : len(part)] = 1
+            segments[i, : len(part)] = symbols.SEGMENT_A
+            ends = begin < len(row) <= begin + length
+            if ends and not self._cls_first:
+                segments[i, len(part) - 1] = symbols.SEGMENT_CLS
+        return ids, segments, mask
+
     def _segment(self, ids, segments, mask, memory, valid, keep):
+        past = {}
+        if self._memory:
+            past = {
+                "memory": tuple(tf.unstack(memory)),
+                "memory_length": valid,
+            }
         output = self.encoder(
             ids,
             segment_ids=segments,
             input_mask=mask,
-            memory=tuple(tf.unstack(memory)),
-            memory_length=valid,
             training=False,
             output_hidden_states=True,
+            **past,
         )
         states = tf.cast(output.hidden_states[self.layer], tf.float32)
         if not keep:

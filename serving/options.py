@@ -230,7 +230,8 @@ class EmbedOptions:
       layer: 0 = word embeddings, -1 = the last.
       pooling: "none", "mean", "cls" or "last".
       max_seq_length: T of a segment.
-      memory_len: M between segments; 0 = segments do not see each other.
+      memory_len: M between segments; 0 = segments do not see each other; None
+        = 512 where the encoder has memory.
       embed_batch_size: texts at a time.
       max_chars: longest text.
     """
@@ -241,7 +242,7 @@ class EmbedOptions:
     layer: int = -1
     pooling: str = "none"
     max_seq_length: int = 512
-    memory_len: int = 512
+    memory_len: int | None = None
     embed_batch_size: int = 8
     max_chars: int = 1_000_000
 
@@ -250,7 +251,7 @@ class EmbedOptions:
             raise UserError("give one of --text and --input_file")
         for name in ("max_seq_length", "embed_batch_size", "max_chars"):
             at_least(name, getattr(self, name), 1)
-        at_least("memory_len", self.memory_len, 0)
+        at_least("memory_len", self.memory_len or 0, 0)
         if self.output_file and not self.output_file.endswith(
             (".npz", ".jsonl", ".csv")
         ):
@@ -265,7 +266,7 @@ class ServerOptions:
     """How the local server takes requests.
 
     Attributes:
-      model_name: NAME of `/v1/models/NAME`.
+      model_name: NAME of `/v1/models/NAME`; empty = the encoder's.
       version_labels: labels of the version that is served.
       allowed_hosts: names that callers may use for the server; () = any.
       max_body_bytes: of one request.
@@ -285,7 +286,7 @@ class ServerOptions:
       poll_s: look for newer versions so often; 0 = never.
     """
 
-    model_name: str = "xlnet"
+    model_name: str = ""
     version_labels: tuple[str, ...] = ()
     allowed_hosts: tuple[str, ...] = ()
     max_body_bytes: int = 1_000_000
@@ -318,7 +319,7 @@ class ServerOptions:
         for name in ("timeout_s", "read_timeout_s"):
             if not getattr(self, name) > 0:
                 raise UserError(f"--{name} must be above 0")
-        if not self.model_name or set(self.model_name) & set("/:?#% "):
+        if set(self.model_name) & set("/:?#% "):
             raise UserError(
                 "--model_name must be part of a URL without / : ? # % or "
                 f"spaces, received {self.model_name!r}"

@@ -149,13 +149,16 @@ class SavedModel:
         return {name: outputs[name].numpy() for name in sorted(outputs)}
 
     def warm_up(self) -> None:
-        """Asks the raw-text function once: the first real caller waits less."""
-        self(
-            {
-                name: ["warm up"] if len(spec["shape"]) == 1 else [["a", "b"]]
-                for name, spec in self.inputs().items()
-            }
-        )
+        """Asks the first function once: the first real caller waits less."""
+        self({name: _example(spec) for name, spec in self.inputs().items()})
+
+
+def _example(spec: Mapping):
+    """A small value of an input."""
+    shape = [1 if size is None else size for size in spec["shape"]]
+    if spec["dtype"] != "string":
+        return np.zeros(shape, spec["dtype"])
+    return ["warm up"] if len(shape) == 1 else [["a", "b"]]
 
 
 def _load(version_dir: str):
@@ -303,6 +306,8 @@ _MEMBERS = {
     "signatures": dict,
     "segments|": int,
     "vocab_size|": int,
+    "model_type|": str,
+    "unit|": str,
     "sizes|": dict,
     "spiece_sha256|": str,
 }

@@ -16,12 +16,16 @@ import sys
 from common.errors import UserError
 from flags import app, serve_flags
 from serving.options import ServerOptions
-from serving.saved_model import SavedModel, is_version
+
+# TensorFlow is imported in `main`: the server's helper process, which reads
+# large requests, imports this file and has no use for it.
 
 
 def main() -> None:
     """The command."""
     options, saved_model_dir, host, port = serve_flags.from_flags()
+    from serving.saved_model import is_version
+
     try:
         from serving.web import listen
         from serving.web.app import build_app
@@ -45,15 +49,18 @@ def main() -> None:
     port = listener.getsockname()[1]
     shown = f"[{host}]" if ":" in host else host
     print(
-        f"serving {options.model_name} at http://{shown}:{port}",
+        f"serving {application.state.name} at http://{shown}:{port}",
         file=sys.stderr,
         flush=True,
     )
-    listen.run(application, listener, options)
+    warm_up = application.state.warm_up
+    listen.run(application, listener, options, at_start=warm_up)
 
 
-def _load(path: str, options: ServerOptions) -> SavedModel:
+def _load(path: str, options: ServerOptions):
     """A model that has answered once: the first real caller waits less."""
+    from serving.saved_model import SavedModel
+
     model = SavedModel(path, options.trust_model)
     model.warm_up()
     return model

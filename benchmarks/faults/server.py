@@ -55,6 +55,15 @@ _PRELOADED = (
 )
 
 
+def preload() -> None:
+    """Loads what commands import, so that a fork need not."""
+    for name in _PRELOADED:
+        with contextlib.suppress(ModuleNotFoundError):
+            importlib.import_module(name)
+    gc.collect()
+    gc.freeze()
+
+
 class Runner:
     """Makes the world and tries cells.
 
@@ -275,11 +284,7 @@ def main() -> None:
     os.dup2(2, 1)
     sys.dont_write_bytecode = True
     signal.signal(signal.SIGALRM, _too_long)
-    for name in _PRELOADED:
-        with contextlib.suppress(ModuleNotFoundError):
-            importlib.import_module(name)
-    gc.collect()
-    gc.freeze()
+    preload()
     runner = Runner(sys.argv[1])
     for line in sys.stdin:
         answer = runner.try_cell(table.Cell(**json.loads(line)))

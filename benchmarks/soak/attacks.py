@@ -1,13 +1,16 @@
 """Good neighbours of a server while others attack it.
 
-    python -m benchmarks.soak.attacks --saved_model_dir=OUT/export --seconds=10
+    python -m benchmarks.soak.attacks --saved_model_dir=OUT/export --seconds=6
 
-Starts `serving.serve`, asks it quietly with a few good clients, then again
-during each attack, and prints p50 and p99 of the good clients, how many of
-their requests failed, and the server's memory before and after. Ends with
-status 1 when a good request failed or the server ended. The wanted bound is a
-p99 below 3 times the quiet one; on a machine of few cores the attackers take
-the server's own time, so give them cores of their own.
+Starts `serving.serve` and asks it with a few good clients: quietly, then during
+each attack, then during all at once. The attackers are a process of their own
+(`benchmarks.soak.attackers`), but share the machine's cores with the server. So
+for each attack there is a control: the good clients alone, while another
+process takes as much CPU time as the attackers took and leaves the server in
+peace. What an attack costs beyond its control is the server's own part. Prints
+p50 and p99 of the good clients, their control, how many requests failed, and
+the server's CPU time and memory. Ends with status 1 when a good request failed
+or the server ended. The wanted bound is a p99 below 3 times the quiet one.
 """
 
 import argparse
@@ -16,28 +19,39 @@ import dataclasses
 import http.client
 import json
 import os
-import socket
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 import psutil
 
-from benchmarks.soak.killing import ROOT
+from benchmarks.soak.attackers import HOST, PREDICT, TIMEOUT, WAIT, attacks
+from benchmarks.soak.starting import ROOT
 
-PREDICT = "/v1/models/xlnet:predict"
-_HOST = "127.0.0.1"
-_TIMEOUT = 60
-_WAIT = 0.02  # between two of an attacker's tries
-Stop = threading.Event
+_HEAD = (
+    "attack", "p50 ms", "p99 ms", "control p99", "p99 / quiet",
+    "p99 / control", "attackers' CPU", "server's CPU", "asked", "failed",
+    "MiB before", "MiB after",
+)  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """What came of one attack: seconds of good requests, MiB of the server."""
+    """What came of one attack.
+
+    Attributes:
+      name: of the attack.
+      p50, p99: seconds of good requests.
+      good: how many there were.
+      failed: so many of them without a good answer.
+      before, after: MiB of the server.
+      server_cpu: CPU seconds of the server for each second.
+      attackers_cpu: the same of the attackers.
+      control: p99 while other work takes the attackers' CPU time.
+    """
 
     name: str
     p50: float
@@ -46,183 +60,9 @@ class Row:
     failed: int
     before: float
     after: float
-
-
-# --- Attacks by body ----------------------------------------------------------
-
-
-def bodies(row: dict) -> dict[str, tuple[str, bytes]]:
-    """Name -> (path, body) of requests that are refused or dear.
-
-    Args:
-      row: one good instance.
-    """
-
-    def rows(value) -> bytes:
-        return json.dumps({"instances": value}).encode()
-
-    def ids(value, **more) -> bytes:
-        inputs = {"input_ids": value} | more
-        return json.dumps({"signature_name": "ids", "inputs": inputs}).encode()
-
-    key = next(iter(row))
-    long = {
-        k: "word " * 9000 if isinstance(v, str) else v for k, v in row.items()
-    }
-    return {
-        "deep lists": (PREDICT, b'{"instances": ' + b"[" * 400_000),
-        "deep objects": (PREDICT, b'{"a": ' * 100_000),
-        "huge text": (PREDICT, rows([row | {key: "x" * 900_000}])),
-        "too many rows": (PREDICT, rows([row] * 5000)),
-        "memory: long ids": (PREDICT, ids([[7] * 8000])),
-        "memory: many long ids": (PREDICT, ids([[7] * 4000] * 40)),
-        "mask of another length": (PREDICT, ids([[7, 8]], input_mask=[[1]])),
-        "ragged ids": (PREDICT, ids([[7, 8], [7]])),
-        "ids out of range": (PREDICT, ids([[-1, 10**9]])),
-        "numbers that are none": (PREDICT, b'{"instances": [NaN, Infinity]}'),
-        "wrong types": (PREDICT, rows([3, None, [], {"x": {}}])),
-        "not UTF-8": (PREDICT, b'{"instances": ["\xff\xfe"]}'),
-        "not JSON": (PREDICT, b"\x00\x01" * 1000),
-        "unknown signature": (
-            PREDICT,
-            json.dumps({"signature_name": "x", "instances": [row]}).encode(),
-        ),
-        "unknown path": ("/v1/models/../../etc/passwd:predict", rows([row])),
-        "costly: long texts": (PREDICT, rows([long] * 16)),
-        "costly: full batches": (PREDICT, rows([row] * 64)),
-    }
-
-
-def _repeat(port: int, path: str, body: bytes, stop: Stop) -> None:
-    while not stop.is_set():
-        with contextlib.suppress(OSError, http.client.HTTPException):
-            client = http.client.HTTPConnection(_HOST, port, timeout=_TIMEOUT)
-            client.request("POST", path, body)
-            client.getresponse().read()
-            client.close()
-        stop.wait(_WAIT)
-
-
-# --- Attacks by connection ----------------------------------------------------
-
-
-def _head(length: int) -> bytes:
-    return (
-        f"POST {PREDICT} HTTP/1.1\r\nHost: {_HOST}\r\n"
-        f"Content-Length: {length}\r\n\r\n"
-    ).encode()
-
-
-@contextlib.contextmanager
-def _connected(port: int) -> Iterator[socket.socket]:
-    with contextlib.suppress(OSError):
-        with socket.create_connection((_HOST, port), _TIMEOUT) as s:
-            yield s
-
-
-def _drip(data: bytes) -> Callable:
-    """A byte every tenth of a second, then silence."""
-
-    def attack(port: int, body: bytes, stop: Stop) -> None:
-        with _connected(port) as s:
-            for i in range(len(data)):
-                s.sendall(data[i : i + 1])
-                if stop.wait(0.1):
-                    return
-
-    return attack
-
-
-def _idle(port: int, body: bytes, stop: Stop) -> None:
-    with contextlib.ExitStack() as stack, contextlib.suppress(OSError):
-        for _ in range(50):
-            s = socket.create_connection((_HOST, port), _TIMEOUT)
-            stack.enter_context(s)
-        stop.wait()
-
-
-def _leave_in_body(port: int, body: bytes, stop: Stop) -> None:
-    with _connected(port) as s:
-        s.sendall(_head(len(body) + 1000) + body)
-
-
-def _leave_before_answer(port: int, body: bytes, stop: Stop) -> None:
-    with _connected(port) as s:
-        s.sendall(_head(len(body)) + body)
-
-
-def _never_read(port: int, body: bytes, stop: Stop) -> None:
-    with _connected(port) as s:
-        s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024)
-        for _ in range(20):
-            s.sendall(_head(len(body)) + body)
-        stop.wait(1.0)
-
-
-def _pipelined(port: int, body: bytes, stop: Stop) -> None:
-    with _connected(port) as s:
-        s.sendall((_head(len(body)) + body) * 50)
-        s.settimeout(1.0)
-        while s.recv(1 << 16) and not stop.is_set():
-            pass
-
-
-def _declared_huge(port: int, body: bytes, stop: Stop) -> None:
-    with _connected(port) as s:
-        s.sendall(_head(1 << 40) + b"x" * 100_000)
-        s.recv(1 << 16)
-
-
-def _chunked_huge(port: int, body: bytes, stop: Stop) -> None:
-    head = _head(0).replace(b"Content-Length: 0", b"Transfer-Encoding: chunked")
-    with _connected(port) as s:
-        s.sendall(head)
-        for _ in range(100):
-            s.sendall(b"10000\r\n" + b"x" * 0x10000 + b"\r\n")
-
-
-def _garbage(port: int, body: bytes, stop: Stop) -> None:
-    with _connected(port) as s:
-        s.sendall(os.urandom(5000) + b"\r\n\r\n")
-        s.recv(1 << 16)
-
-
-CONNECTIONS = {
-    "slow headers": _drip(b"POST / HTTP/1.1\r\nX: " + b"a" * 1000),
-    "slow body": _drip(_head(1000) + b"a" * 900),
-    "idle connections": _idle,
-    "leaving in a body": _leave_in_body,
-    "leaving before the answer": _leave_before_answer,
-    "answers never read": _never_read,
-    "pipelined": _pipelined,
-    "a huge body, declared": _declared_huge,
-    "a huge body, in chunks": _chunked_huge,
-}
-
-
-def _repeat_connection(attack, port, body, stop: Stop) -> None:
-    while not stop.is_set():
-        with contextlib.suppress(OSError):
-            attack(port, body, stop)
-        stop.wait(_WAIT)
-
-
-def attacks(row: dict) -> dict[str, Callable[[int, Stop], None]]:
-    """Name -> what one attacker does until it is stopped; "mixed" is last."""
-    good = json.dumps({"instances": [row]}).encode()
-    made: dict[str, Callable] = {}
-    for name, (path, body) in bodies(row).items():
-        made[name] = lambda port, stop, p=path, b=body: _repeat(
-            port, p, b, stop
-        )
-    for name, attack in (CONNECTIONS | {"garbage": _garbage}).items():
-        made[name] = lambda port, stop, a=attack: _repeat_connection(
-            a, port, good, stop
-        )
-    return made
-
-
-# --- Measuring ----------------------------------------------------------------
+    server_cpu: float = 0.0
+    attackers_cpu: float = 0.0
+    control: float = float("nan")
 
 
 class Server:
@@ -236,7 +76,7 @@ class Server:
     def __init__(self, saved_model_dir: str, *more: str):
         self.process = subprocess.Popen(
             [sys.executable, "-m", "serving.serve", "--port=0", *more]
-            + [f"--saved_model_dir={saved_model_dir}"],
+            + [f"--saved_model_dir={saved_model_dir}", "--model_name=xlnet"],
             cwd=ROOT,
             env=os.environ | {"CUDA_VISIBLE_DEVICES": ""},
             stderr=subprocess.PIPE,
@@ -256,7 +96,7 @@ class Server:
 
     def good_row(self) -> dict:
         """An instance for its raw-text function."""
-        client = http.client.HTTPConnection(_HOST, self.port, timeout=_TIMEOUT)
+        client = http.client.HTTPConnection(HOST, self.port, timeout=TIMEOUT)
         client.request("GET", "/about")
         about = json.loads(client.getresponse().read())["description"]
         inputs = about["signatures"]["serving_default"]["inputs"]
@@ -265,14 +105,10 @@ class Server:
             for name, spec in inputs.items()
         }
 
-    def mib(self) -> float:
-        """Its memory."""
-        return psutil.Process(self.process.pid).memory_info().rss / (1 << 20)
-
     def close(self) -> None:
         """Ends it."""
         self.process.terminate()
-        self.process.wait(_TIMEOUT)
+        self.process.wait(TIMEOUT)
 
 
 def ask(port: int, row: dict, seconds: float, clients: int):
@@ -286,7 +122,7 @@ def ask(port: int, row: dict, seconds: float, clients: int):
         while time.monotonic() < end:
             begin = time.perf_counter()
             try:
-                c = http.client.HTTPConnection(_HOST, port, timeout=_TIMEOUT)
+                c = http.client.HTTPConnection(HOST, port, timeout=TIMEOUT)
                 c.request("POST", PREDICT, body)
                 answer = c.getresponse()
                 answer.read()
@@ -296,7 +132,7 @@ def ask(port: int, row: dict, seconds: float, clients: int):
             except (OSError, http.client.HTTPException) as e:
                 failed.append(type(e).__name__)
             took.append(time.perf_counter() - begin)
-            time.sleep(_WAIT)
+            time.sleep(WAIT)
 
     threads = [threading.Thread(target=client) for _ in range(clients)]
     for thread in threads:
@@ -306,64 +142,119 @@ def ask(port: int, row: dict, seconds: float, clients: int):
     return took, failed
 
 
-def measure(server: Server, name: str, made, seconds: float, each: int) -> Row:
-    """The good clients while `made`, a list of attacks, run `each` times."""
-    row = server.good_row()
-    stop = Stop()
-    threads = [
-        threading.Thread(target=attack, args=(server.port, stop), daemon=True)
-        for attack in made
-        for _ in range(each)
-    ]
-    before = server.mib()
-    for thread in threads:
-        thread.start()
-    took, failed = ask(server.port, row, seconds, clients=4)
-    stop.set()
+def tree(pid: int) -> tuple[float, float]:
+    """(MiB, CPU seconds so far) of a process and its children."""
+    parent = psutil.Process(pid)
+    mib = seconds = 0.0
+    for process in [parent, *parent.children(recursive=True)]:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            mib += process.memory_info().rss / (1 << 20)
+            seconds += sum(process.cpu_times()[:2])
+    return mib, seconds
+
+
+@contextlib.contextmanager
+def attackers(*arguments: str) -> Iterator[list[float]]:
+    """Attackers for the block; then the list holds their CPU share."""
+    found: list[float] = []
+    process = subprocess.Popen(
+        [sys.executable, "-m", "benchmarks.soak.attackers", *arguments],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    try:
+        process.stdout.readline()
+        yield found
+        found.append(float(process.communicate(timeout=TIMEOUT)[0]))
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def measure(server, name: str, seconds: float, *arguments: str) -> Row:
+    """The good clients beside attackers, if any are given."""
+    row, pid = server.good_row(), server.process.pid
+    before, used = tree(pid)
+    shares = [0.0]
+    with contextlib.ExitStack() as stack:
+        if arguments:
+            shares = stack.enter_context(attackers(*arguments))
+        begin = time.monotonic()
+        took, failed = ask(server.port, row, seconds, clients=4)
+        passed = time.monotonic() - begin
+        after, used_then = tree(pid)
     p50, p99 = np.percentile(took, [50, 99])
-    after = server.mib()
-    return Row(name, p50, p99, len(took), len(failed), before, after)
+    share = (used_then - used) / passed
+    return Row(
+        name, p50, p99, len(took), len(failed), before, after, share, shares[0]
+    )
 
 
 def run(
-    server: Server, seconds: float, each: int, names: list[str], say=print
+    server, seconds: float, each: int, names: list[str], say=print
 ) -> list[Row]:
     """The quiet measurement, then one per attack, then all at once."""
-    known = attacks(server.good_row())
-    found = [measure(server, "quiet", [], seconds, 0)]
-    for name in names or known:
-        found.append(measure(server, name, [known[name]], seconds, each))
-        say(line(found[-1], found[0].p99))
-    chosen = [known[name] for name in names or known]
-    found.append(measure(server, "all at once", chosen, seconds, 1))
-    say(line(found[-1], found[0].p99))
+    good = server.good_row()
+    names = names or list(attacks(good))
+    ask(server.port, good, min(seconds, 1.0), clients=4)
+    quiet = measure(server, "quiet", seconds)
+    found, controls = [quiet], {0.0: quiet.p99}
+    where = (f"--port={server.port}", f"--row={json.dumps(good)}")
+    tried = [(name, each, [name]) for name in names]
+    for name, count, chosen in [*tried, ("all at once", 1, names)]:
+        row = measure(server, name, seconds, *where, f"--each={count}", *chosen)
+        share = round(row.attackers_cpu, 1)
+        if share not in controls:
+            alone = measure(server, "control", seconds, f"--burn={share}")
+            controls[share] = alone.p99
+        row = dataclasses.replace(row, control=controls[share])
+        found.append(row)
+        say(line(row, quiet.p99))
     return found
 
 
 def line(row: Row, quiet: float) -> str:
     """A row of the table."""
-    return (
-        f"| {row.name} | {1e3 * row.p50:.1f} | {1e3 * row.p99:.1f} | "
-        f"{row.p99 / quiet:.1f} | {row.good} | {row.failed} | "
-        f"{row.before:.0f} | {row.after:.0f} |"
+    cells = (
+        row.name,
+        f"{1e3 * row.p50:.1f}",
+        f"{1e3 * row.p99:.1f}",
+        f"{1e3 * row.control:.1f}",
+        f"{row.p99 / quiet:.1f}",
+        f"{row.p99 / row.control:.1f}",
+        f"{row.attackers_cpu:.2f}",
+        f"{row.server_cpu:.2f}",
+        f"{row.good}",
+        f"{row.failed}",
+        f"{row.before:.0f}",
+        f"{row.after:.0f}",
     )
+    return f"| {' | '.join(cells)} |"
 
 
 def main() -> None:
     """Prints the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--saved_model_dir", required=True)
-    parser.add_argument("--seconds", type=float, default=10)
+    parser.add_argument("--seconds", type=float, default=6)
     parser.add_argument("--attackers", type=int, default=8)
     parser.add_argument("--only", default="", help="names, with commas")
     a = parser.parse_args()
     server = Server(a.saved_model_dir)
     try:
-        print("| attack | p50 ms | p99 ms | p99 / quiet | asked | failed |"
-              " MiB before | MiB after |")  # fmt: skip
-        print("|---|---|---|---|---|---|---|---|")
+        print(f"| {' | '.join(_HEAD)} |")
+        print("|---" * len(_HEAD) + "|", flush=True)
         names = list(filter(None, a.only.split(",")))
-        rows = run(server, a.seconds, a.attackers, names)
+        rows = run(
+            server,
+            a.seconds,
+            a.attackers,
+            names,
+            say=lambda text: print(text, flush=True),
+        )
         print(line(rows[0], rows[0].p99))
         alive = server.process.poll() is None
     finally:

@@ -26,7 +26,7 @@ import time
 import numpy as np
 
 from benchmarks.faults import world
-from benchmarks.soak import killing
+from benchmarks.soak import killing, starting
 
 # Time stamps, process ids, commands; and what is compared by its tensors.
 _OTHER = ("run.json", "checkpoint", "saved_model.pb", "fingerprint.pb")
@@ -127,20 +127,9 @@ def _once(command: tuple[list[str], str], output: str) -> None:
             raise RuntimeError(f"it failed: see {output}.log")
 
 
-def _start(command: tuple[list[str], str], output: str) -> subprocess.Popen:
+def _start(command: tuple[list[str], str], output: str):
     arguments, flag = command
-    environment = os.environ | {
-        "CUDA_VISIBLE_DEVICES": "",
-        "TF_CPP_MIN_LOG_LEVEL": "3",
-    }
-    with open(output + ".log", "a", encoding="utf-8") as log:
-        return subprocess.Popen(
-            [sys.executable, *arguments, f"--{flag}={output}"],
-            cwd=killing.ROOT,
-            env=environment,
-            stdout=log,
-            stderr=log,
-        )
+    return starting.start([*arguments, f"--{flag}={output}"], output + ".log")
 
 
 def soak(folder: str, what: str, kills: int, seed: int) -> Outcome:
@@ -167,7 +156,7 @@ def soak(folder: str, what: str, kills: int, seed: int) -> Outcome:
         _remove(killed)  # it ended before all kills: another round
         found = _round(command, killed, kills - done, seconds, rng)
         done, starts = done + found[0], starts + found[1]
-        differing += differences(whole, killed)
+        differing += starting.in_fork(differences, whole, killed)
         left += leftovers(killed)
     return Outcome(what, done, starts, round(seconds, 1), differing, left)
 
@@ -282,6 +271,7 @@ def main() -> None:
     parser.add_argument("--what", default=",".join(WHAT))
     a = parser.parse_args()
     wrong = False
+    starting.preload()
     print(
         "| command | kills | starts | undisturbed | differing | left behind |"
     )

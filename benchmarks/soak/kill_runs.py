@@ -12,6 +12,7 @@ import argparse
 import dataclasses
 import sys
 
+from benchmarks.soak import starting
 from benchmarks.soak.killing import soak
 
 STEPS = 200
@@ -25,6 +26,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=STEPS)
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
+    starting.preload()
     outcome = soak(
         arguments.output_dir, arguments.kills, arguments.steps, arguments.seed
     )

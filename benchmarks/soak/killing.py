@@ -13,9 +13,8 @@ import time
 
 import numpy as np
 
-ROOT = os.path.dirname(
-    os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-)
+from benchmarks.soak import starting
+from benchmarks.soak.starting import ROOT
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,14 +58,16 @@ def make_data(folder: str) -> str:
     prefix = os.path.join(folder, "spiece")
     _call(
         ["-m", "data.train_sentencepiece", f"--input_glob={text}"]
-        + [f"--model_prefix={prefix}", "--vocab_size=200"]
+        + [f"--model_prefix={prefix}", "--vocab_size=200"],
+        folder,
     )
     _call(
         ["-m", "data.create_pretraining_data", f"--input_glob={text}"]
         + [f"--spiece_model_file={prefix}.model", f"--output_dir={records}"]
         # No save falls on the beginning of lanes, where memory is emptied.
         + ["--seq_len=24", "--reuse_len=12", "--bi_data"]
-        + ["--segments_per_lane=16"]
+        + ["--segments_per_lane=16"],
+        folder,
     )
     return records
 
@@ -110,28 +111,18 @@ def free_ports(count: int) -> list[int]:
     return ports
 
 
-def start(command: list[str]) -> subprocess.Popen:
+def start(command: list[str]) -> subprocess.Popen | starting.Forked:
     """Starts a run without a GPU, its output in a file beside the model."""
-    environment = os.environ | {
-        "CUDA_VISIBLE_DEVICES": "",
-        "TF_CPP_MIN_LOG_LEVEL": "3",
-    }
     model_dir = next(
         a.split("=", 1)[1] for a in command if a.startswith("--model_dir")
     )
-    with open(model_dir + ".log", "a", encoding="utf-8") as log:
-        return subprocess.Popen(
-            command, cwd=ROOT, env=environment, stdout=log, stderr=log
-        )
+    return starting.start(command[1:], model_dir + ".log")
 
 
-def _call(arguments: list[str]) -> None:
-    subprocess.run(
-        [sys.executable, *arguments],
-        cwd=ROOT,
-        check=True,
-        stdout=subprocess.DEVNULL,
-    )
+def _call(arguments: list[str], folder: str) -> None:
+    log = os.path.join(folder, "data.log")
+    if starting.start(arguments, log).wait():
+        raise RuntimeError(f"{arguments[1]} failed: see {log}")
 
 
 def kill_until_done(
@@ -252,5 +243,5 @@ def soak(folder: str, kills: int, steps: int, seed: int) -> Outcome:
     return Outcome(
         *counts,
         same_logs(undisturbed, killed),
-        same_checkpoints(undisturbed, killed),
+        starting.in_fork(same_checkpoints, undisturbed, killed),
     )

@@ -37,7 +37,8 @@ class EncoderConfig(Protocol):
       extra: unknown keys of the file, written back unchanged.
 
     One with another rate before a classifier than `dropout` has `head_dropout`;
-    one whose rows may become longer has `extendable`, the fields that say so.
+    one whose rows may become longer has `extendable`, the fields that say so;
+    one whose rows cannot be of any length has `max_position_embeddings`.
     """
 
     model_type: ClassVar[str]

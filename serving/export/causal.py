@@ -52,6 +52,7 @@ def export_causal(
         "data_options": {},
         "segments": 1,
         "vocab_size": lm.vocabulary.size,
+        "model_type": lm.model.config.model_type,
         "unit": lm.vocabulary.unit,
         "vocabulary_sha256": lm.vocabulary.sha256,
         "mem_len": config.mem_len or 0,

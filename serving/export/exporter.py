@@ -274,6 +274,7 @@ def _about(spec: TaskSpec, config) -> dict:
         "uncased": spec.text.uncased,
         "text_settings": spec.text.as_dict(),
         "vocab_size": config.vocab_size,
+        "model_type": config.model_type,
         "sizes": {name: getattr(config, name) for name in SIZES},
         "spiece_sha256": spec.spiece_sha256,
         "unicode_version": unicodedata.unidata_version,

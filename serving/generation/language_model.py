@@ -13,8 +13,10 @@ from data.task_spec import SPIECE_NAME
 from data.text.tokenizer import Tokenizer
 from modeling import PretrainingModel
 from modeling.checkpoints import restore as checkpoints
-from modeling.encoders.registry import require
+from modeling.encoders.registry import require, spec_of
 from serving.options import ModelOptions
+
+DEFAULT_MEMORY = 512  # slots of embedded segments
 
 
 class LanguageModel(NamedTuple):
@@ -30,9 +32,8 @@ class LanguageModel(NamedTuple):
 
     def banned_ids(self) -> np.ndarray:
         """Ids that are never text: control symbols but `<eod>` and `<eop>`."""
-        s = self.tokenizer.symbols
-        ids = {s.unk, s.bos, s.eos, s.cls, s.sep, s.pad, s.mask}
-        return np.asarray(sorted(i for i in ids if i >= 0), np.int32)
+        ids = self.tokenizer.symbols.never_written()
+        return np.asarray(sorted(ids), np.int32)
 
 
 def load_tokenizer(options: ModelOptions) -> Tokenizer:
@@ -73,15 +74,29 @@ def load_model(options: ModelOptions) -> LanguageModel:
     return LanguageModel(model, tokenizer)
 
 
-def load_encoder(options: ModelOptions, memory_len: int):
+def load_encoder(options: ModelOptions, memory_len: int | None):
     """The backbone alone, of any checkpoint, and the tokenizer.
 
     Args:
       options: where it is.
-      memory_len: M that segments leave for the next one; 0 = none.
+      memory_len: M that segments leave for the next one; 0 = none; None =
+        `DEFAULT_MEMORY` where the encoder has memory.
+
+    Raises:
+      UserError: the encoder reads no rows with CLS, or has no memory.
     """
+    config = checkpoints.find_config(options.checkpoint)
+    able = spec_of(config.model_type).capabilities
+    if able.layout == "stream":
+        raise UserError(
+            f"--checkpoint={options.checkpoint}: wanted an encoder of rows "
+            f"with CLS, found model_type {config.model_type!r}; the hidden "
+            "states of a left-to-right model come from `encode` of its export"
+        )
     tokenizer = load_tokenizer(options)
     config = _config(options, tokenizer)
+    if memory_len is None:
+        memory_len = DEFAULT_MEMORY if able.memory else 0
     if memory_len:
         require(config, "memory", f"--memory_len={memory_len}")
     # A native checkpoint holds a task model: only its encoder is asked for.

@@ -53,6 +53,26 @@ def pick(
     return draw(filter_logits(logits, temperature, top_k, top_p), seed)
 
 
+def pick_by_tensors(
+    logits: tf.Tensor, temperature: tf.Tensor, top_k: tf.Tensor, seed: tf.Tensor
+) -> tf.Tensor:
+    """int32 [B], with settings that a caller of a graph gives.
+
+    Args:
+      logits: float32 [B, V].
+      temperature: float32 []; 0 = the most probable token.
+      top_k: int32 []; 0 = all.
+      seed: int32 [2].
+    """
+    size = logits.shape[-1]
+    count = tf.where((top_k > 0) & (top_k < size), top_k, size)
+    lowest = tf.math.top_k(logits, count).values[:, -1:]
+    allowed = tf.where(logits < lowest, -float("inf"), logits)
+    drawn = draw(allowed / tf.maximum(temperature, 1e-6), seed)
+    best = tf.argmax(logits, -1, output_type=tf.int32)
+    return tf.where(temperature > 0.0, drawn, best)
+
+
 def draw(logits: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
     """int32 [B], a token of each row of float32 [B, V]."""
     token = tf.random.stateless_categorical(logits, 1, seed, dtype=tf.int32)

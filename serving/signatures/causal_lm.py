@@ -170,7 +170,9 @@ def _generate(
         log_probs = after(model, hidden)
 
         def body(step, log_probs, memory, length, tokens, found):
-            token = _pick(log_probs, temperature, top_k, seed, step)  # [B]
+            token = sampling.pick_by_tensors(
+                log_probs, temperature, top_k, tf.stack([seed, step])
+            )  # [B]
             tokens = tokens.write(step, token)
             found = found.write(step, tf.gather(log_probs, token, batch_dims=1))
             hidden, kept = read(model, token[:, tf.newaxis], memory, length)
@@ -207,18 +209,6 @@ def _generate(
         request,
         "goes on after a segment; temperature 0 takes the most probable token",
     )
-
-
-def _pick(log_probs, temperature, top_k, seed, step):
-    """int32 [B]."""
-    size = log_probs.shape[-1]
-    count = tf.where((top_k > 0) & (top_k < size), top_k, size)
-    lowest = tf.math.top_k(log_probs, count).values[:, -1:]
-    logits = tf.where(log_probs < lowest, -float("inf"), log_probs)
-    logits /= tf.maximum(temperature, 1e-6)
-    drawn = sampling.draw(logits, tf.stack([seed, step]))
-    best = tf.argmax(log_probs, -1, output_type=tf.int32)
-    return tf.where(temperature > 0.0, drawn, best)
 
 
 def read(model, input_ids, memory, memory_length):

@@ -11,6 +11,7 @@ Letters: B batch, T segment length, M memory slots, L layers, D model, P masks.
 import tensorflow as tf
 
 from serving.signatures import graph_features
+from serving.signatures.continuation import continuation_signature
 from serving.signatures.sequence import (
     RAW,
     TOKENIZE,
@@ -44,6 +45,7 @@ def lm_signatures(context: Context) -> dict[str, Signature]:
             "the first choices before it",
         ),
         **_stream_signatures(context),
+        "generate_text": continuation_signature(context),
         TOKENIZE: tokenize_signature(context),
     }
 

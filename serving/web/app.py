@@ -2,24 +2,26 @@
 
 import asyncio
 import contextlib
+import dataclasses
 import importlib.resources
 import json
 import time
 from collections.abc import Callable
 
 import fastapi
+import numpy as np
 import prometheus_client
 from fastapi import responses
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from common.errors import UserError
-from serving import rows as rows_lib
 from serving.options import ServerOptions
 from serving.saved_model import SavedModel
 from serving.web import schema, wire
 from serving.web.engine import Engine, Refused
 from serving.web.guard import Guard
+from serving.web.helper import Busy, Helper
 from serving.web.metrics import Metrics
 from serving.web.requests import Request, parse_request
 from serving.web.versions import Load, Versions
@@ -33,8 +35,11 @@ _PAGE_HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
 }
+_DEFAULT_NAME = "xlnet"  # of exports that do not say what they are
 _MODEL = "/v1/models/{name}"
 _VERSIONS = ("", "/versions/{version}", "/labels/{label}")
+_LARGE_BODY = 16_384  # bytes that are read elsewhere
+_LARGE_ANSWER = 2_000  # values that are written elsewhere
 _Text = responses.PlainTextResponse
 _Html = responses.HTMLResponse
 
@@ -45,16 +50,20 @@ def build_app(
     """The application around a loaded model.
 
     `app.state.versions` runs the model; `app.state.versions.drain()` tells it
-    that the end comes.
+    that the end comes. `app.state.name` is the model's name in its calls;
+    `app.state.warm_up()` makes the first large request wait less.
 
     Args:
       model: the version to begin with.
       options: bounds, names, times.
       load: version folder -> model, for versions that appear later.
     """
+    if not options.model_name:
+        name = model.description.get("model_type", _DEFAULT_NAME)
+        options = dataclasses.replace(options, model_name=name)
     server = _Server(model, options, load)
     app = fastapi.FastAPI(
-        title="XLNet server",
+        title=f"{options.model_name} server",
         version=str(model.version),
         lifespan=server.lifespan,
         docs_url=None,  # its page loads scripts from elsewhere
@@ -69,6 +78,8 @@ def build_app(
         hosts=options.allowed_hosts,
     )
     app.state.versions = server.versions
+    app.state.name = options.model_name
+    app.state.warm_up = server.warm_up
     app.include_router(_routes(server, model, options))
     _finish_openapi(app, options.model_name)
     return app
@@ -111,6 +122,7 @@ class _Server:
         self.metrics = Metrics()
         self.versions = Versions(model, options, self.metrics, load)
         self._options = options
+        self._helper = Helper()
         page = importlib.resources.files("serving.web").joinpath("page.html")
         self._page = page.read_text(encoding="utf-8").replace(
             "MODEL_NAME", options.model_name
@@ -120,8 +132,15 @@ class _Server:
     async def lifespan(self, app):
         """Starts and stops the engine with the application."""
         del app
-        async with self.versions.run():
-            yield
+        try:
+            async with self.versions.run():
+                yield
+        finally:
+            self._helper.close()
+
+    async def warm_up(self) -> None:
+        """Starts the helper: its first large request waits less."""
+        await self._helper.run(wire.error, "")
 
     @property
     def engine(self) -> Engine:
@@ -208,8 +227,9 @@ class _Server:
         try:
             with self.versions.lease() as engine:
                 check(engine)
-                request = self._parse(engine, await self._body(http))
-                result = await _unless_gone(http, answer(engine, request))
+                body = await self._body(http)
+                whole = self._parsed_and_answered(engine, body, answer)
+                result = await _unless_gone(http, whole)
                 status = 200
                 return result
         except Refused as e:
@@ -260,32 +280,50 @@ class _Server:
             raise Refused(408, "the body came too slowly") from e
         return bytes(body)
 
-    def _parse(self, engine: Engine, body: bytes) -> Request:
+    async def _parsed_and_answered(self, engine, body: bytes, answer):
+        return await answer(engine, await self._parse(engine, body))
+
+    async def _parse(self, engine: Engine, body: bytes) -> Request:
+        arguments = (body, engine.model.description, self._options)
+        large = len(body) > _LARGE_BODY
         try:
-            return parse_request(body, engine.model.description, self._options)
+            return await self._do(large, parse_request, *arguments)
         except UserError as e:
             raise Refused(400, str(e)) from e
+
+    async def _do(self, large: bool, function: Callable, *arguments):
+        """`function(*arguments)`, by the helper where it is much work."""
+        if not large:
+            return function(*arguments)
+        try:
+            async with asyncio.timeout(self._options.timeout_s):
+                return await self._helper.run(function, *arguments)
+        except Busy as e:
+            raise Refused(503, "too much is waiting; try later") from e
+        except TimeoutError as e:
+            raise Refused(504, "the answer took too long; send less") from e
 
     async def _wire(self, engine: Engine, request: Request):
         rows = await engine.answer(request, alone=True)
         write = wire.predictions if request.row_format else wire.outputs
-        # Vectors of whole documents take long to write.
-        content = await asyncio.to_thread(write, rows)
-        return responses.Response(content, media_type="application/json")
+        return _json(await self._do(_is_large(rows), write, rows))
 
-    async def _friendly(self, engine: Engine, request: Request) -> dict:
+    async def _friendly(self, engine: Engine, request: Request):
         rows = await engine.answer(request, alone=False)
-        description = engine.model.description
-        shown = [
-            rows_lib.format_row(description, {k: [v] for k, v in r.items()}, 0)
-            for r in rows
-        ]
-        return {"answers": shown}
+        arguments = (engine.model.description, rows)
+        return _json(await self._do(_is_large(rows), wire.answers, *arguments))
+
+
+def _json(content: bytes):
+    return responses.Response(content, media_type="application/json")
+
+
+def _is_large(rows: list[dict]) -> bool:
+    return sum(np.size(v) for r in rows for v in r.values()) > _LARGE_ANSWER
 
 
 def _indented(value: dict):
-    text = json.dumps(value, indent=1) + "\n"
-    return responses.Response(text, media_type="application/json")
+    return _json((json.dumps(value, indent=1) + "\n").encode())
 
 
 async def _unless_gone(request: fastapi.Request, answer):

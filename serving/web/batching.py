@@ -1,8 +1,10 @@
 """Requests that come at about the same time run as one batch.
 
 One thread runs the model. While it is busy, requests gather; it then takes as
-many rows as fit, of one signature and one shape. A request of more rows than
-fit is answered in several runs, and others have their turn between them. An
+many rows as fit, of one signature, one shape and about one length. A request of
+more rows than fit is answered in several runs. Whose turn it is: each run of a
+request should begin within `_PATIENCE` times the time that its rows take until
+then, so small requests go first, and large ones wait but do not starve. An
 idle server waits `max_wait_ms` for company before it runs. A run that nobody
 waits for any more is stopped.
 """
@@ -11,6 +13,7 @@ import asyncio
 import collections
 import contextlib
 import dataclasses
+import time
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -19,6 +22,9 @@ import numpy as np
 from common.errors import UserError
 from serving.saved_model import Stop
 from serving.web.worker import Worker
+
+_PATIENCE = 10.0
+_REMEMBERED = 0.9  # share of the earlier runs in the time of a token
 
 
 class Overloaded(Exception):
@@ -31,12 +37,15 @@ class Limits(NamedTuple):
     Attributes:
       rows: of a run.
       tokens: of a run, rows times the longest of them.
+      slice_tokens: the weight of a run, asked for before each; None =
+        `tokens`.
       wait_ms: how long a first row waits for others.
       queue: rows that may wait; more raise `Overloaded`.
     """
 
     rows: int = 32
     tokens: int = 16_384
+    slice_tokens: Callable[[], int] | None = None
     wait_ms: float = 2.0
     queue: int = 1024
 
@@ -46,13 +55,20 @@ class _Job:
     key: tuple
     rows: list[dict]
     tokens: int  # of its longest row
+    weight: int  # of its longest row: its time, in tokens
     future: asyncio.Future
+    arrival: float
     outputs: list = dataclasses.field(default_factory=list)
     taken: int = 0  # rows that ran or run
 
     @property
     def left(self) -> int:
         return len(self.rows) - self.taken
+
+    def due(self, token_seconds: float) -> float:
+        """When its next row should run."""
+        weight = (self.taken + 1) * self.weight
+        return self.arrival + _PATIENCE * token_seconds * weight
 
 
 class _Part(NamedTuple):
@@ -84,6 +100,8 @@ class Batcher:
         self._wake = asyncio.Event()
         self._task: asyncio.Task | None = None
         self._running: tuple[list[_Part], Stop] | None = None
+        self._token_seconds = 0.0
+        self.last_used = -float("inf")
         self.worker = Worker(name)
 
     @property
@@ -114,6 +132,7 @@ class Batcher:
         signature: str,
         rows: list[dict],
         tokens: int = 1,
+        weight: int = 1,
         alone: bool = False,
     ) -> list:
         """The outputs of `rows`.
@@ -122,6 +141,7 @@ class Batcher:
           signature: which function.
           rows: of equal shapes.
           tokens: of the longest row.
+          weight: time of the longest row, as that of so many tokens.
           alone: no other request's rows in its runs.
 
         Raises:
@@ -130,10 +150,12 @@ class Batcher:
         if self.waiting + len(rows) > self._limits.queue:
             raise Overloaded
         future = asyncio.get_running_loop().create_future()
-        key = (signature, *_shapes(rows))
+        # Short rows neither wait for long ones nor are padded to them.
+        key = (signature, weight.bit_length() // 2, *_shapes(rows))
         if alone:
             key = (*key, future)
-        job = _Job(key, rows, tokens, future)
+        self.last_used = time.monotonic()
+        job = _Job(key, rows, tokens, weight, future, self.last_used)
         self._jobs.append(job)
         self._wake.set()
         try:
@@ -166,30 +188,36 @@ class Batcher:
                 job = part.job
                 if job.future.done():
                     continue
-                if job.left:  # behind those that came meanwhile
+                if job.left:
                     self._jobs.append(job)
                 else:
                     job.future.set_result(job.outputs)
 
     def _take(self) -> list[_Part]:
-        """Rows of the oldest job and of those like it that fit, in order."""
+        """Rows of the job that is due first and of those like it that fit."""
         parts: list[_Part] = []
         rest: collections.deque[_Job] = collections.deque()
-        rows, longest = 0, 1
-        for job in self._jobs:
+        limits = self._limits
+        most = limits.slice_tokens() if limits.slice_tokens else limits.tokens
+        rows, longest, weight = 0, 1, 0
+        for job in sorted(
+            self._jobs, key=lambda job: job.due(self._token_seconds)
+        ):
             if job.future.done():
                 continue
             room = 0
             if not parts or job.key == parts[0].job.key:
                 tokens = max(longest, job.tokens)
-                most = min(self._limits.rows, self._limits.tokens // tokens)
-                room = min(job.left, (most if parts else max(most, 1)) - rows)
+                fits = min(limits.rows, limits.tokens // tokens) - rows
+                fits = min(fits, (most - weight) // job.weight)
+                room = min(job.left, fits if parts else max(fits, 1))
             if room < 1:
                 rest.append(job)
                 continue
             parts.append(_Part(job, job.rows[job.taken : job.taken + room]))
             job.taken += room
             rows, longest = rows + room, tokens
+            weight += room * job.weight
         self._jobs = rest
         return parts
 
@@ -202,6 +230,7 @@ class Batcher:
         self._observe(len(rows))
         stop = Stop()
         self._running = (parts, stop)
+        begin = time.monotonic()
         try:
             outputs = await self.worker.run(
                 self._run, parts[0].job.key[0], rows, stop
@@ -216,10 +245,18 @@ class Batcher:
                 parts[0].job.future.set_exception(e)
             return
         self._running = None
+        self._note(time.monotonic() - begin, parts)
         at = 0
         for part in parts:
             part.job.outputs += outputs[at : at + len(part.rows)]
             at += len(part.rows)
+
+    def _note(self, seconds: float, parts: list[_Part]) -> None:
+        """Learns the time of a token from a run."""
+        weight = sum(part.job.weight * len(part.rows) for part in parts)
+        self._token_seconds += (1 - _REMEMBERED) * (
+            seconds / weight - self._token_seconds
+        )
 
 
 def _shapes(rows: list[dict]) -> tuple:

@@ -20,6 +20,8 @@ _SHARE = 4  # of the free memory: two lanes run, and something is left
 _SCORE_TENSORS = 16  # float [rows, heads, T, T + M] alive at once, two streams
 _WINDOWS = 16  # windows of a paragraph that run together
 _CHARS_PER_PIECE = 2  # a low guess, so that costs are guessed high
+_CHARS_PER_TOKEN = 8  # that are cut in the time of a token
+_STEP = 64  # tokens that could pass in the time of a generated one
 
 
 class ModelSize(NamedTuple):
@@ -70,17 +72,24 @@ def free_bytes() -> int:
 
 
 class Work(NamedTuple):
-    """What one row asks of the model.
+    """What one row asks of the model, or the longest row of a request.
 
     Attributes:
       tokens: that run at once for it: sequences x (length + memory).
       cost: tokens that pass through the model for it, in all runs.
       chosen: the client chose the length, not the model.
+      chars: that are cut into pieces, whatever is read of them.
     """
 
     tokens: int
     cost: int
     chosen: bool
+    chars: int = 0
+
+    @property
+    def weight(self) -> int:
+        """Its time, as that of so many tokens."""
+        return self.cost + self.chars // _CHARS_PER_TOKEN
 
 
 class Budget:
@@ -94,6 +103,7 @@ class Budget:
 
     Attributes:
       max_tokens: of one run.
+      row_tokens: of the longest text that the model reads at once.
     """
 
     def __init__(
@@ -104,17 +114,18 @@ class Budget:
         free: int,
     ):
         self._head = description.get("head", "")
-        self._row_length = int(description.get("max_seq_length", 512))
+        self._unit = description.get("unit", "piece")
+        self.row_tokens = int(description.get("max_seq_length", 512))
         self._segments = int(description.get("segments", 1))
         self._max_cost = options.max_cost
         if size is not None and "score" not in description["signatures"]:
             size = size._replace(vocab_size=0)  # no logits of every token
         self.max_tokens = options.max_tokens or _tokens_of(
-            size, free // _SHARE, self._row_length
+            size, free // _SHARE, self.row_tokens
         )
 
-    def check(self, signature: str, rows: list[dict]) -> tuple[int, int]:
-        """(tokens of the longest row, cost of all rows).
+    def check(self, signature: str, rows: list[dict]) -> Work:
+        """The most that any row asks for.
 
         Raises:
           UserError: a row or the request is above its bound.
@@ -134,40 +145,54 @@ class Budget:
                 f"most {self._max_cost} are allowed; send fewer rows or masks, "
                 "or raise --max_cost"
             )
-        return max(found.tokens for found in work), cost
+        return Work(*(max(values) for values in zip(*work, strict=True)))
 
     def row_work(self, signature: str, row: Mapping) -> Work:
         """See `Work`; texts are guessed from their characters."""
+        steps = int(row.get("max_new_tokens", 0))
         if "input_ids" in row:
             shape = row["input_ids"].shape  # [T] or [C, T]
             slots = row["memory"].shape[-2] if "memory" in row else 0
             sequences = 1 if len(shape) == 1 else shape[0]
             tokens = sequences * (shape[-1] + slots)
-            return Work(tokens, tokens, True)
+            return Work(tokens, tokens + _STEP * steps, True)
         texts = [
             text
             for value in row.values()
             for text in (value if isinstance(value, list) else [value])
+            if isinstance(text, str)
         ]
         masks = 0
         if signature == "fill_mask":
             masks = sum(text.count(MASK) for text in texts)
         chars = sum(len(text) for text in texts) - masks * len(MASK)
-        pieces = chars // _CHARS_PER_PIECE + masks + 8
         if signature == "tokenize":
-            return Work(1, pieces, False)
-        length = min(pieces, self._row_length)
+            return Work(1, 1 + chars // _CHARS_PER_PIECE, False, chars)
+        found = self._text_work(signature, row, chars, masks)
+        tokens, cost = found.tokens + steps, found.cost + _STEP * steps
+        return found._replace(tokens=tokens, cost=cost, chars=chars)
+
+    def _text_work(self, signature, row, chars: int, masks: int) -> Work:
+        """What the model does with so many characters of text."""
+        pieces = chars // _CHARS_PER_PIECE + masks + 8
+        if self._head == "language_model":  # nothing is cut
+            most = {"byte": 4, "char": 1}
+            pieces = (
+                chars * most[self._unit] + 1 if self._unit in most else pieces
+            )
+            return Work(pieces, pieces, True)
+        length = min(pieces, self.row_tokens)
         lists = [len(v) for v in row.values() if isinstance(v, list)]
         if lists:  # options: each is a sequence with the passage
             tokens = max(lists) * length
             return Work(tokens, tokens, True)
         if self._head == "span":
-            windows = 1 + 2 * pieces // self._row_length
+            windows = 1 + 2 * pieces // self.row_tokens
             tokens = min(windows, _WINDOWS) * length
             return Work(tokens, windows * length, False)
         if signature == "fill_mask":
             return Work(length, length * max(1, min(masks, length)), False)
-        segments = min(self._segments, 1 + pieces // self._row_length)
+        segments = min(self._segments, 1 + pieces // self.row_tokens)
         return Work(length, length * segments, False)
 
 

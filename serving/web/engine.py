@@ -1,6 +1,7 @@
 """Requests -> runs of the model: bounds, lanes, slices, the rows of an answer."""
 
 import asyncio
+import time
 
 import numpy as np
 import tensorflow as tf
@@ -12,6 +13,9 @@ from serving.web.batching import Batcher, Limits, Overloaded
 from serving.web.cost import Budget, free_bytes, model_size
 from serving.web.metrics import Metrics
 from serving.web.requests import Request
+
+_QUICK_ROWS = 4  # rows of full length that one may ask for in the quick lane
+_NEIGHBOUR_SECONDS = 2.0
 
 
 class Refused(Exception):
@@ -44,13 +48,14 @@ class Engine:
     def start(self) -> None:
         """Starts the lanes; needs a running event loop."""
         options = self._options
-        limits = Limits(
-            options.max_batch_size,
-            self._budget.max_tokens,
-            options.max_wait_ms,
-            options.max_queue,
-        )
-        for name in ("quick", "costly"):
+        for name, slices in (("quick", None), ("costly", self._slice_tokens)):
+            limits = Limits(
+                options.max_batch_size,
+                self._budget.max_tokens,
+                slices,
+                options.max_wait_ms,
+                options.max_queue,
+            )
             lane = Batcher(self._run, limits, self._metrics.rows.observe, name)
             lane.start()
             self._lanes[name] = lane
@@ -106,13 +111,19 @@ class Engine:
           Refused: a bound, the deadline, or the model.
         """
         try:
-            tokens, cost = self._budget.check(request.signature, request.rows)
-            dear = cost > self._budget.max_tokens
+            work = self._budget.check(request.signature, request.rows)
+            dear = work.weight * len(request.rows) > self._quick_weight
             lane = self._lanes["costly" if dear else "quick"]
-            alone = alone and self._pads(request.signature)
+            alone = (alone and self._pads(request.signature)) or bool(
+                self._shared(request.signature)
+            )
             async with asyncio.timeout(self._options.timeout_s):
                 return await lane.submit(
-                    request.signature, request.rows, tokens, alone
+                    request.signature,
+                    request.rows,
+                    work.tokens,
+                    work.weight,
+                    alone,
                 )
         except Overloaded as e:
             raise Refused(
@@ -127,6 +138,28 @@ class Engine:
                 400, "the model refused these values: check ids and shapes"
             ) from e
 
+    def _slice_tokens(self) -> int:
+        """How much of a costly request runs at once.
+
+        Both lanes share the machine's cores, so what runs at once is kept
+        small while quick requests come.
+        """
+        idle = time.monotonic() - self._lanes["quick"].last_used
+        if idle > _NEIGHBOUR_SECONDS:
+            return self._budget.max_tokens
+        return self._budget.row_tokens
+
+    @property
+    def _quick_weight(self) -> int:
+        return min(
+            _QUICK_ROWS * self._budget.row_tokens, self._budget.max_tokens
+        )
+
+    def _shared(self, signature: str) -> list[str]:
+        """Inputs that are one value for all rows of a run."""
+        inputs = self.model.description["signatures"][signature]["inputs"]
+        return [name for name, spec in inputs.items() if not spec["shape"]]
+
     def _pads(self, signature: str) -> bool:
         """Whether texts decide the shapes of outputs."""
         spec = self.model.description["signatures"][signature]
@@ -136,7 +169,11 @@ class Engine:
 
     def _run(self, signature: str, rows: list[dict], stop: Stop) -> list[dict]:
         """Runs in a lane's thread."""
-        batch = {name: [row[name] for row in rows] for name in rows[0]}
+        shared = self._shared(signature)
+        batch = {
+            name: rows[0][name] if name in shared else _column(rows, name)
+            for name in rows[0]
+        }
         outputs = {
             name: np.asarray(value)
             for name, value in self.model(batch, signature, stop).items()
@@ -145,3 +182,9 @@ class Engine:
             {name: value[i] for name, value in outputs.items()}
             for i in range(len(rows))
         ]
+
+
+def _column(rows: list[dict], name: str):
+    """The rows of an input: texts as lists, numbers as one array."""
+    values = [row[name] for row in rows]
+    return np.stack(values) if isinstance(values[0], np.ndarray) else values

@@ -17,6 +17,13 @@ from serving.options import ServerOptions
 _INT32 = (-(2**31), 2**31 - 1)
 _TOKEN_INPUTS = ("input_ids", "segment_ids", "input_mask", "paragraph_mask")
 _MASKS = ("input_mask", "paragraph_mask")
+# Settings of generation: their least and largest values.
+_SETTINGS = {
+    "max_new_tokens": (1, _INT32[1]),
+    "temperature": (0, 1e6),
+    "top_k": (0, _INT32[1]),
+}
+_SHARED = (*_SETTINGS, "seed")  # one value for all rows
 _MAX_TEXTS = 64  # strings of a list, e.g. the options of a question
 
 
@@ -61,6 +68,11 @@ def check_equal_shapes(rows: list[dict], where: str) -> None:
                     f"{list(np.shape(first))} of the first row, found "
                     f"{list(np.shape(row[key]))}; pad it or ask apart"
                 )
+            if np.ndim(first) == 0 and key in _SHARED and row[key] != first:
+                raise UserError(
+                    f"{where}[{i}].{key}: wanted {first.item():g}, as the "
+                    f"first row has it, found {row[key].item():g}"
+                )
 
 
 def _check_lengths(row: Mapping, where: str) -> None:
@@ -81,6 +93,7 @@ def _check_ranges(row: Mapping, where: str, vocab_size: int | None) -> None:
     if "memory" in row:
         slots = row["memory"].shape[-2]
         bounds["memory_length"] = (0, slots, "slots of the memory")
+    bounds |= {name: (*pair, "a value") for name, pair in _SETTINGS.items()}
     for name, (low, high, meaning) in bounds.items():
         value = row.get(name)
         if value is None:
@@ -89,7 +102,7 @@ def _check_ranges(row: Mapping, where: str, vocab_size: int | None) -> None:
         if wrong.size:
             raise UserError(
                 f"{where}.{name}: wanted {meaning} ({low} to {high}), found "
-                f"{int(wrong.flat[0])}"
+                f"{wrong.flat[0]:.9g}"
             )
 
 

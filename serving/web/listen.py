@@ -6,6 +6,7 @@ import os
 import socket
 import sys
 import threading
+from collections.abc import Awaitable, Callable
 
 import fastapi
 import uvicorn
@@ -16,18 +17,24 @@ from serving.web import wire
 from serving.web.metrics import RateLimit
 
 BACKLOG = 2048
+_SWITCH_SECONDS = 0.001
 
 
 def run(
     application: fastapi.FastAPI,
     listener: socket.socket,
     options: ServerOptions,
+    at_start: Callable[[], Awaitable] | None = None,
 ) -> None:
     """Serves until SIGTERM or SIGINT; then the process ends in `timeout_s`.
+
+    `at_start` runs beside the first requests.
 
     A model that still runs when the application has ended would be waited for
     by TensorFlow; the process ends without it.
     """
+    # Threads that run the model hold Python's lock no longer than that.
+    sys.setswitchinterval(_SWITCH_SECONDS)
     for name in ("serving", "uvicorn.error", "asyncio"):
         logging.getLogger(name).addFilter(RateLimit())
     config = uvicorn.Config(
@@ -39,7 +46,9 @@ def run(
         timeout_keep_alive=max(1, round(options.read_timeout_s)),
         timeout_graceful_shutdown=0.7 * options.timeout_s,
     )
-    server = _Server(config, application.state.versions, options.timeout_s)
+    server = _Server(
+        config, application.state.versions, options.timeout_s, at_start
+    )
     server.run(sockets=[listener])
     if application.state.versions.working:
         _leave()
@@ -48,10 +57,18 @@ def run(
 class _Server(uvicorn.Server):
     """Tells the application that the end comes, and sees to it that it does."""
 
-    def __init__(self, config: uvicorn.Config, state, seconds: float):
+    def __init__(self, config, state, seconds: float, at_start):
         super().__init__(config)
         self._state = state
         self._seconds = seconds
+        self._at_start = at_start
+        self._task: asyncio.Task | None = None
+
+    async def startup(self, sockets=None) -> None:
+        """Begins to listen."""
+        await super().startup(sockets)
+        if self._at_start is not None:
+            self._task = asyncio.ensure_future(self._at_start())
 
     def handle_exit(self, sig, frame) -> None:
         """SIGTERM or SIGINT."""

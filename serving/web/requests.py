@@ -82,7 +82,7 @@ def parse_request(
     if row_format:
         rows = _rows(value["instances"], list(specs))
     else:
-        rows = _columns(value["inputs"], list(specs))
+        rows = _columns(value["inputs"], specs)
     if not 1 <= len(rows) <= limit.max_instances:
         raise UserError(
             f"wanted 1 to {limit.max_instances} instances, found {len(rows)}"
@@ -121,16 +121,20 @@ def _rows(instances, names: list[str]) -> list[dict]:
     return rows
 
 
-def _columns(columns, names: list[str]) -> list[dict]:
+def _columns(columns, specs: Mapping[str, dict]) -> list[dict]:
+    names = list(specs)
     if len(names) == 1 and not isinstance(columns, dict):
         columns = {names[0]: columns}
     if not isinstance(columns, dict) or set(columns) != set(names):
         raise UserError(f'"inputs" must be an object with the keys {names}')
-    if not all(isinstance(v, list) for v in columns.values()):
+    shared = {n: columns[n] for n in names if not specs[n]["shape"]}
+    lists = {n: v for n, v in columns.items() if n not in shared}
+    if not all(isinstance(v, list) for v in lists.values()):
         raise UserError('every value of "inputs" must be a list over rows')
-    counts = {len(v) for v in columns.values()}
+    counts = {len(v) for v in lists.values()}
     if len(counts) != 1:
         raise UserError('the lists of "inputs" differ in length')
     return [
-        {name: columns[name][i] for name in names} for i in range(counts.pop())
+        {n: shared[n] if n in shared else lists[n][i] for n in names}
+        for i in range(counts.pop())
     ]

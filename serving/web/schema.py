@@ -62,6 +62,8 @@ def predict_body(description: dict, limit: ServerOptions) -> dict:
 
 
 def _value(spec: dict, limit: ServerOptions) -> dict:
+    if spec["dtype"] != "string":
+        return _numbers(len(spec["shape"]) - 1, spec["dtype"])
     text = {
         "type": "string",
         "minLength": 1,
@@ -71,3 +73,9 @@ def _value(spec: dict, limit: ServerOptions) -> dict:
     if len(spec["shape"]) == 1:
         return text
     return {"type": "array", "items": text, "minItems": 1, "maxItems": 64}
+
+
+def _numbers(rank: int, dtype: str) -> dict:
+    if rank <= 0:
+        return {"type": "integer" if dtype.startswith("int") else "number"}
+    return {"type": "array", "items": _numbers(rank - 1, dtype)}

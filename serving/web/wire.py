@@ -14,6 +14,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from serving import rows as rows_lib
+
 _BYTES = "_bytes"
 _INDENT = 4 * " "
 
@@ -52,6 +54,15 @@ def outputs(rows: Sequence[Mapping[str, object]]) -> bytes:
         ]
         text = "{" + ",".join(members) + f"\n{_INDENT}}}"
     return f'{{\n{_INDENT}"outputs": {text}\n}}'.encode()
+
+
+def answers(description: Mapping, rows: Sequence[Mapping]) -> bytes:
+    """{"answers": [...]}, the form for people: see `serving.rows`."""
+    shown = [
+        rows_lib.format_row(description, {k: [v] for k, v in row.items()}, 0)
+        for row in rows
+    ]
+    return json.dumps({"answers": shown}, ensure_ascii=False).encode()
 
 
 def error(message: str) -> bytes:

@@ -3,12 +3,11 @@
 import subprocess
 import sys
 
-import psutil
 import pytest
 
 pytest.importorskip("fastapi")
 
-from benchmarks.soak import attacks
+from benchmarks.soak import attackers, attacks
 from tests.conftest import ROOT
 
 ROW = {"text": "0"}  # the model sleeps so long
@@ -30,13 +29,10 @@ class Toy:
     def good_row(self):
         return ROW
 
-    def mib(self):
-        return psutil.Process(self.process.pid).memory_info().rss / (1 << 20)
-
 
 @pytest.mark.slow
 def test_good_neighbours_are_answered_whatever_others_do():
-    known = attacks.attacks(ROW)
+    known = attackers.attacks(ROW)
     assert len(known) >= 26
     names = [
         "deep lists",
@@ -57,4 +53,6 @@ def test_good_neighbours_are_answered_whatever_others_do():
     assert [row.name for row in rows] == ["quiet", *names, "all at once"]
     for row in rows:
         assert row.good > 0 and row.failed == 0, row
-        assert row.after < row.before + 200, row  # MiB
+        assert row.control > 0 and row.server_cpu > 0, row
+        # MiB; large requests are read by a process of their own.
+        assert row.after < row.before + 300, row

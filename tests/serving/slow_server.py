@@ -9,10 +9,6 @@ import time
 
 import numpy as np
 
-from serving.options import ServerOptions
-from serving.web import listen
-from serving.web.app import build_app
-
 
 class SleepyModel:
     """Sleeps as many seconds as the text says, and says so before.
@@ -43,6 +39,11 @@ class SleepyModel:
 
 
 if __name__ == "__main__":
+    # The server's helper process imports this file and needs none of these.
+    from serving.options import ServerOptions
+    from serving.web import listen
+    from serving.web.app import build_app
+
     options = ServerOptions(
         timeout_s=float(sys.argv[1]), read_timeout_s=float(sys.argv[2])
     )

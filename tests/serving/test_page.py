@@ -50,7 +50,7 @@ def address(spiece_model, tmp_path_factory):
 
 
 @contextlib.contextmanager
-def served(folder):
+def served(folder, name="xlnet"):
     """The address of a server of an export; it ends with the block."""
     command = [sys.executable, "-m", "serving.serve", "--port=0"]
     server = subprocess.Popen(
@@ -61,7 +61,7 @@ def served(folder):
     try:
         for line in server.stderr:
             found = re.search(
-                r"serving xlnet at (http://127\.0\.0\.1:\d+)", line
+                rf"serving {name} at (http://127\.0\.0\.1:\d+)", line
             )
             if found:
                 break
@@ -77,14 +77,7 @@ def served(folder):
 @pytest.mark.shared
 def test_the_server_answers_and_survives(address):
     def post(body: bytes):
-        url = f"{address}/answer"
-        request = urllib.request.Request(url, body)
-        try:
-            with urllib.request.urlopen(request, timeout=60) as answer:
-                return answer.status, json.loads(answer.read())
-        except urllib.error.HTTPError as e:
-            with e:
-                return e.code, json.loads(e.read())
+        return ask(f"{address}/answer", body)
 
     row = {"question": "What did it cost?", "paragraph": PARAGRAPH}
     status, answer = post(json.dumps({"instances": [row]}).encode())
@@ -98,11 +91,22 @@ def test_the_server_answers_and_survives(address):
     assert post(json.dumps({"instances": [row]}).encode())[0] == 200
 
 
+def ask(url: str, body: bytes):
+    """(status, JSON) of a POST."""
+    request = urllib.request.Request(url, body)
+    try:
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return answer.status, json.loads(answer.read())
+    except urllib.error.HTTPError as e:
+        with e:
+            return e.code, json.loads(e.read())
+
+
 def test_the_page_speaks_plainly():
     """Words that only the code knows are not shown to readers."""
     page = importlib.resources.files("serving.web").joinpath("page.html")
     shown = re.findall(r'"([^"\n]*)"', page.read_text(encoding="utf-8"))
-    for word in ("null odds", "logit", "window(s)"):
+    for word in ("null odds", "logit", "window(s)", "joint prob"):
         assert not [text for text in shown if word in text], word
 
 
@@ -117,7 +121,9 @@ def test_the_page_marks_the_answer(address, tmp_path):
     assert marked and marked.group(1) in PARAGRAPH
     assert 'class="error"' not in page
     assert "null odds" not in page
-    assert re.search(r'class="best">(Answer: [^<]|No answer)', page)
+    stated = re.search(r'<p class="answer">Answer: ([^<]+)</p>', page)
+    assert stated and stated.group(1) == marked.group(1)
+    assert re.search(r'<nav id="tabs"[^>]* hidden', page)  # one form
     picture = tmp_path / "page.png"
     look(address, query, tmp_path, f"--screenshot={picture}")
     assert os.path.getsize(picture) > 10_000
@@ -174,3 +180,88 @@ def test_the_page_ranks_documents(spiece_model, tmp_path):
     assert re.search(r'class="best">1\. score -?\d', page)
     assert "2. score" in page
     assert "Nobody &lt;b&gt; did." in page
+
+
+@pytest.fixture(scope="module")
+def left_to_right(tmp_path_factory):
+    """A server of a small Transformer-XL of characters."""
+    from data.text.vocabulary import SymbolVocabulary
+    from modeling.encoders.transformer_xl.config import TransformerXLConfig
+    from modeling.heads.causal_lm import CausalLanguageModel
+    from serving.export.causal import export_causal
+    from serving.generation.causal import CausalLM
+
+    folder = tmp_path_factory.mktemp("left_to_right")
+    symbols = ["\n", "<unk>", *" .abcdefghijklmnopqrstuvwxyz"]
+    vocabulary = SymbolVocabulary("char", symbols, "newline")
+    vocabulary.save(str(folder / "vocabulary.json"))
+    config = TransformerXLConfig(
+        vocab_size=len(symbols),
+        d_model=16,
+        n_layer=1,
+        n_head=2,
+        d_head=8,
+        d_inner=16,
+        mem_len=24,
+        init_std=0.5,
+    )
+    model = CausalLanguageModel(config)
+    lm = CausalLM(model, vocabulary, str(folder / "vocabulary.json"))
+    export_causal(str(folder / "export"), lm, "transformer_xl", check=False)
+    with served(folder / "export", "transformer_xl") as found:
+        yield found, lm
+
+
+@pytest.mark.slow
+def test_a_left_to_right_export_is_served(left_to_right):
+    """What the server scores and writes is what the model does."""
+    import numpy as np
+
+    from serving.generation.causal_decoder import CausalGenerator
+    from serving.generation.causal_scoring import CausalScorer
+    from serving.options import SamplingOptions
+
+    address, lm = left_to_right
+    url = f"{address}/v1/models/transformer_xl:predict"
+    texts = ["the cat sat.", "a dog"]
+    status, answer = ask(url, json.dumps({"instances": texts}).encode())
+    assert status == 200
+    ids = [lm.prompt_ids(text) for text in texts]
+    wanted = CausalScorer(lm.model, 8).score(ids)
+    for row, scores in zip(answer["predictions"], wanted, strict=True):
+        assert row["log_prob"] == pytest.approx(scores.sum(), abs=1e-3)
+    whole = {"max_new_tokens": 5, "temperature": 0.0, "top_k": 0, "seed": 0}
+    body = {"signature_name": "generate_text", "inputs": {"text": texts}}
+    body["inputs"] |= whole
+    status, answer = ask(url, json.dumps(body).encode())
+    assert status == 200
+    options = SamplingOptions(max_new_tokens=5, temperature=0.0)
+    generator = CausalGenerator(lm.model, np.zeros([0], np.int32))
+    for i, prompt in enumerate(ids):
+        tokens = generator.generate(prompt, options).tokens[0]
+        assert answer["outputs"]["tokens"][i] == tokens.tolist()
+        added = answer["outputs"]["continuation"][i]
+        assert added == lm.vocabulary.decode(tokens)
+    row = {"text": "x" * 49_000} | whole
+    body = {"signature_name": "generate_text", "instances": [row]}
+    status, answer = ask(url, json.dumps(body).encode())
+    assert status == 400 and "--max_tokens" in answer["error"]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="no chromium here")
+def test_the_page_goes_on_with_a_text(left_to_right, tmp_path):
+    """One form runs per link: the one that it names."""
+    address = left_to_right[0]
+    fields = {"form": "continue", "text": "the <b> cat", "max_new_tokens": 7}
+    page = look(address, fields, tmp_path / "a", "--dump-dom")
+    added = re.findall(r'the &lt;b&gt; cat<span class="new">([^<]*)', page)
+    assert len(added) == 1
+    assert len(added[0].replace("&lt;unk&gt;", "?")) == 7
+    assert "perplexity" not in re.sub(r"<script>.*", "", page, flags=re.S)
+    fields = {"form": "score", "text": "the cat\na dog"}
+    page = look(address, fields, tmp_path / "b", "--dump-dom")
+    rows = re.findall(r"<tr><th>([^<]+)</th><td>(\d+)</td>", page)
+    assert rows == [("the cat", "7"), ("a dog", "5")]
+    assert 'class="new"' not in re.sub(r"<script>.*", "", page, flags=re.S)
+    assert 'class="error"' not in page
