@@ -85,7 +85,7 @@ def test_settings_are_given_once_or_with_every_row(client):
         ({"top_k": -2}, "found -2"),
         ({"seed": 0.5}, "seed: wanted numbers"),
         ({"seed": [1]}, "seed: wanted the shape"),
-        ({"max_new_tokens": 99}, "--max_cost"),
+        ({"max_new_tokens": 80}, "--max_cost"),
         ({"max_new_tokens": 40, "text": "x" * 90}, "--max_tokens"),
     ],
 )
