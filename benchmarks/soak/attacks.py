@@ -28,7 +28,7 @@ from collections.abc import Iterator
 import numpy as np
 import psutil
 
-from benchmarks.soak.attackers import HOST, PREDICT, TIMEOUT, WAIT, attacks
+from benchmarks.soak.hostile import HOST, PREDICT, TIMEOUT, WAIT, attacks
 from benchmarks.soak.starting import ROOT
 
 _HEAD = (

@@ -2,6 +2,14 @@
 
 import tensorflow as tf
 
+# How tokens are picked: dtype and example of every scalar input of a graph.
+PICKING = {
+    "max_new_tokens": (tf.int32, 3),
+    "temperature": (tf.float32, 0.0),
+    "top_k": (tf.int32, 0),
+    "seed": (tf.int32, 0),
+}
+
 
 def filter_logits(
     logits: tf.Tensor, temperature: float, top_k: int, top_p: float
@@ -53,22 +61,20 @@ def pick(
     return draw(filter_logits(logits, temperature, top_k, top_p), seed)
 
 
-def pick_by_tensors(
-    logits: tf.Tensor, temperature: tf.Tensor, top_k: tf.Tensor, seed: tf.Tensor
-) -> tf.Tensor:
+def choose(logits: tf.Tensor, temperature, top_k, seed: list) -> tf.Tensor:
     """int32 [B], with settings that a caller of a graph gives.
 
     Args:
       logits: float32 [B, V].
       temperature: float32 []; 0 = the most probable token.
       top_k: int32 []; 0 = all.
-      seed: int32 [2].
+      seed: two of int32 [].
     """
     size = logits.shape[-1]
     count = tf.where((top_k > 0) & (top_k < size), top_k, size)
     lowest = tf.math.top_k(logits, count).values[:, -1:]
     allowed = tf.where(logits < lowest, -float("inf"), logits)
-    drawn = draw(allowed / tf.maximum(temperature, 1e-6), seed)
+    drawn = draw(allowed / tf.maximum(temperature, 1e-6), tf.stack(seed))
     best = tf.argmax(logits, -1, output_type=tf.int32)
     return tf.where(temperature > 0.0, drawn, best)
 

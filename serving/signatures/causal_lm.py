@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from serving.generation import sampling
 from serving.generation.language_model import mask_logits
+from serving.generation.sampling import PICKING
 from serving.signatures.sequence import (
     RAW,
     Context,
@@ -21,14 +22,6 @@ from serving.signatures.sequence import (
     int_spec,
     text_spec,
 )
-
-# How tokens are picked: dtype and example of every scalar input.
-_PICKING = {
-    "max_new_tokens": (tf.int32, 3),
-    "temperature": (tf.float32, 0.0),
-    "top_k": (tf.int32, 0),
-    "seed": (tf.int32, 0),
-}
 
 
 def causal_signatures(
@@ -136,8 +129,8 @@ def _generate_text(context: Context, ids: Signature) -> Signature:
 
     return Signature(
         generate,
-        {"text": text_spec("text")} | {n: ids.inputs[n] for n in _PICKING},
-        {"text": ["It cost ", "No"]} | {n: ids.example[n] for n in _PICKING},
+        {"text": text_spec("text")} | {n: ids.inputs[n] for n in PICKING},
+        {"text": ["It cost ", "No"]} | {n: ids.example[n] for n in PICKING},
         "lines of raw text in; what comes after each",
     )
 
@@ -147,9 +140,9 @@ def _generate(
 ) -> Signature:
     inputs = stream | {
         name: tf.TensorSpec([], dtype, name=name)
-        for name, (dtype, _) in _PICKING.items()
+        for name, (dtype, _) in PICKING.items()
     }
-    request = example | {name: value for name, (_, value) in _PICKING.items()}
+    request = example | {name: value for name, (_, value) in PICKING.items()}
 
     def after(model, hidden):
         """float32 [B, V] of what may come after the last token."""
@@ -170,9 +163,7 @@ def _generate(
         log_probs = after(model, hidden)
 
         def body(step, log_probs, memory, length, tokens, found):
-            token = sampling.pick_by_tensors(
-                log_probs, temperature, top_k, tf.stack([seed, step])
-            )  # [B]
+            token = sampling.choose(log_probs, temperature, top_k, [seed, step])
             tokens = tokens.write(step, token)
             found = found.write(step, tf.gather(log_probs, token, batch_dims=1))
             hidden, kept = read(model, token[:, tf.newaxis], memory, length)

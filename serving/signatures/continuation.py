@@ -12,15 +12,8 @@ V vocabulary.
 import tensorflow as tf
 
 from serving.generation import sampling
+from serving.generation.sampling import PICKING
 from serving.signatures.sequence import Context, Signature, text_spec
-
-# How new pieces are picked: input -> dtype, example.
-SETTINGS = {
-    "max_new_tokens": (tf.int32, 3),
-    "temperature": (tf.float32, 0.0),
-    "top_k": (tf.int32, 0),
-    "seed": (tf.int32, 0),
-}
 
 
 def continuation_signature(context: Context) -> Signature:
@@ -55,9 +48,9 @@ def continuation_signature(context: Context) -> Signature:
 
     settings = {
         name: tf.TensorSpec([], dtype, name=name)
-        for name, (dtype, _) in SETTINGS.items()
+        for name, (dtype, _) in PICKING.items()
     }
-    example = {name: value for name, (_, value) in SETTINGS.items()}
+    example = {name: value for name, (_, value) in PICKING.items()}
     return Signature(
         generate,
         {"text": text_spec("text")} | settings,
@@ -96,9 +89,7 @@ def _continue(context: Context, prompt, count, temperature, top_k, seed):
         )
         logits = model.lm_logits(output.query_output)[:, 0]  # [1, V]
         logits = tf.where(banned, -float("inf"), logits)
-        token = sampling.pick_by_tensors(
-            logits, temperature, top_k, tf.stack([seed, i])
-        )[0]
+        token = sampling.choose(logits, temperature, top_k, [seed, i])[0]
         log_prob = tf.nn.log_softmax(logits)[0, token]
         content = tf.stack(output.hidden_states[:-1])[:, :, :1]
         memory = tf.concat([memory, tf.cast(content, memory.dtype)], 2)

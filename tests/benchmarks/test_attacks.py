@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("fastapi")
 
-from benchmarks.soak import attackers, attacks
+from benchmarks.soak import attacks, hostile
 from tests.conftest import ROOT
 
 ROW = {"text": "0"}  # the model sleeps so long
@@ -32,7 +32,7 @@ class Toy:
 
 @pytest.mark.slow
 def test_good_neighbours_are_answered_whatever_others_do():
-    known = attackers.attacks(ROW)
+    known = hostile.attacks(ROW)
     assert len(known) >= 26
     names = [
         "deep lists",
