@@ -201,6 +201,7 @@ def run(
     names = names or list(attacks(good))
     ask(server.port, good, min(seconds, 1.0), clients=4)
     quiet = measure(server, "quiet", seconds)
+    quiet = dataclasses.replace(quiet, control=quiet.p99)
     found, controls = [quiet], {0.0: quiet.p99}
     where = (f"--port={server.port}", f"--row={json.dumps(good)}")
     tried = [(name, each, [name]) for name in names]
