@@ -25,14 +25,13 @@ TEXTS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.shared
 @pytest.mark.parametrize(
     "config",
     [
         BertConfig(**SIZES, max_position_embeddings=12),
-        pytest.param(
-            ModernBertConfig(**SIZES, local_window=6), marks=pytest.mark.slow
-        ),
+        ModernBertConfig(**SIZES, local_window=6),
     ],
     ids=lambda c: c.model_type,
 )
@@ -40,7 +39,7 @@ def test_rows_have_cls_first_and_sep_last(config, spiece_model):
     """A text is read in rows of T tokens, each `CLS pieces SEP`."""
     tokenizer = Tokenizer(spiece_model)
     encoder = PretrainingModel(config).encoder
-    embedder = Embedder(encoder, tokenizer, 12 if config.n_layer else 0)
+    embedder = Embedder(encoder, tokenizer, 12)
     together = list(embedder.embed(TEXTS))
     alone = [next(embedder.embed([text])) for text in TEXTS]
     symbols = tokenizer.symbols

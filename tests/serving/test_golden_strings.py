@@ -48,6 +48,8 @@ def raw_request(name, signature, texts):
     """Golden strings for every text of a signature."""
     if name == "fill_mask":
         return {"text": [f"{t} <mask>." for t in texts]}
+    if name == "generate_text":  # a text at a time: some are enough
+        return signature.example | {"text": texts[:6]}
     request = {}
     for i, key in enumerate(signature.inputs):
         request[key] = turned(texts, i)
