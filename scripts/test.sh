@@ -21,10 +21,13 @@ say "formatting and lint"
 "$PY" -m ruff check .
 
 say "tests: default tier"
-"$PY" -m pytest -n 2 -m "not slow and not bench" "$@"
+# With --all one more try tells load from a fault; the summary names what needed
+# it.
+again=()
+[ "$all" = 0 ] || again=(--reruns 1 -rR)
+"$PY" -m pytest -n 2 -m "not slow and not bench" "${again[@]}" "$@"
 if [ "$all" = 1 ]; then
-  # These start processes and kill them; one more try tells load from a fault,
-  # and the summary names what needed it. A process keeps what it has compiled,
+  # These start processes and kill them. A process keeps what it has compiled,
   # 10 GB in the end: so new ones for every part.
   parts=("tests/training" "tests/serving tests/modeling" "")
   [ $# = 0 ] || parts=("")
@@ -33,7 +36,7 @@ if [ "$all" = 1 ]; then
   for part in "${parts[@]}"; do
     say "tests: slow tier ${part:-(the others)}"
     # shellcheck disable=SC2086
-    "$PY" -m pytest -n 2 -m "slow and not bench" --reruns 1 -rR $part \
+    "$PY" -m pytest -n 2 -m "slow and not bench" "${again[@]}" $part \
       "${seen[@]}" "$@" || failed=1
     for folder in $part; do seen+=("--ignore=$folder"); done
   done
