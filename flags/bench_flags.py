@@ -6,6 +6,7 @@ import os
 from absl import flags
 
 from common.errors import UserError
+from flags import flag_values
 
 FLAGS = flags.FLAGS
 SUITES = (
@@ -129,15 +130,4 @@ def from_flags() -> BenchOptions:
     rounds = FLAGS.rounds
     if rounds is None:
         rounds = 5 if FLAGS.quick else 9
-    return BenchOptions(
-        suites=tuple(FLAGS.suites),
-        rounds=rounds,
-        layers=FLAGS.layers,
-        quick=FLAGS.quick,
-        torch_python=FLAGS.torch_python,
-        json_output=FLAGS.json_output,
-        data_dir=FLAGS.data_dir,
-        spiece_model_file=FLAGS.spiece_model_file,
-        systems=tuple(FLAGS.systems),
-        checkout=FLAGS.checkout,
-    )
+    return flag_values.build(BenchOptions, rounds=rounds)

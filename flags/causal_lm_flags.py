@@ -2,7 +2,12 @@
 
 from absl import flags
 
-from flags import causal_lm_recipes, common_flags, transformer_xl_flags
+from flags import (
+    causal_lm_recipes,
+    common_flags,
+    flag_values,
+    transformer_xl_flags,
+)
 from training.causal_lm_options import (
     MODES,
     ORDERS,
@@ -161,21 +166,9 @@ def from_flags() -> CausalLMOptions:
     changes = {
         name.removeprefix("eval_"): FLAGS[name].value for name in _CHANGES
     }
-    return CausalLMOptions(
-        data_dir=FLAGS.data_dir,
-        mode=FLAGS.mode,
-        seq_len=FLAGS.seq_len,
-        eval_split=FLAGS.eval_split,
-        eval_seq_len=FLAGS.eval_seq_len,
+    return flag_values.build(
+        CausalLMOptions,
         eval_changes={k: v for k, v in changes.items() if v is not None},
-        protocol=FLAGS.protocol,
-        order=FLAGS.order,
-        vary_length=FLAGS.vary_length,
-        count_mark_pairs=FLAGS.count_mark_pairs,
-        half_loss=FLAGS.half_loss,
-        loss_chunk_size=FLAGS.loss_chunk_size,
-        input_file=FLAGS.input_file,
-        output_file=FLAGS.output_file,
     )
 
 

@@ -5,7 +5,7 @@ from absl import flags
 from common.errors import UserError
 from data.finetuning.options import CLASSIFIER_HEADS, ClassifierDataOptions
 from data.task_spec import TaskSpec
-from flags import tuning_flags
+from flags import flag_values, tuning_flags
 
 FLAGS = flags.FLAGS
 
@@ -96,18 +96,4 @@ def from_flags(trained: TaskSpec | None = None) -> ClassifierDataOptions:
     asked = FLAGS["is_regression"].present or FLAGS["multi_label"].present
     if trained and not asked and trained.head in CLASSIFIER_HEADS:
         head = trained.head
-    return ClassifierDataOptions(
-        task_name=FLAGS.task_name,
-        data_dir=FLAGS.data_dir,
-        head=head,
-        text_columns=tuple(FLAGS.text_columns),
-        label_column=FLAGS.label_column,
-        has_header=FLAGS.has_header,
-        label_separator=FLAGS.label_separator,
-        allow_empty_text=FLAGS.allow_empty_text,
-        labels=tuple(FLAGS.labels),
-        eval_split=FLAGS.eval_split,
-        dev_fraction=FLAGS.dev_fraction,
-        dev_seed=FLAGS.dev_seed,
-        label_threshold=FLAGS.label_threshold,
-    )
+    return flag_values.build(ClassifierDataOptions, head=head)

@@ -3,6 +3,7 @@
 from absl import flags
 
 from data.corpus.options import CORPUS_LAYOUTS, ConvertOptions
+from flags import flag_values
 
 FLAGS = flags.FLAGS
 
@@ -25,9 +26,4 @@ def define() -> None:
 
 def from_flags() -> ConvertOptions:
     """The parsed flags as options."""
-    return ConvertOptions(
-        input_glob=FLAGS.input_glob,
-        output_file=FLAGS.output_file,
-        layout=FLAGS.layout,
-        paragraphs=FLAGS.paragraphs,
-    )
+    return flag_values.build(ConvertOptions)

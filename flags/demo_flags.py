@@ -7,7 +7,7 @@ from data.corpus.options import (
     DemoCorpusOptions,
     SentencePieceOptions,
 )
-from flags import text_flags
+from flags import flag_values, text_flags
 
 FLAGS = flags.FLAGS
 
@@ -93,15 +93,7 @@ def define_sentencepiece() -> None:
 
 def sentencepiece_from_flags() -> SentencePieceOptions:
     """The parsed flags as options."""
-    return SentencePieceOptions(
-        input_glob=FLAGS.input_glob,
-        model_prefix=FLAGS.model_prefix,
-        vocab_size=FLAGS.vocab_size,
-        model_type=FLAGS.model_type,
-        character_coverage=FLAGS.character_coverage,
+    return flag_values.build(
+        SentencePieceOptions,
         text=text_flags.from_flags().complete(SentencePieceOptions.text),
-        input_sentence_size=FLAGS.input_sentence_size,
-        seed=FLAGS.seed,
-        num_unused=FLAGS.num_unused,
-        byte_fallback=FLAGS.byte_fallback,
     )

@@ -3,6 +3,7 @@
 from absl import flags
 
 from common.errors import UserError
+from flags import flag_values
 from modeling.options import ExplainOptions
 
 FLAGS = flags.FLAGS
@@ -43,10 +44,4 @@ def from_flags() -> ExplainOptions:
             f"--order wants numbers such as 3,2,4,1, found "
             f"{','.join(FLAGS.order)!r}"
         ) from e
-    return ExplainOptions(
-        text=FLAGS.text,
-        order=order,
-        split=FLAGS.split,
-        spiece_model_file=FLAGS.spiece_model_file,
-        output=FLAGS.output,
-    )
+    return flag_values.build(ExplainOptions, order=order)

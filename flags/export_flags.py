@@ -2,7 +2,7 @@
 
 from absl import flags
 
-from flags import text_flags
+from flags import flag_values, text_flags
 from serving.options import ExportOptions
 
 FLAGS = flags.FLAGS
@@ -57,14 +57,4 @@ def define() -> None:
 
 def from_flags() -> ExportOptions:
     """The parsed flags as options."""
-    return ExportOptions(
-        model_dir=FLAGS.model_dir,
-        task=FLAGS.task,
-        checkpoint=FLAGS.checkpoint,
-        spiece_model_file=FLAGS.spiece_model_file,
-        output_dir=FLAGS.output_dir,
-        model_name=FLAGS.model_name,
-        max_seq_length=FLAGS.max_seq_length,
-        text=text_flags.from_flags(),
-        check=FLAGS.check,
-    )
+    return flag_values.build(ExportOptions, text=text_flags.from_flags())

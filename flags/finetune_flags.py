@@ -11,7 +11,13 @@ from data.finetuning import task_settings
 from data.finetuning.options import FeatureOptions
 from data.symbols import CLS_LAST
 from data.task_spec import TaskSpec
-from flags import common_flags, finetune_recipes, strategy_flags, text_flags
+from flags import (
+    common_flags,
+    finetune_recipes,
+    flag_values,
+    strategy_flags,
+    text_flags,
+)
 from training.finetuning.options import POOLINGS, SUMMARY_TYPES, FinetuneOptions
 
 FLAGS = flags.FLAGS
@@ -298,15 +304,12 @@ def features_from_flags(
       text: what the flags of the text settings resolved to.
       layout: of the encoder's rows.
     """
-    return FeatureOptions(
+    return flag_values.build(
+        FeatureOptions,
         spiece_model_file=spiece_model_file,
-        max_seq_length=FLAGS.max_seq_length,
         text=text or text_choice(),
-        skip_bad_rows=FLAGS.skip_bad_rows,
         num_workers=FLAGS.num_proc,
         cache_dir=FLAGS.output_dir,
-        length_buckets=FLAGS.length_buckets,
-        segment_recurrence=FLAGS.segment_recurrence,
         static_shapes=strategy_flags.on_tpu(),
         layout=layout,
     )

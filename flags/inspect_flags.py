@@ -7,6 +7,7 @@ from data.pretraining.options import (
     INSPECT_SPLITS,
     InspectOptions,
 )
+from flags import flag_values
 
 FLAGS = flags.FLAGS
 
@@ -65,17 +66,4 @@ def define() -> None:
 
 def from_flags() -> InspectOptions:
     """The parsed flags as options."""
-    return InspectOptions(
-        data_dir=FLAGS.data_dir,
-        mode=FLAGS.mode,
-        split=FLAGS.split,
-        direction=FLAGS.direction,
-        pass_number=FLAGS.pass_number,
-        lane=FLAGS.lane,
-        segment=FLAGS.segment,
-        record_number=FLAGS.record_number,
-        spiece_model_file=FLAGS.spiece_model_file,
-        mask_size=FLAGS.mask_size,
-        max_records=FLAGS.max_records,
-        plot_file=FLAGS.plot_file,
-    )
+    return flag_values.build(InspectOptions)

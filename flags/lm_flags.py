@@ -2,7 +2,7 @@
 
 from absl import flags
 
-from flags import text_flags
+from flags import flag_values, text_flags
 from serving.options import (
     EmbedOptions,
     FillOptions,
@@ -104,23 +104,8 @@ def _define_left_to_right() -> None:
 def generate_from_flags():
     """(GenerateOptions, SamplingOptions, ModelOptions)."""
     return (
-        GenerateOptions(
-            prompt=FLAGS.prompt,
-            priming_file=FLAGS.priming_file,
-            max_chars=FLAGS.max_chars,
-            mem_len=FLAGS.mem_len,
-            stop_lines=FLAGS.stop_lines,
-            allow_unk=FLAGS.allow_unk,
-        ),
-        SamplingOptions(
-            max_new_tokens=FLAGS.max_new_tokens,
-            num_samples=FLAGS.num_samples,
-            temperature=FLAGS.temperature,
-            top_k=FLAGS.top_k,
-            top_p=FLAGS.top_p,
-            seed=FLAGS.seed,
-            use_cache=FLAGS.use_cache,
-        ),
+        flag_values.build(GenerateOptions),
+        flag_values.build(SamplingOptions),
         _model_from_flags(),
     )
 
@@ -156,14 +141,7 @@ def define_fill() -> None:
 
 def fill_from_flags():
     """(FillOptions, ModelOptions)."""
-    return FillOptions(
-        text=FLAGS.text,
-        fill=FLAGS.fill,
-        order=FLAGS.order,
-        beam_size=FLAGS.beam_size,
-        seed=FLAGS.seed,
-        max_chars=FLAGS.max_chars,
-    ), _model_from_flags()
+    return flag_values.build(FillOptions), _model_from_flags()
 
 
 def define_score() -> None:
@@ -207,16 +185,7 @@ def _define_segments(default) -> None:
 
 def score_from_flags():
     """(ScoreOptions, ModelOptions)."""
-    return ScoreOptions(
-        text=tuple(FLAGS.text),
-        order=FLAGS.order,
-        num_orders=FLAGS.num_orders,
-        seed=FLAGS.seed,
-        context_chars=FLAGS.context_chars,
-        max_seq_length=FLAGS.max_seq_length,
-        memory_len=FLAGS.memory_len,
-        max_chars=FLAGS.max_chars,
-    ), _model_from_flags()
+    return flag_values.build(ScoreOptions), _model_from_flags()
 
 
 def define_embed() -> None:
@@ -252,14 +221,4 @@ def define_embed() -> None:
 
 def embed_from_flags():
     """(EmbedOptions, ModelOptions)."""
-    return EmbedOptions(
-        text=tuple(FLAGS.text),
-        input_file=FLAGS.input_file,
-        output_file=FLAGS.output_file,
-        layer=FLAGS.layer,
-        pooling=FLAGS.pooling,
-        max_seq_length=FLAGS.max_seq_length,
-        memory_len=FLAGS.memory_len,
-        embed_batch_size=FLAGS.embed_batch_size,
-        max_chars=FLAGS.max_chars,
-    ), _model_from_flags()
+    return flag_values.build(EmbedOptions), _model_from_flags()

@@ -4,6 +4,7 @@ import dataclasses
 
 from absl import flags
 
+from flags import flag_values
 from training.options import (
     DECAY_METHODS,
     DECAY_SHAPES,
@@ -148,25 +149,5 @@ def from_flags(**changes) -> OptimizerOptions:
     Raises:
       UserError: a value is out of range.
     """
-    values = dict(
-        learning_rate=FLAGS.learning_rate,
-        warmup_steps=FLAGS.warmup_steps,
-        decay_method=FLAGS.decay_method,
-        decay_steps=FLAGS.decay_steps,
-        decay_shape=FLAGS.decay_shape,
-        optimizer=FLAGS.optimizer,
-        decouple_lr=FLAGS.decouple_lr,
-        min_lr_ratio=FLAGS.min_lr_ratio,
-        weight_decay=FLAGS.weight_decay,
-        beta1=FLAGS.adam_beta1,
-        beta2=FLAGS.adam_beta2,
-        adam_epsilon=FLAGS.adam_epsilon,
-        clip=FLAGS.clip,
-        lr_layer_decay_rate=FLAGS.lr_layer_decay_rate,
-        lr_layer_decay_style=FLAGS.lr_layer_decay_style,
-        ema_decay=FLAGS.ema_decay,
-        average_last=FLAGS.average_last,
-        average_trigger=FLAGS.average_trigger,
-        freeze_layers=FLAGS.freeze_layers,
-    )
-    return OptimizerOptions(**(values | changes))
+    given = {"beta1": FLAGS.adam_beta1, "beta2": FLAGS.adam_beta2} | changes
+    return flag_values.build(OptimizerOptions, **given)

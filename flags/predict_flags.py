@@ -2,6 +2,7 @@
 
 from absl import flags
 
+from flags import flag_values
 from serving.options import PredictOptions
 
 FLAGS = flags.FLAGS
@@ -83,17 +84,6 @@ def _define_columns() -> None:
 
 def from_flags() -> PredictOptions:
     """The parsed flags as options."""
-    return PredictOptions(
-        saved_model_dir=FLAGS.saved_model_dir,
-        text=tuple(FLAGS.text),
-        input_file=FLAGS.input_file,
-        output_file=FLAGS.output_file,
-        batch_size=FLAGS.predict_batch_size,
-        max_chars=FLAGS.max_chars,
-        skip_bad_rows=FLAGS.skip_bad_rows,
-        text_columns=tuple(FLAGS.text_columns),
-        label_column=FLAGS.label_column,
-        key_column=FLAGS.key_column,
-        has_header=FLAGS.has_header,
-        trust_model=FLAGS.trust_model,
+    return flag_values.build(
+        PredictOptions, batch_size=FLAGS.predict_batch_size
     )

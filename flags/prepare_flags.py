@@ -9,7 +9,7 @@ from data.pretraining.options import (
     BuildOptions,
 )
 from data.records.options import RUNNERS
-from flags import text_flags
+from flags import flag_values, text_flags
 
 FLAGS = flags.FLAGS
 
@@ -223,37 +223,4 @@ def _define_run() -> None:
 
 def from_flags() -> BuildOptions:
     """The parsed flags as options."""
-    return BuildOptions(
-        input_glob=FLAGS.input_glob,
-        spiece_model_file=FLAGS.spiece_model_file,
-        output_dir=FLAGS.output_dir,
-        seq_len=FLAGS.seq_len,
-        reuse_len=FLAGS.reuse_len,
-        num_predict=FLAGS.num_predict,
-        perm_size=FLAGS.perm_size,
-        bi_data=FLAGS.bi_data,
-        text=text_flags.from_flags(),
-        mask_alpha=FLAGS.mask_alpha,
-        mask_beta=FLAGS.mask_beta,
-        span_unit=FLAGS.span_unit,
-        span_lengths=FLAGS.span_lengths,
-        max_span=FLAGS.max_span,
-        sampler=FLAGS.sampler,
-        order_context=FLAGS.order_context,
-        functional_as_context=FLAGS.functional_as_context,
-        segments_per_lane=FLAGS.segments_per_lane,
-        dev_fraction=FLAGS.dev_fraction,
-        num_passes=FLAGS.num_passes,
-        seed=FLAGS.seed,
-        block_megabytes=FLAGS.block_megabytes,
-        min_document_tokens=FLAGS.min_document_tokens,
-        max_symbol_ratio=FLAGS.max_symbol_ratio,
-        dedup=FLAGS.dedup,
-        materialize_masks=FLAGS.materialize_masks,
-        materialize_batches=FLAGS.materialize_batches,
-        max_empty_share=FLAGS.max_empty_share,
-        text_field=FLAGS.text_field,
-        num_workers=FLAGS.num_workers,
-        runner=FLAGS.runner,
-        beam_options=FLAGS.beam_options,
-    )
+    return flag_values.build(BuildOptions, text=text_flags.from_flags())

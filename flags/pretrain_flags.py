@@ -2,7 +2,13 @@
 
 from absl import flags
 
-from flags import common_flags, model_flags, pretrain_recipes, text_flags
+from flags import (
+    common_flags,
+    flag_values,
+    model_flags,
+    pretrain_recipes,
+    text_flags,
+)
 from training.pretrain_options import MODES, OBJECTIVES, PretrainOptions
 
 FLAGS = flags.FLAGS
@@ -175,22 +181,9 @@ def from_flags() -> PretrainOptions:
     """What is trained on which data; call `apply_recipe` before."""
     wanted = {name: FLAGS[name].value for name in DATA_FLAGS}
     wanted["text_rule"] = text_flags.from_flags().rule
-    return PretrainOptions(
-        data_dir=FLAGS.data_dir,
-        eval_data_dir=FLAGS.eval_data_dir,
-        mode=FLAGS.mode,
-        follow=FLAGS.follow,
+    return flag_values.build(
+        PretrainOptions,
         wanted={k: v for k, v in wanted.items() if v is not None},
-        spiece_model_file=FLAGS.spiece_model_file,
-        loss_chunk_size=FLAGS.loss_chunk_size,
-        next_sentence=FLAGS.next_sentence,
-        reset_memory_at_document=FLAGS.reset_memory_at_document,
-        resample_permutation=FLAGS.resample_permutation,
-        resample_targets=FLAGS.resample_targets,
-        objective=FLAGS.objective,
-        mask_rate=FLAGS.mask_rate,
-        sentence_order=FLAGS.sentence_order,
-        pack=FLAGS.pack,
     )
 
 

@@ -3,7 +3,7 @@
 from absl import flags
 
 from data.finetuning.options import RaceDataOptions
-from flags import tuning_flags
+from flags import flag_values, tuning_flags
 
 FLAGS = flags.FLAGS
 
@@ -32,11 +32,4 @@ def define() -> None:
 
 def from_flags() -> RaceDataOptions:
     """The task; `tuning_flags.from_flags` is the rest."""
-    return RaceDataOptions(
-        data_dir=FLAGS.data_dir,
-        max_qa_length=FLAGS.max_qa_length,
-        high_only=FLAGS.high_only,
-        middle_only=FLAGS.middle_only,
-        eval_split=FLAGS.eval_split,
-        accumulate_options=FLAGS.accumulate_options,
-    )
+    return flag_values.build(RaceDataOptions)

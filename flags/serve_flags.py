@@ -2,6 +2,7 @@
 
 from absl import flags
 
+from flags import flag_values
 from serving.options import ServerOptions
 
 FLAGS = flags.FLAGS
@@ -110,21 +111,5 @@ def from_flags() -> tuple[ServerOptions, str, str, int]:
     hosts = tuple(FLAGS.allowed_hosts)
     if not hosts and FLAGS.host in _LOOPBACK:
         hosts = _LOOPBACK
-    options = ServerOptions(
-        allowed_hosts=hosts,
-        model_name=FLAGS.model_name,
-        version_labels=tuple(FLAGS.version_labels),
-        max_body_bytes=FLAGS.max_body_bytes,
-        max_chars=FLAGS.max_chars,
-        max_instances=FLAGS.max_instances,
-        max_tokens=FLAGS.max_tokens,
-        max_cost=FLAGS.max_cost,
-        max_batch_size=FLAGS.max_batch_size,
-        max_wait_ms=FLAGS.max_wait_ms,
-        max_queue=FLAGS.max_queue,
-        timeout_s=FLAGS.timeout_s,
-        read_timeout_s=FLAGS.read_timeout_s,
-        trust_model=FLAGS.trust_model,
-        poll_s=FLAGS.poll_s,
-    )
+    options = flag_values.build(ServerOptions, allowed_hosts=hosts)
     return options, FLAGS.saved_model_dir, FLAGS.host, FLAGS.port

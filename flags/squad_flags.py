@@ -4,7 +4,7 @@ from absl import flags
 
 from common.errors import UserError
 from data.finetuning.options import SquadDataOptions
-from flags import tuning_flags
+from flags import flag_values, tuning_flags
 
 FLAGS = flags.FLAGS
 
@@ -75,16 +75,4 @@ def from_flags() -> SquadDataOptions:
         weights = tuple(map(float, FLAGS.train_weights))
     except ValueError as e:
         raise UserError(f"--train_weights: {e}") from e
-    return SquadDataOptions(
-        train_file=FLAGS.train_file,
-        train_weights=weights,
-        predict_file=FLAGS.predict_file,
-        max_query_length=FLAGS.max_query_length,
-        doc_stride=FLAGS.doc_stride,
-        n_best_size=FLAGS.n_best_size,
-        max_answer_length=FLAGS.max_answer_length,
-        start_n_top=FLAGS.start_n_top,
-        end_n_top=FLAGS.end_n_top,
-        null_score_diff_threshold=FLAGS.null_score_diff_threshold,
-        original_last_token_bug=FLAGS.original_last_token_bug,
-    )
+    return flag_values.build(SquadDataOptions, train_weights=weights)

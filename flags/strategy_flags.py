@@ -3,6 +3,7 @@
 from absl import flags
 
 from common.errors import UserError
+from flags import flag_values
 from training.options import PRECISIONS, STRATEGIES, StrategyOptions
 
 FLAGS = flags.FLAGS
@@ -119,26 +120,12 @@ def from_flags(**changes) -> StrategyOptions:
     Raises:
       UserError: flags that contradict each other.
     """
-    values = dict(
-        distribution_strategy=_strategy_name(),
-        num_gpus=FLAGS.num_gpus,
-        all_reduce_alg=FLAGS.all_reduce_alg,
-        num_virtual_replicas=FLAGS.num_virtual_replicas,
-        tpu=tpu_address(),
-        tpu_zone=FLAGS.tpu_zone,
-        gcp_project=FLAGS.gcp_project,
-        num_hosts=FLAGS.num_hosts,
-        num_core_per_host=FLAGS.num_core_per_host,
-        worker_hosts=FLAGS.worker_hosts,
-        task_index=FLAGS.task_index,
-        precision=_precision(),
-        jit_compile=FLAGS.jit_compile,
-        deterministic=FLAGS.deterministic,
-        intra_op_threads=FLAGS.intra_op_threads,
-        inter_op_threads=FLAGS.inter_op_threads,
-        seed=FLAGS.seed,
-    )
-    return StrategyOptions(**(values | changes))
+    given = {
+        "distribution_strategy": _strategy_name(),
+        "tpu": tpu_address(),
+        "precision": _precision(),
+    }
+    return flag_values.build(StrategyOptions, **(given | changes))
 
 
 def on_tpu() -> bool:

@@ -4,7 +4,7 @@ from absl import flags
 
 from common.errors import UserError
 from data.finetuning.options import TaggingDataOptions
-from flags import tuning_flags
+from flags import flag_values, tuning_flags
 
 FLAGS = flags.FLAGS
 
@@ -67,14 +67,4 @@ def from_flags() -> TaggingDataOptions:
             "--segment_recurrence: run_tagger.py cuts long texts into windows "
             "(--doc_stride); leave it out"
         )
-    return TaggingDataOptions(
-        data_dir=FLAGS.data_dir,
-        train_file=FLAGS.train_file,
-        eval_file=FLAGS.eval_file,
-        predict_file=FLAGS.predict_file,
-        text_column=FLAGS.text_column,
-        tag_column=FLAGS.tag_column,
-        token_separator=FLAGS.token_separator,
-        labels=tuple(FLAGS.labels),
-        doc_stride=FLAGS.doc_stride,
-    )
+    return flag_values.build(TaggingDataOptions)

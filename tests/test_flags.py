@@ -2,6 +2,8 @@
 
 import ast
 import collections
+import dataclasses
+import importlib
 import pathlib
 
 from tests import layers
@@ -55,11 +57,26 @@ def names_in_tables(tree: ast.Module) -> set[str]:
     }
 
 
+def fields_that_are_built(path: pathlib.Path, tree: ast.Module) -> set[str]:
+    """Fields of the options that `flag_values.build` takes from flags."""
+    found = set()
+    for node in ast.walk(tree):
+        if (
+            isinstance(node, ast.Call)
+            and ast.unparse(node.func) == "flag_values.build"
+        ):
+            module = importlib.import_module(f"flags.{path.stem}")
+            options = getattr(module, node.args[0].id)
+            found |= {f.name for f in dataclasses.fields(options)}
+            found -= {k.arg for k in node.keywords}
+    return found
+
+
 def test_every_flag_is_read():
     reads = set()
     for path in layers.source_files():
         tree = ast.parse(path.read_text())
-        reads |= names_in_tables(tree)
+        reads |= names_in_tables(tree) | fields_that_are_built(path, tree)
         for node in ast.walk(tree):
             if isinstance(node, ast.Attribute):
                 if getattr(node.value, "id", "") in ("FLAGS", "values"):

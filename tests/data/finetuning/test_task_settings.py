@@ -81,6 +81,7 @@ NOT_RECORDED = {
     "num_workers": _WORK,
     "cache_dir": _WORK,
     "length_buckets": _WORK,
+    "pack": "the same numbers, in fewer rows",
     "static_shapes": _WORK,
     "task_name": "recorded by itself; other files may be read (csv, tsv)",
     "data_dir": _FILES,

@@ -1,0 +1,28 @@
+"""Options from parsed flags: a field takes the flag of its name (L5)."""
+
+import dataclasses
+
+from absl import flags
+
+FLAGS = flags.FLAGS
+
+
+def build(cls, **given):
+    """Options of a dataclass.
+
+    Args:
+      cls: dataclass whose fields are called as the command's flags.
+      **given: fields whose value is not that of the flag of their name.
+
+    Returns:
+      `cls` with every other field from its flag, lists as tuples; a field that
+      the command has no flag for keeps its default.
+    """
+    names = {f.name for f in dataclasses.fields(cls)} - set(given)
+    values = {n: FLAGS[n].value for n in names if n in FLAGS}
+    return cls(
+        **given,
+        **{
+            k: tuple(v) if isinstance(v, list) else v for k, v in values.items()
+        },
+    )
