@@ -1,4 +1,4 @@
-"""Options from parsed flags: a field takes the flag of its name (L5)."""
+"""Options from parsed flags: a field takes the flag of its name (L4)."""
 
 import dataclasses
 

@@ -226,6 +226,8 @@ def _interrupt_at_first_open(folder: str) -> None:
             return
         if str(arguments[0]).startswith(folder):
             done.append(True)
+            # In the background of a shell it is ignored.
+            signal.signal(signal.SIGINT, signal.default_int_handler)
             signal.raise_signal(signal.SIGINT)
 
     sys.addaudithook(hook)

@@ -68,14 +68,15 @@ def shift_all(
 
     Row i of the result is `scores[..., i, T - i : T - i + K]`. Read as one
     line of memory, that is a fixed stride of R - 1 after the first T numbers.
-    For "uni" the columns ahead of a query hold numbers of its neighbour; the
-    causal mask hides them.
+    For "uni" the columns ahead of a query hold numbers of its neighbour, or
+    zeros; the causal mask hides them.
 
     Args:
       scores: [..., T, R] by table column.
       key_len: K.
       method: "radix" moves whole tiles of rows on TPU, where that fixed stride
-        is a slow way through memory; equal results. Known sizes only.
+        is a slow way through memory; equal results but for columns ahead. Known
+        sizes only.
 
     Returns:
       [..., T, K] by key.
