@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from common.errors import UserError
+from common.checks import within
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,5 +69,4 @@ class AverageOptions:
     last: int = 5
 
     def __post_init__(self):
-        if self.last < 1:
-            raise UserError(f"--last must be >= 1, received {self.last}")
+        within(self, ">= 1", "last")

@@ -2,14 +2,9 @@
 
 import dataclasses
 
+from common.checks import require, within
 from common.errors import UserError
 from common.text_settings import TextChoice
-
-
-def at_least(name: str, value: float, least: float) -> None:
-    """Raises UserError when a flag's value is too small."""
-    if value < least:
-        raise UserError(f"--{name} must be at least {least}, received {value}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,10 +42,11 @@ class PredictOptions:
     trust_model: bool = False
 
     def __post_init__(self) -> None:
-        at_least("batch_size", self.batch_size, 1)
-        at_least("max_chars", self.max_chars, 1)
-        if bool(self.text) == bool(self.input_file):
-            raise UserError("give one of --text and --input_file")
+        within(self, ">= 1", "batch_size", "max_chars")
+        require(
+            bool(self.text) != bool(self.input_file),
+            "give one of --text and --input_file",
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,7 +76,7 @@ class ExportOptions:
     check: bool = True
 
     def __post_init__(self) -> None:
-        at_least("max_seq_length", self.max_seq_length, 0)
+        within(self, ">= 0", "max_seq_length")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,14 +117,13 @@ class SamplingOptions:
     use_cache: bool = True
 
     def __post_init__(self) -> None:
-        at_least("max_new_tokens", self.max_new_tokens, 1)
-        at_least("num_samples", self.num_samples, 1)
-        at_least("temperature", self.temperature, 0)
-        at_least("top_k", self.top_k, 0)
-        if not 0.0 < self.top_p <= 1.0:
-            raise UserError(f"--top_p must be in (0, 1], received {self.top_p}")
-        if not -(2**31) <= self.seed < 2**31:
-            raise UserError(f"--seed must fit 32 bits, received {self.seed}")
+        within(self, ">= 1", "max_new_tokens", "num_samples")
+        within(self, ">= 0", "temperature", "top_k")
+        within(self, "(0, 1]", "top_p")
+        require(
+            -(2**31) <= self.seed < 2**31,
+            f"--seed must fit 32 bits, received {self.seed}",
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -154,10 +149,8 @@ class GenerateOptions:
     allow_unk: bool = False
 
     def __post_init__(self) -> None:
-        at_least("max_chars", self.max_chars, 1)
-        at_least("stop_lines", self.stop_lines, 0)
-        if self.mem_len is not None:
-            at_least("mem_len", self.mem_len, 1)
+        within(self, ">= 1", "max_chars", "mem_len")
+        within(self, ">= 0", "stop_lines")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -181,8 +174,7 @@ class FillOptions:
     max_chars: int = 50_000
 
     def __post_init__(self) -> None:
-        at_least("beam_size", self.beam_size, 1)
-        at_least("max_chars", self.max_chars, 1)
+        within(self, ">= 1", "beam_size", "max_chars")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -211,12 +203,9 @@ class ScoreOptions:
     max_chars: int = 50_000
 
     def __post_init__(self) -> None:
-        if not self.text:
-            raise UserError("--text is missing: give the text to score")
-        for name in ("num_orders", "max_seq_length", "max_chars"):
-            at_least(name, getattr(self, name), 1)
-        at_least("context_chars", self.context_chars, 0)
-        at_least("memory_len", self.memory_len or 0, 0)
+        require(self.text, "--text is missing: give the text to score")
+        within(self, ">= 1", "num_orders", "max_seq_length", "max_chars")
+        within(self, ">= 0", "context_chars", "memory_len")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -247,18 +236,18 @@ class EmbedOptions:
     max_chars: int = 1_000_000
 
     def __post_init__(self) -> None:
-        if bool(self.text) == bool(self.input_file):
-            raise UserError("give one of --text and --input_file")
-        for name in ("max_seq_length", "embed_batch_size", "max_chars"):
-            at_least(name, getattr(self, name), 1)
-        at_least("memory_len", self.memory_len or 0, 0)
-        if self.output_file and not self.output_file.endswith(
-            (".npz", ".jsonl", ".csv")
-        ):
-            raise UserError(
-                "--output_file must end in .npz, .jsonl or .csv, received "
-                f"{self.output_file!r}"
-            )
+        require(
+            bool(self.text) != bool(self.input_file),
+            "give one of --text and --input_file",
+        )
+        within(self, ">= 1", "max_seq_length", "embed_batch_size", "max_chars")
+        within(self, ">= 0", "memory_len")
+        require(
+            not self.output_file
+            or self.output_file.endswith((".npz", ".jsonl", ".csv")),
+            "--output_file must end in .npz, .jsonl or .csv, received "
+            f"{self.output_file!r}",
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -304,21 +293,18 @@ class ServerOptions:
     poll_s: float = 0.0
 
     def __post_init__(self) -> None:
-        for name in (
+        within(
+            self,
+            ">= 1",
             "max_body_bytes",
             "max_chars",
             "max_instances",
             "max_cost",
             "max_batch_size",
             "max_queue",
-        ):
-            at_least(name, getattr(self, name), 1)
-        at_least("max_tokens", self.max_tokens, 0)
-        at_least("max_wait_ms", self.max_wait_ms, 0)
-        at_least("poll_s", self.poll_s, 0)
-        for name in ("timeout_s", "read_timeout_s"):
-            if not getattr(self, name) > 0:
-                raise UserError(f"--{name} must be above 0")
+        )
+        within(self, ">= 0", "max_tokens", "max_wait_ms", "poll_s")
+        within(self, "> 0", "timeout_s", "read_timeout_s")
         if set(self.model_name) & set("/:?#% "):
             raise UserError(
                 "--model_name must be part of a URL without / : ? # % or "

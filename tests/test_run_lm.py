@@ -315,7 +315,7 @@ def test_wrong_input_is_one_line(data, tmp_path):
         ([word, model, "--seq_len=0"], "must be >= 1"),
         ([word, model, "--average_trigger=5"], "give --eval_every"),
         ([word, model, "--average_last=2", "--ema_decay=0.9"], "one average"),
-        ([word, model, "--word_dropout=1"], "word_dropout.* rate in"),
+        ([word, model, "--word_dropout=1"], "word_dropout.* must be in"),
         (
             [word, model, "--vary_length", "--use_tpu"],
             "vary_length makes shapes",

@@ -105,7 +105,7 @@ def test_missing_files_and_lengths(golden, spiece_model, tmp_path):
     ):
         with pytest.raises(UserError, match=message):
             make_job(golden, spiece_model, options, **change).build()
-    with pytest.raises(UserError, match="--doc_stride must be at least 1"):
+    with pytest.raises(UserError, match="--doc_stride must be >= 1"):
         make_job(golden, spiece_model, options, doc_stride=0)
 
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 
+from common.checks import one_of, within
 from common.errors import UserError
 
 MODES = ("train", "eval", "score", "train_and_eval")
@@ -54,20 +55,8 @@ class CausalLMOptions:
     output_file: str = ""
 
     def __post_init__(self):
-        for name, choices in (
-            ("mode", MODES),
-            ("protocol", PROTOCOLS),
-            ("order", ORDERS),
-        ):
-            if getattr(self, name) not in choices:
-                raise UserError(
-                    f"`{name}` must be one of {list(choices)}, received "
-                    f"{getattr(self, name)!r}"
-                )
-        for name in ("seq_len", "eval_seq_len", "loss_chunk_size"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise UserError(f"`{name}` must be >= 1, received {value}")
+        one_of(self, mode=MODES, protocol=PROTOCOLS, order=ORDERS)
+        within(self, ">= 1", "seq_len", "eval_seq_len", "loss_chunk_size")
         if self.eval_changes.get("mem_len", 0) < 0:
             raise UserError(
                 "`eval_mem_len` must be >= 0, received "

@@ -7,7 +7,7 @@ default.
 
 import dataclasses
 
-from common.errors import UserError
+from common.checks import one_of, require, within
 
 PRECISIONS = ("float32", "mixed_bfloat16", "mixed_float16")
 STRATEGIES = ("one_device", "mirrored", "multi_worker_mirrored", "tpu")
@@ -16,18 +16,6 @@ DECAY_SHAPES = ("linear", "1-sqrt")
 OPTIMIZERS = ("adamw", "stable_adamw")
 MEMORY_CHECKPOINTS = ("exact", "recompute", "none")
 LAYER_DECAY_STYLES = ("learning_rate", "gradient")
-
-
-def _require(condition: bool, message: str) -> None:
-    if not condition:
-        raise UserError(message)
-
-
-def _choice(name: str, value: str, choices: tuple[str, ...]) -> None:
-    _require(
-        value in choices,
-        f"`{name}` must be one of {list(choices)}, received {value!r}",
-    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,10 +71,10 @@ class OptimizerOptions:
     freeze_layers: int = 0
 
     def __post_init__(self):
-        for name in ("learning_rate", "adam_epsilon"):
-            value = getattr(self, name)
-            _require(value > 0, f"`{name}` must be > 0, received {value}")
-        for name in (
+        within(self, "> 0", "learning_rate", "adam_epsilon")
+        within(
+            self,
+            ">= 0",
             "warmup_steps",
             "decay_steps",
             "weight_decay",
@@ -94,46 +82,32 @@ class OptimizerOptions:
             "freeze_layers",
             "average_last",
             "average_trigger",
-        ):
-            value = getattr(self, name)
-            _require(value >= 0, f"`{name}` must be >= 0, received {value}")
-        for name in ("beta1", "beta2", "ema_decay"):
-            value = getattr(self, name)
-            _require(
-                0 <= value < 1, f"`{name}` must be in [0, 1), received {value}"
-            )
-        _require(
-            0 <= self.min_lr_ratio <= 1,
-            f"`min_lr_ratio` must be in [0, 1], received {self.min_lr_ratio}",
         )
-        _require(
-            0 < self.lr_layer_decay_rate <= 1,
-            "`lr_layer_decay_rate` must be in (0, 1], received "
-            f"{self.lr_layer_decay_rate}",
-        )
+        within(self, "[0, 1)", "beta1", "beta2", "ema_decay")
+        within(self, "[0, 1]", "min_lr_ratio")
+        within(self, "(0, 1]", "lr_layer_decay_rate")
         kinds = ("ema_decay", "average_last", "average_trigger")
         given = [name for name in kinds if getattr(self, name)]
-        _require(
+        require(
             len(given) < 2,
             f"one average of the weights at a time, received {given}",
         )
-        _choice("decay_method", self.decay_method, DECAY_METHODS)
-        _choice("decay_shape", self.decay_shape, DECAY_SHAPES)
-        _choice("optimizer", self.optimizer, OPTIMIZERS)
-        _require(
+        one_of(
+            self,
+            decay_method=DECAY_METHODS,
+            decay_shape=DECAY_SHAPES,
+            optimizer=OPTIMIZERS,
+            lr_layer_decay_style=LAYER_DECAY_STYLES,
+        )
+        require(
             self.decay_method == "wsd" or not self.decay_steps,
-            "`decay_steps` is for decay_method='wsd', received "
+            "--decay_steps is for decay_method='wsd', received "
             f"{self.decay_method!r}",
         )
-        _require(
+        require(
             self.optimizer == "stable_adamw" or not self.decouple_lr,
-            "`decouple_lr` is for optimizer='stable_adamw', received "
+            "--decouple_lr is for optimizer='stable_adamw', received "
             f"{self.optimizer!r}",
-        )
-        _choice(
-            "lr_layer_decay_style",
-            self.lr_layer_decay_style,
-            LAYER_DECAY_STYLES,
         )
 
     @property
@@ -187,18 +161,14 @@ class StrategyOptions:
     seed: int = 0
 
     def __post_init__(self):
-        _choice("distribution_strategy", self.distribution_strategy, STRATEGIES)
-        _choice("precision", self.precision, PRECISIONS)
-        _require(
+        one_of(self, distribution_strategy=STRATEGIES, precision=PRECISIONS)
+        require(
             self.num_virtual_replicas <= 1
             or self.distribution_strategy == "mirrored",
-            "`num_virtual_replicas` needs --distribution_strategy=mirrored, "
+            "--num_virtual_replicas needs --distribution_strategy=mirrored, "
             f"received {self.distribution_strategy!r}",
         )
-        _require(
-            0 <= self.seed < 2**31,
-            f"`seed` must be in [0, 2^31), received {self.seed}",
-        )
+        within(self, "[0, 2147483648)", "seed")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -264,17 +234,19 @@ class RunOptions:
     strategy: StrategyOptions = StrategyOptions()
 
     def __post_init__(self):
-        _require(bool(self.model_dir), "`model_dir` must be given")
-        for name in (
+        require(self.model_dir, "--model_dir must be given")
+        within(
+            self,
+            ">= 1",
             "train_steps",
             "train_batch_size",
             "eval_batch_size",
             "grad_accumulation_steps",
             "iterations",
-        ):
-            value = getattr(self, name)
-            _require(value >= 1, f"`{name}` must be >= 1, received {value}")
-        for name in (
+        )
+        within(
+            self,
+            ">= 0",
             "save_steps",
             "max_save",
             "eval_every",
@@ -282,37 +254,38 @@ class RunOptions:
             "patience",
             "min_batch_size",
             "batch_size_warmup_tokens",
-        ):
-            value = getattr(self, name)
-            _require(value >= 0, f"`{name}` must be >= 0, received {value}")
-        _require(
-            self.eval_steps >= 1 or self.eval_steps == -1,
-            f"`eval_steps` must be >= 1 or -1 (all), got {self.eval_steps}",
         )
-        _require(
+        require(
+            self.eval_steps >= 1 or self.eval_steps == -1,
+            f"--eval_steps must be >= 1 or -1 (all), got {self.eval_steps}",
+        )
+        require(
             self.optimizer.warmup_steps < self.train_steps
             or self.optimizer.warmup_steps == 0,
-            f"`warmup_steps` ({self.optimizer.warmup_steps}) must be smaller "
-            f"than `train_steps` ({self.train_steps})",
+            f"--warmup_steps ({self.optimizer.warmup_steps}) must be smaller "
+            f"than --train_steps ({self.train_steps})",
         )
-        _require(
+        require(
             bool(self.min_batch_size) == bool(self.batch_size_warmup_tokens),
-            "`min_batch_size` and `batch_size_warmup_tokens` go together, "
+            "--min_batch_size and --batch_size_warmup_tokens go together, "
             f"received {self.min_batch_size} and "
             f"{self.batch_size_warmup_tokens}",
         )
-        _require(
+        require(
             self.optimizer.average_last <= self.train_steps,
-            f"`average_last` ({self.optimizer.average_last}) must be at most "
-            f"`train_steps` ({self.train_steps})",
+            f"--average_last ({self.optimizer.average_last}) must be at most "
+            f"--train_steps ({self.train_steps})",
         )
-        _require(
+        require(
             self.eval_every or not self.optimizer.average_trigger,
-            "`average_trigger` counts evaluations: give --eval_every",
+            "--average_trigger counts evaluations: give --eval_every",
         )
-        _choice("init_require", self.init_require, ("encoder", "all"))
-        _choice("memory_checkpoint", self.memory_checkpoint, MEMORY_CHECKPOINTS)
-        _choice("progress", self.progress, ("auto", "lines", "none"))
+        one_of(
+            self,
+            init_require=("encoder", "all"),
+            memory_checkpoint=MEMORY_CHECKPOINTS,
+            progress=("auto", "lines", "none"),
+        )
 
     def replace(self, **changes) -> "RunOptions":
         """A copy with some fields changed."""

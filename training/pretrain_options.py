@@ -2,6 +2,7 @@
 
 import dataclasses
 
+from common.checks import one_of, within
 from common.errors import UserError
 
 MODES = ("train", "eval", "train_and_eval")
@@ -51,15 +52,8 @@ class PretrainOptions:
     pack: bool = False
 
     def __post_init__(self):
-        if self.mode not in MODES:
-            raise UserError(
-                f"`mode` must be one of {list(MODES)}, received {self.mode!r}"
-            )
-        if self.objective not in (None, *OBJECTIVES):
-            raise UserError(
-                f"`objective` must be one of {list(OBJECTIVES)}, received "
-                f"{self.objective!r}"
-            )
+        one_of(self, mode=MODES, objective=OBJECTIVES)
+        within(self, ">= 1", "loss_chunk_size")
         if self.next_sentence and self.sentence_order:
             raise UserError(
                 "give one of --next_sentence and --sentence_order: there is "
@@ -71,8 +65,3 @@ class PretrainOptions:
                     raise UserError(f"--{name} is for --objective=mlm")
         if self.follow and self.mode != "eval":
             raise UserError("--follow is for --mode=eval")
-        if self.loss_chunk_size is not None and self.loss_chunk_size < 1:
-            raise UserError(
-                "`loss_chunk_size` must be >= 1, received "
-                f"{self.loss_chunk_size}"
-            )

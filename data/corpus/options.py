@@ -3,15 +3,10 @@
 import dataclasses
 
 from common import text_settings
-from common.errors import UserError
+from common.checks import one_of, require, within
 from common.text_settings import TextSettings
 
 MODEL_TYPES = ("unigram", "bpe", "char")
-
-
-def _require(condition: bool, message: str) -> None:
-    if not condition:
-        raise UserError(message)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,16 +24,8 @@ class DemoCorpusOptions:
     examples_per_class: int = 600
 
     def __post_init__(self) -> None:
-        if self.max_megabytes <= 0:
-            raise UserError(
-                "--max_megabytes must be positive, received "
-                f"{self.max_megabytes}"
-            )
-        if self.examples_per_class < 2:
-            raise UserError(
-                "--examples_per_class must be at least 2, received "
-                f"{self.examples_per_class}"
-            )
+        within(self, "> 0", "max_megabytes")
+        within(self, ">= 2", "examples_per_class")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,31 +58,14 @@ class SentencePieceOptions:
     byte_fallback: bool = False
 
     def __post_init__(self) -> None:
-        if self.num_unused < 0:
-            raise UserError(
-                f"--num_unused must be at least 0, received {self.num_unused}"
-            )
-        if self.model_type not in MODEL_TYPES:
-            raise UserError(
-                f"--model_type must be one of {', '.join(MODEL_TYPES)}, "
-                f"received {self.model_type!r}"
-            )
-        if self.vocab_size - self.num_unused < 16:
-            raise UserError(
-                "--vocab_size must be at least 16 (9 symbols and the "
-                f"characters) above --num_unused={self.num_unused}, received "
-                f"{self.vocab_size}"
-            )
-        if not 0.9 <= self.character_coverage <= 1.0:
-            raise UserError(
-                "--character_coverage must lie in 0.9..1.0, received "
-                f"{self.character_coverage}"
-            )
-        if self.input_sentence_size < 0:
-            raise UserError(
-                "--input_sentence_size must be 0 (all) or more, received "
-                f"{self.input_sentence_size}"
-            )
+        within(self, ">= 0", "num_unused", "input_sentence_size")
+        within(self, "[0.9, 1]", "character_coverage")
+        one_of(self, model_type=MODEL_TYPES)
+        require(
+            self.vocab_size - self.num_unused >= 16,
+            "--vocab_size must be at least 16 (9 symbols and the characters) "
+            f"above --num_unused={self.num_unused}, received {self.vocab_size}",
+        )
 
 
 CORPUS_LAYOUTS = ("wikitext", "book", "wikiextractor")
@@ -118,11 +88,7 @@ class ConvertOptions:
     paragraphs: bool = False
 
     def __post_init__(self) -> None:
-        _require(
-            self.layout in CORPUS_LAYOUTS,
-            f"--layout must be one of {', '.join(CORPUS_LAYOUTS)}, received "
-            f"{self.layout!r}",
-        )
+        one_of(self, layout=CORPUS_LAYOUTS)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -166,33 +132,22 @@ class FilterOptions:
     num_workers: int = 1
 
     def __post_init__(self) -> None:
-        for name, low in (
-            ("min_characters", 0),
-            ("boilerplate_documents", 2),
-            ("examples", 0),
-            ("num_workers", 1),
-        ):
-            value = getattr(self, name)
-            _require(
-                value >= low,
-                f"--{name} must be at least {low}, received {value}",
-            )
-        for name in (
+        within(self, ">= 0", "min_characters", "examples")
+        within(self, ">= 2", "boilerplate_documents")
+        within(self, ">= 1", "num_workers")
+        within(
+            self,
+            "(0, 1]",
             "max_symbol_ratio",
             "max_repeated_lines",
             "near_duplicates",
             "max_boilerplate",
-        ):
-            value = getattr(self, name)
-            _require(
-                0.0 < value <= 1.0,
-                f"--{name} must lie in 0..1 (1 = off), received {value}",
-            )
-        _require(
+        )
+        require(
             bool(self.output_file) != self.dry_run,
             "give either --output_file or --dry_run",
         )
-        _require(
+        require(
             not self.output_file.endswith(".gz"),
             "--output_file is written plain: give a name without .gz",
         )

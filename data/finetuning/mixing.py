@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from common.checks import one_of
 from common.errors import UserError
 from data.finetuning import batches
 from data.finetuning.table import FeatureTable
@@ -45,11 +46,7 @@ class TaskOrder:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.mixing not in MIXINGS:
-            raise UserError(
-                f"--mixing must be one of {', '.join(MIXINGS)}, received "
-                f"{self.mixing!r}"
-            )
+        one_of(self, mixing=MIXINGS)
         if not self.temperature > 0:
             raise UserError(
                 "--mixing_temperature must be above 0, received "

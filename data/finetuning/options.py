@@ -2,6 +2,7 @@
 
 import dataclasses
 
+from common.checks import FIELD, distinct, one_of, require, weights, within
 from common.errors import UserError
 from common.text_settings import TextChoice, TextSettings
 from data.symbols import CLS_LAST, LAYOUTS
@@ -41,14 +42,9 @@ class FeatureOptions:
     layout: str = CLS_LAST
 
     def __post_init__(self) -> None:
-        if self.layout not in LAYOUTS:
-            raise UserError(
-                f"`layout` must be one of {list(LAYOUTS)}, received "
-                f"{self.layout!r}"
-            )
-        _at_least("max_seq_length", self.max_seq_length, 4)
-        _at_least("num_workers", self.num_workers, 0)
-        _at_least("segment_recurrence", self.segment_recurrence, 0)
+        one_of(self, form=FIELD, layout=LAYOUTS)
+        within(self, ">= 4", "max_seq_length")
+        within(self, ">= 0", "num_workers", "segment_recurrence")
         if self.segment_recurrence and self.length_buckets:
             raise UserError(
                 "--segment_recurrence reads segments of one length: leave out "
@@ -96,24 +92,10 @@ class ClassifierDataOptions:
     label_threshold: float | None = None
 
     def __post_init__(self) -> None:
-        if self.label_threshold is not None:
-            if not 0.0 < self.label_threshold < 1.0:
-                raise UserError(
-                    "--label_threshold must be between 0 and 1, received "
-                    f"{self.label_threshold}"
-                )
-        if not 0.0 <= self.dev_fraction < 1.0:
-            raise UserError(
-                "--dev_fraction must be at least 0 and below 1, received "
-                f"{self.dev_fraction}"
-            )
-        if self.head not in CLASSIFIER_HEADS:
-            raise UserError(
-                f"the head must be one of {', '.join(CLASSIFIER_HEADS)}, "
-                f"received {self.head!r}"
-            )
-        if len(set(self.labels)) != len(self.labels):
-            raise UserError(f"--labels names a class twice: {self.labels}")
+        within(self, "(0, 1)", "label_threshold")
+        within(self, "[0, 1)", "dev_fraction")
+        one_of(self, head=CLASSIFIER_HEADS)
+        distinct(self, "labels", "a class")
         if self.head == "multi_label" and not self.label_separator:
             raise UserError("--label_separator must not be empty")
 
@@ -150,26 +132,17 @@ class SquadDataOptions:
     original_last_token_bug: bool = False
 
     def __post_init__(self) -> None:
-        weights, count = self.train_weights, len(self.train_files)
-        if weights and len(weights) != count:
-            raise UserError(
-                f"--train_weights: wanted one per training file ({count}), "
-                f"received {len(weights)}"
-            )
-        if any(not 0 < w < float("inf") for w in weights):
-            raise UserError(
-                "--train_weights must be positive, received "
-                f"{','.join(map(str, weights))}"
-            )
-        for name in (
+        weights(self, "train_weights", len(self.train_files), "training file")
+        within(
+            self,
+            ">= 1",
             "max_query_length",
             "doc_stride",
             "n_best_size",
             "max_answer_length",
             "start_n_top",
             "end_n_top",
-        ):
-            _at_least(name, getattr(self, name), 1)
+        )
 
     @property
     def train_files(self) -> list[str]:
@@ -209,9 +182,11 @@ class RaceDataOptions:
     accumulate_options: bool = False
 
     def __post_init__(self) -> None:
-        _at_least("max_qa_length", self.max_qa_length, 1)
-        if self.high_only and self.middle_only:
-            raise UserError("give one of --high_only and --middle_only")
+        within(self, ">= 1", "max_qa_length")
+        require(
+            not (self.high_only and self.middle_only),
+            "give one of --high_only and --middle_only",
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -240,16 +215,10 @@ class TaggingDataOptions:
     doc_stride: int = 64
 
     def __post_init__(self) -> None:
-        _at_least("doc_stride", self.doc_stride, 1)
-        if len(set(self.labels)) != len(self.labels):
-            raise UserError(f"--labels names a tag twice: {self.labels}")
+        within(self, ">= 1", "doc_stride")
+        distinct(self, "labels", "a tag")
         if self.text_column == self.tag_column:
             raise UserError(
                 "--text_column and --tag_column must differ, received "
                 f"{self.text_column} for both"
             )
-
-
-def _at_least(name: str, value: int, least: int) -> None:
-    if value < least:
-        raise UserError(f"--{name} must be at least {least}, received {value}")

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from common.errors import UserError
+from common.checks import FIELD, one_of, require, within
 from data.records.options import check_factory
 
 SPLITS = ("train", "valid", "test")
@@ -47,11 +47,6 @@ _LINE_END = {
     "char": "newline",
     "byte": "newline",
 }
-
-
-def _require(condition: bool, message: str) -> None:
-    if not condition:
-        raise UserError(message)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,28 +98,12 @@ class LMDataOptions:
 
     def __post_init__(self) -> None:
         check_factory(self)
-        _require(
-            self.dataset in DATASETS,
-            f"--dataset must be one of {', '.join(DATASETS)}, received "
-            f"{self.dataset!r}",
-        )
+        one_of(self, dataset=DATASETS)
         self._fill()
-        _require(
-            self.vocab_from in VOCAB_SOURCES,
-            f"--vocab_from must be one of {', '.join(VOCAB_SOURCES)}, received "
-            f"{self.vocab_from!r}",
-        )
-        for name, low in (
-            ("min_count", 0),
-            ("max_symbols", 0),
-            ("held_out_size", 1),
-        ):
-            value = getattr(self, name)
-            _require(
-                value >= low,
-                f"--{name} must be at least {low}, received {value}",
-            )
-        _require(
+        one_of(self, vocab_from=VOCAB_SOURCES)
+        within(self, ">= 0", "min_count", "max_symbols")
+        within(self, ">= 1", "held_out_size")
+        require(
             8 <= self.record_tokens <= 1 << 16 and self.record_tokens % 8 == 0,
             "--record_tokens must be a multiple of 8 in 8..65536, received "
             f"{self.record_tokens}",
@@ -153,28 +132,28 @@ class LMDataOptions:
     def _check_inputs(self) -> None:
         globs = (self.train_glob, self.valid_glob, self.test_glob)
         if self.dataset == "text":
-            _require(
+            require(
                 bool(self.train_glob) and not self.data_path,
                 "--dataset=text needs --train_glob, and no --data_path",
             )
         else:
-            _require(
+            require(
                 bool(self.data_path) and not any(globs),
                 f"--dataset={self.dataset} needs --data_path with its official "
                 "files, and no --train_glob, --valid_glob, --test_glob",
             )
-        _require(
+        require(
             (self.vocab_from != "fixed") or self.unit == "byte",
             "--vocab_from=fixed is for --unit=byte",
         )
         if self.unit == "piece":
-            _require(
+            require(
                 self.vocab_file.endswith(".model"),
                 "--unit=piece needs --vocab_file=NAME.model: make one with "
                 "`python -m data.train_sentencepiece`",
             )
         if self.dataset in ("enwik8", "text8"):
-            _require(
+            require(
                 self.unit in ("byte", "char")
                 and (self.dataset == "text8" or self.unit == "byte"),
                 f"--dataset={self.dataset} is cut at any byte: give "
@@ -234,31 +213,16 @@ class StreamReadOptions:
     rows: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
-        for name, low in (
-            ("batch_size", 1),
-            ("seq_len", 1),
-            ("read_ahead", 1),
-            ("prefetch", 0),
-        ):
-            value = getattr(self, name)
-            _require(
-                value >= low,
-                f"`{name}` must be at least {low}, received {value}",
-            )
-        for name, choices in (("protocol", PROTOCOLS), ("order", ORDERS)):
-            value = getattr(self, name)
-            _require(
-                value in choices,
-                f"`{name}` must be one of {', '.join(choices)}, received "
-                f"{value!r}",
-            )
-        _require(
+        within(self, ">= 1", "batch_size", "seq_len", "read_ahead", form=FIELD)
+        within(self, ">= 0", "prefetch", form=FIELD)
+        one_of(self, form=FIELD, protocol=PROTOCOLS, order=ORDERS)
+        require(
             self.protocol == "lanes"
             or (self.order == "ordered" and self.count_mark_pairs),
             "protocol=anchor reads the stream in order and counts every "
             "prediction: leave order=shuffled and count_mark_pairs out",
         )
-        _require(
+        require(
             self.protocol == "lanes" or not self.vary_length,
             "protocol=anchor has segments of one length: leave vary_length out",
         )

@@ -23,6 +23,7 @@ from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
+from common.checks import FIELD, one_of, within
 from common.errors import UserError
 from data import symbols as symbols_lib
 from data.symbols import SymbolIds
@@ -62,14 +63,8 @@ class MaskingOptions:
     hide_rest: bool = False
 
     def __post_init__(self):
-        if not 0.0 <= self.rate < 1.0:
-            raise UserError(
-                f"--mask_rate must be in [0, 1), received {self.rate}"
-            )
-        if self.pair not in PAIRS:
-            raise UserError(
-                f"`pair` must be one of {list(PAIRS)}, received {self.pair!r}"
-            )
+        within(self, "[0, 1)", "rate", form="--mask_{}")
+        one_of(self, form=FIELD, pair=PAIRS)
         if self.pair == "sop" and self.reuse_len:
             raise UserError(
                 "--sentence_order swaps the two halves of a row: build the "

@@ -3,7 +3,7 @@
 import dataclasses
 import math
 
-from common.errors import UserError
+from common.checks import FIELD, one_of, require, within
 from common.text_settings import TextChoice, TextSettings
 from data.records.options import LaneOptions, check_factory
 
@@ -13,11 +13,6 @@ SAMPLERS = ("balanced", "context", "original")
 SPLITS = ("train", "dev")
 MIN_SECOND_PART = 5  # A, SEP, B, SEP, CLS
 FUNCTIONAL = 3  # SEP, SEP, CLS
-
-
-def _require(condition: bool, message: str) -> None:
-    if not condition:
-        raise UserError(message)
 
 
 def default_slots(options: "BuildOptions") -> int:
@@ -123,55 +118,47 @@ class BuildOptions:
         if self.num_predict is None:
             object.__setattr__(self, "num_predict", default_slots(self))
         limit = self.seq_len - FUNCTIONAL
-        _require(
+        require(
             1 <= self.num_predict <= limit,
             f"--num_predict must lie in 1..{limit} (--seq_len="
             f"{self.seq_len} less SEP, SEP, CLS), received {self.num_predict}",
         )
 
     def _check_lengths(self) -> None:
-        _require(
-            8 <= self.seq_len <= 16384,
-            f"--seq_len must lie in 8..16384, received {self.seq_len}",
-        )
+        within(self, "[8, 16384]", "seq_len")
         limit = self.seq_len - MIN_SECOND_PART
-        _require(
+        require(
             0 <= self.reuse_len <= limit,
             f"--reuse_len must lie in 0..{limit} (--seq_len={self.seq_len} "
             f"less A, SEP, B, SEP, CLS), received {self.reuse_len}",
         )
-        _require(
+        require(
             0 <= self.perm_size <= self.seq_len,
             f"--perm_size must lie in 0 (whole part)..{self.seq_len}, "
             f"received {self.perm_size}",
         )
-        _require(
+        require(
             1 <= self.mask_beta < self.mask_alpha,
             "--mask_beta must lie in 1..mask_alpha-1, received "
             f"{self.mask_beta} of --mask_alpha={self.mask_alpha}",
         )
 
     def _check_choices(self) -> None:
-        for name, choices in (
-            ("span_unit", SPAN_UNITS),
-            ("span_lengths", SPAN_LENGTHS),
-            ("sampler", SAMPLERS),
-        ):
-            value = getattr(self, name)
-            _require(
-                value in choices,
-                f"--{name} must be one of {', '.join(choices)}, received "
-                f"{value!r}",
-            )
+        one_of(
+            self,
+            span_unit=SPAN_UNITS,
+            span_lengths=SPAN_LENGTHS,
+            sampler=SAMPLERS,
+        )
         if self.sampler == "original":
             size = self.perm_size or self.reuse_len
             parts = (self.reuse_len, self.seq_len - self.reuse_len)
-            _require(
+            require(
                 not self.order_context and not self.functional_as_context,
                 "--sampler=original has its own order: leave out "
                 "--order_context and --functional_as_context",
             )
-            _require(
+            require(
                 size > 0 and all(part % size == 0 for part in parts),
                 "--sampler=original needs a --perm_size that divides both "
                 f"parts, of {parts[0]} and {parts[1]} positions, received "
@@ -179,32 +166,17 @@ class BuildOptions:
             )
 
     def _check_ranges(self) -> None:
-        for name, low in (
-            ("max_span", 1),
-            ("segments_per_lane", 0),
-            ("num_passes", 1),
-            ("min_document_tokens", 0),
-            ("materialize_batches", 0),
-        ):
-            value = getattr(self, name)
-            _require(
-                value >= low,
-                f"--{name} must be at least {low}, received {value}",
-            )
-        _require(
-            0.0 <= self.dev_fraction < 1.0,
-            f"--dev_fraction must lie in 0..1, received {self.dev_fraction}",
+        within(self, ">= 1", "max_span", "num_passes")
+        within(
+            self,
+            ">= 0",
+            "segments_per_lane",
+            "min_document_tokens",
+            "materialize_batches",
         )
-        _require(
-            0.0 < self.max_symbol_ratio <= 1.0,
-            "--max_symbol_ratio must lie in 0..1, received "
-            f"{self.max_symbol_ratio}",
-        )
-        _require(
-            0.0 <= self.max_empty_share <= 1.0,
-            "--max_empty_share must lie in 0..1, received "
-            f"{self.max_empty_share}",
-        )
+        within(self, "[0, 1)", "dev_fraction")
+        within(self, "(0, 1]", "max_symbol_ratio")
+        within(self, "[0, 1]", "max_empty_share")
 
     def identity(self) -> dict:
         """What equal data share; paths and how it was run are left out."""
@@ -239,11 +211,7 @@ class ReaderOptions(LaneOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _require(
-            self.split in SPLITS,
-            f"`split` must be one of {', '.join(SPLITS)}, received "
-            f"{self.split!r}",
-        )
+        one_of(self, form=FIELD, split=SPLITS)
 
 
 INSPECT_MODES = ("record", "check", "statistics")
@@ -282,24 +250,13 @@ class InspectOptions:
     plot_file: str = ""
 
     def __post_init__(self) -> None:
-        _require(
-            self.mode in INSPECT_MODES,
-            f"--mode must be one of {', '.join(INSPECT_MODES)}, received "
-            f"{self.mode!r}",
-        )
-        _require(
-            self.split in INSPECT_SPLITS,
-            f"--split must be one of {', '.join(INSPECT_SPLITS)}, received "
-            f"{self.split!r}",
-        )
-        for name in (
+        one_of(self, mode=INSPECT_MODES, split=INSPECT_SPLITS)
+        within(
+            self,
+            ">= 0",
             "lane",
             "segment",
             "record_number",
             "pass_number",
             "mask_size",
-        ):
-            value = getattr(self, name)
-            _require(
-                value >= 0, f"--{name} must be 0 or more, received {value}"
-            )
+        )

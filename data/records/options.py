@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Protocol
 
-from common.errors import UserError
+from common.checks import FIELD, one_of, within
 
 RUNNERS = ("local", "beam")
 
@@ -36,22 +36,10 @@ def check_factory(options: FactoryOptions) -> None:
     Raises:
       UserError: names the flag.
     """
-    for name, low in (("seed", 0), ("num_workers", 1)):
-        value = getattr(options, name)
-        if value < low:
-            raise UserError(
-                f"--{name} must be at least {low}, received {value}"
-            )
-    if options.runner not in RUNNERS:
-        raise UserError(
-            f"--runner must be one of {', '.join(RUNNERS)}, received "
-            f"{options.runner!r}"
-        )
-    if not options.block_megabytes > 0:
-        raise UserError(
-            "--block_megabytes must be positive, received "
-            f"{options.block_megabytes}"
-        )
+    within(options, ">= 0", "seed")
+    within(options, ">= 1", "num_workers")
+    within(options, "> 0", "block_megabytes")
+    one_of(options, runner=RUNNERS)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,15 +69,5 @@ class LaneOptions:
     rows: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
-        for name, low in (
-            ("global_batch", 1),
-            ("seed", 0),
-            ("start_step", 0),
-            ("read_ahead", 1),
-            ("prefetch", 0),
-        ):
-            value = getattr(self, name)
-            if value < low:
-                raise UserError(
-                    f"`{name}` must be at least {low}, received {value}"
-                )
+        within(self, ">= 1", "global_batch", "read_ahead", form=FIELD)
+        within(self, ">= 0", "seed", "start_step", "prefetch", form=FIELD)

@@ -1,13 +1,15 @@
-"""What configurations share whose file is Hugging Face's `config.json` (L0).
+"""What configurations of encoders share (L0).
 
-One file serves both sides: a folder of ours names its fields as theirs does,
-and every key that we have no field for is kept and written back.
+`FileConfig` is of those whose file is Hugging Face's `config.json`. One file
+serves both sides: a folder of ours names its fields as theirs does, and every
+key that we have no field for is kept and written back.
 """
 
 import dataclasses
 import json
 from typing import Any, ClassVar, Self
 
+from common.checks import FIELD, within
 from common.errors import UserError
 from modeling.encoders.contract import pop_extra
 
@@ -21,19 +23,109 @@ ACTIVATIONS = {
 
 
 @dataclasses.dataclass(frozen=True)
-class FileConfig:
+class Configuration:
     """Base of a frozen, validated configuration.
 
     Class attributes:
-      keys: their key -> our field.
       changeable: fields that a trained model may be used with another value of.
+    """
+
+    changeable: ClassVar[tuple[str, ...]]
+
+    def replace(self, **changes: Any) -> Self:
+        """A copy with some fields changed."""
+        return dataclasses.replace(self, **changes)
+
+    def architecture(self) -> dict[str, Any]:
+        """The fields that weights or memory depend on; the others may change."""
+        return {
+            field.name: getattr(self, field.name)
+            for field in dataclasses.fields(self)
+            if field.name not in self.changeable
+        }
+
+    @classmethod
+    def _of_sizes(cls, changes: dict[str, Any], *sizes: int) -> Self:
+        """The first fields in order, changed or completed by others by name."""
+        names = [field.name for field in dataclasses.fields(cls)]
+        return cls(**(dict(zip(names, sizes, strict=False)) | changes))
+
+    @classmethod
+    def _of_fields(cls, value: dict[str, Any], theirs: dict[str, str]) -> Self:
+        """Reads fields by name; unknown ones go to `extra`.
+
+        Args:
+          value: what the file holds; `extra` is taken out.
+          theirs: field -> its name in the file, where that is another.
+
+        Raises:
+          UserError: a field without default is missing, or one is invalid.
+        """
+        names = {field.name for field in dataclasses.fields(cls)}
+        extra = pop_extra(value)
+        extra |= {k: v for k, v in value.items() if k not in names}
+        known = {k: v for k, v in value.items() if k in names}
+        missing = [
+            theirs.get(field.name, field.name)
+            for field in dataclasses.fields(cls)
+            if field.name not in known
+            and field.default is dataclasses.MISSING
+            and field.default_factory is dataclasses.MISSING
+        ]
+        if missing:
+            raise UserError(f"the configuration lacks {missing}")
+        return cls(**known, extra=extra)
+
+
+@dataclasses.dataclass(frozen=True)
+class RecurrentConfig(Configuration):
+    """Of encoders with memory: Transformer-XL and XLNet.
+
+    Class attributes:
+      counts: fields that are whole numbers > 0.
+    """
+
+    counts: ClassVar[tuple[str, ...]]
+
+    def __post_init__(self):
+        within(self, ">= 1", *self.counts, form=FIELD, whole=True)
+        within(self, ">= 0", "mem_len", form=FIELD, whole=True)
+        within(self, "(-inf, inf)", "clamp_len", form=FIELD, whole=True)
+        if self.d_model % 2:
+            raise UserError(
+                "`d_model` must be even (half sines, half cosines), received "
+                f"{self.d_model}"
+            )
+        within(
+            self,
+            "[0, 1)",
+            "dropout",
+            "dropatt",
+            "activation_dropout",
+            form=FIELD,
+        )
+        within(self, "> 0", "init_range", "init_std", form=FIELD)
+
+    @property
+    def inner_dropout(self) -> float:
+        """The rate after the feed-forward activation, None resolved."""
+        if self.activation_dropout is None:
+            return self.dropout
+        return self.activation_dropout
+
+
+@dataclasses.dataclass(frozen=True)
+class FileConfig(Configuration):
+    """Base of a frozen, validated configuration in Hugging Face's words.
+
+    Class attributes:
+      keys: their key -> our field.
       counts: fields that are whole numbers > 0.
       rates: fields in [0, 1); None where the field may be.
     """
 
     model_type: ClassVar[str]
     keys: ClassVar[dict[str, str]]
-    changeable: ClassVar[tuple[str, ...]]
     counts: ClassVar[tuple[str, ...]]
     rates: ClassVar[tuple[str, ...]]
     # None of them has memory, and all see both sides.
@@ -41,44 +133,14 @@ class FileConfig:
     causal: ClassVar[bool] = False
 
     def __post_init__(self):
-        for name in self.counts:
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int):
-                raise UserError(
-                    f"`{name}` must be a whole number, received {value!r}"
-                )
-            if value < 1:
-                raise UserError(f"`{name}` must be >= 1, received {value}")
-        for name in self.rates:
-            value = getattr(self, name)
-            if value is None and self._default(name) is None:
-                continue
-            if not is_number(value) or not 0.0 <= value < 1.0:
-                raise UserError(
-                    f"`{name}` must be a rate in [0, 1), received {value!r}"
-                )
+        within(self, ">= 1", *self.counts, form=FIELD, whole=True)
+        within(self, "[0, 1)", *self.rates, form=FIELD)
 
     @property
     def dropout_rates(self) -> tuple[float, ...]:
         """Every rate; None, where a field may be that, is the first one's."""
         found = [getattr(self, name) for name in self.rates]
         return tuple(found[0] if rate is None else rate for rate in found)
-
-    @classmethod
-    def _default(cls, name: str) -> Any:
-        return cls.__dataclass_fields__[name].default
-
-    def replace(self, **changes: Any) -> Self:
-        """A copy with some fields changed."""
-        return dataclasses.replace(self, **changes)
-
-    def architecture(self) -> dict[str, Any]:
-        """The fields that weights depend on; the others may change."""
-        return {
-            field.name: getattr(self, field.name)
-            for field in dataclasses.fields(self)
-            if field.name not in self.changeable
-        }
 
     def with_memory(self, length: int | None) -> Self:
         """Itself: there is none.
@@ -106,8 +168,6 @@ class FileConfig:
         """
         value = cls._translated(dict(value))
         value.pop("model_type", None)
-        names = {f.name for f in dataclasses.fields(cls)}
-        extra = pop_extra(value)
         for theirs, ours in cls.keys.items():
             if theirs not in value or theirs == ours:
                 continue
@@ -119,20 +179,8 @@ class FileConfig:
                     f"`{theirs}` {found!r} and `{ours}` {value[ours]!r} "
                     "disagree: keep one of them"
                 )
-        extra |= {k: v for k, v in value.items() if k not in names}
-        known = {k: v for k, v in value.items() if k in names}
-        missing = [
-            f.name
-            for f in dataclasses.fields(cls)
-            if f.name not in known
-            and f.default is dataclasses.MISSING
-            and f.default_factory is dataclasses.MISSING
-        ]
-        if missing:
-            theirs = {ours: name for name, ours in cls.keys.items()}
-            shown = [theirs.get(name, name) for name in missing]
-            raise UserError(f"the configuration lacks {shown}")
-        return cls(**known, extra=extra)
+        theirs = {ours: name for name, ours in cls.keys.items()}
+        return cls._of_fields(value, theirs)
 
     @classmethod
     def _translated(cls, value: dict[str, Any]) -> dict[str, Any]:
@@ -171,16 +219,3 @@ def _activation(key: str, name: Any) -> str:
 
 def _their_activation(name: str) -> str:
     return next(k for k, v in ACTIVATIONS.items() if v == name)
-
-
-def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
-    """Raises `UserError` unless `value` is one of `choices`."""
-    if value not in choices:
-        raise UserError(
-            f"`{name}` must be one of {list(choices)}, received {value!r}"
-        )
-
-
-def is_number(value: Any) -> bool:
-    """An int or float; True and False are none."""
-    return isinstance(value, (int, float)) and not isinstance(value, bool)

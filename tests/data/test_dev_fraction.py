@@ -62,7 +62,7 @@ def test_what_is_refused(tmp_path):
     write_rows(tmp_path, 4)
     with pytest.raises(UserError, match="takes 0 of 4 rows"):
         texts(tmp_path, "train", dev_fraction=0.01)
-    with pytest.raises(UserError, match="at least 0 and below 1"):
+    with pytest.raises(UserError, match="must be in \\[0, 1"):
         texts(tmp_path, "train", dev_fraction=1.0)
     write_rows(tmp_path, 4, "dev.jsonl")
     with pytest.raises(UserError, match=r"but there is .*dev\.jsonl"):

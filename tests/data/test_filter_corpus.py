@@ -219,7 +219,7 @@ def test_errors_leave_nothing(tmp_path, monkeypatch):
         ({"dry_run": True}, "either --output_file or --dry_run"),
         ({"output_file": ""}, "either --output_file or --dry_run"),
         ({"output_file": "a.gz"}, "without .gz"),
-        ({"near_duplicates": 0.0}, "--near_duplicates must lie in 0..1"),
+        ({"near_duplicates": 0.0}, "--near_duplicates must be in \\(0, 1]"),
     ):
         with pytest.raises(UserError, match=message):
             run(path, **options)

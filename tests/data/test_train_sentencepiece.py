@@ -151,7 +151,7 @@ def test_no_text(tmp_path):
     [
         ({"vocab_size": 3}, "--vocab_size must be at least"),
         ({"model_type": "word"}, "--model_type must be one of"),
-        ({"character_coverage": 0.1}, "--character_coverage must lie"),
+        ({"character_coverage": 0.1}, "--character_coverage must be in"),
         ({"input_sentence_size": -1}, "--input_sentence_size"),
     ],
 )

@@ -238,7 +238,7 @@ def test_no_token_is_left_out_whatever_the_clusters(jit):
         (dict(div_val=9), "width 12 // 9\\^2 = 0"),
         (dict(d_model=9), "must be even"),
         (dict(memory_start="ones"), "memory_start.*hidden.*zeros"),
-        (dict(dropatt=1.0), r"rate in \[0, 1\)"),
+        (dict(dropatt=1.0), r"must be in \[0, 1\)"),
         (dict(cutoffs=("7",)), "whole number"),
     ],
 )

@@ -2,6 +2,7 @@
 
 import dataclasses
 
+from common.checks import distinct, one_of, weights, within
 from common.errors import UserError
 from training.options import RunOptions
 
@@ -86,16 +87,9 @@ class FinetuneOptions:
                 "nothing to do: give --do_train, --do_eval, --do_predict or "
                 "--do_export"
             )
-        if self.summary_type not in (None, *SUMMARY_TYPES):
-            raise UserError(
-                f"--summary_type must be one of {', '.join(SUMMARY_TYPES)}, "
-                f"received {self.summary_type!r}"
-            )
-        if self.pooling not in POOLINGS:
-            raise UserError(
-                f"--pooling must be one of {', '.join(POOLINGS)}, received "
-                f"{self.pooling!r}"
-            )
+        one_of(self, pooling=POOLINGS)
+        if self.summary_type is not None:
+            one_of(self, summary_type=SUMMARY_TYPES)
         if self.pack and self.pooling == "original":
             raise UserError(
                 "--pooling=original counts padding, which --pack leaves out: "
@@ -106,29 +100,19 @@ class FinetuneOptions:
 
     def _check_training(self) -> None:
         """What changes a training."""
-        if not self.train_epochs >= 0:
-            raise UserError(
-                f"--train_epochs must be above 0, received {self.train_epochs}"
-            )
-        if not 0.0 <= self.label_smoothing < 1.0:
-            raise UserError(
-                "--label_smoothing must be at least 0 and below 1, received "
-                f"{self.label_smoothing}"
-            )
-        weights = self.class_weights
-        if weights != (BALANCED,) and any(
-            isinstance(w, str) or not 0 < w < float("inf") for w in weights
+        within(self, ">= 0", "train_epochs")
+        within(self, "[0, 1)", "label_smoothing")
+        within(self, ">= 1", "num_seeds")
+        if self.class_weights != (BALANCED,) and any(
+            isinstance(w, str) or not 0 < w < float("inf")
+            for w in self.class_weights
         ):
             raise UserError(
                 f"--class_weights: wanted positive numbers or {BALANCED!r}, "
-                f"received {','.join(map(str, weights))}"
+                f"received {','.join(map(str, self.class_weights))}"
             )
         if self.run.patience and not self.run.eval_every:
             raise UserError("--patience needs --eval_every")
-        if self.num_seeds < 1:
-            raise UserError(
-                f"--num_seeds must be at least 1, received {self.num_seeds}"
-            )
         if self.num_seeds > 1 and (self.predict_ckpt or not self.do_eval):
             raise UserError(
                 "--num_seeds compares metrics: it needs --do_eval and no "
@@ -143,9 +127,8 @@ class FinetuneOptions:
                     "--ensemble_weights and --greedy need --ensemble"
                 )
             return
-        count = len(self.ensemble)
-        if len(set(self.ensemble)) < count:
-            raise UserError("--ensemble names a folder twice")
+        distinct(self, "ensemble", "a folder")
+        weights(self, "ensemble_weights", len(self.ensemble), "folder")
         other = self.do_train or self.do_export or self.dry_run
         if other or self.num_seeds > 1:
             raise UserError(
@@ -157,18 +140,7 @@ class FinetuneOptions:
                 "--ensemble reads the best checkpoint of each folder: leave "
                 "out --predict_ckpt and --eval_all_ckpt"
             )
-        weights = self.ensemble_weights
-        if weights and len(weights) != count:
-            raise UserError(
-                f"--ensemble_weights: wanted one per folder ({count}), "
-                f"received {len(weights)}"
-            )
-        if any(not 0 < w < float("inf") for w in weights):
-            raise UserError(
-                "--ensemble_weights must be positive, received "
-                f"{','.join(map(str, weights))}"
-            )
-        if self.greedy and (weights or not self.do_eval):
+        if self.greedy and (self.ensemble_weights or not self.do_eval):
             raise UserError(
                 "--greedy chooses on the dev split: it needs --do_eval and "
                 "no --ensemble_weights"

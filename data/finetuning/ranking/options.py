@@ -3,6 +3,7 @@
 import dataclasses
 import os
 
+from common.checks import one_of, within
 from common.errors import UserError
 
 TOPICS_FORMATS = ("auto", "trec", "web", "tsv", "jsonl", "smart", "cranfield")
@@ -100,35 +101,17 @@ class RankingDataOptions:
                     f"--{flag} must be given (or --collection with "
                     "--data_dir, or --dataset)"
                 )
-        for name, choices in (
-            ("topics_format", TOPICS_FORMATS),
-            ("documents_format", DOCUMENTS_FORMATS),
-            ("qrels_format", QRELS_FORMATS),
-            ("retriever", RETRIEVERS),
-            ("unjudged", UNJUDGED),
-        ):
-            if getattr(self, name) not in choices:
-                raise UserError(
-                    f"--{name} must be one of {', '.join(choices)}, received "
-                    f"{getattr(self, name)!r}"
-                )
-        for name, least in (
-            ("depth", 1),
-            ("cutoff", 1),
-            ("err_max_grade", 1),
-            ("max_pairs_per_query", 0),
-            ("fold_seed", 0),
-            ("bm25_k1", 0),
-        ):
-            value = getattr(self, name)
-            if not value >= least:
-                raise UserError(
-                    f"--{name} must be at least {least}, received {value}"
-                )
-        if not 0.0 <= self.bm25_b <= 1.0:
-            raise UserError(
-                f"--bm25_b must be in [0, 1], received {self.bm25_b}"
-            )
+        one_of(
+            self,
+            topics_format=TOPICS_FORMATS,
+            documents_format=DOCUMENTS_FORMATS,
+            qrels_format=QRELS_FORMATS,
+            retriever=RETRIEVERS,
+            unjudged=UNJUDGED,
+        )
+        within(self, ">= 1", "depth", "cutoff", "err_max_grade")
+        within(self, ">= 0", "max_pairs_per_query", "fold_seed", "bm25_k1")
+        within(self, "[0, 1]", "bm25_b")
         if not self.folds_file and self.folds < 3:
             raise UserError(
                 "--folds must be at least 3 (train, validation, test), "

@@ -6,10 +6,11 @@ out, are known from its paper.
 """
 
 import dataclasses
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
+from common.checks import FIELD, one_of, within
 from common.errors import UserError
-from modeling.encoders.base_config import FileConfig, check_choice, is_number
+from modeling.encoders.base_config import FileConfig
 
 ACTIVATIONS = ("gelu", "gelu_erf", "relu")
 
@@ -93,16 +94,13 @@ class BertConfig(FileConfig):
 
     def __post_init__(self):
         super().__post_init__()
-        check_choice("ff_activation", self.ff_activation, ACTIVATIONS)
+        one_of(self, form=FIELD, ff_activation=ACTIVATIONS)
+        within(self, "> 0", "layer_norm_eps", "init_std", form=FIELD)
         if self.d_model % self.n_head:
             raise UserError(
                 f"`d_model` must be a multiple of `n_head`, received "
                 f"{self.d_model} and {self.n_head}"
             )
-        for name in ("layer_norm_eps", "init_std"):
-            value = getattr(self, name)
-            if not is_number(value) or value <= 0:
-                raise UserError(f"`{name}` must be > 0, received {value!r}")
         kind = self.extra.get("position_embedding_type", "absolute")
         if kind != "absolute":
             raise UserError(
@@ -141,28 +139,14 @@ class BertConfig(FileConfig):
         return self.classifier_dropout
 
     @classmethod
-    def base(cls, vocab_size: int = 30522, **kwargs: Any) -> "BertConfig":
+    def base(cls, vocab_size: int = 30522, **kwargs: Any) -> Self:
         """BERT-Base: 12 layers, D 768, 12 heads, F 3072."""
-        sizes = dict(
-            vocab_size=vocab_size,
-            d_model=768,
-            n_layer=12,
-            n_head=12,
-            d_inner=3072,
-        )
-        return cls(**(sizes | kwargs))
+        return cls._of_sizes(kwargs, vocab_size, 768, 12, 12, 3072)
 
     @classmethod
-    def large(cls, vocab_size: int = 30522, **kwargs: Any) -> "BertConfig":
+    def large(cls, vocab_size: int = 30522, **kwargs: Any) -> Self:
         """BERT-Large: 24 layers, D 1024, 16 heads, F 4096."""
-        sizes = dict(
-            vocab_size=vocab_size,
-            d_model=1024,
-            n_layer=24,
-            n_head=16,
-            d_inner=4096,
-        )
-        return cls(**(sizes | kwargs))
+        return cls._of_sizes(kwargs, vocab_size, 1024, 24, 16, 4096)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -223,9 +207,7 @@ class AlbertConfig(BertConfig):
         return self.inner_group_num
 
     @classmethod
-    def of_size(
-        cls, size: str, vocab_size: int = 30000, **kwargs: Any
-    ) -> "AlbertConfig":
+    def of_size(cls, size: str, vocab_size: int = 30000, **kwargs: Any) -> Self:
         """ALBERT "base", "large", "xlarge" or "xxlarge"."""
         sizes = ALBERT_SIZES[size] | {"vocab_size": vocab_size}
         return cls(**(sizes | kwargs))

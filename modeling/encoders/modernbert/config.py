@@ -4,10 +4,11 @@ Sizes of `base` and `large` are those of the notes' table.
 """
 
 import dataclasses
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
+from common.checks import FIELD, one_of, within
 from common.errors import UserError
-from modeling.encoders.base_config import FileConfig, check_choice, is_number
+from modeling.encoders.base_config import FileConfig
 
 ACTIVATIONS = ("gelu", "gelu_erf", "relu")
 POOLINGS = ("cls", "mean")
@@ -120,22 +121,28 @@ class ModernBertConfig(FileConfig):
 
     def __post_init__(self):
         super().__post_init__()
-        check_choice("ff_activation", self.ff_activation, ACTIVATIONS)
-        check_choice("head_activation", self.head_activation, ACTIVATIONS)
-        check_choice("pooling", self.pooling, POOLINGS)
+        one_of(
+            self,
+            form=FIELD,
+            ff_activation=ACTIVATIONS,
+            head_activation=ACTIVATIONS,
+            pooling=POOLINGS,
+        )
+        within(self, ">= 2", "local_window", form=FIELD)
+        within(
+            self,
+            "> 0",
+            "norm_eps",
+            "init_std",
+            "global_theta",
+            "local_theta",
+            form=FIELD,
+        )
         if self.d_model % (2 * self.n_head):
             raise UserError(
                 "`d_model` must be a multiple of 2 * `n_head` (rotary halves), "
                 f"received {self.d_model} and {self.n_head}"
             )
-        if self.local_window < 2:
-            raise UserError(
-                f"`local_window` must be >= 2, received {self.local_window}"
-            )
-        for name in ("norm_eps", "init_std", "global_theta", "local_theta"):
-            value = getattr(self, name)
-            if not is_number(value) or value <= 0:
-                raise UserError(f"`{name}` must be > 0, received {value!r}")
         for name in ("attention_bias", "mlp_bias", "norm_bias"):
             if self.extra.get(name):
                 raise UserError(
@@ -214,27 +221,11 @@ class ModernBertConfig(FileConfig):
         return value
 
     @classmethod
-    def base(cls, vocab_size: int = 50368, **kwargs: Any) -> "ModernBertConfig":
+    def base(cls, vocab_size: int = 50368, **kwargs: Any) -> Self:
         """ModernBERT-Base: 22 layers, D 768, 12 heads, F 1,152."""
-        sizes = dict(
-            vocab_size=vocab_size,
-            d_model=768,
-            n_layer=22,
-            n_head=12,
-            d_inner=1152,
-        )
-        return cls(**(sizes | kwargs))
+        return cls._of_sizes(kwargs, vocab_size, 768, 22, 12, 1152)
 
     @classmethod
-    def large(
-        cls, vocab_size: int = 50368, **kwargs: Any
-    ) -> "ModernBertConfig":
+    def large(cls, vocab_size: int = 50368, **kwargs: Any) -> Self:
         """ModernBERT-Large: 28 layers, D 1024, 16 heads, F 2,624."""
-        sizes = dict(
-            vocab_size=vocab_size,
-            d_model=1024,
-            n_layer=28,
-            n_head=16,
-            d_inner=2624,
-        )
-        return cls(**(sizes | kwargs))
+        return cls._of_sizes(kwargs, vocab_size, 1024, 28, 16, 2624)

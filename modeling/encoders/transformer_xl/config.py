@@ -7,22 +7,14 @@ freely (memory, clamping, `same_length`) is no part of the architecture.
 
 import dataclasses
 import json
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
+from common.checks import FIELD, one_of, true_or_false, within
 from common.errors import UserError
-from modeling.encoders.contract import pop_extra
+from modeling.encoders.base_config import RecurrentConfig
 
 FILE_NAME = "transformer_xl_config.json"
 
-_POSITIVE = (
-    "vocab_size",
-    "d_model",
-    "n_layer",
-    "n_head",
-    "d_head",
-    "d_inner",
-    "div_val",
-)
 _FLAGS = (
     "untie_r",
     "same_length",
@@ -35,27 +27,10 @@ _CHOICES = {
     "init_method": ("normal", "uniform"),
     "memory_start": ("hidden", "zeros"),
 }
-# No weight depends on these: a trained model may be used with other values.
-_CHANGEABLE = (
-    "mem_len",
-    "clamp_len",
-    "same_length",
-    "memory_start",
-    "dropout",
-    "dropatt",
-    "activation_dropout",
-    "variational_dropout",
-    "word_dropout",
-    "init_method",
-    "init_range",
-    "init_std",
-    "proj_init_std",
-    "extra",
-)
 
 
 @dataclasses.dataclass(frozen=True)
-class TransformerXLConfig:
+class TransformerXLConfig(RecurrentConfig):
     """What the shapes and the semantics of a model depend on.
 
     Attributes:
@@ -106,6 +81,33 @@ class TransformerXLConfig:
     attn_type: ClassVar[str] = "uni"
     causal: ClassVar[bool] = True
     reuse_len: ClassVar[None] = None
+    # No weight depends on these.
+    changeable: ClassVar[tuple[str, ...]] = (
+        "mem_len",
+        "clamp_len",
+        "same_length",
+        "memory_start",
+        "dropout",
+        "dropatt",
+        "activation_dropout",
+        "variational_dropout",
+        "word_dropout",
+        "init_method",
+        "init_range",
+        "init_std",
+        "proj_init_std",
+        "extra",
+    )
+    counts: ClassVar[tuple[str, ...]] = (
+        "vocab_size",
+        "d_model",
+        "n_layer",
+        "n_head",
+        "d_head",
+        "d_inner",
+        "d_embed",
+        "div_val",
+    )
 
     vocab_size: int
     d_model: int
@@ -138,59 +140,19 @@ class TransformerXLConfig:
 
     def __post_init__(self):
         object.__setattr__(self, "cutoffs", tuple(self.cutoffs))
-        for name in _POSITIVE:
-            _whole(name, getattr(self, name), 1)
-        for name, least in (("d_embed", 1), ("mem_len", 0)):
-            if getattr(self, name) is not None:
-                _whole(name, getattr(self, name), least)
-        _whole("clamp_len", self.clamp_len, None)
-        if self.d_model % 2:
-            raise UserError(
-                "`d_model` must be even (half sines, half cosines), received "
-                f"{self.d_model}"
-            )
-        for name, choices in _CHOICES.items():
-            if getattr(self, name) not in choices:
-                raise UserError(
-                    f"`{name}` must be one of {list(choices)}, received "
-                    f"{getattr(self, name)!r}"
-                )
-        for name in _FLAGS:
-            if not isinstance(getattr(self, name), bool):
-                raise UserError(
-                    f"`{name}` must be true or false, received "
-                    f"{getattr(self, name)!r}"
-                )
-        self._check_numbers()
+        super().__post_init__()
+        one_of(self, form=FIELD, **_CHOICES)
+        true_or_false(self, *_FLAGS)
+        within(self, "[0, 1)", "word_dropout", form=FIELD)
+        within(self, "> 0", "proj_init_std", "layer_norm_epsilon", form=FIELD)
         self._check_clusters()
 
-    def _check_numbers(self) -> None:
-        for name in (
-            "dropout",
-            "dropatt",
-            "activation_dropout",
-            "word_dropout",
-        ):
-            value = getattr(self, name)
-            if value is None and name == "activation_dropout":
-                continue
-            if not _is_number(value) or not 0.0 <= value < 1.0:
-                raise UserError(
-                    f"`{name}` must be a rate in [0, 1), received {value!r}"
-                )
-        for name in (
-            "init_range",
-            "init_std",
-            "proj_init_std",
-            "layer_norm_epsilon",
-        ):
-            value = getattr(self, name)
-            if not _is_number(value) or value <= 0:
-                raise UserError(f"`{name}` must be > 0, received {value!r}")
-
     def _check_clusters(self) -> None:
-        for cutoff in self.cutoffs:
-            _whole("cutoffs", cutoff, 1)
+        if not all(type(cutoff) is int for cutoff in self.cutoffs):
+            raise UserError(
+                "`cutoffs` must be whole numbers, received "
+                f"{list(self.cutoffs)}"
+            )
         ends = [0, *self.cutoffs, self.vocab_size]
         if any(a >= b for a, b in zip(ends, ends[1:], strict=False)):
             raise UserError(
@@ -226,13 +188,6 @@ class TransformerXLConfig:
         return self.embedding_width // self.div_val**i
 
     @property
-    def inner_dropout(self) -> float:
-        """The rate after the feed-forward activation, None resolved."""
-        if self.activation_dropout is None:
-            return self.dropout
-        return self.activation_dropout
-
-    @property
     def dropout_rates(self) -> tuple[float, ...]:
         """Every rate."""
         rates = (self.dropout, self.dropatt, self.inner_dropout)
@@ -240,20 +195,11 @@ class TransformerXLConfig:
 
     def architecture(self) -> dict[str, Any]:
         """The fields that weights depend on; the others may change."""
-        found = {
-            field.name: getattr(self, field.name)
-            for field in dataclasses.fields(self)
-            if field.name not in _CHANGEABLE
-        }
-        return found | {"d_embed": self.embedding_width}
+        return super().architecture() | {"d_embed": self.embedding_width}
 
-    def with_memory(self, length: int | None) -> "TransformerXLConfig":
+    def with_memory(self, length: int | None) -> Self:
         """A copy that keeps its last `length` inputs."""
         return self.replace(mem_len=length)
-
-    def replace(self, **changes: Any) -> "TransformerXLConfig":
-        """A copy with some fields changed."""
-        return dataclasses.replace(self, **changes)
 
     def to_dict(self) -> dict[str, Any]:
         """Every field by name, and `model_type`."""
@@ -264,7 +210,7 @@ class TransformerXLConfig:
         }
 
     @classmethod
-    def from_dict(cls, value: dict[str, Any]) -> "TransformerXLConfig":
+    def from_dict(cls, value: dict[str, Any]) -> Self:
         """Reads fields by name; unknown ones go to `extra`.
 
         Raises:
@@ -272,33 +218,15 @@ class TransformerXLConfig:
         """
         value = dict(value)
         value.pop("model_type", None)
-        names = {f.name for f in dataclasses.fields(cls)}
-        extra = pop_extra(value)
-        extra |= {k: v for k, v in value.items() if k not in names}
-        known = {k: v for k, v in value.items() if k in names}
-        missing = [k for k in _POSITIVE[:-1] if k not in known]
-        if missing:
-            raise UserError(f"the configuration lacks {missing}")
-        if not isinstance(known.get("cutoffs", ()), (list, tuple)):
+        if not isinstance(value.get("cutoffs", ()), (list, tuple)):
             raise UserError(
                 "`cutoffs` must be a list of ids, received "
-                f"{known['cutoffs']!r}"
+                f"{value['cutoffs']!r}"
             )
-        return cls(**known, extra=extra)
+        return cls._of_fields(value, {})
 
     def to_json(self) -> str:
         """The content of the configuration file."""
         value = dict(self.extra) | self.to_dict()
         del value["extra"]
         return json.dumps(value, indent=4, sort_keys=True)
-
-
-def _whole(name: str, value: Any, minimum: int | None) -> None:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise UserError(f"`{name}` must be a whole number, received {value!r}")
-    if minimum is not None and value < minimum:
-        raise UserError(f"`{name}` must be >= {minimum}, received {value}")
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)

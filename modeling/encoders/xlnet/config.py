@@ -7,11 +7,12 @@ subset of these fields (`n_token` there is `vocab_size` here).
 import dataclasses
 import json
 import os
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from common import files
+from common.checks import FIELD, one_of, true_or_false, within
 from common.errors import UserError
-from modeling.encoders.contract import pop_extra
+from modeling.encoders.base_config import RecurrentConfig
 
 # The keys that the original always writes.
 _ORIGINAL_KEYS = (
@@ -24,16 +25,6 @@ _ORIGINAL_KEYS = (
     "untie_r",
     "vocab_size",
 )
-# What a trained model may be used with another value of.
-_CHANGEABLE = (
-    "dropout",
-    "dropatt",
-    "activation_dropout",
-    "init_method",
-    "init_range",
-    "init_std",
-    "extra",
-)
 _CHOICES = {
     "ff_activation": ("gelu", "gelu_erf", "relu"),
     "attn_type": ("bi", "uni"),
@@ -43,7 +34,7 @@ _CHOICES = {
 
 
 @dataclasses.dataclass(frozen=True)
-class XLNetConfig:
+class XLNetConfig(RecurrentConfig):
     """What the shapes and the semantics of a model depend on.
 
     Attributes:
@@ -76,6 +67,23 @@ class XLNetConfig:
     """
 
     model_type: ClassVar[str] = "xlnet"
+    changeable: ClassVar[tuple[str, ...]] = (
+        "dropout",
+        "dropatt",
+        "activation_dropout",
+        "init_method",
+        "init_range",
+        "init_std",
+        "extra",
+    )
+    counts: ClassVar[tuple[str, ...]] = (
+        "vocab_size",
+        "d_model",
+        "n_layer",
+        "n_head",
+        "d_head",
+        "d_inner",
+    )
 
     vocab_size: int
     d_model: int
@@ -100,64 +108,10 @@ class XLNetConfig:
     extra: dict[str, Any] = dataclasses.field(default_factory=dict, hash=False)
 
     def __post_init__(self):
-        for name in (
-            "vocab_size",
-            "d_model",
-            "n_layer",
-            "n_head",
-            "d_head",
-            "d_inner",
-        ):
-            self._check_int(name, minimum=1)
-        for name in ("mem_len", "reuse_len"):
-            if getattr(self, name) is not None:
-                self._check_int(name, minimum=0)
-        self._check_int("clamp_len", minimum=None)
-        if self.d_model % 2:
-            raise UserError(
-                f"`d_model` must be even (half sines, half cosines), "
-                f"received {self.d_model}"
-            )
-        for name, choices in _CHOICES.items():
-            if getattr(self, name) not in choices:
-                raise UserError(
-                    f"`{name}` must be one of {list(choices)}, received "
-                    f"{getattr(self, name)!r}"
-                )
-        for name in ("untie_r", "same_length"):
-            if not isinstance(getattr(self, name), bool):
-                raise UserError(
-                    f"`{name}` must be true or false, received "
-                    f"{getattr(self, name)!r}"
-                )
-        for name in ("dropout", "dropatt", "activation_dropout"):
-            value = getattr(self, name)
-            if value is None and name == "activation_dropout":
-                continue
-            if not _is_number(value) or not 0.0 <= value < 1.0:
-                raise UserError(
-                    f"`{name}` must be a rate in [0, 1), received {value!r}"
-                )
-        for name in ("init_range", "init_std"):
-            value = getattr(self, name)
-            if not _is_number(value) or value <= 0:
-                raise UserError(f"`{name}` must be > 0, received {value!r}")
-
-    def _check_int(self, name: str, minimum: int | None) -> None:
-        value = getattr(self, name)
-        if isinstance(value, bool) or not isinstance(value, int):
-            raise UserError(
-                f"`{name}` must be a whole number, received {value!r}"
-            )
-        if minimum is not None and value < minimum:
-            raise UserError(f"`{name}` must be >= {minimum}, received {value}")
-
-    @property
-    def inner_dropout(self) -> float:
-        """The rate after the feed-forward activation, None resolved."""
-        if self.activation_dropout is None:
-            return self.dropout
-        return self.activation_dropout
+        super().__post_init__()
+        within(self, ">= 0", "reuse_len", form=FIELD, whole=True)
+        one_of(self, form=FIELD, **_CHOICES)
+        true_or_false(self, "untie_r", "same_length")
 
     @property
     def dropout_rates(self) -> tuple[float, ...]:
@@ -169,54 +123,26 @@ class XLNetConfig:
         """Whether positions see the past only."""
         return self.attn_type == "uni"
 
-    def architecture(self) -> dict[str, Any]:
-        """The fields that weights or memory depend on; the others may change."""
-        return {
-            field.name: getattr(self, field.name)
-            for field in dataclasses.fields(self)
-            if field.name not in _CHANGEABLE
-        }
-
-    def with_memory(self, length: int | None) -> "XLNetConfig":
+    def with_memory(self, length: int | None) -> Self:
         """A copy whose memory keeps all of the last `length` inputs."""
         return self.replace(mem_len=length, reuse_len=None)
 
-    def replace(self, **changes: Any) -> "XLNetConfig":
-        """A copy with some fields changed."""
-        return dataclasses.replace(self, **changes)
-
     @classmethod
-    def base(cls, vocab_size: int = 32000, **kwargs: Any) -> "XLNetConfig":
+    def base(cls, vocab_size: int = 32000, **kwargs: Any) -> Self:
         """XLNet-Base: 12 layers, D 768, 12 heads of 64, F 3072."""
-        sizes = dict(
-            vocab_size=vocab_size,
-            d_model=768,
-            n_layer=12,
-            n_head=12,
-            d_head=64,
-            d_inner=3072,
-        )
-        return cls(**(sizes | kwargs))
+        return cls._of_sizes(kwargs, vocab_size, 768, 12, 12, 64, 3072)
 
     @classmethod
-    def large(cls, vocab_size: int = 32000, **kwargs: Any) -> "XLNetConfig":
+    def large(cls, vocab_size: int = 32000, **kwargs: Any) -> Self:
         """XLNet-Large: 24 layers, D 1024, 16 heads of 64, F 4096."""
-        sizes = dict(
-            vocab_size=vocab_size,
-            d_model=1024,
-            n_layer=24,
-            n_head=16,
-            d_head=64,
-            d_inner=4096,
-        )
-        return cls(**(sizes | kwargs))
+        return cls._of_sizes(kwargs, vocab_size, 1024, 24, 16, 64, 4096)
 
     def to_dict(self) -> dict[str, Any]:
         """Every field by name; `from_dict` reads it back."""
         return dataclasses.asdict(self)
 
     @classmethod
-    def from_dict(cls, value: dict[str, Any]) -> "XLNetConfig":
+    def from_dict(cls, value: dict[str, Any]) -> Self:
         """Reads fields by name; unknown ones go to `extra`."""
         value = dict(value)
         if "n_token" in value:
@@ -226,16 +152,7 @@ class XLNetConfig:
                     f"`n_token` {n_token} and `vocab_size` "
                     f"{value['vocab_size']} disagree: keep one of them"
                 )
-        names = {f.name for f in dataclasses.fields(cls)}
-        extra = pop_extra(value)
-        extra |= {k: v for k, v in value.items() if k not in names}
-        known = {k: v for k, v in value.items() if k in names}
-        missing = [k for k in _ORIGINAL_KEYS if k not in known]
-        missing = [k for k in missing if k not in ("ff_activation", "untie_r")]
-        if missing:
-            shown = ["n_token" if k == "vocab_size" else k for k in missing]
-            raise UserError(f"the configuration lacks {shown}")
-        return cls(**known, extra=extra)
+        return cls._of_fields(value, {"vocab_size": "n_token"})
 
     def to_json(self) -> str:
         """The original's keys, then what differs from the defaults."""
@@ -254,7 +171,7 @@ class XLNetConfig:
         files.write_text(os.fspath(path), self.to_json())
 
     @classmethod
-    def from_json_file(cls, path: str) -> "XLNetConfig":
+    def from_json_file(cls, path: str) -> Self:
         """Reads an `xlnet_config.json` of the original or of ours.
 
         Raises:
@@ -268,7 +185,3 @@ class XLNetConfig:
             return cls.from_dict(value)
         except UserError as e:
             raise UserError(f"{path}: {e}") from e
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)

@@ -150,7 +150,7 @@ def test_filters_are_counted(folder):
         ({"input_glob": "/nowhere/*.txt"}, "matches no file"),
         ({"spiece_model_file": "/nowhere.model"}, "does not exist"),
         ({"reuse_len": 45}, "--reuse_len must lie in 0..43"),
-        ({"seq_len": 4}, "--seq_len must lie"),
+        ({"seq_len": 4}, r"--seq_len must be in \[8, 16384\]"),
         ({"num_predict": 46}, "--num_predict must lie in 1..45"),
         ({"span_unit": "char"}, "--span_unit must be one of"),
         ({"mask_beta": 6}, "--mask_beta must lie"),

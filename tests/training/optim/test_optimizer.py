@@ -373,7 +373,7 @@ def test_averaging_begins_when_evaluations_get_no_better():
     "changes, message",
     [
         ({"ema_decay": 0.9, "average_last": 3}, "one average .*average_last"),
-        ({"average_trigger": -1}, "`average_trigger` must be >= 0"),
+        ({"average_trigger": -1}, "--average_trigger must be >= 0"),
     ],
 )
 def test_averages_are_checked(changes, message):
@@ -381,6 +381,6 @@ def test_averages_are_checked(changes, message):
         OptimizerOptions(**changes)
     with pytest.raises(UserError, match="give --eval_every"):
         RunOptions("x", optimizer=OptimizerOptions(average_trigger=2))
-    with pytest.raises(UserError, match="at most `train_steps` .100"):
+    with pytest.raises(UserError, match="at most --train_steps .100"):
         last = OptimizerOptions(average_last=101)
         RunOptions("x", train_steps=100, optimizer=last)

@@ -2,6 +2,7 @@
 
 import dataclasses
 
+from common.checks import one_of, within
 from common.errors import UserError
 
 RANKERS = ("bm25", "cosine", "knrm", "cross_encoder")
@@ -79,42 +80,30 @@ class RankerOptions:
     segment_recurrence: int = 0
 
     def __post_init__(self) -> None:
-        for name, choices in (
-            ("ranker", RANKERS),
-            ("rank_loss", LOSSES),
-            ("embedding_dtype", EMBEDDING_DTYPES),
-            ("unit", UNITS),
-        ):
-            if getattr(self, name) not in choices:
-                raise UserError(
-                    f"--{name} must be one of {', '.join(choices)}, received "
-                    f"{getattr(self, name)!r}"
-                )
-        for name, least in (
-            ("seeds", 1),
-            ("vector_size", 1),
-            ("bins", 1),
-            ("max_doc_length", 1),
-            ("max_query_length", 1),
-            ("embed_batch_size", 1),
-            ("batch_size", 1),
-            ("epochs", 1),
-            ("patience", 1),
-            ("list_size", 2),
-            ("passage_stride", 0),
-            ("max_passages", 1),
-            ("segment_recurrence", 0),
-        ):
-            if getattr(self, name) < least:
-                raise UserError(
-                    f"--{name} must be at least {least}, received "
-                    f"{getattr(self, name)}"
-                )
-        for name in ("exact_sigma", "learning_rate", "adam_epsilon"):
-            if not getattr(self, name) > 0:
-                raise UserError(
-                    f"--{name} must be > 0, received {getattr(self, name)}"
-                )
+        one_of(
+            self,
+            ranker=RANKERS,
+            rank_loss=LOSSES,
+            embedding_dtype=EMBEDDING_DTYPES,
+            unit=UNITS,
+        )
+        within(
+            self,
+            ">= 1",
+            "seeds",
+            "vector_size",
+            "bins",
+            "max_doc_length",
+            "max_query_length",
+            "embed_batch_size",
+            "batch_size",
+            "epochs",
+            "patience",
+            "max_passages",
+        )
+        within(self, ">= 2", "list_size")
+        within(self, ">= 0", "passage_stride", "segment_recurrence")
+        within(self, "> 0", "exact_sigma", "learning_rate", "adam_epsilon")
         if self.layer != AUTO and not self.layer.isdigit():
             raise UserError(
                 f"--layer must be a number from 0 or auto, received "

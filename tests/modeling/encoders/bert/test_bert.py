@@ -120,7 +120,7 @@ def test_the_file_reads_back(config, tmp_path):
         ({"hidden_size": 9}, "multiple of `n_head`"),
         ({"hidden_act": "swish"}, "hidden_act.*'swish'"),
         ({"num_hidden_layers": 0}, "n_layer.*>= 1"),
-        ({"hidden_dropout_prob": 1.0}, "rate in"),
+        ({"hidden_dropout_prob": 1.0}, "must be in"),
         ({"position_embedding_type": "relative_key"}, "absolute"),
         ({"is_decoder": True}, "is_decoder"),
         ({"d_model": 16}, "disagree"),

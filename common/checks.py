@@ -1,0 +1,126 @@
+"""Ranges and choices of options and configurations, checked in one way (L0).
+
+Each takes the object that holds the values and the names of its attributes;
+a value of None passes where None is the field's default.
+"""
+
+import numbers
+import operator
+from collections.abc import Iterable
+from typing import Any
+
+from common.errors import UserError
+
+# How messages write a name: a flag of a command, or a field of a file.
+FLAG, FIELD = "--{}", "`{}`"
+_SIDES = {
+    "[": operator.ge,
+    "(": operator.gt,
+    "]": operator.le,
+    ")": operator.lt,
+    ">=": operator.ge,
+    ">": operator.gt,
+}
+
+
+def require(condition: Any, message: str) -> None:
+    """Raises `UserError` with the message unless the condition holds."""
+    if not condition:
+        raise UserError(message)
+
+
+def within(
+    holder: Any, interval: str, *names: str, form: str = FLAG, whole=False
+) -> None:
+    """Requires numbers in an interval; NaN is in none.
+
+    Args:
+      holder: has the attributes.
+      interval: "> 0", ">= 1", or "[0, 1)" with either bracket at either end.
+      *names: of the attributes.
+      form: how the message writes a name.
+      whole: only whole numbers.
+
+    Raises:
+      UserError: names the first value outside.
+    """
+    kind, noun = (numbers.Real, "a number")
+    if whole:
+        kind, noun = (numbers.Integral, "a whole number")
+    for name, value in _given(holder, names):
+        if isinstance(value, bool) or not isinstance(value, kind):
+            _refuse(form.format(name), noun, value)
+        if not all(side(value, bound) for side, bound in _bounds(interval)):
+            shown = interval if interval[0] == ">" else f"in {interval}"
+            _refuse(form.format(name), shown, value)
+
+
+def one_of(holder: Any, form: str = FLAG, **choices: Iterable[str]) -> None:
+    """Requires `name` to be one of `choices`, for every `name=choices`.
+
+    Raises:
+      UserError: names the first value that is not.
+    """
+    for name, value in _given(holder, choices):
+        if value not in (known := tuple(choices[name])):
+            _refuse(form.format(name), f"one of {', '.join(known)}", value)
+
+
+def true_or_false(holder: Any, *names: str, form: str = FIELD) -> None:
+    """Requires bools.
+
+    Raises:
+      UserError: names the first value that is none.
+    """
+    for name, value in _given(holder, names):
+        if not isinstance(value, bool):
+            _refuse(form.format(name), "true or false", value)
+
+
+def distinct(holder: Any, name: str, noun: str) -> None:
+    """Requires that a list of the command line names nothing twice.
+
+    Raises:
+      UserError: it does.
+    """
+    values = getattr(holder, name)
+    require(
+        len(set(values)) == len(values),
+        f"--{name} names {noun} twice: {', '.join(values)}",
+    )
+
+
+def weights(holder: Any, name: str, count: int, noun: str) -> None:
+    """Requires positive numbers: none, or `count`, one per `noun`.
+
+    Raises:
+      UserError: there are more or fewer, or one is not positive and finite.
+    """
+    values = getattr(holder, name)
+    require(
+        len(values) in (0, count),
+        f"--{name}: wanted one per {noun} ({count}), received {len(values)}",
+    )
+    require(
+        all(0 < value < float("inf") for value in values),
+        f"--{name} must be positive, received {','.join(map(str, values))}",
+    )
+
+
+def _given(holder: Any, names: Iterable[str]) -> Iterable[tuple[str, Any]]:
+    for name in names:
+        value = getattr(holder, name)
+        if value is not None or getattr(type(holder), name, ...) is not None:
+            yield name, value
+
+
+def _bounds(interval: str) -> Iterable[tuple[Any, float]]:
+    if interval[0] == ">":
+        side, bound = interval.split()
+        return [(_SIDES[side], float(bound))]
+    low, high = map(float, interval[1:-1].split(","))
+    return [(_SIDES[interval[0]], low), (_SIDES[interval[-1]], high)]
+
+
+def _refuse(name: str, wanted: str, value: Any) -> None:
+    raise UserError(f"{name} must be {wanted}, received {value!r}")
