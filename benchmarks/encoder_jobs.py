@@ -1,15 +1,6 @@
-"""Jobs of `benchmarks.encoder_table`: tasks, commands that resume, equal sizes."""
+"""Tasks that pretrained models are tuned on, and sizes that are equal."""
 
 import dataclasses
-import json
-import os
-import subprocess
-import sys
-import time
-
-from common import files
-
-RESULT = "result.json"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,54 +73,6 @@ TASKS = {
 }
 
 
-@dataclasses.dataclass(frozen=True)
-class Job:
-    """Commands whose last one leaves the numbers of a cell.
-
-    Attributes:
-      name: its folder below the output folder.
-      commands: argument lists for this interpreter.
-      reads: file of metrics, and the name of the one that counts; "" = the
-        seconds that the last command took are the result.
-    """
-
-    name: str
-    commands: tuple[tuple[str, ...], ...]
-    reads: tuple[str, str] = ("", "")
-
-
-def run_job(job: Job, folder: str) -> dict:
-    """The job's result, from before or now; {"error": line} of a failure."""
-    home = os.path.join(folder, job.name)
-    path = os.path.join(home, RESULT)
-    if files.exists(path):
-        return files.read_json_object(path, "remove it to run the job again")
-    os.makedirs(home, exist_ok=True)
-    log = os.path.join(home, "log.txt")
-    seconds = 0.0
-    for command in job.commands:
-        began = time.perf_counter()
-        with open(log, "ab") as f:
-            done = subprocess.run(
-                [sys.executable, *command], stdout=f, stderr=f, check=False
-            )
-        seconds = time.perf_counter() - began
-        if done.returncode:
-            with open(log, encoding="utf-8", errors="replace") as f:
-                lines = f.read().strip().splitlines() or ["no message"]
-            return {"error": lines[-1]}
-    result: dict = {"seconds": seconds}
-    metrics, name = job.reads
-    if metrics:
-        with open(metrics, encoding="utf-8") as f:
-            text = f.read()
-        if metrics.endswith(".jsonl"):
-            text = text.splitlines()[-1]
-        result["value"] = float(json.loads(text)[name])
-    files.write_json(path, result)
-    return result
-
-
 def parameters(model_type: str, vocab_size: int, sizes: dict) -> int:
     """Parameters of a pretraining model; nothing is drawn."""
     import tensorflow as tf
@@ -172,8 +115,3 @@ def equal_width(
         middle = (low + high) // 2
         low, high = (middle, high) if count(middle) < wanted else (low, middle)
     return unit * min((low, high), key=lambda k: abs(count(k) - wanted))
-
-
-def as_flags(values: dict) -> tuple[str, ...]:
-    """--name=value of each."""
-    return tuple(f"--{name}={value}" for name, value in values.items())

@@ -15,22 +15,15 @@ they say whether a model learned, not which one is better.
 
 import os
 import shlex
-import statistics
 from collections.abc import Iterator
 
 from absl import flags
 
-from benchmarks.encoder_jobs import (
-    TASKS,
-    Job,
-    as_flags,
-    equal_width,
-    parameters,
-    run_job,
-    sizes_of,
-)
-from common import files
+from benchmarks.encoder_jobs import TASKS, equal_width, parameters, sizes_of
+from benchmarks.jobs import Job, Jobs, Speed, as_flags
+from common import files, locks
 from common.errors import UserError
+from common.summary import describe
 from flags import app
 
 FLAGS = flags.FLAGS
@@ -38,7 +31,7 @@ ENCODERS = ("xlnet", "bert", "albert", "modernbert")
 BUDGETS = ("steps", "seconds")
 
 
-class Table:
+class Table(Jobs):
     """The jobs of one table, in order; `run` does them.
 
     Args:
@@ -46,23 +39,8 @@ class Table:
     """
 
     def __init__(self, folder: str):
-        self.folder = folder
-        self.results: dict[str, dict] = {}
+        super().__init__(folder)
         self.sizes: dict[str, dict] = {}
-
-    def path(self, *parts: str) -> str:
-        """Below the folder."""
-        return os.path.join(self.folder, *parts)
-
-    def do(self, job: Job) -> dict:
-        """Runs a job, says what came of it and keeps it."""
-        result = run_job(job, self.folder)
-        self.results[job.name] = result
-        shown = result.get("error") or ", ".join(
-            f"{k} {v:.4g}" for k, v in result.items()
-        )
-        print(f"{job.name}: {shown}", flush=True)
-        return result
 
     def run(self) -> None:
         """Data, sizes, pretraining, tuning; then the table's files."""
@@ -142,7 +120,7 @@ class Table:
             own, reference = self._speed(encoder), self._speed("xlnet")
             if not own or not reference:
                 return
-            steps = max(1, round(steps * reference / own))
+            steps = max(1, round(steps * reference.step / own.step))
         name = f"{encoder}-{budget}"
         if encoder == "xlnet":
             name = "xlnet-steps"
@@ -151,7 +129,7 @@ class Table:
             Job(
                 name,
                 (self.pretrain(encoder, home, steps),),
-                (os.path.join(home, "evaluations.jsonl"), "lm_loss"),
+                {"value": (f"{home}/evaluations.jsonl", "lm_loss")},
             )
         )
         if "error" in result:
@@ -160,18 +138,11 @@ class Table:
             for seed in range(FLAGS.seeds):
                 self.do(self.tune(f"{name}/{task}-{seed}", home, task, seed))
 
-    def _speed(self, encoder: str) -> float | None:
-        """Seconds per pretraining step, from runs of two lengths."""
-        times: list[float] = []
-        for steps in (FLAGS.speed_steps, 3 * FLAGS.speed_steps):
-            name = f"speed/{encoder}-{steps}"
-            home = self.path(name, "run")
-            command = (*self.pretrain(encoder, home, steps), "--mode=train")
-            result = self.results.get(name) or self.do(Job(name, (command,)))
-            if "error" in result:
-                return None
-            times.append(result["seconds"])
-        return max(times[1] - times[0], 1e-3) / (2 * FLAGS.speed_steps)
+    def _speed(self, encoder: str) -> Speed | None:
+        def commands(home, steps):
+            return ((*self.pretrain(encoder, home, steps), "--mode=train"),)
+
+        return self.speed(encoder, commands, FLAGS.speed_steps)
 
     def pretrain(self, encoder: str, home: str, steps: int) -> tuple[str, ...]:
         """The command that pretrains an encoder with its own objective."""
@@ -236,7 +207,7 @@ class Table:
         return Job(
             name,
             ((*command, "--do_train", "--do_eval"),),
-            (os.path.join(home, "eval_dev.json"), row.metric),
+            {"value": (f"{home}/eval_dev.json", row.metric)},
         )
 
     def table(self) -> str:
@@ -260,18 +231,16 @@ class Table:
 
     def _cell(self, name: str, task: str) -> str:
         """Mean, deviation and number of the seeds that ended."""
-        found = [
+        results = [
             self.results.get(f"{name}/{task}-{seed}", {})
             for seed in range(FLAGS.seeds)
         ]
-        values = [r["value"] for r in found if "value" in r]
+        values = [r["value"] for r in results if "value" in r]
         if not values:
-            errors = [r["error"] for r in found if "error" in r]
+            errors = [r["error"] for r in results if "error" in r]
             return f"failed: {errors[0]}" if errors else "not run"
-        deviation = statistics.stdev(values) if len(values) > 1 else 0.0
-        return (
-            f"{statistics.mean(values):.3f} ± {deviation:.3f} ({len(values)})"
-        )
+        found = describe(values)
+        return f"{found['mean']:.3f} ± {found['sd']:.3f} ({found['n']})"
 
 
 def main() -> None:
@@ -291,7 +260,8 @@ def main() -> None:
             f"{','.join(FLAGS.budgets)}"
         )
     print(f"{shlex.quote(FLAGS.output_dir)}: jobs that are finished stay")
-    Table(FLAGS.output_dir).run()
+    with locks.held(FLAGS.output_dir):
+        Table(FLAGS.output_dir).run()
 
 
 def define() -> None:

@@ -7,7 +7,6 @@ from absl import flags
 
 from benchmarks import encoder_jobs as jobs
 from benchmarks import encoder_table
-from benchmarks.encoder_jobs import Job
 
 
 @pytest.mark.slow
@@ -24,23 +23,6 @@ def test_widths_give_equal_parameters():
         error = abs(count(width) - wanted)
         assert error <= abs(count(width - 8) - wanted)
         assert error <= abs(count(width + 8) - wanted)
-
-
-def test_a_job_is_done_once_and_a_failure_is_a_line(tmp_path):
-    made = tmp_path / "metrics.jsonl"
-    count = tmp_path / "count"
-    code = (
-        f"open({str(count)!r}, 'a').write('x');"
-        f"open({str(made)!r}, 'w').write('{{\"f1\": 1}}\\n{{\"f1\": 0.5}}\\n')"
-    )
-    job = Job("a/b", (("-c", code),), (str(made), "f1"))
-    first = jobs.run_job(job, str(tmp_path))
-    assert first["value"] == 0.5 and first["seconds"] > 0
-    assert jobs.run_job(job, str(tmp_path)) == first
-    assert count.read_text() == "x"
-    bad = Job("bad", (("-c", "import sys; sys.exit('no such thing')"),))
-    assert jobs.run_job(bad, str(tmp_path)) == {"error": "no such thing"}
-    assert not (tmp_path / "bad" / jobs.RESULT).exists()
 
 
 @pytest.fixture
@@ -86,7 +68,7 @@ def test_jobs_and_their_commands(parsed, monkeypatch):
         steps = 3.0 if job.name.endswith("60") else 1.0
         return {"value": 0.5, "seconds": seconds * steps}
 
-    monkeypatch.setattr(encoder_table, "run_job", run_job)
+    monkeypatch.setattr("benchmarks.jobs.run_job", run_job)
     values = flags.FLAGS
     values(
         ["table", f"--output_dir={parsed}", "--tasks=demo,trec", "--seeds=2"]

@@ -8,11 +8,11 @@ answer together (`--ensemble`) are the same for all of them.
 import dataclasses
 import gc
 import os
-import statistics
 from collections.abc import Callable
 
 from common import files
 from common.errors import UserError
+from common.summary import describe
 from data.finetuning.options import FeatureOptions
 from data.task_spec import FILE_NAME, TaskSpec
 from training.finetuning import ensemble, preflight, sources
@@ -155,14 +155,7 @@ def summarize(results: list[Results]) -> dict[str, dict[str, dict]]:
             values = [
                 r[split][name] for r in results if name in r.get(split, ())
             ]
-            summary[split][name] = {
-                "n": len(values),
-                "median": statistics.median(values),
-                "mean": statistics.fmean(values),
-                "sd": statistics.stdev(values) if len(values) > 1 else 0.0,
-                "least": min(values),
-                "most": max(values),
-            }
+            summary[split][name] = describe(values)
     return summary
 
 

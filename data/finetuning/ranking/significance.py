@@ -25,7 +25,11 @@ class Difference:
 
 
 def compare(
-    a: Sequence[float], b: Sequence[float], seed: int, resamples: int = 9999
+    a: Sequence[float],
+    b: Sequence[float],
+    seed: int,
+    resamples: int = 9999,
+    bootstrap: int = 2000,
 ) -> Difference:
     """The paired randomisation test: each query's two values may be swapped.
 
@@ -34,6 +38,7 @@ def compare(
       b: of another one, same queries in the same order.
       seed: of the resampling; the same seed gives the same p.
       resamples: swaps drawn; with 2^n below that all are tried.
+      bootstrap: sets of queries drawn for the interval.
     """
     from scipy import stats
 
@@ -51,7 +56,7 @@ def compare(
         rng=np.random.default_rng((seed, 0)),
     )
     rng = np.random.default_rng((seed, 1))
-    drawn = rng.integers(0, len(difference), (2000, len(difference)))
+    drawn = rng.integers(0, len(difference), (bootstrap, len(difference)))
     low, high = np.percentile(difference[drawn].mean(1), [2.5, 97.5])
     return Difference(
         float(difference.mean()),

@@ -1,0 +1,208 @@
+"""Jobs that are done once, go on where they stopped, and may fail alone.
+
+A job is a list of commands; what its last one leaves is read into the job's
+`result.json`, so that the same list of jobs, started again, does what is
+missing. A command that fails is a line of the table and is tried again by the
+next start; whoever is killed takes the running command along.
+"""
+
+import ctypes
+import dataclasses
+import functools
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable
+
+from common import files
+
+RESULT = "result.json"
+_ATTEMPT = "attempt.json"
+_HINT = "remove it to run the job again"
+# Only Linux has it. Looked up here: a child that was forked must not.
+_PRCTL = getattr(ctypes.CDLL(None), "prctl", None)
+_DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """Commands whose last one leaves the numbers of a cell.
+
+    Attributes:
+      name: its folder below the output folder.
+      commands: argument lists for this interpreter, started where the runner
+        was: in the root of the checkout.
+      reads: number of the result -> (JSON file, its name there); of a file
+        that ends in .jsonl the last line counts.
+      kind, steps: what the job costs: `steps` times what a step of this kind
+        was measured to take (`budget`).
+    """
+
+    name: str
+    commands: tuple[tuple[str, ...], ...]
+    reads: dict[str, tuple[str, str]] = dataclasses.field(default_factory=dict)
+    kind: str = ""
+    steps: int = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Speed:
+    """What a kind of job takes: `start` + steps * `step` seconds."""
+
+    start: float
+    step: float
+
+
+class Jobs:
+    """The jobs of one output folder and what came of them.
+
+    Args:
+      folder: receives a folder per job.
+      say: takes lines.
+    """
+
+    def __init__(self, folder: str, say: Callable[[str], None] | None = None):
+        self.folder = os.path.abspath(folder)
+        self.results: dict[str, dict] = {}
+        self._say = say or functools.partial(print, flush=True)
+
+    def path(self, *parts: str) -> str:
+        """Below the folder."""
+        return os.path.join(self.folder, *parts)
+
+    def do(self, job: Job) -> dict:
+        """Runs a job unless it is done, says what came of it and keeps it."""
+        result = run_job(job, self.folder)
+        self.results[job.name] = result
+        shown = result.get("error") or ", ".join(
+            f"{k} {v:.4g}" for k, v in result.items()
+        )
+        self._say(f"{job.name}: {shown}")
+        return result
+
+    def speed(
+        self,
+        kind: str,
+        commands: Callable[[str, int], tuple[tuple[str, ...], ...]],
+        steps: int,
+    ) -> Speed | None:
+        """What `kind` takes, from runs of `steps` and three times as many.
+
+        Args:
+          kind: of the jobs; its own two lie in `speed/`.
+          commands: (folder of the run, steps) -> commands.
+          steps: of the shorter run.
+
+        Returns:
+          None where a run failed.
+        """
+        times: list[float] = []
+        for n in (steps, 3 * steps):
+            name = f"speed/{kind}-{n}"
+            job = Job(name, commands(self.path(name, "run"), n))
+            result = self.results.get(name) or self.do(job)
+            if "error" in result:
+                return None
+            times.append(result["seconds"])
+        step = max(times[1] - times[0], 1e-3) / (2 * steps)
+        return Speed(max(times[0] - steps * step, 0.0), step)
+
+    def budget(self, jobs: Iterable[Job], speeds: dict[str, Speed]) -> str:
+        """One line: how many jobs there are, and hours of what is missing."""
+        listed = list(jobs)
+        missing = [
+            j for j in listed if not files.exists(self.path(j.name, RESULT))
+        ]
+        known = [j for j in missing if j.kind in speeds]
+        seconds = sum(
+            speeds[j.kind].start + j.steps * speeds[j.kind].step for j in known
+        )
+        line = (
+            f"{len(listed)} jobs, {len(listed) - len(missing)} done: "
+            f"{seconds / 3600:.2f} hours to go by measured steps"
+        )
+        if unknown := len(missing) - len(known):
+            line += f", and {unknown} jobs whose speed is not known"
+        return line
+
+    def hours(self) -> float:
+        """Time of all jobs that ended, what killed starts took included."""
+        return sum(r.get("seconds", 0.0) for r in self.results.values()) / 3600
+
+
+def run_job(job: Job, folder: str) -> dict:
+    """The job's numbers, from before or now; {"error": line} of a failure.
+
+    `seconds` is the time of its commands, over all starts. A failure is not
+    kept: the next start tries again.
+    """
+    home = os.path.join(folder, job.name)
+    path = os.path.join(home, RESULT)
+    if files.exists(path):
+        return files.read_json_object(path, _HINT)
+    os.makedirs(home, exist_ok=True)
+    log = os.path.join(home, "log.txt")
+    began, before = time.time(), _seconds_before(home, log)
+    attempt = {"before": before, "began": began}
+    files.write_json(os.path.join(home, _ATTEMPT), attempt)
+    for command in job.commands:
+        with open(log, "ab") as f:
+            done = subprocess.run(
+                [sys.executable, *command],
+                stdout=f,
+                stderr=f,
+                check=False,
+                preexec_fn=_die_with_parent,
+            )
+        if done.returncode:
+            with open(log, encoding="utf-8", errors="replace") as f:
+                lines = f.read().strip().splitlines() or ["no message"]
+            return {"error": lines[-1]}
+    result = {"seconds": before + time.time() - began}
+    for label, (source, name) in job.reads.items():
+        try:
+            result[label] = _read(source, name)
+        except (OSError, ValueError, KeyError, IndexError) as e:
+            return {"error": f"{source} has no {name}: {e!r}"}
+    files.write_json(path, result)
+    return result
+
+
+def _read(path: str, name: str) -> float:
+    with open(path, encoding="utf-8") as f:
+        text = f.read()
+    if path.endswith(".jsonl"):
+        text = text.splitlines()[-1]
+    return float(json.loads(text)[name])
+
+
+def _seconds_before(home: str, log: str) -> float:
+    """Of starts that did not end: from their start to their last line."""
+    path = os.path.join(home, _ATTEMPT)
+    if not files.exists(path):
+        return 0.0
+    attempt = files.read_json_object(path, _HINT)
+    last = os.path.getmtime(log) if files.exists(log) else 0.0
+    return attempt["before"] + max(0.0, last - attempt["began"])
+
+
+def _die_with_parent() -> None:
+    """In the child: a runner that is killed leaves nobody who goes on alone.
+
+    Otherwise its next start would find the output in use.
+    """
+    if _PRCTL is not None:
+        _PRCTL(_DIE_WITH_PARENT, signal.SIGKILL)
+
+
+def as_flags(values: dict) -> tuple[str, ...]:
+    """--name=value of each; true and false as --name and --noname."""
+    return tuple(
+        f"--{'' if value else 'no'}{name}"
+        if isinstance(value, bool)
+        else f"--{name}={value}"
+        for name, value in values.items()
+    )

@@ -1,0 +1,148 @@
+"""Jobs: done once, killed, failed; their budget; tables of seeds by hand."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from benchmarks import jobs
+from benchmarks.jobs import Job, Jobs, Speed
+from benchmarks.seed_table import Column, Row, difference, table
+from tests.conftest import ROOT
+
+
+def test_a_job_is_done_once_and_a_failure_is_a_line(tmp_path):
+    made = tmp_path / "metrics.jsonl"
+    count = tmp_path / "count"
+    code = (
+        f"open({str(count)!r}, 'a').write('x');"
+        f"open({str(made)!r}, 'w').write('{{\"f1\": 1}}\\n{{\"f1\": 0.5}}\\n')"
+    )
+    job = Job("a/b", (("-c", code),), {"value": (str(made), "f1")})
+    first = jobs.run_job(job, str(tmp_path))
+    assert first["value"] == 0.5 and first["seconds"] > 0
+    assert jobs.run_job(job, str(tmp_path)) == first
+    assert count.read_text() == "x"
+    bad = Job("bad", (("-c", "import sys; sys.exit('no such thing')"),))
+    assert jobs.run_job(bad, str(tmp_path)) == {"error": "no such thing"}
+    assert not (tmp_path / "bad" / jobs.RESULT).exists()
+    # It ended well and left nothing: a line, too.
+    for name, path in (("recall", str(made)), ("f1", str(tmp_path / "no"))):
+        empty = Job("empty", (("-c", ""),), {"value": (path, name)})
+        assert name in jobs.run_job(empty, str(tmp_path))["error"]
+
+
+def test_budget_and_speed(tmp_path, monkeypatch):
+    def run_job(job, folder):
+        # 2 seconds of start, half a second per step.
+        return {"seconds": 2 + 0.5 * int(job.commands[0][0])}
+
+    monkeypatch.setattr(jobs, "run_job", run_job)
+    lines = []
+    runner = Jobs(str(tmp_path), lines.append)
+    speed = runner.speed("lm", lambda home, n: ((str(n),),), 10)
+    assert speed == Speed(pytest.approx(2.0), pytest.approx(0.5))
+    assert set(runner.results) == {"speed/lm-10", "speed/lm-30"}
+    done = tmp_path / "one"
+    done.mkdir()
+    (done / jobs.RESULT).write_text("{}")
+    listed = [Job(n, (), kind="lm", steps=7196) for n in ("one", "two", "x")]
+    listed.append(Job("odd", (), kind="other", steps=9))
+    assert runner.budget(listed, {"lm": speed}) == (
+        "4 jobs, 1 done: 2.00 hours to go by measured steps, and 1 jobs whose "
+        "speed is not known"
+    )
+    assert runner.hours() == pytest.approx((7 + 17) / 3600)
+    assert jobs.as_flags({"a": 1, "b": True, "c": False}) == (
+        *("--a=1", "--b", "--noc"),
+    )
+
+
+def test_who_is_killed_takes_the_command_along(tmp_path):
+    """The next start finds no other process, and the time of both."""
+    pid = tmp_path / "pid"
+    code = (
+        "import os, sys, time;"
+        f"new = not os.path.exists({str(pid)!r});"
+        f"open({str(pid)!r}, 'a').write(str(os.getpid()) + chr(10));"
+        "print('up', flush=True);"
+        "time.sleep(600 if new else 0)"
+    )
+    program = (
+        "import sys; from benchmarks import jobs;"
+        "print(jobs.run_job(jobs.Job('j', (('-c', sys.argv[1]),)), sys.argv[2]))"
+    )
+    command = [sys.executable, "-c", program, code, str(tmp_path)]
+    runner = subprocess.Popen(command, cwd=ROOT)
+    while not pid.exists() or not pid.read_text().endswith("\n"):
+        assert runner.poll() is None
+        time.sleep(0.02)
+    child = int(pid.read_text())
+    runner.send_signal(signal.SIGKILL)
+    runner.wait()
+    for _ in range(500):
+        try:
+            with open(f"/proc/{child}/stat", encoding="ascii") as f:
+                if f.read().split()[2] == "Z":  # nobody waits for it
+                    break
+        except FileNotFoundError:
+            break
+        time.sleep(0.02)
+    else:
+        raise AssertionError("the command outlived its runner")
+    attempt = json.loads((tmp_path / "j" / "attempt.json").read_text())
+    attempt["before"] = 100.0  # as if an earlier start had taken so long
+    (tmp_path / "j" / "attempt.json").write_text(json.dumps(attempt))
+    assert subprocess.run(command, cwd=ROOT, check=True).returncode == 0
+    result = json.loads((tmp_path / "j" / jobs.RESULT).read_text())
+    assert result["seconds"] >= 100.0
+    assert len(pid.read_text().split()) == 2 and os.path.isdir(tmp_path / "j")
+
+
+def _rows():
+    base = Row("base", rate=0.166)
+    other = Row("other", rate=0.1665, paper={"f1": 81.3})
+    apart = Row("apart", rate=0.15)
+    for row, shift in ((base, 0.0), (other, 0.1), (apart, 0.3)):
+        for seed, value in enumerate((0.5, 0.2, 0.3)):
+            row.add("f1", str(seed), {"f1": value + shift * (seed + 1)}, "f1")
+    return base, other, apart
+
+
+def test_a_table_by_hand():
+    base, other, apart = _rows()
+    found = difference(other, base, "f1")
+    assert found.mean == pytest.approx(0.2)  # of 0.1, 0.2, 0.3
+    assert (found.low, found.high) == (pytest.approx(0.1), pytest.approx(0.3))
+    # Seeds are paired by their names, whatever order they came in.
+    other.values["f1"] = dict(reversed(other.values["f1"].items()))
+    assert difference(other, base, "f1").mean == pytest.approx(0.2)
+    failed = Row("failed", rate=0.166)
+    failed.add("f1", "0", {"error": "no room"}, "f1")
+    base.add("f1", "9", {"error": "killed"}, "f1")
+    text = table([base, other, apart, failed], [Column("f1", "F1")], "base")
+    assert text.splitlines() == [
+        "| row | targets | F1 |",
+        "| --- | --- | --- |",
+        "| base | 16.60% | 0.300 (0.333 ± 0.153, 3); failed: killed |",
+        "| other | 16.65% | 0.600 (0.533 ± 0.115, 3) |",
+        "| less base |  | +0.200 [+0.100, +0.300] |",
+        "| *the paper* |  | *81.3* |",
+        "| apart | 15.00% | **0.800** (0.933 ± 0.231, 3) |",
+        "| less base |  | other target rate |",
+        "| failed | 16.60% | failed: no room |",
+    ]
+
+
+def test_fewer_may_be_better_and_one_seed_has_no_interval():
+    base, other, _ = _rows()
+    for row in (base, other):
+        row.values["f1"] = {"0": row.values["f1"]["0"]}
+        row.rate = None
+    text = table([base, other], [Column("f1", higher=False)], "base")
+    assert "| base | **0.500** (0.500 ± 0.000, 1) |" in text
+    assert "| less base | +0.100 |" in text
