@@ -13,9 +13,12 @@ from modeling.encoders.bert.config import AlbertConfig, BertConfig
 from modeling.encoders.modernbert.config import ModernBertConfig
 from tests.data.pretraining.test_masking import IDS, V
 from tests.data.pretraining.test_masking import make_batch as pretrain_batch
+from tests.training import toy
 from tests.training.objectives import test_build as heads
+from training import loop
 from training.objectives.build import build_objective
 from training.objectives.masked_lm import MaskedLMObjective
+from training.options import OptimizerOptions
 from training.static_lengths import by_length
 
 SIZES = dict(vocab_size=V, d_model=12, n_layer=2, n_head=2, d_inner=20)
@@ -173,3 +176,61 @@ def test_encoders_with_memory_say_no():
     config = XLNetConfig(**SIZES, d_head=6)
     with pytest.raises(UserError, match="--pack needs an encoder with packed"):
         build_objective("classification", config, num_labels=2, pack=True)
+
+
+class _Crash(Exception):
+    pass
+
+
+def _trained(folder, pack, stop_at=None, **changes):
+    """(weights, metrics) of a run of several batches, some of them short."""
+    endless, once = heads.functions(examples("classification"))
+
+    def from_step(params):
+        return endless(params).skip(params["start_step"])
+
+    def say(line):
+        if stop_at and line.startswith(f"step {stop_at}/"):
+            raise _Crash
+
+    options = toy.run_options(
+        folder,
+        train_batch_size=4,
+        eval_batch_size=8,
+        optimizer=OptimizerOptions(learning_rate=1e-3, warmup_steps=1),
+        **changes,
+    )
+    objective = make(MODERN, "classification", pack)
+    result = loop.train(objective, from_step, options, say=say)
+    evaluation = loop.evaluate(objective, once, options, model=result.model)
+    return result.model.get_weights(), evaluation.metrics
+
+
+def _compare(packed, plain):
+    for a, b in zip(packed[0], plain[0], strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-4)
+    for name, value in plain[1].items():
+        assert packed[1][name] == pytest.approx(value, abs=2e-5)
+
+
+@pytest.mark.slow
+def test_a_packed_run_is_the_padded_one_and_goes_on_where_it_stopped(tmp_path):
+    steps = dict(
+        train_steps=4, save_steps=2, iterations=2, grad_accumulation_steps=2
+    )
+    packed = _trained(tmp_path / "packed", True, **steps)
+    _compare(packed, _trained(tmp_path / "plain", False, **steps))
+    with pytest.raises(_Crash):
+        _trained(tmp_path / "broken", True, stop_at=4, **steps)
+    again = _trained(tmp_path / "broken", True, **steps)
+    for a, b in zip(again[0], packed[0], strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert again[1] == packed[1]
+
+
+@pytest.mark.slow
+def test_a_compiled_packed_run_is_the_padded_one(tmp_path):
+    steps = dict(train_steps=2, save_steps=0, iterations=2)
+    plain = _trained(tmp_path / "plain", False, **steps)
+    packed = _trained(tmp_path / "packed", True, jit_compile=True, **steps)
+    _compare(packed, plain)
