@@ -1,19 +1,33 @@
 """Cross-entropy inside one cluster of a softmax, for the rows that are in it.
 
-Letters: n rows, E width, S ids of the cluster, c rows of a chunk, C chunks.
+Letters: n rows, E width, S ids of the cluster, c rows of a chunk, C chunks,
+k rows of one of them.
 
-The rows of the cluster are brought to the front and go through in chunks of
-static shape, as many chunks as there are rows: nothing is dropped however many
-there are, nothing is computed for the others, and only [c, S] logits are alive,
-forward and backward. (The original's form for TPU has bins of fixed size, and
-what finds no place there is lost.)
+The rows of the cluster are brought to the front and go through in chunks, as
+many as there are rows: nothing is dropped however many there are. (The
+original's form for TPU has bins of fixed size, and what finds no place there is
+lost.) On CPU and GPU a chunk has exactly the rows that are left, and the first,
+which is nearly always the only one, keeps the gradient of its logits for the
+backward pass. In a program that XLA compiles as a whole each chunk has c rows,
+the last one filled up, and logits are made again: only [c, S] is alive.
 """
 
 import dataclasses
 
 import tensorflow as tf
 
-CHUNK = 256  # rows; fewer make slow matmuls, more are computed for nothing
+from modeling.ops.shapes import static_only
+
+# Rows of a chunk. Fewer make slow matmuls; where shapes are static, more are
+# computed for nothing.
+CHUNK = 256
+# Logits of a chunk of exactly its rows: 256 MB.
+LOGITS = 2**26
+
+
+def chunk_rows(size: int) -> int:
+    """c of a cluster of `size` ids, where a chunk has exactly its rows."""
+    return max(CHUNK, LOGITS // size)
 
 
 def token_losses(
@@ -32,35 +46,82 @@ def token_losses(
       bias: float32 [S].
       targets: int32 [n], ids inside the cluster; anything where not active.
       active: bool [n], the rows that count; None = all.
-      chunk_size: c; None = `CHUNK`, or all rows at once without `active`.
+      chunk_size: c; None = `chunk_rows` (static shapes: `CHUNK`), or all rows
+        at once without `active`.
 
     Returns:
       float32 [n], 0 where not active.
     """
-    if active is None and chunk_size is None:
-        logits = tf.matmul(hidden, table, transpose_b=True) + bias
-        return tf.nn.sparse_softmax_cross_entropy_with_logits(targets, logits)
     rows = hidden.shape[0] or tf.shape(hidden)[0]
-    chunk = chunk_size or CHUNK
-    if isinstance(rows, int):
-        chunk = min(chunk, rows)
-    order, inverse, count = None, None, rows
-    if active is not None:
-        later = tf.cast(tf.logical_not(active), tf.int32)
-        order = tf.argsort(later, stable=True)  # [n]
-        inverse = tf.argsort(order)  # [n]
-        count = rows - tf.reduce_sum(later)
-        targets = tf.gather(tf.where(active, targets, 0), order)
-    made = _Rows(rows, chunk, count, order, inverse, targets)
+    made = _Whole(targets)
+    if active is not None or chunk_size is not None:
+        exact = not static_only()
+        chunk = chunk_rows(table.shape[0]) if exact else CHUNK
+        chunk = chunk_size or chunk
+        if isinstance(rows, int):
+            chunk = min(chunk, rows)
+        order, inverse, count = None, None, rows
+        if active is not None:
+            later = tf.cast(tf.logical_not(active), tf.int32)
+            order = tf.argsort(later, stable=True)  # [n]
+            inverse = tf.argsort(order)  # [n]
+            count = rows - tf.reduce_sum(later)
+            targets = tf.where(active, targets, 0)
+        made = _Rows(rows, chunk, count, order, inverse, targets, exact)
 
     @tf.custom_gradient
     def run(hidden, table, bias):
-        def gradient(upstream):
-            return made.gradients(hidden, table, bias, upstream)
+        losses, kept = made.losses(hidden, table, bias)
 
-        return made.losses(hidden, table, bias), gradient
+        def gradient(upstream):
+            return made.gradients(hidden, table, bias, upstream, kept)
+
+        return losses, gradient
 
     return run(hidden, tf.convert_to_tensor(table), tf.convert_to_tensor(bias))
+
+
+def _forward(hidden, table, bias, targets):
+    """Losses [k] and their gradients by the logits, [k, S].
+
+    The largest probability is 1 / sum of exp(z - max z), so it gives the
+    logarithm of the sum without another pass; it is at least 1 / S.
+    """
+    logits = tf.matmul(hidden, table, transpose_b=True) + bias
+    probabilities = tf.nn.softmax(logits)
+    losses = tf.reduce_max(logits, 1)
+    losses -= tf.gather(logits, targets, batch_dims=1)
+    losses -= tf.math.log(tf.reduce_max(probabilities, 1))
+    return losses, probabilities - tf.one_hot(targets, bias.shape[0])
+
+
+def _backward(error, hidden, table, upstream):
+    """([k, E], [S, E], [S]) of the losses times `upstream` [k].
+
+    Rows of width E are scaled, not those of the S logits.
+    """
+    scale = upstream[:, tf.newaxis]  # [k, 1]
+    return (
+        tf.matmul(error, table) * scale,
+        tf.matmul(error, hidden * scale, transpose_a=True),
+        tf.linalg.matvec(error, upstream, transpose_a=True),
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class _Whole:
+    """All rows count and go at once."""
+
+    targets: tf.Tensor  # int32 [n]
+
+    def losses(self, hidden, table, bias):
+        """(float32 [n], their gradient by the logits)."""
+        return _forward(hidden, table, bias, self.targets)
+
+    def gradients(self, hidden, table, bias, upstream, kept):
+        """Of the losses times `upstream` [n]: ([n, E], [S, E], [S])."""
+        del bias
+        return _backward(kept, hidden, table, upstream)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,7 +134,8 @@ class _Rows:
       count: so many of the sorted rows count.
       order: int32 [n], the rows that count first; None = as they come.
       inverse: where each row stands in `order`.
-      targets: int32 [n], sorted.
+      targets: int32 [n].
+      exact: no chunk has a row that does not count, and the first is kept.
     """
 
     rows: int | tf.Tensor
@@ -82,75 +144,101 @@ class _Rows:
     order: tf.Tensor | None
     inverse: tf.Tensor | None
     targets: tf.Tensor
-
-    def _chunks(self, x):
-        """[n, ...] sorted already -> [C, c, ...]."""
-        surplus = -self.rows % self.chunk
-        x = tf.pad(x, [[0, surplus]] + [[0, 0]] * (x.shape.rank - 1))
-        return tf.reshape(x, [-1, self.chunk, *x.shape[1:]])
+    exact: bool
 
     def _sorted(self, x):
-        return x if self.order is None else tf.gather(x, self.order)
+        """[n, ...] in the order of chunks, filled up where they need it."""
+        x = x if self.order is None else tf.gather(x, self.order)
+        return x if self.exact else _fill(x, -self.rows % self.chunk)
 
-    def _unsorted(self, chunks):
-        """[C, c, ...] -> [n, ...] in the rows' own order."""
+    def _piece(self, x, i):
+        """Chunk i of what is sorted, [k, ...]."""
+        start = i * self.chunk
+        if self.exact:
+            return x[start : tf.minimum(start + self.chunk, self.count)]
+        # Of a size that XLA knows.
+        begin = [start] + [0] * (x.shape.rank - 1)
+        return tf.slice(x, begin, [self.chunk, *x.shape[1:]])
+
+    def _counted(self, x, i):
+        """[k] of chunk i, 0 for the rows that do not count."""
+        if self.exact:
+            return x
+        place = i * self.chunk + tf.range(self.chunk)
+        return tf.where(place < self.count, x, 0.0)
+
+    def _unsorted(self, array):
+        """C chunks [c, ...] -> [n, ...] in the rows' own order."""
+        chunks = array.stack()
         flat = tf.reshape(chunks, [-1, *chunks.shape[2:]])[: self.rows]
         return flat if self.inverse is None else tf.gather(flat, self.inverse)
 
-    def _weights(self, i):
-        """float32 [c], 1 for the rows of chunk i that count."""
-        place = i * self.chunk + tf.range(self.chunk)
-        return tf.cast(place < self.count, tf.float32)
+    def _array(self, *shape):
+        """What chunks are written to; those never written are zeros."""
+        return tf.TensorArray(
+            tf.float32,
+            size=-(-self.rows // self.chunk),
+            element_shape=[self.chunk, *shape],
+        )
+
+    def _write(self, array, i, x):
+        surplus = self.chunk - tf.shape(x)[0] if self.exact else 0
+        return array.write(i, _fill(x, surplus))
 
     def _loop(self, body, *start):
+        """Over the chunks; an exact first one is done already."""
         trips = -(-self.count // self.chunk)
         return tf.while_loop(
             lambda i, *_: i < trips,
             body,
-            (tf.constant(0), *start),
+            (tf.constant(int(self.exact)), *start),
             parallel_iterations=1,
         )[1:]
 
-    def _array(self, shape):
-        """What chunks are written to; those never written are zeros."""
-        size = -(-self.rows // self.chunk)
-        return tf.TensorArray(tf.float32, size=size, element_shape=shape)
-
     def losses(self, hidden, table, bias):
-        """float32 [n]."""
-        hidden = self._chunks(self._sorted(hidden))
-        targets = self._chunks(self.targets)
+        """(float32 [n], the first chunk's gradient by the logits if exact)."""
+        hidden, targets = self._sorted(hidden), self._sorted(self.targets)
+
+        def one(i):
+            piece = self._piece(hidden, i)
+            return _forward(piece, table, bias, self._piece(targets, i))
 
         def body(i, found):
-            logits = tf.matmul(hidden[i], table, transpose_b=True) + bias
-            own = tf.nn.sparse_softmax_cross_entropy_with_logits(
-                targets[i], logits
-            )  # [c]
-            return i + 1, found.write(i, own * self._weights(i))
+            return i + 1, self._write(found, i, self._counted(one(i)[0], i))
 
-        (found,) = self._loop(body, self._array([self.chunk]))
-        return self._unsorted(found.stack())
+        found, kept = self._array(), None
+        if self.exact:
+            own, kept = one(0)
+            found = self._write(found, 0, own)
+        return self._unsorted(*self._loop(body, found)), kept
 
-    def gradients(self, hidden, table, bias, upstream):
+    def gradients(self, hidden, table, bias, upstream, kept):
         """Of the losses times `upstream` [n]: ([n, E], [S, E], [S])."""
-        width = hidden.shape[1]
-        hidden = self._chunks(self._sorted(hidden))
-        upstream = self._chunks(self._sorted(upstream))
-        targets = self._chunks(self.targets)
+        hidden, targets = self._sorted(hidden), self._sorted(self.targets)
+        upstream = self._sorted(upstream)
+
+        def one(i, error):
+            piece = self._piece(hidden, i)
+            if error is None:
+                own = self._piece(targets, i)
+                error = _forward(piece, table, bias, own)[1]
+            scale = self._counted(self._piece(upstream, i), i)
+            return _backward(error, piece, table, scale)
 
         def body(i, d_hidden, d_table, d_bias):
-            logits = tf.matmul(hidden[i], table, transpose_b=True) + bias
-            error = tf.nn.softmax(logits)
-            error -= tf.one_hot(targets[i], table.shape[0])
-            error *= (upstream[i] * self._weights(i))[:, tf.newaxis]  # [c, S]
-            d_hidden = d_hidden.write(i, tf.matmul(error, table))
-            d_table += tf.matmul(error, hidden[i], transpose_a=True)
-            return i + 1, d_hidden, d_table, d_bias + tf.reduce_sum(error, 0)
+            own, more_table, more_bias = one(i, None)
+            d_hidden = self._write(d_hidden, i, own)
+            return i + 1, d_hidden, d_table + more_table, d_bias + more_bias
 
-        d_hidden, d_table, d_bias = self._loop(
-            body,
-            self._array([self.chunk, width]),
-            tf.zeros_like(table),
-            tf.zeros_like(bias),
-        )
-        return self._unsorted(d_hidden.stack()), d_table, d_bias
+        d_hidden = self._array(hidden.shape[1])
+        sums = tf.zeros_like(table), tf.zeros_like(bias)
+        if self.exact:
+            own, *sums = one(0, kept)
+            d_hidden = self._write(d_hidden, 0, own)
+        d_hidden, d_table, d_bias = self._loop(body, d_hidden, *sums)
+        return self._unsorted(d_hidden), d_table, d_bias
+
+
+def _fill(x, surplus):
+    """So many zeros after the rows."""
+    return tf.pad(x, [[0, surplus]] + [[0, 0]] * (x.shape.rank - 1))

@@ -118,8 +118,9 @@ def test_logits_of_an_adaptive_softmax_are_those_that_are_made():
     assert logit_count(plain, 600, None) == 600 * 1000
     assert logit_count(plain, 600, 50) == 50 * 1000
     clusters = plain.replace(cutoffs=(100, 300))
-    chunk = cluster_losses.CHUNK
     # The head has an entry per tail; the tails hold 200 and 700 ids.
-    assert logit_count(clusters, 600, None) == 600 * 102 + chunk * 700
+    chunk = cluster_losses.chunk_rows(700)
+    rows = 2 * chunk
+    assert logit_count(clusters, rows, None) == rows * 102 + chunk * 700
     assert logit_count(clusters, 600, 50) == 50 * (102 + 700)
     assert logit_count(XLNetConfig.base(), 4, None) == 4 * 32000

@@ -63,8 +63,11 @@ def logit_count(config, rows: int, chunk_size: int | None) -> int:
     ends = getattr(config, "cluster_ends", None) or (0, config.vocab_size)
     tails = [b - a for a, b in itertools.pairwise(ends[1:])]
     head = min(rows, chunk_size or rows) * (ends[1] + len(tails))
-    chunk = min(rows, chunk_size or cluster_losses.CHUNK)
-    return head + chunk * max(tails, default=0)
+    alive = (
+        min(rows, chunk_size or cluster_losses.chunk_rows(size)) * size
+        for size in tails
+    )
+    return head + max(alive, default=0)
 
 
 def estimate(learner: Learner, element_spec: dict) -> dict[str, int]:
