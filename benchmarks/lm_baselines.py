@@ -12,15 +12,18 @@ trains so many steps, however long that takes here. --clock=wall takes the
 fastest ten steps; --clock=cpu the CPU time of a step over the cores, for a
 machine that has other work (it flatters systems that leave a core idle).
 
-Each piece of work is kept in OUT/results.json and done once: killed at any
-moment, the same command goes on. Other --minutes make other rows.
+Each piece of work is kept in OUT/results.json and done once, and training keeps
+checkpoints: killed at any moment, the same command goes on. SIGTERM reaches what
+is training first, which saves. Other --minutes make other rows.
 """
 
+import contextlib
 import functools
 import lzma
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -196,6 +199,20 @@ def command(system: str, data_dir: str, model_dir: str, **changes) -> list:
     return [sys.executable, *COMMANDS[system.split("/")[1]], *words]
 
 
+@contextlib.contextmanager
+def started(words: list, **how):
+    """A command that runs beside this one and that SIGTERM ends first."""
+    with subprocess.Popen(
+        words, stderr=subprocess.STDOUT, env=_environment(), **how
+    ) as process:
+        old = signal.signal(signal.SIGTERM, lambda *_: process.terminate())
+        try:
+            yield process
+        finally:
+            process.terminate()  # nothing where it has ended
+            signal.signal(signal.SIGTERM, old)
+
+
 def run(words: list, log: str) -> str:
     """Runs a command, adds its output to a file and returns it.
 
@@ -205,14 +222,14 @@ def run(words: list, log: str) -> str:
     with open(log, "a", encoding="utf-8") as f:
         start = f.tell()
         print("$", *words[1:], file=f, flush=True)
-        code = subprocess.run(
-            words, stdout=f, stderr=subprocess.STDOUT, env=_environment()
-        ).returncode
+        with started(words, stdout=f) as process:
+            code = process.wait()
     with open(log, encoding="utf-8") as f:
         f.seek(start)
         said = f.read()
     if code:
-        raise UserError(f"{log}: {said.strip().splitlines()[-1]}")
+        last = (said.strip().splitlines() or ["nothing"])[-1]
+        raise UserError(f"{log}: {last}")
     return said
 
 
@@ -255,20 +272,14 @@ def time_loops(words: list) -> list[tuple[float, float]]:
     Raises:
       UserError: it fails.
     """
-    process = subprocess.Popen(
-        words,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env=_environment(),
-    )
     marks, line = [], ""
-    with process:
+    with started(words, stdout=subprocess.PIPE, text=True) as process:
         for line in process.stdout:
             if line.startswith("step "):
                 used = psutil.Process(process.pid).cpu_times()
                 marks.append((time.monotonic(), used.user + used.system))
-    if process.returncode:
+        failed = process.wait() != 0
+    if failed or len(marks) < 3:
         raise UserError(f"{words[1]} failed when timed: {line.strip()}")
     # The first loop traces, the second follows it.
     return [tuple(x) for x in np.diff(marks, axis=0)[1:].tolist()]
@@ -297,6 +308,10 @@ def train(system: str, data_dir: str, step_seconds: float) -> dict:
     )
     log = f"{model_dir}.log"
     said = run(how(mode="train"), log)
+    if f"trained to step {steps} " not in said:
+        raise UserError(
+            f"{log}: stopped before step {steps}; the same command goes on"
+        )
     said += run(how(mode="eval"), log)
     manifest = StreamManifest.load(data_dir)
     nats = float(re.findall(r"valid: nats_per_token (\S+)", said)[-1])
