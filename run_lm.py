@@ -3,6 +3,7 @@
     python run_lm.py --data_dir=STREAMS --model_dir=OUT --recipe=NAME
     python run_lm.py --data_dir=STREAMS --model_dir=OUT --mode=eval \\
         --eval_split=test --eval_mem_len=640 --eval_same_length
+    python run_lm.py --data_dir=STREAMS --model_dir=OUT --mode=sweep
     python run_lm.py --data_dir=STREAMS --model_dir=OUT --mode=score \\
         --input_file=LINES.txt
 
@@ -11,6 +12,7 @@ started again goes on where it stopped. See docs/language_modeling.md.
 TensorFlow is imported after the flags are parsed, see `flags.app`.
 """
 
+import dataclasses
 import json
 import math
 from typing import TYPE_CHECKING
@@ -49,6 +51,9 @@ def main() -> None:
     if what.mode == "score":
         score(data, what, options)
         return
+    if what.mode == "sweep":
+        sweep(data, what, options)
+        return
     request = make_request(data, what, options)
     if what.mode == "eval":
         counts = data.manifest.split_counts(what.eval_split)
@@ -69,7 +74,7 @@ def make_request(
     from training.run import TrainRequest
 
     config, length = build_config(data, what, options)
-    if what.mode != "eval":
+    if not what.only_evaluates:
         data.check_length("train", length)
     if what.vary_length and options.strategy.distribution_strategy == "tpu":
         raise UserError(
@@ -89,7 +94,7 @@ def make_request(
         recompute_layers=strategy_flags.recompute_layers(),
     )
     held_out = None
-    if what.mode == "eval" or (
+    if what.only_evaluates or (
         what.mode == "train_and_eval" and data.manifest.has(what.eval_split)
     ):
         held_out = data.evaluation_batches(
@@ -97,6 +102,7 @@ def make_request(
             what.eval_seq_len or length,
             what.protocol,
             what.count_mark_pairs,
+            what.eval_stride,
         )
     return TrainRequest(
         objective,
@@ -137,14 +143,32 @@ def build_config(
     config = transformer_xl_flags.from_flags(
         data.vocabulary.size,
         known,
-        mem_len=None if known else length,
+        seq_len=length,
     )
     if known:
         data.check_model(known.extra, "the model")
     config = config.replace(extra=config.extra | data.marks())
-    if what.mode in ("eval", "score"):
+    if what.only_evaluates or what.mode == "score":
         config = config.replace(**what.eval_changes)
+        if what.protocol == "sliding":
+            config = config.with_memory(0)
     return config, length
+
+
+def sweep(
+    data: "StreamData", what: CausalLMOptions, options: RunOptions
+) -> None:
+    """Evaluates with more and more memory."""
+    from training import memory_sweep
+
+    def request_of(changes):
+        changes = what.eval_changes | changes
+        return make_request(
+            data, dataclasses.replace(what, eval_changes=changes), options
+        )
+
+    _, length = build_config(data, what, options)
+    memory_sweep.sweep(request_of, what, what.eval_seq_len or length)
 
 
 def score(

@@ -7,7 +7,7 @@ measured against the best loss that any model of the group has with the short
 one, on the tokens that are hardest there: a worse model has more to gain and
 would else seem to use more context. Each file holds one model's losses, of
 whatever kind (see `read_losses`), so groups can be formed without running
-models again.
+models again; `benchmarks.context_losses` writes those of our models.
 """
 
 import os
@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from absl import flags
 
-from common import files
+from common import figures, files
 from common.errors import UserError
 from flags import app
 
@@ -205,19 +205,12 @@ def table(group: Group, rounds: int, seed: int, threshold: float) -> list:
 
 def draw(group: Group, fraction: float, folder: str) -> list[str]:
     """Figures 3 and 4 of the paper as PNG and SVG; the paths."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
     f = np.exp(mean_losses(group, fraction))
     gains = np.einsum("ncc->nc", f)[:, :, None] - f
-    figure, axes = pyplot.subplots(
+    figure, axes = figures.new(
         1,
         len(group.models),
         figsize=(1.5 + 3.6 * len(group.models), 3.8),
-        squeeze=False,
-        layout="constrained",
     )
     top = max(float(np.nanmax(gains)), 1e-9)
     for name, gain, axis in zip(group.models, gains, axes[0], strict=True):
@@ -226,25 +219,14 @@ def draw(group: Group, fraction: float, folder: str) -> list[str]:
         )
         axis.set(title=name, xlabel="context c'", ylabel="context c")
     figure.colorbar(image, ax=axes, label=f"perplexity gained, r = {fraction}")
-    paths = _save(figure, folder, "relative_gain")
-    pyplot.close(figure)
-    figure, axis = pyplot.subplots(figsize=(6, 4), layout="constrained")
+    paths = figures.save(figure, os.path.join(folder, "relative_gain"))
+    figure, [[axis]] = figures.new(figsize=(6, 4))
     for name, losses in zip(group.models, group.losses, strict=True):
         axis.plot(group.contexts, np.exp(losses.mean(-1)), "o-", label=name)
     axis.set(xlabel="context in tokens", ylabel="perplexity")
     axis.legend()
-    paths += _save(figure, folder, "perplexity_by_context")
-    pyplot.close(figure)
-    return paths
-
-
-def _save(figure, folder: str, name: str) -> list[str]:
-    paths = []
-    for kind in ("png", "svg"):
-        paths.append(os.path.join(folder, f"{name}.{kind}"))
-        with files.atomic_open(paths[-1], "wb") as f:
-            figure.savefig(f, format=kind, dpi=150)
-    return paths
+    stem = os.path.join(folder, "perplexity_by_context")
+    return paths + figures.save(figure, stem)
 
 
 def main() -> None:

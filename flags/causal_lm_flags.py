@@ -43,6 +43,7 @@ def define() -> None:
     transformer_xl_flags.define()
     _define_data()
     _define_evaluation()
+    _define_sweep()
     flags.DEFINE_string(
         "recipe",
         None,
@@ -54,8 +55,8 @@ def define() -> None:
         "mode",
         CausalLMOptions.mode,
         MODES,
-        "train_and_eval also evaluates; score gives log-probabilities of the "
-        "lines of --input_file.",
+        "train_and_eval also evaluates; sweep evaluates with more and more "
+        "memory; score gives log-probabilities of the lines of --input_file.",
     )
     common_flags.define_memory()
     flags.DEFINE_integer(
@@ -136,13 +137,48 @@ def _define_evaluation() -> None:
         PROTOCOLS,
         "lanes predicts every token of the split but the first once; anchor "
         "drops the rest of the division into rows and the first of each row, "
-        "as the original.",
+        "as the original; sliding predicts each from the --eval_seq_len tokens "
+        "before it, without memory.",
     )
     flags.DEFINE_bool(
         "count_mark_pairs",
         CausalLMOptions.count_mark_pairs,
         "False: the nearly free <S> after <S> of One Billion Word does not "
         "count in evaluations.",
+    )
+
+
+def _define_sweep() -> None:
+    options = CausalLMOptions
+    flags.DEFINE_integer(
+        "eval_stride",
+        options.eval_stride,
+        "Of --protocol=sliding: tokens that a window predicts and moves by.",
+    )
+    flags.DEFINE_integer(
+        "sweep_step",
+        None,
+        "Of --mode=sweep: what the memory grows by. Default: --eval_seq_len.",
+    )
+    flags.DEFINE_integer(
+        "sweep_max", options.sweep_max, "Of --mode=sweep: longest memory."
+    )
+    flags.DEFINE_list(
+        "sweep_clamp_lens",
+        [],
+        "Of --mode=sweep: each memory is evaluated with these --clamp_len; "
+        "-1 = off. Default: the model's.",
+    )
+    flags.DEFINE_float(
+        "sweep_gain",
+        options.sweep_gain,
+        "Of --mode=sweep: it ends where perplexity falls by a smaller share.",
+    )
+    flags.DEFINE_string(
+        "sweep_dir",
+        options.sweep_dir,
+        "Of --mode=sweep: takes table and figure. Default: sweep_SPLIT in "
+        "--model_dir.",
     )
 
 
@@ -168,6 +204,9 @@ def from_flags() -> CausalLMOptions:
     }
     return flag_values.build(
         CausalLMOptions,
+        sweep_clamp_lens=flag_values.whole_numbers(
+            "sweep_clamp_lens", FLAGS.sweep_clamp_lens
+        ),
         eval_changes={k: v for k, v in changes.items() if v is not None},
     )
 

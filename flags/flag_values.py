@@ -4,6 +4,8 @@ import dataclasses
 
 from absl import flags
 
+from common.errors import UserError
+
 FLAGS = flags.FLAGS
 
 
@@ -26,3 +28,17 @@ def build(cls, **given):
             k: tuple(v) if isinstance(v, list) else v for k, v in values.items()
         },
     )
+
+
+def whole_numbers(name: str, value: list[str]) -> tuple[int, ...]:
+    """The numbers of a list flag of this name and value.
+
+    Raises:
+      UserError: one is no whole number.
+    """
+    try:
+        return tuple(int(number) for number in value if str(number).strip())
+    except ValueError as e:
+        raise UserError(
+            f"--{name} must be whole numbers, received {','.join(value)!r}"
+        ) from e

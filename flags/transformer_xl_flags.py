@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from absl import flags
 
 from common.errors import UserError
+from flags import flag_values
 
 if TYPE_CHECKING:
     from modeling.encoders.contract import EncoderConfig
@@ -28,6 +29,8 @@ FREE = (
     "proj_init_std",
 )
 SIZES = (
+    "encoding",
+    "max_positions",
     "n_layer",
     "d_model",
     "n_head",
@@ -66,6 +69,7 @@ def define() -> None:
         "First ids of the tail clusters, comma-separated; '' = one softmax.",
     )
     integer("div_val", None, "Cluster i has width E // div_val^i. Default: 1.")
+    _define_positions()
     _define_bools()
     flags.DEFINE_enum("ff_activation", None, ["relu", "gelu"], "Default: relu.")
     flags.DEFINE_float("dropout", None, "Dropout rate. Default: 0.1.")
@@ -89,6 +93,24 @@ def define() -> None:
         "together. Default: 0.",
     )
     _define_first_weights()
+
+
+def _define_positions() -> None:
+    flags.DEFINE_enum(
+        "encoding",
+        None,
+        ["relative", "shaw", "shaw_released", "absolute", "per_layer"],
+        "How positions are known: Transformer-XL's own; Shaw's as its paper "
+        "describes it, or as its PyTorch release has it; the sinusoid added to "
+        "the embedding; a learned vector per place and layer (Al-Rfou). "
+        "Default: relative.",
+    )
+    flags.DEFINE_integer(
+        "max_positions",
+        None,
+        "Places, or distances, that other encodings learn. Default: what a "
+        "training segment and its memory hold.",
+    )
 
 
 def _define_bools() -> None:
@@ -115,7 +137,8 @@ def _define_bools() -> None:
     flags.DEFINE_integer(
         "mem_len",
         None,
-        "M, positions kept for the next segment; 0 = none. Default: --seq_len.",
+        "M, positions kept for the next segment; 0 = none. Default: --seq_len, "
+        "with --encoding=absolute and per_layer 0.",
     )
     flags.DEFINE_enum(
         "memory_start",
@@ -139,14 +162,21 @@ def _define_first_weights() -> None:
 
 
 def from_flags(
-    vocab_size: int, config: "EncoderConfig | None" = None, **defaults
+    vocab_size: int,
+    config: "EncoderConfig | None" = None,
+    seq_len: int | None = None,
+    **defaults,
 ) -> "EncoderConfig":
     """The architecture.
+
+    Without --mem_len a new model of absolute positions has no memory: it is
+    the baseline that each segment is read by itself in.
 
     Args:
       vocab_size: V of the data.
       config: sizes from elsewhere (beside a checkpoint), used when there is no
         --model_config_path.
+      seq_len: T, for what depends on it where no flag says it.
       **defaults: values of fields whose flag is not given.
 
     Raises:
@@ -163,6 +193,8 @@ def from_flags(
     given = {name: v for name, v in given.items() if v is not None}
     values = {k: v for k, v in defaults.items() if v is not None} | given
     if config is None:
+        if seq_len is not None:
+            values = _of_length(seq_len, given) | values
         return TransformerXLConfig(vocab_size=vocab_size, **(DEFAULTS | values))
     source = path or "the checkpoint's configuration"
     if config.model_type != TransformerXLConfig.model_type:
@@ -187,14 +219,20 @@ def from_flags(
     return config.replace(**{k: v for k, v in values.items() if k in FREE})
 
 
+def _of_length(seq_len: int, given: dict) -> dict:
+    """Memory and learned positions of a new model by T."""
+    encoding = given.get("encoding", "relative")
+    bound = encoding in ("absolute", "per_layer")
+    memory = given.get("mem_len", 0 if bound else seq_len)
+    found = {"mem_len": memory}
+    if encoding != "relative":
+        found["max_positions"] = seq_len + (0 if bound else memory)
+    return found
+
+
 def _value(name: str):
     """The value of a flag; cutoffs as numbers."""
     value = FLAGS[name].value
     if name != "cutoffs" or value is None:
         return value
-    try:
-        return tuple(int(cutoff) for cutoff in value if str(cutoff).strip())
-    except ValueError as e:
-        raise UserError(
-            f"--cutoffs must be whole numbers, received {','.join(value)!r}"
-        ) from e
+    return flag_values.whole_numbers(name, value)

@@ -108,6 +108,7 @@ XLNET_IS_MEANT = (
     "modeling.encoders.transformer_xl",  # its fields have the same names
     "flags.model_flags",
     "flags.plan_flags",
+    "training.memory_sweep",  # it evaluates one with other values
     "serving.generation.decoder",  # it runs XLNet's layers one by one
     "benchmarks",
     "scripts",

@@ -5,8 +5,8 @@ import dataclasses
 from common.checks import one_of, within
 from common.errors import UserError
 
-MODES = ("train", "eval", "score", "train_and_eval")
-PROTOCOLS = ("lanes", "anchor")
+MODES = ("train", "eval", "sweep", "score", "train_and_eval")
+PROTOCOLS = ("lanes", "anchor", "sliding")
 ORDERS = ("ordered", "shuffled")
 
 
@@ -20,11 +20,20 @@ class CausalLMOptions:
       seq_len: T of training; None = as the model was trained.
       eval_split: split that is evaluated.
       eval_seq_len: T of evaluations; None = `seq_len`.
-      eval_changes: fields of the configuration that mode=eval and mode=score
-        change: `mem_len`, `clamp_len`, `same_length`, `memory_start`.
+      eval_changes: fields of the configuration that mode=eval, mode=sweep and
+        mode=score change: `mem_len`, `clamp_len`, `same_length`, `memory_start`.
       protocol: "lanes" predicts every token of the split but the first once;
         "anchor" is the original's: B rows side by side, the rest is dropped
-        and the first token of every row is not predicted.
+        and the first token of every row is not predicted; "sliding" predicts
+        every token from the window before it, without memory.
+      eval_stride: how far that window moves.
+      sweep_step: mode=sweep: what the memory grows by; None = T.
+      sweep_max: mode=sweep: the longest memory.
+      sweep_clamp_lens: mode=sweep: values of `clamp_len` that each memory is
+        evaluated with; () = the model's.
+      sweep_gain: mode=sweep: it ends where perplexity falls by a smaller
+        share.
+      sweep_dir: mode=sweep: takes the results.
       order: "ordered" reads the stream as it is; "shuffled" draws an order of
         its sentences each epoch (One Billion Word).
       vary_length: training segments of random lengths around T.
@@ -46,6 +55,12 @@ class CausalLMOptions:
     eval_seq_len: int | None = None
     eval_changes: dict = dataclasses.field(default_factory=dict)
     protocol: str = "lanes"
+    eval_stride: int = 1
+    sweep_step: int | None = None
+    sweep_max: int = 4096
+    sweep_clamp_lens: tuple[int, ...] = ()
+    sweep_gain: float = 0.001
+    sweep_dir: str = ""
     order: str = "ordered"
     vary_length: bool = False
     count_mark_pairs: bool = True
@@ -54,14 +69,39 @@ class CausalLMOptions:
     input_file: str = ""
     output_file: str = ""
 
+    @property
+    def only_evaluates(self) -> bool:
+        """A finished training is evaluated."""
+        return self.mode in ("eval", "sweep")
+
     def __post_init__(self):
         one_of(self, mode=MODES, protocol=PROTOCOLS, order=ORDERS)
-        within(self, ">= 1", "seq_len", "eval_seq_len", "loss_chunk_size")
+        within(
+            self,
+            ">= 1",
+            "seq_len",
+            "eval_seq_len",
+            "loss_chunk_size",
+            "eval_stride",
+            "sweep_step",
+            "sweep_max",
+        )
+        within(self, "(0, 1)", "sweep_gain")
         if self.eval_changes.get("mem_len", 0) < 0:
             raise UserError(
                 "`eval_mem_len` must be >= 0, received "
                 f"{self.eval_changes['mem_len']}"
             )
+        if self.protocol == "sliding":
+            if self.mode not in ("eval", "train_and_eval"):
+                raise UserError("--protocol=sliding is for --mode=eval")
+            if self.eval_changes.get("mem_len"):
+                raise UserError(
+                    "--protocol=sliding reads windows without memory: leave "
+                    "--eval_mem_len out"
+                )
+        elif self.eval_stride != 1:
+            raise UserError("--eval_stride is for --protocol=sliding")
         if self.mode == "score" and not self.input_file:
             raise UserError(
                 "--mode=score needs --input_file, one text per line"

@@ -16,7 +16,7 @@ DATASETS = (
     "lm1b",
 )
 VOCAB_SOURCES = ("train", "all", "fixed")
-PROTOCOLS = ("lanes", "anchor")
+PROTOCOLS = ("lanes", "anchor", "sliding")
 ORDERS = ("ordered", "shuffled")
 INSPECT_MODES = ("check", "record", "statistics")
 
@@ -188,13 +188,15 @@ class StreamReadOptions:
       batch_size: B, rows of a batch.
       seq_len: T.
       protocol: "lanes": every token but the first is predicted; "anchor": the
-        original's rows, which drop what does not fill them.
+        original's rows, which drop what does not fill them; "sliding": every
+        row is a window of T tokens, of which the last `stride` predict.
       order: "ordered", or "shuffled": sentences in an order drawn each epoch.
       count_mark_pairs: False gives the prediction of `<S>` after `<S>` (One
         Billion Word as released) no weight.
       vary_length: training segments of random lengths around T, see
         `data.language_modeling.varied_lengths`; their batches have as many
         columns as the longest of their rows.
+      stride: how far the window of protocol "sliding" moves.
       verify: check record checksums and ids.
       read_ahead: steps read at once.
       prefetch: batches kept ready; 0 = none.
@@ -207,22 +209,37 @@ class StreamReadOptions:
     order: str = "ordered"
     count_mark_pairs: bool = True
     vary_length: bool = False
+    stride: int = 1
     verify: bool = True
     read_ahead: int = 16
     prefetch: int = 8
     rows: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
-        within(self, ">= 1", "batch_size", "seq_len", "read_ahead", form=FIELD)
+        within(
+            self,
+            ">= 1",
+            "batch_size",
+            "seq_len",
+            "read_ahead",
+            "stride",
+            form=FIELD,
+        )
         within(self, ">= 0", "prefetch", form=FIELD)
         one_of(self, form=FIELD, protocol=PROTOCOLS, order=ORDERS)
         require(
             self.protocol == "lanes"
             or (self.order == "ordered" and self.count_mark_pairs),
-            "protocol=anchor reads the stream in order and counts every "
-            "prediction: leave order=shuffled and count_mark_pairs out",
+            f"protocol={self.protocol} reads the stream in order and counts "
+            "every prediction: leave order=shuffled and count_mark_pairs out",
         )
         require(
             self.protocol == "lanes" or not self.vary_length,
-            "protocol=anchor has segments of one length: leave vary_length out",
+            f"protocol={self.protocol} has segments of one length: leave "
+            "vary_length out",
+        )
+        require(
+            self.stride <= self.seq_len,
+            f"a window of {self.seq_len} tokens cannot move by {self.stride}: "
+            "take a smaller stride",
         )

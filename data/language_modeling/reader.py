@@ -64,6 +64,8 @@ class StreamReader:
         sizes = (len(stream), options.batch_size, options.seq_len)
         if options.protocol == "anchor":
             self.schedule = schedules.Anchor(*sizes, training)
+        elif options.protocol == "sliding" and not training:
+            self.schedule = schedules.Sliding(*sizes, options.stride)
         elif training and options.vary_length:
             self.schedule = Varied(*sizes, seed)
         elif training and options.order == "ordered":
@@ -107,6 +109,8 @@ class StreamReader:
             self._fill_row(reads, row, inputs[:, i], targets[:, i])
         places = np.arange(shape[2])
         used = places < reads.length[:, self._rows, None]
+        if not np.isscalar(reads.first):
+            used &= places >= reads.first[:, self._rows, None]
         if self._mark is not None:
             used &= (inputs != self._mark) | (targets != self._mark)
         found = {
@@ -210,6 +214,7 @@ def evaluation_batches(
     join, so the first token of a lane is predicted from the lane before (with
     an empty memory). With "anchor" the original's rows are read: the rest of
     the division by B is dropped, the first token of a row is not predicted.
+    With "sliding" rows are windows, for models that keep no memory.
 
     Args:
       directory: output of `data.create_lm_data`, or its manifest.

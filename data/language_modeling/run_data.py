@@ -55,14 +55,19 @@ class StreamData:
         return make
 
     def evaluation_batches(
-        self, split: str, seq_len: int, protocol: str, count_mark_pairs: bool
+        self,
+        split: str,
+        seq_len: int,
+        protocol: str,
+        count_mark_pairs: bool,
+        stride: int = 1,
     ) -> Callable:
         """`params -> tf.data.Dataset`, the split once.
 
         Args:
           split: its name.
           seq_len: T.
-          protocol, count_mark_pairs: see `StreamReadOptions`.
+          protocol, count_mark_pairs, stride: see `StreamReadOptions`.
 
         Raises:
           UserError: there is no such split.
@@ -75,6 +80,7 @@ class StreamData:
                 seq_len,
                 protocol,
                 count_mark_pairs=count_mark_pairs,
+                stride=stride,
                 rows=params.get("rows"),
             )
             return reader.evaluation_batches(

@@ -22,12 +22,14 @@ class Reads:
       length: int64 [steps, B], places; what is missing to T is padding.
       reset: bool [steps, B], the row's memory is empty before it.
       epoch: int64 [steps].
+      first: int64 [steps, B], of these places the first that counts; 0 = all.
     """
 
     start: np.ndarray
     length: np.ndarray
     reset: np.ndarray
     epoch: np.ndarray
+    first: np.ndarray | int = 0
 
 
 class Schedule(abc.ABC):
@@ -173,3 +175,33 @@ class Anchor(Schedule):
         length = np.broadcast_to(left, start.shape)
         reset = np.broadcast_to(steps[:, None] == 0, start.shape)
         return Reads(start, length, reset, epoch)
+
+
+class Sliding(Schedule):
+    """Windows of T places, each `stride` further; memory is never kept.
+
+    A window predicts its last `stride` places, the first one all of its own:
+    every place counts once. The last window ends where the stream does. With
+    stride 1 this is how Al-Rfou et al. 2018 evaluate: T - 1 tokens of context
+    for every prediction but the first ones.
+    """
+
+    def __init__(self, tokens: int, batch_size: int, seq_len: int, stride: int):
+        super().__init__(tokens, batch_size, seq_len)
+        self._stride = stride
+        self._windows = 1 - (-(self.places - seq_len) // stride)
+        self.steps_per_epoch = -(-self._windows // batch_size)
+        self.predicted = self.places
+
+    def reads(self, steps: np.ndarray) -> Reads:
+        """What rows read at `steps`."""
+        epoch, inside = np.divmod(steps, self.steps_per_epoch)
+        rows = np.arange(self.batch_size, dtype=np.int64)
+        window = inside[:, None] * self.batch_size + rows  # [k, B]
+        real = window < self._windows
+        counted = self.seq_len + (window - 1) * self._stride
+        start = np.minimum(window * self._stride, self.places - self.seq_len)
+        first = np.where(window == 0, 0, counted - start)
+        length = np.where(real, self.seq_len, 0)
+        reset = np.ones(start.shape, bool)
+        return Reads(start, length, reset, epoch, first)

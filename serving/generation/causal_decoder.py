@@ -50,6 +50,12 @@ class CausalGenerator:
                 "generation needs a memory: give --mem_len >= 1, how many "
                 "tokens back the model may look"
             )
+        if model.config.bound_to_segment:
+            raise UserError(
+                "generation carries keys of earlier tokens along, which "
+                f"encoding {model.config.encoding!r} cannot place: wanted "
+                "relative, shaw or shaw_released"
+            )
         self.model = model
         self.banned = np.asarray(banned, np.int32)
         self.end = -1 if end is None else end
@@ -213,7 +219,7 @@ class CausalGenerator:
         kernels, groups = [], []
         for block in encoder.blocks:
             own = block.rel_attn.kernels
-            kernels += [own["q"], own["o"], own["r"]]
+            kernels += [own[name] for name in "qor" if name in own]
             kernels += [block.ff.kernel_1, block.ff.kernel_2]
             groups.append([own["k"], own["v"]])
         return PreparedMatmul(kernels, groups, encoder.compute_dtype)

@@ -35,6 +35,7 @@ def causal_signatures(
     """
     config = context.model.config
     slots = config.mem_len or 0
+    generates = slots and not config.bound_to_segment
     shape = [None, config.n_layer, slots, config.d_model]
     stream = {
         "input_ids": int_spec("input_ids", None),
@@ -66,7 +67,7 @@ def causal_signatures(
             "those before it and the memory; the new memory holds them all",
         ),
     }
-    if slots:
+    if generates:
         found["generate"] = _generate(context, stream, example, banned)
     if context.tokenizer is None:
         return found | {RAW: found["score"]}
@@ -77,7 +78,7 @@ def causal_signatures(
         "lines of raw text in; ids, log-probability of each but the first, "
         "their sum; each line by itself",
     )
-    if slots:
+    if generates:
         found["generate_text"] = _generate_text(context, found["generate"])
     return found
 

@@ -1,6 +1,7 @@
 """Whole-set evaluation and prediction on any number of replicas."""
 
 import dataclasses
+import time
 from collections.abc import Callable
 
 import numpy as np
@@ -27,6 +28,7 @@ class EvalResult:
       labels: label field -> array [E, ...].
       indices: int [E], `example_index`, rising.
       counts: metric -> what its sum was divided by, e.g. predicted tokens.
+      step_seconds: median over the steps, so that traces do not count.
     """
 
     metrics: dict[str, float]
@@ -34,6 +36,7 @@ class EvalResult:
     labels: dict[str, np.ndarray]
     indices: np.ndarray
     counts: dict[str, float] = dataclasses.field(default_factory=dict)
+    step_seconds: float = 0.0
 
 
 MetricFn = Callable[[EvalResult], dict[str, float]]
@@ -91,7 +94,7 @@ class Evaluator:
         """
         if self._memory:
             self._memory.clear()
-        totals, rows = None, []
+        totals, rows, marks = None, [], [time.perf_counter()]
         for number, batch in enumerate(self._dataset):
             if number == steps:
                 break
@@ -99,6 +102,7 @@ class Evaluator:
             sums = sums.numpy().astype(np.float64)
             totals = sums if totals is None else totals + sums
             rows.append({k: v.numpy() for k, v in outputs.items()})
+            marks.append(time.perf_counter())
         if totals is None:
             raise UserError("the evaluation data hold no batch")
         metrics = {
@@ -108,7 +112,10 @@ class Evaluator:
         counts = dict(zip(self._names, totals[:, 1].tolist(), strict=True))
         if metrics:
             metrics |= self._objective.derived_metrics(metrics)
-        result = _assemble(metrics, rows, self._objective.label_fields)
+        result = dataclasses.replace(
+            _assemble(metrics, rows, self._objective.label_fields),
+            step_seconds=float(np.median(np.diff(marks))),
+        )
         result.counts.update(counts)
         if self._metric_fn is not None:
             result.metrics.update(self._metric_fn(result))

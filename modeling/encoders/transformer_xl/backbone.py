@@ -83,7 +83,7 @@ class TransformerXLModel(Encoder):
         for block in self.blocks:
             with tf.name_scope(block.name):
                 block.build([None, None, config.d_model])
-        if config.untie_r:
+        if not self._shares_biases:
             return
         serialised = initializers.from_config(config)
         for name in BIASES:
@@ -121,8 +121,13 @@ class TransformerXLModel(Encoder):
         texts = batch if config.variational_dropout else None
         h = self.embeddings(input_ids)  # [B, T, D]
         h = dropout.words(h, input_ids, config.word_dropout, outer)
+        if config.encoding == "absolute":
+            h += tf.cast(self._sinusoid(query_len, 0)[:, 1:], h.dtype)
         h = dropout.dropout(h, config.dropout, outer, dropout.EMBEDDING, texts)
-        table = self._table(query_len, memory_len, outer)  # [1, K + 1, D]
+        shared = ()
+        if config.encoding == "relative":
+            table = self._table(query_len, memory_len, outer)  # [1, K + 1, D]
+            shared = (table, *self.shared_biases())
         made = masks.attention_masks(
             query_len,
             memory_len,
@@ -132,7 +137,7 @@ class TransformerXLModel(Encoder):
         )
         context = LayerContext(training, seed, texts=texts)
         h, new_memory, states = self._run_layers(
-            h, past, table, Stream(made.content), context
+            h, past, shared, Stream(made.content), context
         )
         h = dropout.dropout(h, config.dropout, outer, dropout.FINAL, texts)
         return EncoderOutput(
@@ -146,16 +151,20 @@ class TransformerXLModel(Encoder):
     def _table(self, query_len, memory_len, seed):
         """The position table, dropped as the other inputs of layers are."""
         config = self.config
-        table = positions.sinusoid_table(
-            query_len,
-            memory_len + query_len,
-            config.d_model,
-            "uni",
-            config.clamp_len,
-        )
+        table = self._sinusoid(query_len, memory_len)
         texts = 1 if config.variational_dropout else None
         return dropout.dropout(
             table, config.dropout, seed, dropout.POSITIONS, texts
+        )
+
+    def _sinusoid(self, query_len, memory_len):
+        """Encodings of the distances K, .., 0: [1, K + 1, D]."""
+        return positions.sinusoid_table(
+            query_len,
+            memory_len + query_len,
+            self.config.d_model,
+            "uni",
+            self.config.clamp_len,
         )
 
     def _past(self, memory):
@@ -170,13 +179,13 @@ class TransformerXLModel(Encoder):
             )
         return [tf.convert_to_tensor(m) for m in memory]
 
-    def _run_layers(self, h, memories, table, stream, context):
+    def _run_layers(self, h, memories, shared, stream, context):
         config = self.config
-        shared = (table, *self.shared_biases())
         new_memory, states = [], [h]
         for i, (block, past) in enumerate(
             zip(self.blocks, memories, strict=True)
         ):
+            h = block.with_positions(h)
             new_memory.append(memory.update_memory(h, past, config.mem_len))
 
             def run(h, *shared, block=block, past=past, i=i):
@@ -205,9 +214,13 @@ class TransformerXLModel(Encoder):
         kept = tuple(new_memory) if config.mem_len else None
         return h, kept, tuple(states)
 
+    @property
+    def _shares_biases(self) -> bool:
+        return not self.config.untie_r and self.config.encoding == "relative"
+
     def shared_biases(self) -> tuple[tf.Tensor, ...]:
         """(u, v), each [N, H], of all layers; () where each has its own."""
-        if self.config.untie_r:
+        if not self._shares_biases:
             return ()
         return tuple(
             tf.convert_to_tensor(getattr(self, name)) for name in BIASES
@@ -220,10 +233,14 @@ class TransformerXLModel(Encoder):
           slots: M.
           matmul: how the table meets the kernels.
         """
-        config = self.config
-        table = positions.sinusoid_table(
-            1, slots, config.d_model, "uni", config.clamp_len
-        )  # [1, M + 1, D], the distances M..0
+        if self.config.encoding != "relative":
+            distances = tf.range(slots + 1)
+            return [
+                block.rel_attn.distance_keys(distances, self.compute_dtype)
+                for block in self.blocks
+            ]
+        # [1, M + 1, D], the distances M..0
+        table = self._sinusoid(1, slots - 1)
         table = tf.cast(tf.reverse(table, [1]), self.compute_dtype)
         found = []
         for block in self.blocks:
@@ -248,7 +265,7 @@ class TransformerXLModel(Encoder):
         for i, block in enumerate(self.blocks):
             for name, path in block.variable_paths().items():
                 found[f"layer_{i}/{name}"] = f"blocks/{i}/{path}"
-        if not self.config.untie_r:
+        if self._shares_biases:
             found |= {name: name for name in BIASES}
         return found
 

@@ -25,6 +25,7 @@ _FLAGS = (
 _CHOICES = {
     "ff_activation": ("relu", "gelu", "gelu_erf"),
     "init_method": ("normal", "uniform"),
+    "encoding": ("relative", "shaw", "shaw_released", "absolute", "per_layer"),
     "memory_start": ("hidden", "zeros"),
 }
 
@@ -40,6 +41,16 @@ class TransformerXLConfig(RecurrentConfig):
       n_head: N.
       d_head: H; N * H need not be D.
       d_inner: F.
+      encoding: how positions are known: "relative" (Transformer-XL's own);
+        "shaw", "shaw_released" (a learned key per distance, head and layer,
+        see `modeling.attention.encodings`); "absolute" (the sinusoid of the
+        place is added to the embedding, counted down to 0 for the segment's
+        last token, as the PyTorch release does); "per_layer" (a learned
+        vector per place is added to the input of every layer, as in Al-Rfou
+        et al. 2018; memory keeps these sums).
+      max_positions: places, or distances, that are learned; wanted by
+        "shaw", "shaw_released" and "per_layer". Of "absolute": the segment
+        length it was trained with, or None.
       d_embed: E, width of the embedding; None = D.
       cutoffs: first ids of the tail clusters, rising; () = one softmax.
       div_val: cluster i has embeddings of width E // div_val^i.
@@ -107,6 +118,7 @@ class TransformerXLConfig(RecurrentConfig):
         "d_inner",
         "d_embed",
         "div_val",
+        "max_positions",
     )
 
     vocab_size: int
@@ -115,6 +127,8 @@ class TransformerXLConfig(RecurrentConfig):
     n_head: int
     d_head: int
     d_inner: int
+    encoding: str = "relative"
+    max_positions: int | None = None
     d_embed: int | None = None
     cutoffs: tuple[int, ...] = ()
     div_val: int = 1
@@ -145,6 +159,11 @@ class TransformerXLConfig(RecurrentConfig):
         true_or_false(self, *_FLAGS)
         within(self, "[0, 1)", "word_dropout", form=FIELD)
         within(self, "> 0", "proj_init_std", "layer_norm_epsilon", form=FIELD)
+        if self.max_positions is None and self.learns_positions:
+            raise UserError(
+                f"`encoding` {self.encoding!r} needs `max_positions`, how "
+                "many places or distances are learned"
+            )
         self._check_clusters()
 
     def _check_clusters(self) -> None:
@@ -172,6 +191,16 @@ class TransformerXLConfig(RecurrentConfig):
                 f"{self.div_val}^{len(self.cutoffs)} = 0; take a smaller "
                 "`div_val` or fewer `cutoffs`"
             )
+
+    @property
+    def learns_positions(self) -> bool:
+        """Weights belong to places or distances."""
+        return self.encoding in ("shaw", "shaw_released", "per_layer")
+
+    @property
+    def bound_to_segment(self) -> bool:
+        """Positions are places in a segment, which nothing lies beyond."""
+        return self.encoding in ("absolute", "per_layer")
 
     @property
     def embedding_width(self) -> int:

@@ -1,14 +1,17 @@
-"""One layer of Transformer-XL: relative attention and feed-forward, post-LN."""
+"""One layer of Transformer-XL: attention and feed-forward, post-LN."""
 
 import tensorflow as tf
 import tf_keras
 
+from common.errors import UserError
+from modeling.attention.encodings import ContentAttention, ShawAttention
 from modeling.attention.layer import RelativeAttention
 from modeling.attention.streams import ALL
 from modeling.encoders.transformer_xl.config import TransformerXLConfig
 from modeling.ops import initializers, saving
 from modeling.ops.context import INFERENCE
 from modeling.ops.feed_forward import FeedForward
+from modeling.ops.shapes import sizes
 
 
 @tf_keras.utils.register_keras_serializable("xlnet")
@@ -25,17 +28,17 @@ class CausalLayer(saving.Layer):
             config = TransformerXLConfig.from_dict(config)
         self.config = config
         initializer = initializers.from_config(config)
-        self.rel_attn = RelativeAttention(
+        kind, options = _attention(config)
+        self.rel_attn = kind(
             config.d_model,
             config.n_head,
             config.d_head,
             config.dropout,
             config.dropatt,
             initializer,
-            untie_r=config.untie_r,
-            segments=False,
             name="rel_attn",
             dtype=self.dtype_policy,
+            **options,
         )
         self.ff = FeedForward(
             config.d_model,
@@ -55,7 +58,35 @@ class CausalLayer(saving.Layer):
             self.rel_attn.build(input_shape)
         with tf.name_scope("ff"):
             self.ff.build(input_shape)
+        self.r_emb = None
+        if self.config.encoding == "per_layer":
+            self.r_emb = self.add_weight(
+                "r_emb",
+                [self.config.max_positions, self.config.d_model],
+                initializer=initializers.fresh(
+                    initializers.from_config(self.config)
+                ),
+                experimental_autocast=False,
+            )
         super().build(input_shape)
+
+    def with_positions(self, h: tf.Tensor) -> tf.Tensor:
+        """The layer's input [B, T, D], learned places added where it has any.
+
+        Raises:
+          UserError: the segment is longer than the places.
+        """
+        if self.r_emb is None:
+            return h
+        length, rows = sizes(h)[1], self.config.max_positions
+        if isinstance(length, int) and length > rows:
+            raise UserError(
+                f"a segment of {length} tokens is longer than the {rows} "
+                "places that the model learned (`max_positions`); take a "
+                "shorter one"
+            )
+        table = tf.convert_to_tensor(self.r_emb)[rows - length :]
+        return h + tf.cast(table, h.dtype)
 
     def call(
         self,
@@ -72,7 +103,7 @@ class CausalLayer(saving.Layer):
           h: [B, T, D].
           memory: [B, M, D] or None.
           shared: the position table [1, K + 1, D], then (u, v) without
-            `untie_r`.
+            `untie_r`; () for other encodings than "relative".
           stream: what the rows may see.
           shift: see `modeling.attention.streams.Streams`.
           context: `LayerContext`.
@@ -93,7 +124,22 @@ class CausalLayer(saving.Layer):
         for part in ("rel_attn", "ff"):
             for name, path in getattr(self, part).variable_paths().items():
                 found[f"{part}/{name}"] = f"{part}/{path}"
+        if self.r_emb is not None:
+            found["r_emb"] = "r_emb"
         return found
 
     def get_config(self):
         return super().get_config() | {"config": self.config.to_dict()}
+
+
+def _attention(config: TransformerXLConfig) -> tuple[type, dict]:
+    """The class of a configuration's attention and its own arguments."""
+    if config.bound_to_segment:
+        return ContentAttention, {}
+    if config.encoding == "relative":
+        return RelativeAttention, {"untie_r": config.untie_r, "segments": False}
+    return ShawAttention, {
+        "rows": config.max_positions,
+        "clamp_len": config.clamp_len,
+        "released": config.encoding == "shaw_released",
+    }

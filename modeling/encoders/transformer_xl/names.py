@@ -11,6 +11,7 @@ GROUPS = (
     (SCOPE + r"adaptive_embed/(cutoff_\d+/)?proj_W", True, "embedding"),
     (LAYER_SCOPE + r"rel_attn/[qkvor]/kernel", True, "layer"),
     (LAYER_SCOPE + r"rel_attn/r_[wr]_bias", True, "bias_of_layer"),
+    (LAYER_SCOPE + r"((rel_attn/)?r_emb|rel_attn/r_bias)", True, "layer"),
     (LAYER_SCOPE + r"ff/layer_[12]/kernel", True, "layer"),
     (LAYER_SCOPE + r"ff/layer_[12]/bias", False, "layer"),
     (LAYER_SCOPE + r"(rel_attn|ff)/LayerNorm/(gamma|beta)", False, "layer"),

@@ -53,7 +53,16 @@ def unstack(
 
 
 def stack(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The opposite of `unstack`; takes gradients, too."""
+    """The opposite of `unstack`; takes gradients, too.
+
+    Raises:
+      UserError: of an encoding that the TensorFlow release does not have.
+    """
+    if not any(name.endswith("rel_attn/r/kernel") for name in arrays):
+        raise UserError(
+            "the TensorFlow release has relative positions only: a model of "
+            "another `encoding` cannot be written in its format"
+        )
     found, stacks = {}, {}
     for name, value in arrays.items():
         bias, kernel = _BIAS.fullmatch(name), _KERNEL.fullmatch(name)

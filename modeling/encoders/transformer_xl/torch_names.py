@@ -1,7 +1,9 @@
 """Transformer-XL's weights in the PyTorch release's `state_dict`.
 
-Its kernels are [outputs, inputs] and its projections [D, E_i]; queries, keys
-and values are one kernel; u and v belong to all layers. The head's entries of
+All kinds of its attention are read: `attn_type` 0 is `encoding` "relative", 1
+"shaw_released", 2 "absolute", 3 "per_layer". Its kernels are [outputs, inputs] and its projections [D, E_i]; queries, keys
+and values are one kernel (types 2 and 3: queries apart); u and v belong to all
+layers, what Shaw's form has instead is stacked over them. The head's entries of
 the tail clusters are in reversed order. What two modules share is in the file
 twice.
 """
@@ -17,8 +19,8 @@ from modeling.encoders.transformer_xl.names import BIASES, SCOPE
 
 # `torch.nn.LayerNorm`'s; the TensorFlow release has 1e-12.
 LAYER_NORM_EPSILON = 1e-5
-# What the release's other kinds of attention have.
-_OTHER = re.compile(r"r_emb|r_bias|layers\.\d+\.dec_attn\.(q|kv)_net\.weight")
+# `encoding` -> the release's `attn_type`.
+KINDS = {"relative": 0, "shaw_released": 1, "absolute": 2, "per_layer": 3}
 _LAYER = {
     "dec_attn.qkv_net.weight": ("rel_attn/qkv/kernel", True),
     "dec_attn.r_net.weight": ("rel_attn/r/kernel", True),
@@ -51,20 +53,22 @@ def from_state_dict(
       source: for messages.
 
     Raises:
-      UserError: another attention type, u and v per layer, an untied softmax,
-        or an array that no variable takes.
+      UserError: another attention type than `encoding`, u and v per layer, an
+        untied softmax, or an array that no variable takes.
     """
     left = {
         # `DataParallel` puts its own scope in front.
         name.removeprefix("module."): np.asarray(value, np.float32)
         for name, value in state.items()
     }
-    if any(_OTHER.fullmatch(name) for name in left):
+    kind, encoding = _kind(left), config.encoding
+    if kind != encoding:
         raise UserError(
-            f"{source}: wanted Transformer-XL's own attention (attn_type 0), "
-            "found another"
+            f"{source}: wanted the attention of `encoding` {encoding!r} "
+            f"(attn_type {KINDS.get(encoding, 'of none')}), found attn_type "
+            f"{KINDS[kind]}, which is {kind!r}"
         )
-    if config.untie_r:
+    if config.untie_r and encoding == "relative":
         raise UserError(
             f"{source}: the PyTorch release has one u and v for all layers; "
             "set `untie_r` to false in the configuration"
@@ -77,6 +81,7 @@ def from_state_dict(
         found[f"{scope}lookup_table"] = table
         if i in projections:
             found[f"{scope}proj_W"] = projections[i].T
+    found |= _positions(left, encoding)
     found |= _softmax(left, tables, projections, config, source)
     for theirs, (ours, flip) in _LAYER.items():
         for i, value in _taken(left, "layers", f".{theirs}").items():
@@ -91,6 +96,37 @@ def from_state_dict(
             f"({len(left)} tensors in all)"
         )
     return original.unstack(found, config, source)
+
+
+def _kind(left) -> str:
+    """The encoding whose tensors these are."""
+    if "r_bias" in left:
+        return "shaw_released"
+    if "r_emb" in left:
+        return "per_layer"
+    apart = any(name.endswith("dec_attn.q_net.weight") for name in left)
+    return "absolute" if apart else "relative"
+
+
+def _positions(left, encoding: str) -> dict:
+    """Takes what belongs to places or distances, stacked over layers."""
+    found = {}
+    if encoding in ("absolute", "per_layer"):
+        queries = _taken(left, "layers", ".dec_attn.q_net.weight")
+        for i, keys in _taken(
+            left, "layers", ".dec_attn.kv_net.weight"
+        ).items():
+            whole = np.concatenate([queries[i], keys])
+            left[f"layers.{i}.dec_attn.qkv_net.weight"] = whole
+    if encoding == "per_layer":
+        for i, rows in enumerate(left.pop("r_emb")):
+            flat = rows.reshape(len(rows), -1)
+            found[f"{SCOPE}layer_{i}/r_emb"] = flat
+    if encoding == "shaw_released":
+        for name in ("r_emb", "r_bias", "r_w_bias"):
+            for i, value in enumerate(left.pop(name)):
+                found[f"{SCOPE}layer_{i}/rel_attn/{name}"] = value
+    return found
 
 
 def _softmax(left, tables, projections, config, source) -> dict:

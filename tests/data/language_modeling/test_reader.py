@@ -241,6 +241,34 @@ def check_record(manifest, record, settings):
     assert reader.schedule.predicted == used
 
 
+@pytest.mark.parametrize("stride, rows", [(1, 3), (4, 2)])
+def test_windows_predict_every_token_once_from_the_tokens_before(
+    manifest, stride, rows
+):
+    whole = stream_of(manifest, "valid")
+    options = StreamReadOptions(rows, 6, protocol="sliding", stride=stride)
+    found = evaluation_batches(manifest, "valid", options)
+    assert found.num_predicted == len(whole) - 1
+    targets, contexts = [], []
+    for batch in found.dataset.as_numpy_iterator():
+        assert batch["reset_memory"].all()
+        for ids, goals, used in zip(
+            *(batch[k] for k in ("input_ids", "target_ids", "target_weights")),
+            strict=True,
+        ):
+            for place in np.flatnonzero(used):
+                targets.append(goals[place])
+                contexts.append(ids[: place + 1])
+    np.testing.assert_array_equal(targets, whole[1:])
+    for place, context in enumerate(contexts):
+        wanted = whole[: place + 1][-len(context) :]
+        np.testing.assert_array_equal(context, wanted)
+    least = min(len(c) for c in contexts[6:])
+    assert least > 6 - stride
+    with pytest.raises(UserError, match="cannot move by 7"):
+        StreamReadOptions(2, 6, protocol="sliding", stride=7)
+
+
 def test_the_anchors_training_never_resets(manifest):
     options = StreamReadOptions(3, 16, protocol="anchor")
     reader = StreamReader(manifest, "train", options)

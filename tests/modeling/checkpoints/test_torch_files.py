@@ -18,7 +18,8 @@ from modeling.options import ConvertOptions
 from tests.modeling import txl_golden
 from tests.modeling.checkpoints import torch_writer
 
-# Cases of `pytorch.json` that are Transformer-XL as we have it.
+# Cases of `pytorch.json` that are Transformer-XL as we have it, and the models
+# that it is compared with.
 CASES = (
     "xl",
     "xl_clamp",
@@ -26,7 +27,13 @@ CASES = (
     "xl_adaptive_div1_proj_shared",
     "xl_adaptive_div2_shared",
     "xl_adaptive_div2",
+    "shaw",
+    "shaw_clamp",
+    "shaw_no_memory",
+    "vaswani_no_memory",
+    "alrfou_no_memory",
 )
+ENCODINGS = {kind: name for name, kind in torch_names.KINDS.items()}
 QUICK = ("xl", "xl_adaptive_div2")
 
 
@@ -170,6 +177,8 @@ def case_of(golden, name):
         proj_share_all_but_first=given["tie_projs"][-1],
         mem_len=given["mem_len"],
         memory_start="hidden",
+        encoding=ENCODINGS[given["attn_type"]],
+        max_positions=given["tgt_len"] + given["mem_len"],
     )
     return config, state, txl_golden.load(golden, "pytorch")
 
@@ -230,7 +239,9 @@ def test_other_models_are_refused(golden):
         assert "\n" not in str(caught.value)
 
     bias = state["r_w_bias"]
-    refuse("attn_type 0", r_emb=bias)
+    refuse("attn_type 0.*found attn_type 3", r_emb=bias)
+    other = config.replace(encoding="shaw", max_positions=17)
+    refuse("'shaw' .attn_type of none", other)
     refuse("`untie_r` to false", config.replace(untie_r=True))
     refuse("no variable takes .'layers.x'", **{"layers.x": bias})
     refuse(
