@@ -139,7 +139,7 @@ def build_config(
     known = pretraining_job.known_config(options)
     length = what.seq_len
     if length is None:
-        length = known.mem_len if known and known.mem_len else DEFAULT_LENGTH
+        length = _trained_length(known) or DEFAULT_LENGTH
     config = transformer_xl_flags.from_flags(
         data.vocabulary.size,
         known,
@@ -153,6 +153,14 @@ def build_config(
         if what.protocol == "sliding":
             config = config.with_memory(0)
     return config, length
+
+
+def _trained_length(known: "EncoderConfig | None") -> int | None:
+    """What a model tells of T, which is no part of it: M, or its places."""
+    if known is None:
+        return None
+    places = known.max_positions if known.bound_to_segment else None
+    return known.mem_len or places
 
 
 def sweep(

@@ -81,7 +81,7 @@ class _Kept:
             {
                 "identity": self._identity,
                 "points": self._rows,
-                "summary": summary,
+                **summary,
             },
         )
 

@@ -33,7 +33,8 @@ def losses(encoding, contexts, block, segment, whole, positions=3):
     return model, ids, starts, found
 
 
-@pytest.mark.parametrize("block", [pytest.param(1, marks=pytest.mark.slow), 3])
+@pytest.mark.slow
+@pytest.mark.parametrize("block", [1, 3])
 def test_a_token_is_predicted_from_exactly_its_context(block):
     contexts = (4, 9)
     model, ids, starts, found = losses("relative", contexts, block, 5, True)
