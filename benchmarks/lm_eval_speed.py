@@ -37,16 +37,13 @@ TITLES = (
 )
 
 
-def _config(length: int, memory: bool):
+def _config(sizes: dict, length: int, memory: bool):
     from modeling.encoders.transformer_xl.config import TransformerXLConfig
 
     return TransformerXLConfig(
-        vocab_size=FLAGS.vocab_size,
-        d_model=FLAGS.d_model,
-        n_layer=FLAGS.n_layer,
-        n_head=FLAGS.n_head,
-        d_head=FLAGS.d_model // FLAGS.n_head,
-        d_inner=4 * FLAGS.d_model,
+        **sizes,
+        d_head=sizes["d_model"] // sizes["n_head"],
+        d_inner=4 * sizes["d_model"],
         dropout=0.0,
         encoding="relative" if memory else "per_layer",
         max_positions=length,
@@ -55,19 +52,19 @@ def _config(length: int, memory: bool):
     )
 
 
-def with_memory(length: int, segment: int):
+def with_memory(sizes: dict, length: int, segment: int):
     """(call that predicts T tokens, T): one segment behind A kept inputs."""
     import tensorflow as tf
 
     from modeling.heads.causal_lm import CausalLanguageModel
 
-    config = _config(length, memory=True)
+    config = _config(sizes, length, memory=True)
     model = CausalLanguageModel(config)
     shape = [1, length, config.d_model]
     memory = tuple(
         tf.random.stateless_normal(shape, [i, 1]) for i in range(config.n_layer)
     )
-    ids = _ids(1, segment + 1)
+    ids = _ids(sizes, 1, segment + 1)
 
     @tf.function
     def run():
@@ -79,14 +76,14 @@ def with_memory(length: int, segment: int):
     return run, segment
 
 
-def with_windows(length: int, rows: int):
+def with_windows(sizes: dict, length: int, rows: int):
     """(call that predicts B tokens, B): B windows of A tokens."""
     import tensorflow as tf
 
     from modeling.heads.causal_lm import CausalLanguageModel
 
-    model = CausalLanguageModel(_config(length, memory=False))
-    ids = _ids(rows, length + 1)
+    model = CausalLanguageModel(_config(sizes, length, memory=False))
+    ids = _ids(sizes, rows, length + 1)
 
     @tf.function
     def run():
@@ -96,11 +93,11 @@ def with_windows(length: int, rows: int):
     return run, rows
 
 
-def _ids(rows: int, count: int):
+def _ids(sizes: dict, rows: int, count: int):
     import tensorflow as tf
 
     return tf.random.stateless_uniform(
-        [rows, count], [rows, count], 0, FLAGS.vocab_size, tf.int32
+        [rows, count], [rows, count], 0, sizes["vocab_size"], tf.int32
     )
 
 
@@ -136,6 +133,8 @@ def row(length: int, times: list[float]) -> list[str]:
 def main() -> None:
     """Times every length, prints and keeps the table."""
     lengths = flag_values.whole_numbers("lengths", FLAGS.lengths)
+    names = ("n_layer", "d_model", "n_head", "vocab_size")
+    sizes = {name: FLAGS[name].value for name in names}
     print(
         f"{FLAGS.n_layer} layers of {FLAGS.d_model}, segments of "
         f"{FLAGS.segment} with memory, {FLAGS.rows} windows together, "
@@ -145,9 +144,9 @@ def main() -> None:
     print(lines[0])
     for length in lengths:
         systems = [
-            with_memory(length, FLAGS.segment),
-            with_windows(length, 1),
-            with_windows(length, FLAGS.rows),
+            with_memory(sizes, length, FLAGS.segment),
+            with_windows(sizes, length, 1),
+            with_windows(sizes, length, FLAGS.rows),
         ]
         found = seconds_per_token(systems, FLAGS.turns)
         lines.append("\t".join(row(length, found)))

@@ -35,10 +35,11 @@ def test_rows_are_trained_once_and_a_failure_is_a_line(data, tmp_path):
         *("--sweep_max=8", "--run_flag=--d_inner=8"),
     ]
     command += [f"--run_flag={flag}" for flag in tiny]
-    done = tmp_path / "recurrence-relative-half" / "seed-0"
-    done.mkdir(parents=True)
     numbers = {"init": 9.0, "best": 8.0, "attention": 40.0, "seconds": 1.0}
-    (done / "result.json").write_text(json.dumps(numbers))
+    for name in ("recurrence-relative-half", "recurrence-relative-full"):
+        done = tmp_path / name / "seed-0"
+        done.mkdir(parents=True)
+        (done / "result.json").write_text(json.dumps(numbers))
     # A file where a folder must be: this row fails, the others go on.
     (tmp_path / "none-relative-half-long").mkdir()
     (tmp_path / "none-relative-half-long" / "seed-0").mkdir()
@@ -51,7 +52,7 @@ def test_rows_are_trained_once_and_a_failure_is_a_line(data, tmp_path):
     lines = {
         line.split(" | ")[0].strip("| "): line for line in table.splitlines()
     }
-    assert "8.00 (8.00 ± 0.00, 1)" in lines["recurrence-relative-half"]
+    assert "**8.00** (8.00 ± 0.00, 1)" in lines["recurrence-relative-half"]
     assert "failed:" in lines["none-relative-half-long"]
     assert "failed" not in lines["none-relative-full-long"]
     about = json.loads(
@@ -60,4 +61,4 @@ def test_rows_are_trained_once_and_a_failure_is_a_line(data, tmp_path):
         .read_text()
     )
     assert about["mem_len"] == 0 and about["d_inner"] == 8
-    assert os.path.exists(tmp_path / "recurrence-relative-full/seed-0/model")
+    assert os.listdir(done) == ["result.json"]

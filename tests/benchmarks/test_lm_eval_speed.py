@@ -1,12 +1,9 @@
 """The table of evaluation speed, at a size where only its form is tested."""
 
-import subprocess
-import sys
-
+import numpy as np
 import pytest
 
 from benchmarks import lm_eval_speed
-from tests.conftest import ROOT
 
 
 def test_ratios_of_a_line():
@@ -16,16 +13,14 @@ def test_ratios_of_a_line():
 
 
 @pytest.mark.slow
-def test_the_command_times_every_length(tmp_path):
-    sizes = ("--n_layer=1", "--d_model=8", "--n_head=2", "--vocab_size=9")
-    subprocess.run(
-        [sys.executable, "-m", "benchmarks.lm_eval_speed", *sizes]
-        + ["--lengths=6,9", "--segment=4", "--rows=2", "--turns=1"]
-        + [f"--output_dir={tmp_path}"],
-        cwd=ROOT,
-        check=True,
-        capture_output=True,
-    )
-    lines = (tmp_path / "lm_eval_speed.tsv").read_text().splitlines()
-    assert [line.split("\t")[0] for line in lines[1:]] == ["6", "9"]
-    assert all(float(x) > 0 for x in lines[1].split("\t")[1:4])
+def test_what_each_system_predicts():
+    """T tokens behind A kept inputs; one for each window of A."""
+    sizes = dict(n_layer=1, d_model=8, n_head=2, vocab_size=9)
+    memory = lm_eval_speed.with_memory(sizes, 6, 4)
+    windows = lm_eval_speed.with_windows(sizes, 6, 3)
+    losses, kept = memory[0]()
+    assert losses.shape == [1, memory[1]] == [1, 4]
+    assert kept[0].shape == [1, 6, 8]
+    assert windows[0]().shape == [windows[1], 1] == [3, 1]
+    times = lm_eval_speed.seconds_per_token([memory, windows], 2)
+    assert np.isfinite(times).all() and min(times) > 0
