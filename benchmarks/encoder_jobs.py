@@ -2,6 +2,8 @@
 
 import dataclasses
 
+from modeling.encoders.contract import EncoderConfig
+
 
 @dataclasses.dataclass(frozen=True)
 class Task:
@@ -75,14 +77,20 @@ TASKS = {
 
 def parameters(model_type: str, vocab_size: int, sizes: dict) -> int:
     """Parameters of a pretraining model; nothing is drawn."""
+    from modeling.encoders.registry import new_config
+
+    return parameters_of(new_config(model_type, vocab_size, sizes))
+
+
+def parameters_of(config: EncoderConfig) -> int:
+    """Parameters of a pretraining model; nothing is drawn."""
     import tensorflow as tf
 
     from modeling import PretrainingModel
-    from modeling.encoders.registry import new_config
 
     with tf.Graph().as_default():
-        model = PretrainingModel(new_config(model_type, vocab_size, sizes))
-        return sum(v.shape.num_elements() for v in model.variables)
+        variables = PretrainingModel(config).variables
+        return sum(v.shape.num_elements() for v in variables)
 
 
 def sizes_of(model_type: str, width: int, layers: int, heads: int) -> dict:

@@ -43,8 +43,9 @@ class Saving:
       save_bytes: what the first host writes, the most of any.
       copy_seconds: training stops so long.
       write_seconds: and without --async_save so much longer.
-      share: of time in saves, training waits for them.
-      async_share: of time in saves with --async_save.
+      share: of time in saves, training waits for them; None where the time of
+        a step is not known.
+      async_share: of time in saves with --async_save; None likewise.
     """
 
     hosts: int
@@ -53,8 +54,8 @@ class Saving:
     save_bytes: float
     copy_seconds: float
     write_seconds: float
-    share: float
-    async_share: float
+    share: float | None = None
+    async_share: float | None = None
 
     @property
     def fits(self) -> bool:
@@ -62,12 +63,15 @@ class Saving:
         return self.host_bytes <= self.available
 
 
-def plan_job(options: PlanOptions, seconds: float, weight_bytes: float) -> dict:
+def plan_job(
+    options: PlanOptions, seconds: float | None, weight_bytes: float
+) -> dict:
     """The job around a step.
 
     Args:
       options: of the plan, with `job`.
-      seconds: of one step.
+      seconds: of one step; None = not known, so that there are no shares of
+        time and no hours.
       weight_bytes: of all weights, float32.
 
     Returns:
@@ -82,14 +86,17 @@ def plan_job(options: PlanOptions, seconds: float, weight_bytes: float) -> dict:
     memory = batch * config.n_layer * options.mem_len * config.d_model * element
     weights = 3 * weight_bytes  # and both slots
     job = options.job
-    interval = job.save_steps * seconds
 
     def saving(count: int) -> Saving:
         rows = batch / count
         save = weights + memory / count
         copy, write = save / job.copy_bytes, save / job.disk_bytes
-        # A write that is not done at the next save is waited for.
-        waited = copy + max(0.0, write - interval)
+        shares: tuple[float, ...] = ()
+        if seconds:
+            # A write that is not done at the next save is waited for.
+            interval = job.save_steps * seconds
+            waits = copy + write, copy + max(0.0, write - interval)
+            shares = tuple(wait / (interval + wait) for wait in waits)
         return Saving(
             count,
             save + BASE_BYTES + reader_bytes(options, rows),
@@ -97,22 +104,25 @@ def plan_job(options: PlanOptions, seconds: float, weight_bytes: float) -> dict:
             save,
             copy,
             write,
-            (copy + write) / (interval + copy + write),
-            waited / (interval + waited),
+            *shares,
         )
 
     per_host, alone = saving(hosts), saving(1)
-    chips = max(1, options.pod_cores // tpu_costs.CHIPS[options.topology].cores)
-    hours = options.train_steps * seconds / 3600 / (1 - per_host.async_share)
-    return {
+    found = {
         "checkpoint_bytes": weights + memory,
         "memory_bytes": memory,
         "weights_and_slots_bytes": weights,
-        "device_hours": chips * hours,
-        "core_hours": options.pod_cores * hours,
         "hosts": hosts,
         "per_host": dataclasses.asdict(per_host) | {"fits": per_host.fits},
         "one_process": dataclasses.asdict(alone) | {"fits": alone.fits},
+    }
+    if not seconds:
+        return found
+    chips = max(1, options.pod_cores // tpu_costs.CHIPS[options.topology].cores)
+    hours = options.train_steps * seconds / 3600 / (1 - per_host.async_share)
+    return found | {
+        "device_hours": chips * hours,
+        "core_hours": options.pod_cores * hours,
     }
 
 
@@ -150,11 +160,18 @@ def describe_job(found: dict, options: PlanOptions) -> list[str]:
             + ("fits" if s["fits"] else "DOES NOT FIT")
             + f"; a save writes {s['save_bytes'] / GB:.1f} GB in "
             f"{s['write_seconds']:.1f} s at {job.disk_bytes / GB:g} GB/s after "
-            f"{s['copy_seconds']:.1f} s of copying; of the time in saves "
-            f"{s['share']:.2%}, with --async_save {s['async_share']:.2%}"
+            f"{s['copy_seconds']:.1f} s of copying"
+            + (
+                f"; of the time in saves {s['share']:.2%}, with --async_save "
+                f"{s['async_share']:.2%}"
+                if s["share"]
+                else ""
+            )
         )
-    lines.append(
+    if "device_hours" not in found:
+        return [*lines, "the rest needs the time of a step (--step_seconds)"]
+    return [
+        *lines,
         f"device-hours: {found['device_hours']:,.0f} of chips, "
-        f"{found['core_hours']:,.0f} of cores"
-    )
-    return lines
+        f"{found['core_hours']:,.0f} of cores",
+    ]

@@ -14,7 +14,7 @@ import multiprocessing
 import os
 from concurrent import futures
 
-from benchmarks import tpu_costs, tpu_job, tpu_lowering
+from benchmarks import encoder_jobs, tpu_costs, tpu_job, tpu_lowering
 from common import files
 from common.errors import UserError
 from flags import app, plan_flags
@@ -241,11 +241,30 @@ def describe(found: dict, options: PlanOptions) -> str:
     return "\n".join(lines)
 
 
+def plan_by_formula(options: PlanOptions) -> dict:
+    """Prints the job around a step that is not compiled; its numbers."""
+    weights = 4 * encoder_jobs.parameters_of(options.config)
+    job = tpu_job.plan_job(options, options.step_seconds, weights)
+    for line in tpu_job.describe_job(job, options):
+        say(line)
+    return {"config": dataclasses.asdict(options), "job": job}
+
+
 def main() -> None:
     """Compiles, prints and writes the plan."""
     options = plan_flags.from_flags()
+    if options.step_seconds:
+        found = plan_by_formula(options)
+        if options.json_output:
+            files.write_json(options.json_output, found)
+        return
     tpu_lowering.require_jax()
-    require_memory(options)
+    try:
+        require_memory(options)
+    except UserError:
+        if options.job:  # what needs no compiler
+            plan_by_formula(options)
+        raise
     found = report(options)
     print(describe(found, options), flush=True)
     if options.search_batch:

@@ -91,6 +91,7 @@ class PlanOptions:
         them. () = all layers.
       cache_dir: keeps what the compiler said of a program.
       job: what a whole job would need besides; pretraining only.
+      step_seconds: of a step, known: nothing is compiled.
     """
 
     config: EncoderConfig
@@ -111,6 +112,7 @@ class PlanOptions:
     layers: tuple[int, ...] = ()
     cache_dir: str | None = None
     job: JobOptions | None = None
+    step_seconds: float | None = None
 
     def __post_init__(self):
         for name in ("rows", "seq_len", "num_predict", "pod_cores"):
@@ -123,6 +125,12 @@ class PlanOptions:
                 "--train_batch_size (rows of one core) must be even for "
                 f"pretraining, whose rows are half forward and half backward; "
                 f"found {self.rows}"
+            )
+        known = self.step_seconds
+        if known is not None and (known <= 0 or not self.job):
+            raise UserError(
+                "--step_seconds must be above 0 and is for pretraining, "
+                f"found {known} for {self.task}"
             )
         n = self.config.n_layer
         if self.layers and not (
@@ -207,6 +215,12 @@ def _define_job() -> None:
         "From a host's chips to its memory.",
     )
     flags.DEFINE_float(
+        "step_seconds",
+        None,
+        "Seconds of a step, measured or planned before: nothing is compiled, "
+        "and the plan is of the job around it alone.",
+    )
+    flags.DEFINE_float(
         "host_memory_gb", 0.0, "Memory of a host; 0 = the topology's."
     )
 
@@ -264,6 +278,7 @@ def _values() -> dict:
         json_output=FLAGS.json_output,
         layers=layers,
         cache_dir=FLAGS.cache_dir,
+        step_seconds=FLAGS.step_seconds,
         job=job if FLAGS.task == "pretrain" else None,
     )
 

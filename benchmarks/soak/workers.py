@@ -5,7 +5,9 @@
 At random moments, half of them while a checkpoint is being written, one
 process or all are killed. Where it is one, the others must end with one line.
 The same command then starts in all, and at the end the loss log, the weights
-and the recurrent memory must be those of processes that nobody killed.
+and the recurrent memory must be those of processes that nobody killed. A run
+that ends too early for all kills is compared and followed by another one.
+`--minutes=8` stops after so long (exit status 3); the same command goes on.
 `--then=4` trains without dropout, which differs by replica, and goes on with so
 many processes from the last save but one of the undisturbed run: they must have
 its memory, so the losses that follow are its losses but for rounding.
@@ -23,10 +25,11 @@ import time
 
 import numpy as np
 
-from benchmarks.soak import killing
+from benchmarks.soak import killing, starting
+from common import files
 
 NO_DROPOUT = ("--dropout=0", "--dropatt=0")
-Group = list[tuple[subprocess.Popen, str]]
+Group = list[tuple[subprocess.Popen | starting.Forked, str]]
 
 
 @dataclasses.dataclass
@@ -38,20 +41,24 @@ class Outcome:
       during_save: so many of them while a checkpoint was being written.
       of_one: so many of one process only.
       starts: how often all were started.
+      runs: so many came to their end and were compared.
       survivor_seconds: the longest time until the others had ended.
       survivor_lines: their last lines.
       same_log: loss logs are equal byte for byte.
       same_weights: weights, slots and memory are equal bit for bit.
+      done: all kills are made and all runs compared.
     """
 
     kills: int = 0
     during_save: int = 0
     of_one: int = 0
     starts: int = 0
+    runs: int = 0
     survivor_seconds: float = 0.0
     survivor_lines: list[str] = dataclasses.field(default_factory=list)
-    same_log: bool = False
-    same_weights: bool = False
+    same_log: bool = True
+    same_weights: bool = True
+    done: bool = False
 
 
 def start_group(
@@ -70,20 +77,8 @@ def start_group(
             *flags,
         )
         log = f"{model_dir}.worker{index}.log"
-        with open(log, "w", encoding="utf-8") as f:
-            environment = os.environ | {
-                "CUDA_VISIBLE_DEVICES": "",
-                "TF_CPP_MIN_LOG_LEVEL": "3",
-                "GRPC_VERBOSITY": "NONE",
-            }
-            process = subprocess.Popen(
-                command,
-                cwd=killing.ROOT,
-                env=environment,
-                stdout=f,
-                stderr=f,
-            )
-        group.append((process, log))
+        files.write_text(log, "")
+        group.append((starting.start(command[1:], log), log))
     return group
 
 
@@ -107,11 +102,13 @@ def soak(
     seed: int = 1,
     victim: int | None = None,
     flags: tuple[str, ...] = (),
+    minutes: float = float("inf"),
 ) -> Outcome:
     """An undisturbed group and one whose workers are killed.
 
     Args:
-      folder: for data and models; has `undisturbed` and `killed` after that.
+      folder: for data and models; has `undisturbed` and `killed` after that,
+        and what happened so far: the same call goes on there.
       steps: of the run.
       timeout: seconds that one wait may take.
       count: processes.
@@ -119,25 +116,39 @@ def soak(
       seed: of moments and victims.
       victim: always this process alone; None = drawn.
       flags: more of the training command.
+      minutes: returns after so long, `done` or not.
     """
+    end = time.monotonic() + 60 * minutes
     data_dir = killing.make_data(folder)
     whole = os.path.join(folder, "undisturbed")
     broken = os.path.join(folder, "killed")
-    for path in (whole, broken):
-        shutil.rmtree(path, ignore_errors=True)
-    finish(start_group(count, data_dir, whole, steps, *flags), timeout)
-    rng, outcome = random.Random(seed), Outcome()
-    while True:
+    state = os.path.join(folder, "soak.json")
+    if files.exists(state):
+        outcome = Outcome(**files.read_json_object(state, "what happened"))
+    else:
+        for path in (whole, broken):
+            shutil.rmtree(path, ignore_errors=True)
+        finish(start_group(count, data_dir, whole, steps, *flags), timeout)
+        outcome = Outcome()
+    while not outcome.done and time.monotonic() < end:
+        files.write_json(state, dataclasses.asdict(outcome))
         group = start_group(count, data_dir, broken, steps, *flags)
         outcome.starts += 1
-        if outcome.kills == kills:
-            finish(group, timeout)
-            break
-        if not _kill_some(group, broken, rng, victim, outcome, timeout):
-            finish(group, timeout)
-            break
-    outcome.same_log = killing.same_logs(whole, broken)
-    outcome.same_weights = killing.same_checkpoints(whole, broken)
+        rng = random.Random(f"{seed} {outcome.starts}")
+        if outcome.kills < kills and _kill_some(
+            group, broken, rng, victim, outcome, timeout
+        ):
+            continue
+        finish(group, timeout)
+        outcome.runs += 1
+        outcome.same_log &= killing.same_logs(whole, broken)
+        outcome.same_weights &= starting.in_fork(
+            killing.same_checkpoints, whole, broken
+        )
+        outcome.done = outcome.kills >= kills
+        if not outcome.done:
+            shutil.rmtree(broken)
+    files.write_json(state, dataclasses.asdict(outcome))
     return outcome
 
 
@@ -222,28 +233,34 @@ def main() -> None:
     parser.add_argument("--async_save", action="store_true")
     parser.add_argument("--then", type=int, help="go on with so many processes")
     parser.add_argument("--timeout", type=float, default=600)
+    parser.add_argument("--minutes", type=float, default=float("inf"))
     a = parser.parse_args()
     flags = (("--async_save",) if a.async_save else ()) + (
         NO_DROPOUT if a.then else ()
     )
+    starting.preload()
     outcome = soak(
-        a.output_dir,
+        os.path.abspath(a.output_dir),
         a.steps,
         a.timeout,
         a.workers,
         a.kills,
         a.seed,
         flags=flags,
+        minutes=a.minutes,
     )
     lines = outcome.survivor_lines
     outcome.survivor_lines = sorted({n.partition("(")[0] for n in lines})
     for name, value in dataclasses.asdict(outcome).items():
         print(f"{name}: {value}")
-    if a.then:
-        difference = go_on_with(a.output_dir, a.then, a.steps, a.timeout, flags)
+    if outcome.done and a.then:
+        folder = os.path.abspath(a.output_dir)
+        difference = go_on_with(folder, a.then, a.steps, a.timeout, flags)
         print(f"then {a.then} processes: losses differ by {difference:.1e}")
     if not (outcome.same_log and outcome.same_weights):
         sys.exit(1)
+    if not outcome.done:
+        sys.exit(3)
 
 
 if __name__ == "__main__":

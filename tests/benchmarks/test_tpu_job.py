@@ -4,8 +4,15 @@ import dataclasses
 
 import pytest
 
-from benchmarks import tpu_costs, tpu_job, tpu_lowering, tpu_plan
+from benchmarks import (
+    encoder_jobs,
+    tpu_costs,
+    tpu_job,
+    tpu_lowering,
+    tpu_plan,
+)
 from common.errors import UserError
+from flags import plan_flags
 from flags.plan_flags import JobOptions
 from modeling.encoders.xlnet.config import XLNetConfig
 from tests.benchmarks.test_plan import OPTIONS, PROGRAM
@@ -122,3 +129,35 @@ def test_memory_is_asked_for_before_it_starts(monkeypatch, capsys):
     assert "\n" not in str(e.value) and "--layers=2,4" in str(e.value)
     tpu_plan.require_memory(LARGE.replace(layers=(2, 4)))
     assert "compiling 4 layers takes about 5 GB" in capsys.readouterr().out
+
+
+def test_what_needs_no_compiler_is_printed_all_the_same(monkeypatch, capsys):
+    """Too little memory, or a time of the step that is known."""
+    small = LARGE.replace(config=OPTIONS.config, layers=(1, 2))
+    monkeypatch.setattr(tpu_plan, "_available_bytes", lambda: 0.0)
+    monkeypatch.setattr(tpu_lowering, "require_jax", lambda: None)
+    monkeypatch.setattr(plan_flags, "from_flags", lambda: small)
+    with pytest.raises(UserError, match="and 0 GB are free"):
+        tpu_plan.main()
+    text = capsys.readouterr().out
+    # 2 x 8 weights of 384 slots in 2,048 rows, bfloat16.
+    assert f"memory {2048 * 384 * 16 * 2 / 1e9:.1f})" in text
+    assert "one process on each of 128 hosts" in text
+    assert "--step_seconds" in text and "device-hours" not in text
+    known = small.replace(step_seconds=0.25)
+    monkeypatch.setattr(plan_flags, "from_flags", lambda: known)
+    tpu_plan.main()
+    text = capsys.readouterr().out
+    # 512 chips for 500,000 steps; nothing that counts is saved.
+    assert "device-hours: 17,778 of chips, 35,556 of cores" in text
+    for change in ({"step_seconds": 0.0}, {"job": None}):
+        with pytest.raises(UserError, match="--step_seconds must be above 0"):
+            known.replace(**change)
+
+
+def test_the_weights_are_counted_without_being_made():
+    from modeling import PretrainingModel
+
+    model = PretrainingModel(OPTIONS.config)
+    found = encoder_jobs.parameters_of(OPTIONS.config)
+    assert found == sum(v.numpy().size for v in model.variables) > 0
