@@ -66,6 +66,18 @@ class Result:
     error: str | None = None
 
 
+def _changed(workload: Workload) -> dict:
+    """The fields that are not as they are by default.
+
+    An older version of the project (`--checkout`) does not know newer fields.
+    """
+    return {
+        field.name: value
+        for field in dataclasses.fields(workload)
+        if (value := getattr(workload, field.name)) != field.default
+    }
+
+
 class Child:
     """A process that runs one system on one workload."""
 
@@ -74,7 +86,7 @@ class Child:
         spec = {
             "module": system.module,
             "options": system.options,
-            "workload": dataclasses.asdict(workload),
+            "workload": _changed(workload),
         }
         environment = dict(os.environ, TF_CPP_MIN_LOG_LEVEL="3")
         # `common` sets it here and in our own child: a peer starts as its

@@ -7,7 +7,7 @@
 memory: peak host memory of the chief during a save, beyond what it had before,
 for 1, 2 and 4 processes and three batch sizes. reading: bytes that a process
 reads per step. share: how long training waits for saves, with and without
---async_save, in alternation, for a small model and one of 200 MB.
+--async_save, in alternation, for the quickstart's model and one of 200 MB.
 """
 
 import argparse
@@ -27,11 +27,23 @@ LAYERS, SLOTS, WIDTH = 6, 96, 256
 PROCESSES = (1, 2, 4)
 BATCHES = (64, 128, 256)
 MB = 1e6
-_SMALL = ["--n_layer=3", "--d_model=64", "--n_head=4", "--d_head=16"]
-_SMALL += ["--d_inner=256", "--train_batch_size=16"]
-# 50 million weights.
-_LARGE = ["--n_layer=7", "--d_model=768", "--n_head=12", "--d_head=64"]
-_LARGE += ["--d_inner=3072", "--train_batch_size=2"]
+# Name -> the architecture's flags, steps, steps between saves.
+MODELS = {
+    # Of scripts/quickstart.sh, which saves every 300 steps.
+    "quickstart": (
+        ["--n_layer=4", "--d_model=192", "--n_head=4", "--d_head=48"]
+        + ["--d_inner=768", "--mem_len=64", "--train_batch_size=16"],
+        60,
+        20,
+    ),
+    # 50 million weights.
+    "200 MB": (
+        ["--n_layer=7", "--d_model=768", "--n_head=12", "--d_head=64"]
+        + ["--d_inner=3072", "--mem_len=64", "--train_batch_size=2"],
+        12,
+        4,
+    ),
+}
 
 
 def _peak_beyond(work) -> float:
@@ -158,12 +170,12 @@ def _bytes_read() -> int:
         return int(f.readline().split()[1])
 
 
-def share_suite(data_dir: str, folder: str, rounds: int) -> None:
+def share_suite(
+    data_dir: str, folder: str, rounds: int, names: list[str]
+) -> None:
     """How long training waits for saves."""
-    for name, sizes, steps, every in (
-        ("small", _SMALL, 200, 20),
-        ("200 MB", _LARGE, 12, 4),
-    ):
+    for name in names:
+        sizes, steps, every = MODELS[name]
         for number in range(rounds):
             for flag in ("--noasync_save", "--async_save"):
                 model_dir = os.path.join(folder, "share")
@@ -171,7 +183,7 @@ def share_suite(data_dir: str, folder: str, rounds: int) -> None:
                 done = subprocess.run(
                     [sys.executable, "run_pretrain.py", *sizes, flag]
                     + [f"--data_dir={data_dir}", f"--model_dir={model_dir}"]
-                    + ["--mem_len=12", "--mode=train", "--progress=lines"]
+                    + ["--mode=train", "--progress=lines"]
                     + [f"--train_steps={steps}", f"--save_steps={every}"]
                     + [f"--iterations={every}", "--max_save=2"],
                     cwd=killing.ROOT,
@@ -190,6 +202,7 @@ def main() -> None:
     parser.add_argument("--suite", required=True, choices=suites)
     parser.add_argument("--data_dir")
     parser.add_argument("--output_dir")
+    parser.add_argument("--models", default=",".join(MODELS))
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--rows", type=int, default=32)
     parser.add_argument("--steps", type=int, default=64)
@@ -204,7 +217,7 @@ def main() -> None:
     elif a.suite == "reading":
         reading_suite(a.data_dir, a.rows, a.steps)
     else:
-        share_suite(a.data_dir, a.output_dir, a.rounds)
+        share_suite(a.data_dir, a.output_dir, a.rounds, a.models.split(","))
 
 
 if __name__ == "__main__":

@@ -54,13 +54,16 @@ def _start(command: list[str], log: str) -> subprocess.Popen:
         return subprocess.Popen(command, cwd=killing.ROOT, stdout=f, stderr=f)
 
 
-def build(command: list[str], folder: str, beam: str, kill=None) -> dict:
+def build(
+    command: list[str], folder: str, beam: str, workers: int = 1, kill=None
+) -> dict:
     """Runs a build; what it took.
 
     Args:
       command: module and flags.
       folder: output.
       beam: Beam's options; "" = a local build.
+      workers: that build.
       kill: a worker's process, killed when blocks are finished.
     """
     shutil.rmtree(folder, ignore_errors=True)
@@ -84,11 +87,16 @@ def build(command: list[str], folder: str, beam: str, kill=None) -> dict:
         raise RuntimeError("it ended before a worker could be killed")
     seconds = time.monotonic() - began
     with open(os.path.join(folder, "manifest.json"), encoding="utf-8") as f:
-        blocks = len(json.load(f)["text_sha256"])
+        manifest = json.load(f)
+    counts = manifest["counts"]
+    tokens = counts.get("train_tokens") or counts["train"]["tokens"]
+    first = first or seconds
     return {
         "seconds": round(seconds, 1),
-        "first_block_after": round(first or seconds, 1),
-        "blocks": blocks,
+        "first_block_after": round(first, 1),
+        "blocks": len(manifest["text_sha256"]),
+        # A worker that was killed counts as one that worked to the end.
+        "tokens_per_second_each": round(tokens / (seconds - first) / workers),
     }
 
 
@@ -144,7 +152,7 @@ def main() -> None:
             with cluster(count, a.output_dir) as (address, processes):
                 beam = f"--runner={DASK} --dask_client_address={address} "
                 beam += "--dask_partition_size=1"
-                found = build(command, out, beam, processes[-1])
+                found = build(command, out, beam, count, processes[-1])
                 found["worker_megabytes"] = peak_megabytes(processes)
             equal = same_bytes(local, out)
             good &= equal
@@ -152,7 +160,7 @@ def main() -> None:
         if a.direct:
             beam = "--runner=DirectRunner --direct_running_mode="
             beam += f"multi_processing --direct_num_workers={a.direct}"
-            found = build(command, out, beam)
+            found = build(command, out, beam, a.direct)
             equal = same_bytes(local, out)
             good &= equal
             print(name, f"direct {a.direct}", found, f"same bytes: {equal}")

@@ -52,6 +52,11 @@ def test_a_failing_system_does_not_stop_the_others(options, message):
     assert message in harness.table(rows)
 
 
+def test_a_child_of_an_older_version_is_sent_what_it_knows():
+    sent = harness._changed(TOY.replace(cutoffs=(2, 3)))
+    assert sent == {"kind": "toy", "seed": 5, "cutoffs": (2, 3)}
+
+
 def test_an_interpreter_that_dies_is_reported():
     system = harness.System("gone", "benchmarks.system_toy", {}, "/bin/false")
     (result,) = harness.compare([system], TOY, 1)
