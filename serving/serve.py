@@ -44,6 +44,7 @@ def main() -> None:
     application = build_app(
         model, options, load=lambda path: _load(path, options)
     )
+    del model  # else it stays when a newer version is served
     # From here on callers are queued, also before the event loop runs.
     listener.listen(listen.BACKLOG)
     port = listener.getsockname()[1]

@@ -92,6 +92,20 @@ def run(folder, spiece, name, stop_at=None, **changes):
     return multitask.run(tasks, settings, options, say=say), said
 
 
+def test_training_may_be_all_that_is_asked_for(
+    tmp_path, spiece_model, monkeypatch
+):
+    write_tasks(tmp_path)
+    for name in ("build_objective", "split_heads"):
+        monkeypatch.setattr(multitask, name, lambda *arguments: None)
+    trained = []
+    monkeypatch.setattr(
+        multitask, "_train", lambda *arguments: not trained.append(arguments)
+    )
+    results, _ = run(tmp_path, spiece_model, "alone", do_train=True)
+    assert results == {} and len(trained) == 1
+
+
 @pytest.mark.slow
 @pytest.mark.shared
 def test_two_kills_change_nothing_and_folders_stand_alone(

@@ -31,6 +31,7 @@ from benchmarks.soak import killing, starting
 # Time stamps, process ids, commands; and what is compared by its tensors.
 _OTHER = ("run.json", "checkpoint", "saved_model.pb", "fingerprint.pb")
 _OTHER_ENDS = (".index", ".v2")
+_DOCUMENTS = 1000  # of the builder
 _ROWS = 600  # of the prediction
 WHAT = (
     *("builder", "finetuning", "ranking", "cross_encoder"),
@@ -65,20 +66,20 @@ def commands(folder: str) -> dict[str, tuple[list[str], str]]:
     Args:
       folder: for the inputs.
     """
-    records = killing.make_data(folder)
+    killing.make_data(folder)
     spiece = os.path.join(folder, "spiece.model")
-    text = os.path.join(folder, "text.txt")
+    text = os.path.join(folder, "corpus.txt")
     task = os.path.join(folder, "task")
     config = os.path.join(folder, "config.json")
     ranking = os.path.join(folder, "ranking_data")
     if not os.path.exists(config):
+        killing.write_text(text, _DOCUMENTS)
         world.write_task(task)
         world.write_ranking(ranking)
         world.write_config(config)
-    del records
     builder = ["-m", "data.create_pretraining_data", f"--input_glob={text}"]
     builder += [f"--spiece_model_file={spiece}", "--seq_len=24"]
-    builder += ["--reuse_len=12", "--bi_data", "--block_megabytes=0.01"]
+    builder += ["--reuse_len=12", "--bi_data", "--block_megabytes=0.05"]
     tune = ["run_classifier.py", "--task_name=tsv", f"--data_dir={task}"]
     tune += [f"--spiece_model_file={spiece}", "--max_seq_length=24"]
     tune += [f"--model_config_path={config}", "--train_batch_size=4"]

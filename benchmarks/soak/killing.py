@@ -44,17 +44,7 @@ def make_data(folder: str) -> str:
         return records
     os.makedirs(folder, exist_ok=True)
     text = os.path.join(folder, "text.txt")
-    rng = random.Random(7)
-    words = [
-        "".join(rng.choices("abcdefgh", k=rng.randint(2, 7)))
-        for _ in range(300)
-    ]
-    with open(text, "w", encoding="utf-8") as f:
-        for _ in range(60):
-            for _ in range(rng.randint(5, 20)):
-                count = rng.randint(4, 14)
-                f.write(" ".join(rng.choices(words, k=count)) + ".\n")
-            f.write("\n")
+    write_text(text, documents=60)
     prefix = os.path.join(folder, "spiece")
     _call(
         ["-m", "data.train_sentencepiece", f"--input_glob={text}"]
@@ -70,6 +60,21 @@ def make_data(folder: str) -> str:
         folder,
     )
     return records
+
+
+def write_text(path: str, documents: int) -> None:
+    """Documents of random words, one sentence a line."""
+    rng = random.Random(7)
+    words = [
+        "".join(rng.choices("abcdefgh", k=rng.randint(2, 7)))
+        for _ in range(300)
+    ]
+    with open(path, "w", encoding="utf-8") as f:
+        for _ in range(documents):
+            for _ in range(rng.randint(5, 20)):
+                count = rng.randint(4, 14)
+                f.write(" ".join(rng.choices(words, k=count)) + ".\n")
+            f.write("\n")
 
 
 def training_command(

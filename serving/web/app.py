@@ -40,6 +40,8 @@ _MODEL = "/v1/models/{name}"
 _VERSIONS = ("", "/versions/{version}", "/labels/{label}")
 _LARGE_BODY = 16_384  # bytes that are read elsewhere
 _LARGE_ANSWER = 2_000  # values that are written elsewhere
+# Metrics are Prometheus'; to look for others costs each request.
+_TELEMETRY = {"tracing": False, "metrics": False, "logs": False}
 _Text = responses.PlainTextResponse
 _Html = responses.HTMLResponse
 
@@ -68,6 +70,7 @@ def build_app(
         lifespan=server.lifespan,
         docs_url=None,  # its page loads scripts from elsewhere
         redoc_url=None,
+        telemetry=_TELEMETRY,
     )
     app.add_exception_handler(Refused, _refused)
     app.add_exception_handler(HTTPException, _http_error)
@@ -97,6 +100,7 @@ def _routes(server: "_Server", model, options) -> fastapi.APIRouter:
             methods=["POST"],
             openapi_extra=body,
             responses=errors,
+            route_class_override=_Plain,
         )
     missing = schema.responses(404)
     for version in _VERSIONS:
@@ -111,6 +115,18 @@ def _routes(server: "_Server", model, options) -> fastapi.APIRouter:
     router.add_api_route("/metrics", server.metrics_text, response_class=_Text)
     router.add_api_route("/", server.page, response_class=_Html)
     return router
+
+
+class _Plain(fastapi.routing.APIRoute):
+    """A call that takes the request and names of its path: strings."""
+
+    def get_route_handler(self) -> Callable:
+        """Without the search for what the call depends on."""
+
+        async def handle(request: fastapi.Request):
+            return await self.endpoint(request, **request.path_params)
+
+        return handle
 
 
 class _Server:

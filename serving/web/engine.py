@@ -71,6 +71,11 @@ class Engine:
         return any(x.worker.busy_seconds for x in self._lanes.values())
 
     @property
+    def ended(self) -> bool:
+        """Whether no thread is left, after `stop`."""
+        return not any(x.worker.alive for x in self._lanes.values())
+
+    @property
     def waiting(self) -> int:
         """Rows in the queues."""
         return sum(lane.waiting for lane in self._lanes.values())

@@ -15,6 +15,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from serving.options import ServerOptions
 from serving.web import wire
 from serving.web.metrics import RateLimit
+from serving.web.versions import spare_the_collector
 
 BACKLOG = 2048
 _SWITCH_SECONDS = 0.001
@@ -35,6 +36,7 @@ def run(
     """
     # Threads that run the model hold Python's lock no longer than that.
     sys.setswitchinterval(_SWITCH_SECONDS)
+    spare_the_collector()
     for name in ("serving", "uvicorn.error", "asyncio"):
         logging.getLogger(name).addFilter(RateLimit())
     config = uvicorn.Config(

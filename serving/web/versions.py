@@ -6,6 +6,7 @@ with; an engine whose last request has been answered is stopped.
 
 import asyncio
 import contextlib
+import gc
 import logging
 import os
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -141,6 +142,22 @@ class Versions:
             await asyncio.sleep(_DRAIN_SECONDS)
         await engine.stop()
         del self._leases[engine]
+        while not engine.ended:  # its threads hold it
+            await asyncio.sleep(_DRAIN_SECONDS)
+        del engine
+        if gc.get_freeze_count():  # else what it loaded stays for ever
+            gc.unfreeze()
+            spare_the_collector()
+
+
+def spare_the_collector() -> None:
+    """What exists now is not looked at again by Python's garbage collector.
+
+    TensorFlow and a model are half a million objects; beside many requests
+    each of its full rounds would stop the server for a good part of a second.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 def _state(folder: str) -> tuple:

@@ -10,6 +10,7 @@ output's name ends in `_bytes` are {"b64": ...}.
 
 import base64
 import json
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -112,13 +113,14 @@ def _scalar(value, as_bytes: bool, depth: int) -> str:
 
 
 def _decimal(value) -> str:
-    if np.isnan(value):
+    number = float(value)
+    if math.isnan(number):
         return "NaN"
-    if np.isinf(value):
-        return "-Infinity" if value < 0 else "Infinity"
-    single = np.asarray(value).dtype.itemsize <= 4
-    kind, digits = (np.float32, 9) if single else (np.float64, 17)
-    text = f"{float(value):.6g}"
+    if math.isinf(number):
+        return "-Infinity" if number < 0 else "Infinity"
+    single = getattr(value, "itemsize", 8) <= 4
+    kind, digits = (np.float32, 9) if single else (float, 17)
+    text = f"{number:.6g}"
     if kind(text) != value:
-        text = f"{float(value):.{digits}g}"
+        text = f"{number:.{digits}g}"
     return text if set(text) & set(".e") else text + ".0"

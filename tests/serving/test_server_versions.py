@@ -1,9 +1,11 @@
 """A newer version takes over while requests run; a damaged one is skipped."""
 
+import gc
 import logging
 import os
 import threading
 import time
+import weakref
 
 import pytest
 
@@ -102,6 +104,26 @@ def test_a_newer_version_takes_over(tmp_path, models, caplog):
         wait(lambda: served(client) == "3")
         assert client.get("/about").json()["version"] == "3"
         assert client.get("/readyz").is_success
+
+
+def test_a_version_that_ended_is_let_go(tmp_path, models):
+    """Also when the collector was told to pass over what was there."""
+    model = models.load(write_version(tmp_path, 1))
+    model.itself = model
+    gone = weakref.ref(model)
+    app = build_app(model, ServerOptions(poll_s=0.01), models.load)
+    models.made.clear()
+    del model
+    gc.freeze()
+    try:
+        with testclient.TestClient(app) as client:
+            assert client.post(PREDICT, json={"instances": ["a"]}).is_success
+            write_version(tmp_path, 2)
+            wait(lambda: gone() is None)
+            assert served(client) == "2"
+            assert gc.get_freeze_count()
+    finally:
+        gc.unfreeze()
 
 
 def test_without_poll_s_nothing_is_looked_for(tmp_path, models):

@@ -82,13 +82,10 @@ def run(
                 return {}  # stopped on request; the same command goes on
             split_heads(tasks, options, objective, say)
         results = {}
-        for task in tasks:
+        more = options.do_eval or options.do_predict or options.do_export
+        for task in tasks if more else ():
             own = _own_options(task, options)
-            found = (
-                finetune.run(task.job, own, export, flags, say)
-                if (own.do_eval or own.do_predict or own.do_export)
-                else {}
-            )
+            found = finetune.run(task.job, own, export, flags, say)
             if found:
                 results[task.name] = found
     if results:
