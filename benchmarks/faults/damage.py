@@ -162,7 +162,6 @@ KINDS: dict[str, dict[str, Damage]] = {
         "train/high/1.txt",
         {k: v for k, v in JSON.items() if k != "zeros"},
     ),
-    "bytes": _GONE | {"a folder": a_folder},
     "spiece": _GONE | {"a folder": a_folder},
     "config": JSON | {"missing": missing},
     "records": _each("manifest.json", "manifest.json", JSON)

@@ -19,15 +19,12 @@ import resource
 import runpy
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Iterator
 
 from benchmarks.faults import damage, table, world
-from common import locks
 
 # XLA's note of its first compilation (I0000) comes in good runs, too.
 NOISE = re.compile(
@@ -129,11 +126,7 @@ class Runner:
             if cell.input == table.OUTPUT:
                 if cell.fault == "read-only" and not self.can_mount:
                     return {"skipped": "no file system can be mounted here"}
-                if cell.fault == table.IN_USE:
-                    place = os.path.join(out, command.locks)
-                    stack.enter_context(_in_use(place))
-                else:
-                    limit = self._prepare_output(stack, cell.fault, out)
+                limit = self._prepare_output(stack, cell.fault, out)
             status, text = self._run(
                 command.module,
                 arguments,
@@ -196,25 +189,6 @@ class Runner:
             finally:
                 signal.alarm(0)
         return os.waitstatus_to_exitcode(status), text
-
-
-@contextlib.contextmanager
-def _in_use(place: str) -> Iterator[None]:
-    """Another process holds an output: a folder, or a file by its ending."""
-    here, there = socket.socketpair()
-    child = os.fork()
-    if not child:
-        with contextlib.suppress(BaseException):
-            here.close()
-            with locks.held(place, is_folder=not os.path.splitext(place)[1]):
-                there.send(b"x")
-                there.recv(1)  # until the other end is closed
-        os._exit(0)
-    there.close()
-    with here:
-        here.recv(1)
-        yield
-    os.waitpid(child, 0)
 
 
 def _child(module, arguments, writer, limit, interrupted, folder) -> None:

@@ -24,7 +24,6 @@ class Command:
       inputs: name in `world.RECIPES` -> its kind in `damage.KINDS`; "" =
         needed and left alone.
       writes: it writes below `{out}`.
-      locks: the part of it that one process has for itself.
     """
 
     name: str
@@ -32,7 +31,6 @@ class Command:
     arguments: tuple[str, ...]
     inputs: dict[str, str]
     writes: bool = True
-    locks: str = ""
 
 
 _SPIECE = "--spiece_model_file={spiece}"
@@ -53,7 +51,6 @@ COMMANDS = (
         "data.create_lm_data",
         ("--train_glob={text}", "--output_dir={out}/streams"),
         {"text": "text"},
-        locks="streams",
     ),
     Command(
         "run_pretrain",
@@ -61,7 +58,6 @@ COMMANDS = (
         ("--data_dir={records}", "--model_dir={out}/model", "--mode=train")
         + (*SIZES, *TRAIN, "--mem_len=12", _SPIECE),
         {"records": "records", "spiece": "spiece"},
-        locks="model",
     ),
     Command(
         "run_pretrain, resumed",
@@ -77,7 +73,6 @@ COMMANDS = (
         ("--data_dir={streams}", "--model_dir={out}/model", "--seq_len=12")
         + (*SIZES, *TRAIN, "--mem_len=12"),
         {"streams": "records"},
-        locks="model",
     ),
     Command(
         "run_lm, evaluation",
@@ -92,7 +87,6 @@ COMMANDS = (
         "run_classifier",
         ("--task_name=tsv", "--data_dir={task}", *_TUNE),
         {"task": "table", "spiece": "spiece", "config": "config"},
-        locks="model",
     ),
     Command(
         "run_classifier, evaluation",
@@ -108,7 +102,6 @@ COMMANDS = (
         ("--train_file={squad_file}", "--max_query_length=4")
         + ("--doc_stride=8", *_TUNE),
         {"squad_file": "json", "spiece": "", "config": "config"},
-        locks="model",
     ),
     Command(
         "run_squad, evaluation",
@@ -122,7 +115,6 @@ COMMANDS = (
         "run_race",
         ("--data_dir={race_data}", *_TUNE),
         {"race_data": "race", "spiece": "", "config": "config"},
-        locks="model",
     ),
     Command(
         "run_race, evaluation",
@@ -136,29 +128,12 @@ COMMANDS = (
         "run_tagger",
         ("--train_file={tags}", "--doc_stride=8", *_TUNE),
         {"tags": "rows", "spiece": "", "config": "config"},
-        locks="model",
-    ),
-    Command(
-        "run_tagger, evaluation",
-        "run_tagger",
-        _trained("tagger", "--eval_file={tags}", "--do_eval"),
-        {"tags": "", "tagger": "model"},
-        writes=False,
     ),
     Command(
         "run_multitask",
         "run_multitask",
         ("--task_name=tsv", "--data_dir={task}", *_TUNE),
         {"task": "table", "spiece": "", "config": "config"},
-        locks="model",
-    ),
-    Command(
-        "run_multitask, evaluation",
-        "run_multitask",
-        _trained("multitask", "--task_name=tsv", "--data_dir={task}")
-        + ("--do_eval",),
-        {"task": "", "multitask": "model"},
-        writes=False,
     ),
     Command(
         "run_ranking",
@@ -168,18 +143,6 @@ COMMANDS = (
         + ("--documents={ranking}/documents.jsonl",)
         + ("--qrels_file={ranking}/qrels", "--progress=none"),
         {"ranking": "ranking"},
-        locks="model",
-    ),
-    Command(
-        "run_ranking, cross-encoder",
-        "run_ranking",
-        ("--ranker=cross_encoder", "--model_dir={out}/model", "--depth=9")
-        + ("--topics_file={ranking}/topics.tsv", "--folds=3")
-        + ("--documents={ranking}/documents.jsonl", _SPIECE)
-        + ("--qrels_file={ranking}/qrels", "--model_config_path={config}")
-        + ("--max_query_length=5", "--max_seq_length=16", *TRAIN),
-        {"ranking": "", "spiece": "spiece", "config": "config"},
-        locks="model",
     ),
     Command(
         "data.convert_newsqa",
@@ -211,7 +174,6 @@ COMMANDS = (
         ("--input_glob={jsonl}", _SPIECE, "--output_dir={out}/records")
         + ("--seq_len=24", "--reuse_len=12"),
         {"jsonl": "jsonl", "spiece": "spiece"},
-        locks="records",
     ),
     Command(
         "data.demo_corpus",
@@ -271,7 +233,6 @@ COMMANDS = (
         "serving.export.__main__",
         ("--model_dir={classifier}", "--output_dir={out}/x", "--nocheck"),
         {"classifier": "model"},
-        locks="x",
     ),
     Command(
         "serving.fill_mask",
@@ -293,7 +254,6 @@ COMMANDS = (
         ("--saved_model_dir={export}", "--input_file={rows}")
         + ("--output_file={out}/a.jsonl",),
         {"export": "saved_model", "rows": "rows"},
-        locks="a.jsonl",
     ),
     Command(
         "serving.score",
@@ -310,32 +270,8 @@ COMMANDS = (
         writes=False,
     ),
 )
-# Benchmarks whose inputs and outputs are a user's.
-BENCHMARKS = (
-    Command(
-        "benchmarks.casing_task",
-        "benchmarks.casing_task",
-        ("--input_glob={text}", "--output_dir={out}/casing"),
-        {"text": "text"},
-    ),
-    Command(
-        "benchmarks.effective_context",
-        "benchmarks.effective_context",
-        ("--losses={losses}", "--output_dir={out}/recl", "--bootstrap=1"),
-        {"losses": "bytes"},
-    ),
-    Command(
-        "benchmarks.lm_lstm",
-        "benchmarks.lm_lstm",
-        ("--data_dir={streams}", "--model_dir={out}/model", "--seq_len=12")
-        + (*SIZES, *TRAIN),
-        {"streams": "records"},
-        locks="model",
-    ),
-)
 # Faults of what is written; see `server`.
 OF_OUTPUT = ("full disk", "nearly full disk", "read-only", "a file in its way")
-IN_USE = "in use by another process"
 INTERRUPTED = "Ctrl-C"
 
 
@@ -346,8 +282,7 @@ class Cell:
     Attributes:
       command: name of a `Command`.
       input: which is damaged; `OUTPUT`, or "" for `INTERRUPTED`.
-      fault: name in `damage.KINDS[kind]`, `OF_OUTPUT`, `IN_USE` or
-        `INTERRUPTED`.
+      fault: name in `damage.KINDS[kind]`, `OF_OUTPUT` or `INTERRUPTED`.
     """
 
     command: str
@@ -361,18 +296,16 @@ class Cell:
 def cells() -> list[Cell]:
     """Every fault that applies, on every command."""
     found = []
-    for command in COMMANDS + BENCHMARKS:
+    for command in COMMANDS:
         for name, kind in command.inputs.items():
             faults = damage.KINDS[kind] if kind else ()
             found += [Cell(command.name, name, fault) for fault in faults]
         if command.writes:
             found += [Cell(command.name, OUTPUT, f) for f in OF_OUTPUT]
-        if command.locks:
-            found.append(Cell(command.name, OUTPUT, IN_USE))
         found.append(Cell(command.name, "", INTERRUPTED))
     return found
 
 
 def command_named(name: str) -> Command:
     """The row."""
-    return next(c for c in COMMANDS + BENCHMARKS if c.name == name)
+    return next(c for c in COMMANDS if c.name == name)

@@ -9,8 +9,6 @@ import os
 import random
 from collections.abc import Callable
 
-import numpy as np
-
 SIZES = ["--n_layer=1", "--d_model=8", "--n_head=2", "--d_head=4"]
 SIZES += ["--d_inner=8"]
 TRAIN = ["--train_steps=1", "--iterations=1", "--train_batch_size=4"]
@@ -110,12 +108,6 @@ def write_tags(path: str) -> None:
             f.write("\n")
 
 
-def write_losses(path: str) -> None:
-    """Losses of a model with two contexts."""
-    losses = [[2.0 + i % 3 for i in range(500)], [1.0] * 500]
-    np.savez(path, losses=losses, contexts=[8, 16])
-
-
 def write_newsqa(path: str) -> None:
     """One story in NewsQA's layout."""
     story = {
@@ -182,7 +174,6 @@ RECIPES: dict[str, tuple[str, Recipe]] = {
     "race_data": ("race", write_race),
     "tags": ("tags.tsv", write_tags),
     "ranking": ("ranking", write_ranking),
-    "losses": ("losses.npz", write_losses),
     "newsqa": ("newsqa.json", write_newsqa),
     "spiece": (
         "spiece.model",
@@ -224,16 +215,6 @@ RECIPES: dict[str, tuple[str, Recipe]] = {
     "race": (
         "race_model",
         _finetune("run_race", "{world}/race_model", "--data_dir={race_data}"),
-    ),
-    "tagger": (
-        "tagger",
-        _finetune("run_tagger", "{world}/tagger", "--train_file={tags}")
-        + ["--doc_stride=8"],
-    ),
-    "multitask": (
-        "multitask",
-        _finetune("run_multitask", "{world}/multitask", "--task_name=tsv")
-        + ["--data_dir={task}"],
     ),
     "export": (
         "export",
