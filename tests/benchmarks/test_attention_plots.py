@@ -1,12 +1,19 @@
 """Attention made visible: the original's scores, and what the figures show."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from benchmarks import attention_plots, attention_terms
 from common.errors import UserError
+from data.text.tokenizer import Tokenizer
 from modeling import PretrainingModel, XLNetConfig
+from modeling.checkpoints import native
+from tests.conftest import ROOT
 from tests.modeling import golden_util, txl_golden
 from tests.modeling.test_encodings import ids_of, toy
 
@@ -112,3 +119,24 @@ def test_figures_of_both_streams_of_xlnet(tmp_path):
     paths = attention_plots.draw_streams(streams, tokens, [0, 3], str(tmp_path))
     assert len(paths) == 8
     assert all((tmp_path / p.split("/")[-1]).stat().st_size for p in paths)
+
+
+@pytest.mark.slow
+@pytest.mark.shared
+def test_the_command_draws_an_xlnet_checkpoint(spiece_model, tmp_path):
+    config = XLNetConfig(
+        **dict(vocab_size=Tokenizer(spiece_model).vocab_size, d_model=8),
+        **dict(n_layer=1, n_head=2, d_head=4, d_inner=8),
+    )
+    native.write(str(tmp_path / "model"), PretrainingModel(config), config)
+    command = [
+        *(sys.executable, "-m", "benchmarks.attention_plots"),
+        *(f"--checkpoint={tmp_path}/model", "--text=It cost 12 francs."),
+        *(f"--spiece_model_file={spiece_model}", "--heads=1"),
+        f"--output_dir={tmp_path}/out",
+    ]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    assert len(os.listdir(tmp_path / "out")) == 8
+    command[-2] = "--heads=2"
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode and "--heads must lie in 0..1" in done.stderr
