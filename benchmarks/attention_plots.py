@@ -176,7 +176,7 @@ def draw_heads(
     )
     colours = ListedColormap(["white", "#c7d7ea", "#d62728"])
     for (title, matrix), axis in zip(weights.items(), axes[:, 0], strict=True):
-        seen = matrix > 1e-12
+        seen = matrix > 0  # what is hidden has exactly none
         ranks = np.argsort(np.argsort(-matrix, -1), -1)
         least = np.ceil(share * seen.sum(-1, keepdims=True))
         axis.imshow(

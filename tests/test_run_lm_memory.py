@@ -127,7 +127,7 @@ def test_a_sweep_ends_where_memory_gains_nothing(monkeypatch, tmp_path):
     best = memory_sweep.best(points, 0.001)
     assert (best.attention_len, best.clamp_len) == (41, -1)
     assert planted.said[-1] == (
-        "init 82.0000, best 50.0000 at attention length 41"
+        "init 82.0000, best 50.0000, within 0.1% at attention length 41"
     )
     about = json.loads((tmp_path / "sweep.json").read_text())
     assert about["init"] == pytest.approx(82)

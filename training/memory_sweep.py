@@ -141,14 +141,16 @@ def sweep(
             points += _rising(point, options, model, segment, request.say)
         _write(points, folder, request.say)
         found = best(points, options.sweep_gain)
+        least = min(p.perplexity for p in points)
         kept.conclude(
             init=points[0].perplexity,
-            best=found.perplexity,
+            best=least,
             attention_len=found.attention_len,
         )
         request.say(
-            f"init {points[0].perplexity:.4f}, best {found.perplexity:.4f} "
-            f"at attention length {found.attention_len}"
+            f"init {points[0].perplexity:.4f}, best {least:.4f}, within "
+            f"{options.sweep_gain:.1%} at attention length "
+            f"{found.attention_len}"
         )
     return points
 
