@@ -140,18 +140,7 @@ def sweep(
         else:
             points += _rising(point, options, model, segment, request.say)
         _write(points, folder, request.say)
-        found = best(points, options.sweep_gain)
-        least = min(p.perplexity for p in points)
-        kept.conclude(
-            init=points[0].perplexity,
-            best=least,
-            attention_len=found.attention_len,
-        )
-        request.say(
-            f"init {points[0].perplexity:.4f}, best {least:.4f}, within "
-            f"{options.sweep_gain:.1%} at attention length "
-            f"{found.attention_len}"
-        )
+        _conclude(points, options.sweep_gain, kept, request.say)
     return points
 
 
@@ -209,6 +198,21 @@ def best(points: list[Point], gain: float) -> Point:
     least = min(p.perplexity for p in points)
     good = [p for p in points if p.perplexity * (1 - gain) <= least]
     return min(good, key=lambda p: (p.attention_len, p.perplexity))
+
+
+def _conclude(points: list[Point], gain: float, kept: _Kept, say) -> None:
+    """Keeps and says what came of it, as Table 5 has it."""
+    found = best(points, gain)
+    least = min(p.perplexity for p in points)
+    kept.conclude(
+        init=points[0].perplexity,
+        best=least,
+        attention_len=found.attention_len,
+    )
+    say(
+        f"init {points[0].perplexity:.4f}, best {least:.4f}, within "
+        f"{gain:.1%} at attention length {found.attention_len}"
+    )
 
 
 def _line(point: Point) -> str:
