@@ -50,7 +50,7 @@ for unit in byte piece; do
   for memory in 0 32 64 128; do
     run run_lm.py --data_dir="$OUT/$unit" --model_dir="$OUT/$unit-model" \
       --mode=eval --eval_mem_len="$memory" --eval_seq_len=64 \
-      --eval_clamp_len=127 --eval_same_length --eval_batch_size=8 |
+      --eval_clamp_len=127 --eval_batch_size=8 |
       tee "$OUT/$unit-$memory.txt"
   done
 done
