@@ -177,10 +177,8 @@ class CausalGenerator:
                     context,
                 )
                 x = block.rel_attn(x, keys, ALL, context)
-                # Once nobody reads the cache any more: else it is copied.
-                with tf.control_dependencies([x]):
-                    kept.append(keys.written())
                 x = block.ff(x, context)
+                kept.append(keys.written())
             log_probs = self.model.log_probs(x[:, 0])
             left = self._going_on(token, left)
             return step + 1, log_probs, left, tokens, found, kept
