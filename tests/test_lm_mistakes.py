@@ -176,7 +176,10 @@ def test_training_and_evaluation_are_refused(world, tmp_path):
             ([f"--data_dir={flipped}", *new], "wrong checksum"),
             ([f"--data_dir={cut}", *new], "wanted .* bytes"),
             ([good, *new, "--seq_len=9999"], "is too long"),
-            ([good, *new, "--cutoffs=9,4"], "must rise and lie below"),
+            (
+                [good, *SIZES, f"--model_dir={tmp_path}/x", "--cutoffs=9,4"],
+                "must rise and lie below",
+            ),
             ([good, f"--model_dir={broken}", "--mode=eval"], "model.ckpt-2"),
             ([good, model, *SIZES, "--d_inner=13"], "d_inner"),
         ],
