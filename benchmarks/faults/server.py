@@ -19,12 +19,15 @@ import resource
 import runpy
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
 import traceback
+from collections.abc import Iterator
 
 from benchmarks.faults import damage, table, world
+from common import locks
 
 # XLA's note of its first compilation (I0000) comes in good runs, too.
 NOISE = re.compile(
@@ -126,7 +129,11 @@ class Runner:
             if cell.input == table.OUTPUT:
                 if cell.fault == "read-only" and not self.can_mount:
                     return {"skipped": "no file system can be mounted here"}
-                limit = self._prepare_output(stack, cell.fault, out)
+                if cell.fault == table.IN_USE:
+                    place = os.path.join(out, command.locks)
+                    stack.enter_context(_in_use(place))
+                else:
+                    limit = self._prepare_output(stack, cell.fault, out)
             status, text = self._run(
                 command.module,
                 arguments,
@@ -189,6 +196,25 @@ class Runner:
             finally:
                 signal.alarm(0)
         return os.waitstatus_to_exitcode(status), text
+
+
+@contextlib.contextmanager
+def _in_use(place: str) -> Iterator[None]:
+    """Another process holds the output folder."""
+    here, there = socket.socketpair()
+    child = os.fork()
+    if not child:
+        with contextlib.suppress(BaseException):
+            here.close()
+            with locks.held(place):
+                there.send(b"x")
+                there.recv(1)  # until the other end is closed
+        os._exit(0)
+    there.close()
+    with here:
+        here.recv(1)
+        yield
+    os.waitpid(child, 0)
 
 
 def _child(module, arguments, writer, limit, interrupted, folder) -> None:

@@ -24,6 +24,7 @@ class Command:
       inputs: name in `world.RECIPES` -> its kind in `damage.KINDS`; "" =
         needed and left alone.
       writes: it writes below `{out}`.
+      locks: the part of it that one process has for itself.
     """
 
     name: str
@@ -31,6 +32,7 @@ class Command:
     arguments: tuple[str, ...]
     inputs: dict[str, str]
     writes: bool = True
+    locks: str = ""
 
 
 _SPIECE = "--spiece_model_file={spiece}"
@@ -51,6 +53,7 @@ COMMANDS = (
         "data.create_lm_data",
         ("--train_glob={text}", "--output_dir={out}/streams"),
         {"text": "text"},
+        locks="streams",
     ),
     Command(
         "run_pretrain",
@@ -58,6 +61,7 @@ COMMANDS = (
         ("--data_dir={records}", "--model_dir={out}/model", "--mode=train")
         + (*SIZES, *TRAIN, "--mem_len=12", _SPIECE),
         {"records": "records", "spiece": "spiece"},
+        locks="model",
     ),
     Command(
         "run_pretrain, resumed",
@@ -73,6 +77,7 @@ COMMANDS = (
         ("--data_dir={streams}", "--model_dir={out}/model", "--seq_len=12")
         + (*SIZES, *TRAIN, "--mem_len=12"),
         {"streams": "records"},
+        locks="model",
     ),
     Command(
         "run_lm, evaluation",
@@ -87,6 +92,7 @@ COMMANDS = (
         "run_classifier",
         ("--task_name=tsv", "--data_dir={task}", *_TUNE),
         {"task": "table", "spiece": "spiece", "config": "config"},
+        locks="model",
     ),
     Command(
         "run_classifier, evaluation",
@@ -102,6 +108,7 @@ COMMANDS = (
         ("--train_file={squad_file}", "--max_query_length=4")
         + ("--doc_stride=8", *_TUNE),
         {"squad_file": "json", "spiece": "", "config": "config"},
+        locks="model",
     ),
     Command(
         "run_squad, evaluation",
@@ -115,6 +122,7 @@ COMMANDS = (
         "run_race",
         ("--data_dir={race_data}", *_TUNE),
         {"race_data": "race", "spiece": "", "config": "config"},
+        locks="model",
     ),
     Command(
         "run_race, evaluation",
@@ -128,12 +136,21 @@ COMMANDS = (
         "run_tagger",
         ("--train_file={tags}", "--doc_stride=8", *_TUNE),
         {"tags": "rows", "spiece": "", "config": "config"},
+        locks="model",
+    ),
+    Command(
+        "run_tagger, evaluation",
+        "run_tagger",
+        _trained("tagger", "--eval_file={tags}", "--do_eval"),
+        {"tags": "", "tagger": "model"},
+        writes=False,
     ),
     Command(
         "run_multitask",
         "run_multitask",
         ("--task_name=tsv", "--data_dir={task}", *_TUNE),
         {"task": "table", "spiece": "", "config": "config"},
+        locks="model",
     ),
     Command(
         "run_ranking",
@@ -272,6 +289,7 @@ COMMANDS = (
 )
 # Faults of what is written; see `server`.
 OF_OUTPUT = ("full disk", "nearly full disk", "read-only", "a file in its way")
+IN_USE = "in use by another process"
 INTERRUPTED = "Ctrl-C"
 
 
@@ -282,7 +300,8 @@ class Cell:
     Attributes:
       command: name of a `Command`.
       input: which is damaged; `OUTPUT`, or "" for `INTERRUPTED`.
-      fault: name in `damage.KINDS[kind]`, `OF_OUTPUT` or `INTERRUPTED`.
+      fault: name in `damage.KINDS[kind]`, `OF_OUTPUT`, `IN_USE` or
+        `INTERRUPTED`.
     """
 
     command: str
@@ -302,6 +321,8 @@ def cells() -> list[Cell]:
             found += [Cell(command.name, name, fault) for fault in faults]
         if command.writes:
             found += [Cell(command.name, OUTPUT, f) for f in OF_OUTPUT]
+        if command.locks:
+            found.append(Cell(command.name, OUTPUT, IN_USE))
         found.append(Cell(command.name, "", INTERRUPTED))
     return found
 

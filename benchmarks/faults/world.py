@@ -216,6 +216,11 @@ RECIPES: dict[str, tuple[str, Recipe]] = {
         "race_model",
         _finetune("run_race", "{world}/race_model", "--data_dir={race_data}"),
     ),
+    "tagger": (
+        "tagger",
+        _finetune("run_tagger", "{world}/tagger", "--train_file={tags}")
+        + ["--doc_stride=8"],
+    ),
     "export": (
         "export",
         ["serving.export.__main__", "--model_dir={classifier}", "--nocheck"]
