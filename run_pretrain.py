@@ -64,6 +64,13 @@ def make_request(
     )
     held_out = data.held_out_batches(seed, **reader)
     must_match = data.must_match() | {"objective": "permutation_lm"}
+    if what.target_order != "random":
+        from data.pretraining.target_orders import ordered_batches
+
+        how = what.target_order, data.manifest.reuse_len
+        train = ordered_batches(train, *how)
+        held_out = held_out and ordered_batches(held_out, *how)
+        must_match["target_order"] = what.target_order
     if masking:
         from data.pretraining.masking import masked_batches
 
@@ -74,6 +81,8 @@ def make_request(
             "mask_rate": masking.rate,
             "pair": masking.pair,
         }
+        if what.mlm_stream != "content":
+            must_match["mlm_stream"] = what.mlm_stream
     return TrainRequest(
         build_objective(
             data,
@@ -118,7 +127,9 @@ def build_objective(
             "pretraining", config, next_sentence=what.next_sentence, **common
         )
     second = what.next_sentence or what.sentence_order
-    return MaskedLMObjective(config, next_sentence=second, **common)
+    return MaskedLMObjective(
+        config, next_sentence=second, stream=what.mlm_stream, **common
+    )
 
 
 def masking_options(
@@ -129,13 +140,10 @@ def masking_options(
     from modeling.encoders.registry import spec_of
 
     able = spec_of(config.model_type).capabilities
-    if (what.objective or "mlm") != "mlm":
-        return None
-    if what.objective is None and able.query_stream:
-        if what.mask_rate or what.sentence_order:
-            raise UserError(
-                "--mask_rate and --sentence_order are for --objective=mlm"
-            )
+    default = "permutation_lm" if able.query_stream else "mlm"
+    objective = what.objective or default
+    what.check_objective(objective)
+    if objective != "mlm":
         return None
     pair = "nsp" if what.next_sentence else "none"
     return MaskingOptions(

@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Iterable
 
 from common import files
+from common.errors import UserError
 
 RESULT = "result.json"
 _ATTEMPT = "attempt.json"
@@ -73,6 +74,20 @@ class Jobs:
         """Below the folder."""
         return os.path.join(self.folder, *parts)
 
+    def is_done(self, job: Job) -> bool:
+        """Whether its result is there."""
+        return files.exists(self.path(job.name, RESULT))
+
+    def read(self, job: Job) -> dict:
+        """What came of a job before; runs nothing."""
+        if self.is_done(job):
+            result = run_job(job, self.folder)
+        else:
+            attempt = _attempt(self.path(job.name))
+            result = {"error": attempt.get("error", "not run")}
+        self.results[job.name] = result
+        return result
+
     def do(self, job: Job) -> dict:
         """Runs a job unless it is done, says what came of it and keeps it."""
         result = run_job(job, self.folder)
@@ -113,9 +128,7 @@ class Jobs:
     def budget(self, jobs: Iterable[Job], speeds: dict[str, Speed]) -> str:
         """One line: how many jobs there are, and hours of what is missing."""
         listed = list(jobs)
-        missing = [
-            j for j in listed if not files.exists(self.path(j.name, RESULT))
-        ]
+        missing = [job for job in listed if not self.is_done(job)]
         known = [j for j in missing if j.kind in speeds]
         seconds = sum(
             speeds[j.kind].start + j.steps * speeds[j.kind].step for j in known
@@ -138,15 +151,29 @@ def run_job(job: Job, folder: str) -> dict:
 
     `seconds` is the time of its commands, over all starts. A failure is not
     kept: the next start tries again.
+
+    Raises:
+      UserError: it was done by other commands.
     """
     home = os.path.join(folder, job.name)
     path = os.path.join(home, RESULT)
+    attempt = _attempt(home)
+    # The folder may be moved.
+    commands = [[w.replace(folder, "{}") for w in c] for c in job.commands]
     if files.exists(path):
+        if attempt.get("commands", commands) != commands:
+            raise UserError(
+                f"{home} was made with other options; remove it, or give "
+                "another output folder"
+            )
         return files.read_json_object(path, _HINT)
     os.makedirs(home, exist_ok=True)
     log = os.path.join(home, "log.txt")
-    began, before = time.time(), _seconds_before(home, log)
-    attempt = {"before": before, "began": began}
+    began, before = time.time(), 0.0
+    if attempt:  # from its start to its last line
+        last = os.path.getmtime(log) if files.exists(log) else 0.0
+        before = attempt["before"] + max(0.0, last - attempt["began"])
+    attempt = {"before": before, "began": began, "commands": commands}
     files.write_json(os.path.join(home, _ATTEMPT), attempt)
     for command in job.commands:
         with open(log, "ab") as f:
@@ -160,13 +187,14 @@ def run_job(job: Job, folder: str) -> dict:
         if done.returncode:
             with open(log, encoding="utf-8", errors="replace") as f:
                 lines = f.read().strip().splitlines() or ["no message"]
-            return {"error": lines[-1]}
+            return _failed(home, attempt, lines[-1])
     result = {"seconds": before + time.time() - began}
     for label, (source, name) in job.reads.items():
         try:
             result[label] = _read(source, name)
         except (OSError, ValueError, KeyError, IndexError) as e:
-            return {"error": f"{source} has no {name}: {e!r}"}
+            line = f"{source} has no {name}: {e!r}"
+            return _failed(home, attempt, line)
     files.write_json(path, result)
     return result
 
@@ -179,14 +207,15 @@ def _read(path: str, name: str) -> float:
     return float(json.loads(text)[name])
 
 
-def _seconds_before(home: str, log: str) -> float:
-    """Of starts that did not end: from their start to their last line."""
+def _failed(home: str, attempt: dict, line: str) -> dict:
+    files.write_json(os.path.join(home, _ATTEMPT), attempt | {"error": line})
+    return {"error": line}
+
+
+def _attempt(home: str) -> dict:
+    """What the last start wrote before its commands; {} before the first."""
     path = os.path.join(home, _ATTEMPT)
-    if not files.exists(path):
-        return 0.0
-    attempt = files.read_json_object(path, _HINT)
-    last = os.path.getmtime(log) if files.exists(log) else 0.0
-    return attempt["before"] + max(0.0, last - attempt["began"])
+    return files.read_json_object(path, _HINT) if files.exists(path) else {}
 
 
 def _die_with_parent() -> None:

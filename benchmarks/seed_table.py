@@ -23,12 +23,15 @@ class Column:
       title: over the column; "" = the name.
       higher: whether more is better.
       digits: after the point.
+      compare: whether rows may be compared: not where each has a loss of its
+        own.
     """
 
     name: str
     title: str = ""
     higher: bool = True
     digits: int = 3
+    compare: bool = True
 
 
 @dataclasses.dataclass
@@ -118,7 +121,7 @@ def _best(rows: Sequence[Row], column: Column) -> float | None:
         for row in rows
         if row.values.get(column.name)
     ]
-    if not medians:
+    if not medians or not column.compare:
         return None
     return max(medians) if column.higher else min(medians)
 
@@ -140,7 +143,7 @@ def _cell(row: Row, column: Column, best: float | None) -> str:
 
 
 def _difference(row: Row, base: Row, column: Column) -> str:
-    found = difference(row, base, column.name)
+    found = difference(row, base, column.name) if column.compare else None
     if found is None:
         return ""
     if not same_rate(row, base):

@@ -136,6 +136,12 @@ def define_fill() -> None:
         "beam_size", default.beam_size, "Fillings kept by the search."
     )
     flags.DEFINE_integer("seed", default.seed, "Of a random order.")
+    flags.DEFINE_bool(
+        "compare_independent",
+        default.compare_independent,
+        "Also predict each hidden piece without the others, as masked LM does: "
+        "the joint, the product of these, and the information between places.",
+    )
     _define_max_chars(FillOptions)
 
 
@@ -150,7 +156,13 @@ def define_score() -> None:
     default = ScoreOptions
     flags.DEFINE_multi_string("text", [], "Text to score; may be repeated.")
     flags.DEFINE_enum(
-        "order", default.order, _ORDER_NAMES, "Factorization order."
+        "order",
+        default.order,
+        (*_ORDER_NAMES, "all"),
+        "Factorization order; all: every one, at most 7 tokens.",
+    )
+    flags.DEFINE_bool(
+        "per_token", default.per_token, "Also the pieces, each with its own."
     )
     flags.DEFINE_integer(
         "num_orders", default.num_orders, "Random orders per text."

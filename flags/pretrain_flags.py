@@ -2,6 +2,7 @@
 
 from absl import flags
 
+from data.pretraining.options import TARGET_ORDERS
 from flags import (
     common_flags,
     flag_values,
@@ -90,6 +91,20 @@ def _define_objective() -> None:
         "sentence_order",
         False,
         "mlm: also train sentence-order prediction (ALBERT).",
+    )
+    flags.DEFINE_enum(
+        "mlm_stream",
+        PretrainOptions.mlm_stream,
+        ["content", "query"],
+        "mlm: predict from the content stream, as BERT does, or (XLNet) from "
+        "the query stream, whose rows do not see their own token.",
+    )
+    flags.DEFINE_enum(
+        "target_order",
+        PretrainOptions.target_order,
+        TARGET_ORDERS,
+        "permutation_lm: the records' orders; none = targets see the context "
+        "and not each other; forward = left to right.",
     )
     flags.DEFINE_bool(
         "pack",

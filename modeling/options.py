@@ -52,6 +52,19 @@ class ExplainOptions:
 
 
 @dataclasses.dataclass(frozen=True)
+class DependencyOptions:
+    """Options of `modeling.explain_dependencies`.
+
+    Attributes:
+      text: the sentence.
+      targets: words of it or places from 1, in the order of prediction.
+    """
+
+    text: str = "New York is a city"
+    targets: tuple[str, ...] = ("New", "York")
+
+
+@dataclasses.dataclass(frozen=True)
 class AverageOptions:
     """A mean of checkpoints.
 

@@ -5,7 +5,10 @@
         --fill="black cat" --order=right_to_left
 
 One JSON object per filling: the pieces, the log-probability of each factor in
-the order asked for, and the joint.
+the order asked for, and the joint. With --compare_independent also the product
+of what each place would be without the others, which is all that a masked
+language model has, and the (pointwise mutual) information between the places:
+the joint less that, in nats.
 """
 
 import json
@@ -32,7 +35,10 @@ def main() -> None:
     else:
         found = filler.search(hidden, order, options.beam_size)
     for filling in found:
-        print(json.dumps(describe(lm, hidden, order, filling)))
+        answer = describe(lm, hidden, order, filling)
+        if options.compare_independent:
+            answer |= independent(filler, hidden, filling)
+        print(json.dumps(answer))
 
 
 def describe(lm, hidden, order, filling) -> dict:
@@ -47,6 +53,18 @@ def describe(lm, hidden, order, filling) -> dict:
         "log_probs": [round(float(x), 6) for x in filling.log_probs],
         "joint_log_prob": round(filling.joint, 6),
         "joint_probability": float(np.exp(filling.joint)),
+    }
+
+
+def independent(filler, hidden, filling) -> dict:
+    """The same filling as if its places knew nothing of each other."""
+    ids = hidden.ids.copy()
+    ids[hidden.positions] = filling.ids
+    alone = filler.score(hidden._replace(ids=ids), None)
+    return {
+        "independent_log_probs": [round(float(x), 6) for x in alone.log_probs],
+        "independent_log_prob": round(alone.joint, 6),
+        "mutual_information": round(filling.joint - alone.joint, 6),
     }
 
 

@@ -164,6 +164,7 @@ class FillOptions:
       beam_size: fillings kept while searching, and given.
       seed: of a random order.
       max_chars: longest text.
+      compare_independent: also give each place without the other ones.
     """
 
     text: str
@@ -172,6 +173,7 @@ class FillOptions:
     beam_size: int = 5
     seed: int = 0
     max_chars: int = 50_000
+    compare_independent: bool = False
 
     def __post_init__(self) -> None:
         within(self, ">= 1", "beam_size", "max_chars")
@@ -183,7 +185,7 @@ class ScoreOptions:
 
     Attributes:
       text: the texts.
-      order: "left_to_right", "right_to_left" or "random".
+      order: "left_to_right", "right_to_left", "random" or "all".
       num_orders: random orders per text.
       seed: of the first random order.
       context_chars: so many first characters are given, not scored.
@@ -191,6 +193,7 @@ class ScoreOptions:
       memory_len: M between segments; None = 384, or as a left-to-right model
         was trained.
       max_chars: longest text.
+      per_token: also give the log-probability of each piece.
     """
 
     text: tuple[str, ...]
@@ -201,6 +204,7 @@ class ScoreOptions:
     max_seq_length: int = 512
     memory_len: int | None = None
     max_chars: int = 50_000
+    per_token: bool = False
 
     def __post_init__(self) -> None:
         require(self.text, "--text is missing: give the text to score")

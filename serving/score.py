@@ -7,12 +7,15 @@ One JSON object per text: the log-probability under every order asked for,
 their mean, and the perplexity per token. Pretraining predicts the last part of
 an order only, so the first tokens, seen from little context, are scored by a
 model that has seldom seen such a question: --context_chars gives the model a
-beginning that is not scored. A left-to-right model (Transformer-XL) has one
+beginning that is not scored. --order=all takes every order of a text of at most
+7 tokens: their mean is the paper's expectation, exactly. --per_token adds each
+piece's own log-probability: unlikely words stand out. A left-to-right model (Transformer-XL) has one
 order, reads every text as a line by itself and scores the line's end, too.
 """
 
 import json
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 
@@ -29,6 +32,20 @@ from serving.options import ModelOptions, ScoreOptions
 MEMORY = 384
 
 
+class Scored(NamedTuple):
+    """A text.
+
+    Attributes:
+      tokens: how many it has.
+      pieces: those that were scored.
+      log_probs: float32 [orders, scored pieces].
+    """
+
+    tokens: int
+    pieces: list[str]
+    log_probs: np.ndarray
+
+
 def main() -> None:
     """The command."""
     options, model_options = lm_flags.score_from_flags()
@@ -39,22 +56,28 @@ def main() -> None:
     score = _permuted
     if is_causal(model_options.checkpoint):
         score = _left_to_right
-    for tokens, scored, totals in score(texts, options, model_options):
+    for found in score(texts, options, model_options):
+        totals = found.log_probs.sum(1, dtype=np.float64)
+        scored = len(found.pieces)
         answer = {
-            "tokens": tokens,
+            "tokens": found.tokens,
             "scored_tokens": scored,
             "order": options.order,
-            "log_probs": [round(t, 5) for t in totals],
+            "log_probs": [round(t, 5) for t in totals.tolist()],
             "mean_log_prob": round(float(np.mean(totals)), 5),
             "perplexity": float(np.exp(-np.mean(totals) / max(scored, 1))),
         }
+        if options.per_token:
+            means = found.log_probs.mean(0, dtype=np.float64)
+            answer["pieces"] = found.pieces
+            answer["mean_token_log_probs"] = means.round(5).tolist()
         print(json.dumps(answer), flush=True)
 
 
 def _permuted(
     texts: list[str], options: ScoreOptions, model_options: ModelOptions
-) -> Iterator[tuple[int, int, list[float]]]:
-    """Of each text: tokens, scored ones, log-probability per order."""
+) -> Iterator[Scored]:
+    """Each text under every order that is asked for."""
     lm = load_model(model_options)
     memory = MEMORY if options.memory_len is None else options.memory_len
     scorer = Scorer(lm.model, options.max_seq_length, memory)
@@ -62,21 +85,25 @@ def _permuted(
     for text in texts:
         ids, starts, _ = lm.tokenizer.encode_with_offsets(text)
         context = int(np.searchsorted(starts, options.context_chars))
-        scores = [
-            scorer.score(
-                np.asarray(ids, np.int32),
-                options.order,
-                options.seed + i,
-                context,
+        ids = np.asarray(ids, np.int32)
+        if options.order == "all":
+            found = scorer.all_orders(ids, context)
+        else:
+            found = np.stack(
+                [
+                    scorer.score(
+                        ids, options.order, options.seed + i, context
+                    ).log_probs
+                    for i in range(count)
+                ]
             )
-            for i in range(count)
-        ]
-        yield len(ids), len(scores[0].log_probs), [s.total for s in scores]
+        pieces = [lm.tokenizer.id_to_piece(int(i)) for i in ids[context:]]
+        yield Scored(len(ids), pieces, found)
 
 
 def _left_to_right(
     texts: list[str], options: ScoreOptions, model_options: ModelOptions
-) -> Iterator[tuple[int, int, list[float]]]:
+) -> Iterator[Scored]:
     """As `_permuted`, by a model with one order."""
     if options.order != "left_to_right":
         raise UserError(
@@ -93,9 +120,9 @@ def _left_to_right(
         given = lm.tokens_before(text, options.context_chars)
         if not scored:  # the first one has no log-probability
             given = max(given - 1, 0)
-        kept = log_probs[given:]
-        total = float(np.sum(kept, dtype=np.float64))
-        yield len(ids) - scored, len(kept), [total]
+        # The first id is read and not predicted.
+        pieces = [lm.vocabulary.decode([i]) for i in ids[1:][given:]]
+        yield Scored(len(ids) - scored, pieces, log_probs[np.newaxis, given:])
 
 
 if __name__ == "__main__":

@@ -7,6 +7,14 @@ from common.errors import UserError
 
 MODES = ("train", "eval", "train_and_eval")
 OBJECTIVES = ("permutation_lm", "mlm")
+# Flags of one objective -> the value that says nothing.
+_PERMUTATION = {"target_order": "random"}
+_MASKED = {
+    "mask_rate": 0.0,
+    "sentence_order": False,
+    "pack": False,
+    "mlm_stream": "content",
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,6 +41,10 @@ class PretrainOptions:
         records' own targets.
       sentence_order: masked LM: the second head tells swapped halves.
       pack: masked LM: rows that are not full share one.
+      mlm_stream: masked LM: predict from the "content" stream (BERT) or from
+        the "query" stream, whose rows do not see their own token.
+      target_order: permutation LM: one of
+        `data.pretraining.options.TARGET_ORDERS`.
     """
 
     data_dir: str
@@ -50,6 +62,8 @@ class PretrainOptions:
     mask_rate: float = 0.0
     sentence_order: bool = False
     pack: bool = False
+    mlm_stream: str = "content"
+    target_order: str = "random"
 
     def __post_init__(self):
         one_of(self, mode=MODES, objective=OBJECTIVES)
@@ -59,9 +73,16 @@ class PretrainOptions:
                 "give one of --next_sentence and --sentence_order: there is "
                 "one second head"
             )
-        if self.objective == "permutation_lm":
-            for name in ("mask_rate", "sentence_order", "pack"):
-                if getattr(self, name):
-                    raise UserError(f"--{name} is for --objective=mlm")
+        if self.objective:
+            self.check_objective(self.objective)
         if self.follow and self.mode != "eval":
             raise UserError("--follow is for --mode=eval")
+
+    def check_objective(self, objective: str) -> None:
+        """Raises UserError where a flag is given that is the other one's."""
+        other, wanted = _PERMUTATION, "permutation_lm"
+        if objective == "permutation_lm":
+            other, wanted = _MASKED, "mlm"
+        for name, default in other.items():
+            if getattr(self, name) != default:
+                raise UserError(f"--{name} is for --objective={wanted}")

@@ -11,6 +11,7 @@ SPAN_UNITS = ("word", "token", "single")
 SPAN_LENGTHS = ("inverse", "uniform")
 SAMPLERS = ("balanced", "context", "original")
 SPLITS = ("train", "dev")
+TARGET_ORDERS = ("random", "none", "forward")  # of a run; see target_orders.py
 MIN_SECOND_PART = 5  # A, SEP, B, SEP, CLS
 FUNCTIONAL = 3  # SEP, SEP, CLS
 

@@ -134,17 +134,23 @@ class Filler:
         self._run = tf.function(self._log_probs, reduce_retracing=True)
 
     def factors(
-        self, ids: np.ndarray, positions: np.ndarray, order: np.ndarray
+        self,
+        ids: np.ndarray,
+        positions: np.ndarray,
+        order: np.ndarray | None,
     ) -> np.ndarray:
         """float32 [B, P, V]: log p(. | context, earlier targets) per place.
 
         Args:
           ids: int32 [B, T], with the fillings in the hidden places.
           positions: int32 [P] hidden places.
-          order: [P], `positions[order[0]]` is predicted first.
+          order: [P], `positions[order[0]]` is predicted first; None = no
+            place sees another one.
         """
         ranks = np.full(ids.shape[1], -1, np.int32)
-        ranks[positions[order]] = np.arange(len(order))
+        ranks[positions] = 0
+        if order is not None:
+            ranks[positions[order]] = np.arange(len(order))
         return self._run(
             tf.constant(ids, tf.int32),
             tf.constant(ranks),
@@ -164,8 +170,12 @@ class Filler:
         logits = self.lm.model.lm_logits(output.query_output)  # [B, P, V]
         return tf.nn.log_softmax(mask_logits(logits, self._banned))
 
-    def score(self, hidden: Hidden, order: np.ndarray) -> Filling:
-        """The factors of the filling that `hidden.ids` holds."""
+    def score(self, hidden: Hidden, order: np.ndarray | None) -> Filling:
+        """The factors of the filling that `hidden.ids` holds.
+
+        Without an order each factor is p(piece | context): what a masked
+        language model multiplies, as if the places were independent.
+        """
         factors = self.factors(hidden.ids[np.newaxis], hidden.positions, order)
         ids = hidden.ids[hidden.positions]
         return Filling(ids, factors[0, np.arange(len(ids)), ids])

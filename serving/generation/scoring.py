@@ -5,12 +5,17 @@ stream as memory for the next one. Within a segment the order decides who sees
 whom; the memory is seen by all.
 """
 
+import itertools
 from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
+from common.errors import UserError
 from modeling import PretrainingModel
+
+MOST_ORDERED = 7  # 5,040 orders
+_ROWS = 256
 
 
 class Score(NamedTuple):
@@ -82,22 +87,61 @@ class Scorer:
             orders.append(places)
         return Score(np.concatenate(log_probs), orders)
 
+    def all_orders(self, ids: np.ndarray, context: int = 0) -> np.ndarray:
+        """A short text under every order of its scored tokens.
+
+        The mean over the orders is the expectation of XLNet's objective
+        (paper, equation 3), without sampling.
+
+        Args:
+          ids: int32 [n].
+          context: so many first tokens are given, not scored.
+
+        Returns:
+          float32 [k!, k], k = n - context tokens, in text order; orders as
+          `itertools.permutations` gives them, from left to right first.
+
+        Raises:
+          UserError: more than 7 tokens to score, or more than a segment has.
+        """
+        places = np.arange(min(context, len(ids)), len(ids))
+        if len(places) > MOST_ORDERED or len(ids) > self.segment_len:
+            raise UserError(
+                f"--order=all takes at most {MOST_ORDERED} scored tokens in "
+                f"one segment of {self.segment_len}, found {len(places)} of "
+                f"{len(ids)}: shorten the text or give --context_chars"
+            )
+        orders = list(itertools.permutations(places))
+        config, found = self.model.config, []
+        for begin in range(0, len(orders), _ROWS):
+            part = np.array(orders[begin : begin + _ROWS], np.int32)
+            ranks = np.full((len(part), len(ids)), -1, np.int32)
+            steps = np.broadcast_to(np.arange(len(places)), part.shape)
+            np.put_along_axis(ranks, part, steps, 1)
+            rows = np.tile(ids, (len(part), 1))
+            memory = tf.zeros([config.n_layer, len(part), 0, config.d_model])
+            log_probs, _ = self._run(
+                tf.constant(rows, tf.int32), tf.constant(ranks), memory
+            )
+            found.append(log_probs.numpy()[:, len(ids) - len(places) :])
+        return np.concatenate(found)
+
     def _segment(self, ids, ranks, memory):
-        length = tf.shape(ids)[1]
+        rows, length = tf.unstack(tf.shape(ids))
         past = tuple(tf.unstack(memory))
         output = self.model(
             ids,
             ranks=ranks,
             is_target=ranks >= 0,
-            target_positions=tf.range(length)[tf.newaxis],
+            target_positions=tf.tile(tf.range(length)[tf.newaxis], [rows, 1]),
             memory=past,
             training=False,
             output_hidden_states=True,
         )
-        logits = self.model.lm_logits(output.query_output)  # [1, T, V]
+        logits = self.model.lm_logits(output.query_output)  # [B, T, V]
         log_probs = tf.gather(
             tf.nn.log_softmax(logits), ids, batch_dims=2
-        )  # [1, T]
+        )  # [B, T]
         if not self.memory_len:
             return log_probs, memory
         states = tf.cast(tf.stack(output.hidden_states[:-1]), memory.dtype)

@@ -20,7 +20,7 @@ CONFIG = XLNetConfig(
 B, T, M = 2, 7, 3
 
 
-def _influence(model, row_of, **call):
+def influence(model, row_of, **call):
     """[B, rows, T]: size of d(row of an output) / d(embedding of token j)."""
     ids = call["input_ids"]
     table = model.encoder.embeddings.lookup_table
@@ -68,7 +68,7 @@ def test_targets_see_exactly_what_their_order_allows(seed, all_targets):
         is_target = (rng.random((B, T)) < 0.5).astype(int)
         ranks = np.where(is_target == 1, ranks, -1)
     positions = np.tile(np.arange(T), (B, 1))
-    size = _influence(
+    size = influence(
         model,
         lambda output: output.query_output,
         input_ids=ids,
@@ -95,7 +95,7 @@ def test_the_original_form_of_blind_rows_leaks():
     sizes = {}
     for blind_rows in ("zero", "original"):
         model = PretrainingModel(CONFIG, blind_rows=blind_rows)
-        sizes[blind_rows] = _influence(
+        sizes[blind_rows] = influence(
             model, lambda output: output.query_output, **call
         )
     assert (sizes["zero"] == 0).all()
@@ -107,7 +107,7 @@ def test_content_stream_sees_its_own_token_too():
     model = PretrainingModel(CONFIG)
     ids = rng.permutation(23)[: B * T].reshape(B, T)
     ranks = np.stack([rng.permutation(T) for _ in range(B)])
-    size = _influence(
+    size = influence(
         model,
         lambda output: output.sequence_output,
         input_ids=ids,
@@ -125,7 +125,7 @@ def test_reuse_part_never_sees_the_second_part():
     ids = np.arange(T)[np.newaxis]
     is_target = np.array([[1, 0, 1, 0, 1, 0, 0]])
     ranks = np.array([[1, -1, 0, -1, reuse + 1, reuse, reuse]])
-    size = _influence(
+    size = influence(
         model,
         lambda output: tf.concat(output.hidden_states[1:], -1)[..., :12],
         input_ids=ids,
@@ -140,7 +140,7 @@ def test_reuse_part_never_sees_the_second_part():
 def test_causal_model_sees_no_later_token():
     model = PretrainingModel(CONFIG.replace(attn_type="uni"))
     ids = np.arange(B * T).reshape(B, T)
-    size = _influence(
+    size = influence(
         model, lambda output: output.sequence_output, input_ids=ids
     )
     np.testing.assert_array_equal(

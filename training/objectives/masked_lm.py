@@ -6,14 +6,15 @@ Batches are those of `data.pretraining.masking`: rows are corrupted there.
 import tensorflow as tf
 
 from common.errors import UserError
+from modeling.attention import masks
 from modeling.encoders.contract import EncoderConfig
-from modeling.encoders.registry import spec_of
-from training.objectives.contract import LossOutput, Memory
+from modeling.encoders.registry import require, spec_of
+from training.objectives.contract import Batch, LossOutput, Memory
 from training.objectives.language_model import TwoSegmentObjective
 
 
 class MaskedLMObjective(TwoSegmentObjective):
-    """The targets' pieces from the content stream of corrupted rows.
+    """The targets' pieces from corrupted rows.
 
     With XLNet's backbone this is the denoising objective of the paper's
     ablation (Table 6, row 2): no query stream, the plain tied head, memory of
@@ -22,10 +23,14 @@ class MaskedLMObjective(TwoSegmentObjective):
     Args:
       config: the architecture.
       bi_data: the second half of the rows is backward.
+      stream: where a target is predicted: in the "content" stream, as in
+        BERT, or in the "query" stream of an encoder that has one. A query row
+        sees what its content row sees but the token in its own place.
       **options: of `TwoSegmentObjective`; `next_sentence` is NSP or SOP.
 
     Raises:
-      UserError: backward rows with an encoder that reads one direction.
+      UserError: backward rows with an encoder that reads one direction, or the
+        query stream of one without.
     """
 
     # Never beside the perplexity of permutation LM: other contexts.
@@ -36,6 +41,7 @@ class MaskedLMObjective(TwoSegmentObjective):
         self,
         config: EncoderConfig,
         bi_data: bool = False,
+        stream: str = "content",
         **options,
     ):
         self.able = spec_of(config.model_type).capabilities
@@ -44,6 +50,9 @@ class MaskedLMObjective(TwoSegmentObjective):
                 f"{config.model_type} reads rows from left to right: build the "
                 "data with --nobi_data"
             )
+        self.query_stream = stream == "query"
+        if self.query_stream:
+            require(config, "query_stream", "--mlm_stream=query")
         super().__init__(config, bi_data, **options)
 
     def loss(self, model, batch, memory, training, seed):
@@ -56,11 +65,13 @@ class MaskedLMObjective(TwoSegmentObjective):
             input_mask=batch["input_mask"],
             training=training,
             seed=seed,
-            **self._more_arguments(batch, memory),
+            **self.more_arguments(batch, memory),
         )
-        hidden = tf.gather(
-            output.sequence_output, batch["target_positions"], batch_dims=1
-        )  # [B, P, D]
+        hidden = output.query_output  # [B, P, D]
+        if not self.query_stream:
+            hidden = tf.gather(
+                output.sequence_output, batch["target_positions"], batch_dims=1
+            )
         loss, count, right = model.lm_loss(
             hidden,
             batch["target_ids"],
@@ -84,8 +95,8 @@ class MaskedLMObjective(TwoSegmentObjective):
             new_memory = Memory(output.new_memory, output.new_memory_length)
         return LossOutput(loss, count, metrics, {}, new_memory)
 
-    def _more_arguments(self, batch, memory) -> dict:
-        """What only encoders with memory or two directions take."""
+    def more_arguments(self, batch: Batch, memory: Memory | None) -> dict:
+        """What only encoders with memory, two directions or streams take."""
         found = {}
         if "packing" in batch:
             found["packing"] = batch["packing"]
@@ -94,7 +105,13 @@ class MaskedLMObjective(TwoSegmentObjective):
         if self.memory_len:
             found["memory"] = memory.layers if memory else None
             found["memory_length"] = memory.length if memory else None
-            # No token is a target of the mask: only what ranks hide is hidden.
-            found["ranks"] = batch["ranks"]
-            found["is_target"] = tf.zeros_like(batch["ranks"])
+        if not (self.memory_len or self.query_stream):
+            return found
+        # No token is a target of the mask: only what ranks hide is hidden.
+        ranks = batch["ranks"]
+        hidden = masks.rank_mask(ranks, tf.zeros_like(ranks))
+        if self.query_stream:  # content rows see their own token all the same
+            hidden |= tf.eye(ranks.shape[1], dtype=tf.bool)
+            found["target_positions"] = batch["target_positions"]
+        found["perm_mask"] = hidden
         return found

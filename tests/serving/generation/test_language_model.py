@@ -8,12 +8,13 @@ import pytest
 import tensorflow as tf
 
 from common.errors import UserError
+from data.pretraining import permutation
 from data.symbols import SymbolIds
 from data.task_spec import TaskSpec
 from data.text.graph_tokenizer import GraphTokenizer
 from data.text.tokenizer import Tokenizer
 from modeling import PretrainingModel, XLNetConfig
-from serving import generate
+from serving import fill_mask, generate
 from serving.embeddings import Embedder
 from serving.generation import fill
 from serving.generation.language_model import LanguageModel
@@ -210,6 +211,52 @@ def test_left_to_right_scores_are_the_sum_over_prefixes():
     parts = Scorer(model, 3, 8).score(ids, "left_to_right", 0).log_probs
     np.testing.assert_allclose(parts[:3], whole[:3], atol=2e-5)
     np.testing.assert_allclose(parts, whole, atol=2e-5)
+
+
+def test_the_expectation_over_all_orders_is_exact():
+    """24 orders: those of the scorer, and what pretraining's draws tend to."""
+    scorer = Scorer(make_model(vocab_size=30, n_layer=1), 10, 0)
+    ids = np.array([4, 9, 12, 7, 21], np.int32)
+    found = scorer.all_orders(ids, context=1)
+    assert found.shape == (24, 4)
+    named = [(o, 0) for o in ("left_to_right", "right_to_left")]
+    named += [("random", seed) for seed in range(3)]
+    orders = list(itertools.permutations(range(1, 5)))
+    for order, seed in named:
+        score = scorer.score(ids, order, seed, context=1)
+        row = found[orders.index(tuple(score.orders[0]))]
+        np.testing.assert_allclose(row, score.log_probs, atol=2e-5)
+    totals = found.sum(1, dtype=np.float64)
+    ordered = np.array([[False, True, True, True, True]] * 4000)
+    ranks = permutation.draw_ranks(ordered, 0, np.random.default_rng(0))
+    # With no reuse part context has rank 0, and places come after it.
+    drawn = [tuple(np.argsort(row)[1:].tolist()) for row in ranks.astype(int)]
+    sample = totals[[orders.index(o) for o in drawn]]
+    error = totals.std() / len(sample) ** 0.5
+    assert totals.std() > 1e-3
+    assert abs(sample.mean() - totals.mean()) < 5 * error
+    with pytest.raises(UserError, match="at most 7 scored tokens"):
+        scorer.all_orders(np.arange(9, dtype=np.int32))
+
+
+def test_places_without_an_order_know_nothing_of_each_other():
+    model = make_model(vocab_size=15, n_layer=1)
+    filler = fill.Filler(LanguageModel(model, Pieces()))
+    hidden = fill.Hidden(
+        np.array([9, 10, 11, 12, 13], np.int32), np.array([1, 3])
+    )
+    alone = filler.score(hidden, None)
+    # Each is the first factor of the order that begins with it.
+    for place, order in ((0, [0, 1]), (1, [1, 0])):
+        chain = filler.score(hidden, np.array(order))
+        assert chain.log_probs[place] == pytest.approx(
+            alone.log_probs[place], abs=2e-5
+        )
+        assert abs(chain.joint - alone.joint) > 1e-4
+    said = fill_mask.independent(filler, hidden, chain)
+    assert said["mutual_information"] == pytest.approx(
+        chain.joint - alone.joint, abs=1e-5
+    )
 
 
 def test_only_the_first_tokens_of_a_text_are_given():

@@ -1,0 +1,230 @@
+"""Command: which part of the model teaches; rows that differ in one thing.
+
+    python -m benchmarks.ablation --output_dir=OUT --input_glob='text/*.txt' \\
+        --data_dir=DATA                       # benchmarks/ablation.toml
+    python -m benchmarks.ablation --output_dir=OUT --options=mine.toml --table
+
+Pretrains every row of one file of options (XLNet's Table 6 and four rows more)
+with every seed on the same text, tunes every task from it with every seed, and
+writes `table.md`, `results.json`, `table.tsv` and `figure5.png`. Rows whose
+records are made with the same flags share them; P grows until a row's measured
+rate of targets is the wanted one within half a per cent. Every job ends in a
+`result.json`: killed at any moment, the same command goes on, and a job that
+fails is a line of the table. Hours are printed before the start, from measured
+steps; `--table` runs nothing. See docs/ablation.md.
+"""
+
+import hashlib
+import json
+import os
+
+from absl import flags
+
+from benchmarks import ablation_report
+from benchmarks.ablation_file import AblationOptions, RowOptions, load
+from benchmarks.jobs import Job, Jobs, Speed
+from benchmarks.seed_table import Row
+from common import files, locks
+from common.errors import UserError
+from flags import app
+
+FLAGS = flags.FLAGS
+_DEFAULT = os.path.join(os.path.dirname(__file__), "ablation.toml")
+_RATE = 0.005  # of the wanted rate, that a row's may miss
+_TRIES = 4
+
+
+class Ablation(Jobs):
+    """The jobs of a file of options.
+
+    Args:
+      folder: receives everything.
+      options: what to do.
+      only_read: run nothing; what is not done is a line.
+    """
+
+    def __init__(
+        self, folder: str, options: AblationOptions, only_read: bool = False
+    ):
+        super().__init__(folder)
+        self.options, self.only_read = options, only_read
+        self.rates: dict[str, float | None] = {}
+
+    def do(self, job: Job) -> dict:
+        """The job's numbers, see `Jobs.do`."""
+        return self.read(job) if self.only_read else super().do(job)
+
+    def run(self) -> list[Row]:
+        """Everything that is missing; the rows of the table."""
+        if self.options.vocabulary:
+            made = self.do(
+                Job("vocabulary", (self.options.vocabulary.words(),))
+            )
+            if "error" in made:
+                raise UserError(
+                    f"{self.path('vocabulary', 'log.txt')}: {made['error']}"
+                )
+        records = {row.key: self._records(row) for row in self.options.rows}
+        listed = [
+            job
+            for row in self.options.rows
+            for job in self._jobs(row, records[row.key])
+        ]
+        if not self.only_read:
+            self._say(self.budget(listed, self._speeds(records)))
+        for job in sorted(listed, key=_round):
+            before = f"{job.name.split('/')[0]}"
+            failed = self.results.get(before, {}).get("error")
+            if before != job.name and failed:
+                self.results[job.name] = {"error": f"{before}: {failed}"}
+            else:
+                self.do(job)
+        return [self._row(row) for row in self.options.rows]
+
+    def _records(self, row: RowOptions) -> tuple[str, str]:
+        """(folder, error) of a row's records, built with P that suffices."""
+        more = dict(row.records)
+        for _ in range(_TRIES):
+            text = json.dumps(more, sort_keys=True)
+            name = f"records-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+            home = self.path(name, "data")
+            words = self.options.records.words(output_dir=home, **more)
+            made = self.results.get(name) or self.do(Job(name, (words,)))
+            if "error" in made:
+                return home, f"records: {made['error']}"
+            wanted, found, slots = ablation_report.target_rate(home)
+            self.rates[row.key] = found
+            if found is None or found >= (1 - _RATE) * wanted:
+                break
+            more["num_predict"] = slots + max(1, slots // 8)
+        return home, ""
+
+    def _speeds(self, records) -> dict[str, Speed]:
+        """Of pretraining per kind of model, and of every task."""
+        steps, speeds = self.options.speed_steps, {}
+        for row in self.options.rows:
+            kind = self._kind(row)
+            if kind in speeds or records[row.key][1]:
+                continue
+
+            def pretrain(home, n, row=row):
+                data = records[row.key][0]
+                words = self._pretrain(row, data, home, 0)
+                return ((*words, f"--train_steps={n}"),)
+
+            speeds[kind] = self.speed(kind, pretrain, steps)
+        start = self.path(f"speed/{kind}-{steps}", "run")
+        for name in self.options.tasks if speeds[kind] else ():
+
+            def tune(home, n, name=name):
+                words = self._tune(name, start, home, 0)
+                return ((*words, f"--train_steps={n}"),)
+
+            speeds[name] = self.speed(name, tune, steps)
+        return {k: v for k, v in speeds.items() if v}
+
+    def _kind(self, row: RowOptions) -> str:
+        flags_ = self.options.pretrain.flags | row.pretrain
+        return f"pretrain-{flags_.get('model_type', 'xlnet')}"
+
+    def _jobs(self, row: RowOptions, records: tuple[str, str]) -> list[Job]:
+        """A row's pretraining per seed, and its tasks per pair of seeds."""
+        jobs = []
+        for seed in range(self.options.pretrain_seeds):
+            name = f"{row.key}-{seed}"
+            if records[1]:
+                self.results[name] = {"error": records[1]}
+                continue
+            home = self.path(name, "run")
+            words = self._pretrain(row, records[0], home, seed)
+            reads = self._reads("pretrain", home)
+            steps = int(_flag(words, "train_steps"))
+            jobs.append(Job(name, (words,), reads, self._kind(row), steps))
+            for task in self.options.tasks:
+                for own in range(self.options.finetune_seeds):
+                    place = f"{name}/{task}-{own}"
+                    run = self.path(place, "run")
+                    words = self._tune(task, home, run, own)
+                    steps = int(_flag(words, "train_steps"))
+                    reads = self._reads(task, run)
+                    jobs.append(Job(place, (words,), reads, task, steps))
+        return jobs
+
+    def _reads(self, source: str, home: str) -> dict[str, tuple[str, str]]:
+        return {
+            c.name: (os.path.join(home, c.file), c.metric)
+            for c in self.options.columns_of(source)
+        }
+
+    def _pretrain(self, row: RowOptions, data: str, home: str, seed: int):
+        own = self.options.pretrain
+        kept = {k: v for k, v in own.flags.items() if k not in row.drop}
+        more = row.pretrain | {"data_dir": data, "model_dir": home}
+        return type(own)(own.command, kept).words(**more, seed=seed)
+
+    def _tune(self, task: str, start: str, home: str, seed: int):
+        return self.options.tasks[task].words(
+            init_checkpoint=start, model_dir=home, seed=seed
+        )
+
+    def _row(self, options: RowOptions) -> Row:
+        """What came of a row's jobs."""
+        row = Row(options.name, rate=self.rates.get(options.key))
+        row.paper = options.paper
+        for column in self.options.columns:
+            for seed in range(self.options.pretrain_seeds):
+                name = f"{options.key}-{seed}"
+                places = {f"{seed}": name}
+                if column.of != "pretrain":
+                    places = {
+                        f"{seed}.{own}": f"{name}/{column.of}-{own}"
+                        for own in range(self.options.finetune_seeds)
+                    }
+                for key, place in places.items():
+                    result = dict(self.results.get(place, self.results[name]))
+                    if column.name in result:
+                        result[column.name] *= column.scale
+                    row.add(column.name, key, result, column.name)
+        return row
+
+
+def _round(job: Job) -> tuple:
+    """Seeds in turn, so that a table of fewer seeds is there early."""
+    first, _, second = job.name.partition("/")
+    own = int(second.rpartition("-")[2]) if second else -1
+    return int(first.rpartition("-")[2]), own
+
+
+def _flag(words: tuple[str, ...], name: str) -> str:
+    found = [w for w in words if w.startswith(f"--{name}=")]
+    if not found:
+        raise UserError(f"{' '.join(words)}: `{name}` is missing")
+    return found[-1].split("=", 1)[1]
+
+
+def main() -> None:
+    """Runs what is missing and writes the report."""
+    folder = os.path.abspath(FLAGS.output_dir)
+    places = {"out": folder, "data": FLAGS.data_dir, "text": FLAGS.input_glob}
+    options = load(FLAGS.options, places)
+    with locks.held(folder):
+        ablation = Ablation(folder, options, FLAGS.table)
+        rows = ablation.run()
+        for path in ablation_report.write(folder, options, rows):
+            print(f"wrote {path}")
+    print(files.read_bytes(ablation.path("table.md")).decode())
+    print(f"{ablation.hours():.2f} hours of jobs in {folder}")
+
+
+def define() -> None:
+    """Registers the flags."""
+    flags.DEFINE_string("output_dir", None, "Folder of jobs.", required=True)
+    flags.DEFINE_string("options", _DEFAULT, "TOML file of rows, tasks, sizes.")
+    flags.DEFINE_string("input_glob", "", "{text} in the file: pretraining.")
+    flags.DEFINE_string("data_dir", "", "{data} in the file: tasks' sets.")
+    flags.DEFINE_bool("table", False, "Run nothing: the table of what is done.")
+
+
+if __name__ == "__main__":
+    define()
+    app.run(main)

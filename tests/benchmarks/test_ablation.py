@@ -1,0 +1,204 @@
+"""The ablation's runner with stubs for its commands: killed, failing, by hand."""
+
+import json
+import re
+import signal
+import statistics
+import subprocess
+import sys
+import tomllib
+
+import pytest
+
+from benchmarks import ablation, ablation_report
+from benchmarks.ablation_file import load
+from common.errors import UserError
+from tests.conftest import ROOT
+
+# Leaves what a command leaves; its numbers are a function of its flags.
+STUB = """
+import json, os, sys, time, zlib
+given = dict(a[2:].split("=", 1) for a in sys.argv[1:] if "=" in a)
+if given.get("objective") == "wrong":
+    sys.exit("no such objective")
+if "output_dir" in given:
+    home, name = given["output_dir"], "manifest.json"
+    value = {"kind": "stub"}
+else:
+    home, name = given["model_dir"], "eval.json"
+    start = os.path.relpath(given.pop("init_checkpoint", home), home)
+    key = {k: v for k, v in given.items() if k[-3:] != "dir"}
+    key = json.dumps([start, sorted(key.items())])
+    value = {"accuracy": zlib.crc32(key.encode()) % 1000 / 1000}
+os.makedirs(home, exist_ok=True)
+time.sleep(float(os.environ.get("STUB_SECONDS", 0)))
+with open(os.path.join(home, name), "w") as f:
+    f.write(json.dumps(value))
+"""
+OPTIONS = """
+reference = "b"
+figure_base = "a"
+pretrain_seeds = 2
+finetune_seeds = 3
+speed_steps = 1
+records = { command = "STUB" }
+pretrain = { command = "STUB", train_steps = 9, only_b = 1 }
+tasks.one = { command = "STUB", train_steps = 5 }
+tasks.two = { command = "STUB", train_steps = 4 }
+columns = [
+  { name = "loss", file = "eval.json", metric = "accuracy", compare = false },
+  { name = "one", of = "one", file = "eval.json", metric = "accuracy" },
+  { name = "two", of = "two", file = "eval.json", metric = "accuracy", scale = 100.0, digits = 1 },
+]
+rows = [
+  { name = "a first", drop = ["only_b"], paper = { one = 0.5 } },
+  { name = "b second", records = { seq_len = 3 } },
+  { name = "c wrong", pretrain = { objective = "wrong" } },
+]
+claims = [
+  { text = "a is better", more = ["a"], less = ["b"], columns = ["one"] },
+  { text = "c is better", more = ["c"], less = ["b"], columns = ["two"] },
+]
+"""
+
+
+@pytest.fixture
+def options(tmp_path):
+    stub = tmp_path / "stub.py"
+    stub.write_text(STUB)
+    path = tmp_path / "options.toml"
+    path.write_text(OPTIONS.replace("STUB", f"-S -E {stub}"))
+    return path
+
+
+def test_the_table_by_hand(options, tmp_path):
+    """Medians, pairs and failures from `results.json`, without the code."""
+    folder = tmp_path / "out"
+    given = load(str(options), {})
+    lines = []
+    runner = ablation.Ablation(str(folder), given)
+    runner._say = lines.append
+    rows = runner.run()
+    paths = ablation_report.write(str(folder), given, rows)
+    assert [p.rsplit("/", 1)[1] for p in paths] == [
+        *("table.md", "results.json", "table.tsv", "figure5.png"),
+    ]
+    # Equal flags share records; the budget comes before the first row.
+    assert len({n for n in runner.results if n.startswith("records-")}) == 2
+    (budget,) = [i for i, x in enumerate(lines) if "hours to go" in x]
+    assert lines[budget].startswith("42 jobs, 0 done")
+    assert budget < min(i for i, x in enumerate(lines) if x.startswith("a-0"))
+    order = [x.split(":")[0] for x in lines if re.match(r"[abc]-\d", x)]
+    assert order[:4] == ["a-0", "b-0", "c-0", "a-0/one-0"]
+    assert order.index("b-1") > order.index("b-0/two-2")
+
+    found = json.loads((folder / "results.json").read_text())
+    table = (folder / "table.md").read_text()
+    of = {k: v["of"] for k, v in found.items()}
+    assert sorted(of["a first"]["one"]) == [
+        f"{p}.{f}" for p in range(2) for f in range(3)
+    ]
+    assert sorted(of["a first"]["loss"]) == ["0", "1"]
+    a, b = (of[n]["two"] for n in ("a first", "b second"))
+    for values in (a, b):
+        median = f"{statistics.median(values.values()):.1f}"
+        mean = f"{statistics.fmean(values.values()):.1f}"
+        sd = f"{statistics.stdev(values.values()):.1f}"
+        cell = rf"\**{median}\** \({mean} ± {sd}, 6\)"
+        assert re.search(cell, table), (cell, table)
+    apart = statistics.fmean(a[k] - b[k] for k in a)
+    assert f"| {apart:+.1f} [" in table
+    assert "*0.5*" in table and "failed: no such objective" in table
+    assert found["c wrong"]["errors"]["two"].startswith("c-0: no such")
+    assert "two, c less b: not run" in table
+    assert re.search(r"one, a less b: .* 6 pairs: (holds|not|contra)", table)
+    # What a row drops it is not given, and the others are.
+    log = json.loads((folder / "a-0" / "attempt.json").read_text())
+    assert not any("only_b" in w for w in log["commands"][0])
+    log = json.loads((folder / "b-0" / "attempt.json").read_text())
+    assert "--only_b=1" in log["commands"][0]
+    # Bars are medians less those of the first row.
+    bars = ablation_report.bars(given, rows)
+    assert set(bars) == {"one", "two"} and set(bars["two"]) == {"b second"}
+    assert bars["two"]["b second"] == pytest.approx(
+        statistics.median(b.values()) - statistics.median(a.values())
+    )
+    # Nothing is run twice, and nothing at all with --table.
+    again = ablation.Ablation(str(folder), given, only_read=True)
+    again._say = lines.append
+    assert again.run() == rows
+    other = tmp_path / "other.toml"
+    other.write_text(
+        options.read_text().replace("train_steps = 9", "train_steps = 8")
+    )
+    with pytest.raises(UserError, match="made with other options"):
+        ablation.Ablation(str(folder), load(str(other), {}), True).run()
+
+
+@pytest.mark.slow
+def test_a_runner_that_is_killed_twice_ends_with_the_same_table(
+    options, tmp_path, monkeypatch
+):
+    def start(folder, **more):
+        command = [sys.executable, "-m", "benchmarks.ablation"]
+        command += [f"--output_dir={tmp_path / folder}", f"--options={options}"]
+        return subprocess.Popen(
+            command, cwd=ROOT, stdout=subprocess.PIPE, text=True, **more
+        )
+
+    monkeypatch.setenv("STUB_SECONDS", "0.02")
+    done, _ = (whole := start("whole")).communicate()
+    assert whole.returncode == 0 and "0 done" in done
+    for stop in ("a-0/one-1", "b-1"):
+        runner = start("killed")
+        for line in runner.stdout:
+            if line.startswith(f"{stop}:"):
+                break
+        runner.send_signal(signal.SIGKILL)
+        runner.communicate()
+        assert not (tmp_path / "killed" / "table.md").exists()
+    last, _ = (runner := start("killed")).communicate()
+    assert runner.returncode == 0 and ", 0 done" not in last
+    for name in ("table.md", "table.tsv"):
+        wanted, found = (
+            (tmp_path / folder / name).read_bytes()
+            for folder in ("whole", "killed")
+        )
+        assert wanted == found
+
+
+@pytest.mark.parametrize(
+    "old, new, message",
+    [
+        ('reference = "b"', 'reference = "z"', "one of the rows a, b, c"),
+        ("speed_steps", "sped_steps", "sped_steps"),
+        ('of = "two"', 'of = "three"', "pretrain, one, two"),
+        ('more = ["c"]', 'more = ["d"]', "there is no 'd' among a, b, c"),
+        ("pretrain_seeds = 2", "pretrain_seeds = 0", "a number from 1 on"),
+        ('"c wrong"', '"a wrong"', "different names"),
+        ("finetune_seeds = 3", "finetune_seeds =", "no TOML"),
+        ('name = "loss"', 'name = "{loss}"', "{loss} is not known"),
+        ('records = { command = "', 'records = { com = "', "'command' is"),
+    ],
+)
+def test_options_that_are_wrong_are_one_line(options, old, new, message):
+    text = options.read_text()
+    assert old in text
+    options.write_text(text.replace(old, new, 1))
+    with pytest.raises(UserError, match=message):
+        load(str(options), {"text": "t"})
+
+
+def test_the_paper_is_whole_in_the_file_of_options():
+    with open(ROOT / "benchmarks" / "ablation.toml", "rb") as f:
+        raw = tomllib.load(f)
+    places = {"text": "t", "data": "d", "out": "o"}
+    given = load(str(ROOT / "benchmarks" / "ablation.toml"), places)
+    assert [row.key for row in given.rows] == [
+        *("1", "2", "3", "4", "5", "5b", "6", "7", "8", "9", "10", "11", "12"),
+    ]
+    assert sum(bool(row["paper"]) for row in raw["rows"] if "paper" in row) == 8
+    assert len(given.claims) == 5
+    assert given.vocabulary.words()[:3] == (
+        *("-m", "data.train_sentencepiece", "--input_glob=t"),
+    )
