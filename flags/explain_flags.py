@@ -28,7 +28,32 @@ def define() -> None:
     flags.DEFINE_string(
         "spiece_model_file", "", "SentencePiece file, for --split=pieces."
     )
-    flags.DEFINE_string("output", "", "Also draw both matrices to this PNG.")
+    flags.DEFINE_string(
+        "output",
+        "",
+        "Also draw it: both matrices as PNG, a graph as PNG or SVG.",
+    )
+    default = ExplainOptions
+    flags.DEFINE_enum(
+        "view",
+        default.view,
+        ["masks", "joint", "split"],
+        "The masks as matrices; or the layers as a graph, all in one (joint) or "
+        "a view of each last node (split), as Figures 3 and 4 of the paper.",
+    )
+    flags.DEFINE_enum(
+        "stream",
+        default.stream,
+        ["content", "query", "both"],
+        "Graph: which stream.",
+    )
+    flags.DEFINE_integer("n_layer", default.n_layer, "Graph: layers.")
+    flags.DEFINE_integer("memory", default.memory, "Graph: slots of memory.")
+    flags.DEFINE_integer(
+        "partial",
+        default.partial,
+        "Graph: predict only so many, the last of the order; 0 = all.",
+    )
 
 
 def from_flags() -> ExplainOptions:

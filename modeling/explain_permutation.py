@@ -2,7 +2,7 @@
 
 from common.errors import UserError
 from flags import app, explain_flags
-from modeling import explain
+from modeling import explain, explain_graph
 
 
 def main() -> None:
@@ -18,9 +18,23 @@ def main() -> None:
         tokenizer = Tokenizer(options.spiece_model_file)
         tokens = tokenizer.encode_pieces(options.text)
     explanation = explain.explain(tokens, options.order)
-    print(explanation)
+    if options.view == "masks":
+        print(explanation)
+        if options.output:
+            explain.draw(explanation, options.output)
+    else:
+        found = explain_graph.arrows(
+            options.order,
+            options.n_layer,
+            options.memory,
+            options.stream,
+            options.partial,
+        )
+        shown = explain_graph.views(found, options.order, options.view)
+        print(explain_graph.lines(shown))
+        if options.output:
+            explain_graph.draw(shown, tokens, options.output)
     if options.output:
-        explain.draw(explanation, options.output)
         print(f"\ndrawn: {options.output}")
 
 

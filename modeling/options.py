@@ -42,6 +42,10 @@ class ExplainOptions:
       split: "words" or "pieces".
       spiece_model_file: for "pieces".
       output: picture to draw, or "".
+      view: "masks", or the graph of the layers: "joint" or "split".
+      stream: of the graph: "content", "query" or "both".
+      n_layer, memory: of the graph: layers, and slots before the segment.
+      partial: of the graph: so many targets, the last of the order; 0 = all.
     """
 
     text: str
@@ -49,6 +53,11 @@ class ExplainOptions:
     split: str = "words"
     spiece_model_file: str = ""
     output: str = ""
+    view: str = "masks"
+    stream: str = "both"
+    n_layer: int = 2
+    memory: int = 0
+    partial: int = 0
 
 
 @dataclasses.dataclass(frozen=True)

@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 
 from modeling import PretrainingModel, XLNetConfig, XLNetModel
+from modeling.checkpoints.names import named_variables
 
 CONFIG = XLNetConfig(
     vocab_size=23,
@@ -81,6 +82,33 @@ def test_targets_see_exactly_what_their_order_allows(seed, all_targets):
     for b, i in zip(*np.nonzero(is_target), strict=True):
         np.testing.assert_array_equal(size[b, i] > 0, visible[b, i])
         assert size[b, i, i] == 0.0
+
+
+def test_the_query_stream_knows_which_place_it_predicts():
+    """The paper's A.1: without the place two targets get one distribution.
+
+    Two targets with the same context are predicted apart because a query row
+    attends by its position; a query stream that ignores it cannot.
+    """
+    model = PretrainingModel(CONFIG)
+    call = dict(
+        input_ids=np.arange(T)[np.newaxis],
+        ranks=np.array([[-1, 0, -1, -1, 0, -1, -1]]),
+        is_target=np.array([[0, 1, 0, 0, 1, 0, 0]]),
+        target_positions=[[1, 4]],
+    )
+
+    def predicted():
+        logits = model.lm_logits(model.encoder(**call).query_output)
+        return tf.nn.softmax(logits)[0].numpy()
+
+    ours = predicted()
+    assert np.abs(ours[0] - ours[1]).max() > 1e-3
+    for name, variable in named_variables(model).items():
+        if name.endswith("rel_attn/r/kernel"):  # positions count no more
+            variable.assign(tf.zeros_like(variable))
+    naive = predicted()
+    np.testing.assert_allclose(naive[0], naive[1], atol=1e-6)
 
 
 def test_the_original_form_of_blind_rows_leaks():
