@@ -157,12 +157,23 @@ def draw(
         raise UserError(f"--output: the folder {folder} does not exist")
     if ending not in ("png", "svg"):
         raise UserError(f"--output must end in .png or .svg, found {path}")
-    every = {n for of in shown.values() for a in of for n in a[:2]}
-    width = 2.5 + 0.8 * len(tokens)
     columns = min(len(shown), 4)
     rows = -(-len(shown) // columns)
-    figure = Figure(figsize=(width * columns, 4 * rows))
+    figure = Figure(figsize=((2.5 + 0.8 * len(tokens)) * columns, 4 * rows))
     FigureCanvasAgg(figure)
+    every = {n for of in shown.values() for a in of for n in a[:2]}
+    for i, (title, found) in enumerate(shown.items()):
+        axes = figure.add_subplot(rows, columns, i + 1)
+        axes.set_title(title, fontsize=9)
+        axes.axis("off")
+        _draw_view(axes, found, every, tokens)
+    figure.tight_layout()
+    with files.atomic_open(path, "wb") as f:
+        figure.savefig(f, format=ending, dpi=150)
+
+
+def _draw_view(axes, found, every, tokens) -> None:
+    """One view; nodes that only others use are grey."""
     memory = max((n.place for n in every if n.kind == "mem"), default=0)
 
     def at(node: Node) -> tuple[float, float]:
@@ -171,37 +182,26 @@ def draw(
         aside = 0.3 if node.kind == "g" else 0.0
         return node.place + aside, 2.0 * node.layer + 2.5 * aside
 
-    for i, (title, found) in enumerate(shown.items()):
-        axes = figure.add_subplot(rows, columns, i + 1)
-        axes.set_title(title, fontsize=9)
-        for arrow in found:
-            axes.annotate(
-                "",
-                at(arrow.end),
-                at(arrow.start),
-                arrowprops={
-                    "arrowstyle": "->",
-                    "linestyle": "--" if arrow.dashed else "-",
-                    "color": "tab:green" if arrow.end.kind == "g" else "0.3",
-                },
-            )
-        for node in every:
-            colour = {"g": "honeydew", "mem": "0.9"}.get(node.kind, "white")
-            used = any(node in arrow[:2] for arrow in found)
-            axes.text(
-                *at(node),
-                f"{node.kind}{node.place}",
-                ha="center",
-                va="center",
-                fontsize=8,
-                color="black" if used else "0.7",
-                bbox={"boxstyle": "round", "facecolor": colour},
-            )
-        for place, token in enumerate(tokens, 1):
-            axes.text(place, -0.8, token, ha="center", fontsize=8)
-        axes.set_xlim(-memory, len(tokens) + 1)
-        axes.set_ylim(-1.2, 1.5 + 2 * max(n.layer for n in every))
-        axes.axis("off")
-    figure.tight_layout()
-    with files.atomic_open(path, "wb") as f:
-        figure.savefig(f, format=ending, dpi=150)
+    for arrow in found:
+        style = {
+            "arrowstyle": "->",
+            "linestyle": "--" if arrow.dashed else "-",
+            "color": "tab:green" if arrow.end.kind == "g" else "0.3",
+        }
+        axes.annotate("", at(arrow.end), at(arrow.start), arrowprops=style)
+    for node in every:
+        colour = {"g": "honeydew", "mem": "0.9"}.get(node.kind, "white")
+        used = any(node in arrow[:2] for arrow in found)
+        axes.text(
+            *at(node),
+            f"{node.kind}{node.place}",
+            ha="center",
+            va="center",
+            fontsize=8,
+            color="black" if used else "0.7",
+            bbox={"boxstyle": "round", "facecolor": colour},
+        )
+    for place, token in enumerate(tokens, 1):
+        axes.text(place, -0.8, token, ha="center", fontsize=8)
+    axes.set_xlim(-memory, len(tokens) + 1)
+    axes.set_ylim(-1.2, 1.5 + 2 * max(n.layer for n in every))

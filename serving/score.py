@@ -121,7 +121,7 @@ def _left_to_right(
         if not scored:  # the first one has no log-probability
             given = max(given - 1, 0)
         # The first id is read and not predicted.
-        pieces = [lm.vocabulary.decode([i]) for i in ids[1:][given:]]
+        pieces = [lm.vocabulary.symbol(int(i)) for i in ids[1:][given:]]
         yield Scored(len(ids) - scored, pieces, log_probs[np.newaxis, given:])
 
 

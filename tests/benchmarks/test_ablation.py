@@ -71,6 +71,7 @@ def options(tmp_path):
     return path
 
 
+@pytest.mark.slow
 def test_the_table_by_hand(options, tmp_path):
     """Medians, pairs and failures from `results.json`, without the code."""
     folder = tmp_path / "out"

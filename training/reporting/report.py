@@ -160,3 +160,21 @@ def shown_values(
     shown = {"loss": "loss"} | dict(names)
     shown |= {"learning_rate": "lr", "gradient_norm": "gnorm"}
     return {short: means[n] for n, short in shown.items() if n in means}
+
+
+def cost_line(step: int, state: RunState, seconds: float) -> str:
+    """What a whole run costs at the pace of this start, in device-days.
+
+    The unit of published comparisons: start, saves and evaluations included.
+
+    Args:
+      step: the last one.
+      state: of the run; its first step and its devices count.
+      seconds: from there to the end.
+    """
+    devices = state.learner.split.replicas
+    each = seconds / max(step - state.start_step, 1)
+    return (
+        f"cost: {step:,d} steps x {each:.3g} s x {devices} device(s) = "
+        f"{step * each * devices / 86400:.3g} device-days"
+    )
