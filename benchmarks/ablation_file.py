@@ -36,7 +36,7 @@ class RowOptions:
       name: of the row; its first word names its folders.
       records: flags of the records' command.
       pretrain: flags of the pretraining command.
-      drop: flags of every row that this one is not given.
+      drop: flags of [pretrain] that this row is not given.
       paper: column -> the paper's number.
     """
 

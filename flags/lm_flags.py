@@ -142,6 +142,11 @@ def define_fill() -> None:
         "Also predict each hidden piece without the others, as masked LM does: "
         "the joint, the product of these, and the information between places.",
     )
+    flags.DEFINE_bool(
+        "attribution",
+        default.attribution,
+        "Also how much each given piece says about the filling (leave one out).",
+    )
     _define_max_chars(FillOptions)
 
 

@@ -36,6 +36,21 @@ class Explanation:
             lines.append(f"Pr({self.tokens[place - 1]}{given})")
         return lines
 
+    def masked_factors(self) -> list[str]:
+        """Each token given what it sees and where, in the order of the text.
+
+        `*+i` is the place that is predicted, `___` a token that is not seen.
+        """
+        lines = []
+        for place, token in enumerate(self.tokens):
+            given = [
+                f"{seen}+{i + 1}" if self.query[place, i] else "___"
+                for i, seen in enumerate(self.tokens)
+            ]
+            given[place] = f"*+{place + 1}"
+            lines.append(f"Pr({token} | {', '.join(given)})")
+        return lines
+
     def __str__(self) -> str:
         parts = [
             f"order: {', '.join(map(str, self.order))}",
@@ -48,6 +63,9 @@ class Explanation:
             "",
             "factors:",
             *(f"  {line}" for line in self.factors()),
+            "",
+            "the same with places (* is predicted, ___ is not seen):",
+            *(f"  {line}" for line in self.masked_factors()),
         ]
         return "\n".join(parts)
 

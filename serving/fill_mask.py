@@ -8,7 +8,8 @@ One JSON object per filling: the pieces, the log-probability of each factor in
 the order asked for, and the joint. With --compare_independent also the product
 of what each place would be without the others, which is all that a masked
 language model has, and the (pointwise mutual) information between the places:
-the joint less that, in nats.
+the joint less that, in nats. With --attribution how much each given piece says
+about the filling: the joint less what it is where nobody sees that piece.
 """
 
 import json
@@ -38,6 +39,8 @@ def main() -> None:
         answer = describe(lm, hidden, order, filling)
         if options.compare_independent:
             answer |= independent(filler, hidden, filling)
+        if options.attribution:
+            answer["attribution"] = attribution(filler, hidden, order, filling)
         print(json.dumps(answer))
 
 
@@ -58,14 +61,30 @@ def describe(lm, hidden, order, filling) -> dict:
 
 def independent(filler, hidden, filling) -> dict:
     """The same filling as if its places knew nothing of each other."""
-    ids = hidden.ids.copy()
-    ids[hidden.positions] = filling.ids
-    alone = filler.score(hidden._replace(ids=ids), None)
+    alone = filler.score(_filled(hidden, filling), None)
     return {
         "independent_log_probs": [round(float(x), 6) for x in alone.log_probs],
         "independent_log_prob": round(alone.joint, 6),
         "mutual_information": round(filling.joint - alone.joint, 6),
     }
+
+
+def attribution(filler, hidden, order, filling) -> list[tuple[str, float]]:
+    """Each given piece and how much it says about the filling, in nats."""
+    values = filler.attribution(_filled(hidden, filling), order)
+    return [
+        (filler.lm.tokenizer.id_to_piece(int(index)), round(float(value), 6))
+        for place, (index, value) in enumerate(
+            zip(hidden.ids, values, strict=True)
+        )
+        if place not in hidden.positions
+    ]
+
+
+def _filled(hidden, filling):
+    ids = hidden.ids.copy()
+    ids[hidden.positions] = filling.ids
+    return hidden._replace(ids=ids)
 
 
 if __name__ == "__main__":

@@ -165,6 +165,7 @@ class FillOptions:
       seed: of a random order.
       max_chars: longest text.
       compare_independent: also give each place without the other ones.
+      attribution: also give how much each given piece says.
     """
 
     text: str
@@ -174,6 +175,7 @@ class FillOptions:
     seed: int = 0
     max_chars: int = 50_000
     compare_independent: bool = False
+    attribution: bool = False
 
     def __post_init__(self) -> None:
         within(self, ">= 1", "beam_size", "max_chars")

@@ -15,6 +15,7 @@ from common.errors import UserError
 from serving.generation.language_model import LanguageModel, mask_logits
 
 MASK = "<mask>"
+_ROWS = 64
 ORDERS = ("left_to_right", "right_to_left", "random")
 
 
@@ -147,19 +148,21 @@ class Filler:
           order: [P], `positions[order[0]]` is predicted first; None = no
             place sees another one.
         """
-        ranks = np.full(ids.shape[1], -1, np.int32)
-        ranks[positions] = 0
+        ranks = np.full(ids.shape, -1, np.int32)
+        ranks[:, positions] = 0
         if order is not None:
-            ranks[positions[order]] = np.arange(len(order))
+            ranks[:, positions[order]] = np.arange(len(order))
+        return self._ask(ids, ranks, positions)
+
+    def _ask(self, ids, ranks, positions) -> np.ndarray:
         return self._run(
             tf.constant(ids, tf.int32),
-            tf.constant(ranks),
+            tf.constant(ranks, tf.int32),
             tf.constant(positions, tf.int32),
         ).numpy()
 
     def _log_probs(self, ids, ranks, positions):
         batch = tf.shape(ids)[0]
-        ranks = tf.tile(ranks[tf.newaxis], [batch, 1])
         output = self.lm.model(
             ids,
             ranks=ranks,
@@ -179,6 +182,36 @@ class Filler:
         factors = self.factors(hidden.ids[np.newaxis], hidden.positions, order)
         ids = hidden.ids[hidden.positions]
         return Filling(ids, factors[0, np.arange(len(ids)), ids])
+
+    def attribution(self, hidden: Hidden, order: np.ndarray) -> np.ndarray:
+        """How much each given token says about the filling, in nats.
+
+        The joint log-probability less that of a text in which the token is
+        seen by nobody, its place staying as it is (leave one out).
+
+        Args:
+          hidden: holds the filling.
+          order: of its places.
+
+        Returns:
+          float32 [T], 0 in hidden places.
+        """
+        count, length = len(order), len(hidden.ids)
+        given = np.setdiff1d(np.arange(length), hidden.positions)
+        found = np.zeros(length, np.float32)
+        whole = self.score(hidden, order).joint
+        for first in range(0, len(given), _ROWS):
+            part = given[first : first + _ROWS]
+            ranks = np.full((len(part), length), -1, np.int32)
+            ranks[:, hidden.positions[order]] = np.arange(count)
+            # Behind all targets in the order: neither they nor context see it.
+            ranks[np.arange(len(part)), part] = count
+            ids = np.tile(hidden.ids, (len(part), 1))
+            factors = self._ask(ids, ranks, hidden.positions)
+            filled = hidden.ids[hidden.positions]
+            without = factors[:, np.arange(count), filled].sum(1)
+            found[part] = whole - without
+        return found
 
     def search(
         self, hidden: Hidden, order: np.ndarray, beam_size: int

@@ -25,6 +25,12 @@ def test_matrices_and_factors():
         "Pr(sentence | a, is)",
         "Pr(This | a, is, sentence)",
     ]
+    assert found.masked_factors() == [
+        "Pr(This | *+1, is+2, a+3, sentence+4)",
+        "Pr(is | ___, *+2, a+3, ___)",
+        "Pr(a | ___, ___, *+3, ___)",
+        "Pr(sentence | ___, is+2, a+3, *+4)",
+    ]
     text = str(found)
     assert "This  0 1 1 1" in text and "This  1 1 1 1" in text
 

@@ -259,6 +259,28 @@ def test_places_without_an_order_know_nothing_of_each_other():
     )
 
 
+def test_attribution_is_what_is_lost_without_a_token():
+    model = make_model(vocab_size=15, n_layer=2)
+    filler = fill.Filler(LanguageModel(model, Pieces()))
+    ids = np.array([9, 10, 11, 12, 13], np.int32)
+    hidden = fill.Hidden(ids, np.array([1, 3]))
+    order = np.array([1, 0])
+    found = filler.attribution(hidden, order)
+    assert found[[1, 3]].tolist() == [0, 0] and found[[0, 2, 4]].all()
+    # Nobody sees it: what is left does not depend on which token it is.
+    rest = filler.score(hidden, order).joint - found
+    other = hidden._replace(ids=np.array([9, 10, 14, 12, 13], np.int32))
+    moved = filler.score(other, order).joint - filler.attribution(other, order)
+    assert moved[2] == pytest.approx(rest[2], abs=2e-5)
+    assert abs(moved[0] - rest[0]) > 1e-4
+    filling = filler.score(hidden, order)
+    said = fill_mask.attribution(filler, hidden, order, filling)
+    assert [piece for piece, _ in said] == ["a", "c", "e"]
+    np.testing.assert_allclose(
+        [v for _, v in said], found[[0, 2, 4]], atol=1e-5
+    )
+
+
 def test_only_the_first_tokens_of_a_text_are_given():
     scorer = Scorer(make_model(vocab_size=30, n_layer=1), 3, 4)
     ids = np.array([4, 9, 12, 7, 21, 3, 8], np.int32)
