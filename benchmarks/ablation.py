@@ -6,7 +6,7 @@
 
 Pretrains every row of one file of options (XLNet's Table 6 and four rows more)
 with every seed on the same text, tunes every task from it with every seed, and
-writes `table.md`, `results.json`, `table.tsv` and `figure5.png`. Rows whose
+writes `table.md`, `results.json`, `table.tsv` and `figure5.png` (and .svg). Rows whose
 records are made with the same flags share them; P grows until a row's measured
 rate of targets is the wanted one within half a per cent. Every job ends in a
 `result.json`: killed at any moment, the same command goes on, and a job that

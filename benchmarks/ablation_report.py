@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from benchmarks.ablation_file import AblationOptions, Claim, ResultColumn
 from benchmarks.seed_table import Row, difference, same_rate, table
-from common import files
+from common import figures, files
 from common.summary import describe
 from data.pretraining.manifest import PretrainingManifest
 from data.records.manifest import FILE_NAME
@@ -27,7 +27,7 @@ def target_rate(data_dir: str) -> tuple[float, float | None, int]:
 def write(
     folder: str, options: AblationOptions, rows: Sequence[Row]
 ) -> list[str]:
-    """All files; their paths. Equal results give equal bytes, but the PNG's."""
+    """All files; their paths. Equal results give equal bytes."""
     names = {row.key: row.name for row in options.rows}
     text = table(rows, options.columns, names[options.reference])
     claims = [
@@ -47,16 +47,14 @@ def write(
     ]
     paths = [
         os.path.join(folder, name)
-        for name in ("table.md", "results.json", "table.tsv", "figure5.png")
+        for name in ("table.md", "results.json", "table.tsv")
     ]
     files.write_text(
         paths[0], "\n".join([text, "".join(claims)]).rstrip() + "\n"
     )
     files.write_json(paths[1], values)
     files.write_text(paths[2], "".join(lines))
-    if not draw(paths[3], options, rows):
-        paths.pop()
-    return paths
+    return paths + draw(os.path.join(folder, "figure5"), options, rows)
 
 
 def claim_lines(
@@ -123,20 +121,15 @@ def _median(row: Row, column: ResultColumn) -> float:
     return describe(list(row.values[column.name].values()))["median"]
 
 
-def draw(path: str, options: AblationOptions, rows: Sequence[Row]) -> bool:
-    """Bars relative to `figure_base`, as the blog's Figure 5; if there are."""
+def draw(stem: str, options: AblationOptions, rows: Sequence[Row]) -> list[str]:
+    """Bars relative to `figure_base`, as the blog's Figure 5; its files."""
     groups = bars(options, rows)
     if not groups:
-        return False
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
+        return []
     names = [
         row.name for row in rows if any(row.name in g for g in groups.values())
     ]
-    figure = Figure(figsize=(2 + 2.2 * len(groups), 4.5))
-    FigureCanvasAgg(figure)
-    axes = figure.add_subplot()
+    figure, ((axes,),) = figures.new(figsize=(2 + 2.2 * len(groups), 4.5))
     width = 0.8 / len(names)
     for i, name in enumerate(names):
         at = [(k, g[name]) for k, g in enumerate(groups.values()) if name in g]
@@ -151,7 +144,4 @@ def draw(path: str, options: AblationOptions, rows: Sequence[Row]) -> bool:
     base = next(r.name for r in options.rows if r.key == options.figure_base)
     axes.set_ylabel(f"median less that of {base}")
     axes.legend(fontsize=7, ncols=2)
-    figure.tight_layout()
-    with files.atomic_open(path, "wb") as f:
-        figure.savefig(f, format="png", dpi=120)
-    return True
+    return figures.save(figure, stem)

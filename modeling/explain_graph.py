@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from common import files
+from common import figures, files
 from common.errors import UserError
 from modeling.attention import masks
 
@@ -149,9 +149,6 @@ def draw(
     Raises:
       UserError: another ending, or no such folder.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
     folder, ending = os.path.dirname(path), path.rsplit(".", 1)[-1]
     if folder and not tf.io.gfile.isdir(folder):
         raise UserError(f"--output: the folder {folder} does not exist")
@@ -159,15 +156,15 @@ def draw(
         raise UserError(f"--output must end in .png or .svg, found {path}")
     columns = min(len(shown), 4)
     rows = -(-len(shown) // columns)
-    figure = Figure(figsize=((2.5 + 0.8 * len(tokens)) * columns, 4 * rows))
-    FigureCanvasAgg(figure)
-    every = {n for of in shown.values() for a in of for n in a[:2]}
-    for i, (title, found) in enumerate(shown.items()):
-        axes = figure.add_subplot(rows, columns, i + 1)
-        axes.set_title(title, fontsize=9)
+    size = ((2.5 + 0.8 * len(tokens)) * columns, 4 * rows)
+    figure, grid = figures.new(rows, columns, figsize=size)
+    for axes in grid.flat:
         axes.axis("off")
+    every = {n for of in shown.values() for a in of for n in a[:2]}
+    # There may be more axes than views.
+    for axes, (title, found) in zip(grid.flat, shown.items(), strict=False):
+        axes.set_title(title, fontsize=9)
         _draw_view(axes, found, every, tokens)
-    figure.tight_layout()
     with files.atomic_open(path, "wb") as f:
         figure.savefig(f, format=ending, dpi=150)
 
