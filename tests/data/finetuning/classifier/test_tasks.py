@@ -39,6 +39,16 @@ def test_names_in_any_case(name, canonical, classes):
     assert (task.name, len(task.labels)) == (canonical, classes)
 
 
+def test_errors_in_per_cent_where_the_paper_has_them():
+    """Table 3's sets; no checkpoint is picked by the largest error."""
+    logits = np.eye(4)[[0, 1, 2, 2]]
+    labels = np.array([0, 1, 2, 3])
+    found = build("ag").evaluate(logits, labels)
+    assert found == {"accuracy": 0.75, "error_rate": 25.0}
+    assert "error_rate" not in build("ag").possible_metrics
+    assert "error_rate" not in build("mnli").evaluate(logits[:, :3], labels % 3)
+
+
 def test_labels_of_a_table_are_sorted_as_numbers_where_they_are(tmp_path):
     rows = "text\tlabel\n" + "".join(f"a\t{n}\n" for n in (10, 2, 1, 2))
     (tmp_path / "train.tsv").write_text(rows)
