@@ -42,3 +42,15 @@ def whole_numbers(name: str, value: list[str]) -> tuple[int, ...]:
         raise UserError(
             f"--{name} must be whole numbers, received {','.join(value)!r}"
         ) from e
+
+
+def numbers(flag: str, values: list[str]) -> tuple[float, ...]:
+    """The numbers of a list flag.
+
+    Raises:
+      UserError: one is none.
+    """
+    try:
+        return tuple(map(float, values))
+    except ValueError as e:
+        raise UserError(f"--{flag}: {e}") from e

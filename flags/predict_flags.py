@@ -3,20 +3,40 @@
 from absl import flags
 
 from flags import flag_values
-from serving.options import PredictOptions
+from serving.options import EnsembleOptions, PredictOptions
 
 FLAGS = flags.FLAGS
 
 
 def define() -> None:
     """Registers the flags of batch prediction."""
-    default = PredictOptions
     flags.DEFINE_string(
         "saved_model_dir",
         None,
         "Exported version folder, or its parent (the newest is taken).",
         required=True,
     )
+    _define_rows()
+
+
+def define_ensemble() -> None:
+    """Registers the flags of several models that answer together."""
+    flags.DEFINE_list(
+        "ensemble",
+        None,
+        "Exported version folders, or their parents, of the same task.",
+        required=True,
+    )
+    flags.DEFINE_list(
+        "ensemble_weights",
+        [],
+        "A positive number for each of --ensemble; default: all alike.",
+    )
+    _define_rows()
+
+
+def _define_rows() -> None:
+    default = PredictOptions
     flags.DEFINE_multi_string(
         "text",
         [],
@@ -86,4 +106,21 @@ def from_flags() -> PredictOptions:
     """The parsed flags as options."""
     return flag_values.build(
         PredictOptions, batch_size=FLAGS.predict_batch_size
+    )
+
+
+def ensemble_from_flags() -> EnsembleOptions:
+    """The parsed flags of `define_ensemble` as options.
+
+    Raises:
+      UserError: a value is out of range.
+    """
+    return EnsembleOptions(
+        tuple(FLAGS.ensemble),
+        flag_values.numbers("ensemble_weights", FLAGS.ensemble_weights),
+        flag_values.build(
+            PredictOptions,
+            saved_model_dir="",
+            batch_size=FLAGS.predict_batch_size,
+        ),
     )

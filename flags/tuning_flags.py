@@ -4,7 +4,7 @@ from absl import flags
 from absl.testing import flagsaver
 
 from common.errors import UserError
-from flags import common_flags, finetune_flags
+from flags import common_flags, finetune_flags, flag_values
 from training.finetuning.options import BALANCED, FinetuneOptions
 
 FLAGS = flags.FLAGS
@@ -97,13 +97,15 @@ def from_flags() -> FinetuneOptions:
     return training_from_flags(
         class_weights=(BALANCED,)
         if balanced
-        else numbers("class_weights", FLAGS.class_weights),
+        else flag_values.numbers("class_weights", FLAGS.class_weights),
         label_smoothing=FLAGS.label_smoothing,
         init_head=FLAGS.init_head,
         dry_run=FLAGS.dry_run,
         num_seeds=FLAGS.num_seeds,
         ensemble=tuple(FLAGS.ensemble),
-        ensemble_weights=numbers("ensemble_weights", FLAGS.ensemble_weights),
+        ensemble_weights=flag_values.numbers(
+            "ensemble_weights", FLAGS.ensemble_weights
+        ),
         greedy=FLAGS.greedy,
     )
 
@@ -129,18 +131,6 @@ def training_from_flags(**more) -> FinetuneOptions:
         best_metric=FLAGS.best_metric,
         **more,
     )
-
-
-def numbers(flag: str, values: list[str]) -> tuple[float, ...]:
-    """The numbers of a list flag.
-
-    Raises:
-      UserError: one is none.
-    """
-    try:
-        return tuple(map(float, values))
-    except ValueError as e:
-        raise UserError(f"--{flag}: {e}") from e
 
 
 def read(command: str, task: str, data_from_flags, **changes) -> dict:

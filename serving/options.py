@@ -1,6 +1,7 @@
 """Options of the serving commands (L0)."""
 
 import dataclasses
+import math
 
 from common.checks import require, within
 from common.errors import UserError
@@ -47,6 +48,36 @@ class PredictOptions:
             bool(self.text) != bool(self.input_file),
             "give one of --text and --input_file",
         )
+
+
+@dataclasses.dataclass(frozen=True)
+class EnsembleOptions:
+    """SavedModels that answer together.
+
+    Attributes:
+      members: exported version folders, or their parents.
+      weights: one per member; empty = all alike.
+      rows: what is answered, and where answers go.
+    """
+
+    members: tuple[str, ...]
+    weights: tuple[float, ...] = ()
+    rows: PredictOptions | None = None
+
+    def __post_init__(self) -> None:
+        require(self.members, "--ensemble is empty: give exported folders")
+        require(
+            len(set(self.members)) == len(self.members),
+            "--ensemble names a folder twice: use --ensemble_weights",
+        )
+        if self.weights:
+            require(
+                len(self.weights) == len(self.members)
+                and all(0.0 < w < math.inf for w in self.weights),
+                "--ensemble_weights must be positive numbers, one per folder "
+                f"of --ensemble, received {len(self.weights)} for "
+                f"{len(self.members)}",
+            )
 
 
 @dataclasses.dataclass(frozen=True)

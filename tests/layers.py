@@ -18,6 +18,7 @@ PACKAGES = (
     "flags",
     "benchmarks",
     "scripts",
+    "xlnet_tf2",
 )
 
 # Longest prefix wins. L0 can be imported by everybody below the commands.
@@ -46,6 +47,7 @@ LAYERS = {
     "flags": "L4",
     "benchmarks": "L5",
     "scripts": "L5",
+    "xlnet_tf2": "L5",
 }
 CONTRACT = ("L0", "L0 contract")
 # Layer -> layers that it may import, besides its own.

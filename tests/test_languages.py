@@ -180,8 +180,8 @@ def test_predictions_are_those_of_the_offline_pieces(world, wanted):
     from data.task_spec import TaskSpec
     from modeling import ClassificationModel
     from modeling.checkpoints import restore as checkpoints
+    from serving.answering import predict_file
     from serving.options import PredictOptions
-    from serving.predict import predict_file
     from serving.saved_model import SavedModel
 
     folder = str(world / "model-classifier")

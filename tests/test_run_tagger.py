@@ -1,5 +1,6 @@
 """run_tagger.py end to end on toy sentences, both layouts."""
 
+import dataclasses
 import json
 
 import numpy as np
@@ -123,3 +124,61 @@ def test_what_is_missing_is_said(tmp_path, spiece_model, capsys):
     (tmp_path / "dev.conll").unlink()
     with pytest.raises(UserError, match="no dev file: give --eval_file"):
         run(tmp_path, spiece_model, training)
+
+
+@pytest.mark.slow
+@pytest.mark.shared
+@pytest.mark.parametrize("kind", ["conll", "jsonl"])
+def test_an_ensemble_of_one_is_that_one(tmp_path, spiece_model, kind):
+    """Members with other windows; alone each keeps its file, byte by byte."""
+    from training.finetuning import ensemble
+    from training.finetuning.tagging import TaggingJob
+
+    write_sentences(tmp_path, kind)
+    asked = {"do_eval": True, "do_predict": True}
+    members, alone, name = [], [], f"predictions/test_predictions.{kind}"
+    for number, length in enumerate((16, 12)):
+        options = make_options(
+            tmp_path,
+            steps=25,
+            run={
+                "train_batch_size": 24,
+                "model_dir": str(tmp_path / f"model_{number}"),
+            },
+            do_train=True,
+            **asked,
+        )
+        features = FeatureOptions(spiece_model, length)
+        results = run(tmp_path, spiece_model, options, features, doc_stride=5)
+        folder = tmp_path / f"model_{number}"
+        alone.append((results["dev"], (folder / name).read_bytes()))
+        options = dataclasses.replace(options, do_train=False)
+        job = TaggingJob(
+            TaggingDataOptions(str(tmp_path), doc_stride=5),
+            features,
+            options,
+            TaskSpec.read(str(folder)),
+        ).build()
+        members.append(ensemble.Member(str(folder), job, options))
+    together = tmp_path / "together"
+    options = make_options(
+        tmp_path,
+        run={"model_dir": str(together)},
+        ensemble=("a",),
+        **asked,
+    )
+
+    def vote(*chosen):
+        found = ensemble.run(list(chosen), options, lambda line: None)["dev"]
+        return found, (together / name).read_bytes()
+
+    for member, (metrics, written) in zip(members, alone, strict=True):
+        found, rows = vote(member)
+        assert rows == written
+        assert found == {k: metrics[k] for k in found} and "f1" in found
+    metrics, rows = vote(*members)
+    assert metrics["f1"] > 0.3
+    assert rows.count(b"\n") == alone[0][1].count(b"\n")
+    options = dataclasses.replace(options, greedy=True)
+    best = max(m["f1"] for m, _ in alone)
+    assert vote(*members)[0]["f1"] >= best

@@ -253,6 +253,13 @@ COMMANDS = (
         _LM,
     ),
     Command(
+        "serving.ensemble",
+        "serving.ensemble",
+        ("--ensemble={export}", "--input_file={rows}")
+        + ("--output_file={out}/a.jsonl",),
+        {"export": "", "rows": "rows"},
+    ),
+    Command(
         "serving.export",
         "serving.export.__main__",
         ("--model_dir={classifier}", "--output_dir={out}/x", "--nocheck"),

@@ -44,6 +44,16 @@ def question_with_option(question: tf.Tensor, option: tf.Tensor) -> tf.Tensor:
     return tf.where(parts.row_lengths() > 1, filled, followed)
 
 
+def choice_of(logits: tf.Tensor) -> dict[str, tf.Tensor]:
+    """What a SavedModel says of logits [B, C] of any number type."""
+    logits = tf.cast(logits, tf.float32)
+    return {
+        "logits": logits,
+        "probabilities": tf.nn.softmax(logits),
+        "choice": tf.argmax(logits, -1, output_type=tf.int32),
+    }
+
+
 def choice_signatures(context: Context) -> dict[str, Signature]:
     """Raw text and ids signatures of a multiple-choice model."""
     longest = int(
@@ -59,12 +69,7 @@ def choice_signatures(context: Context) -> dict[str, Signature]:
             input_mask=input_mask,
             training=False,
         )
-        logits = tf.cast(logits, tf.float32)  # [B, C]
-        return {
-            "logits": logits,
-            "probabilities": tf.nn.softmax(logits),
-            "choice": tf.argmax(logits, -1, output_type=tf.int32),
-        }
+        return choice_of(logits)
 
     def from_text(passage, question, options):
         return from_ids(*_inputs(context, longest, passage, question, options))

@@ -96,11 +96,7 @@ def text_names(spec: TaskSpec) -> tuple[str, ...]:
 def sequence_signatures(context: Context) -> dict[str, Signature]:
     """Classification, multi-label classification and regression."""
     names = text_names(context.spec)
-    answer = _ANSWERS[context.spec.head]
-    options = context.spec.data_options
-    separator = options.get("label_separator", "|")
-    # Of several labels; `data.finetuning.classifier.tasks.THRESHOLD`.
-    threshold = options.get(THRESHOLD, 0.5)
+    spec = context.spec
 
     def from_features(features: Features) -> dict[str, tf.Tensor]:
         logits = context.model(
@@ -109,12 +105,7 @@ def sequence_signatures(context: Context) -> dict[str, Signature]:
             input_mask=features.input_mask,
             training=False,
         )  # [B, Y]
-        return answer(
-            tf.cast(logits, tf.float32),
-            context.spec.labels,
-            separator,
-            threshold,
-        )
+        return answers_of(spec.head, logits, spec.labels, spec.data_options)
 
     def from_text(**texts):
         features = _pair_features(context, [texts[name] for name in names])
@@ -265,6 +256,27 @@ _ANSWERS = {
     "multi_label": _multi_label_answer,
     "regression": _regression_answer,
 }
+
+
+def answers_of(head: str, logits, labels, data_options) -> dict:
+    """What a SavedModel says of logits [B, Y].
+
+    Args:
+      head: classification, multi_label or regression.
+      logits: of any number type.
+      labels: names in the order of the logits; () for none.
+      data_options: of the task.
+
+    Returns:
+      Output name -> tensor.
+    """
+    return _ANSWERS[head](
+        tf.cast(logits, tf.float32),
+        labels,
+        data_options.get("label_separator", "|"),
+        # Of several labels; `data.finetuning.classifier.tasks.THRESHOLD`.
+        data_options.get(THRESHOLD, 0.5),
+    )
 
 
 def token_signatures(context: Context) -> dict[str, Signature]:

@@ -10,7 +10,7 @@ import pytest
 from common.errors import UserError
 from data.finetuning.classifier import sources as classifier_sources
 from data.finetuning.examples import BadRows
-from serving import input_rows, predict
+from serving import answering, input_rows
 from serving.options import PredictOptions
 from tests.serving.test_predict import FakeModel, answers, options
 
@@ -89,7 +89,7 @@ def test_the_texts_are_those_of_fine_tuning(tmp_path, name, bom, newline):
 
 def test_answers_carry_key_row_and_label(tmp_path):
     write(tmp_path / "in.csv", "csv", ("label", "text"))
-    predict.predict_file(model(), options(tmp_path, "in.csv"))
+    answering.predict_file(model(), options(tmp_path, "in.csv"))
     assert answers(tmp_path) == [
         {"row": i, "true_label": y, "length": len(t)}
         for i, (t, y) in enumerate(zip(TEXTS, LABELS, strict=True))
@@ -105,8 +105,8 @@ def test_answers_carry_key_row_and_label(tmp_path):
             return super().__call__(inputs)
 
     with pytest.raises(KeyboardInterrupt):
-        predict.predict_file(Stopping(), options(tmp_path, "in.tsv"))
-    assert predict.predict_file(model(), options(tmp_path, "in.tsv")) == 2
+        answering.predict_file(Stopping(), options(tmp_path, "in.tsv"))
+    assert answering.predict_file(model(), options(tmp_path, "in.tsv")) == 2
     assert [a["key"] for a in answers(tmp_path)] == [f"k{i}" for i in range(5)]
 
 
@@ -166,10 +166,10 @@ def test_bad_rows_keep_their_places(tmp_path):
     lines = ["id,text", "a,one", "b", "c,three", 'd,"x"y', "e,five"]
     (tmp_path / "in.csv").write_text("\n".join(lines) + "\n")
     with pytest.raises(UserError, match="in.csv:3: wanted 2 columns, found 1"):
-        predict.predict_file(FakeModel(), options(tmp_path, "in.csv"))
+        answering.predict_file(FakeModel(), options(tmp_path, "in.csv"))
     for left in tmp_path.glob("out*"):
         left.unlink()
-    predict.predict_file(
+    answering.predict_file(
         FakeModel(), options(tmp_path, "in.csv", skip_bad_rows=True)
     )
     found = answers(tmp_path)
@@ -185,12 +185,14 @@ def test_empty_files_and_blank_texts(tmp_path):
     (tmp_path / "in.csv").write_text("text_a,text_b\nsome,\n")
     fake = FakeModel("text_a", "text_b")
     with pytest.raises(UserError, match="text_b: the text is empty"):
-        predict.predict_file(fake, options(tmp_path, "in.csv", output_file=""))
+        answering.predict_file(
+            fake, options(tmp_path, "in.csv", output_file="")
+        )
     fake.description = {
         "labels": [],
         "data_options": {"allow_empty_text": True},
     }
-    predict.predict_file(
+    answering.predict_file(
         fake, options(tmp_path, "in.csv", output_file=str(tmp_path / "b.jsonl"))
     )
     assert answers(tmp_path, "b.jsonl") == [{"row": 0, "length": 4}]

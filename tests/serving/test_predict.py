@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from common.errors import UserError
-from serving import predict, rows
+from serving import answering, rows
 from serving.options import PredictOptions
 from serving.saved_model import SavedModel
 from tests.holding import another_process_holds
@@ -59,12 +59,12 @@ def test_order_and_batches(tmp_path):
     lines = ["x" * (i % 7 + 1) for i in range(10)]
     (tmp_path / "in.txt").write_text("\n".join(lines) + "\n")
     model = FakeModel()
-    assert predict.predict_file(model, options(tmp_path)) == 10
+    assert answering.predict_file(model, options(tmp_path)) == 10
     assert [a["length"] for a in answers(tmp_path)] == list(map(len, lines))
     assert model.calls == [3, 3, 3, 1]
     assert sorted(p.name for p in tmp_path.iterdir()) == ["in.txt", "out.jsonl"]
     with pytest.raises(UserError, match="exists and is complete"):
-        predict.predict_file(model, options(tmp_path))
+        answering.predict_file(model, options(tmp_path))
 
 
 def test_two_processes_do_not_share_an_output(tmp_path):
@@ -72,8 +72,8 @@ def test_two_processes_do_not_share_an_output(tmp_path):
     out = tmp_path / "out.jsonl"
     with another_process_holds(out, is_folder=False) as other:
         with pytest.raises(UserError, match=f"in use by process {other.pid} "):
-            predict.predict_file(FakeModel(), options(tmp_path))
-    assert predict.predict_file(FakeModel(), options(tmp_path)) == 2
+            answering.predict_file(FakeModel(), options(tmp_path))
+    assert answering.predict_file(FakeModel(), options(tmp_path)) == 2
     assert sorted(p.name for p in tmp_path.iterdir()) == ["in.txt", "out.jsonl"]
 
 
@@ -91,28 +91,28 @@ def test_a_stopped_run_goes_on(tmp_path):
             return super().__call__(inputs)
 
     with pytest.raises(Stopped):
-        predict.predict_file(Stopping(), options(tmp_path))
+        answering.predict_file(Stopping(), options(tmp_path))
     partial = tmp_path / "out.jsonl.partial"
     # A kill may leave half a line.
     partial.write_bytes(partial.read_bytes() + b'{"leng')
     model = FakeModel()
-    assert predict.predict_file(model, options(tmp_path)) == 2
+    assert answering.predict_file(model, options(tmp_path)) == 2
     assert [a["length"] for a in answers(tmp_path)] == list(range(1, 9))
 
 
 def test_another_input_does_not_go_on(tmp_path):
     (tmp_path / "in.txt").write_text("a\n\nb\n")
     with pytest.raises(UserError, match=r"in.txt:2: text: the text is empty"):
-        predict.predict_file(FakeModel(), options(tmp_path))
+        answering.predict_file(FakeModel(), options(tmp_path))
     (tmp_path / "in.txt").write_text("a\nb\nb\n")
     with pytest.raises(UserError, match="belongs to another run"):
-        predict.predict_file(FakeModel(), options(tmp_path))
+        answering.predict_file(FakeModel(), options(tmp_path))
 
 
 def test_bad_rows_are_answered_in_place(tmp_path):
     (tmp_path / "in.txt").write_text("a\n\nb\x00\nccc\n" + "x" * 30 + "\n")
     chosen = options(tmp_path, skip_bad_rows=True, max_chars=10)
-    predict.predict_file(FakeModel(), chosen)
+    answering.predict_file(FakeModel(), chosen)
     found = answers(tmp_path)
     assert [a.get("length") for a in found] == [1, None, None, 3, None]
     assert "in.txt:2" in found[1]["error"] and "NUL" in found[2]["error"]
@@ -121,11 +121,11 @@ def test_bad_rows_are_answered_in_place(tmp_path):
 def test_formats(tmp_path):
     model = FakeModel("text_a", "text_b")
     (tmp_path / "in.tsv").write_text("one\ttwo\nthree\tfour\n")
-    predict.predict_file(model, options(tmp_path, "in.tsv"))
+    answering.predict_file(model, options(tmp_path, "in.tsv"))
     assert [a["length"] for a in answers(tmp_path)] == [3, 5]
     (tmp_path / "bad.tsv").write_text("one\n")
     with pytest.raises(UserError, match="wanted 2 columns"):
-        predict.predict_file(
+        answering.predict_file(
             model, options(tmp_path, "bad.tsv", output_file="")
         )
     # Rows with lists of different lengths cannot share a tensor.
@@ -138,11 +138,11 @@ def test_formats(tmp_path):
     found = options(
         tmp_path, "in.jsonl.gz", output_file=str(tmp_path / "o.jsonl")
     )
-    predict.predict_file(model, found)
+    answering.predict_file(model, found)
     assert [a["length"] for a in answers(tmp_path, "o.jsonl")] == [1, 2, 3]
     (tmp_path / "bad.jsonl").write_text('{"passage": "p"}\n')
     with pytest.raises(UserError, match="wanted an object with the keys"):
-        predict.predict_file(
+        answering.predict_file(
             model, options(tmp_path, "bad.jsonl", output_file="")
         )
 
@@ -150,9 +150,9 @@ def test_formats(tmp_path):
 def test_errors(tmp_path):
     (tmp_path / "in.txt").write_bytes(b"ok\n\xff\n")
     with pytest.raises(UserError, match="in.txt:2: no valid UTF-8"):
-        predict.predict_file(FakeModel(), options(tmp_path))
+        answering.predict_file(FakeModel(), options(tmp_path))
     with pytest.raises(UserError, match="does not exist"):
-        predict.predict_file(FakeModel(), options(tmp_path, "none.txt"))
+        answering.predict_file(FakeModel(), options(tmp_path, "none.txt"))
     with pytest.raises(UserError, match="give one of --text"):
         PredictOptions("model")
     with pytest.raises(UserError, match="holds no SavedModel"):
@@ -192,10 +192,10 @@ def test_a_row_that_is_not_utf8_is_answered_in_place(tmp_path, name):
     with pytest.raises(
         UserError, match=rf"{name}:2: no valid UTF-8 at byte \d+"
     ):
-        predict.predict_file(FakeModel(), options(tmp_path, name))
+        answering.predict_file(FakeModel(), options(tmp_path, name))
     for left in tmp_path.glob("out*"):
         left.unlink()
-    predict.predict_file(
+    answering.predict_file(
         FakeModel(), options(tmp_path, name, skip_bad_rows=True)
     )
     found = answers(tmp_path)

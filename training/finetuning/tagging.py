@@ -7,7 +7,9 @@ from common.errors import UserError
 from data.finetuning import task_settings
 from data.finetuning.examples import BadRows
 from data.finetuning.options import FeatureOptions, TaggingDataOptions
+from data.finetuning.tagging import ensembles as tagging_ensembles
 from data.finetuning.tagging import examples as tagging_examples
+from data.finetuning.tagging import features as tagging_features
 from data.finetuning.tagging import metrics as tagging_metrics
 from data.finetuning.tagging import task as tagging_task
 from data.finetuning.tagging.examples import DEV, TEST, TRAIN, TaggedText
@@ -75,8 +77,36 @@ class TaggingJob(TaskJob):
         )
 
     def combine(self, members, weights):
-        """Not offered: rows of other vocabularies have other pieces."""
-        raise UserError("--ensemble is not for run_tagger.py")
+        """Answers of several models by token or by part of the text."""
+        said = [member["member"] for member in members]
+        if len(said) == 1:
+            return members[0]
+        answers = tagging_ensembles.combine(said, weights, self.labels)
+        return {"answers": answers}
+
+    def collector(self, examples, windows: TaggingWindows):
+        """Logits of windows -> of pieces: members may have other windows."""
+
+        def collect(outputs):
+            logits = outputs["logits"]
+            scores = tagging_features.piece_scores(windows, logits)
+            answers = tagging_task.answer_pieces(
+                examples, windows.pieces, scores, self.labels
+            )
+            member = tagging_ensembles.Member(
+                examples, windows.pieces, scores, answers
+            )
+            return {"answers": answers, "member": member}
+
+        return collect
+
+    def answers(self, examples, windows, outputs) -> tagging_task.Answers:
+        """What a model's outputs say, or an ensemble's answers."""
+        if "answers" in outputs:
+            return outputs["answers"]
+        return tagging_task.answer(
+            examples, windows, outputs["logits"], self.labels
+        )
 
     @property
     def chunks(self) -> bool:
@@ -185,9 +215,7 @@ class TaggingJob(TaskJob):
         examples, windows = self.load(split)
 
         def compared(outputs):
-            answers = tagging_task.answer(
-                examples, windows, outputs["logits"], self.labels
-            )
+            answers = self.answers(examples, windows, outputs)
             return answers, tagging_task.gold_and_guesses(
                 examples, answers.tags, answers.spans
             )
@@ -208,19 +236,26 @@ class TaggingJob(TaskJob):
             files.write_text(path, tagging_metrics.report(*pair, self.chunks))
             return [path, self._write(split, examples, answers, folder)]
 
-        return EvalSplit(self.input_fn(windows.table, False), metrics, write)
+        return EvalSplit(
+            self.input_fn(windows.table, False),
+            metrics,
+            write,
+            collect=self.collector(examples, windows),
+        )
 
     def predict_split(self, split: str) -> PredictSplit:
         """A file to predict, with its writer."""
         examples, windows = self.load(split)
 
         def write(outputs, folder: str) -> list[str]:
-            answers = tagging_task.answer(
-                examples, windows, outputs["logits"], self.labels
-            )
+            answers = self.answers(examples, windows, outputs)
             return [self._write(split, examples, answers, folder)]
 
-        return PredictSplit(self.input_fn(windows.table, False, ()), write)
+        return PredictSplit(
+            self.input_fn(windows.table, False, ()),
+            write,
+            self.collector(examples, windows),
+        )
 
     def _write(self, split: str, examples, answers, folder: str) -> str:
         suffix = "conll" if examples[0].words else "jsonl"

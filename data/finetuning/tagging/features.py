@@ -83,6 +83,14 @@ def unit_pieces(
     return np.where(pieces.start[piece] <= starts, piece, -1)
 
 
+def told_by(
+    units: Sequence[tuple[int, int]], pieces: TokenizedParagraph
+) -> np.ndarray:
+    """The piece whose answer each token gets: its own, else the one before."""
+    places = np.maximum(unit_pieces(units, pieces), 0)
+    return np.maximum.accumulate(places)
+
+
 def word_labels(
     example: TaggedText, pieces: TokenizedParagraph, ids: dict[str, int]
 ) -> tuple[np.ndarray, int]:
@@ -230,9 +238,7 @@ def word_answers(
     """
     if not len(scores):
         return np.zeros(len(example.units), np.int64)
-    places = unit_pieces(example.units, pieces)
-    places = np.maximum.accumulate(np.maximum(places, 0))
-    return scores.argmax(-1)[places]
+    return scores.argmax(-1)[told_by(example.units, pieces)]
 
 
 def span_answers(

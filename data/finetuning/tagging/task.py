@@ -96,11 +96,19 @@ def answer(
     labels: Sequence[str],
 ) -> Answers:
     """Tags or spans of every text from the windows' logits [W, T, Y]."""
-    answers = Answers([], [], [])
     scores = features.piece_scores(windows, logits)
-    for example, pieces, score in zip(
-        examples, windows.pieces, scores, strict=True
-    ):
+    return answer_pieces(examples, windows.pieces, scores, labels)
+
+
+def answer_pieces(
+    examples: Sequence[TaggedText],
+    pieces_of: Sequence[TokenizedParagraph],
+    scores: Sequence[np.ndarray],
+    labels: Sequence[str],
+) -> Answers:
+    """Tags or spans of every text from its pieces' logits [pieces, Y]."""
+    answers = Answers([], [], [])
+    for example, pieces, score in zip(examples, pieces_of, scores, strict=True):
         best = finetune_metrics.softmax(score).max(-1) if len(score) else score
         if example.words:
             chosen = features.word_answers(example, pieces, score)

@@ -1,0 +1,224 @@
+"""Rows of a file through a SavedModel, in batches, with resume.
+
+CSV, TSV and JSONL are read as fine-tuning reads them: texts by the names of
+their columns, a label as `true_label` beside the answer, a key or the number
+of the row. Other files hold one text per line.
+
+Rows stream through in batches of consecutive rows; answers come in input
+order, one JSON object per line. Answers go to OUTPUT.partial, which becomes
+OUTPUT at the end; the same command goes on with the row after its last whole
+line.
+"""
+
+import itertools
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator
+
+import numpy as np
+
+from common import files, locks
+from common.errors import UserError
+from serving import input_rows, limits, rows
+from serving.input_rows import InputRow
+from serving.options import PredictOptions
+from serving.saved_model import RAW, SavedModel
+
+_PROGRESS_SECONDS = 2.0
+
+
+def answer(model: SavedModel, options: PredictOptions) -> None:
+    """Answers the texts of the options, or their file.
+
+    Args:
+      model: a `SavedModel`, or what is asked like one.
+      options: rows in, where answers go.
+
+    Raises:
+      UserError: a row or a file that is not what was wanted.
+    """
+    if not options.text:
+        predict_file(model, options)
+        return
+    lines = []
+    for row in predict_rows(model, _from_flags(model, options), options):
+        lines.append(json.dumps(row, ensure_ascii=False))
+        print(lines[-1], flush=True)
+    if options.output_file:
+        files.write_text(options.output_file, "\n".join(lines) + "\n")
+
+
+def predict_file(model: SavedModel, options: PredictOptions) -> int:
+    """Predicts a file; returns the number of rows answered by this call."""
+    if not os.path.isfile(options.input_file):
+        raise UserError(f"--input_file={options.input_file} does not exist")
+    source = input_rows.read_rows(model.inputs(RAW), model.description, options)
+    if not options.output_file:
+        for answer in predict_rows(model, source, options):
+            print(json.dumps(answer, ensure_ascii=False), flush=True)
+        return 0
+    with locks.held(options.output_file, is_folder=False):
+        return _predict_to_file(model, options, source)
+
+
+def _predict_to_file(
+    model: SavedModel, options: PredictOptions, source: Iterator[InputRow]
+) -> int:
+    if os.path.exists(options.output_file):
+        raise UserError(
+            f"--output_file={options.output_file} exists and is complete: "
+            "remove it or give another name"
+        )
+    partial = options.output_file + ".partial"
+    done = _resume(partial, _identity(model, options))
+    if done:
+        print(f"going on after row {done} of {partial}", file=sys.stderr)
+    count = 0
+    progress = _Progress(done)
+    with files.writing(partial), open(partial, "ab") as out:
+        rest = itertools.islice(source, done, None)
+        for answer in predict_rows(model, rest, options):
+            line = json.dumps(answer, ensure_ascii=False) + "\n"
+            out.write(line.encode())
+            count += 1
+            progress.show(done + count)
+        out.flush()
+        os.fsync(out.fileno())
+    os.replace(partial, options.output_file)
+    os.remove(partial + ".json")
+    progress.finish(done + count)
+    return count
+
+
+def predict_rows(
+    model: SavedModel, source: Iterator[InputRow], options: PredictOptions
+) -> Iterator[dict]:
+    """Answers of rows, in order, a batch at a time.
+
+    Raises:
+      UserError: a bad row, without `options.skip_bad_rows`.
+    """
+    while chunk := list(itertools.islice(source, options.batch_size)):
+        good, answers = [], [None] * len(chunk)
+        for i, row in enumerate(chunk):
+            try:
+                if row.inputs is None:
+                    hint = "correct the row or give --skip_bad_rows"
+                    raise UserError(f"{row.problem}; {hint}")
+                good.append((i, _checked(model, row, options.max_chars)))
+            except UserError as e:
+                if not options.skip_bad_rows:
+                    raise
+                answers[i] = row.known | {"error": str(e)}
+        for i, answer in _run(model, good):
+            answers[i] = chunk[i].known | answer
+        yield from answers
+
+
+def _run(model: SavedModel, good: list[tuple[int, dict]]):
+    # Rows whose lists have different lengths cannot share a tensor.
+    groups: dict[tuple, list] = {}
+    for i, row in good:
+        key = tuple(np.shape(v) for v in row.values())
+        groups.setdefault(key, []).append((i, row))
+    for group in groups.values():
+        batch = {k: [row[k] for _, row in group] for k in group[0][1]}
+        outputs = model(batch)
+        for place, (i, _) in enumerate(group):
+            yield i, rows.format_row(model.description, outputs, place)
+
+
+def _checked(model: SavedModel, row: InputRow, max_chars: int) -> dict:
+    """The row with every text checked against the signature's ranks."""
+    data = model.description.get("data_options", {})
+    checked = {}
+    for number, (name, spec) in enumerate(model.inputs(RAW).items()):
+        value = row.inputs[name]
+        at = f"{row.where}: {name}"
+        if len(spec["shape"]) == 1:
+            blank = isinstance(value, str) and not value.strip()
+            if blank and number and data.get("allow_empty_text"):
+                checked[name] = ""  # as in training: there is no second text
+                continue
+            checked[name] = limits.check_text(value, at, max_chars)
+            continue
+        if not isinstance(value, list) or not value:
+            raise UserError(f"{at}: wanted a list of strings")
+        checked[name] = [
+            limits.check_text(v, f"{at}[{i}]", max_chars)
+            for i, v in enumerate(value)
+        ]
+    return checked
+
+
+def _from_flags(model: SavedModel, options) -> Iterator[InputRow]:
+    for i, text in enumerate(options.text):
+        where = f"--text[{i}]" if len(options.text) > 1 else "--text"
+        yield input_rows.from_text(
+            model.inputs(RAW), model.description, options, where, text
+        )
+
+
+def _identity(model: SavedModel, options: PredictOptions) -> dict:
+    """What must be the same for a run to go on."""
+    state = os.stat(options.input_file)
+    return {
+        "input_file": os.path.abspath(options.input_file),
+        "input_bytes": state.st_size,
+        "input_mtime_ns": state.st_mtime_ns,
+        "saved_model": os.path.abspath(model.version_dir),
+        "text_columns": list(options.text_columns),
+        "label_column": options.label_column,
+        "key_column": options.key_column,
+        "has_header": options.has_header,
+    }
+
+
+def _resume(partial: str, identity: dict) -> int:
+    """Cuts a half-written line; the number of rows that are done."""
+    record = partial + ".json"
+    if not os.path.exists(partial) or not os.path.exists(record):
+        open(partial, "wb").close()
+        files.write_json(record, identity)
+        return 0
+    with open(record) as f:
+        found = json.load(f)
+    if found != identity:
+        wrong = [k for k in identity if found.get(k) != identity[k]]
+        raise UserError(
+            f"{partial} belongs to another run (different: "
+            f"{', '.join(wrong)}): remove it to begin anew"
+        )
+    done, size = 0, 0
+    with open(partial, "rb") as f:
+        for line in f:
+            if line.endswith(b"\n"):
+                done += 1
+                size += len(line)
+    os.truncate(partial, size)
+    return done
+
+
+class _Progress:
+    """Rows and rows per second on standard error, every two seconds."""
+
+    def __init__(self, done: int):
+        self._first = done
+        self._start = self._last = time.monotonic()
+
+    def show(self, done: int) -> None:
+        """One line if it is time for one."""
+        if time.monotonic() - self._last >= _PROGRESS_SECONDS:
+            self._last = time.monotonic()
+            self._print(done)
+
+    def finish(self, done: int) -> None:
+        """The last line."""
+        self._print(done)
+
+    def _print(self, done: int) -> None:
+        seconds = max(time.monotonic() - self._start, 1e-9)
+        speed = (done - self._first) / seconds
+        print(f"{done} rows, {speed:.1f} rows/s", file=sys.stderr, flush=True)

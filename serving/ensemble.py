@@ -1,0 +1,26 @@
+"""Several SavedModels that answer as one.
+
+    python -m serving.ensemble --ensemble=A/export,B/export \\
+        --input_file=rows.jsonl --output_file=answers.jsonl
+
+Input, output and resume are those of `serving.predict`; one model alone gives
+its answers, byte by byte. How answers are joined: `serving.members`.
+"""
+
+from flags import app, predict_flags
+from serving.answering import answer
+from serving.members import Ensemble
+from serving.saved_model import SavedModel
+
+
+def main() -> None:
+    """The command."""
+    options = predict_flags.ensemble_from_flags()
+    trust = options.rows.trust_model
+    models = [SavedModel(folder, trust) for folder in options.members]
+    answer(Ensemble(models, options.weights), options.rows)
+
+
+if __name__ == "__main__":
+    predict_flags.define_ensemble()
+    app.run(main)
