@@ -43,7 +43,7 @@ def show_lanes(options: InspectOptions) -> None:
         found = record_report.Statistics(manifest, options)
         print(record_report.describe_statistics(found, manifest))
         if options.plot_file:
-            record_report.plot_statistics(found, options.plot_file)
+            record_report.plot_statistics(found, manifest, options.plot_file)
             print(f"wrote {options.plot_file}")
 
 

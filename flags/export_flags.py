@@ -3,6 +3,7 @@
 from absl import flags
 
 from flags import flag_values, text_flags
+from modeling.options import EXPORT_PRECISIONS
 from serving.options import ExportOptions
 
 FLAGS = flags.FLAGS
@@ -46,6 +47,12 @@ def define() -> None:
         "max_seq_length",
         default.max_seq_length,
         "Longest input in tokens; 0 = as trained (lm: 512).",
+    )
+    flags.DEFINE_enum(
+        "precision",
+        default.precision,
+        EXPORT_PRECISIONS,
+        "mixed_bfloat16: half the size; products are computed in bfloat16.",
     )
     text_flags.define()
     flags.DEFINE_bool(

@@ -18,6 +18,7 @@ from flags import (
     strategy_flags,
     text_flags,
 )
+from modeling.options import EXPORT_PRECISIONS
 from training.finetuning.options import POOLINGS, SUMMARY_TYPES, FinetuneOptions
 
 FLAGS = flags.FLAGS
@@ -81,6 +82,12 @@ def _define_actions() -> None:
     )
     flags.DEFINE_string(
         "export_dir", "", "SavedModel folder; default MODEL_DIR/export."
+    )
+    flags.DEFINE_enum(
+        "export_precision",
+        "float32",
+        EXPORT_PRECISIONS,
+        "Of the SavedModel; mixed_bfloat16 has half the size.",
     )
 
 
@@ -288,6 +295,7 @@ def from_flags(run: dict | None = None, **more) -> FinetuneOptions:
         predict_batch_size=FLAGS.predict_batch_size,
         eval_all_ckpt=FLAGS.eval_all_ckpt,
         export_dir=FLAGS.export_dir,
+        export_precision=FLAGS.export_precision,
         **more,
     )
 

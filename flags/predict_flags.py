@@ -116,11 +116,11 @@ def ensemble_from_flags() -> EnsembleOptions:
       UserError: a value is out of range.
     """
     return EnsembleOptions(
-        tuple(FLAGS.ensemble),
-        flag_values.numbers("ensemble_weights", FLAGS.ensemble_weights),
         flag_values.build(
             PredictOptions,
             saved_model_dir="",
             batch_size=FLAGS.predict_batch_size,
         ),
+        tuple(FLAGS.ensemble),
+        flag_values.numbers("ensemble_weights", FLAGS.ensemble_weights),
     )

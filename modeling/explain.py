@@ -2,6 +2,9 @@
 
 import dataclasses
 import os
+import unicodedata
+import warnings
+from collections.abc import Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -106,7 +109,10 @@ def explain(tokens: list[str], order: tuple[int, ...]) -> Explanation:
 
 
 def draw(explanation: Explanation, path: str) -> None:
-    """Draws both matrices side by side as a PNG, atomically."""
+    """Draws both matrices side by side as a PNG, atomically.
+
+    Tokens are written in `font_for` them.
+    """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -114,7 +120,10 @@ def draw(explanation: Explanation, path: str) -> None:
     if folder and not tf.io.gfile.isdir(folder):
         raise UserError(f"--output: the folder {folder} does not exist")
     count = len(explanation.tokens)
-    size = 1.5 + 0.5 * count
+    longest = max(_width(token) for token in explanation.tokens)
+    size = 1.5 + 0.5 * count + 0.08 * longest
+    family = font_for(explanation.tokens)
+    families = [family, "DejaVu Sans"] if family else ["DejaVu Sans"]
     figure = Figure(figsize=(2 * size + 1, size + 0.5))
     FigureCanvasAgg(figure)
     for i, (title, matrix) in enumerate(
@@ -127,8 +136,10 @@ def draw(explanation: Explanation, path: str) -> None:
         axes.imshow(matrix, cmap="Blues", vmin=0, vmax=1.4)
         axes.set_title(title)
         axes.set_xlabel("may see")
-        axes.set_xticks(range(count), explanation.tokens, rotation=60)
+        axes.set_xticks(range(count), explanation.tokens, rotation=90)
         axes.set_yticks(range(count), explanation.tokens)
+        for label in (*axes.get_xticklabels(), *axes.get_yticklabels()):
+            label.set_fontfamily(families)
         for row in range(count):
             for column in range(count):
                 axes.text(
@@ -138,16 +149,47 @@ def draw(explanation: Explanation, path: str) -> None:
                     ha="center",
                     va="center",
                 )
+    # Sizes in points: a line of 30 places is as wide as the picture.
     figure.suptitle(f"order {', '.join(map(str, explanation.order))}")
-    figure.tight_layout()
-    with files.atomic_open(path, "wb") as f:
-        figure.savefig(f, format="png", dpi=150)
+    with warnings.catch_warnings():
+        # The caller is told by `font_for`.
+        warnings.filterwarnings("ignore", "Glyph")
+        figure.tight_layout()
+        with files.atomic_open(path, "wb") as f:
+            figure.savefig(f, format="png", dpi=150)
+
+
+def font_for(tokens: Sequence[str]) -> str:
+    """A font that has all characters; "" where none is installed.
+
+    matplotlib's own font comes first; then the installed ones by name.
+    """
+    from matplotlib import font_manager
+
+    wanted = {ord(c) for token in tokens for c in token if not c.isspace()}
+    own = "DejaVu Sans"
+    fonts = {f.name: f.fname for f in font_manager.fontManager.ttflist}
+    for name in sorted(fonts, key=lambda name: (name != own, name)):
+        try:
+            known = font_manager.get_font(fonts[name]).get_charmap()
+        except (OSError, RuntimeError):
+            continue  # listed, but gone or damaged
+        if wanted <= known.keys():
+            return name
+    return ""
+
+
+def _width(text: str) -> int:
+    """Columns of a terminal: Chinese, Japanese and Korean take two."""
+    wide = sum(unicodedata.east_asian_width(c) in "WF" for c in text)
+    marks = sum(unicodedata.combining(c) > 0 for c in text)
+    return len(text) + wide - marks
 
 
 def _table(tokens, matrix) -> str:
-    width = max(len(token) for token in tokens)
+    width = max(map(_width, tokens))
     lines = [
-        f"  {token:>{width}}  {' '.join(map(str, row))}"
+        f"  {' ' * (width - _width(token))}{token}  " + " ".join(map(str, row))
         for token, row in zip(tokens, matrix, strict=True)
     ]
     return "\n".join(lines)

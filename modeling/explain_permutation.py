@@ -36,6 +36,11 @@ def main() -> None:
             explain_graph.draw(shown, tokens, options.output)
     if options.output:
         print(f"\ndrawn: {options.output}")
+        if not explain.font_for(tokens):
+            print(
+                "no installed font has all characters of the text, which are "
+                "drawn as boxes: install one, e.g. Noto Sans CJK"
+            )
 
 
 if __name__ == "__main__":

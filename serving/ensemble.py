@@ -17,8 +17,8 @@ def main() -> None:
     """The command."""
     options = predict_flags.ensemble_from_flags()
     trust = options.rows.trust_model
-    models = [SavedModel(folder, trust) for folder in options.members]
-    answer(Ensemble(models, options.weights), options.rows)
+    models = [SavedModel(folder, trust) for folder in options.ensemble]
+    answer(Ensemble(models, options.ensemble_weights), options.rows)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
 """Options of the serving commands (L0)."""
 
 import dataclasses
-import math
 
-from common.checks import require, within
+from common.checks import distinct, one_of, require, weights, within
 from common.errors import UserError
 from common.text_settings import TextChoice
+from modeling.options import EXPORT_PRECISIONS
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,29 +55,19 @@ class EnsembleOptions:
     """SavedModels that answer together.
 
     Attributes:
-      members: exported version folders, or their parents.
-      weights: one per member; empty = all alike.
       rows: what is answered, and where answers go.
+      ensemble: exported version folders, or their parents.
+      ensemble_weights: one per folder; empty = all alike.
     """
 
-    members: tuple[str, ...]
-    weights: tuple[float, ...] = ()
-    rows: PredictOptions | None = None
+    rows: PredictOptions
+    ensemble: tuple[str, ...]
+    ensemble_weights: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        require(self.members, "--ensemble is empty: give exported folders")
-        require(
-            len(set(self.members)) == len(self.members),
-            "--ensemble names a folder twice: use --ensemble_weights",
-        )
-        if self.weights:
-            require(
-                len(self.weights) == len(self.members)
-                and all(0.0 < w < math.inf for w in self.weights),
-                "--ensemble_weights must be positive numbers, one per folder "
-                f"of --ensemble, received {len(self.weights)} for "
-                f"{len(self.members)}",
-            )
+        require(self.ensemble, "--ensemble is empty: give exported folders")
+        distinct(self, "ensemble", "a folder")
+        weights(self, "ensemble_weights", len(self.ensemble), "folder")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,6 +84,7 @@ class ExportOptions:
       model_name: in the warm-up requests.
       text: what is said about text handling; records rule.
       check: reload and compare.
+      precision: of weights and products, one of `EXPORT_PRECISIONS`.
     """
 
     model_dir: str
@@ -105,9 +96,11 @@ class ExportOptions:
     model_name: str = "xlnet"
     text: TextChoice | None = None
     check: bool = True
+    precision: str = "float32"
 
     def __post_init__(self) -> None:
         within(self, ">= 0", "max_seq_length")
+        one_of(self, precision=EXPORT_PRECISIONS)
 
 
 @dataclasses.dataclass(frozen=True)

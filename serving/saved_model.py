@@ -307,6 +307,7 @@ _MEMBERS = {
     "segments|": int,
     "vocab_size|": int,
     "model_type|": str,
+    "precision|": str,
     "unit|": str,
     "sizes|": dict,
     "spiece_sha256|": str,

@@ -49,8 +49,10 @@ def main() -> None:
     listener.listen(listen.BACKLOG)
     port = listener.getsockname()[1]
     shown = f"[{host}]" if ":" in host else host
+    precision = model.description.get("precision", "float32")
     print(
-        f"serving {application.state.name} at http://{shown}:{port}",
+        f"serving {application.state.name} at http://{shown}:{port}"
+        + (f" in {precision}" if precision != "float32" else ""),
         file=sys.stderr,
         flush=True,
     )

@@ -347,10 +347,10 @@ def describe_statistics(
     )
     lines.append(f"{statistics.empty_share:.1%} of the records are empty")
     lines += ["", "runs of neighbouring targets, in pieces:"]
-    shown = statistics.span_lengths[1:13]
-    for size, count in enumerate(shown, 1):
+    shown, names = run_bins(statistics.span_lengths)
+    for size, count in zip(names, shown, strict=True):
         lines.append(
-            f"  {size:5d} {count:9d} "
+            f"  {size:>5} {count:9d} "
             + "#" * int(count / max(shown.max(), 1) * _BAR)
         )
     lengths = statistics.document_lengths
@@ -366,21 +366,45 @@ def describe_statistics(
     return "\n".join(lines)
 
 
-def plot_statistics(statistics: Statistics, path: str) -> None:
+def run_bins(span_lengths: np.ndarray) -> tuple[np.ndarray, list[str]]:
+    """Runs of 1 to 12 pieces and, together, of more; and the bins' names."""
+    counts = np.append(span_lengths[1:13], span_lengths[13:].sum())
+    names = [str(size) for size in range(1, len(span_lengths[:13]))]
+    return counts, [*names, f"{len(names) + 1}+"]
+
+
+def plot_statistics(
+    statistics: Statistics, manifest: PretrainingManifest, path: str
+) -> None:
     """Draws the statistics into a PNG."""
+    wanted = manifest.options["mask_beta"] / manifest.options["mask_alpha"]
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(1, 3, figsize=(15, 4))
-    axes[0].plot(statistics.rate)
-    axes[0].set(title="target rate by position", ylim=(0, None))
-    axes[1].bar(np.arange(1, 13), statistics.span_lengths[1:13])
-    axes[1].set(title="runs of targets, pieces")
+    axes[0].plot(statistics.rate, label="found")
+    axes[0].axhline(wanted, linestyle="--", color="black", label="wanted")
+    axes[0].legend(loc="lower right")
+    axes[0].set(
+        title="target rate by position",
+        xlabel="position in the segment",
+        ylabel="share of the tokens that may be one",
+        ylim=(0, None),
+    )
+    runs, names = run_bins(statistics.span_lengths)
+    axes[1].bar(names, runs)
+    axes[1].set(
+        title="runs of neighbouring targets", xlabel="pieces", ylabel="runs"
+    )
     if len(statistics.document_lengths):
-        axes[2].hist(np.log2(statistics.document_lengths), bins=30)
-    axes[2].set(title="document length, log2 tokens")
+        top = np.log2(statistics.document_lengths.max())
+        edges = 2.0 ** np.arange(0, top + 0.5, 0.25)
+        axes[2].hist(statistics.document_lengths, edges)
+        axes[2].set_xscale("log", base=2)
+    axes[2].set(title="document length", xlabel="tokens", ylabel="documents")
+    figure.tight_layout()
     with files.atomic_open(path) as f:
         figure.savefig(f, format="png")
     pyplot.close(figure)

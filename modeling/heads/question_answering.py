@@ -152,7 +152,7 @@ class SpanModel(TaskModel):
         apart, so that each is made once and not S or T times.
         """
         d = self.config.d_model
-        kernel = self.end_dense_0.kernel  # [2D, D]
+        kernel = tf.cast(self.end_dense_0.kernel, hidden.dtype)  # [2D, D]
         tokens = tf.einsum("btd,de->bte", hidden, kernel[:d])
         starts = tf.einsum("bsd,de->bse", starts, kernel[d:])
         x = tokens[:, tf.newaxis] + starts[:, :, tf.newaxis]  # [B, S, T, D]

@@ -16,6 +16,7 @@ from data.task_spec import TaskSpec
 from flags import app, export_flags
 from modeling.checkpoints import restore as checkpoints
 from modeling.encoders.contract import EncoderConfig
+from modeling.half_precision import in_bfloat16
 from serving.export import export_model
 from serving.export.causal import export_causal
 from serving.generation.causal import is_causal, load_causal
@@ -31,6 +32,11 @@ def main() -> None:
     options = export_flags.from_flags()
     source = options.checkpoint or options.model_dir
     output_dir = options.output_dir or os.path.join(options.model_dir, "export")
+    if options.task in LANGUAGE_MODEL and options.precision != "float32":
+        raise UserError(
+            "--precision is for fine-tuned models: leave it out, a language "
+            "model is exported in float32"
+        )
     if options.task in LANGUAGE_MODEL and is_causal(source):
         lm = load_causal(ModelOptions(source, options.spiece_model_file))
         path = export_causal(output_dir, lm, options.model_name, options.check)
@@ -43,8 +49,11 @@ def main() -> None:
     output_dir = options.output_dir or os.path.join(options.model_dir, "export")
     files.check_output(os.path.join(output_dir, "1"))
     config = checkpoints.find_config(source)
-    model = _build_objective(spec, config).build_model()
+    build = _build_objective(spec, config).build_model
+    model = build()
     print(checkpoints.restore(model, source, require="all"))
+    if options.precision != "float32":
+        model = in_bfloat16(build, model)
     path = export_model(
         output_dir, model, spec, spiece, options.model_name, options.check
     )

@@ -45,6 +45,7 @@ def export_causal(
     name = os.path.basename(lm.vocabulary_path)
     about = {
         "format_version": FORMAT_VERSION,
+        "precision": lm.model.dtype_policy.name,
         "task": "lm",
         "head": "language_model",
         "labels": [],

@@ -40,6 +40,8 @@ from serving.signatures.sequence import MAX_TEXTS, TOKENIZE, Context, Signature
 # What a server counts the memory of a run from (`serving.web.cost.ModelSize`).
 SIZES = ("n_layer", "n_head", "d_model", "d_inner", "vocab_size")
 _RELOAD_CHECK = os.path.join(os.path.dirname(__file__), "reload_check.py")
+# How far the reloaded model's answers may be off, relative above 1.
+TOLERANCES = {"float32": 2e-5, "mixed_bfloat16": 2e-2}
 Arrays = dict[str, dict[str, np.ndarray]]
 
 
@@ -76,7 +78,7 @@ def export_model(
         SPIECE_NAME: offline.vocabulary.content,
         "labels.txt": _lines(spec.labels),
     }
-    about = _about(spec, model.config)
+    about = _about(spec, model)
     if check:
         _check_ids(root, signatures, offline)
     return publish(
@@ -126,7 +128,7 @@ def _write_version(
     try:
         arrays = _save(root, signatures, assets, about, temporary, model_name)
         if check:
-            _check_reload(temporary, arrays)
+            _check_reload(temporary, arrays, about["precision"])
         tf.io.gfile.rename(temporary, final)
     except BaseException:
         if tf.io.gfile.exists(temporary):
@@ -212,7 +214,11 @@ def _save(root, signatures, assets, about, directory, model_name) -> Arrays:
     warmup.write(directory, model_name, requests)
     description = dict(about) | {"signatures": _describe(signatures, concrete)}
     files.write_json(os.path.join(directory, SIGNATURE_FILE), description)
-    return _answers(signatures, requests)
+    if about["precision"] == "float32":
+        functions = {name: s.function for name, s in signatures.items()}
+    else:  # one rounding of bfloat16 can decide between labels
+        functions = concrete
+    return _answers(functions, requests)
 
 
 @contextlib.contextmanager
@@ -249,12 +255,12 @@ def _array(spec: tf.TensorSpec, value) -> np.ndarray:
     return array.numpy()
 
 
-def _answers(signatures: Mapping, requests: Mapping) -> Arrays:
-    """`in/...` and `out/...` arrays of the model in memory, run eagerly."""
+def _answers(functions: Mapping, requests: Mapping) -> Arrays:
+    """`in/...` and `out/...` arrays of the model in memory."""
     arrays: Arrays = {"in": {}, "out": {}}
     for name, inputs in requests.items():
         tensors = {k: tf.constant(v) for k, v in inputs.items()}
-        outputs = signatures[name].function(**tensors)
+        outputs = functions[name](**tensors)
         for key, value in inputs.items():
             arrays["in"][f"{name}/{key}"] = value
         for key, value in outputs.items():
@@ -262,8 +268,10 @@ def _answers(signatures: Mapping, requests: Mapping) -> Arrays:
     return arrays
 
 
-def _about(spec: TaskSpec, config) -> dict:
+def _about(spec: TaskSpec, model) -> dict:
+    config = model.config
     return {
+        "precision": model.dtype_policy.name,
         "format_version": FORMAT_VERSION,
         "task": spec.task_name,
         "head": spec.head,
@@ -318,7 +326,7 @@ def _example_texts(signature: Signature) -> list[str]:
     return list(signature.example["text"])
 
 
-def _check_reload(directory: str, arrays: Arrays) -> None:
+def _check_reload(directory: str, arrays: Arrays, precision: str) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         path = os.path.join(scratch, "requests.npz")
         flat = {
@@ -328,7 +336,7 @@ def _check_reload(directory: str, arrays: Arrays) -> None:
         }
         np.savez(path, **flat)
         command = [sys.executable, _RELOAD_CHECK, os.path.abspath(directory)]
-        command.append(path)
+        command += [path, str(TOLERANCES[precision])]
         # Away from the project, so that none of it can be imported.
         done = subprocess.run(
             command, cwd=scratch, capture_output=True, text=True, check=False

@@ -3,7 +3,7 @@
 Run as a script in a fresh process; it imports TensorFlow and tensorflow_text
 alone (the latter registers the SentencePiece op) and none of this project:
 
-    python reload_check.py SAVED_MODEL_DIR REQUESTS.npz
+    python reload_check.py SAVED_MODEL_DIR REQUESTS.npz TOLERANCE
 
 `REQUESTS.npz` holds `in/SIGNATURE/NAME` and `out/SIGNATURE/NAME` arrays. Ends
 with status 0 when every output agrees, else prints one line per difference.
@@ -15,10 +15,8 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_text  # noqa: F401  registers ops
 
-TOLERANCE = 2e-5
 
-
-def main(directory: str, requests: str) -> int:
+def main(directory: str, requests: str, tolerance: str) -> int:
     """Compares all signatures; the number of differences."""
     loaded = tf.saved_model.load(directory)
     with np.load(requests) as arrays:
@@ -46,7 +44,8 @@ def main(directory: str, requests: str) -> int:
             )
             continue
         for name, value in wanted.items():
-            problem = _difference(_tensor(value), outputs[name].numpy())
+            found = outputs[name].numpy()
+            problem = _difference(_tensor(value), found, float(tolerance))
             if problem:
                 problems.append(f"{signature}/{name}: {problem}")
     for problem in problems:
@@ -59,17 +58,17 @@ def _tensor(value: np.ndarray) -> np.ndarray:
     return value.astype(object) if value.dtype.kind == "S" else value
 
 
-def _difference(wanted: np.ndarray, found: np.ndarray) -> str:
+def _difference(wanted: np.ndarray, found: np.ndarray, tolerance: float) -> str:
     if wanted.shape != found.shape:
         return f"wanted the shape {wanted.shape}, found {found.shape}"
     if wanted.dtype.kind != "f":
         return "" if np.array_equal(wanted, found) else "values differ"
     gap = np.abs(wanted.astype(np.float64) - found.astype(np.float64))
-    limit = TOLERANCE * np.maximum(1.0, np.abs(wanted))
+    limit = tolerance * np.maximum(1.0, np.abs(wanted))
     if gap.size and not (gap <= limit).all():
         return f"values differ by {gap.max():.3g}"
     return ""
 
 
 if __name__ == "__main__":
-    sys.exit(1 if main(*sys.argv[1:3]) else 0)
+    sys.exit(1 if main(*sys.argv[1:4]) else 0)

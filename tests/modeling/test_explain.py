@@ -118,6 +118,24 @@ def test_partial_prediction_has_few_query_nodes(tmp_path):
         explain_graph.arrows((1, 2), n_layer=0)
 
 
+def test_other_scripts_and_many_tokens(tmp_path, monkeypatch):
+    """Columns stay in line; a font is chosen, or its lack is no noise."""
+    from matplotlib import font_manager
+
+    found = explain.explain(["東京", "is", "a\u0301"], (2, 1, 3))
+    assert "  東京  0 1 0" in str(found) and "    is  0 0 0" in str(found)
+    assert "     a\u0301  1 1 0" in str(found)
+    assert explain.font_for(["abc", "é"]) == "DejaVu Sans"
+    own = [
+        f for f in font_manager.fontManager.ttflist if f.name == "DejaVu Sans"
+    ]
+    monkeypatch.setattr(font_manager.fontManager, "ttflist", own)
+    assert explain.font_for(["東京"]) == ""
+    long = explain.explain(["東京", *"abcdefghijk"], tuple(range(1, 13)))
+    explain.draw(long, str(tmp_path / "x.png"))
+    assert (tmp_path / "x.png").stat().st_size > 1000
+
+
 @pytest.mark.slow
 @pytest.mark.shared
 def test_command(spiece_model, tmp_path):

@@ -15,7 +15,7 @@ from modeling import (
 from serving import answering
 from serving.export import export_model
 from serving.members import Ensemble
-from serving.options import EnsembleOptions
+from serving.options import EnsembleOptions, PredictOptions
 from serving.saved_model import SavedModel
 from tests.serving.test_export import LABELS, make_config, make_spec
 from tests.serving.test_predict import options
@@ -126,13 +126,15 @@ def test_what_cannot_be_joined_is_said():
     tagger = Member("token_classification", {})
     with pytest.raises(UserError, match="found token_classification"):
         Ensemble([tagger, tagger])
-    for wrong in ({"members": ()}, {"members": ("a", "a")}):
-        with pytest.raises(UserError, match="--ensemble"):
-            EnsembleOptions(**wrong)
-    with pytest.raises(UserError, match="received 1 for 2"):
-        EnsembleOptions(("a", "b"), (1.0,))
-    with pytest.raises(UserError, match="positive"):
-        EnsembleOptions(("a",), (float("inf"),))
+    asked = PredictOptions("", text=("a",))
+    for members, weights, message in (
+        ((), (), "--ensemble is empty"),
+        (("a", "a"), (), "names a folder twice"),
+        (("a", "b"), (1.0,), "one per folder"),
+        (("a",), (float("inf"),), "positive"),
+    ):
+        with pytest.raises(UserError, match=message):
+            EnsembleOptions(asked, members, weights)
 
 
 ROWS = {

@@ -273,7 +273,7 @@ def test_a_wrong_answer_is_found(exported, tmp_path):
         },
     )
     done = subprocess.run(
-        [sys.executable, str(script), folder, str(path)],
+        [sys.executable, str(script), folder, str(path), "2e-5"],
         capture_output=True,
         text=True,
         check=False,

@@ -4,6 +4,7 @@ import dataclasses
 
 from common.checks import distinct, one_of, weights, within
 from common.errors import UserError
+from modeling.options import EXPORT_PRECISIONS
 from training.options import RunOptions
 
 # Metrics of which a smaller value is better.
@@ -34,6 +35,7 @@ class FinetuneOptions:
       eval_all_ckpt: evaluate every checkpoint of `model_dir` and keep the one
         with the best dev metric.
       export_dir: SavedModel folder; empty = `<model_dir>/export`.
+      export_precision: of its weights and products.
       train_epochs: passes over the training examples instead of
         `run.train_steps`; 0 = the steps count.
       best_metric: of the dev split, keeps `best/` and ends by `run.patience`;
@@ -66,6 +68,7 @@ class FinetuneOptions:
     predict_batch_size: int = 0
     eval_all_ckpt: bool = False
     export_dir: str = ""
+    export_precision: str = "float32"
     train_epochs: float = 0.0
     best_metric: str = ""
     class_weights: tuple[float | str, ...] = ()
@@ -87,7 +90,7 @@ class FinetuneOptions:
                 "nothing to do: give --do_train, --do_eval, --do_predict or "
                 "--do_export"
             )
-        one_of(self, pooling=POOLINGS)
+        one_of(self, pooling=POOLINGS, export_precision=EXPORT_PRECISIONS)
         if self.summary_type is not None:
             one_of(self, summary_type=SUMMARY_TYPES)
         if self.pack and self.pooling == "original":

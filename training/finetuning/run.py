@@ -19,6 +19,7 @@ from data import task_spec
 from data.finetuning import task_settings
 from data.task_spec import FILE_NAME, TaskSpec
 from modeling.checkpoints import restore as checkpoints
+from modeling.half_precision import in_bfloat16
 from training import loop, strategy
 from training.finetuning import dry_run, head_start, preflight
 from training.finetuning.job import EvalSplit, Job
@@ -367,13 +368,15 @@ def _best_of_all(job, objective, options, say) -> str:
 
 
 def _export(job, options, objective, checkpoint, export, say) -> None:
-    """A SavedModel of the evaluated weights, in float32 on one device."""
+    """A SavedModel of the evaluated weights, on one device."""
     path = checkpoint or loop.checkpoints.checkpoint_to_read(options.run)
     policy = tf_keras.mixed_precision.global_policy()
     tf_keras.mixed_precision.set_global_policy("float32")
     try:
         model = objective.build_model()
         checkpoints.restore(model, path, require="all")
+        if options.export_precision != "float32":
+            model = in_bfloat16(objective.build_model, model)
         folder = options.export_dir or os.path.join(
             options.run.model_dir, "export"
         )

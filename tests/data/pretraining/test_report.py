@@ -73,5 +73,10 @@ def test_statistics(manifest, folder):
     text = record_report.describe_statistics(found, manifest)
     assert "document lengths" in text and "% of the records are empty" in text
     path = folder / "s.png"
-    record_report.plot_statistics(found, str(path))
+    record_report.plot_statistics(found, manifest, str(path))
     assert path.read_bytes().startswith(b"\x89PNG")
+    # What is longer than the last bar of its own is counted, too.
+    for lengths in (found.span_lengths, np.arange(30), np.arange(4)):
+        counts, names = record_report.run_bins(lengths)
+        assert counts.sum() == lengths[1:].sum() and len(names) == len(counts)
+        assert names[0] == "1" and names[-1] == f"{len(counts)}+"

@@ -1,0 +1,59 @@
+"""A model that computes in bfloat16 and keeps its matrices in it.
+
+Training keeps float32 weights that every step rounds (`mixed_bfloat16`). A
+model that only answers needs no more than what it multiplies with: here tables
+and kernels are stored rounded, which halves them, and vectors (biases, scales
+of norms) stay in float32.
+"""
+
+from collections.abc import Callable
+
+import tensorflow as tf
+import tf_keras
+from tf_keras.src.mixed_precision import autocast_variable
+
+from modeling.checkpoints.names import named_variables
+
+POLICY = "mixed_bfloat16"
+
+
+def in_bfloat16(build: Callable, model) -> tf_keras.Model:
+    """The same weights in a model of half the size.
+
+    Args:
+      build: () -> a model as `model`, with fresh weights.
+      model: holds the weights, float32.
+
+    Returns:
+      What `build` gives under the policy `mixed_bfloat16`, its variables of two
+      and more dimensions in bfloat16, the others in float32.
+    """
+    before = tf_keras.mixed_precision.global_policy()
+    tf_keras.mixed_precision.set_global_policy(POLICY)
+    try:
+        with tf.variable_creator_scope(_stored_in_half):
+            half = build()
+    finally:
+        tf_keras.mixed_precision.set_global_policy(before)
+    weights = named_variables(model)
+    for name, variable in named_variables(half).items():
+        # `true_dtype`: of what is stored, whatever a layer reads it as.
+        stored = getattr(variable, "true_dtype", variable.dtype)
+        variable.assign(tf.cast(tf.convert_to_tensor(weights[name]), stored))
+    return half
+
+
+def _stored_in_half(create, **arguments):
+    """A variable creator; see `tf.variable_creator_scope`.
+
+    Layers that compute in float32 read the variable as float32: what Keras
+    does for a policy's variables, from the other side.
+    """
+    shape = tf.TensorShape(arguments.get("shape"))
+    wide = shape.rank is not None and shape.rank > 1
+    if not wide or arguments.get("dtype") != tf.float32:
+        return create(**arguments)
+    # What it begins with is overwritten.
+    arguments["initial_value"] = lambda: tf.zeros(shape, tf.bfloat16)
+    arguments["dtype"] = tf.bfloat16
+    return autocast_variable.create_autocast_variable(create(**arguments))
