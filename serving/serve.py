@@ -44,12 +44,12 @@ def main() -> None:
     application = build_app(
         model, options, load=lambda path: _load(path, options)
     )
+    precision = model.description.get("precision", "float32")
     del model  # else it stays when a newer version is served
     # From here on callers are queued, also before the event loop runs.
     listener.listen(listen.BACKLOG)
     port = listener.getsockname()[1]
     shown = f"[{host}]" if ":" in host else host
-    precision = model.description.get("precision", "float32")
     print(
         f"serving {application.state.name} at http://{shown}:{port}"
         + (f" in {precision}" if precision != "float32" else ""),
