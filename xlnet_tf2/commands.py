@@ -29,6 +29,7 @@ MODULES = (
     "data.train_sentencepiece",
     "modeling.average_checkpoints",
     "modeling.convert_checkpoint",
+    "modeling.explain_dependencies",
     "modeling.explain_permutation",
     "serving.embed",
     "serving.ensemble",
