@@ -3,8 +3,8 @@
 from absl import flags
 
 from flags import flag_values, text_flags
-from modeling.options import EXPORT_PRECISIONS
 from serving.options import ExportOptions
+from training.options import EXPORT_PRECISIONS
 
 FLAGS = flags.FLAGS
 

@@ -18,8 +18,8 @@ from flags import (
     strategy_flags,
     text_flags,
 )
-from modeling.options import EXPORT_PRECISIONS
 from training.finetuning.options import POOLINGS, SUMMARY_TYPES, FinetuneOptions
+from training.options import EXPORT_PRECISIONS
 
 FLAGS = flags.FLAGS
 

@@ -4,9 +4,6 @@ import dataclasses
 
 from common.checks import within
 
-# Of an export's weights and products; see `modeling.half_precision`.
-EXPORT_PRECISIONS = ("float32", "mixed_bfloat16")
-
 
 @dataclasses.dataclass(frozen=True)
 class ConvertOptions:

@@ -5,7 +5,7 @@ import dataclasses
 from common.checks import distinct, one_of, require, weights, within
 from common.errors import UserError
 from common.text_settings import TextChoice
-from modeling.options import EXPORT_PRECISIONS
+from training.options import EXPORT_PRECISIONS
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,6 +10,8 @@ import dataclasses
 from common.checks import one_of, require, within
 
 PRECISIONS = ("float32", "mixed_bfloat16", "mixed_float16")
+# Of the weights and products of a SavedModel; see `modeling.half_precision`.
+EXPORT_PRECISIONS = PRECISIONS[:2]
 STRATEGIES = ("one_device", "mirrored", "multi_worker_mirrored", "tpu")
 DECAY_METHODS = ("poly", "cos", "constant", "wsd")
 DECAY_SHAPES = ("linear", "1-sqrt")

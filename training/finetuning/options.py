@@ -4,8 +4,7 @@ import dataclasses
 
 from common.checks import distinct, one_of, weights, within
 from common.errors import UserError
-from modeling.options import EXPORT_PRECISIONS
-from training.options import RunOptions
+from training.options import EXPORT_PRECISIONS, RunOptions
 
 # Metrics of which a smaller value is better.
 LOWER_IS_BETTER = ("loss", "mse")

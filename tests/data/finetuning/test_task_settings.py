@@ -98,6 +98,7 @@ NOT_RECORDED = {
     "do_eval": _DO,
     "do_predict": _DO,
     "do_export": _DO,
+    "export_precision": "the export records it",
     "model_config_path": "the folder holds xlnet_config.json",
     "config_changes": "in the folder's xlnet_config.json",
     "recompute_layers": _WORK,
