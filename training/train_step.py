@@ -207,7 +207,7 @@ class Trainer(orbit.AbstractTrainer):
 
         def add(i, total, kept):
             *more, new = run(i)
-            total = tf.nest.map_structure(tf.add, total, tuple(more))
+            total = tf.nest.map_structure(_plus, total, tuple(more))
             kept = tf.nest.map_structure(
                 lambda array, x: array.write(i, x), kept, new
             )
@@ -309,3 +309,13 @@ def fold_micro_batch(seed: tf.Tensor, number: int | tf.Tensor) -> tf.Tensor:
 def _join(x: tf.Tensor) -> tf.Tensor:
     """[steps, rows, ...] -> [steps * rows, ...]."""
     return tf.reshape(x, [-1, *x.shape[2:]])
+
+
+def _plus(total: tf.Tensor, more: tf.Tensor) -> tf.Tensor:
+    """Their sum, apart from the sums that `more` itself is made of.
+
+    TensorFlow's graph optimizer joins sums of several gradients with this one
+    and then holds the result in a temporary variable whose name is not its own
+    in nested loops: "AlreadyExistsError" at run time.
+    """
+    return total + tf.ensure_shape(more, more.shape)
