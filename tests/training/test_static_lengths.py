@@ -150,7 +150,9 @@ def test_training_is_the_same_as_with_padding(head, jit, tmp_path):
             eval_batch_size=4,
             jit_compile=jit,
             # Adam makes much of rounding where a gradient is nearly zero.
-            optimizer=OptimizerOptions(learning_rate=1e-3, warmup_steps=2),
+            optimizer=OptimizerOptions(
+                learning_rate=1e-3, warmup_steps=2, adam_epsilon=1e-6
+            ),
         )
         trained = loop.train(objective, endless, options)
         evaluation = loop.evaluate(
