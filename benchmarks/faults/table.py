@@ -226,13 +226,6 @@ COMMANDS = (
         _LM,
     ),
     Command(
-        "modeling.explain_dependencies",
-        "modeling.explain_dependencies",
-        ("--text=abc de", "--targets=abc"),
-        {},
-        writes=False,
-    ),
-    Command(
         "modeling.explain_permutation",
         "modeling.explain_permutation",
         ("--text=abc", "--order=1", "--split=words", "--output={out}/a.png"),
