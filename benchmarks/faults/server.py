@@ -36,7 +36,7 @@ NOISE = re.compile(
 )
 _CLONE_NEWNS = 0x20000
 _NEARLY_FULL = 3000  # bytes that may still be written
-_SECONDS = 120
+_SECONDS = 600  # the machine may be busy
 _PRELOADED = (
     "numpy",
     "tensorflow",
@@ -200,13 +200,14 @@ class Runner:
 
 @contextlib.contextmanager
 def _in_use(place: str) -> Iterator[None]:
-    """Another process holds the output folder."""
+    """Another process holds the output: a folder, or a file."""
     here, there = socket.socketpair()
     child = os.fork()
     if not child:
         with contextlib.suppress(BaseException):
             here.close()
-            with locks.held(place):
+            is_folder = not os.path.splitext(place)[1]
+            with locks.held(place, is_folder):
                 there.send(b"x")
                 there.recv(1)  # until the other end is closed
         os._exit(0)

@@ -24,7 +24,8 @@ class Command:
       inputs: name in `world.RECIPES` -> its kind in `damage.KINDS`; "" =
         needed and left alone.
       writes: it writes below `{out}`.
-      locks: the part of it that one process has for itself.
+      locks: the part of it that one process has for itself; a folder, or a
+        file, which has an ending.
     """
 
     name: str
@@ -41,6 +42,10 @@ _TUNE = (
     *("--max_seq_length=24", "--model_dir={out}/model", *TRAIN),
 )
 _LM = {"lm": "weights"}
+_RANK = (
+    *("--topics_file={ranking}/topics.tsv", "--qrels_file={ranking}/qrels"),
+    *("--documents={ranking}/documents.jsonl", "--depth=9", "--folds=3"),
+)
 
 
 def _trained(name: str, *more: str) -> tuple[str, ...]:
@@ -155,11 +160,16 @@ COMMANDS = (
     Command(
         "run_ranking",
         "run_ranking",
-        ("--ranker=bm25", "--model_dir={out}/model", "--depth=9")
-        + ("--topics_file={ranking}/topics.tsv", "--folds=3")
-        + ("--documents={ranking}/documents.jsonl",)
-        + ("--qrels_file={ranking}/qrels", "--progress=none"),
+        ("--ranker=bm25", "--model_dir={out}/model", "--progress=none", *_RANK),
         {"ranking": "ranking"},
+        locks="model",
+    ),
+    Command(
+        "run_ranking, cross-encoder",
+        "run_ranking",
+        ("--ranker=cross_encoder", *_RANK, *_TUNE),
+        {"ranking": "ranking", "spiece": "spiece", "config": "config"},
+        locks="model",
     ),
     Command(
         "data.convert_newsqa",
@@ -191,6 +201,7 @@ COMMANDS = (
         ("--input_glob={jsonl}", _SPIECE, "--output_dir={out}/records")
         + ("--seq_len=24", "--reuse_len=12"),
         {"jsonl": "jsonl", "spiece": "spiece"},
+        locks="records",
     ),
     Command(
         "data.demo_corpus",
@@ -251,12 +262,14 @@ COMMANDS = (
         ("--ensemble={export}", "--input_file={rows}")
         + ("--output_file={out}/a.jsonl",),
         {"export": "", "rows": "rows"},
+        locks="a.jsonl",
     ),
     Command(
         "serving.export",
         "serving.export.__main__",
         ("--model_dir={classifier}", "--output_dir={out}/x", "--nocheck"),
         {"classifier": "model"},
+        locks="x",
     ),
     Command(
         "serving.fill_mask",
@@ -278,6 +291,7 @@ COMMANDS = (
         ("--saved_model_dir={export}", "--input_file={rows}")
         + ("--output_file={out}/a.jsonl",),
         {"export": "saved_model", "rows": "rows"},
+        locks="a.jsonl",
     ),
     Command(
         "serving.score",

@@ -6,7 +6,8 @@ more rows than fit is answered in several runs. Whose turn it is: each run of a
 request should begin within `_PATIENCE` times the time that its rows take until
 then, so small requests go first, and large ones wait but do not starve. An
 idle server waits `max_wait_ms` for company before it runs. A run that nobody
-waits for any more is stopped.
+waits for any more is stopped. A lane may rest after each run, so that another
+one has the cores.
 """
 
 import asyncio
@@ -39,6 +40,8 @@ class Limits(NamedTuple):
       tokens: of a run, rows times the longest of them.
       slice_tokens: the weight of a run, asked for before each; None =
         `tokens`.
+      rest: seconds of a run, seconds that the oldest request has waited ->
+        seconds until the next run; None = 0.
       wait_ms: how long a first row waits for others.
       queue: rows that may wait; more raise `Overloaded`.
     """
@@ -46,6 +49,7 @@ class Limits(NamedTuple):
     rows: int = 32
     tokens: int = 16_384
     slice_tokens: Callable[[], int] | None = None
+    rest: Callable[[float, float], float] | None = None
     wait_ms: float = 2.0
     queue: int = 1024
 
@@ -183,6 +187,7 @@ class Batcher:
             parts = self._take()
             if not parts:
                 continue
+            begin = time.monotonic()
             await self._answer(parts)
             for part in parts:
                 job = part.job
@@ -192,6 +197,15 @@ class Batcher:
                     self._jobs.append(job)
                 else:
                     job.future.set_result(job.outputs)
+            await self._rest(time.monotonic() - begin)
+
+    async def _rest(self, seconds: float) -> None:
+        """Leaves the cores to other lanes after a run of `seconds`."""
+        if self._limits.rest is None:
+            return
+        now = time.monotonic()
+        waited = max((now - job.arrival for job in self._jobs), default=0.0)
+        await asyncio.sleep(self._limits.rest(seconds, waited))
 
     def _take(self) -> list[_Part]:
         """Rows of the job that is due first and of those like it that fit."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Collection
 
 from starlette.requests import ClientDisconnect
@@ -11,14 +12,49 @@ from serving.web.metrics import Metrics
 
 _LOG = logging.getLogger("serving")
 _CLOSE = (b"connection", b"close")
+_MISTAKES = range(400, 499)  # 499: the client is gone
+
+
+class Brake:
+    """Who sends mistakes waits for the answer; the others have the time.
+
+    The first `burst` mistakes of all clients together are answered at once,
+    later ones at `rate` a second, and none later than after `most` seconds.
+
+    Args:
+      rate: answers a second.
+      burst: answers that need not wait.
+      most: seconds.
+      clock: gives seconds.
+    """
+
+    def __init__(
+        self,
+        rate: float = 50.0,
+        burst: int = 20,
+        most: float = 0.5,
+        clock: Callable[[], float] = time.monotonic,
+    ):
+        self._step = 1.0 / rate
+        self._lead = burst * self._step
+        self._most = most
+        self._clock = clock
+        self._turn = -float("inf")
+
+    def seconds(self) -> float:
+        """How long the next answer has to wait; it takes its turn."""
+        now = self._clock()
+        turn = max(self._turn, now - self._lead) + self._step
+        self._turn = min(turn, now + self._most)
+        return max(self._turn - now, 0.0)
 
 
 class Guard:
     """ASGI middleware.
 
     A client that leaves is counted and costs no trace; whatever else happens
-    is one line outside and a trace in the log. When the server ends, answers
-    carry `Connection: close`.
+    is one line outside and a trace in the log. Mistakes are answered at a
+    bounded rate. When the server ends, answers carry `Connection: close`.
 
     Args:
       app: the application.
@@ -39,6 +75,7 @@ class Guard:
         self._app = app
         self._metrics = metrics
         self._draining = draining
+        self._brake = Brake()
 
     async def __call__(self, scope, receive, send):
         """One call."""
@@ -52,6 +89,8 @@ class Guard:
             if message["type"] == "http.response.start":
                 started = True
                 headers = message.get("headers", [])
+                if message["status"] in _MISTAKES and not self._draining():
+                    await asyncio.sleep(self._brake.seconds())
                 if self._draining() and _CLOSE not in headers:
                     message = message | {"headers": [*headers, _CLOSE]}
             await send(message)
