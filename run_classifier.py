@@ -25,12 +25,12 @@ def main() -> None:
     fields = read()
 
     from serving.export import check_exportable, export_model
-    from training.finetuning.classifier import ClassifierJob
+    from training.finetuning.classifier_ranking import make_job
     from training.finetuning.command import Command, Request
 
     command = Command(
         lambda **changes: Request(**read(**changes)),
-        ClassifierJob,
+        make_job,
         export_model,
         check_exportable,
     )

@@ -159,6 +159,26 @@ class AblationOptions:
         return [c for c in self.columns if c.of == source]
 
 
+def read_toml(path: str, places: dict[str, str]) -> dict[str, Any]:
+    """A TOML file with texts in the place of `{name}` in its values.
+
+    Lists become tuples.
+
+    Raises:
+      UserError: no TOML, or a name that is not in `places`.
+    """
+    text = files.read_bytes(path).decode("utf-8", "replace")
+    try:
+        return _filled(tomllib.loads(text), places)
+    except tomllib.TOMLDecodeError as e:
+        raise UserError(f"{path} is no TOML: {e}") from e
+    except KeyError as e:
+        raise UserError(
+            f"{path}: {{{e.args[0]}}} is not known; there are "
+            f"{', '.join(places)}"
+        ) from e
+
+
 def load(path: str, places: dict[str, str]) -> AblationOptions:
     """Reads a TOML file.
 
@@ -169,26 +189,17 @@ def load(path: str, places: dict[str, str]) -> AblationOptions:
     Raises:
       UserError: no TOML, or an entry that is missing, unknown or wrong.
     """
-    text = files.read_bytes(path).decode("utf-8", "replace")
-    try:
-        value = _filled(tomllib.loads(text), places)
-    except tomllib.TOMLDecodeError as e:
-        raise UserError(f"{path} is no TOML: {e}") from e
-    except KeyError as e:
-        raise UserError(
-            f"{path}: {{{e.args[0]}}} is not known; there are "
-            f"{', '.join(places)}"
-        ) from e
+    value = read_toml(path, places)
     try:
         found = dict(value)
         if "vocabulary" in found:
-            found["vocabulary"] = _command(found["vocabulary"])
+            found["vocabulary"] = command(found["vocabulary"])
         else:
             found["vocabulary"] = None
         for name in ("records", "pretrain"):
-            found[name] = _command(found[name])
+            found[name] = command(found[name])
         tasks = found.get("tasks", {})
-        found["tasks"] = {k: _command(v) for k, v in tasks.items()}
+        found["tasks"] = {k: command(v) for k, v in tasks.items()}
         found["rows"] = _made(RowOptions, found["rows"])
         found["columns"] = _made(ResultColumn, found["columns"])
         found["claims"] = _made(Claim, found.get("claims", []))
@@ -212,7 +223,8 @@ def _filled(value, places):
     return value
 
 
-def _command(value: dict) -> Command:
+def command(value: dict) -> Command:
+    """The entry `command`, and all others as its flags."""
     flags = dict(value)
     return Command(tuple(flags.pop("command").split()), flags)
 

@@ -159,6 +159,18 @@ _ROWS = (
         long_objective="training.objectives.ranking:RecurrentRanking",
     ),
     HeadSpec(
+        name="candidate_ranking",
+        model=f"{_MODELS}.language_model:PretrainingModel",
+        objective="training.objectives.candidates:CandidateObjective",
+        signatures="",
+        metric="accuracy",
+        # Rows of a training batch come in pairs, [B, 2, T].
+        fields={
+            "ranks": Field("B T", "int32", "order of hidden pieces, -1 = seen"),
+            "rival": Field("B", "float32", "0 = a pair of equal rows"),
+        },
+    ),
+    HeadSpec(
         name="span",
         model=f"{_MODELS}.question_answering:SpanModel",
         objective=f"{_OBJECTIVES}:SpanObjective",

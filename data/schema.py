@@ -51,7 +51,9 @@ FINETUNE_BATCH = {
 }
 
 # Arrays of a fine-tuning batch whose last dimension is T.
-LENGTH_FIELDS = ("input_ids", "segment_ids", "input_mask", "paragraph_mask")
+LENGTH_FIELDS = (
+    *("input_ids", "segment_ids", "input_mask", "paragraph_mask", "ranks"),
+)
 
 # What each fine-tuning head adds: the rows of `common.heads`.
 HEAD_FIELDS = {

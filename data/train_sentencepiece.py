@@ -26,6 +26,7 @@ from common.errors import UserError
 from data import symbols
 from data.corpus import documents as corpus
 from data.corpus import plan as corpus_plan
+from data.corpus import vocabulary_progress
 from data.corpus.options import SentencePieceOptions
 from data.text import composition
 from data.text import normalization as text
@@ -34,6 +35,8 @@ from flags import app, demo_flags
 
 CONTROL = (symbols.CLS, symbols.SEP, symbols.PAD, symbols.MASK, symbols.EOD)
 BLOCK_BYTES = 8_000_000  # read at a time
+# Settings that PREFIX.json has only where they are others than these.
+LATER = {"num_unused": 0, "byte_fallback": False, "num_threads": 1}
 # Always pieces of their own, as in the original's recipe.
 PUNCTUATION = (".", "(", ")", '"', "-", "–", "£", "€")
 
@@ -53,12 +56,19 @@ class Sentences:
         self._changes = changes
         self._digest = hashlib.sha256()
         self.count = 0
+        self.stream = None  # of the bar; None = standard error
 
     def __iter__(self) -> Iterator[str]:
         options = self._options
         paths = corpus.list_files(options.input_glob)
         reader = corpus.BlockReader()
-        for path in tqdm(paths, desc="reading", unit="file", mininterval=1.0):
+        for path in tqdm(
+            paths,
+            desc="reading",
+            unit="file",
+            mininterval=1.0,
+            file=self.stream,
+        ):
             for block in corpus_plan.plan_blocks(path, BLOCK_BYTES):
                 for document in corpus.documents(
                     reader.read(block), block, "text"
@@ -191,23 +201,26 @@ def train_model(
     """The trained model as bytes, with SentencePiece's errors in one line."""
     model = io.BytesIO()
     sentencepiece.set_random_generator_seed(options.seed)
+    size = options.vocab_size - options.num_unused
     try:
-        sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=iter(sentences),
-            model_writer=model,
-            vocab_size=options.vocab_size - options.num_unused,
-            model_type=options.model_type,
-            byte_fallback=options.byte_fallback,
-            character_coverage=options.character_coverage,
-            control_symbols=list(CONTROL),
-            user_defined_symbols=[symbols.EOP, *PUNCTUATION],
-            shuffle_input_sentence=options.input_sentence_size > 0,
-            input_sentence_size=options.input_sentence_size,
-            # One thread and a fixed seed: the same text gives the same file.
-            num_threads=1,
-            minloglevel=2,
-            **rules,
-        )
+        with vocabulary_progress.shown(size) as sentences.stream:
+            sentencepiece.SentencePieceTrainer.train(
+                sentence_iterator=iter(sentences),
+                model_writer=model,
+                vocab_size=size,
+                model_type=options.model_type,
+                byte_fallback=options.byte_fallback,
+                character_coverage=options.character_coverage,
+                control_symbols=list(CONTROL),
+                user_defined_symbols=[symbols.EOP, *PUNCTUATION],
+                shuffle_input_sentence=options.input_sentence_size > 0,
+                input_sentence_size=options.input_sentence_size,
+                # The same text, seed and number give the same file: the sums
+                # of several threads are rounded in another order.
+                num_threads=options.num_threads,
+                minloglevel=0,
+                **rules,
+            )
     except (RuntimeError, OSError) as e:
         if sentences.count == 0:
             raise UserError(
@@ -251,9 +264,9 @@ def check_layout(processor: sentencepiece.SentencePieceProcessor) -> None:
 
 def settings(options: SentencePieceOptions) -> dict:
     """What, with the text, the vocabulary is a function of."""
-    later = {}  # files of before have none of these
-    for name in ("num_unused", "byte_fallback"):
-        if getattr(options, name):
+    later = {}
+    for name, default in LATER.items():
+        if getattr(options, name) != default:
             later[name] = getattr(options, name)
     return later | {
         "character_coverage": options.character_coverage,
@@ -291,13 +304,14 @@ def already_finished(options: SentencePieceOptions) -> dict | None:
                 "command; give another --model_prefix"
             ) from None
         return None
-    wanted = settings(options)
+    wanted = LATER | settings(options)
+    found = LATER | summary
     sentences = Sentences(options)
     for _ in sentences:
         pass
     wanted["sentences_sha256"] = sentences.sha256()
     wanted["model_sha256"] = digest
-    other = {k: summary.get(k) for k in wanted if summary.get(k) != wanted[k]}
+    other = {k: found.get(k) for k in wanted if found.get(k) != wanted[k]}
     if other:
         raise UserError(
             f"{model} was made otherwise: wanted "

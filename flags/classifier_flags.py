@@ -59,7 +59,22 @@ def define() -> None:
         "tsv, csv, jsonl: class names in order; default: those of the "
         "training file, sorted.",
     )
+    _define_ranking()
     _define_evaluation()
+
+
+def _define_ranking() -> None:
+    flags.DEFINE_bool(
+        "ranking",
+        False,
+        "qnli, wnli: candidates compete, those of a question in pairs and those "
+        "for a pronoun by their probabilities, as in the XLNet paper; see "
+        "docs/classification.md.",
+    )
+    flags.DEFINE_float(
+        "ranking_alpha", 5.0, "--ranking, wnli: weight of the margin's loss."
+    )
+    flags.DEFINE_float("ranking_beta", 0.2, "--ranking, wnli: the margin.")
 
 
 def _define_evaluation() -> None:

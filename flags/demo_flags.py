@@ -89,6 +89,12 @@ def define_sentencepiece() -> None:
         default.byte_fallback,
         "Cut characters without a piece into bytes; needs 256 pieces.",
     )
+    flags.DEFINE_integer(
+        "num_threads",
+        default.num_threads,
+        "Threads that train. The file is the same wherever their number is; "
+        "another number may give other unigram pieces.",
+    )
 
 
 def sentencepiece_from_flags() -> SentencePieceOptions:

@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -53,6 +54,21 @@ def test_the_path_ends_with_numbers_and_a_prediction(finished):
     last = done.stdout.strip().splitlines()[-5:]
     assert last[0].startswith("pretraining loss")
     assert last[-1].startswith("prediction")
+
+
+# Of C++ (glog and TensorFlow's own), of Python's logging and warnings.
+LIBRARY = re.compile(
+    r"[IWEF]\d{4} |WARNING|INFO:|\d{4}-\d\d-\d\d \d\d:\d\d|.*\w+Warning\b"
+    r"|.*\.(cc|h|py)[:(]\d+"
+)
+
+
+def test_no_line_is_a_librarys(finished):
+    """Vocabulary, records, pretraining, fine-tuning, export, prediction."""
+    _, done = finished
+    lines = f"{done.stdout}\n{done.stderr}".replace("\r", "\n").splitlines()
+    assert len(lines) > 40
+    assert [line for line in lines if LIBRARY.match(line)] == []
 
 
 def test_saved_model_memory_and_ids_path_agree(finished):

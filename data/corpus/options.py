@@ -44,6 +44,8 @@ class SentencePieceOptions:
       num_unused: of these, pieces `<unused0>`, ... at the end that no text
         gives, for symbols that are added later.
       byte_fallback: characters without a piece become pieces of their bytes.
+      num_threads: of the training. Another number may choose other unigram
+        pieces; the same one chooses the same.
     """
 
     input_glob: str
@@ -56,9 +58,11 @@ class SentencePieceOptions:
     seed: int = 0
     num_unused: int = 0
     byte_fallback: bool = False
+    num_threads: int = 1
 
     def __post_init__(self) -> None:
         within(self, ">= 0", "num_unused", "input_sentence_size")
+        within(self, ">= 1", "num_threads")
         within(self, "[0.9, 1]", "character_coverage")
         one_of(self, model_type=MODEL_TYPES)
         require(

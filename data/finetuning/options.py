@@ -7,6 +7,7 @@ from common.errors import UserError
 from common.text_settings import TextChoice, TextSettings
 from data.symbols import CLS_LAST, LAYOUTS
 
+RANKED = ("qnli", "wnli")  # what `--ranking` is for
 CLASSIFIER_HEADS = ("classification", "regression", "multi_label")
 
 
@@ -75,6 +76,9 @@ class ClassifierDataOptions:
       dev_seed: which rows.
       label_threshold: of several labels, probabilities above it are labels;
         None = the best one on dev, where that was evaluated, else 0.5.
+      ranking: candidates compete; for `RANKED` tasks.
+      ranking_alpha, ranking_beta: see
+        `training.objectives.candidates.CandidateObjective`.
     """
 
     task_name: str
@@ -90,9 +94,18 @@ class ClassifierDataOptions:
     dev_fraction: float = 0.0
     dev_seed: int = 0
     label_threshold: float | None = None
+    ranking: bool = False
+    ranking_alpha: float = 5.0
+    ranking_beta: float = 0.2
 
     def __post_init__(self) -> None:
         within(self, "(0, 1)", "label_threshold")
+        within(self, ">= 0", "ranking_alpha", "ranking_beta")
+        if self.ranking and self.task_name.lower() not in RANKED:
+            raise UserError(
+                f"--ranking is for {' and '.join(RANKED)}, received "
+                f"--task_name={self.task_name}"
+            )
         within(self, "[0, 1)", "dev_fraction")
         one_of(self, head=CLASSIFIER_HEADS)
         distinct(self, "labels", "a class")

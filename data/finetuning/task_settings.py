@@ -73,6 +73,7 @@ SETTINGS = (
     Setting("allow_empty_text", _DATA, False, commands=_TABLE),
     Setting("dev_fraction", _DATA, True, 0.0, _TABLE),
     Setting("dev_seed", _DATA, True, 0, _TABLE),
+    Setting("ranking", _DATA, True, False, _TABLE),
     Setting("start_n_top", _HEAD, False, 5, (SQUAD,)),
     Setting("end_n_top", _HEAD, False, 5, (SQUAD,)),
     Setting("max_query_length", _DATA, False, 64, (SQUAD,)),

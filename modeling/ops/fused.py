@@ -19,11 +19,12 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from common import tpu_build
+from common import library_lines, tpu_build
 
 # Compiling takes about a tenth of a second, and passes over a megabyte, which
 # the caches hold, next to nothing.
 MIN_ELEMENTS = 2**18
+library_lines.silence()
 
 
 def fused(function: Callable) -> Callable:

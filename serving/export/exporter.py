@@ -27,6 +27,7 @@ from absl import logging as absl_logging
 
 from common import files, locks
 from common.errors import UserError
+from common.heads import get
 from data.task_spec import SPIECE_NAME, TaskSpec
 from data.text.graph_tokenizer import GraphTokenizer
 from data.text.tokenizer import Tokenizer
@@ -158,6 +159,11 @@ def check_exportable(spec: TaskSpec, wanted: bool = True) -> None:
     """
     if not wanted:
         return
+    if not get(spec.head).signatures:
+        raise UserError(
+            f"the head {spec.head} cannot be exported: predict with "
+            "--do_predict"
+        )
     if int(spec.data_options.get("num_texts", 1)) > MAX_TEXTS:
         raise UserError(
             f"a SavedModel takes at most {MAX_TEXTS} texts, found "

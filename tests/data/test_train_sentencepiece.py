@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 import subprocess
 import sys
 
@@ -12,6 +13,7 @@ from common.errors import UserError
 from common.text_settings import TextSettings
 from data import symbols
 from data import train_sentencepiece as command
+from data.corpus import vocabulary_progress
 from data.corpus.options import SentencePieceOptions
 from data.text.tokenizer import Tokenizer
 
@@ -82,6 +84,38 @@ def test_unused_pieces_and_bytes(text, tmp_path):
     with pytest.raises(UserError, match="above --num_unused=70"):
         options(text, tmp_path, num_unused=70)
     command.train(wanted)  # already finished
+
+
+def test_threads_are_a_setting_and_the_training_is_shown(text, tmp_path, capfd):
+    wanted = options(text, tmp_path, num_threads=2)
+    summary = command.train(wanted)
+    assert summary["num_threads"] == 2
+    shown = capfd.readouterr().err
+    assert "vocabulary: 400 sentences\n" in shown
+    left = re.findall(r"vocabulary: (\d+) pieces left, 80 wanted", shown)
+    assert left and sorted(map(int, left), reverse=True) == [*map(int, left)]
+    assert ".cc" not in shown and "trainer_spec" not in shown
+    again = options(text, tmp_path / "b", num_threads=2)
+    command.train(again)
+    assert command_pieces(tmp_path / "b/o/sp.model") == command_pieces(
+        tmp_path / "o/sp.model"
+    )
+    assert "num_threads" not in command.settings(options(text, tmp_path))
+    with pytest.raises(UserError, match="num_threads"):
+        command.train(options(text, tmp_path))  # of another number
+    with pytest.raises(UserError, match="--num_threads must be"):
+        options(text, tmp_path, num_threads=0)
+
+
+def test_lines_of_the_log():
+    log = ["trainer_spec {", "I0000 x.cc:1] Loaded all 7000 sentences"]
+    log += [f"x.cc(9) LOG(INFO) Added: freq=3 size={i} all=4" for i in (5, 95)]
+    log += ["E0000 x.cc:3] no space"]
+    assert list(vocabulary_progress.lines(log, 100)) == [
+        "vocabulary: 7,000 sentences",
+        "vocabulary: 95 pieces of 100",
+        "E0000 x.cc:3] no space",
+    ]
 
 
 def test_uncased_and_accents_go_through_our_normalisation(text, tmp_path):

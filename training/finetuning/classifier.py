@@ -31,6 +31,11 @@ class ClassifierJob(TaskJob):
       trained: task.json of the trained model.
     """
 
+    # What `--ranking` adds to what a resumed run may not change, and columns
+    # that its model reads.
+    ranking: dict = {}
+    inputs: tuple[str, ...] = ()
+
     def __init__(
         self,
         data_options: ClassifierDataOptions,
@@ -67,7 +72,7 @@ class ClassifierJob(TaskJob):
         evals: dict = {}
         predicts: dict = {}
         if options.do_train:
-            examples, table = self.load("train")
+            examples, table = self.load_training()
             self.train_hash = hash_examples(examples)
             train_input_fn = self.input_fn(table, True)
         if options.do_eval or options.run.eval_every:
@@ -82,11 +87,22 @@ class ClassifierJob(TaskJob):
             train_input_fn,
             evals,
             predicts,
-            {"task": task.name, "train_data": self.train_hash},
+            {"task": task.name, "train_data": self.train_hash} | self.ranking,
             self.export_options(),
             table,
             task.possible_metrics,
         )
+
+    def load_training(self) -> tuple[list[TextExample], FeatureTable]:
+        """Examples and features of the training split."""
+        return self.load("train")
+
+    def settled(
+        self, examples: list[TextExample], logits: np.ndarray
+    ) -> np.ndarray:
+        """What the model says, as logits of the examples."""
+        del examples
+        return logits
 
     def export_options(self) -> dict:
         """The threshold that was given: the export's, not the folder's."""
@@ -167,11 +183,13 @@ class ClassifierJob(TaskJob):
     def eval_split(self, split: str):
         """A labelled split with the task's metrics."""
         examples, table = self.load(split)
-        if "label_ids" not in table.columns:
+        gold = self.task.label_array(examples)
+        if gold is None:
             raise UserError(f"the split {split!r} has no labels")
 
         def metrics(outputs, labels) -> dict[str, float]:
-            logits, labels = outputs["logits"], labels["label_ids"]
+            logits = self.settled(examples, outputs["logits"])
+            labels = labels.get("label_ids", gold)
             threshold = self.task.options.label_threshold
             if self.task.head == "multi_label" and threshold is None:
                 threshold = task_metrics.best_label_threshold(logits, labels)
@@ -184,7 +202,7 @@ class ClassifierJob(TaskJob):
             return {classifier_tasks.THRESHOLD: self.threshold}
 
         def write(outputs, folder: str) -> list[str]:
-            logits = outputs["logits"]
+            logits = self.settled(examples, outputs["logits"])
             rows = predictions.labelled_rows(
                 self.task, examples, self._predicted(examples, logits)
             )
@@ -192,8 +210,7 @@ class ClassifierJob(TaskJob):
             files.write_text(path, task_examples.to_tsv(rows))
             if self.task.head == "regression":
                 return [path]
-            labels = table.columns["label_ids"]
-            return [path, *self._write_report(split, logits, labels, folder)]
+            return [path, *self._write_report(split, logits, gold, folder)]
 
         chosen = self.task.head == "multi_label"
         chosen &= self.task.options.label_threshold is None
@@ -242,7 +259,7 @@ class ClassifierJob(TaskJob):
         examples, table = self.load(split, with_labels=False)
 
         def write(outputs, folder: str) -> list[str]:
-            logits = outputs["logits"]
+            logits = self.settled(examples, outputs["logits"])
             rows = self._predicted(examples, logits)
             path = os.path.join(folder, f"{split}_predictions.tsv")
             files.write_text(path, task_examples.to_tsv(rows))
@@ -255,7 +272,7 @@ class ClassifierJob(TaskJob):
                 files.write_text(paths[-1], task_examples.to_tsv(rows))
             return paths
 
-        return PredictSplit(self.input_fn(table, False, ()), write)
+        return PredictSplit(self.input_fn(table, False, self.inputs), write)
 
 
 def hash_examples(examples: list[TextExample]) -> str:

@@ -13,6 +13,7 @@ import tf_keras
 
 from common import heads
 from common.references import resolve
+from modeling import ranking_losses
 from modeling.encoders.contract import EncoderConfig
 from modeling.encoders.registry import spec_of
 from training.objectives.contract import Batch, LossOutput, Objective
@@ -157,14 +158,44 @@ class ClassObjective(FinetuneObjective):
         return RowLosses(losses, counts, right, weights)
 
 
+def single_rows(batch: Batch, names: Sequence[str] = INPUTS) -> Batch:
+    """The batch with its rows [B, C, T] as [B * C, T]."""
+    length = batch["input_ids"].shape[-1]
+    rows = {name: tf.reshape(batch[name], [-1, length]) for name in names}
+    return batch | rows
+
+
 class ClassificationObjective(ClassObjective):
-    """Cross-entropy over Y classes, or over C options."""
+    """Cross-entropy over Y classes.
+
+    Pairs of rows, [B, 2, T] with `rival` (`data.finetuning.classifier.rivals`),
+    are ranked: the first class's logit less the second's is a row's score, and
+    the loss is the cross-entropy of a softmax over both rows' scores. Where
+    there is no rival it is the plain one, the sigmoid's of that score.
+    """
 
     name = "classification"
 
+    def forward(self, model, batch, training=False, seed=None):
+        if "rival" not in batch:
+            return super().forward(model, batch, training, seed)
+        logits = super().forward(model, single_rows(batch), training, seed)
+        return tf.reshape(logits, [-1, 2, logits.shape[-1]])
+
     def row_losses(self, logits, batch, training):
-        return self.class_losses(
-            logits, batch["label_ids"], batch["example_weight"], training
+        labels, counts = batch["label_ids"], batch["example_weight"]
+        if "rival" not in batch:
+            return self.class_losses(logits, labels, counts, training)
+        alone = self.class_losses(logits[:, 0], labels, counts, training)
+        scores = logits[..., 0] - logits[..., 1]  # [B, 2]
+        has_rival = batch["rival"] > 0
+        losses = ranking_losses.ranknet(scores[:, 0], scores[:, 1])
+        right = tf.cast(scores[:, 0] > scores[:, 1], tf.float32)
+        return RowLosses(
+            tf.where(has_rival, losses, alone.losses),
+            counts,
+            tf.where(has_rival, right, alone.right),
+            alone.weights,
         )
 
 

@@ -67,6 +67,7 @@ OTHER = {
     "text_column": 1,
     "tag_column": 2,
     "token_separator": "_",
+    "ranking": True,
 }
 DEFAULT = {"max_seq_length": {CLASSIFIER: 128}, "head": "classification"}
 
@@ -118,6 +119,8 @@ NOT_RECORDED = {
     "ensemble_weights": _FILES,
     "greedy": _DO,
     "label_threshold": "given for one run; the one that was found is recorded",
+    "ranking_alpha": "of the loss",
+    "ranking_beta": "of the loss",
 }
 
 

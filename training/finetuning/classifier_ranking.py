@@ -1,0 +1,200 @@
+"""QNLI and WNLI as rankings (`--ranking`; section 3.5 of the XLNet paper).
+
+QNLI: the candidates of a question compete. Training examples are pairs of a
+right and a wrong candidate; at the end a question's best one is `entailment`.
+WNLI: the candidates for a pronoun compete by their probabilities in its place.
+Files, metrics and predictions are those of the tasks.
+"""
+
+import dataclasses
+
+import numpy as np
+
+from common.errors import UserError
+from data.finetuning import ensembles
+from data.finetuning.classifier import rivals, schemas
+from data.finetuning.examples import BadRows, TextExample
+from data.finetuning.options import ClassifierDataOptions
+from data.symbols import CLS_LAST
+from training.finetuning.classifier import ClassifierJob, hash_examples
+
+# Of the better of two classes where a rule and no model has chosen.
+_LEAST = 1e-6
+
+
+def make_job(data_options: ClassifierDataOptions, *arguments) -> ClassifierJob:
+    """The job of a classification task; arguments as `ClassifierJob`'s."""
+    kind = ClassifierJob
+    if data_options.ranking:
+        name = data_options.task_name.lower()
+        kind = {"qnli": QuestionJob, "wnli": PronounJob}[name]
+    return kind(data_options, *arguments)
+
+
+class _RankingJob(ClassifierJob):
+    """What both have in common; arguments as `ClassifierJob`'s."""
+
+    def __init__(self, data_options, features, options, *arguments):
+        super().__init__(data_options, features, options, *arguments)
+        changed = {
+            "--class_weights": options.class_weights,
+            "--label_smoothing": options.label_smoothing,
+            "--pack": options.pack,
+            "--segment_recurrence": features.segment_recurrence,
+        }
+        if wrong := [name for name, value in changed.items() if value]:
+            raise UserError(f"--ranking takes no {wrong[0]}")
+        self.ranking = {"ranking": True}
+
+
+class QuestionJob(_RankingJob):
+    """QNLI: pairs in training, the best of a question at the end.
+
+    Questions with one candidate only are classified, in both.
+    """
+
+    def load_training(self):
+        examples, table = self.load("train")
+        right = [e.label == self.task.labels[0] for e in examples]
+        chosen = rivals.pairs([e.texts[0] for e in examples], right)
+        made = rivals.paired(table, chosen)
+        count = int(made.columns[rivals.RIVAL].sum())
+        print(
+            f"--ranking: {count} pairs of candidates, {len(chosen) - count} "
+            "candidates without a rival"
+        )
+        return examples, made
+
+    def settled(self, examples, logits):
+        scores = logits[:, 0] - logits[:, 1]
+        found = rivals.margins(scores, [e.texts[0] for e in examples])
+        found = np.where(np.isnan(found), scores, found) / 2.0
+        return np.stack([found, -found], 1)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Candidates:
+    """The rows of a split of WNLI.
+
+    Attributes:
+      schemas: of every row, candidates of a pronoun once.
+      row_of: row of every example; -1 where it is no schema.
+    """
+
+    schemas: list[schemas.Schema]
+    row_of: list[int]
+
+    @property
+    def keys(self) -> list[tuple]:
+        """Of the rows' pronouns."""
+        return [schema.key for schema in self.schemas]
+
+
+class PronounJob(_RankingJob):
+    """WNLI: a row per candidate of a pronoun, hidden and predicted.
+
+    Rivals of a candidate are those of the split's other rows on this pronoun,
+    else noun phrases that a rule finds in the premise. A row that is no schema
+    is answered 0.
+    """
+
+    inputs = ("ranks",)
+
+    def __init__(self, data_options, features, *arguments):
+        super().__init__(data_options, features, *arguments)
+        if features.layout != CLS_LAST:
+            raise UserError("--ranking of wnli needs XLNet, whose CLS is last")
+        self._candidates: dict[str, _Candidates] = {}
+        self.margin = {
+            "alpha": data_options.ranking_alpha,
+            "beta": data_options.ranking_beta,
+        }
+        self.ranking |= self.margin
+
+    def spec(self):
+        # The head is the language model's and has no options.
+        return dataclasses.replace(
+            super().spec(), head="candidate_ranking", head_options={}
+        )
+
+    def loss_options(self, spec, train_table):
+        del spec, train_table
+        return dict(self.margin)
+
+    def combine(self, members, weights):
+        found = [m["logits"] for m in members]
+        return {"logits": ensembles.mean(found, weights)}
+
+    def load(self, split, with_labels=True):
+        if split in self.loaded:
+            return self.loaded[split]
+        bad = BadRows(self.features.skip_bad_rows)
+        examples = self.task.read(split, bad, with_labels)
+        self.num_texts = 2
+        found = _candidates(examples)
+        self._candidates[split] = found
+        table, hit = self.cached_table(
+            f"wnli-ranking-{split}",
+            {"task": "wnli-ranking", "data": hash_examples(examples)},
+            [(s.before, s.candidate, s.after) for s in found.schemas],
+            lambda tokenized: schemas.table(
+                tokenized, self.features.row_length, self.tokenizer.symbols
+            ),
+        )
+        missed = found.row_of.count(-1)
+        what = (
+            f"wnli {split}: {len(examples)} examples of "
+            f"{self.task.path(split)}, {missed} of them no schema; "
+            f"{table.num_rows} candidates for {len(set(found.keys))} pronouns"
+        )
+        self.report(what, table, hit, bad)
+        self.loaded[split] = examples, table
+        return examples, table
+
+    def load_training(self):
+        examples, table = self.load("train")
+        found = self._candidates["train"]
+        right = np.zeros(table.num_rows, bool)
+        for example, row in zip(examples, found.row_of, strict=True):
+            if row >= 0:
+                right[row] |= example.label == self.task.labels[1]
+        chosen = rivals.pairs(found.keys, right)
+        # A wrong candidate teaches nothing without the right one.
+        chosen = [pair for pair in chosen if right[pair[0]]]
+        made = rivals.paired(table, chosen)
+        print(f"--ranking: {len(chosen)} right candidates with their rivals")
+        return examples, made
+
+    def settled(self, examples, logits):
+        """Probabilities of candidates `[R]` as logits of examples `[N, 2]`."""
+        found = next(
+            self._candidates[split]
+            for split, (loaded, _) in self.loaded.items()
+            if loaded is examples
+        )
+        margins = rivals.margins(logits, found.keys)
+        margins = np.where(np.isnan(margins), -_LEAST, margins)
+        own = [margins[row] if row >= 0 else -_LEAST for row in found.row_of]
+        return np.array([[-m / 2.0, m / 2.0] for m in own])  # [N, 2]
+
+
+def _candidates(examples: list[TextExample]) -> _Candidates:
+    """Rows of a split: its own candidates, and a rule's where one is alone."""
+    at: dict[tuple, int] = {}
+    rows: list[schemas.Schema] = []
+
+    def add(schema: schemas.Schema) -> int:
+        key = (schema.key, schema.candidate.casefold())
+        if key not in at:
+            at[key] = len(rows)
+            rows.append(schema)
+        return at[key]
+
+    parts = [schemas.find(*e.texts) for e in examples]
+    row_of = [-1 if schema is None else add(schema) for schema in parts]
+    for group in rivals.groups_of([schema.key for schema in rows]):
+        if len(group) == 1:
+            alone = rows[group[0]]
+            for text in schemas.rivals(alone):
+                add(dataclasses.replace(alone, candidate=text))
+    return _Candidates(rows, row_of)
