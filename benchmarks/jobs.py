@@ -182,7 +182,7 @@ def run_job(job: Job, folder: str) -> dict:
                 stdout=f,
                 stderr=f,
                 check=False,
-                preexec_fn=_die_with_parent,
+                preexec_fn=die_with_parent,
             )
         if done.returncode:
             with open(log, encoding="utf-8", errors="replace") as f:
@@ -218,7 +218,7 @@ def _attempt(home: str) -> dict:
     return files.read_json_object(path, _HINT) if files.exists(path) else {}
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
     """In the child: a runner that is killed leaves nobody who goes on alone.
 
     Otherwise its next start would find the output in use.

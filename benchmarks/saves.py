@@ -11,7 +11,6 @@ reads per step. share: how long training waits for saves, with and without
 """
 
 import argparse
-import json
 import os
 import re
 import shutil
@@ -20,13 +19,15 @@ import sys
 import tempfile
 import types
 
-from benchmarks.soak import killing
-from common import heap
+from benchmarks.soak import killing, starting
+from common import files, heap
 
 LAYERS, SLOTS, WIDTH = 6, 96, 256
 PROCESSES = (1, 2, 4)
 BATCHES = (64, 128, 256)
 MB = 1e6
+_PEAK = "peak.json"
+_TIMEOUT = 300.0
 # Name -> the architecture's flags, steps, steps between saves.
 MODELS = {
     # Of scripts/quickstart.sh, which saves every 300 steps.
@@ -63,7 +64,7 @@ def _peak_beyond(work) -> float:
 
 
 def save_once(index: int, hosts: str, batch: int, folder: str) -> None:
-    """One process of a group that saves its rows; the chief prints bytes."""
+    """One process of a group that saves its rows; the chief notes the peak."""
     import tensorflow as tf
 
     from training import strategy as strategy_lib
@@ -90,40 +91,41 @@ def save_once(index: int, hosts: str, batch: int, folder: str) -> None:
         BatchSplit(batch, strategy.num_replicas_in_sync),
     )
     memory.from_host(memory.to_host())  # traced, and every page touched
+    meeting = strategy_lib.meeting_of(strategy)
     checkpoints = RunCheckpoints(
         folder,
         {"model": tf.Module()},
         2,
         strategy_lib.is_chief(strategy),
         memory,
-        strategy_lib.meeting_of(strategy),
+        meeting,
     )
-    peak = _peak_beyond(lambda: checkpoints.save(1))
-    checkpoints.wait()
+    if meeting:
+        # The chief first removes what it finds there: no rows of this save.
+        meeting.total(0.0)
+    try:
+        peak = _peak_beyond(lambda: checkpoints.save(1))
+    finally:
+        # Or, when another process is gone, this one waits for its rows.
+        checkpoints.close()
     if index == 0:
-        print(json.dumps(peak))
+        files.write_json(os.path.join(folder, _PEAK), {"bytes": peak})
 
 
 def _group(count: int, batch: int) -> float:
+    """Peak of the chief of a group; none is left when one fails."""
     hosts = ",".join(f"localhost:{port}" for port in killing.free_ports(count))
-    with tempfile.TemporaryDirectory() as folder:
-        group = [
-            subprocess.Popen(
-                [sys.executable, "-m", "benchmarks.saves", "--suite=worker"]
+    with tempfile.TemporaryDirectory() as folder, starting.Group() as group:
+        for i in range(count):
+            group.start(
+                ["-m", "benchmarks.saves", "--suite=worker"]
                 + [f"--task_index={i}", f"--hosts={hosts}"]
                 + [f"--batch={batch}", f"--output_dir={folder}"],
-                cwd=killing.ROOT,
-                env=os.environ | {"CUDA_VISIBLE_DEVICES": ""},
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                text=True,
+                os.path.join(folder, f"worker{i}.log"),
             )
-            for i in range(count)
-        ]
-        found = [process.communicate(timeout=300)[0] for process in group]
-        if any(process.returncode for process in group):
-            raise RuntimeError(f"a process of {count} failed")
-    return float(found[0].splitlines()[-1])
+        group.finish(_TIMEOUT)
+        peak = files.read_json_object(os.path.join(folder, _PEAK), "")
+    return float(peak["bytes"])
 
 
 def memory_suite() -> None:

@@ -9,12 +9,14 @@ Nothing here runs the program.
 """
 
 import dataclasses
+import hashlib
 import json
 import os
 import subprocess
 import sys
 import tempfile
 import time
+from importlib import metadata
 from typing import Any
 
 from common.errors import UserError
@@ -103,6 +105,31 @@ def lower(function: Any, *args: Any) -> bytes:
     """
     lowered = function.experimental_get_compiler_ir(*args)
     return lowered(stage="hlo_serialized", platform_name="CPU")
+
+
+def fingerprint(hlo: bytes, topology: str) -> str:
+    """Hexadecimal name of a program, its chip and its compiler.
+
+    Serialized HLO of one program differs from process to process, in numbers
+    that it gives its parts; its text in StableHLO does not.
+
+    Args:
+      hlo: from `lower`.
+      topology: a key of `TOPOLOGIES`.
+
+    Raises:
+      UserError: missing jax.
+    """
+    require_jax()
+    from jax._src.interpreters import mlir as jax_mlir
+    from jaxlib import _jax
+    from jaxlib.mlir import ir
+
+    with jax_mlir.make_ir_context():
+        module = ir.Module.parse(_jax.mlir.hlo_to_stablehlo(hlo))
+        text = module.operation.get_asm(enable_debug_info=False)
+    compiler = f"{topology} {metadata.version('libtpu')}\n"
+    return hashlib.sha256((compiler + text).encode()).hexdigest()
 
 
 def compile_for(hlo: bytes, topology: str) -> Compiled:

@@ -9,7 +9,6 @@ days. Needs `pip install -r requirements-plan.txt`; no TPU.
 """
 
 import dataclasses
-import hashlib
 import multiprocessing
 import os
 from concurrent import futures
@@ -85,7 +84,7 @@ def _compile(program: bytes | None, options: PlanOptions):
         return None
     if not options.cache_dir:
         return _timed(program, options.topology)
-    digest = hashlib.sha256(program + options.topology.encode()).hexdigest()
+    digest = tpu_lowering.fingerprint(program, options.topology)
     path = os.path.join(options.cache_dir, f"{digest}.json")
     if files.exists(path):
         say("  this program is known")

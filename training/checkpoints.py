@@ -38,7 +38,8 @@ class RunCheckpoints:
     Files appear under temporary names, the recurrent memory before the
     weights, and the `checkpoint` file is replaced at the end, so a process
     killed at any moment leaves the last whole one. All processes of a run must
-    call `save` and `wait` at the same steps.
+    call `save` and `wait` at the same steps, and meet (a step will do) between
+    making this and the first of them: the chief removes what it finds.
 
     Args:
       model_dir: holds the files.

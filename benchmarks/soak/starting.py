@@ -16,6 +16,9 @@ import time
 import traceback
 from collections.abc import Callable
 
+from benchmarks import jobs
+from common import files
+
 ROOT = os.path.dirname(
     os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 )
@@ -93,7 +96,65 @@ def start(arguments: list[str], log: str) -> subprocess.Popen | Forked:
             env=os.environ | _ENVIRONMENT,
             stdout=f,
             stderr=f,
+            preexec_fn=jobs.die_with_parent,
         )
+
+
+class Group:
+    """Processes of one run, in a `with` block that none of them outlives.
+
+    Attributes:
+      processes: as they were started.
+      logs: their output.
+    """
+
+    def __init__(self):
+        self.processes: list[subprocess.Popen | Forked] = []
+        self.logs: list[str] = []
+
+    def __enter__(self) -> "Group":
+        return self
+
+    def __exit__(self, *error) -> None:
+        for process in self.processes:
+            if process.poll() is None:
+                process.send_signal(signal.SIGKILL)
+        for process in self.processes:
+            process.wait()
+
+    def start(self, arguments: list[str], log: str) -> None:
+        """`start` with a log that begins anew."""
+        files.write_text(log, "")
+        self.processes.append(start(arguments, log))
+        self.logs.append(log)
+
+    def last_line(self, index: int) -> str:
+        """Of a process's output; "" when it has none."""
+        with open(self.logs[index], encoding="utf-8", errors="replace") as f:
+            return (f.read().strip().splitlines() or [""])[-1]
+
+    def finish(self, timeout: float) -> None:
+        """Waits for all.
+
+        Raises:
+          RuntimeError: one failed, the first that did; its log and last line.
+          subprocess.TimeoutExpired: some still run after `timeout` seconds.
+        """
+        end = time.monotonic() + timeout
+        running = list(range(len(self.processes)))
+        while running:
+            for index in running:
+                status = self.processes[index].poll()
+                if status:
+                    raise RuntimeError(
+                        f"process {index} ended with {status}: see "
+                        f"{self.logs[index]}: {self.last_line(index)}"
+                    )
+            running = [i for i in running if self.processes[i].poll() is None]
+            if running and time.monotonic() > end:
+                log = self.logs[running[0]]
+                raise subprocess.TimeoutExpired(f"see {log}", timeout)
+            time.sleep(_POLL_SECONDS)
 
 
 def in_fork(function: Callable, *arguments):
@@ -130,6 +191,7 @@ def _run(arguments: list[str], log: str) -> None:
 def _end_with(run: Callable[[], None]) -> None:
     """Runs it in a fork; never returns."""
     status = 1
+    jobs.die_with_parent()
     try:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         run()

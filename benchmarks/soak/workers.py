@@ -19,17 +19,16 @@ import os
 import random
 import shutil
 import signal
-import subprocess
 import sys
 import time
 
 import numpy as np
 
 from benchmarks.soak import killing, starting
-from common import files
+from common import files, locks
+from common.errors import UserError
 
 NO_DROPOUT = ("--dropout=0", "--dropatt=0")
-Group = list[tuple[subprocess.Popen | starting.Forked, str]]
 
 
 @dataclasses.dataclass
@@ -60,13 +59,21 @@ class Outcome:
     same_weights: bool = True
     done: bool = False
 
+    def compare(self, whole: str, broken: str) -> None:
+        """Notes whether a run that came to its end is as the undisturbed."""
+        self.runs += 1
+        self.same_log &= killing.same_logs(whole, broken)
+        self.same_weights &= starting.in_fork(
+            killing.same_checkpoints, whole, broken
+        )
+
 
 def start_group(
     count: int, data_dir: str, model_dir: str, steps: int, *flags: str
-) -> Group:
-    """(process, its log file) of all workers, the chief first."""
+) -> starting.Group:
+    """All workers, the chief first."""
     hosts = ",".join(f"localhost:{p}" for p in killing.free_ports(count))
-    group = []
+    group = starting.Group()
     for index in range(count):
         command = killing.training_command(
             data_dir,
@@ -76,21 +83,8 @@ def start_group(
             f"--task_index={index}",
             *flags,
         )
-        log = f"{model_dir}.worker{index}.log"
-        files.write_text(log, "")
-        group.append((starting.start(command[1:], log), log))
+        group.start(command[1:], f"{model_dir}.worker{index}.log")
     return group
-
-
-def finish(group: Group, timeout: float) -> None:
-    """Waits for all.
-
-    Raises:
-      RuntimeError: one failed.
-    """
-    for process, log in group:
-        if process.wait(timeout) != 0:
-            raise RuntimeError(f"a worker failed: see {log}")
 
 
 def soak(
@@ -117,63 +111,86 @@ def soak(
       victim: always this process alone; None = drawn.
       flags: more of the training command.
       minutes: returns after so long, `done` or not.
+
+    Raises:
+      UserError: the folder is of another soak.
     """
     end = time.monotonic() + 60 * minutes
-    data_dir = killing.make_data(folder)
     whole = os.path.join(folder, "undisturbed")
     broken = os.path.join(folder, "killed")
     state = os.path.join(folder, "soak.json")
-    if files.exists(state):
-        outcome = Outcome(**files.read_json_object(state, "what happened"))
-    else:
-        for path in (whole, broken):
-            shutil.rmtree(path, ignore_errors=True)
-        finish(start_group(count, data_dir, whole, steps, *flags), timeout)
+    settings = dict(steps=steps, count=count, seed=seed, victim=victim)
+    settings["flags"] = list(flags)
+    outcome = _read_state(state, settings, kills)
+    data_dir = killing.make_data(folder)
+    if outcome is None:
+        shutil.rmtree(whole, ignore_errors=True)
+        shutil.rmtree(broken, ignore_errors=True)
+        with start_group(count, data_dir, whole, steps, *flags) as group:
+            group.finish(timeout)
         outcome = Outcome()
+
+    def note() -> None:
+        files.write_json(state, settings | dataclasses.asdict(outcome))
+
     while not outcome.done and time.monotonic() < end:
-        files.write_json(state, dataclasses.asdict(outcome))
-        group = start_group(count, data_dir, broken, steps, *flags)
-        outcome.starts += 1
-        rng = random.Random(f"{seed} {outcome.starts}")
-        if outcome.kills < kills and _kill_some(
-            group, broken, rng, victim, outcome, timeout
-        ):
-            continue
-        finish(group, timeout)
-        outcome.runs += 1
-        outcome.same_log &= killing.same_logs(whole, broken)
-        outcome.same_weights &= starting.in_fork(
-            killing.same_checkpoints, whole, broken
-        )
+        note()
+        with start_group(count, data_dir, broken, steps, *flags) as group:
+            outcome.starts += 1
+            rng = random.Random(f"{seed} {outcome.starts}")
+            if outcome.kills < kills and _kill_some(
+                group, broken, rng, victim, outcome, timeout
+            ):
+                continue
+            group.finish(timeout)
+        outcome.compare(whole, broken)
         outcome.done = outcome.kills >= kills
         if not outcome.done:
             shutil.rmtree(broken)
-    files.write_json(state, dataclasses.asdict(outcome))
+    note()
+    return outcome
+
+
+def _read_state(path: str, settings: dict, kills: int) -> Outcome | None:
+    """What happened so far; None = nothing."""
+    if not files.exists(path):
+        return None
+    found = files.read_json_object(path, "remove its folder")
+    for name, wanted in settings.items():
+        had = found.pop(name, None)
+        if had != wanted:
+            raise UserError(
+                f"{path} is of a soak with {name} {had}, now it is {wanted}: "
+                "give the same options or another --output_dir"
+            )
+    outcome = Outcome(**found)
+    outcome.done &= outcome.kills >= kills
     return outcome
 
 
 def _kill_some(group, model_dir, rng, victim, outcome, timeout) -> bool:
     """Kills one or all at some moment; False = the run ended before."""
-    chief = group[0][0]
+    chief = group.processes[0]
     hit = killing.wait_for_moment(chief, model_dir, rng.random() < 0.5, rng)
     if chief.poll() is not None:
         return False
     alone = victim is not None or rng.random() < 0.5
-    victims = range(len(group))
+    count = len(group.processes)
+    victims = range(count)
     if alone:
-        victims = [rng.randrange(len(group)) if victim is None else victim]
+        victims = [rng.randrange(count) if victim is None else victim]
     for index in victims:
-        group[index][0].send_signal(signal.SIGKILL)
+        group.processes[index].send_signal(signal.SIGKILL)
     began = time.monotonic()
-    for index, (process, log) in enumerate(group):
+    for index, process in enumerate(group.processes):
         status = process.wait(timeout)
         if index in victims:
             continue
-        with open(log, encoding="utf-8") as f:
-            line = f.read().strip().splitlines()[-1]
-        outcome.survivor_lines.append(line)
+        outcome.survivor_lines.append(group.last_line(index))
         if status != 1:
-            raise RuntimeError(f"ended with {status}, wanted 1: see {log}")
+            raise RuntimeError(
+                f"ended with {status}, wanted 1: see {group.logs[index]}"
+            )
     seconds = round(time.monotonic() - began, 1)
     outcome.survivor_seconds = max(outcome.survivor_seconds, seconds)
     outcome.kills += 1
@@ -202,6 +219,10 @@ def go_on_with(
 
     Returns:
       The largest relative difference of a loss from the undisturbed run's.
+
+    Raises:
+      UserError: the undisturbed run did not save twice, or another number of
+        losses followed.
     """
     from training.reporting import loss_log
 
@@ -212,13 +233,23 @@ def go_on_with(
     shutil.copytree(whole, other)
     with open(os.path.join(other, "checkpoint"), encoding="utf-8") as f:
         names = [line.split('"')[1] for line in f][1:-1]
+    if not names:
+        raise UserError(
+            f"going on needs the save before the last one, and {whole} has "
+            f"one: train more than {steps} steps"
+        )
     with open(os.path.join(other, "checkpoint"), "w", encoding="utf-8") as f:
         f.write(f'model_checkpoint_path: "{names[-1]}"\n')
         f.writelines(f'all_model_checkpoint_paths: "{n}"\n' for n in names)
-    finish(start_group(count, data_dir, other, steps, *flags), timeout)
+    with start_group(count, data_dir, other, steps, *flags) as group:
+        group.finish(timeout)
     first = int(names[-1].rpartition("-")[2])
     losses = [loss_log.read(path)[1][first:, 1] for path in (whole, other)]
-    assert len(losses[0]) == len(losses[1]) > 0
+    if len(losses[0]) != len(losses[1]):
+        raise UserError(
+            f"{other} has {len(losses[1])} losses from step {first + 1} on, "
+            f"wanted {len(losses[0])} as in {whole}"
+        )
     return float(np.max(np.abs(losses[1] / losses[0] - 1)))
 
 
@@ -238,9 +269,23 @@ def main() -> None:
     flags = (("--async_save",) if a.async_save else ()) + (
         NO_DROPOUT if a.then else ()
     )
-    starting.preload()
+    folder = os.path.abspath(a.output_dir)
+    try:
+        with locks.held(folder):
+            starting.preload()
+            outcome = _run(a, folder, flags)
+    except (UserError, RuntimeError) as e:
+        sys.exit(f"error: {e}")
+    if not (outcome.same_log and outcome.same_weights):
+        sys.exit(1)
+    if not outcome.done:
+        sys.exit(3)
+
+
+def _run(a: argparse.Namespace, folder: str, flags: tuple) -> Outcome:
+    """Soaks, prints the outcome and goes on with another number."""
     outcome = soak(
-        os.path.abspath(a.output_dir),
+        folder,
         a.steps,
         a.timeout,
         a.workers,
@@ -249,18 +294,14 @@ def main() -> None:
         flags=flags,
         minutes=a.minutes,
     )
-    lines = outcome.survivor_lines
-    outcome.survivor_lines = sorted({n.partition("(")[0] for n in lines})
-    for name, value in dataclasses.asdict(outcome).items():
+    shown = dataclasses.asdict(outcome)
+    lines = {line.partition("(")[0] for line in outcome.survivor_lines}
+    for name, value in (shown | {"survivor_lines": sorted(lines)}).items():
         print(f"{name}: {value}")
     if outcome.done and a.then:
-        folder = os.path.abspath(a.output_dir)
         difference = go_on_with(folder, a.then, a.steps, a.timeout, flags)
         print(f"then {a.then} processes: losses differ by {difference:.1e}")
-    if not (outcome.same_log and outcome.same_weights):
-        sys.exit(1)
-    if not outcome.done:
-        sys.exit(3)
+    return outcome
 
 
 if __name__ == "__main__":

@@ -108,6 +108,9 @@ def test_a_plan_by_layers_compiles_only_those(monkeypatch, tmp_path):
 
     monkeypatch.setattr(tpu_plan, "_in_process", lower)
     monkeypatch.setattr(tpu_lowering, "compile_apart", compile_apart)
+    monkeypatch.setattr(
+        tpu_lowering, "fingerprint", lambda p, t: f"{t}-{p.decode()}"
+    )
     options = LARGE.replace(layers=(2, 4), cache_dir=str(tmp_path))
     found = tpu_plan.report(options)
     assert lowered == [2, 4] and compiled == [b"2", b"4"]  # known the 2nd time

@@ -31,6 +31,29 @@ def test_hbm_counts_aliased_results_once():
 
 
 @pytest.mark.slow
+def test_a_program_has_one_fingerprint():
+    """Also where its bytes are others: a cache must know it again."""
+    pytest.importorskip("jax")
+    pytest.importorskip("libtpu")
+
+    def lower(factor):
+        weight = tf.Variable(tf.ones([4, 8]))
+
+        @tf.function(jit_compile=True)
+        def product(x):
+            y = tf.matmul(x, weight)
+            return tf.map_fn(lambda row: factor * row, y)
+
+        return tpu_lowering.lower(product, tf.TensorSpec([2, 4]))
+
+    first, again, other = lower(2.0), lower(2.0), lower(3.0)
+    name = tpu_lowering.fingerprint
+    assert first != again
+    assert name(first, "v3") == name(again, "v3") != name(first, "v4")
+    assert name(other, "v3") != name(first, "v3")
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("topology", ["v3", "v5e"])
 def test_a_training_step_compiles(topology):
     pytest.importorskip("jax")

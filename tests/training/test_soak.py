@@ -26,7 +26,8 @@ def test_a_killed_worker_ends_the_other_and_all_go_on(tmp_path):
     assert outcome.same_log and outcome.same_weights
     assert outcome.runs == 1 and outcome.done
     # The same command goes on where it was: there is nothing left to do.
-    assert workers.soak(str(tmp_path), 80, 240, victim=1) == outcome
+    again = workers.soak(str(tmp_path), 80, 240, victim=1, flags=flags)
+    assert again == outcome
     # Four processes take the memory that two have written.
     assert workers.go_on_with(str(tmp_path), 4, 80, 240, flags) < 2e-5
 
