@@ -113,7 +113,7 @@ def draw_means(
     """Rows of all heads by relative position, a panel for each entry.
 
     Args:
-      rows: title -> [L * N, len(offsets)].
+      rows: title -> [L * N, len(offsets)]; NaN stays blank.
       offsets: relative positions of the columns.
       heads: N, for the labels.
       stem: path of the figure without its ending.
@@ -126,7 +126,7 @@ def draw_means(
         len(rows),
         figsize=(1.5 + 4.5 * len(rows), 1.5 + min(0.11 * count + 1.5, 20)),
     )
-    top = max(float(r.max()) for r in rows.values())
+    top = max(float(np.nanmax(r)) for r in rows.values())
     norm = LogNorm(top * 1e-4, top, clip=True)
     ends = (offsets[0] - 0.5, offsets[-1] + 0.5, count - 0.5, -0.5)
     for (title, values), axis in zip(rows.items(), axes[0], strict=True):
@@ -205,8 +205,11 @@ def draw_streams(
     for name, layers in streams.items():
         whole = np.concatenate(layers)  # [L * N, T, T]
         per_layer = len(layers[0])
+        mean = attention_terms.around(whole)
+        # Blank: under this order no token may look so far.
+        mean[:, ~mean.any(0)] = np.nan
         paths += draw_means(
-            {f"{name} stream": attention_terms.around(whole)},
+            {f"{name} stream": mean},
             offsets,
             per_layer,
             os.path.join(folder, f"{name}_mean"),

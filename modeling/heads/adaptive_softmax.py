@@ -91,15 +91,25 @@ class AdaptiveSoftmax(saving.Layer):
             return hidden
         return tf.matmul(hidden, tf.cast(weights, tf.float32), transpose_b=True)
 
-    def _head(self, tables):
-        """(weights [S_0 + tails, E], bias) of the head."""
-        weights, bias = tables[0], tf.convert_to_tensor(self.biases[0])
-        if self.count == 1:
-            return weights, bias
-        return (
-            tf.concat([weights, self.cluster_w], 0),
-            tf.concat([bias, self.cluster_b], 0),
-        )
+    def tables(self, embedding) -> list[tuple[tf.Tensor, tf.Tensor]]:
+        """(weights [S_i, E_i], bias [S_i]) of the head and of every tail.
+
+        The head's rows are the first cluster's and one per tail. Whoever calls
+        `log_probs` in a loop makes them before it: where rows are not aligned
+        in memory, taking the clusters from the embedding copies all of it.
+        """
+        tables = embedding.cluster_tables()
+        found = [
+            (weights, tf.convert_to_tensor(bias))
+            for weights, bias in zip(tables, self.biases, strict=True)
+        ]
+        if self.count > 1:
+            weights, bias = found[0]
+            found[0] = (
+                tf.concat([weights, self.cluster_w], 0),
+                tf.concat([bias, self.cluster_b], 0),
+            )
+        return found
 
     def token_losses(self, hidden, targets, embedding, chunk_size=None):
         """-log p of every target.
@@ -116,7 +126,7 @@ class AdaptiveSoftmax(saving.Layer):
         """
         ends = self.config.cluster_ends
         targets = tf.cast(targets, tf.int32)
-        tables = embedding.cluster_tables()
+        tables = self.tables(embedding)
         inside = [
             (targets >= ends[i]) & (targets < ends[i + 1])
             for i in range(self.count)
@@ -124,41 +134,45 @@ class AdaptiveSoftmax(saving.Layer):
         entry = targets
         for i in range(1, self.count):
             entry = tf.where(inside[i], ends[1] + i - 1, entry)
-        weights, bias = self._head(tables)
         total = cluster_losses.token_losses(
             self._project(hidden, 0, embedding),
-            weights,
-            bias,
+            *tables[0],
             entry,
             chunk_size=chunk_size,
         )  # [n]
         for i in range(1, self.count):
             total += cluster_losses.token_losses(
                 self._project(hidden, i, embedding),
-                tables[i],
-                self.biases[i],
+                *tables[i],
                 targets - ends[i],
                 inside[i],
                 chunk_size,
             )
         return total
 
-    def log_probs(self, hidden, embedding):
-        """float32 [n, D] -> [n, V], log-probabilities of all ids."""
-        tables = embedding.cluster_tables()
-        weights, bias = self._head(tables)
-        logits = tf.matmul(
-            self._project(hidden, 0, embedding), weights, transpose_b=True
-        )
-        head = tf.nn.log_softmax(logits + bias)
+    def log_probs(self, hidden, embedding, tables=None):
+        """float32 [n, D] -> [n, V], log-probabilities of all ids.
+
+        `tables` are `self.tables(embedding)`, where they are there already.
+        """
+        clusters = [
+            tf.nn.log_softmax(
+                tf.matmul(
+                    self._project(hidden, i, embedding),
+                    weights,
+                    transpose_b=True,
+                )
+                + bias
+            )
+            for i, (weights, bias) in enumerate(
+                tables or self.tables(embedding)
+            )
+        ]
+        head = clusters[0]
         size = self.config.cluster_ends[1]
         found = [head[:, :size]]
         for i in range(1, self.count):
-            logits = tf.matmul(
-                self._project(hidden, i, embedding), tables[i], transpose_b=True
-            )
-            own = tf.nn.log_softmax(logits + self.biases[i])
-            found.append(head[:, size + i - 1, tf.newaxis] + own)
+            found.append(head[:, size + i - 1, tf.newaxis] + clusters[i])
         return tf.concat(found, 1)
 
     def variable_paths(self) -> dict[str, str]:

@@ -89,10 +89,13 @@ class CausalLanguageModel(TaskModel):
         )
         return tf.reshape(losses, tf.shape(target_ids))
 
-    def log_probs(self, hidden: tf.Tensor) -> tf.Tensor:
-        """[..., D] -> float32 [..., V], log-probabilities of all ids."""
+    def log_probs(self, hidden: tf.Tensor, tables=None) -> tf.Tensor:
+        """[..., D] -> float32 [..., V], log-probabilities of all ids.
+
+        `tables` are those of the softmax, where a loop made them before it.
+        """
         flat = tf.reshape(tf.cast(hidden, tf.float32), [-1, hidden.shape[-1]])
-        found = self.softmax.log_probs(flat, self.encoder.embeddings)
+        found = self.softmax.log_probs(flat, self.encoder.embeddings, tables)
         size = self.config.vocab_size
         shape = tf.concat([tf.shape(hidden)[:-1], [size]], 0)
         return tf.ensure_shape(

@@ -153,6 +153,7 @@ class CausalGenerator:
         slots = self.model.config.mem_len
         tables = encoder.position_keys(slots, context.matmul)
         caches = self._caches(memory, count, batch, context)
+        clusters = self.model.softmax.tables(encoder.embeddings)
         log_probs = tf.repeat(log_probs, batch, 0)
         left = tf.fill([batch], self.stop_count)
 
@@ -179,7 +180,7 @@ class CausalGenerator:
                 x = block.rel_attn(x, keys, ALL, context)
                 x = block.ff(x, context)
                 kept.append(keys.written())
-            log_probs = self.model.log_probs(x[:, 0])
+            log_probs = self.model.log_probs(x[:, 0], clusters)
             left = self._going_on(token, left)
             return step + 1, log_probs, left, tokens, found, kept
 
