@@ -6,8 +6,8 @@ more rows than fit is answered in several runs. Whose turn it is: each run of a
 request should begin within `_PATIENCE` times the time that its rows take until
 then, so small requests go first, and large ones wait but do not starve. An
 idle server waits `max_wait_ms` for company before it runs. A run that nobody
-waits for any more is stopped. A lane may rest after each run, so that another
-one has the cores.
+waits for any more is stopped. A lane may wait for its turn before each run and
+rest after it, so that another one has the cores.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ import collections
 import contextlib
 import dataclasses
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -42,6 +42,7 @@ class Limits(NamedTuple):
         `tokens`.
       rest: seconds of a run, seconds that the oldest request has waited ->
         seconds until the next run; None = 0.
+      turn: awaited before each run; None = at once.
       wait_ms: how long a first row waits for others.
       queue: rows that may wait; more raise `Overloaded`.
     """
@@ -50,6 +51,7 @@ class Limits(NamedTuple):
     tokens: int = 16_384
     slice_tokens: Callable[[], int] | None = None
     rest: Callable[[float, float], float] | None = None
+    turn: Callable[[], Awaitable[None]] | None = None
     wait_ms: float = 2.0
     queue: int = 1024
 
@@ -184,6 +186,8 @@ class Batcher:
                 await self._wake.wait()
             if self.waiting < self._limits.rows:
                 await asyncio.sleep(self._limits.wait_ms / 1000.0)
+            if self._limits.turn is not None:
+                await self._limits.turn()
             parts = self._take()
             if not parts:
                 continue

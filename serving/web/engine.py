@@ -1,6 +1,7 @@
 """Requests -> runs of the model: bounds, lanes, slices, the rows of an answer."""
 
 import asyncio
+import functools
 import time
 
 import numpy as np
@@ -18,6 +19,9 @@ _QUICK_ROWS = 4  # rows of full length that one may ask for in the quick lane
 _NEIGHBOUR_SECONDS = 2.0
 _REST = 3.0  # times a slice, which the quick lane then has for itself
 _LONGEST_REST = 0.2  # seconds; a slice begun without neighbours may be long
+_SHORT_RUN = 0.02  # seconds of the other lane's run that are waited for
+_LOOK_SECONDS = 0.001
+_MOST_LOOKS = 100
 
 
 class Refused(Exception):
@@ -59,7 +63,11 @@ class Engine:
         costly = quick._replace(
             slice_tokens=self._slice_tokens, rest=self._rest
         )
-        for name, limits in (("quick", quick), ("costly", costly)):
+        for name, limits, other in (
+            ("quick", quick, "costly"),
+            ("costly", costly, "quick"),
+        ):
+            limits = limits._replace(turn=functools.partial(self._turn, other))
             lane = Batcher(self._run, limits, self._metrics.rows.observe, name)
             lane.start()
             self._lanes[name] = lane
@@ -171,6 +179,17 @@ class Engine:
         if not self._has_neighbours or waited > self._options.timeout_s / 2:
             return 0.0
         return min(_REST * seconds, _LONGEST_REST)
+
+    async def _turn(self, other: str) -> None:
+        """Waits for the end of the other lane's run, if it is a short one.
+
+        A run uses all cores: two at once take longer than one after the other.
+        """
+        worker = self._lanes[other].worker
+        for _ in range(_MOST_LOOKS):
+            if not 0.0 < worker.busy_seconds < _SHORT_RUN:
+                return
+            await asyncio.sleep(_LOOK_SECONDS)
 
     @property
     def _has_neighbours(self) -> bool:

@@ -81,19 +81,81 @@ def test_a_lane_rests_after_each_run(monkeypatch, slept):
     assert [s for s in slept if s][:2] == [7.0, 7.0]
 
 
-def test_costly_requests_rest_only_beside_quick_ones(monkeypatch):
-    clock = Clock()
-    monkeypatch.setattr(engine, "time", clock)
+@pytest.fixture
+def lanes():
+    """The lanes of an engine that was started and stopped."""
 
-    async def limits():
+    async def run():
         made = engine.Engine(Model(), ServerOptions(timeout_s=30.0), Metrics())
         made.start()
         lanes = dict(made._lanes)
         await made.stop()
-        return lanes, lanes["costly"]._limits
+        return lanes
 
-    lanes, costly = asyncio.run(limits())
-    quick = lanes["quick"]
+    return asyncio.run(run())
+
+
+class Busy:
+    """A worker whose run has each of these ages at a look."""
+
+    def __init__(self, ages):
+        self._ages = iter(ages)
+
+    @property
+    def busy_seconds(self):
+        return next(self._ages)
+
+
+@pytest.mark.parametrize(
+    ("ages", "looks"),
+    [
+        ([0.0], 0),  # idle
+        ([0.005, 0.006, 0.0], 2),  # it ends
+        ([0.018, 0.019, 0.021], 2),  # it is a long one
+        ([0.01] * 500, 100),  # one follows the other
+    ],
+)
+def test_lanes_wait_for_short_runs_of_each_other(lanes, slept, ages, looks):
+    for name, other in (("quick", "costly"), ("costly", "quick")):
+        slept.clear()
+        lanes[other].worker = Busy(ages)
+        asyncio.run(lanes[name]._limits.turn())
+        assert slept == [0.001] * looks
+
+
+def test_a_lane_takes_rows_when_its_turn_has_come():
+    """Rows that come while it waits run with the first."""
+    seen = []
+
+    def model(signature, rows, stop):
+        seen.append(len(rows))
+        return [0] * len(rows)
+
+    async def run():
+        gate = asyncio.Event()
+        lane = batching.Batcher(
+            model, batching.Limits(turn=gate.wait, wait_ms=0)
+        )
+        lane.start()
+        first = asyncio.ensure_future(lane.submit("s", [{"a": 1}]))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        second = asyncio.ensure_future(lane.submit("s", [{"a": 1}]))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert not seen
+        gate.set()
+        await asyncio.gather(first, second)
+        await lane.stop()
+
+    asyncio.run(run())
+    assert seen == [2]
+
+
+def test_costly_requests_rest_only_beside_quick_ones(lanes, monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr(engine, "time", clock)
+    quick, costly = lanes["quick"], lanes["costly"]._limits
     assert quick._limits.rest is None
     quick.last_used = clock.now - 1.0
     assert costly.rest(0.02, 1.0) == pytest.approx(0.06)
