@@ -87,8 +87,8 @@ class PlanOptions:
       train_steps: steps for the days.
       json_output: file for the report, or None.
       length_buckets: of a fine-tuning step, as in the commands.
-      layers: two numbers of layers to compile; the rest is a line through
-        them. () = all layers.
+      layers: two numbers of layers to compile, at least 2; the rest is a line
+        through them. () = all layers.
       cache_dir: keeps what the compiler said of a program.
       job: what a whole job would need besides; pretraining only.
       step_seconds: of a step, known: nothing is compiled.
@@ -134,10 +134,11 @@ class PlanOptions:
             )
         n = self.config.n_layer
         if self.layers and not (
-            len(self.layers) == 2 and 1 <= self.layers[0] < self.layers[1] <= n
+            len(self.layers) == 2 and 2 <= self.layers[0] < self.layers[1] <= n
         ):
             raise UserError(
-                f"--layers must be two growing numbers up to {n}, found "
+                f"--layers must be two growing numbers from 2 to {n} (a single "
+                "layer is not like the others), found "
                 f"{','.join(map(str, self.layers))}"
             )
 

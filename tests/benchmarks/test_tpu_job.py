@@ -121,8 +121,9 @@ def test_a_plan_by_layers_compiles_only_those(monkeypatch, tmp_path):
     assert "device-hours" in text and "checkpoint: 38.7 GB" in text
     tpu_plan.report(options)
     assert len(compiled) == 2
-    with pytest.raises(UserError, match="two growing numbers up to 24"):
-        LARGE.replace(layers=(4, 25))
+    for layers in ((4, 25), (1, 2), (4, 4), (2, 3, 4)):
+        with pytest.raises(UserError, match="growing numbers from 2 to 24"):
+            LARGE.replace(layers=layers)
 
 
 def test_memory_is_asked_for_before_it_starts(monkeypatch, capsys):
@@ -136,7 +137,7 @@ def test_memory_is_asked_for_before_it_starts(monkeypatch, capsys):
 
 def test_what_needs_no_compiler_is_printed_all_the_same(monkeypatch, capsys):
     """Too little memory, or a time of the step that is known."""
-    small = LARGE.replace(config=OPTIONS.config, layers=(1, 2))
+    small = LARGE.replace(config=OPTIONS.config)
     monkeypatch.setattr(tpu_plan, "_available_bytes", lambda: 0.0)
     monkeypatch.setattr(tpu_lowering, "require_jax", lambda: None)
     monkeypatch.setattr(plan_flags, "from_flags", lambda: small)
