@@ -59,7 +59,9 @@ def classifier(w: Workload):
             **sizes, **rates, embedding_size=workloads.ALBERT_EMBEDDING
         )
         return transformers.AlbertForSequenceClassification(made)
-    made = transformers.ModernBertConfig(**sizes)  # without dropout, as ours
+    # Without dropout, as ours; its own special ids lie beyond this vocabulary.
+    special = {f"{name}_token_id": 1 for name in ("bos", "cls", "eos", "sep")}
+    made = transformers.ModernBertConfig(**sizes, **special, pad_token_id=0)
     return transformers.ModernBertForSequenceClassification(made)
 
 
