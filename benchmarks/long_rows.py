@@ -1,6 +1,6 @@
 """Command: seconds and memory by length, for three kinds of attention.
 
-    python -m benchmarks.long_rows --output_dir=docs/images --rounds=5
+    python -m benchmarks.long_rows --output_dir=OUT/rows --rounds=5
 
 One row of 512 to 4,096 tokens through dense attention (BERT), local layers
 (ModernBERT) and segments of 512 with memory (XLNet), layers of one width, in
@@ -12,7 +12,7 @@ import os
 from absl import flags
 
 from benchmarks import harness, suites
-from common import files
+from common import figures, files
 from flags import app
 from flags.bench_flags import BenchOptions
 
@@ -41,14 +41,11 @@ def numbers(found: list[dict]) -> list[list[str]]:
 
 def draw(found: list[dict], folder: str) -> list[str]:
     """Seconds and memory against the length as PNG and SVG; the paths."""
-    import matplotlib
+    from matplotlib import ticker
 
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
+    figure, axes = figures.new(1, 2, figsize=(9, 3.6))
     for axis, key, label in zip(
-        axes,
+        axes[0],
         ("cpu_s", "peak_mb"),
         ("CPU seconds per row", "largest memory, MB"),
         strict=True,
@@ -66,15 +63,12 @@ def draw(found: list[dict], folder: str) -> list[str]:
         axis.set(xlabel="tokens", ylabel=label, xscale="log", yscale="log")
         lengths = sorted({r["workload"]["length"] for r in found})
         axis.set_xticks(lengths, [f"{n:,}" for n in lengths])
+        # Powers of ten alone would leave an axis of less than one unlabelled.
+        axis.yaxis.set_major_locator(ticker.LogLocator(subs=(1, 1.5, 2, 3, 5)))
+        axis.yaxis.set_major_formatter("{x:,g}")
         axis.minorticks_off()
-    axes[0].legend()
-    paths = []
-    for kind in ("png", "svg"):
-        paths.append(os.path.join(folder, f"long_rows.{kind}"))
-        with files.atomic_open(paths[-1], "wb") as f:
-            figure.savefig(f, format=kind, dpi=120)
-    pyplot.close(figure)
-    return paths
+    axes[0, 0].legend()
+    return figures.save(figure, os.path.join(folder, "long_rows"))
 
 
 def main() -> None:
