@@ -19,6 +19,7 @@ import numpy as np
 from absl import flags
 
 from common import files
+from common.errors import UserError
 from data.finetuning.ranking import runs
 from flags import app
 
@@ -91,10 +92,13 @@ def measure(folder: str, spiece: str) -> dict:
     )
     done = subprocess.run(
         [sys.executable, "-c", code, *command],
-        check=True,
         capture_output=True,
         text=True,
     )
+    if done.returncode:
+        # The command's own line stands before the trace of what started it.
+        said = [x for x in done.stderr.splitlines() if x.startswith("error: ")]
+        raise UserError(said[0][7:] if said else done.stderr.strip())
     vectors = os.path.join(out, "embeddings")
     written = sum(
         os.path.getsize(os.path.join(vectors, n)) for n in os.listdir(vectors)

@@ -82,6 +82,7 @@ def test_every_command_is_in_the_table():
     assert found <= rows
 
 
+@pytest.mark.slow
 def test_faults_without_a_model(server):
     cells = [c for c in table.cells() if str(c) in QUICK]
     assert len(cells) == len(QUICK)

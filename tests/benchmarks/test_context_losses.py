@@ -50,6 +50,7 @@ def test_a_token_is_predicted_from_exactly_its_context(block):
                 )
 
 
+@pytest.mark.slow
 def test_a_model_of_places_sees_its_segment():
     contexts = (3, 7, 9, 16)
     model, ids, starts, found = losses("absolute", contexts, 1, 7, False)

@@ -297,6 +297,7 @@ def test_a_job_ends_with_its_status_and_log(checkout):
     assert "fine" in done.stdout and "at work" not in done.stdout
 
 
+@pytest.mark.slow
 def test_a_running_job_is_not_started_twice(checkout):
     code = (
         "import time; open('starts', 'a').write('x'); print('at work', "

@@ -25,6 +25,7 @@ def write_run(folder, rate, accuracy, steps=50, **changes):
     return str(folder)
 
 
+@pytest.mark.slow
 def test_the_command_shows_what_differs(tmp_path):
     one = write_run(tmp_path / "runs/a", 1e-3, 0.75)
     other = write_run(tmp_path / "runs/b", 2e-3, 0.5, seed=7)

@@ -38,12 +38,11 @@ def toy(**changes):
 )
 def test_the_ring_gives_what_recomputing_gives(untie_r):
     """Past the ring's end, from prompts shorter, as long and longer."""
-    model = toy(untie_r=untie_r)
+    generator = CausalGenerator(toy(untie_r=untie_r), [2])
     for length in (1, 5, 8):
         prompt = np.arange(length, dtype=np.int32) + 3
         found = []
         for cached in (True, False):
-            generator = CausalGenerator(model, [2])
             options = SamplingOptions(
                 max_new_tokens=13,
                 num_samples=3,
