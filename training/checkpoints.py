@@ -195,16 +195,22 @@ class RunCheckpoints:
         files.write_text(
             os.path.join(self.model_dir, "checkpoint"), "\n".join(lines) + "\n"
         )
-        self._remove_others(paths)
+        # A faster process may have begun with the rows of the next one.
+        self._remove_others(paths, int(path.rpartition("-")[2]))
 
-    def _remove_others(self, kept: Iterable[str]) -> None:
-        """Deletes old checkpoints and what a killed process left of one."""
+    def _remove_others(self, kept: Iterable[str], newest: float = math.inf):
+        """Deletes old checkpoints and what a killed process left of one.
+
+        Args:
+          kept: prefixes that stay.
+          newest: what is of later steps stays, too.
+        """
         names = {os.path.basename(path) for path in kept}
         ending = r"(_temp|\.index|\.memory|\.data-.*)"
-        pattern = re.compile(rf"({re.escape(PREFIX)}-\d+){ending}")
+        pattern = re.compile(rf"({re.escape(PREFIX)}-(\d+)){ending}")
         for name in tf.io.gfile.listdir(self.model_dir):
             match = pattern.match(name.rstrip("/"))
-            if match and match[1] not in names:
+            if match and match[1] not in names and int(match[2]) <= newest:
                 _remove(os.path.join(self.model_dir, name))
 
 

@@ -68,6 +68,19 @@ def test_leftovers_of_an_unfinished_save_are_removed(tmp_path):
     assert {"model.ckpt-10.index", "notes.txt"} <= found
 
 
+def test_a_save_leaves_the_rows_of_the_next_one_alone(tmp_path):
+    """A faster process writes them while the chief still ends this save."""
+    _, checkpoints = make(tmp_path, max_save=1)
+    checkpoints.save(9)
+    for step in (5, 20):
+        (tmp_path / f"model.ckpt-{step}.memory").mkdir()
+        (tmp_path / f"model.ckpt-{step}.memory" / "rows-0-2").write_text("x")
+    checkpoints.save(10)
+    found = {f.partition(".memory")[0] for f in os.listdir(tmp_path)}
+    assert "model.ckpt-20" in found and "model.ckpt-5" not in found
+    assert not [f for f in found if "ckpt-9" in f]
+
+
 def test_old_ones_rotate_over_restarts(tmp_path):
     for step in (1, 2, 3):
         _, checkpoints = make(tmp_path, max_save=2)
