@@ -253,6 +253,10 @@ class BestCheckpoint:
             self.step.assign(
                 reader.get_tensor("step/.ATTRIBUTES/VARIABLE_VALUE")
             )
+            # As in a run that was never interrupted.
+            self._checkpoint.save_counter.assign(
+                reader.get_tensor("save_counter/.ATTRIBUTES/VARIABLE_VALUE")
+            )
 
     def offer(self, metrics: dict[str, float], step: int) -> bool:
         """Saves when `metrics` beats the best so far; whether it did.

@@ -179,6 +179,9 @@ def test_the_best_one_is_kept_over_restarts(tmp_path):
     assert again.offer({"f1": 0.6}, 30)
     assert os.path.exists(tmp_path / "best" / "model.ckpt-30.index")
     assert not os.path.exists(tmp_path / "best" / "model.ckpt-10.index")
+    reader = tf.train.load_checkpoint(str(tmp_path / "best"))
+    # Counted on, as without the restart.
+    assert reader.get_tensor("save_counter/.ATTRIBUTES/VARIABLE_VALUE") == 2
     with pytest.raises(UserError, match="best_metric"):
         again.offer({"loss": 1.0}, 40)
 
