@@ -73,6 +73,9 @@ class RunCheckpoints:
         if chief:
             tf.io.gfile.makedirs(model_dir)
             self._remove_others(self._paths())
+            half = os.path.join(model_dir, ".checkpoint.tmp-*")
+            for name in tf.io.gfile.glob(half):
+                _remove(name)
 
     def latest(self) -> str | None:
         """Prefix of the newest whole checkpoint, or None."""

@@ -61,11 +61,13 @@ def test_leftovers_of_an_unfinished_save_are_removed(tmp_path):
     (tmp_path / "model.ckpt-30.data-00000-of-00001").write_text("half")
     (tmp_path / "model.ckpt-40.memory").mkdir()
     (tmp_path / "model.ckpt-40.memory" / "rows-00000000").write_text("x")
+    (tmp_path / ".checkpoint.tmp-123").write_text("half")
     (tmp_path / "notes.txt").write_text("mine")
     make(tmp_path)
     found = set(os.listdir(tmp_path))
     assert not {f for f in found if "ckpt-" in f and "-10" not in f}
     assert {"model.ckpt-10.index", "notes.txt"} <= found
+    assert ".checkpoint.tmp-123" not in found
 
 
 def test_a_save_leaves_the_rows_of_the_next_one_alone(tmp_path):
