@@ -1,7 +1,9 @@
 """The one file of options of `benchmarks.ablation`, checked."""
 
+import contextlib
 import dataclasses
 import tomllib
+from collections.abc import Iterator
 from typing import Any
 
 from benchmarks.seed_table import Column
@@ -179,6 +181,24 @@ def read_toml(path: str, places: dict[str, str]) -> dict[str, Any]:
         ) from e
 
 
+@contextlib.contextmanager
+def entries_of(path: str) -> Iterator[None]:
+    """What is wrong with a file's entries becomes a line with its name.
+
+    Raises:
+      UserError: an entry is missing, unknown or wrong.
+    """
+    try:
+        yield
+    except KeyError as e:
+        raise UserError(f"{path}: {e.args[0]!r} is missing") from e
+    except (TypeError, AttributeError) as e:
+        what = str(e).split("__init__() ")[-1]
+        raise UserError(f"{path}: {what}") from e
+    except UserError as e:
+        raise UserError(f"{path}: {e}") from e
+
+
 def load(path: str, places: dict[str, str]) -> AblationOptions:
     """Reads a TOML file.
 
@@ -190,7 +210,7 @@ def load(path: str, places: dict[str, str]) -> AblationOptions:
       UserError: no TOML, or an entry that is missing, unknown or wrong.
     """
     value = read_toml(path, places)
-    try:
+    with entries_of(path):
         found = dict(value)
         if "vocabulary" in found:
             found["vocabulary"] = command(found["vocabulary"])
@@ -204,13 +224,6 @@ def load(path: str, places: dict[str, str]) -> AblationOptions:
         found["columns"] = _made(ResultColumn, found["columns"])
         found["claims"] = _made(Claim, found.get("claims", []))
         return AblationOptions(**found)
-    except KeyError as e:
-        raise UserError(f"{path}: {e.args[0]!r} is missing") from e
-    except (TypeError, AttributeError) as e:
-        what = str(e).split("__init__() ")[-1]
-        raise UserError(f"{path}: {what}") from e
-    except UserError as e:
-        raise UserError(f"{path}: {e}") from e
 
 
 def _filled(value, places):

@@ -16,7 +16,7 @@ import os
 
 from absl import flags
 
-from benchmarks.ablation_file import Command, command, read_toml
+from benchmarks.ablation_file import Command, command, entries_of, read_toml
 from benchmarks.jobs import Job, Jobs
 from benchmarks.seed_table import Column, Row, table
 from common import files, locks
@@ -64,17 +64,10 @@ def load(path: str, places: dict[str, str]) -> TableOptions:
       UserError: no TOML, or an entry that is missing, unknown or wrong.
     """
     found = read_toml(path, places)
-    try:
+    with entries_of(path):
         for name in ("alone", "joint"):
             found[name] = command(found[name])
         return TableOptions(**found)
-    except KeyError as e:
-        raise UserError(f"{path}: {e.args[0]!r} is missing") from e
-    except (TypeError, AttributeError) as e:
-        what = str(e).split("__init__() ")[-1]
-        raise UserError(f"{path}: {what}") from e
-    except UserError as e:
-        raise UserError(f"{path}: {e}") from e
 
 
 class MultiTaskTable(Jobs):
