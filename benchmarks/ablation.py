@@ -41,18 +41,25 @@ class Ablation(Jobs):
       folder: receives everything.
       options: what to do.
       only_read: run nothing; what is not done is a line.
+      workers: jobs at a time.
     """
 
     def __init__(
-        self, folder: str, options: AblationOptions, only_read: bool = False
+        self,
+        folder: str,
+        options: AblationOptions,
+        only_read: bool = False,
+        workers: int = 1,
     ):
-        super().__init__(folder)
+        super().__init__(folder, workers=workers)
         self.options, self.only_read = options, only_read
         self.rates: dict[str, float | None] = {}
 
-    def do(self, job: Job) -> dict:
-        """The job's numbers, see `Jobs.do`."""
-        return self.read(job) if self.only_read else super().do(job)
+    def do_on(self, job: Job, cores: frozenset[int]) -> dict:
+        """The job's numbers, see `Jobs.do_on`."""
+        if self.only_read:
+            return self.read(job)
+        return super().do_on(job, cores)
 
     def run(self) -> list[Row]:
         """Everything that is missing; the rows of the table."""
@@ -72,13 +79,7 @@ class Ablation(Jobs):
         ]
         if not self.only_read:
             self._say(self.budget(listed, self._speeds(records)))
-        for job in sorted(listed, key=_round):
-            before = f"{job.name.split('/')[0]}"
-            failed = self.results.get(before, {}).get("error")
-            if before != job.name and failed:
-                self.results[job.name] = {"error": f"{before}: {failed}"}
-            else:
-                self.do(job)
+        self.do_all(sorted(listed, key=_round))
         return [self._row(row) for row in self.options.rows]
 
     def _records(self, row: RowOptions) -> tuple[str, str]:
@@ -208,7 +209,7 @@ def main() -> None:
     places = {"out": folder, "data": FLAGS.data_dir, "text": FLAGS.input_glob}
     options = load(FLAGS.options, places)
     with locks.held(folder):
-        ablation = Ablation(folder, options, FLAGS.table)
+        ablation = Ablation(folder, options, FLAGS.table, FLAGS.workers)
         rows = ablation.run()
         for path in ablation_report.write(folder, options, rows):
             print(f"wrote {path}")
@@ -222,6 +223,7 @@ def define() -> None:
     flags.DEFINE_string("options", _DEFAULT, "TOML file of rows, tasks, sizes.")
     flags.DEFINE_string("input_glob", "", "{text} in the file: pretraining.")
     flags.DEFINE_string("data_dir", "", "{data} in the file: tasks' sets.")
+    flags.DEFINE_integer("workers", 1, "Jobs at a time, sharing the cores.", 1)
     flags.DEFINE_bool("table", False, "Run nothing: the table of what is done.")
 
 

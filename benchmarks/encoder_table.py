@@ -36,10 +36,11 @@ class Table(Jobs):
 
     Args:
       folder: receives everything.
+      workers: jobs at a time.
     """
 
-    def __init__(self, folder: str):
-        super().__init__(folder)
+    def __init__(self, folder: str, workers: int = 1):
+        super().__init__(folder, workers=workers)
         self.sizes: dict[str, dict] = {}
 
     def run(self) -> None:
@@ -51,9 +52,13 @@ class Table(Jobs):
                     f"(see {self.path(job.name, 'log.txt')})"
                 )
         self._choose_sizes()
-        for budget in FLAGS.budgets:
-            for encoder in ENCODERS:
-                self._one(encoder, budget)
+        listed = [
+            job
+            for budget in FLAGS.budgets
+            for encoder in ENCODERS
+            for job in self._jobs(encoder, budget)
+        ]
+        self.do_all(sorted(listed, key=_round))
         files.write_json(
             self.path("results.json"),
             {"sizes": self.sizes, "jobs": self.results},
@@ -111,32 +116,27 @@ class Table(Jobs):
             self.sizes[encoder] = sizes | {"parameters": count}
             print(f"{encoder}: width {width}, {count:,} parameters")
 
-    def _one(self, encoder: str, budget: str) -> None:
+    def _jobs(self, encoder: str, budget: str) -> list[Job]:
         """Pretraining with a budget, then every task and seed."""
-        if encoder == "xlnet" and "xlnet-steps" in self.results:
-            return  # with either budget it is the same run
-        steps = FLAGS.pretrain_steps
-        if budget == "seconds" and encoder != "xlnet":
+        name, steps = f"{encoder}-{budget}", FLAGS.pretrain_steps
+        if encoder == "xlnet":
+            if budget != FLAGS.budgets[0]:
+                return []  # with either budget it is the same run
+            name = "xlnet-steps"
+        elif budget == "seconds":
             own, reference = self._speed(encoder), self._speed("xlnet")
             if not own or not reference:
-                return
+                return []
             steps = max(1, round(steps * reference.step / own.step))
-        name = f"{encoder}-{budget}"
-        if encoder == "xlnet":
-            name = "xlnet-steps"
         home = self.path(name, "pretrained")
-        result = self.do(
-            Job(
-                name,
-                (self.pretrain(encoder, home, steps),),
-                {"value": (f"{home}/evaluations.jsonl", "lm_loss")},
-            )
-        )
-        if "error" in result:
-            return
+        reads = {"value": (f"{home}/evaluations.jsonl", "lm_loss")}
+        jobs = [Job(name, (self.pretrain(encoder, home, steps),), reads)]
         for task in FLAGS.tasks:
             for seed in range(FLAGS.seeds):
-                self.do(self.tune(f"{name}/{task}-{seed}", home, task, seed))
+                jobs.append(
+                    self.tune(f"{name}/{task}-{seed}", home, task, seed)
+                )
+        return jobs
 
     def _speed(self, encoder: str) -> Speed | None:
         def commands(home, steps):
@@ -243,6 +243,12 @@ class Table(Jobs):
         return f"{found['mean']:.3f} ± {found['sd']:.3f} ({found['n']})"
 
 
+def _round(job: Job) -> int:
+    """Pretraining first, then seeds in turn: a table is there early."""
+    _, _, task = job.name.partition("/")
+    return 1 + int(task.rpartition("-")[2]) if task else 0
+
+
 def main() -> None:
     """Runs what is missing and prints the table."""
     unknown = sorted(set(FLAGS.tasks) - set(TASKS))
@@ -261,7 +267,7 @@ def main() -> None:
         )
     print(f"{shlex.quote(FLAGS.output_dir)}: jobs that are finished stay")
     with locks.held(FLAGS.output_dir):
-        Table(FLAGS.output_dir).run()
+        Table(FLAGS.output_dir, FLAGS.workers).run()
 
 
 def define() -> None:
@@ -288,6 +294,7 @@ def define() -> None:
     flags.DEFINE_integer(
         "finetune_steps", 0, "Steps of every task; 0 = the task's own."
     )
+    flags.DEFINE_integer("workers", 1, "Jobs at a time, sharing the cores.", 1)
     flags.DEFINE_integer("eval_steps", 8, "Held-out batches.", 1)
     flags.DEFINE_integer("speed_steps", 20, "Steps that measure speed.", 1)
 

@@ -3,9 +3,11 @@
 A job is a list of commands; what its last one leaves is read into the job's
 `result.json`, so that the same list of jobs, started again, does what is
 missing. A command that fails is a line of the table and is tried again by the
-next start; whoever is killed takes the running command along.
+next start; whoever is killed takes the running command along. Small models
+leave cores idle: several workers, each on its share of the cores, do more.
 """
 
+import concurrent.futures
 import ctypes
 import dataclasses
 import functools
@@ -63,11 +65,31 @@ class Jobs:
     Args:
       folder: receives a folder per job.
       say: takes lines.
+      workers: jobs at a time; each has its share of the cores, also where one
+        runs alone, so that all times are of the same number of cores.
+
+    Raises:
+      UserError: there are fewer cores than workers.
     """
 
-    def __init__(self, folder: str, say: Callable[[str], None] | None = None):
+    def __init__(
+        self,
+        folder: str,
+        say: Callable[[str], None] | None = None,
+        workers: int = 1,
+    ):
+        cores = _cores()
+        if not 1 <= workers <= len(cores):
+            raise UserError(
+                f"workers must be from 1 to the number of cores, {len(cores)}, "
+                f"found {workers}"
+            )
         self.folder = os.path.abspath(folder)
         self.results: dict[str, dict] = {}
+        each = len(cores) // workers
+        self._shares = [
+            frozenset(cores[k * each : (k + 1) * each]) for k in range(workers)
+        ]
         self._say = say or functools.partial(print, flush=True)
 
     def path(self, *parts: str) -> str:
@@ -90,7 +112,46 @@ class Jobs:
 
     def do(self, job: Job) -> dict:
         """Runs a job unless it is done, says what came of it and keeps it."""
-        result = run_job(job, self.folder)
+        return self.do_on(job, self._shares[0])
+
+    def do_all(self, jobs: Iterable[Job]) -> None:
+        """Does jobs, as many at a time as there are workers, in their order.
+
+        A job `a/b` begins when `a` has ended, and fails where `a` failed.
+        """
+        waiting, running = list(jobs), {}
+        free, workers = list(self._shares), len(self._shares)
+        with concurrent.futures.ThreadPoolExecutor(workers) as pool:
+            while waiting or running:
+                ahead = {j.name for j in waiting} | set(running.values())
+                for job in [j for j in waiting if _parent(j) not in ahead]:
+                    failed = self.results.get(_parent(job), {}).get("error")
+                    if failed:
+                        line = f"{_parent(job)}: {failed}"
+                        self.results[job.name] = {"error": line}
+                    elif len(running) < workers:
+                        task = pool.submit(self._do_and_free, job, free)
+                        running[task] = job.name
+                    else:
+                        continue
+                    waiting.remove(job)
+                done, _ = concurrent.futures.wait(
+                    running, return_when=concurrent.futures.FIRST_COMPLETED
+                )
+                for task in done:
+                    del running[task]
+                    task.result()
+
+    def _do_and_free(self, job: Job, free: list[frozenset[int]]) -> None:
+        share = free.pop()
+        try:
+            self.do_on(job, share)
+        finally:
+            free.append(share)
+
+    def do_on(self, job: Job, cores: frozenset[int]) -> dict:
+        """`do`, on these cores."""
+        result = run_job(job, self.folder, cores)
         self.results[job.name] = result
         shown = result.get("error") or ", ".join(
             f"{k} {v:.4g}" for k, v in result.items()
@@ -133,24 +194,38 @@ class Jobs:
         seconds = sum(
             speeds[j.kind].start + j.steps * speeds[j.kind].step for j in known
         )
+        hours = seconds / 3600 / len(self._shares)
         line = (
             f"{len(listed)} jobs, {len(listed) - len(missing)} done: "
-            f"{seconds / 3600:.2f} hours to go by measured steps"
+            f"{hours:.2f} hours to go by measured steps"
         )
         if unknown := len(missing) - len(known):
             line += f", and {unknown} jobs whose speed is not known"
         return line
 
     def hours(self) -> float:
-        """Time of all jobs that ended, what killed starts took included."""
+        """Time of all jobs that ended, what killed starts took included.
+
+        Jobs that ran side by side count one by one.
+        """
         return sum(r.get("seconds", 0.0) for r in self.results.values()) / 3600
 
 
-def run_job(job: Job, folder: str) -> dict:
+def _parent(job: Job) -> str:
+    """The job that this one goes on from; "" of a name without one."""
+    return job.name.rpartition("/")[0]
+
+
+def run_job(job: Job, folder: str, cores: frozenset[int] | None = None) -> dict:
     """The job's numbers, from before or now; {"error": line} of a failure.
 
     `seconds` is the time of its commands, over all starts. A failure is not
     kept: the next start tries again.
+
+    Args:
+      job: what to do.
+      folder: of all jobs.
+      cores: its commands run on these; None = on all.
 
     Raises:
       UserError: it was done by other commands.
@@ -182,7 +257,7 @@ def run_job(job: Job, folder: str) -> dict:
                 stdout=f,
                 stderr=f,
                 check=False,
-                preexec_fn=die_with_parent,
+                preexec_fn=functools.partial(_begin, cores),
             )
         if done.returncode:
             with open(log, encoding="utf-8", errors="replace") as f:
@@ -216,6 +291,20 @@ def _attempt(home: str) -> dict:
     """What the last start wrote before its commands; {} before the first."""
     path = os.path.join(home, _ATTEMPT)
     return files.read_json_object(path, _HINT) if files.exists(path) else {}
+
+
+def _cores() -> list[int]:
+    """That this process may use."""
+    if hasattr(os, "sched_getaffinity"):  # Linux
+        return sorted(os.sched_getaffinity(0))
+    return list(range(os.cpu_count() or 1))
+
+
+def _begin(cores: frozenset[int] | None) -> None:
+    """In the child, before the command."""
+    die_with_parent()
+    if cores and hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, cores)
 
 
 def die_with_parent() -> None:

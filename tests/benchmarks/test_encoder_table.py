@@ -61,7 +61,7 @@ def test_jobs_and_their_commands(parsed, monkeypatch):
     """Every job once; equal seconds give the slower encoder fewer steps."""
     done = {}
 
-    def run_job(job, folder):
+    def run_job(job, folder, cores):
         assert folder == str(parsed) and job.name not in done
         done[job.name] = job
         seconds = 10.0 if "bert" in job.name else 5.0

@@ -12,6 +12,7 @@ import pytest
 from benchmarks import jobs
 from benchmarks.jobs import Job, Jobs, Speed
 from benchmarks.seed_table import Column, Row, difference, table
+from common.errors import UserError
 from tests.conftest import ROOT
 
 
@@ -37,7 +38,7 @@ def test_a_job_is_done_once_and_a_failure_is_a_line(tmp_path):
 
 
 def test_budget_and_speed(tmp_path, monkeypatch):
-    def run_job(job, folder):
+    def run_job(job, folder, cores):
         # 2 seconds of start, half a second per step.
         return {"seconds": 2 + 0.5 * int(job.commands[0][0])}
 
@@ -60,6 +61,46 @@ def test_budget_and_speed(tmp_path, monkeypatch):
     assert jobs.as_flags({"a": 1, "b": True, "c": False}) == (
         *("--a=1", "--b", "--noc"),
     )
+
+
+def test_workers_share_the_cores_and_a_child_waits(tmp_path):
+    """Two at a time, each on its half; `a/b` after `a`, and fails with it."""
+    cores = jobs._cores()
+    if len(cores) < 2:
+        pytest.skip("one core")
+    places = tmp_path / "places"
+    # Each waits for another one to be there: alone it would fail.
+    code = (
+        "import json, os, sys, time; own, there = sys.argv[1:];"
+        f"home = {str(places)!r}; os.makedirs(home, exist_ok=True);"
+        "value = dict(cores=sorted(os.sched_getaffinity(0)), at=time.time());"
+        "open(os.path.join(home, own), 'w').write(json.dumps(value));"
+        "end = time.time() + 30\n"
+        "while there and not os.path.exists(os.path.join(home, there)):\n"
+        "    if time.time() > end: sys.exit('alone')\n"
+        "    time.sleep(0.01)"
+    )
+
+    def job(name, there=""):
+        own = name.replace("/", "+")
+        return Job(name, (("-S", "-c", code, own, there),))
+
+    bad = Job("bad", (("-S", "-c", "import sys; sys.exit('no')"),))
+    lines = []
+    runner = Jobs(str(tmp_path / "out"), lines.append, workers=2)
+    runner.do_all([job("a/b"), job("a", "c"), bad, job("bad/d"), job("c", "a")])
+    assert {k: v.get("error") for k, v in runner.results.items()} == {
+        **{"a": None, "c": None, "a/b": None},
+        **{"bad": "no", "bad/d": "bad: no"},
+    }
+    found = {p.name: json.loads(p.read_text()) for p in places.iterdir()}
+    assert set(found) == {"a", "c", "a+b"}
+    share = len(cores) // 2
+    halves = [cores[:share], cores[share : 2 * share]]
+    assert sorted([found["a"]["cores"], found["c"]["cores"]]) == halves
+    assert found["a+b"]["at"] > found["c"]["at"]
+    with pytest.raises(UserError, match=f"1 to .*{len(cores)}, found 0"):
+        Jobs(str(tmp_path), workers=0)
 
 
 def test_who_is_killed_takes_the_command_along(tmp_path):
