@@ -23,7 +23,7 @@ def done(monkeypatch, tmp_path):
     """Jobs that are told instead of run, and the rows of the table."""
     asked = []
 
-    def run_job(job, folder):
+    def run_job(job, folder, cores):
         asked.append(job)
         # A number for each cell that tells which one it is.
         return {
