@@ -29,8 +29,15 @@ def _define_paths() -> None:
     flags.DEFINE_string(
         "input_glob",
         None,
-        "Text or .jsonl files, plain or .gz; commas separate patterns.",
+        "Text or .jsonl files, plain or .gz; commas separate patterns. All as "
+        "name=pattern: sources that are counted apart.",
         required=True,
+    )
+
+    flags.DEFINE_string(
+        "source_weights",
+        BuildOptions.source_weights,
+        "How often a source's documents are read: wiki=2,books=0.5; others once.",
     )
 
     flags.DEFINE_string(

@@ -11,11 +11,9 @@ it.
 
 import collections
 import dataclasses
-import glob
 import gzip
 import hashlib
 import json
-import os
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from typing import IO
@@ -23,6 +21,7 @@ from typing import IO
 from common import files
 from common.errors import UserError
 from data import symbols
+from data.corpus import sources
 
 LONGEST_DOCUMENT = 4  # blocks
 
@@ -58,26 +57,13 @@ class Document:
 def list_files(pattern: str) -> list[str]:
     """The files of comma-separated glob patterns, sorted within each.
 
+    Patterns may have names (`sources.find`), which say nothing here.
+
     Raises:
       UserError: a pattern matches nothing.
     """
-    paths = []
-    for part in filter(None, pattern.split(",")):
-        if files.is_remote(part):
-            import tensorflow as tf
-
-            found = tf.io.gfile.glob(part)
-        else:
-            found = [p for p in glob.glob(part) if os.path.isfile(p)]
-        if not found:
-            raise UserError(
-                f"--input_glob={part} matches no file; give a path or a quoted "
-                "pattern such as 'corpus/*.txt'"
-            )
-        paths += sorted(found)
-    if not paths:
-        raise UserError("--input_glob is empty; give a path or a pattern")
-    return list(dict.fromkeys(paths))
+    found = [p for source in sources.find(pattern) for p in source.paths]
+    return list(dict.fromkeys(found))
 
 
 def is_jsonl(path: str) -> bool:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from data.corpus import documents as corpus
+from data.corpus.sources import Reading
 from data.pretraining import examples, original_sampler, spans
 from data.pretraining import segments as segments_lib
 from data.pretraining.options import SPLITS, BuildOptions
@@ -22,7 +23,7 @@ from data.text.tokenizer import Tokenizer
 
 DIRECTIONS = ("forward", "backward")
 # What the parts of a seed mean.
-_SEED_DEV, _SEED_NEIGHBOUR, _SEED_RECORDS = range(3)
+_SEED_DEV, _SEED_NEIGHBOUR, _SEED_RECORDS, _SEED_SHARE = range(4)
 # Blocks that may be read for the Bs of a block of one document.
 _NEIGHBOURS = {"train": 4, "dev": 32}
 _EXPLICIT = 16  # records with explicit masks that are made at once
@@ -35,15 +36,22 @@ class Plan(layout.Plan):
     Attributes:
       blocks: parts of all blocks, in order.
       segments_per_lane: S per split.
-      duplicates: numbers of the documents of each block that came before.
+      duplicates: numbers of the documents of each block that came before;
+        blocks that are read again are not among them.
+      readings: what each block is a reading of; empty = its own, whole.
     """
 
     segments_per_lane: dict[str, int]
     duplicates: dict[int, tuple[int, ...]]
+    readings: tuple[Reading, ...] = ()
+
+    def reading(self, block: int) -> Reading:
+        """What a block is a reading of."""
+        return self.readings[block] if self.readings else Reading("", block)
 
     def suffix(self, block: int) -> str:
         """Which documents of a block are left out as duplicates."""
-        numbers = self.duplicates.get(block)
+        numbers = self.duplicates.get(self.reading(block).first)
         if not numbers:
             return ""
         return "-" + hashlib.sha256(repr(tuple(numbers)).encode()).hexdigest()
@@ -110,15 +118,19 @@ class BlockBuilder(block_builder.BlockBuilder):
         options = self.options
         found = self.read(block)
         keep = np.ones(len(found), bool)
-        duplicates = list(self.plan.duplicates.get(block, ()))
+        reading = self.plan.reading(block)
+        duplicates = list(self.plan.duplicates.get(reading.first, ()))
         keep[duplicates] = False
+        dev = self.rng(_SEED_DEV, reading.first).random(len(found))
+        dev = dev < options.dev_fraction
+        read = self._drawn(block, dev)
+        by_weight = keep & ~read
+        keep &= read
         symbolic = np.zeros(len(found), bool)
         if options.max_symbol_ratio < 1.0:
             ratios = [corpus.symbol_ratio(d.lines) for d in found]
             symbolic = keep & (np.asarray(ratios) > options.max_symbol_ratio)
             keep &= ~symbolic
-        dev = self.rng(_SEED_DEV, block).random(len(found))
-        dev = dev < options.dev_fraction
         if len(splits) == 1:
             keep &= dev if splits[0] == "dev" else ~dev
         dev = dev[keep]
@@ -136,6 +148,8 @@ class BlockBuilder(block_builder.BlockBuilder):
                 "left_out_short": int(short.sum()),
             },
         )
+        if self.plan.readings:
+            counts["left_out_weight"] = int(by_weight.sum())
         for split, wanted in (("train", ~dev & ~short), ("dev", dev & ~short)):
             of_sentence = np.repeat(wanted, sentences)
             streams[split] = make_stream(
@@ -151,6 +165,18 @@ class BlockBuilder(block_builder.BlockBuilder):
         counts["train_tokens_of_long_words"] = int(split_words.sum())
         return streams, counts
 
+    def _drawn(self, block: int, dev: np.ndarray) -> np.ndarray:
+        """bool [documents]: which a source's weight leaves in this reading.
+
+        Held-out documents (`dev`) are read once at most, so none is trained on.
+        """
+        reading = self.plan.reading(block)
+        drawn = np.ones(len(dev), bool)
+        if reading.share < 1.0:
+            drawn = self.rng(_SEED_SHARE, block).random(len(dev))
+            drawn = drawn < reading.share
+        return drawn & ~dev if reading.first != block else drawn
+
     def _unit_starts(self) -> np.ndarray:
         """bool [V]: which pieces begin a unit that spans are made of."""
         if self.options.span_unit == "word":
@@ -162,7 +188,12 @@ class BlockBuilder(block_builder.BlockBuilder):
 
         Few blocks may have dev text, and theirs is quickly read: more are tried.
         """
-        others = np.delete(np.arange(len(self.plan.blocks)), block)
+        own = self.plan.reading(block).first
+        others = [
+            other
+            for other in range(len(self.plan.blocks))
+            if self.plan.reading(other).first != own
+        ]
         order = self.rng(_SEED_NEIGHBOUR, block).permutation(others)
         for other in order[: _NEIGHBOURS[split]]:
             stream = self._streams(int(other), (split,))[0][split]

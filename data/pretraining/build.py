@@ -11,6 +11,7 @@ from common import vocabulary
 from common.errors import UserError
 from data.corpus import documents as corpus
 from data.corpus import plan as corpus_plan
+from data.corpus import sources
 from data.pretraining import batch_writer, build_report
 from data.pretraining.block_builder import BlockBuilder, Plan
 from data.pretraining.manifest import LaneFile, PretrainingManifest
@@ -59,7 +60,9 @@ class TwoSegments(BuildLayout):
         self.options = dataclasses.replace(
             options, text=self._tokenizer.settings
         )
-        self.paths = corpus.list_files(options.input_glob)
+        self._sources = sources.find(options.input_glob, options.source_weights)
+        self.paths = [p for source in self._sources for p in source.paths]
+        self._readings = ()
 
     def text_line(self) -> str:
         """The text settings and where they stand."""
@@ -69,15 +72,22 @@ class TwoSegments(BuildLayout):
     def identity(self) -> dict:
         """Options, vocabulary, text settings."""
         return {
-            "options": self.options.identity(),
+            "options": self._options(),
             "spiece_sha256": self._tokenizer.sha256,
             "text_settings": self._tokenizer.settings.as_dict(),
         }
 
+    def _options(self) -> dict:
+        """What equal data share, the names of sources among it."""
+        named = {s.name: len(s.paths) for s in self._sources if s.name}
+        return self.options.identity() | ({"sources": named} if named else {})
+
     def plan_blocks(self) -> list[tuple[corpus.Block, ...]]:
         """Runs of whole documents."""
         size = int(self.options.block_megabytes * 1e6)
-        blocks = corpus_plan.plan_corpus(self.paths, size)
+        blocks, self._readings = sources.plan(
+            self._sources, lambda paths: corpus_plan.plan_corpus(paths, size)
+        )
         if not blocks:
             raise UserError(
                 f"--input_glob={self.options.input_glob}: all files empty"
@@ -93,8 +103,12 @@ class TwoSegments(BuildLayout):
             save()
         found = {}
         if self.options.dedup:
-            found = duplicates.find(self.options, blocks, stored, save, log)
-        return Plan(tuple(blocks), stored["segments_per_lane"], found)
+            again = [r.first != n for n, r in enumerate(self._readings)]
+            once = blocks[: len(blocks) - sum(again)]
+            found = duplicates.find(self.options, once, stored, save, log)
+        return Plan(
+            tuple(blocks), stored["segments_per_lane"], found, self._readings
+        )
 
     def tokens(self, summaries) -> int:
         """Tokens of the train split."""
@@ -114,9 +128,12 @@ class TwoSegments(BuildLayout):
     def make_manifest(self, plan, summaries, text_sha256):
         """Sums of counts and targets."""
         counts, targets = {}, {}
+        apart = {s.name: {"weight": s.weight} for s in self._sources if s.name}
         for summary in summaries:
+            own = apart.get(plan.reading(summary["block"]).source, {})
             for name, value in summary["counts"].items():
                 counts[name] = counts.get(name, 0) + value
+                own[name] = own.get(name, 0) + value
             for split, packed in summary["targets"].items():
                 raw = zlib.decompress(base64.b64decode(packed))
                 found = np.frombuffer(raw, "<u4").astype(np.int64)
@@ -124,7 +141,7 @@ class TwoSegments(BuildLayout):
         tokenizer = self._tokenizer
         return PretrainingManifest(
             data_dir=self.options.output_dir,
-            options=self.options.identity(),
+            options=self._options(),
             spiece_sha256=tokenizer.sha256,
             vocab_size=tokenizer.vocab_size,
             symbols=tokenizer.symbols,
@@ -136,6 +153,7 @@ class TwoSegments(BuildLayout):
             files=tuple(LaneFile(**f) for s in summaries for f in s["files"]),
             text_sha256=text_sha256,
             text_settings=tokenizer.settings.as_dict(),
+            sources=apart,
         )
 
     def finish(self, manifest, log):

@@ -8,6 +8,7 @@ from data.pretraining.token_stream import MAX_WORD_PIECES
 
 # More lost targets than this get a line that says what to do.
 _LOSS = 0.01
+_LEFT_OUT = ("short", "symbols", "duplicate", "weight")
 
 
 def check_empty(manifest: PretrainingManifest, options: BuildOptions) -> None:
@@ -41,6 +42,20 @@ def rate_line(manifest: PretrainingManifest, split: str) -> str:
     )
 
 
+def source_lines(manifest: PretrainingManifest) -> list[str]:
+    """One line per named source: how much of the training text it is."""
+    total, lines = max(manifest.counts["train_tokens"], 1), []
+    for name, own in manifest.sources.items():
+        tokens = own["train_tokens"]
+        left_out = [f"{k} {own.get('left_out_' + k, 0)}" for k in _LEFT_OUT]
+        lines.append(
+            f"source {name}, weight {own['weight']:g}: {own['documents']} "
+            f"documents, left out: {', '.join(left_out)}; {tokens} train tokens "
+            f"({tokens / total:.1%})"
+        )
+    return lines
+
+
 def report(manifest: PretrainingManifest, log) -> None:
     """Counts, lanes, empty records, rates, sizes."""
     counts = manifest.counts
@@ -48,7 +63,10 @@ def report(manifest: PretrainingManifest, log) -> None:
         f"documents {counts['documents']}, left out: short "
         f"{counts['left_out_short']}, symbols {counts['left_out_symbols']}, "
         f"duplicate {counts['left_out_duplicate']}"
+        + (f", by weights {n}" if (n := counts.get("left_out_weight")) else "")
     )
+    for line in source_lines(manifest):
+        log(line)
     for split in SPLITS:
         if manifest.lanes(split):
             _report_split(manifest, split, log)

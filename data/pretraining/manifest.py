@@ -50,6 +50,7 @@ class PretrainingManifest(Manifest):
         sha256.
       text_settings: how text was handled, as the vocabulary says; None in
         manifests of before, see `text`.
+      sources: weight and counts of each named source of the text.
     """
 
     KIND: ClassVar[str] = "pretraining"
@@ -67,6 +68,7 @@ class PretrainingManifest(Manifest):
     unigram: dict[str, float | None]
     batches: tuple[dict, ...] = ()
     text_settings: dict | None = None
+    sources: dict[str, dict] = dataclasses.field(default_factory=dict)
     format_version: int = FORMAT_VERSION
 
     @property

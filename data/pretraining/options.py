@@ -40,7 +40,8 @@ class BuildOptions:
 
     Attributes:
       input_glob: text (one sentence per line, an empty line ends a document)
-        or .jsonl files, each also as .gz; commas separate several patterns.
+        or .jsonl files, each also as .gz; commas separate several patterns,
+        `name=pattern` makes sources that are counted apart.
       spiece_model_file: SentencePiece model.
       output_dir: receives the records and `manifest.json`.
       seq_len: T, positions per segment.
@@ -48,6 +49,8 @@ class BuildOptions:
       num_predict: P, capacity of targets; None = `default_slots`.
       perm_size: positions per permutation; 0 = the whole part.
       bi_data: write backward lanes, too.
+      source_weights: `name=number`, with commas: how often the documents of
+        a source are read.
       text: what is said about text handling; the vocabulary's record rules.
       mask_alpha, mask_beta: beta of alpha tokens are targets.
       span_unit: "word", "token" or "single" (one token, for the ablation).
@@ -86,6 +89,7 @@ class BuildOptions:
     num_predict: int | None = None
     perm_size: int = 0
     bi_data: bool = True
+    source_weights: str = ""
     text: TextChoice | TextSettings | None = None
     mask_alpha: int = 6
     mask_beta: int = 1
@@ -193,6 +197,8 @@ class BuildOptions:
             "text",  # stands apart, as the vocabulary's hash
         ):
             del value[name]
+        if not self.source_weights:  # as folders of before
+            del value["source_weights"]
         return value
 
 

@@ -9,7 +9,7 @@ from common import files, vocabulary
 from common.errors import UserError
 from data.pretraining import permutation
 from data.pretraining import segments as segments_lib
-from data.pretraining.build_report import rate_line
+from data.pretraining.build_report import rate_line, source_lines
 from data.pretraining.manifest import LaneFile, PretrainingManifest
 from data.pretraining.options import SPLITS, InspectOptions
 from data.pretraining.resampling import part_lengths, targets_of
@@ -346,6 +346,7 @@ def describe_statistics(
         f"({overall / wanted - 1:+.1%})"
     )
     lines.append(f"{statistics.empty_share:.1%} of the records are empty")
+    lines += source_lines(manifest)
     lines += ["", "runs of neighbouring targets, in pieces:"]
     shown, names = run_bins(statistics.span_lengths)
     for size, count in zip(names, shown, strict=True):

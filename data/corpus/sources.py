@@ -1,0 +1,171 @@
+"""Named parts of a corpus, and how often each is read (L1).
+
+`wiki=wiki/*.txt,books=books/*.txt` are two sources; patterns without names are
+one that has none. A weight is how often a source's documents are read: 2 = twice,
+0.5 = a random half of them, 1.5 = all of them and half of them again.
+"""
+
+import dataclasses
+import glob
+import math
+import os
+import re
+from collections.abc import Callable, Sequence
+
+from common import files
+from common.errors import UserError
+
+_NAME = re.compile(r"[A-Za-z][\w.-]*")
+_MOST = 100  # readings; more is a slip of the finger
+
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+    """Files that are counted and weighed together.
+
+    Attributes:
+      name: "" = the corpus has no names.
+      paths: its files, sorted within each pattern.
+      weight: how often its documents are read.
+    """
+
+    name: str
+    paths: tuple[str, ...]
+    weight: float = 1.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Reading:
+    """One reading of a block.
+
+    Attributes:
+      source: name of the block's source.
+      first: number of the block that is the first reading of the same text.
+      share: of its documents that are read.
+    """
+
+    source: str
+    first: int
+    share: float = 1.0
+
+
+def find(pattern: str, weights: str = "") -> tuple[Source, ...]:
+    """The sources of comma-separated glob patterns, in their order.
+
+    Args:
+      pattern: patterns, all as `name=pattern` or none; a name may come again. A
+        file that has such a name itself is a file.
+      weights: `name=number`, with commas; a source without one has 1.
+
+    Raises:
+      UserError: a pattern matches nothing, some have names and others have not,
+        a file has two names, a weight that cannot be.
+    """
+    found: dict[str, list[str]] = {}
+    owner: dict[str, str] = {}
+    for name, part in _split(pattern):
+        for path in _match(part):
+            if owner.setdefault(path, name) != name:
+                raise UserError(
+                    f"--input_glob: {path} is of two sources, {owner[path]} "
+                    f"and {name}; give patterns that share no file"
+                )
+            found.setdefault(name, []).append(path)
+    given = _weights(weights, list(found))
+    return tuple(
+        Source(name, tuple(dict.fromkeys(paths)), given.get(name, 1.0))
+        for name, paths in found.items()
+    )
+
+
+def plan(
+    sources: Sequence[Source], cut: Callable[[Sequence[str]], list]
+) -> tuple[list, tuple[Reading, ...]]:
+    """All blocks: every source once, then what is read again.
+
+    Args:
+      sources: the corpus.
+      cut: files -> blocks; no block has two sources.
+
+    Returns:
+      Blocks, and what each is a reading of. The readings are empty where every
+      text is read once and has no name.
+    """
+    blocks, readings = [], []
+    numbers: dict[str, range] = {}
+    for source in sources:
+        first = len(blocks)
+        blocks += cut(source.paths)
+        numbers[source.name] = range(first, len(blocks))
+        share = min(source.weight, 1.0)
+        readings += [
+            Reading(source.name, number, share)
+            for number in numbers[source.name]
+        ]
+    for source in sources:
+        for before in range(1, math.ceil(source.weight)):
+            share = min(source.weight - before, 1.0)
+            for number in numbers[source.name]:
+                blocks.append(blocks[number])
+                readings.append(Reading(source.name, number, share))
+    plain = [source.name for source in sources] == [""]
+    return blocks, () if plain else tuple(readings)
+
+
+def _split(pattern: str) -> list[tuple[str, str]]:
+    """(name, pattern) of each part; the name is "" where there is none."""
+    found = []
+    for part in filter(None, pattern.split(",")):
+        name, equals, rest = part.partition("=")
+        if not equals or not _NAME.fullmatch(name) or os.path.exists(part):
+            name, rest = "", part
+        elif not rest:
+            raise UserError(f"--input_glob: {part} has no pattern behind `=`")
+        found.append((name, rest))
+    names = [name for name, _ in found]
+    if any(names) and not all(names):
+        raise UserError(
+            f"--input_glob: {found[names.index('')][1]} has no name and others "
+            "have; give every pattern as name=pattern, or none"
+        )
+    if not found:
+        raise UserError("--input_glob is empty; give a path or a pattern")
+    return found
+
+
+def _match(pattern: str) -> list[str]:
+    if files.is_remote(pattern):
+        import tensorflow as tf
+
+        found = tf.io.gfile.glob(pattern)
+    else:
+        found = [p for p in glob.glob(pattern) if os.path.isfile(p)]
+    if not found:
+        raise UserError(
+            f"--input_glob={pattern} matches no file; give a path or a quoted "
+            "pattern such as 'corpus/*.txt'"
+        )
+    return sorted(found)
+
+
+def _weights(text: str, names: list[str]) -> dict[str, float]:
+    found = {}
+    for part in filter(None, text.split(",")):
+        name, _, number = part.partition("=")
+        if name not in names or name in found or not name:
+            given = ", ".join(filter(None, names)) or "none"
+            raise UserError(
+                f"--source_weights={text}: {name!r} is "
+                f"{'there twice' if name in found else 'no source'}; the "
+                f"names in --input_glob are: {given}"
+            )
+        try:
+            found[name] = float(number)
+        except ValueError:
+            found[name] = math.nan
+        if not 0 < found[name] <= _MOST:
+            raise UserError(
+                f"--source_weights={text}: the weight of {name} must be a "
+                f"number above 0 and at most {_MOST}, found {number!r}"
+            )
+    return found
