@@ -85,6 +85,12 @@ def _define_runs() -> None:
         "Of --ensemble take only the models that make the dev metric better, "
         "the best one first.",
     )
+    flags.DEFINE_bool(
+        "slice_by_length",
+        False,
+        "Evaluate the quartiles of the passages' lengths, too: "
+        "eval_<split>_by_length.json in --model_dir.",
+    )
 
 
 def from_flags() -> FinetuneOptions:
@@ -107,6 +113,7 @@ def from_flags() -> FinetuneOptions:
             "ensemble_weights", FLAGS.ensemble_weights
         ),
         greedy=FLAGS.greedy,
+        slice_by_length=FLAGS.slice_by_length,
     )
 
 

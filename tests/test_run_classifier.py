@@ -11,6 +11,7 @@ import pytest
 
 from common.errors import UserError
 from data.finetuning.options import ClassifierDataOptions, FeatureOptions
+from tests.training.finetuning.test_length_slices import check_written
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 CONFIG = {
@@ -91,13 +92,19 @@ def read_rows(path):
 def test_train_evaluate_predict(tmp_path, spiece_model):
     write_task(tmp_path)
     options = make_options(
-        tmp_path, do_train=True, do_eval=True, do_predict=True
+        tmp_path,
+        do_train=True,
+        do_eval=True,
+        do_predict=True,
+        slice_by_length=True,
     )
-    results, _ = run(tmp_path, spiece_model, options)
+    results, said = run(tmp_path, spiece_model, options)
     assert set(results["dev"]) == {"accuracy", "macro_f1", "loss"}
     model_dir = tmp_path / "model"
     stored = json.loads((model_dir / "eval_dev.json").read_text())
     assert stored == results["dev"]
+    slices = check_written(model_dir, stored, "accuracy")
+    assert sum(f" {s['examples']} examples: " in " ".join(said) for s in slices)
     spec = json.loads((model_dir / "task.json").read_text())
     assert spec["labels"] == ["no", "yes"]
     copy = (model_dir / "spiece.model").read_bytes()

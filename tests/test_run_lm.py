@@ -274,11 +274,17 @@ def test_an_export_answers_as_the_model(data, trained, tmp_path):
                 f"--checkpoint={trained[0]}",
                 "--text=the cat sat here .",
                 f"--context_chars={chars}",
+                "--per_token",
                 module="serving.score",
             )
         )
         for chars in (0, 8)
     )
+    np.testing.assert_allclose(
+        whole["mean_token_log_probs"], scored["log_probs"], atol=1e-4
+    )
+    assert len(whole["pieces"]) == whole["scored_tokens"]
+    assert part["pieces"] == whole["pieces"][2:]
     assert whole["mean_log_prob"] == pytest.approx(scored["log_prob"], abs=1e-4)
     assert (whole["tokens"], part["scored_tokens"]) == (6, 4)
     assert part["mean_log_prob"] == pytest.approx(

@@ -13,6 +13,7 @@ from data.finetuning.race import features as race_features
 from serving.export import export_model
 from serving.saved_model import SavedModel
 from tests.test_run_classifier import CONFIG, WORDS, make_options, read_rows
+from tests.training.finetuning.test_length_slices import check_written
 
 
 def write_race(folder):
@@ -116,9 +117,14 @@ def test_train_evaluate_predict(tmp_path, spiece_model, recurrence):
         spiece_model, length, segment_recurrence=recurrence
     )
     options = make_options(
-        tmp_path, do_train=True, do_eval=True, do_predict=True
+        tmp_path,
+        do_train=True,
+        do_eval=True,
+        do_predict=True,
+        slice_by_length=True,
     )
     results = run(tmp_path, spiece_model, options, features)["dev"]
+    check_written(tmp_path / "model", results, "accuracy")
     both = (results["accuracy_middle"] + results["accuracy_high"]) / 2
     assert results["accuracy"] == pytest.approx(both)
     rows = read_rows(tmp_path / "model/predictions/dev_predictions.tsv")

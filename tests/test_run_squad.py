@@ -9,6 +9,7 @@ from common.errors import UserError
 from data.finetuning.options import FeatureOptions, SquadDataOptions
 from data.finetuning.squad import metrics as squad_metrics
 from tests.test_run_classifier import CONFIG, make_options
+from tests.training.finetuning.test_length_slices import check_written
 
 
 def make_job(golden, spiece, options, length=64, **changes):
@@ -36,11 +37,20 @@ def test_train_evaluate_and_write(tmp_path, golden, spiece_model):
 
     (tmp_path / "config.json").write_text(json.dumps(CONFIG))
     options = make_options(
-        tmp_path, do_train=True, do_eval=True, run={"eval_batch_size": 16}
+        tmp_path,
+        do_train=True,
+        do_eval=True,
+        slice_by_length=True,
+        run={"eval_batch_size": 16},
     )
     job = make_job(golden, spiece_model, options).build()
     results = finetune.run(job, options, say=lambda line: None)["dev"]
     assert results["total"] == 22
+    for name in ("exact", "f1"):
+        rows = check_written(tmp_path / "model", results, name)
+    assert sum(row["total"] for row in rows) == 22
+    used = "null_score_diff_threshold"
+    assert {row[used] for row in rows} == {results[used]}
     assert {"exact", "f1", "best_f1", "best_f1_thresh"} <= set(results)
     folder = tmp_path / "model" / "predictions"
     texts, nbest, odds = (

@@ -72,6 +72,7 @@ def test_train_evaluate_predict_export(
         do_train=True,
         do_eval=True,
         do_predict=True,
+        slice_by_length=True,
     )
     features = FeatureOptions(
         spiece_model, 16, length_buckets="8,16" if kind == "jsonl" else ""
@@ -80,6 +81,11 @@ def test_train_evaluate_predict_export(
         "dev"
     ]
     assert results["f1"] > least
+    path = tmp_path / "model" / "eval_dev_by_length.json"
+    rows = json.loads(path.read_text())["quartiles"]
+    assert sum(row["examples"] for row in rows) > 4
+    assert min(r["f1"] for r in rows) <= results["f1"]
+    assert results["f1"] <= max(r["f1"] for r in rows)
     assert results["baseline_f1"] == pytest.approx(1)
     model_dir = tmp_path / "model"
     assert "COL" in (model_dir / "predictions/dev_report.txt").read_text()

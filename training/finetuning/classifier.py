@@ -187,13 +187,15 @@ class ClassifierJob(TaskJob):
         if gold is None:
             raise UserError(f"the split {split!r} has no labels")
 
-        def metrics(outputs, labels) -> dict[str, float]:
+        def scores(outputs, labels, part=slice(None)) -> dict[str, float]:
             logits = self.settled(examples, outputs["logits"])
-            labels = labels.get("label_ids", gold)
             threshold = self.task.options.label_threshold
             if self.task.head == "multi_label" and threshold is None:
                 threshold = task_metrics.best_label_threshold(logits, labels)
-            return self.task.evaluate(logits, labels, threshold)
+            return self.task.evaluate(logits[part], labels[part], threshold)
+
+        def metrics(outputs, labels) -> dict[str, float]:
+            return scores(outputs, labels.get("label_ids", gold))
 
         def calibrate(outputs, labels) -> dict:
             self.threshold = task_metrics.best_label_threshold(
@@ -219,6 +221,8 @@ class ClassifierJob(TaskJob):
             metrics,
             write,
             calibrate if chosen else None,
+            lengths=np.array([sum(map(len, e.texts)) for e in examples]),
+            part_metrics=lambda outputs, part: scores(outputs, gold, part),
         )
 
     def _predicted(self, examples, logits) -> list[list[str]]:

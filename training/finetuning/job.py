@@ -27,6 +27,8 @@ class EvalSplit:
         task.json and the export keep (a threshold); called before `write`.
       collect: outputs -> what members of an ensemble share (answers by text,
         where their rows differ); None = the outputs.
+      lengths: int [examples], characters of each one's passage.
+      part_metrics: outputs, indices of examples -> `metrics` of these alone.
     """
 
     input_fn: Callable
@@ -34,6 +36,8 @@ class EvalSplit:
     write: Callable[[Outputs, str], list[str]] | None = None
     calibrate: Callable[[Outputs, Outputs], dict] | None = None
     collect: Callable[[Outputs], Outputs] | None = None
+    lengths: np.ndarray | None = None
+    part_metrics: Callable[[Outputs, np.ndarray], dict] | None = None
 
 
 @dataclasses.dataclass(frozen=True)

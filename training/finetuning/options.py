@@ -48,6 +48,7 @@ class FinetuneOptions:
       ensemble: folders of trained models that answer together.
       ensemble_weights: of these; empty = all alike.
       greedy: take of these only what makes the dev metric better.
+      slice_by_length: evaluate the quartiles of the passages' lengths, too.
     """
 
     run: RunOptions
@@ -78,6 +79,7 @@ class FinetuneOptions:
     ensemble: tuple[str, ...] = ()
     ensemble_weights: tuple[float, ...] = ()
     greedy: bool = False
+    slice_by_length: bool = False
 
     def __post_init__(self) -> None:
         self._check_training()
@@ -97,8 +99,9 @@ class FinetuneOptions:
                 "--pooling=original counts padding, which --pack leaves out: "
                 "give one of them"
             )
-        if self.eval_all_ckpt and not self.do_eval:
-            raise UserError("--eval_all_ckpt needs --do_eval")
+        for name in ("eval_all_ckpt", "slice_by_length"):
+            if getattr(self, name) and not self.do_eval:
+                raise UserError(f"--{name} needs --do_eval")
 
     def _check_training(self) -> None:
         """What changes a training."""

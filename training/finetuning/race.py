@@ -3,6 +3,8 @@
 import dataclasses
 import os
 
+import numpy as np
+
 from common import files
 from common.errors import UserError
 from data.finetuning import cache as finetune_cache
@@ -141,7 +143,17 @@ class RaceJob(TaskJob):
             files.write_text(path, task_examples.to_tsv(rows))
             return [path]
 
-        return EvalSplit(self.input_fn(table, False), metrics, write)
+        def part_metrics(outputs, part) -> dict[str, float]:
+            chosen = [examples[i] for i in part]
+            return race_task.evaluate(chosen, outputs["logits"][part])
+
+        return EvalSplit(
+            self.input_fn(table, False),
+            metrics,
+            write,
+            lengths=np.array([len(e.article) for e in examples]),
+            part_metrics=part_metrics,
+        )
 
     def predict_split(self, split: str):
         """A split to predict, with its writer."""

@@ -21,7 +21,12 @@ from data.task_spec import FILE_NAME, TaskSpec
 from modeling.checkpoints import restore as checkpoints
 from modeling.half_precision import in_bfloat16
 from training import loop, strategy
-from training.finetuning import dry_run, head_start, preflight
+from training.finetuning import (
+    dry_run,
+    head_start,
+    length_slices,
+    preflight,
+)
 from training.finetuning.job import EvalSplit, Job
 from training.finetuning.options import LOWER_IS_BETTER, FinetuneOptions
 from training.finetuning.sources import find_config, read_spec
@@ -303,6 +308,14 @@ def report(job, options, name, metrics, outputs, say) -> dict[str, float]:
     path = os.path.join(options.run.model_dir, f"eval_{name}.json")
     files.write_json(path, metrics)
     split = job.evals[name]
+    if options.slice_by_length:
+        rows = length_slices.by_quartile(
+            split.lengths, lambda part: split.part_metrics(outputs, part)
+        )
+        for line in length_slices.lines(rows):
+            say(line)
+        path = length_slices.write(options.run.model_dir, name, rows)
+        say(f"wrote {path}")
     if split.write:
         for path in split.write(outputs, folder):
             say(f"wrote {path}")

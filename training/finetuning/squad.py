@@ -121,13 +121,7 @@ class SquadJob(TaskJob):
             write = self.writer(split)
             version_2 = split.file.version_2
             if options.do_eval or options.run.eval_every:
-                evals["dev"] = EvalSplit(
-                    input_fn,
-                    self.metrics_of(split),
-                    self.report_writer(split, not options.do_predict),
-                    self.calibration(split),
-                    self.collector(split),
-                )
+                evals["dev"] = self.eval_split(split, input_fn)
             if options.do_predict:
                 collect = self.collector(split)
                 predicts["dev"] = PredictSplit(input_fn, write, collect)
@@ -142,6 +136,18 @@ class SquadJob(TaskJob):
             self.export_options(),
             train_table,
             squad_task.METRICS_V2 if version_2 else squad_task.METRICS_V1,
+        )
+
+    def eval_split(self, split: SquadSplit, input_fn) -> EvalSplit:
+        """A labelled file: the official numbers, threshold and answers."""
+        return EvalSplit(
+            input_fn,
+            self.metrics_of(split),
+            self.report_writer(split, not self.options.do_predict),
+            self.calibration(split),
+            self.collector(split),
+            split.file.lengths(),
+            self.part_metrics_of(split),
         )
 
     def collector(self, split: SquadSplit):
@@ -277,14 +283,29 @@ class SquadJob(TaskJob):
         def metrics(outputs: dict[str, np.ndarray], labels) -> dict:
             del labels
             answers = self.answers(split, outputs)
-            threshold = self.data_options.null_score_diff_threshold
-            if threshold is None and split.file.version_2:
-                threshold = squad_task.best_threshold(split.file, answers)
-            if not split.file.version_2:
-                threshold = None
+            threshold = self._wanted_threshold(split.file, answers)
             return squad_task.evaluate_answers(split.file, answers, threshold)
 
         return metrics
+
+    def part_metrics_of(self, split: SquadSplit):
+        """`metrics_of` some questions, with the threshold of all."""
+
+        def metrics(outputs: dict[str, np.ndarray], part) -> dict:
+            answers = self.answers(split, outputs)
+            threshold = self._wanted_threshold(split.file, answers)
+            own = squad_task.part_of(split.file, answers, part)
+            return squad_task.evaluate_answers(*own, threshold)
+
+        return metrics
+
+    def _wanted_threshold(self, file, answers) -> float | None:
+        if not file.version_2:
+            return None
+        given = self.data_options.null_score_diff_threshold
+        return (
+            squad_task.best_threshold(file, answers) if given is None else given
+        )
 
     def writer(self, split: SquadSplit):
         """Writes predictions, n-best lists and null odds as JSON."""

@@ -2,6 +2,8 @@
 
 import os
 
+import numpy as np
+
 from common import files
 from common.errors import UserError
 from data.finetuning import task_settings
@@ -220,6 +222,14 @@ class TaggingJob(TaskJob):
                 examples, answers.tags, answers.spans
             )
 
+        def part_metrics(outputs, part) -> dict[str, float]:
+            answers, _ = compared(outputs)
+            every = examples, answers.tags, answers.spans
+            pair = tagging_task.gold_and_guesses(
+                *([group[i] for i in part] for group in every)
+            )
+            return tagging_metrics.evaluate(*pair, self.chunks)
+
         def metrics(outputs, labels) -> dict[str, float]:
             del labels
             _, pair = compared(outputs)
@@ -241,6 +251,8 @@ class TaggingJob(TaskJob):
             metrics,
             write,
             collect=self.collector(examples, windows),
+            lengths=np.array([len(e.text) for e in examples]),
+            part_metrics=part_metrics,
         )
 
     def predict_split(self, split: str) -> PredictSplit:

@@ -4,6 +4,8 @@ import dataclasses
 from collections import Counter
 from collections.abc import Sequence
 
+import numpy as np
+
 from common.errors import UserError
 from data.finetuning import table_files as task_readers
 from data.finetuning.examples import BadRows
@@ -56,6 +58,11 @@ class SquadFile:
     def labelled(self) -> bool:
         """Some question has a gold answer or says that it has none."""
         return self.version_2 or any(q.answers for q in self.questions)
+
+    def lengths(self) -> np.ndarray:
+        """int [questions]: characters of each one's paragraph."""
+        sizes = [len(self.paragraphs[q.paragraph]) for q in self.questions]
+        return np.array(sizes, np.int64)
 
     def gold_answers(self) -> dict[str, list[str]]:
         """Question id -> gold texts, as the evaluation wants them."""

@@ -358,6 +358,20 @@ def best_threshold(file: SquadFile, answers: SquadAnswers) -> float:
     return squad_metrics.applicable_threshold(f1, answers.null_odds, answerable)
 
 
+def part_of(
+    file: SquadFile, answers: SquadAnswers, questions: Sequence[int]
+) -> tuple[SquadFile, SquadAnswers]:
+    """Some questions of a file with their answers; no unusable ones."""
+    chosen = tuple(file.questions[i] for i in questions)
+    names = [q.question_id for q in chosen]
+    own = {
+        f.name: {name: getattr(answers, f.name)[name] for name in names}
+        for f in dataclasses.fields(answers)
+    }
+    file = dataclasses.replace(file, questions=chosen, unusable={})
+    return file, SquadAnswers(**own)
+
+
 def evaluate_answers(
     file: SquadFile, answers: SquadAnswers, threshold: float | None
 ) -> dict[str, float]:

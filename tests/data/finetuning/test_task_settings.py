@@ -97,6 +97,7 @@ NOT_RECORDED = {
     "run": _DO,
     "do_train": _DO,
     "do_eval": _DO,
+    "slice_by_length": _DO,
     "do_predict": _DO,
     "do_export": _DO,
     "export_precision": "the export records it",

@@ -1,5 +1,6 @@
 """Filling, scoring and embedding: chains, memory, padding, spans."""
 
+import dataclasses
 import itertools
 import json
 
@@ -14,11 +15,12 @@ from data.task_spec import TaskSpec
 from data.text.graph_tokenizer import GraphTokenizer
 from data.text.tokenizer import Tokenizer
 from modeling import PretrainingModel, XLNetConfig
-from serving import fill_mask, generate
+from serving import fill_mask, generate, score
 from serving.embeddings import Embedder
 from serving.generation import fill
 from serving.generation.language_model import LanguageModel
 from serving.generation.scoring import Scorer
+from serving.options import ModelOptions, ScoreOptions
 from serving.signatures.language_model import _embed, lm_signatures
 from serving.signatures.sequence import Context
 
@@ -237,6 +239,34 @@ def test_the_expectation_over_all_orders_is_exact():
     assert abs(sample.mean() - totals.mean()) < 5 * error
     with pytest.raises(UserError, match="at most 7 scored tokens"):
         scorer.all_orders(np.arange(9, dtype=np.int32))
+
+
+@pytest.mark.shared
+def test_each_pieces_own_score_of_the_command(lm, monkeypatch, capsys):
+    """--per_token: the mean over the orders, piece by piece, in text order."""
+    text, context = "The old tower was open.", 4
+    options = ScoreOptions((text,), "random", 3, seed=5, context_chars=context)
+    options = dataclasses.replace(options, per_token=True, memory_len=0)
+    asked = options, ModelOptions(checkpoint="c")
+    monkeypatch.setattr(score.lm_flags, "score_from_flags", lambda: asked)
+    monkeypatch.setattr(score, "load_model", lambda _: lm)
+    monkeypatch.setattr(score, "is_causal", lambda _: False)
+    score.main()
+    found = json.loads(capsys.readouterr().out)
+    ids, starts, _ = lm.tokenizer.encode_with_offsets(text)
+    given = int(np.searchsorted(starts, context))
+    assert given >= 1 and found["scored_tokens"] == len(ids) - given
+    assert "".join(found["pieces"]).replace("\u2581", " ").endswith("open.")
+    assert found["pieces"] == [lm.tokenizer.id_to_piece(i) for i in ids[given:]]
+    scorer = Scorer(lm.model, options.max_seq_length, 0)
+    wanted = [
+        scorer.score(np.array(ids, np.int32), "random", 5 + i, given).log_probs
+        for i in range(3)
+    ]
+    own = found["mean_token_log_probs"]
+    np.testing.assert_allclose(own, np.mean(wanted, 0), atol=2e-5)
+    assert sum(own) == pytest.approx(found["mean_log_prob"], abs=1e-4)
+    assert np.std(own) > 0.1  # pieces differ; one would not stand out
 
 
 def test_places_without_an_order_know_nothing_of_each_other():

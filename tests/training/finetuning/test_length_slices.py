@@ -1,0 +1,57 @@
+"""Quartiles of lengths by hand; every task's parts add up to the whole."""
+
+import json
+
+import numpy as np
+import pytest
+
+from common.errors import UserError
+from training.finetuning import length_slices
+from training.finetuning.options import FinetuneOptions
+from training.options import RunOptions
+
+
+def check_written(folder, results, name):
+    """The quartiles of `dev` are its examples; `name` is a mean over them."""
+    path = folder / "eval_dev_by_length.json"
+    found = json.loads(path.read_text())
+    assert found["unit"] == "characters"
+    rows = found["quartiles"]
+    assert 1 < len(rows) <= 4
+    for before, after in zip(rows, rows[1:], strict=False):
+        assert before["longest"] < after["shortest"]
+        assert before["quartile"] < after["quartile"]
+    weights = [row["examples"] for row in rows]
+    mean = np.average([row[name] for row in rows], weights=weights)
+    assert mean == pytest.approx(results[name])
+    return rows
+
+
+def test_quartiles_by_hand():
+    lengths = np.array([7, 1, 5, 3, 9, 2, 8, 8])
+    asked = []
+
+    def evaluate(part):
+        asked.append(part.tolist())
+        return {"sum": int(lengths[part].sum())}
+
+    rows = length_slices.by_quartile(lengths, evaluate)
+    # 1 2 | 3 5 | 7 | 8 8 9: equal ones stay together.
+    assert asked == [[1, 5], [2, 3], [0, 6, 7], [4]]
+    assert rows[2] == {
+        **{"quartile": 3, "shortest": 7, "longest": 8, "examples": 3},
+        "sum": 23.0,
+    }
+    assert length_slices.lines(rows)[3] == (
+        "  9..9 characters, 1 examples: sum 9"
+    )
+    # One length is one quartile.
+    (row,) = length_slices.by_quartile(np.full(5, 6), evaluate)
+    assert row["examples"] == 5 and row["longest"] == 6
+
+
+def test_it_needs_an_evaluation():
+    with pytest.raises(UserError, match="--slice_by_length needs --do_eval"):
+        FinetuneOptions(
+            RunOptions(model_dir="m"), do_predict=True, slice_by_length=True
+        )
