@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import os
+import signal
 import socket
 import sys
 import threading
@@ -29,6 +30,8 @@ def run(
 ) -> None:
     """Serves until SIGTERM or SIGINT; then the process ends in `timeout_s`.
 
+    SIGTERM is a wish and no failure: the exit code is 0.
+
     `at_start` runs beside the first requests.
 
     A model that still runs when the application has ended would be waited for
@@ -51,6 +54,10 @@ def run(
     server = _Server(
         config, application.state.versions, options.timeout_s, at_start
     )
+    # uvicorn raises the signal again at its end. Whoever dies of it leaves the
+    # helper's semaphores to Python's tracker, and two lines of its own.
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, lambda *_: None)
     server.run(sockets=[listener])
     if application.state.versions.working:
         _leave()
