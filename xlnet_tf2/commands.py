@@ -21,6 +21,7 @@ MODULES = (
     "run_tagger",
     "data.convert_corpus",
     "data.convert_newsqa",
+    "data.convert_task",
     "data.create_lm_data",
     "data.create_pretraining_data",
     "data.demo_corpus",

@@ -178,6 +178,12 @@ COMMANDS = (
         {"newsqa": "json"},
     ),
     Command(
+        "data.convert_task",
+        "data.convert_task",
+        ("--task_name=tsv", "--data_dir={task}", "--output_file={out}/a.txt"),
+        {"task": "table"},
+    ),
+    Command(
         "modeling.average_checkpoints",
         "modeling.average_checkpoints",
         ("--model_dir={lm}", "--last=1", "--output={out}/average"),

@@ -10,6 +10,7 @@ import pytest
 from common.errors import UserError
 from data import convert_corpus
 from data.corpus.options import ConvertOptions
+from data.corpus.sentences import sentences
 from tests.conftest import ROOT
 
 
@@ -29,11 +30,11 @@ def test_wikitext():
     found = list(convert_corpus.wikitext_paragraphs(iter(lines)))
     assert found[0] is None and found[3] is None and found[-1] is None
     assert found[1] == " It cost $1,200, and it's well-known. He left (early)."
-    assert convert_corpus.sentences(found[1]) == [
+    assert sentences(found[1]) == [
         "It cost $1,200, and it's well-known.",
         "He left (early).",
     ]
-    assert len(convert_corpus.sentences("Is it? “Yes.” She left.")) == 3
+    assert len(sentences("Is it? “Yes.” She left.")) == 3
 
 
 def test_command(tmp_path):
@@ -127,7 +128,7 @@ SENTENCES = {
 @pytest.mark.parametrize("language", SENTENCES)
 def test_sentences_of_other_scripts(language):
     text, expected = SENTENCES[language]
-    assert convert_corpus.sentences(text) == expected
+    assert sentences(text) == expected
 
 
 def test_lines_of_chinese_and_japanese_are_joined_without_a_blank(tmp_path):

@@ -1,0 +1,142 @@
+"""Command: a task's training texts -> text to go on pretraining with.
+
+    python -m data.convert_task --task_name=imdb --data_dir=aclImdb \\
+        --output_file=imdb.txt
+    python -m data.convert_task --task_name=squad \\
+        --train_file=train-v1.1.json --output_file=squad.txt
+    python -m data.convert_task --task_name=race --data_dir=RACE \\
+        --output_file=race.txt
+
+One sentence per line, an empty line between documents, as the builder reads it.
+A document is a row's texts, SQuAD's paragraph or RACE's passage with what is
+asked of it left out; one that came before is left out. Only training files are
+read, and with --dev_fraction none of the rows that `run_classifier.py` holds out
+with the same flags. docs/pretraining.md says what to do with the file.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from absl import flags
+
+from common import files
+from common.errors import UserError
+from data.corpus.sentences import sentences
+from data.finetuning.classifier import tasks
+from data.finetuning.examples import BadRows
+from data.finetuning.options import ClassifierDataOptions
+from data.finetuning.race.examples import read_race
+from data.finetuning.squad.examples import read_squad
+from flags import app
+
+FLAGS = flags.FLAGS
+
+
+def texts_of_rows(
+    options: ClassifierDataOptions, bad: BadRows
+) -> Iterator[tuple[str, ...]]:
+    """The texts of each training row of a classification task."""
+    for example in tasks.build_task(options).read("train", bad):
+        yield example.texts
+
+
+def documents(found: Iterable[tuple[str, ...]]) -> Iterator[str]:
+    """Sentences of each document, a line each; what came before is left out.
+
+    Args:
+      found: paragraphs of each document.
+    """
+    seen = set()
+    for paragraphs in found:
+        lines = [line for text in paragraphs for line in sentences(text)]
+        document = "\n".join(lines)
+        if document and document not in seen:
+            seen.add(document)
+            yield document
+
+
+def convert(found: Iterable[tuple[str, ...]], path: str) -> dict[str, int]:
+    """Writes the documents; counts them, their sentences and words."""
+    counts = {"documents": 0, "sentences": 0, "words": 0}
+    with files.atomic_open(path, "w") as out:
+        for document in documents(found):
+            out.write(document + "\n\n")
+            counts["documents"] += 1
+            counts["sentences"] += document.count("\n") + 1
+            counts["words"] += len(document.split())
+        if not counts["documents"]:
+            raise UserError("the training files hold no text")
+    return counts
+
+
+def main() -> None:
+    """Converts what the flags say."""
+    bad = BadRows(FLAGS.skip_bad_rows)
+    found = _read(FLAGS.task_name.lower(), bad)
+    counts = convert(found, FLAGS.output_file)
+    if summary := bad.summary():
+        print(summary)
+    print(
+        f"{FLAGS.output_file}: {counts['documents']} documents, "
+        f"{counts['sentences']} sentences, {counts['words']} words"
+    )
+    print(
+        "next: python -m data.create_pretraining_data --input_glob="
+        f"{FLAGS.output_file} with the pretrained model's spiece.model"
+    )
+
+
+def _read(name: str, bad: BadRows) -> Iterable[tuple[str, ...]]:
+    if name == "squad":
+        if not FLAGS.train_file:
+            raise UserError("--task_name=squad needs --train_file")
+        paragraphs = read_squad(FLAGS.train_file, True, bad).paragraphs
+        return ((text,) for text in paragraphs)
+    if not FLAGS.data_dir:
+        raise UserError(f"--task_name={name} needs --data_dir")
+    if name == "race":
+        found = read_race(FLAGS.data_dir, "train", bad)
+        return ((example.article,) for example in found)
+    return texts_of_rows(
+        ClassifierDataOptions(
+            task_name=FLAGS.task_name,
+            data_dir=FLAGS.data_dir,
+            text_columns=tuple(FLAGS.text_columns),
+            label_column=FLAGS.label_column,
+            has_header=FLAGS.has_header,
+            dev_fraction=FLAGS.dev_fraction,
+            dev_seed=FLAGS.dev_seed,
+        ),
+        bad,
+    )
+
+
+def define() -> None:
+    """Registers the flags."""
+    flags.DEFINE_string(
+        "task_name",
+        None,
+        "squad, race, or a task of run_classifier.py.",
+        required=True,
+    )
+    flags.DEFINE_string(
+        "data_dir", "", "The task's files, as when it is tuned."
+    )
+    flags.DEFINE_string("train_file", "", "squad: its training file.")
+    flags.DEFINE_string(
+        "output_file", None, "Text file that is written.", required=True
+    )
+    flags.DEFINE_list("text_columns", [], "tsv, csv, jsonl: columns of text.")
+    flags.DEFINE_string("label_column", "", "tsv, csv, jsonl: of the label.")
+    flags.DEFINE_bool("has_header", True, "tsv, csv: the first row has names.")
+    flags.DEFINE_float(
+        "dev_fraction", 0.0, "Share of the rows that is held out as dev.", 0.0
+    )
+    flags.DEFINE_integer("dev_seed", 0, "Which rows.", 0)
+    flags.DEFINE_bool(
+        "skip_bad_rows", False, "Leave rows out that cannot be read."
+    )
+
+
+if __name__ == "__main__":
+    define()
+    app.run(main)

@@ -1,0 +1,106 @@
+"""Task files as pretraining text: training rows alone, each text once."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from benchmarks.faults import world
+from common.errors import UserError
+from data import convert_task
+from data.corpus import documents as corpus
+from data.finetuning.classifier import tasks
+from data.finetuning.examples import BadRows
+from data.finetuning.options import ClassifierDataOptions
+from tests.conftest import ROOT
+
+
+def run(*arguments, status=0):
+    command = [sys.executable, "-m", "data.convert_task", *arguments]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == status, done.stderr
+    return done.stdout + done.stderr
+
+
+def read(path):
+    """The documents as the builder reads them."""
+    data = path.read_bytes()
+    block = corpus.Block(str(path), 0, len(data))
+    return [d.lines for d in corpus.documents(data, block)]
+
+
+def test_pairs_sentences_and_repeated_rows(tmp_path):
+    rows = [
+        ("One. Two!", "Three?", "yes"),
+        ("昨日は雨。今日は晴れ。", "Four", "no"),
+        ("One. Two!", "Three?", "no"),  # the same text once more
+    ]
+    for split in ("train", "dev"):
+        lines = ["sentence1\tsentence2\tlabel", *map("\t".join, rows)]
+        lines.append(f"only in {split}\t.\tno")
+        (tmp_path / f"{split}.tsv").write_text("\n".join(lines) + "\n")
+    path = tmp_path / "text.txt"
+    said = run(
+        *("--task_name=tsv", f"--data_dir={tmp_path}"), f"--output_file={path}"
+    )
+    assert "3 documents, 8 sentences" in said
+    assert read(path) == [
+        ["One.", "Two!", "Three?"],
+        ["昨日は雨。", "今日は晴れ。", "Four"],
+        ["only in train", "."],
+    ]
+
+
+def test_held_out_rows_are_left_out(tmp_path):
+    rows = [{"text": f"row {i}", "label": "ab"[i % 2]} for i in range(60)]
+    path = tmp_path / "train.jsonl"
+    path.write_text("".join(json.dumps(r) + "\n" for r in rows))
+    options = ClassifierDataOptions("jsonl", str(tmp_path), dev_fraction=0.3)
+    found = [t[0] for t in convert_task.texts_of_rows(options, BadRows())]
+    held = tasks.build_task(options).read("dev", BadRows())
+    assert held and sorted(found + [e.texts[0] for e in held]) == sorted(
+        row["text"] for row in rows
+    )
+
+
+def test_squad_and_race(tmp_path):
+    world.write_squad(str(tmp_path / "squad.json"))
+    world.write_race(str(tmp_path / "race"))
+    first = tmp_path / "a.txt"
+    run(
+        *("--task_name=squad", f"--train_file={tmp_path}/squad.json"),
+        f"--output_file={first}",
+    )
+    words = world.WORDS
+    assert read(first) == [[" ".join(words[i : i + 12])] for i in range(2)]
+    second = tmp_path / "b.txt"
+    run(
+        *("--task_name=RACE", f"--data_dir={tmp_path}/race"),
+        f"--output_file={second}",
+    )
+    # Two questions on one passage: the passage once.
+    assert read(second) == [[" ".join(words[:12])]]
+
+
+@pytest.mark.parametrize(
+    "arguments,message",
+    [
+        (["--task_name=squad"], "--task_name=squad needs --train_file"),
+        (["--task_name=race"], "--task_name=race needs --data_dir"),
+        (["--task_name=nosuch", "--data_dir=."], "nosuch"),
+        (["--task_name=imdb", "--data_dir=/nowhere"], "/nowhere"),
+    ],
+)
+def test_what_is_missing_is_one_line(tmp_path, arguments, message):
+    path = tmp_path / "text.txt"
+    said = run(*arguments, f"--output_file={path}", status=1)
+    assert message in said and len(said.strip().splitlines()) == 1
+    assert os.listdir(tmp_path) == []
+
+
+def test_text_that_is_none_leaves_no_file(tmp_path):
+    with pytest.raises(UserError, match="hold no text"):
+        convert_task.convert([("  ",), ()], str(tmp_path / "text.txt"))
+    assert os.listdir(tmp_path) == []
