@@ -3,11 +3,13 @@
 A job is a list of commands; what its last one leaves is read into the job's
 `result.json`, so that the same list of jobs, started again, does what is
 missing. A command that fails is a line of the table and is tried again by the
-next start; whoever is killed takes the running command along. Small models
-leave cores idle: several workers, each on its share of the cores, do more.
+next start; whoever is killed takes the running command along, and SIGTERM
+reaches it first, so that what trains can save. Small models leave cores idle:
+several workers, each on its share of the cores, do more.
 """
 
 import concurrent.futures
+import contextlib
 import ctypes
 import dataclasses
 import functools
@@ -16,8 +18,9 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from common import files
 from common.errors import UserError
@@ -111,25 +114,38 @@ class Jobs:
         return result
 
     def do(self, job: Job) -> dict:
-        """Runs a job unless it is done, says what came of it and keeps it."""
-        return self.do_on(job, self._shares[0])
+        """Runs a job unless it is done, says what came of it and keeps it.
+
+        Raises:
+          UserError: SIGTERM came.
+        """
+        with _RUNNING.until_sigterm():
+            return self.do_on(job, self._shares[0])
 
     def do_all(self, jobs: Iterable[Job]) -> None:
         """Does jobs, as many at a time as there are workers, in their order.
 
         A job `a/b` begins when `a` has ended, and fails where `a` failed.
+
+        Raises:
+          UserError: SIGTERM came.
         """
         waiting, running = list(jobs), {}
         free, workers = list(self._shares), len(self._shares)
-        with concurrent.futures.ThreadPoolExecutor(workers) as pool:
-            while waiting or running:
+        with (
+            _RUNNING.until_sigterm(),
+            concurrent.futures.ThreadPoolExecutor(workers) as pool,
+        ):
+            while running or (waiting and not _RUNNING.stopped.is_set()):
                 ahead = {j.name for j in waiting} | set(running.values())
                 for job in [j for j in waiting if _parent(j) not in ahead]:
                     failed = self.results.get(_parent(job), {}).get("error")
                     if failed:
                         line = f"{_parent(job)}: {failed}"
                         self.results[job.name] = {"error": line}
-                    elif len(running) < workers:
+                    elif (
+                        len(running) < workers and not _RUNNING.stopped.is_set()
+                    ):
                         task = pool.submit(self._do_and_free, job, free)
                         running[task] = job.name
                     else:
@@ -211,6 +227,58 @@ class Jobs:
         return sum(r.get("seconds", 0.0) for r in self.results.values()) / 3600
 
 
+class _Commands:
+    """The commands that run now, and whether SIGTERM came.
+
+    Attributes:
+      stopped: it came; nothing new begins.
+    """
+
+    def __init__(self):
+        self.stopped = threading.Event()
+        self._processes: set[subprocess.Popen] = set()
+
+    def run(self, words: list[str], **how) -> int:
+        """Exit status of a command."""
+        with subprocess.Popen(words, **how) as process:
+            self._processes.add(process)
+            try:
+                if self.stopped.is_set():  # while it began
+                    process.terminate()
+                return process.wait()
+            finally:
+                self._processes.discard(process)
+
+    @contextlib.contextmanager
+    def until_sigterm(self) -> Iterator[None]:
+        """SIGTERM ends the commands, and this one when they have saved.
+
+        Raises:
+          UserError: it came.
+        """
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        old = signal.signal(signal.SIGTERM, self._stop)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGTERM, old)
+            stopped = self.stopped.is_set()
+            self.stopped.clear()
+        if stopped:
+            raise UserError("stopped by SIGTERM; the same command goes on")
+
+    def _stop(self, number, frame) -> None:
+        del number, frame
+        self.stopped.set()
+        for process in list(self._processes):
+            process.terminate()
+
+
+_RUNNING = _Commands()
+
+
 def _parent(job: Job) -> str:
     """The job that this one goes on from; "" of a name without one."""
     return job.name.rpartition("/")[0]
@@ -252,14 +320,15 @@ def run_job(job: Job, folder: str, cores: frozenset[int] | None = None) -> dict:
     files.write_json(os.path.join(home, _ATTEMPT), attempt)
     for command in job.commands:
         with open(log, "ab") as f:
-            done = subprocess.run(
+            status = _RUNNING.run(
                 [sys.executable, *command],
                 stdout=f,
                 stderr=f,
-                check=False,
                 preexec_fn=functools.partial(_begin, cores),
             )
-        if done.returncode:
+        if _RUNNING.stopped.is_set():
+            return _failed(home, attempt, "stopped")
+        if status:
             with open(log, encoding="utf-8", errors="replace") as f:
                 lines = f.read().strip().splitlines() or ["no message"]
             return _failed(home, attempt, lines[-1])
