@@ -6,7 +6,6 @@ answer together (`--ensemble`) are the same for all of them.
 """
 
 import dataclasses
-import gc
 import os
 from collections.abc import Callable
 
@@ -15,6 +14,7 @@ from common.errors import UserError
 from common.summary import describe
 from data.finetuning.options import FeatureOptions
 from data.task_spec import FILE_NAME, TaskSpec
+from modeling.ops import graph_memory
 from training.finetuning import ensemble, preflight, sources
 from training.finetuning import run as finetune
 from training.finetuning.job import TaskJob
@@ -129,10 +129,10 @@ class Command:
                 if folder := getattr(options, flag):
                     changes[flag] = os.path.join(folder, name)
             self.say(f"--- seed {seed} in {changes['model_dir']}")
-            found[seed] = self._one(self.read(**changes))
+            with graph_memory.released():  # before the next run has its own
+                found[seed] = self._one(self.read(**changes))
             if not found[seed]:
                 return {}  # stopped on request, or a dry run
-            gc.collect()  # the last run's variables, before the next has its
         summary = summarize(list(found.values()))
         for line in summary_lines(summary):
             self.say(line)

@@ -13,6 +13,7 @@ import tensorflow as tf
 from common import files
 from common.errors import UserError
 from data.finetuning import ensembles
+from modeling.ops import graph_memory
 from training import loop
 from training.finetuning import run as finetune
 from training.finetuning.job import EvalSplit, Job
@@ -57,7 +58,10 @@ def run(
     """
     check_alike(members)
     with finetune.outputs_held(options):
-        answers = [_ask(member, say) for member in members]
+        answers = []
+        for member in members:
+            with graph_memory.released():  # before the next has its own
+                answers.append(_ask(member, say))
         weights = list(options.ensemble_weights) or [1.0] * len(members)
         chosen, scores = list(range(len(members))), []
         if options.greedy:

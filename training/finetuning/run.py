@@ -20,6 +20,7 @@ from data.finetuning import task_settings
 from data.task_spec import FILE_NAME, TaskSpec
 from modeling.checkpoints import restore as checkpoints
 from modeling.half_precision import in_bfloat16
+from modeling.ops import graph_memory
 from training import loop, strategy
 from training.finetuning import (
     dry_run,
@@ -352,13 +353,14 @@ def _best_of_all(job, objective, options, say) -> str:
     name, split = next(iter(job.evals.items()))
     scores = {}
     for path in paths:
-        result = loop.evaluate(
-            objective,
-            split.input_fn,
-            options.run,
-            metric_fn(split),
-            path,
-        )
+        with graph_memory.released():
+            result = loop.evaluate(
+                objective,
+                split.input_fn,
+                options.run,
+                metric_fn(split),
+                path,
+            )
         scores[path] = result.metrics[job.main_metric]
         say(
             f"{os.path.basename(path)} {name}: {job.main_metric} "

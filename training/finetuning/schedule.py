@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable
 
 from data.finetuning.classifier import submission
+from modeling.ops import graph_memory
 from training.finetuning.multitask_options import JOINT, OTHERS
 
 TOGETHER = "joint"
@@ -41,14 +42,17 @@ def run_paper(
     """
     joint = os.path.join(home, TOGETHER)
     say(f"--- {', '.join(JOINT)} together in {joint}")
-    if not together(model_dir=joint, init_checkpoint=init_checkpoint):
+    with graph_memory.released():
+        trained = together(model_dir=joint, init_checkpoint=init_checkpoint)
+    if not trained:
         return {}
     results = {}
     for task in (*OTHERS, *JOINT):
         start = joint if task in OTHERS else init_checkpoint
         folder = os.path.join(home, task)
         say(f"--- {task} from {start} in {folder}")
-        found = alone(task, model_dir=folder, init_checkpoint=start)
+        with graph_memory.released():  # before the next task has its own
+            found = alone(task, model_dir=folder, init_checkpoint=start)
         if not found:
             return {}
         results[task] = found

@@ -6,6 +6,7 @@ import os
 
 import numpy as np
 import pytest
+from tensorflow.python.framework import ops
 
 from common.errors import UserError
 from data.finetuning.options import ClassifierDataOptions, FeatureOptions
@@ -180,7 +181,9 @@ def test_seeds_and_their_ensemble(tmp_path, spiece_model):
         return Command(read, ClassifierJob, say=said.append)(read())
 
     again = {"do_train": True, "do_eval": True, "num_seeds": 2}
+    graphs = set(ops.gradient_registry.list())
     medians = command(**again)
+    assert set(ops.gradient_registry.list()) == graphs  # nothing is kept
     stored = json.loads((home / "seeds.json").read_text())
     assert set(stored["seeds"]) == {"4", "5"}
     accuracies = [s["dev"]["loss"] for s in stored["seeds"].values()]

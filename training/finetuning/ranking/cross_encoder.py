@@ -27,6 +27,7 @@ from data.finetuning.ranking.runs import Run
 from data.task_spec import SPIECE_NAME, TaskSpec
 from data.text.tokenizer import Tokenizer
 from modeling.checkpoints import restore as checkpoints
+from modeling.ops import graph_memory
 from training import loop
 from training.checkpoints import checkpoint_to_read
 from training.finetuning import sources
@@ -163,11 +164,15 @@ class CrossEncoder:
             self.folder(number, seed),
             "test",
             key,
-            lambda: {"scores": self._train(number, fold, seed)},
+            lambda: {"scores": self._trained(number, fold, seed)},
         )
         if hit:
             self.say(f"cross-encoder fold {number} seed {seed}: found")
         return split_run(self.task.run, fold.test, arrays["scores"])
+
+    def _trained(self, number: int, fold: Fold, seed: int) -> np.ndarray:
+        with graph_memory.released():  # 25 rankers are many
+            return self._train(number, fold, seed)
 
     def _key(self, fold: Fold, seed: int) -> dict:
         run = self.finetune.run

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tf_keras
+from tensorflow.python.framework import ops
 
 from common.errors import UserError
 from data.finetuning.ranking import features, runs
@@ -17,6 +18,7 @@ from data.text.tokenizer import Tokenizer
 from modeling import XLNetConfig
 from modeling.encoders.registry import read_config
 from tests.training.finetuning.ranking import toy
+from training.finetuning.ranking.cross_encoder import CrossEncoder
 from training.finetuning.ranking.options import LOSSES
 from training.finetuning.ranking.run import RankingRun
 from training.objectives.build import build_objective
@@ -114,7 +116,7 @@ def test_every_loss_falls_and_orders_the_list(loss):
 @pytest.mark.slow
 @pytest.mark.shared
 @pytest.mark.parametrize("config", ["xlnet", "bert", "segments"])
-def test_folds_resume_and_export(tmp_path, spiece_model, config):
+def test_folds_resume_and_export(tmp_path, spiece_model, config, monkeypatch):
     from serving.export import export_model
 
     toy.write(tmp_path)
@@ -145,8 +147,18 @@ def test_folds_resume_and_export(tmp_path, spiece_model, config):
     options = dataclasses.replace(options, max_seq_length=length)
     said = []
     tokenizer = Tokenizer(spiece_model)
+    kept, trained = [], CrossEncoder._trained
+
+    def watched(self, *arguments):
+        graphs = set(ops.gradient_registry.list())
+        found = trained(self, *arguments)
+        kept.append(len(set(ops.gradient_registry.list()) - graphs))
+        return found
+
+    monkeypatch.setattr(CrossEncoder, "_trained", watched)
     found = RankingRun(options, tokenizer, said.append, export_model)()
     assert "cross_encoder" in found["systems"]
+    assert kept == [0]  # no graph of the ranker
     model = tmp_path / "model"
     before = (model / "runs/cross_encoder.seed0.run").read_bytes()
     again = []
