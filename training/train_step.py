@@ -133,7 +133,10 @@ class Trainer(orbit.AbstractTrainer):
             arrived = [local(x)[0] for x in batch.values()]
             with tf.control_dependencies(arrived):
                 wait += self._now() - start
-            stats, count = strategy.run(self._replica_step, args=(batch,))
+            # First the clock, then the step: a machine with one thread would
+            # look at it when the step is done.
+            with tf.control_dependencies([wait]):
+                stats, count = strategy.run(self._replica_step, args=(batch,))
             history = history.write(i, local(stats)[0])
             return i + 1, history, wait, tokens + local(count)[0]
 
