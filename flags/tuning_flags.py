@@ -85,6 +85,12 @@ def _define_runs() -> None:
         "Of --ensemble take only the models that make the dev metric better, "
         "the best one first.",
     )
+    flags.DEFINE_integer(
+        "train_examples",
+        0,
+        "Train on so many of the training examples, drawn with --seed; 0 = "
+        "all. Those of a smaller number are among those of a larger one.",
+    )
     flags.DEFINE_bool(
         "slice_by_length",
         False,
@@ -113,6 +119,7 @@ def from_flags() -> FinetuneOptions:
             "ensemble_weights", FLAGS.ensemble_weights
         ),
         greedy=FLAGS.greedy,
+        train_examples=FLAGS.train_examples,
         slice_by_length=FLAGS.slice_by_length,
     )
 

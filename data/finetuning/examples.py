@@ -7,6 +7,9 @@ with `--skip_bad_rows` such rows are left out, counted and reported.
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
 
 from common.errors import UserError
 
@@ -140,3 +143,22 @@ def to_tsv(rows: Sequence[Sequence[str]]) -> str:
     return "".join(
         "\t".join(f.translate(clean) for f in row) + "\n" for row in rows
     )
+
+
+def some_of(examples: Sequence[Any], count: int, seed: int) -> list[Any]:
+    """So many examples, drawn at random, in file order; all where `count` is 0.
+
+    Fewer are a part of more: with one seed 50 examples are among its 200.
+
+    Raises:
+      UserError: there are not so many.
+    """
+    if not count:
+        return list(examples)
+    if count > len(examples):
+        raise UserError(
+            f"--train_examples={count}: the training data have "
+            f"{len(examples)}; give fewer, or leave the flag out for all"
+        )
+    order = np.random.default_rng([seed, 0x5E7]).permutation(len(examples))
+    return [examples[i] for i in sorted(order[:count].tolist())]

@@ -14,6 +14,7 @@ from common import vocabulary
 from common.errors import UserError
 from data.finetuning import batches as finetune_batches
 from data.finetuning import cache as finetune_cache
+from data.finetuning import examples as task_examples
 from data.finetuning import pipeline as finetune_pipeline
 from data.finetuning import table as finetune_table
 from data.finetuning import tokens as task_tokens
@@ -97,6 +98,14 @@ class TaskBase:
             self.features.cache_dir, name, key, make
         )
         return finetune_table.from_arrays(arrays), hit
+
+    def training_part(self, examples: Sequence) -> list:
+        """What `--train_examples` leaves of the training examples."""
+        return task_examples.some_of(
+            examples,
+            self.options.train_examples,
+            self.options.run.strategy.seed,
+        )
 
     def report(
         self, what: str, table: FeatureTable, hit: bool, bad: BadRows

@@ -141,6 +141,8 @@ class ClassifierJob(TaskJob):
             return self.loaded[split]
         bad = BadRows(self.features.skip_bad_rows)
         examples = self.task.read(split, bad, with_labels)
+        if split == "train":
+            examples = self.training_part(examples)
         counts = {len(e.texts) for e in examples}
         if self.trained and max(counts) != self.num_texts:
             raise UserError(

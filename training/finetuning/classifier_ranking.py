@@ -40,6 +40,7 @@ class _RankingJob(ClassifierJob):
             "--class_weights": options.class_weights,
             "--label_smoothing": options.label_smoothing,
             "--pack": options.pack,
+            "--train_examples": options.train_examples,
             "--segment_recurrence": features.segment_recurrence,
         }
         if wrong := [name for name, value in changed.items() if value]:

@@ -48,6 +48,8 @@ class FinetuneOptions:
       ensemble: folders of trained models that answer together.
       ensemble_weights: of these; empty = all alike.
       greedy: take of these only what makes the dev metric better.
+      train_examples: train on so many of the training examples, drawn with
+        the run's seed; 0 = all.
       slice_by_length: evaluate the quartiles of the passages' lengths, too.
     """
 
@@ -79,6 +81,7 @@ class FinetuneOptions:
     ensemble: tuple[str, ...] = ()
     ensemble_weights: tuple[float, ...] = ()
     greedy: bool = False
+    train_examples: int = 0
     slice_by_length: bool = False
 
     def __post_init__(self) -> None:
@@ -105,7 +108,7 @@ class FinetuneOptions:
 
     def _check_training(self) -> None:
         """What changes a training."""
-        within(self, ">= 0", "train_epochs")
+        within(self, ">= 0", "train_epochs", "train_examples")
         within(self, "[0, 1)", "label_smoothing")
         within(self, ">= 1", "num_seeds")
         if self.class_weights != (BALANCED,) and any(

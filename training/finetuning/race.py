@@ -99,6 +99,8 @@ class RaceJob(TaskJob):
             bad,
             race_task.levels(self.data_options),
         )
+        if split == "train":
+            examples = self.training_part(examples)
         key = {
             "task": "race",
             "data": hash_examples(examples),

@@ -1,5 +1,6 @@
 """SQuAD as a job: windows, answers, threshold, predictions."""
 
+import dataclasses
 import json
 import os
 
@@ -199,9 +200,16 @@ class SquadJob(TaskJob):
     def load_training(self):
         """The training files as one split, and how they are drawn."""
         paths = self.data_options.train_files
+        if self.options.train_examples and self.data_options.train_weights:
+            raise UserError(
+                "--train_examples draws from all files alike: leave "
+                "--train_weights out"
+            )
         bad = BadRows(self.features.skip_bad_rows)
         parts = [squad_task.read_file(path, True, bad) for path in paths]
         file = squad_examples.join_files(parts)
+        chosen = self.training_part(file.questions)
+        file = dataclasses.replace(file, questions=tuple(chosen))
         split = self.windowed(file, ", ".join(paths), True, bad)
         if not self.data_options.train_weights:
             return split, None

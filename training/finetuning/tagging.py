@@ -171,6 +171,7 @@ class TaggingJob(TaskJob):
         if split == TRAIN:
             if not self.labels:
                 self.labels = tagging_examples.tag_names(examples)
+            examples = self.training_part(examples)
             self.baseline = tagging_metrics.MajorityBaseline(examples)
         self._check_tags(examples, split, bad)
         pieces, hit = tagging_task.tokenize(

@@ -98,6 +98,7 @@ NOT_RECORDED = {
     "do_train": _DO,
     "do_eval": _DO,
     "slice_by_length": _DO,
+    "train_examples": "of a training; its data's hash is recorded",
     "do_predict": _DO,
     "do_export": _DO,
     "export_precision": "the export records it",

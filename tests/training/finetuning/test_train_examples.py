@@ -1,0 +1,93 @@
+"""--train_examples: a seeded part of the training data, for every task."""
+
+import dataclasses
+
+import pytest
+
+from common.errors import UserError
+from data.finetuning.examples import some_of
+from data.finetuning.options import (
+    FeatureOptions,
+    RaceDataOptions,
+    TaggingDataOptions,
+)
+from tests import test_run_classifier, test_run_race, test_run_squad
+from tests.test_run_classifier import make_options
+from tests.test_run_tagger import write_sentences
+
+
+def test_parts_are_in_order_seeded_and_nested():
+    rows = [f"row {i}" for i in range(500)]
+    assert some_of(rows, 0, 3) == rows and some_of(rows, 500, 3) == rows
+    few, more = some_of(rows, 50, 3), some_of(rows, 200, 3)
+    assert len(few) == 50 and set(few) < set(more)
+    assert few == sorted(few, key=rows.index)
+    assert some_of(rows, 50, 3) == few != some_of(rows, 50, 4)
+    # No end of the file is preferred.
+    places = [rows.index(r) for s in range(40) for r in some_of(rows, 50, s)]
+    assert sum(places) / len(places) == pytest.approx(249.5, abs=12)
+    with pytest.raises(UserError, match="=501: the training data have 500"):
+        some_of(rows, 501, 0)
+
+
+def _options(folder, **changes):
+    options = make_options(folder, do_train=True, do_eval=True, **changes)
+    strategy = dataclasses.replace(options.run.strategy, seed=7)
+    return dataclasses.replace(
+        options, run=options.run.replace(strategy=strategy)
+    )
+
+
+@pytest.mark.shared
+def test_classification(tmp_path, spiece_model):
+    test_run_classifier.write_task(tmp_path)
+
+    def job(**changes):
+        options = _options(tmp_path, **changes)
+        return test_run_classifier.make_job(tmp_path, spiece_model, options)
+
+    part, whole = job(train_examples=12), job()
+    assert (part.train_rows, whole.train_rows) == (12, 30)
+    assert part.spec.labels == whole.spec.labels == ("no", "yes")
+    # A resumed run cannot have another part; the dev split is as ever.
+    hashes = {j.must_match["train_data"] for j in (part, whole)}
+    assert len(hashes) == 2
+    assert len(part.evals["dev"].lengths) == 11
+    with pytest.raises(UserError, match="=31: the training data have 30"):
+        job(train_examples=31)
+
+
+@pytest.mark.shared
+def test_squad_race_and_tags(tmp_path, golden, spiece_model):
+    from training.finetuning.race import RaceJob
+    from training.finetuning.tagging import TaggingJob
+
+    options = _options(tmp_path, train_examples=5)
+    job = test_run_squad.make_job(golden, spiece_model, options)
+    split, mixture = job.load_training()
+    whole = test_run_squad.make_job(golden, spiece_model, _options(tmp_path))
+    every = [q.question_id for q in whole.load_training()[0].file.questions]
+    found = [q.question_id for q in split.file.questions]
+    assert found == some_of(every, 5, 7) and mixture is None
+    assert set(split.windows.question) == set(range(5))
+    weighted = test_run_squad.make_job(
+        golden,
+        spiece_model,
+        options,
+        train_file=f"{golden}/squad/train.json,{golden}/squad/train.json",
+        train_weights=(1.0, 2.0),
+    )
+    with pytest.raises(UserError, match="leave --train_weights out"):
+        weighted.load_training()
+
+    test_run_race.write_race(tmp_path)
+    features = FeatureOptions(spiece_model, 72)
+    job = RaceJob(RaceDataOptions(str(tmp_path)), features, options).build()
+    assert job.train_rows == 5 and len(job.evals["dev"].lengths) == 12
+
+    write_sentences(tmp_path)
+    features = FeatureOptions(spiece_model, 16)
+    job = TaggingJob(TaggingDataOptions(str(tmp_path)), features, options)
+    examples, _ = job.load("train")
+    assert len(examples) == 5
+    assert len(job.load("dev")[0]) == 9
