@@ -51,15 +51,9 @@ class Ablation(Jobs):
         only_read: bool = False,
         workers: int = 1,
     ):
-        super().__init__(folder, workers=workers)
-        self.options, self.only_read = options, only_read
+        super().__init__(folder, workers=workers, only_read=only_read)
+        self.options = options
         self.rates: dict[str, float | None] = {}
-
-    def do_on(self, job: Job, cores: frozenset[int]) -> dict:
-        """The job's numbers, see `Jobs.do_on`."""
-        if self.only_read:
-            return self.read(job)
-        return super().do_on(job, cores)
 
     def run(self) -> list[Row]:
         """Everything that is missing; the rows of the table."""

@@ -70,6 +70,7 @@ class Jobs:
       say: takes lines.
       workers: jobs at a time; each has its share of the cores, also where one
         runs alone, so that all times are of the same number of cores.
+      only_read: run nothing; what is not done is a line.
 
     Raises:
       UserError: there are fewer cores than workers.
@@ -80,6 +81,7 @@ class Jobs:
         folder: str,
         say: Callable[[str], None] | None = None,
         workers: int = 1,
+        only_read: bool = False,
     ):
         cores = _cores()
         if not 1 <= workers <= len(cores):
@@ -87,7 +89,7 @@ class Jobs:
                 f"workers must be from 1 to the number of cores, {len(cores)}, "
                 f"found {workers}"
             )
-        self.folder = os.path.abspath(folder)
+        self.folder, self.only_read = os.path.abspath(folder), only_read
         self.results: dict[str, dict] = {}
         each = len(cores) // workers
         self._shares = [
@@ -167,6 +169,8 @@ class Jobs:
 
     def do_on(self, job: Job, cores: frozenset[int]) -> dict:
         """`do`, on these cores."""
+        if self.only_read:
+            return self.read(job)
         result = run_job(job, self.folder, cores)
         self.results[job.name] = result
         shown = result.get("error") or ", ".join(

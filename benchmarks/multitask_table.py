@@ -87,9 +87,8 @@ class MultiTaskTable(Jobs):
         start: str,
         only_read: bool = False,
     ):
-        super().__init__(folder)
+        super().__init__(folder, only_read=only_read)
         self._options, self._start = options, start
-        self._only_read = only_read
 
     def run(self) -> list[Row]:
         """Everything that is missing; the rows of the table."""
@@ -106,10 +105,7 @@ class MultiTaskTable(Jobs):
                 for name in self._options.tasks
             ),
         ):
-            if self._only_read:
-                self.read(job)
-            else:
-                self.do(job)
+            self.do(job)
         return [
             self._majority(),
             *map(self._row, (ALONE, JOINT)),

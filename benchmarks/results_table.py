@@ -138,15 +138,8 @@ class ResultsTable(Jobs):
         only_read: bool = False,
         workers: int = 1,
     ):
-        super().__init__(folder, workers=workers)
+        super().__init__(folder, workers=workers, only_read=only_read)
         self._options, self._start = options, start
-        self._only_read = only_read
-
-    def do_on(self, job: Job, cores: frozenset[int]) -> dict:
-        """The job's numbers, see `Jobs.do_on`."""
-        if self._only_read:
-            return self.read(job)
-        return super().do_on(job, cores)
 
     def run(self) -> list[Cell]:
         """Everything that is missing; the table's cells."""

@@ -86,6 +86,8 @@ def main() -> None:
 
 
 def _read(name: str, bad: BadRows) -> Iterable[tuple[str, ...]]:
+    if name in ("squad", "race") and FLAGS.dev_fraction:
+        raise UserError(f"--dev_fraction is not for --task_name={name}")
     if name == "squad":
         if not FLAGS.train_file:
             raise UserError("--task_name=squad needs --train_file")

@@ -89,6 +89,10 @@ def test_squad_and_race(tmp_path):
     [
         (["--task_name=squad"], "--task_name=squad needs --train_file"),
         (["--task_name=race"], "--task_name=race needs --data_dir"),
+        (
+            ["--task_name=race", "--data_dir=.", "--dev_fraction=0.1"],
+            "--dev_fraction is not for --task_name=race",
+        ),
         (["--task_name=nosuch", "--data_dir=."], "nosuch"),
         (["--task_name=imdb", "--data_dir=/nowhere"], "/nowhere"),
     ],
