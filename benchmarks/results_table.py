@@ -14,16 +14,14 @@ line of the table; `--table` runs nothing. See docs/results.md.
 """
 
 import dataclasses
-import math
 import os
 
 from absl import flags
 
 from benchmarks.ablation_file import Command, command, entries_of, read_toml
 from benchmarks.jobs import Job, Jobs
-from common import figures, files, locks
+from common import figures, files, locks, summary
 from common.errors import UserError
-from common.summary import describe
 from flags import app
 
 FLAGS = flags.FLAGS
@@ -103,20 +101,12 @@ class Cell:
     def gain(self) -> tuple[float, float] | None:
         """(pretrained less random, its standard error); None without both."""
         of = [list(self.values[start].values()) for start in STARTS]
-        if min(map(len, of)) < 2:
-            return None
-        ours, theirs = map(describe, of)
-        error = math.sqrt(sum(d["sd"] ** 2 / d["n"] for d in (ours, theirs)))
-        return ours["mean"] - theirs["mean"], error
+        return summary.gain(*of) if min(map(len, of)) > 1 else None
 
     def verdict(self) -> str:
         """Whether pretraining is better by more than two standard errors."""
         gain = self.gain()
-        if gain is None:
-            return "not known"
-        if abs(gain[0]) <= 2 * gain[1]:
-            return "not shown"
-        return "better" if gain[0] > 0 else "worse"
+        return summary.verdict(*gain) if gain else "not known"
 
 
 class ResultsTable(Jobs):
@@ -229,10 +219,10 @@ def table(cells: list[Cell], options: TableOptions) -> str:
             ]
         )
     text = "".join(f"| {' | '.join(line)} |\n" for line in lines)
-    return text + "\n" + summary(cells) + "\n"
+    return text + "\n" + in_short(cells) + "\n"
 
 
-def summary(cells: list[Cell]) -> str:
+def in_short(cells: list[Cell]) -> str:
     """In how many tasks pretraining helps, in a sentence."""
     tasks = list(dict.fromkeys(cell.task for cell in cells))
     better = {c.task for c in cells if c.verdict() == "better"}
@@ -250,7 +240,7 @@ def _shown(cell: Cell, start: str) -> str:
     error = cell.errors.get(start)
     if not values:
         return error if error == "not run" else f"failed: {error}"
-    of = describe(values)
+    of = summary.describe(values)
     text = f"{of['mean']:.1f} ± {of['sd']:.1f} ({of['n']:d})"
     return text if error in (None, "not run") else f"{text}; failed: {error}"
 
@@ -270,7 +260,9 @@ def draw(cells: list[Cell], stem: str) -> list[str]:
             key=lambda c: c.labels,
         )
         for start in STARTS:
-            found = [describe(list(c.values[start].values())) for c in own]
+            found = [
+                summary.describe(list(c.values[start].values())) for c in own
+            ]
             axis.errorbar(
                 [c.labels for c in own],
                 [d["mean"] for d in found],

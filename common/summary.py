@@ -1,5 +1,6 @@
 """What several runs of one thing came to (L0)."""
 
+import math
 import statistics
 from collections.abc import Sequence
 
@@ -18,3 +19,21 @@ def describe(values: Sequence[float]) -> dict[str, float]:
         "least": min(values),
         "most": max(values),
     }
+
+
+def gain(ours: Sequence[float], theirs: Sequence[float]) -> tuple[float, float]:
+    """(mean of ours less mean of theirs, its standard error), two or more each.
+
+    >>> gain([2.0, 4.0], [1.0, 1.0])
+    (2.0, 1.0)
+    """
+    of = describe(ours), describe(theirs)
+    error = math.sqrt(sum(d["sd"] ** 2 / d["n"] for d in of))
+    return of[0]["mean"] - of[1]["mean"], error
+
+
+def verdict(difference: float, standard_error: float) -> str:
+    """better or worse: a difference of more than two standard errors."""
+    if abs(difference) <= 2 * standard_error:
+        return "not shown"
+    return "better" if difference > 0 else "worse"

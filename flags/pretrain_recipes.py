@@ -1,4 +1,4 @@
-"""Table 7 of the XLNet paper as presets, in both of its versions.
+"""Table 7 of the XLNet paper as presets, in both versions, and our small models.
 
 Those of other encoders are in `flags.encoder_recipes`.
 """
@@ -47,7 +47,36 @@ _V2 = {
     "warmup_steps": 40_000,
 }
 
+# Found by search on two cores (docs/pretraining.md). So small a model first
+# learns the frequencies of pieces and stays there for a while; single tokens as
+# targets, more of them, and larger first weights end that sooner.
+_SMALL = {
+    "seq_len": 128,
+    "reuse_len": 64,
+    "mem_len": 64,
+    "mask_alpha": 3,
+    "mask_beta": 1,
+    "init_std": 0.05,
+    "dropout": 0.0,
+    "dropatt": 0.0,
+    "train_batch_size": 16,
+    "learning_rate": 1e-3,
+}
+_SMALL_SIZE = {
+    "n_layer": 4,
+    "d_model": 192,
+    "n_head": 4,
+    "d_head": 48,
+    "d_inner": 768,
+}
+
 RECIPES = {
+    "small_minutes": Recipe(
+        COMMAND,
+        _SMALL_SIZE | _SMALL | {"train_steps": 900, "warmup_steps": 100},
+        {},
+        "measured: docs/pretraining.md",
+    ),
     "pretrain_large_v1": Recipe(COMMAND, _LARGE | _V1, _ASSUMED, "Table 7, v1"),
     # The second version gives no memory length.
     "pretrain_large_v2": Recipe(

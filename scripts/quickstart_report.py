@@ -14,12 +14,13 @@ from typing import Any
 
 from absl import flags
 
-from common import files
+from common import files, summary
 from common.errors import UserError
 from flags import app
 
 FLAGS = flags.FLAGS
 AVERAGED_STEPS = 20
+STARTS = ("pretrained", "random")
 
 
 def read_json(path: str) -> Any:
@@ -69,22 +70,52 @@ def pretraining(folder: str) -> dict[str, float]:
 
 
 def classification(folder: str) -> dict[str, float]:
-    """Dev accuracies with and without pretraining, and of the largest class."""
+    """Dev accuracy with all labels, and the share of the largest class."""
     dev = os.path.join(folder, "corpus", "classification", "dev.tsv")
     labels = [row["label"] for row in read_rows(dev)]
-    result = {"majority": max(map(labels.count, labels)) / len(labels)}
-    for key, name in (
-        ("pretrained", "classifier"),
-        ("scratch", "classifier_scratch"),
-    ):
-        path = os.path.join(folder, name, "eval_dev.json")
-        result[key] = read_json(path)["accuracy"]
-    return result
+    path = os.path.join(folder, "classifier", "eval_dev.json")
+    return {
+        "majority": max(map(labels.count, labels)) / len(labels),
+        "accuracy": read_json(path)["accuracy"],
+    }
+
+
+def few_labels(folder: str) -> dict[str, Any]:
+    """What pretraining adds where labels are few: two starts, several seeds."""
+    result = {}
+    for start in STARTS:
+        home = os.path.join(folder, "few_labels", start)
+        seeds = read_json(os.path.join(home, "seeds.json"))["seeds"]
+        result[start] = [seeds[s]["dev"]["accuracy"] for s in sorted(seeds)]
+        run = read_json(os.path.join(home, f"seed_{min(seeds)}", "run.json"))
+        result["labels"] = run["flags"]["train_examples"]
+    gain, error = summary.gain(*(result[start] for start in STARTS))
+    return result | {
+        "gain": gain,
+        "standard_error": error,
+        "verdict": summary.verdict(gain, error),
+    }
+
+
+def sentence(few: dict[str, Any]) -> str:
+    """Whether pretraining helps, and by how much."""
+    said = {
+        "better": "Pretraining helps",
+        "worse": "Pretraining does harm here",
+        "not shown": "That pretraining helps is not shown",
+    }[few["verdict"]]
+    return (
+        f"{said}: with {few['labels']} labels accuracy differs by "
+        f"{few['gain']:+.3f} +- {few['standard_error']:.3f} (standard error of "
+        f"{len(few[STARTS[0]])} seeds each; two of them count)."
+    )
 
 
 def report(folder: str) -> tuple[dict, list[str]]:
     """The numbers and the lines that show them."""
     p, c = pretraining(folder), classification(folder)
+    few = few_labels(folder)
+    of = {start: summary.describe(few[start]) for start in STARTS}
     exports = glob.glob(os.path.join(folder, "classifier", "export", "[0-9]*"))
     if not exports:
         raise UserError(f"{folder}/classifier/export holds no SavedModel")
@@ -98,16 +129,21 @@ def report(folder: str) -> tuple[dict, list[str]]:
         f"unigram entropy {p['unigram_entropy']:.3f})",
         f"held-out perplexity   {p['held_out_before']:.1f} before, "
         f"{p['held_out_after']:.1f} after",
-        f"dev accuracy          {c['pretrained']:.3f} with the pretrained "
-        f"weights, {c['scratch']:.3f} without, same steps "
+        f"dev accuracy          {c['accuracy']:.3f} with all labels "
         f"(largest class {c['majority']:.3f})",
+        f"with {few['labels']} labels       "
+        f"{of['pretrained']['mean']:.3f} +- {of['pretrained']['sd']:.3f} from the "
+        f"pretrained weights, {of['random']['mean']:.3f} +- "
+        f"{of['random']['sd']:.3f} from random ones",
         f"SavedModel            {saved_model}",
         f"prediction            {label} "
         f"({prediction['probabilities'][label]:.3f})",
+        sentence(few),
     ]
     return {
         "pretraining": p,
         "classification": c,
+        "few_labels": few,
         "saved_model": saved_model,
         "prediction": prediction,
     }, lines

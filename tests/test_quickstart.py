@@ -45,15 +45,19 @@ def test_the_path_ends_with_numbers_and_a_prediction(finished):
     assert p["steps"] == 60
     assert p["loss_end"] < p["loss_start"] - 0.5
     assert p["held_out_after"] < p["held_out_before"] / 2
-    assert 0 < report["classification"]["scratch"] < 1
-    assert 0 < report["classification"]["pretrained"] < 1
+    assert 0 < report["classification"]["accuracy"] < 1
+    few = report["few_labels"]
+    assert few["labels"] == 200
+    for start in ("pretrained", "random"):
+        assert len(few[start]) == 3 and 0 < min(few[start])
     probabilities = report["prediction"]["probabilities"]
     assert len(probabilities) == 6
     assert abs(sum(probabilities.values()) - 1) < 1e-4
     assert (pathlib.Path(report["saved_model"]) / "saved_model.pb").exists()
-    last = done.stdout.strip().splitlines()[-5:]
+    last = done.stdout.strip().splitlines()[-7:]
     assert last[0].startswith("pretraining loss")
-    assert last[-1].startswith("prediction")
+    assert last[-2].startswith("prediction")
+    assert "with 200 labels accuracy differs by" in last[-1]
 
 
 # Of C++ (glog and TensorFlow's own), of Python's logging and warnings.
@@ -129,4 +133,4 @@ def test_a_second_run_reuses_everything(finished):
     assert done.returncode == 0, done.stderr[-4000:]
     assert done.stdout.count("nothing to do") >= 2
     assert {path: path.read_bytes() for path in kept} == kept
-    assert done.stdout.splitlines()[-5:] == first.stdout.splitlines()[-5:]
+    assert done.stdout.splitlines()[-7:] == first.stdout.splitlines()[-7:]

@@ -1,5 +1,7 @@
 """Flags of pretraining: recipes, the original's names, contradictions."""
 
+import pathlib
+import re
 import subprocess
 import sys
 
@@ -18,6 +20,8 @@ from flags import (
 from modeling import XLNetConfig
 from modeling.encoders.bert.config import AlbertConfig, BertConfig
 from modeling.encoders.modernbert.config import ModernBertConfig
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def remove_ours() -> None:
@@ -243,3 +247,19 @@ def test_a_warm_start_may_extend_the_context(parse):
     parse()
     flags.FLAGS.set_default("global_theta", 1.0)
     assert model_flags.from_flags(50, small) == small
+
+
+def test_the_small_recipe_fits_the_quickstarts_records(parse):
+    """Its data settings are what scripts/quickstart.sh gives the builder."""
+    script = (ROOT / "scripts" / "quickstart.sh").read_text()
+    built = re.search(r"create_pretraining_data.*?\n\n", script, re.DOTALL)[0]
+    given = dict(re.findall(r"--(\w+)=(\d+)", built))
+    parse("--recipe=small_minutes")
+    pretrain_flags.apply_recipe()
+    wanted = pretrain_flags.from_flags().wanted
+    for name in ("seq_len", "reuse_len", "mask_alpha"):
+        assert str(wanted[name]) == given[name]
+    assert wanted["mask_beta"] == BuildOptions("a", "b", "c").mask_beta
+    config = model_flags.from_flags(8000, reuse_len=64)
+    assert (config.n_layer, config.d_model, config.init_std) == (4, 192, 0.05)
+    assert pretrain_flags.run_from_flags().train_steps == 900

@@ -35,7 +35,17 @@ def run(tmp_path):
     dev = "text\tlabel\n" + "x\ta\n" * 3 + "y\tb\n"
     write(tmp_path, "corpus/classification/dev.tsv", dev)
     write(tmp_path, "classifier/eval_dev.json", {"accuracy": 0.75})
-    write(tmp_path, "classifier_scratch/eval_dev.json", {"accuracy": 0.5})
+    for start, values in (
+        ("pretrained", (0.5, 0.75, 0.625)),
+        ("random", (0.25, 0.375, 0.125)),
+    ):
+        accuracies = {
+            str(seed): {"dev": {"accuracy": value}}
+            for seed, value in enumerate(values)
+        }
+        write(tmp_path, f"few_labels/{start}/seeds.json", {"seeds": accuracies})
+        settings = {"flags": {"train_examples": 30}}
+        write(tmp_path, f"few_labels/{start}/seed_0/run.json", settings)
     for version in ("9", "10"):
         write(tmp_path, f"classifier/export/{version}/saved_model.pb", "")
     answer = {"label": "b", "probabilities": {"a": 0.25, "b": 0.75}}
@@ -49,11 +59,13 @@ def test_numbers_come_from_the_files(run):
     assert (p["steps"], p["loss_start"], p["loss_end"]) == (41, 9.0, 4.5)
     assert p["log_vocabulary"] == math.log(100)
     assert (p["held_out_before"], p["held_out_after"]) == (99.5, 12.25)
-    assert numbers["classification"] == {
-        "majority": 0.75,
-        "pretrained": 0.75,
-        "scratch": 0.5,
-    }
+    assert numbers["classification"] == {"majority": 0.75, "accuracy": 0.75}
+    few = numbers["few_labels"]
+    assert few["labels"] == 30
+    assert few["pretrained"] == [0.5, 0.75, 0.625]
+    assert few["gain"] == 0.375
+    assert few["standard_error"] == pytest.approx(0.125 * (2 / 3) ** 0.5)
+    assert few["verdict"] == "better"
     assert numbers["saved_model"].endswith("export/10")
     text = "\n".join(lines)
     for part in (
@@ -62,8 +74,11 @@ def test_numbers_come_from_the_files(run):
         "99.5",
         "12.2",
         "0.750",
-        "0.500",
+        "0.625 +- 0.125 from the pretrained",
+        "0.250 +- 0.125 from random",
         "export/10",
+        "Pretraining helps: with 30 labels",
+        "+0.375 +- 0.102",
     ):
         assert part in text
 
@@ -73,7 +88,7 @@ def test_numbers_come_from_the_files(run):
     [
         "pretrain/losses.tsv",
         "records/manifest.json",
-        "classifier_scratch/eval_dev.json",
+        "few_labels/random/seeds.json",
         "prediction.jsonl",
     ],
 )
@@ -81,3 +96,20 @@ def test_a_missing_file_is_named(run, name):
     (run / name).unlink()
     with pytest.raises(UserError, match=f"{name} does not exist"):
         quickstart_report.report(str(run))
+
+
+@pytest.mark.parametrize(
+    "random,start",
+    [
+        ((0.5, 0.75, 0.7), "That pretraining helps is not shown"),
+        ((0.9, 0.92, 0.91), "Pretraining does harm here"),
+    ],
+)
+def test_the_last_sentence_says_also_that_it_does_not_help(run, random, start):
+    accuracies = {
+        str(seed): {"dev": {"accuracy": value}}
+        for seed, value in enumerate(random)
+    }
+    write(run, "few_labels/random/seeds.json", {"seeds": accuracies})
+    _, lines = quickstart_report.report(str(run))
+    assert lines[-1].startswith(start)
