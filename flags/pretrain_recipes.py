@@ -51,6 +51,11 @@ _V2 = {
 # learns the frequencies of pieces and stays there for a while; single tokens as
 # targets, more of them, and larger first weights end that sooner.
 _SMALL = {
+    "n_layer": 3,
+    "d_model": 192,
+    "n_head": 4,
+    "d_head": 48,
+    "d_inner": 768,
     "seq_len": 128,
     "reuse_len": 64,
     "mem_len": 64,
@@ -62,18 +67,11 @@ _SMALL = {
     "train_batch_size": 16,
     "learning_rate": 1e-3,
 }
-_SMALL_SIZE = {
-    "n_layer": 4,
-    "d_model": 192,
-    "n_head": 4,
-    "d_head": 48,
-    "d_inner": 768,
-}
 
 RECIPES = {
     "small_minutes": Recipe(
         COMMAND,
-        _SMALL_SIZE | _SMALL | {"train_steps": 900, "warmup_steps": 100},
+        _SMALL | {"train_steps": 900, "warmup_steps": 100},
         {},
         "measured: docs/pretraining.md",
     ),

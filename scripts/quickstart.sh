@@ -16,8 +16,8 @@ run() {
   "$PY" "$@"
 }
 
-PRETRAIN_STEPS="${PRETRAIN_STEPS:-900}"
-FINETUNE_STEPS="${FINETUNE_STEPS:-300}"
+PRETRAIN_STEPS="${PRETRAIN_STEPS:-800}"
+FINETUNE_STEPS="${FINETUNE_STEPS:-200}"
 FEW_LABELS=200
 
 say "1/7 raw text: documentation of the installed Python packages"
@@ -42,11 +42,11 @@ run run_pretrain.py --recipe=small_minutes --data_dir="$OUT/records" \
 CLASSIFIER=(run_classifier.py --task_name=tsv
   --data_dir="$OUT/corpus/classification"
   --spiece_model_file="$OUT/spiece.model" --max_seq_length=64
-  --learning_rate=3e-4)
+  --train_steps="$FINETUNE_STEPS" --learning_rate=3e-4
+  --warmup_steps=$((FINETUNE_STEPS / 8)))
 
 say "5/7 fine-tuning from the pretrained weights, export"
-FINE_TUNE=(--train_batch_size=32 --train_steps="$FINETUNE_STEPS"
-  --warmup_steps=$((FINETUNE_STEPS / 8)) --do_train --do_eval --do_predict)
+FINE_TUNE=(--train_batch_size=32 --do_train --do_eval --do_predict)
 if [ ! -e "$OUT/classifier/export/1/saved_model.pb" ]; then
   FINE_TUNE+=(--do_export) # each export is a new version
 fi
@@ -54,9 +54,8 @@ run "${CLASSIFIER[@]}" --init_checkpoint="$OUT/pretrain" \
   --model_dir="$OUT/classifier" "${FINE_TUNE[@]}"
 
 say "6/7 what pretraining adds with $FEW_LABELS labels: two starts, three seeds each"
-FEW=(--train_examples="$FEW_LABELS" --num_seeds=3 --do_train --do_eval
-  --train_batch_size=16 --train_steps=$((FINETUNE_STEPS / 2))
-  --warmup_steps=$((FINETUNE_STEPS / 16)))
+FEW=(--train_examples="$FEW_LABELS" --num_seeds=3 --train_batch_size=16
+  --do_train --do_eval)
 run "${CLASSIFIER[@]}" "${FEW[@]}" --init_checkpoint="$OUT/pretrain" \
   --model_dir="$OUT/few_labels/pretrained"
 # 0.02 is the better start for weights that are only tuned.

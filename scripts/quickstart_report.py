@@ -87,10 +87,10 @@ def few_labels(folder: str) -> dict[str, Any]:
         home = os.path.join(folder, "few_labels", start)
         seeds = read_json(os.path.join(home, "seeds.json"))["seeds"]
         result[start] = [seeds[s]["dev"]["accuracy"] for s in sorted(seeds)]
-        run = read_json(os.path.join(home, f"seed_{min(seeds)}", "run.json"))
-        result["labels"] = run["flags"]["train_examples"]
+    run = read_json(os.path.join(home, "seed_0", "run.json"))
     gain, error = summary.gain(*(result[start] for start in STARTS))
     return result | {
+        "labels": run["flags"]["train_examples"],
         "gain": gain,
         "standard_error": error,
         "verdict": summary.verdict(gain, error),

@@ -261,5 +261,5 @@ def test_the_small_recipe_fits_the_quickstarts_records(parse):
         assert str(wanted[name]) == given[name]
     assert wanted["mask_beta"] == BuildOptions("a", "b", "c").mask_beta
     config = model_flags.from_flags(8000, reuse_len=64)
-    assert (config.n_layer, config.d_model, config.init_std) == (4, 192, 0.05)
+    assert (config.n_layer, config.d_model, config.init_std) == (3, 192, 0.05)
     assert pretrain_flags.run_from_flags().train_steps == 900
