@@ -78,6 +78,7 @@ def test_no_line_is_a_librarys(finished):
 def test_saved_model_memory_and_ids_path_agree(finished):
     """Raw text in the graph = ids of the offline tokenizer = our own model."""
     import tensorflow as tf
+    import tensorflow_text  # noqa: F401 (the signature's operations)
 
     from data.finetuning.pair_features import join_segments, pad_left
     from data.task_spec import TaskSpec
