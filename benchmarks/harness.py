@@ -34,6 +34,7 @@ class System:
       options: JSON-able, e.g. {"precision": "mixed_bfloat16"}.
       python: interpreter; None = this one.
       folder: checkout whose code it runs; None = this one.
+      sizes: of the workload, where its task needs others than the others'.
     """
 
     name: str
@@ -41,6 +42,7 @@ class System:
     options: dict = dataclasses.field(default_factory=dict)
     python: str | None = None
     folder: str | None = None
+    sizes: dict = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass
@@ -86,7 +88,7 @@ class Child:
         spec = {
             "module": system.module,
             "options": system.options,
-            "workload": _changed(workload),
+            "workload": _changed(workload.replace(**system.sizes)),
         }
         environment = dict(os.environ, TF_CPP_MIN_LOG_LEVEL="3")
         # `common` sets it here and in our own child: a peer starts as its

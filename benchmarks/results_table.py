@@ -20,7 +20,7 @@ from absl import flags
 
 from benchmarks.ablation_file import Command, command, entries_of, read_toml
 from benchmarks.jobs import Job, Jobs
-from common import figures, files, locks, summary
+from common import checks, figures, files, locks, summary
 from common.errors import UserError
 from flags import app
 
@@ -56,14 +56,18 @@ class TableOptions:
     Attributes:
       seeds: how many, from 0.
       tasks: name -> what to do.
+      random_init_std: deviation of the random weights; 0 = that with which
+        the pretrained ones began, which may be no good for tuning alone.
     """
 
     seeds: int
     tasks: dict[str, TaskOptions]
+    random_init_std: float = 0.0
 
     def __post_init__(self):
         if self.seeds < 2 or not self.tasks:
             raise UserError("wanted [tasks] and `seeds` from 2 on")
+        checks.within(self, ">= 0", "random_init_std", form=checks.FIELD)
 
 
 def load(path: str, places: dict[str, str]) -> TableOptions:
@@ -130,9 +134,26 @@ class ResultsTable(Jobs):
     ):
         super().__init__(folder, workers=workers, only_read=only_read)
         self._options, self._start = options, start
+        self._random = _config(start)
+        if options.random_init_std:
+            name = os.path.basename(self._random)
+            self._random = self.path("random", name)
+
+    def _write_random(self) -> None:
+        """The architecture's file with the deviation of the random start."""
+        from modeling.encoders import registry
+
+        deviation = self._options.random_init_std
+        if deviation and not self.only_read:
+            config = registry.read_config(_config(self._start))
+            os.makedirs(os.path.dirname(self._random), exist_ok=True)
+            files.write_text(
+                self._random, config.replace(init_std=deviation).to_json()
+            )
 
     def run(self) -> list[Cell]:
         """Everything that is missing; the table's cells."""
+        self._write_random()
         cells = [
             (name, labels)
             for name, task in self._options.tasks.items()
@@ -160,7 +181,7 @@ class ResultsTable(Jobs):
         if start == STARTS[0]:
             more["init_checkpoint"] = self._start
         else:
-            more["model_config_path"] = _config(self._start)
+            more["model_config_path"] = self._random
             more["spiece_model_file"] = os.path.join(
                 self._start, "spiece.model"
             )

@@ -1,12 +1,16 @@
 """What pretraining adds: which jobs, the gain by hand, curves, failures."""
 
+import collections
 import math
+import os
 
 import pytest
 
 from benchmarks import jobs, results_table
 from benchmarks.results_table import Cell
 from common.errors import UserError
+from modeling.encoders.registry import read_config
+from modeling.encoders.xlnet.config import XLNetConfig
 from tests.conftest import ROOT
 
 OPTIONS = """
@@ -81,6 +85,26 @@ def test_the_jobs_and_their_commands(done, start):
     assert len({w.split("=")[0] for w in words}) == len(words)
 
 
+def test_random_weights_are_drawn_as_the_options_say(tmp_path, start):
+    config = XLNetConfig(17, 8, 2, 2, 4, 12, init_std=0.05)
+    config.to_json_file(f"{start}/xlnet_config.json")
+    path = tmp_path / "options.toml"
+    path.write_text("random_init_std = 0.02\n" + OPTIONS)
+    options = results_table.load(str(path), {"data": "D"})
+    out = str(tmp_path / "out")
+    for only_read in (True, False):
+        runner = results_table.ResultsTable(out, options, start, only_read)
+        runner.do_all = lambda jobs: None
+        runner.results = collections.defaultdict(lambda: {"error": "not run"})
+        runner.run()
+        given = f"{out}/random/xlnet_config.json"
+        words = runner.job("a", 5, "random", 0).commands[0]
+        assert f"--model_config_path={given}" in words
+        assert os.path.exists(given) != only_read
+    assert read_config(given) == config.replace(init_std=0.02)
+    assert read_config(f"{start}/xlnet_config.json") == config
+
+
 def test_the_table_and_its_curves(done, tmp_path):
     _, options, cells, _ = done
     lines = results_table.table(cells, options).splitlines()
@@ -128,6 +152,10 @@ def test_files_that_are_wrong_and_the_default_one(tmp_path, start):
     for text, message in (
         ("seeds = 1\n[tasks.a]\ncommand = 'x'", "from 2 on"),
         ("seeds = 3", "wanted .tasks."),
+        (
+            "seeds = 3\nrandom_init_std = -1.0\n[tasks.a]\ncommand = 'x'",
+            "`random_init_std` must be >= 0",
+        ),
         ("[tasks.a]\ncommand = 'x'", "seeds"),
         ("seeds = 3\nsteps = 4\n[tasks.a]\ncommand = 'x'", "steps"),
         ("seeds = 3\n[tasks.a]\nx = 1", "'command' is missing"),
