@@ -10,7 +10,8 @@ writes `table.md`, `results.json`, `table.tsv` and `figure5.png` (and .svg). Row
 records are made with the same flags share them; P grows until a row's measured
 rate of targets is the wanted one within half a per cent. Every job ends in a
 `result.json`: killed at any moment, the same command goes on, and a job that
-fails is a line of the table. Hours are printed before the start, from measured
+fails is a line of the table; `jobs.json` takes what is done to another machine
+(`--known`). Hours are printed before the start, from measured
 steps; `--table` runs nothing. See docs/ablation.md.
 """
 
@@ -20,7 +21,7 @@ import os
 
 from absl import flags
 
-from benchmarks import ablation_report
+from benchmarks import ablation_report, known_jobs
 from benchmarks.ablation_file import AblationOptions, RowOptions, load
 from benchmarks.jobs import Job, Jobs, Speed
 from benchmarks.seed_table import Row
@@ -74,6 +75,7 @@ class Ablation(Jobs):
         if not self.only_read:
             self._say(self.budget(listed, self._speeds(records)))
         self.do_all(sorted(listed, key=_round))
+        known_jobs.write(self, listed)
         return [self._row(row) for row in self.options.rows]
 
     def _records(self, row: RowOptions) -> tuple[str, str]:
@@ -203,6 +205,7 @@ def main() -> None:
     places = {"out": folder, "data": FLAGS.data_dir, "text": FLAGS.input_glob}
     options = load(FLAGS.options, places)
     with locks.held(folder):
+        known_jobs.adopt(folder, FLAGS.known)
         ablation = Ablation(folder, options, FLAGS.table, FLAGS.workers)
         rows = ablation.run()
         for path in ablation_report.write(folder, options, rows):
@@ -218,6 +221,7 @@ def define() -> None:
     flags.DEFINE_string("input_glob", "", "{text} in the file: pretraining.")
     flags.DEFINE_string("data_dir", "", "{data} in the file: tasks' sets.")
     flags.DEFINE_integer("workers", 1, "Jobs at a time, sharing the cores.", 1)
+    known_jobs.define()
     flags.DEFINE_bool("table", False, "Run nothing: the table of what is done.")
 
 

@@ -26,8 +26,8 @@ from common import files
 from common.errors import UserError
 
 RESULT = "result.json"
-_ATTEMPT = "attempt.json"
-_HINT = "remove it to run the job again"
+ATTEMPT = "attempt.json"
+HINT = "remove it to run the job again"
 # Only Linux has it. Looked up here: a child that was forked must not.
 _PRCTL = getattr(ctypes.CDLL(None), "prctl", None)
 _DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG
@@ -313,7 +313,7 @@ def run_job(job: Job, folder: str, cores: frozenset[int] | None = None) -> dict:
                 f"{home} was made with other options; remove it, or give "
                 "another output folder"
             )
-        return files.read_json_object(path, _HINT)
+        return files.read_json_object(path, HINT)
     os.makedirs(home, exist_ok=True)
     log = os.path.join(home, "log.txt")
     began, before = time.time(), 0.0
@@ -321,7 +321,7 @@ def run_job(job: Job, folder: str, cores: frozenset[int] | None = None) -> dict:
         last = os.path.getmtime(log) if files.exists(log) else 0.0
         before = attempt["before"] + max(0.0, last - attempt["began"])
     attempt = {"before": before, "began": began, "commands": commands}
-    files.write_json(os.path.join(home, _ATTEMPT), attempt)
+    files.write_json(os.path.join(home, ATTEMPT), attempt)
     for command in job.commands:
         with open(log, "ab") as f:
             status = _RUNNING.run(
@@ -356,14 +356,14 @@ def _read(path: str, name: str) -> float:
 
 
 def _failed(home: str, attempt: dict, line: str) -> dict:
-    files.write_json(os.path.join(home, _ATTEMPT), attempt | {"error": line})
+    files.write_json(os.path.join(home, ATTEMPT), attempt | {"error": line})
     return {"error": line}
 
 
 def _attempt(home: str) -> dict:
     """What the last start wrote before its commands; {} before the first."""
-    path = os.path.join(home, _ATTEMPT)
-    return files.read_json_object(path, _HINT) if files.exists(path) else {}
+    path = os.path.join(home, ATTEMPT)
+    return files.read_json_object(path, HINT) if files.exists(path) else {}
 
 
 def _cores() -> list[int]:

@@ -18,6 +18,7 @@ import os
 
 from absl import flags
 
+from benchmarks import known_jobs
 from benchmarks.ablation_file import Command, command, entries_of, read_toml
 from benchmarks.jobs import Job, Jobs
 from common import checks, figures, files, locks, summary
@@ -168,6 +169,7 @@ class ResultsTable(Jobs):
         missing = sum(not self.is_done(job) for job in jobs)
         self._say(f"{len(jobs)} jobs, {len(jobs) - missing} done")
         self.do_all(jobs)
+        known_jobs.write(self, jobs)
         return [self._cell(*cell) for cell in cells]
 
     def job(self, name: str, labels: int, start: str, seed: int) -> Job:
@@ -305,6 +307,7 @@ def main() -> None:
     _config(start)
     os.makedirs(FLAGS.output_dir, exist_ok=True)
     with locks.held(FLAGS.output_dir):
+        known_jobs.adopt(FLAGS.output_dir, FLAGS.known)
         jobs = ResultsTable(
             FLAGS.output_dir, options, start, FLAGS.table, FLAGS.workers
         )
@@ -329,6 +332,7 @@ def define() -> None:
     )
     flags.DEFINE_string("options", _DEFAULT, "TOML file of tasks.")
     flags.DEFINE_integer("workers", 1, "Jobs at a time, sharing the cores.", 1)
+    known_jobs.define()
     flags.DEFINE_bool("table", False, "Run nothing: the table of what is done.")
 
 

@@ -169,6 +169,29 @@ def test_a_runner_that_is_killed_twice_ends_with_the_same_table(
         assert wanted == found
 
 
+@pytest.mark.slow
+def test_seeds_of_another_folder_are_not_run_again(options, tmp_path):
+    """Two seeds here, the third there: the table of all three."""
+    text = options.read_text()
+
+    def run(folder, seeds, *more):
+        options.write_text(text.replace("seeds = 2", f"seeds = {seeds}"))
+        command = [sys.executable, "-m", "benchmarks.ablation", *more]
+        command += [f"--output_dir={tmp_path / folder}", f"--options={options}"]
+        subprocess.run(command, cwd=ROOT, stdout=subprocess.DEVNULL, check=True)
+        logs = (tmp_path / folder).glob("?-?/**/log.txt")
+        return {str(p.parent.relative_to(tmp_path / folder)) for p in logs}
+
+    first, whole = run("first", 2), run("whole", 3)
+    known = f"--known={tmp_path / 'first' / 'jobs.json'}"
+    # The row that fails is tried again, as it is in one folder.
+    again = {"c-0", "c-1"}
+    assert run("second", 3, known) == whole - first | again
+    for name in ("table.md", "table.tsv"):
+        wanted = (tmp_path / "whole" / name).read_bytes()
+        assert (tmp_path / "second" / name).read_bytes() == wanted
+
+
 @pytest.mark.parametrize(
     "old, new, message",
     [
