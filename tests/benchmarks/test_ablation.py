@@ -13,6 +13,7 @@ import pytest
 from benchmarks import ablation, ablation_report
 from benchmarks.ablation_file import load
 from common.errors import UserError
+from tests.benchmarks.squad_scores import scores
 from tests.conftest import ROOT
 
 # Leaves what a command leaves; its numbers are a function of its flags.
@@ -214,11 +215,33 @@ def test_options_that_are_wrong_are_one_line(options, old, new, message):
         load(str(options), {"text": "t"})
 
 
+def default_options():
+    places = {"text": "t", "data": "d", "out": "o"}
+    return load(str(ROOT / "benchmarks" / "ablation.toml"), places)
+
+
+def test_claims_are_made_of_columns_that_move_where_nothing_is_answered():
+    given = default_options()
+    found = scores()
+    shown = {
+        c.name: c.scale * found[c.metric]
+        for c in given.columns
+        if c.of == "squad2"
+    }
+    assert shown == {
+        "SQuAD2.0 F1": 60.0,  # the share of questions without an answer
+        "SQuAD2.0 EM": 60.0,
+        "answerable F1": 50.0,
+    }
+    for claim in given.claims:
+        assert "answerable F1" in claim.columns
+        assert not {"SQuAD2.0 F1", "SQuAD2.0 EM"} & set(claim.columns)
+
+
 def test_the_paper_is_whole_in_the_file_of_options():
     with open(ROOT / "benchmarks" / "ablation.toml", "rb") as f:
         raw = tomllib.load(f)
-    places = {"text": "t", "data": "d", "out": "o"}
-    given = load(str(ROOT / "benchmarks" / "ablation.toml"), places)
+    given = default_options()
     assert [row.key for row in given.rows] == [
         *("1", "2", "3", "4", "5", "5b", "6", "7", "8", "9", "10", "11", "12"),
     ]

@@ -11,6 +11,7 @@ from benchmarks.results_table import Cell
 from common.errors import UserError
 from modeling.encoders.registry import read_config
 from modeling.encoders.xlnet.config import XLNetConfig
+from tests.benchmarks.squad_scores import scores
 from tests.conftest import ROOT
 
 OPTIONS = """
@@ -166,3 +167,9 @@ def test_files_that_are_wrong_and_the_default_one(tmp_path, start):
     with pytest.raises(UserError, match="found no xlnet_config.json"):
         results_table._config(str(tmp_path))
     assert results_table._config(start).endswith("start/xlnet_config.json")
+
+
+def test_squad_is_judged_where_answering_nothing_is_best():
+    path = ROOT / "benchmarks" / "results_table.toml"
+    task = results_table.load(str(path), {"data": "D"}).tasks["squad2"]
+    assert task.scale * scores()[task.metric] == 50.0
