@@ -97,8 +97,12 @@ class Ablation(Jobs):
         return home, ""
 
     def _speeds(self, records) -> dict[str, Speed]:
-        """Of pretraining per kind of model, and of every task."""
-        steps, speeds = self.options.speed_steps, {}
+        """Of pretraining per kind of model, and of every task.
+
+        A kind whose timing failed has none; tasks begin with the weights of
+        the first that has one.
+        """
+        steps, speeds, start = self.options.speed_steps, {}, ""
         for row in self.options.rows:
             kind = self._kind(row)
             if kind in speeds or records[row.key][1]:
@@ -106,23 +110,31 @@ class Ablation(Jobs):
 
             def pretrain(home, n, row=row):
                 data = records[row.key][0]
-                words = self._pretrain(row, data, home, 0)
-                return ((*words, f"--train_steps={n}"),)
+                return (_timed(self._pretrain(row, data, home, 0), n),)
 
             speeds[kind] = self.speed(kind, pretrain, steps)
-        start = self.path(f"speed/{kind}-{steps}", "run")
-        for name in self.options.tasks if speeds[kind] else ():
+            if speeds[kind] and not start:
+                start = self.path(f"speed/{kind}-{steps}", "run")
+        for name in self.options.tasks if start else ():
 
             def tune(home, n, name=name):
-                words = self._tune(name, start, home, 0)
-                return ((*words, f"--train_steps={n}"),)
+                return (_timed(self._tune(name, start, home, 0), n),)
 
             speeds[name] = self.speed(name, tune, steps)
         return {k: v for k, v in speeds.items() if v}
 
     def _kind(self, row: RowOptions) -> str:
-        flags_ = self.options.pretrain.flags | row.pretrain
-        return f"pretrain-{flags_.get('model_type', 'xlnet')}"
+        """What a step costs by: rows of one kind share one timing."""
+        given = self.options.pretrain.flags | row.pretrain
+        parts = ["pretrain", given.get("model_type", "xlnet")]
+        parts += [
+            str(given[k]) for k in ("objective", "mlm_stream") if k in given
+        ]
+        if given.get("mem_len") == 0:
+            parts.append("no_memory")
+        if given.get("next_sentence"):  # BERT's pairs are made while reading
+            parts.append("next_sentence")
+        return "-".join(parts)
 
     def _jobs(self, row: RowOptions, records: tuple[str, str]) -> list[Job]:
         """A row's pretraining per seed, and its tasks per pair of seeds."""
@@ -190,6 +202,14 @@ def _round(job: Job) -> tuple:
     first, _, second = job.name.partition("/")
     own = int(second.rpartition("-")[2]) if second else -1
     return int(first.rpartition("-")[2]), own
+
+
+def _timed(words: tuple[str, ...], steps: int) -> tuple[str, ...]:
+    """A command for so many steps, which may be fewer than its warm-up."""
+    more = (f"--train_steps={steps}",)
+    if any(w.startswith("--warmup_steps=") for w in words):
+        more += ("--warmup_steps=0",)
+    return (*words, *more)
 
 
 def _flag(words: tuple[str, ...], name: str) -> str:

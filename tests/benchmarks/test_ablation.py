@@ -9,12 +9,22 @@ import sys
 import tomllib
 
 import pytest
+from absl import flags
 
 from benchmarks import ablation, ablation_report
 from benchmarks.ablation_file import load
+from benchmarks.jobs import Speed
 from common.errors import UserError
+from flags import (
+    classifier_flags,
+    common_flags,
+    finetune_flags,
+    pretrain_flags,
+    squad_flags,
+)
 from tests.benchmarks.squad_scores import scores
 from tests.conftest import ROOT
+from tests.flags.test_pretrain_flags import remove_ours
 
 # Leaves what a command leaves; its numbers are a function of its flags.
 STUB = """
@@ -250,3 +260,93 @@ def test_the_paper_is_whole_in_the_file_of_options():
     assert given.vocabulary.words()[:3] == (
         *("-m", "data.train_sentencepiece", "--input_glob=t"),
     )
+
+
+# Command -> (its flags, reads and checks them).
+COMMANDS = {
+    "run_pretrain.py": (pretrain_flags, common_flags.from_flags),
+    "run_squad.py": (squad_flags, finetune_flags.from_flags),
+    "run_classifier.py": (classifier_flags, finetune_flags.from_flags),
+}
+
+
+@pytest.fixture
+def parsed():
+    """Options of a run as its command reads them from its words."""
+
+    def parse(words):
+        defined, read = COMMANDS[words[0]]
+        remove_ours()
+        defined.define()
+        flags.FLAGS(words)
+        options = read()
+        return getattr(options, "run", options)
+
+    yield parse
+    remove_ours()
+    flags.FLAGS.unparse_flags()
+
+
+def timings(given, tmp_path, records, fails=()):
+    """Kind -> steps -> the command that is timed; `fails` have no speed."""
+    runner = ablation.Ablation(str(tmp_path / "out"), given)
+    asked = {}
+
+    def speed(kind, commands, steps):
+        for n in (steps, 3 * steps):
+            (words,) = commands(runner.path(f"speed/{kind}-{n}", "run"), n)
+            asked.setdefault(kind, {})[n] = words
+        return None if kind in fails else Speed(1.0, 0.5)
+
+    runner.speed = speed
+    return asked, runner._speeds(records)
+
+
+def test_what_is_timed_is_accepted_by_its_command(tmp_path, parsed):
+    given = default_options()
+    records = {row.key: ("data", "") for row in given.rows}
+    asked, speeds = timings(given, tmp_path, records)
+    assert set(asked) == set(speeds)
+    for words in asked.values():
+        assert list(words) == [20, 60]
+        for steps, command in words.items():
+            run = parsed(command)
+            assert run.train_steps == steps and not run.optimizer.warmup_steps
+    # What costs differently is timed by itself.
+    runner = ablation.Ablation(str(tmp_path / "out"), given)
+    kinds = {}
+    for row in given.rows:
+        kinds.setdefault(runner._kind(row), []).append(row.key)
+    assert sorted(kinds.values()) == sorted(
+        [["1"], ["2"], ["3", "4", "6", "7", "9", "10", "11"], ["5", "5b"]]
+        + [["8"], ["12"]]
+    )
+
+
+def test_a_warm_up_is_changed_only_where_it_is_given(options, tmp_path):
+    given = load(str(options), {})
+    records = {row.key: ("data", "") for row in given.rows}
+    asked, _ = timings(given, tmp_path, records)
+    words = [w for of in asked.values() for c in of.values() for w in c]
+    assert not any("warmup" in w for w in words)
+
+
+def test_speeds_that_cannot_be_measured_are_left_out(options, tmp_path):
+    given = load(str(options), {})
+    good, bad = ("data", ""), ("", "records: no room")
+    kinds = ("pretrain-xlnet", "pretrain-xlnet-wrong")
+    # No row of the last kind has records.
+    records = {"a": good, "b": good, "c": bad}
+    asked, speeds = timings(given, tmp_path, records)
+    assert set(speeds) == set(asked) == {kinds[0], "one", "two"}
+    # Tasks begin with the first kind that has a speed.
+    records = {"a": good, "b": good, "c": good}
+    asked, speeds = timings(given, tmp_path, records, fails=kinds[:1])
+    assert set(speeds) == {kinds[1], "one", "two"}
+    start = f"--init_checkpoint={tmp_path}/out/speed/{kinds[1]}-1/run"
+    assert start in asked["one"][1]
+    # None at all: nothing to begin with.
+    asked, speeds = timings(given, tmp_path, records, fails=kinds)
+    assert set(asked) == set(kinds) and speeds == {}
+    records = {"a": bad, "b": bad, "c": bad}
+    assert timings(given, tmp_path, records) == ({}, {})
