@@ -6,26 +6,28 @@
 
 Pretrains every row of one file of options (XLNet's Table 6 and four rows more)
 with every seed on the same text, tunes every task from it with every seed, and
-writes `table.md`, `results.json`, `table.tsv` and `figure5.png` (and .svg). Rows whose
-records are made with the same flags share them; P grows until a row's measured
-rate of targets is the wanted one within half a per cent. Every job ends in a
-`result.json`: killed at any moment, the same command goes on, and a job that
-fails is a line of the table; `jobs.json` takes what is done to another machine
-(`--known`). Hours are printed before the start, from measured
-steps; `--table` runs nothing. See docs/ablation.md.
+writes, after each seed of pretraining, `table.md`, `results.json`, `table.tsv`
+and `figure5.png` (and .svg). Rows whose records are made with the same flags
+share them; P grows until a row's measured rate of targets is the wanted one
+within half a per cent. Every job ends in a `result.json`: killed at any moment,
+the same command goes on, and a job that fails is a line of the table;
+`jobs.json` takes what is done to another machine (`--known`). Hours are printed
+before the start, from measured steps; `--table` runs nothing, also beside a run.
+See docs/ablation.md.
 """
 
 import hashlib
+import itertools
 import json
 import os
+from collections.abc import Callable
 
 from absl import flags
 
 from benchmarks import ablation_report, known_jobs
 from benchmarks.ablation_file import AblationOptions, RowOptions, load
-from benchmarks.jobs import Job, Jobs, Speed
+from benchmarks.jobs import Job, Jobs, Speed, because
 from benchmarks.seed_table import Row
-from common import files, locks
 from common.errors import UserError
 from flags import app
 
@@ -55,28 +57,61 @@ class Ablation(Jobs):
         super().__init__(folder, workers=workers, only_read=only_read)
         self.options = options
         self.rates: dict[str, float | None] = {}
+        self.listed: list[Job] = []
 
-    def run(self) -> list[Row]:
-        """Everything that is missing; the rows of the table."""
-        if self.options.vocabulary:
-            made = self.do(
-                Job("vocabulary", (self.options.vocabulary.words(),))
-            )
-            if "error" in made:
-                raise UserError(
-                    f"{self.path('vocabulary', 'log.txt')}: {made['error']}"
-                )
-        records = {row.key: self._records(row) for row in self.options.rows}
-        listed = [
+    def run(
+        self, after: Callable[[list[Row]], None] = lambda rows: None
+    ) -> list[Row]:
+        """Everything that is missing; the rows of the table.
+
+        Args:
+          after: takes the rows after each seed of pretraining: what is done of
+            the others is in them, too.
+
+        Raises:
+          UserError: the vocabulary cannot be made.
+        """
+        failed = self._vocabulary()
+        records = {
+            row.key: ("", failed) if failed else self._records(row)
+            for row in self.options.rows
+        }
+        self.listed = [
             job
             for row in self.options.rows
             for job in self._jobs(row, records[row.key])
         ]
         if not self.only_read:
-            self._say(self.budget(listed, self._speeds(records)))
-        self.do_all(sorted(listed, key=_round))
-        known_jobs.write(self, listed)
-        return [self._row(row) for row in self.options.rows]
+            self._say(self.budget(self.listed, self._speeds(records)))
+        by_seed = itertools.groupby(
+            sorted(self.listed, key=_round), lambda job: _round(job)[0]
+        )
+        parts = [list(jobs) for _, jobs in by_seed]
+        if self.only_read:
+            parts = [self.listed]
+        else:
+            for job in self.listed:  # what earlier starts did
+                self.read(job)
+        rows = []
+        for jobs in parts or [[]]:
+            self.do_all(jobs)
+            rows = [self._row(row) for row in self.options.rows]
+            after(rows)
+        return rows
+
+    def _vocabulary(self) -> str:
+        """Makes it; why it is not there, "" if it is.
+
+        Raises:
+          UserError: it cannot be made.
+        """
+        if not self.options.vocabulary:
+            return ""
+        made = self.do(Job("vocabulary", (self.options.vocabulary.words(),)))
+        error = made.get("error", "")
+        if error and not self.only_read:
+            raise UserError(f"{self.path('vocabulary', 'log.txt')}: {error}")
+        return because("vocabulary", error)
 
     def _records(self, row: RowOptions) -> tuple[str, str]:
         """(folder, error) of a row's records, built with P that suffices."""
@@ -88,7 +123,7 @@ class Ablation(Jobs):
             words = self.options.records.words(output_dir=home, **more)
             made = self.results.get(name) or self.do(Job(name, (words,)))
             if "error" in made:
-                return home, f"records: {made['error']}"
+                return home, because("records", made["error"])
             wanted, found, slots = ablation_report.target_rate(home)
             self.rates[row.key] = found
             if found is None or found >= (1 - _RATE) * wanted:
@@ -150,10 +185,12 @@ class Ablation(Jobs):
             steps = int(_flag(words, "train_steps"))
             jobs.append(Job(name, (words,), reads, self._kind(row), steps))
             for task in self.options.tasks:
-                for own in range(self.options.finetune_seeds):
+                count = self.options.finetune_seeds
+                for own in range(count):
                     place = f"{name}/{task}-{own}"
                     run = self.path(place, "run")
-                    words = self._tune(task, home, run, own)
+                    # No two pretrainings share the luck of a tuning.
+                    words = self._tune(task, home, run, seed * count + own)
                     steps = int(_flag(words, "train_steps"))
                     reads = self._reads(task, run)
                     jobs.append(Job(place, (words,), reads, task, steps))
@@ -197,7 +234,7 @@ class Ablation(Jobs):
         return row
 
 
-def _round(job: Job) -> tuple:
+def _round(job: Job) -> tuple[int, int]:
     """Seeds in turn, so that a table of fewer seeds is there early."""
     first, _, second = job.name.partition("/")
     own = int(second.rpartition("-")[2]) if second else -1
@@ -224,13 +261,17 @@ def main() -> None:
     folder = os.path.abspath(FLAGS.output_dir)
     places = {"out": folder, "data": FLAGS.data_dir, "text": FLAGS.input_glob}
     options = load(FLAGS.options, places)
-    with locks.held(folder):
-        known_jobs.adopt(folder, FLAGS.known)
+    with known_jobs.opened(folder, FLAGS.known, FLAGS.table) as mine:
         ablation = Ablation(folder, options, FLAGS.table, FLAGS.workers)
-        rows = ablation.run()
-        for path in ablation_report.write(folder, options, rows):
-            print(f"wrote {path}")
-    print(files.read_bytes(ablation.path("table.md")).decode())
+
+        def report(rows: list[Row]) -> None:
+            if mine:
+                known_jobs.write(ablation, ablation.listed)
+                paths = ablation_report.write(folder, options, rows)
+                print(f"wrote {', '.join(paths)}")
+
+        rows = ablation.run(report)
+    print(ablation_report.text(options, rows))
     print(f"{ablation.hours():.2f} hours of jobs in {folder}")
 
 

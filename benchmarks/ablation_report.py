@@ -24,17 +24,22 @@ def target_rate(data_dir: str) -> tuple[float, float | None, int]:
     return *manifest.target_rates("train"), manifest.num_predict
 
 
-def write(
-    folder: str, options: AblationOptions, rows: Sequence[Row]
-) -> list[str]:
-    """All files; their paths. Equal results give equal bytes."""
+def text(options: AblationOptions, rows: Sequence[Row]) -> str:
+    """Markdown: the table, then what became of the claims."""
     names = {row.key: row.name for row in options.rows}
-    text = table(rows, options.columns, names[options.reference])
     claims = [
         f"{line}\n"
         for claim in options.claims
         for line in claim_lines(claim, options, rows)
     ]
+    found = table(rows, options.columns, names[options.reference])
+    return "\n".join([found, "".join(claims)]).rstrip() + "\n"
+
+
+def write(
+    folder: str, options: AblationOptions, rows: Sequence[Row]
+) -> list[str]:
+    """All files; their paths. Equal results give equal bytes."""
     values = {
         row.name: {"targets": row.rate, "errors": row.errors, "of": row.values}
         for row in rows
@@ -49,9 +54,7 @@ def write(
         os.path.join(folder, name)
         for name in ("table.md", "results.json", "table.tsv")
     ]
-    files.write_text(
-        paths[0], "\n".join([text, "".join(claims)]).rstrip() + "\n"
-    )
+    files.write_text(paths[0], text(options, rows))
     files.write_json(paths[1], values)
     files.write_text(paths[2], "".join(lines))
     return paths + draw(os.path.join(folder, "figure5"), options, rows)
@@ -101,7 +104,10 @@ def _verdict(a: Row, b: Row, column: ResultColumn) -> str:
 def bars(
     options: AblationOptions, rows: Sequence[Row]
 ) -> dict[str, dict[str, float]]:
-    """Column -> row -> median less the median of `figure_base`."""
+    """Column -> row -> median less the median of `figure_base`.
+
+    As in the table, rows of another rate of targets are not compared.
+    """
     keys = [row.key for row in options.rows]
     base = rows[keys.index(options.figure_base)]
     found: dict[str, dict[str, float]] = {}
@@ -112,7 +118,9 @@ def bars(
         found[column.name] = {
             row.name: _median(row, column) - median
             for row in rows
-            if row is not base and row.values.get(column.name)
+            if row is not base
+            and row.values.get(column.name)
+            and same_rate(row, base)
         }
     return {name: of for name, of in found.items() if of}
 

@@ -28,6 +28,7 @@ from common.errors import UserError
 RESULT = "result.json"
 ATTEMPT = "attempt.json"
 HINT = "remove it to run the job again"
+NOT_RUN = "not run"  # the error of what was never started: no failure
 # Only Linux has it. Looked up here: a child that was forked must not.
 _PRCTL = getattr(ctypes.CDLL(None), "prctl", None)
 _DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG
@@ -111,7 +112,7 @@ class Jobs:
             result = run_job(job, self.folder)
         else:
             attempt = _attempt(self.path(job.name))
-            result = {"error": attempt.get("error", "not run")}
+            result = {"error": attempt.get("error", NOT_RUN)}
         self.results[job.name] = result
         return result
 
@@ -127,7 +128,8 @@ class Jobs:
     def do_all(self, jobs: Iterable[Job]) -> None:
         """Does jobs, as many at a time as there are workers, in their order.
 
-        A job `a/b` begins when `a` has ended, and fails where `a` failed.
+        A job `a/b` begins when `a` has ended, fails where `a` failed, and is
+        not run where `a` was not.
 
         Raises:
           UserError: SIGTERM came.
@@ -143,7 +145,7 @@ class Jobs:
                 for job in [j for j in waiting if _parent(j) not in ahead]:
                     failed = self.results.get(_parent(job), {}).get("error")
                     if failed:
-                        line = f"{_parent(job)}: {failed}"
+                        line = because(_parent(job), failed)
                         self.results[job.name] = {"error": line}
                     elif (
                         len(running) < workers and not _RUNNING.stopped.is_set()
@@ -286,6 +288,11 @@ _RUNNING = _Commands()
 def _parent(job: Job) -> str:
     """The job that this one goes on from; "" of a name without one."""
     return job.name.rpartition("/")[0]
+
+
+def because(name: str, error: str) -> str:
+    """What `error` of a job is to those that need it; not run is none."""
+    return error if error in ("", NOT_RUN) else f"{name}: {error}"
 
 
 def run_job(job: Job, folder: str, cores: frozenset[int] | None = None) -> dict:

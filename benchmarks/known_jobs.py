@@ -7,14 +7,15 @@ Weights do not travel. Where others begin with them, only the whole family (a
 pretraining and all that is tuned from it) is written.
 """
 
+import contextlib
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from absl import flags
 
 from benchmarks import jobs
 from benchmarks.jobs import Job, Jobs
-from common import files
+from common import files, locks
 from common.errors import UserError
 
 FILE = "jobs.json"
@@ -81,6 +82,32 @@ def adopt(folder: str, path: str) -> int:
         files.write_json(os.path.join(home, jobs.RESULT), row["result"])
         new += 1
     return new
+
+
+@contextlib.contextmanager
+def opened(folder: str, path: str, only_read: bool) -> Iterator[bool]:
+    """Holds a folder of jobs, with what is known; whether it may be written to.
+
+    Args:
+      folder: of a runner.
+      path: see `adopt`.
+      only_read: where another process has the folder, or nothing can be
+        written, look at it all the same: files are whole at any moment.
+
+    Raises:
+      UserError: another process has it.
+      OSError: nothing can be written there.
+    """
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(locks.held(folder))
+        except (UserError, OSError):
+            if not only_read or path:
+                raise
+            yield False
+            return
+        adopt(folder, path)
+        yield True
 
 
 def define() -> None:

@@ -21,7 +21,7 @@ from absl import flags
 from benchmarks import known_jobs
 from benchmarks.ablation_file import Command, command, entries_of, read_toml
 from benchmarks.jobs import Job, Jobs
-from common import checks, figures, files, locks, summary
+from common import checks, figures, files, summary
 from common.errors import UserError
 from flags import app
 
@@ -135,6 +135,7 @@ class ResultsTable(Jobs):
     ):
         super().__init__(folder, workers=workers, only_read=only_read)
         self._options, self._start = options, start
+        self.listed: list[Job] = []
         self._random = _config(start)
         if options.random_init_std:
             name = os.path.basename(self._random)
@@ -160,16 +161,15 @@ class ResultsTable(Jobs):
             for name, task in self._options.tasks.items()
             for labels in task.labels
         ]
-        jobs = [
+        self.listed = [
             self.job(*cell, start, seed)
             for seed in range(self._options.seeds)  # a table is there early
             for cell in cells
             for start in STARTS
         ]
-        missing = sum(not self.is_done(job) for job in jobs)
-        self._say(f"{len(jobs)} jobs, {len(jobs) - missing} done")
-        self.do_all(jobs)
-        known_jobs.write(self, jobs)
+        done = sum(self.is_done(job) for job in self.listed)
+        self._say(f"{len(self.listed)} jobs, {done} done")
+        self.do_all(self.listed)
         return [self._cell(*cell) for cell in cells]
 
     def job(self, name: str, labels: int, start: str, seed: int) -> Job:
@@ -306,21 +306,26 @@ def main() -> None:
     start = os.path.abspath(FLAGS.init_checkpoint)
     _config(start)
     os.makedirs(FLAGS.output_dir, exist_ok=True)
-    with locks.held(FLAGS.output_dir):
-        known_jobs.adopt(FLAGS.output_dir, FLAGS.known)
+    where = FLAGS.output_dir, FLAGS.known, FLAGS.table
+    with known_jobs.opened(*where) as mine:
         jobs = ResultsTable(
             FLAGS.output_dir, options, start, FLAGS.table, FLAGS.workers
         )
         cells = jobs.run()
         text = table(cells, options)
-        files.write_text(jobs.path("table.md"), text)
-        files.write_json(
-            jobs.path("results.json"),
-            [dataclasses.asdict(cell) for cell in cells],
-        )
-        paths = [jobs.path("table.md"), *draw(cells, jobs.path("curves"))]
+        paths = []
+        if mine:
+            known_jobs.write(jobs, jobs.listed)
+            files.write_text(jobs.path("table.md"), text)
+            files.write_json(
+                jobs.path("results.json"),
+                [dataclasses.asdict(cell) for cell in cells],
+            )
+            paths = [jobs.path("table.md"), *draw(cells, jobs.path("curves"))]
     print(text)
-    print(f"{jobs.hours():.2f} hours of jobs; wrote {', '.join(paths)}")
+    if paths:
+        print(f"wrote {', '.join(paths)}")
+    print(f"{jobs.hours():.2f} hours of jobs")
 
 
 def define() -> None:

@@ -7,6 +7,7 @@ reference row, paired by seed, with a bootstrap interval of 95 %.
 
 import dataclasses
 from collections.abc import Sequence
+from statistics import fmean
 
 from common.summary import describe
 from data.finetuning.ranking.significance import Difference, compare
@@ -40,8 +41,9 @@ class Row:
 
     Attributes:
       name: of the row.
-      values: column -> seed -> number.
-      errors: column -> what went wrong, one line.
+      values: column -> seed -> number; "1.0", "1.1" are seeds of a tuning
+        that began with what seed 1 left.
+      errors: column -> what went wrong, one line; "not run" yields to others.
       rate: targets per token it was trained on; None = not compared.
       paper: column -> what the paper has there.
     """
@@ -60,19 +62,26 @@ class Row:
             self.values.setdefault(column, {})[seed] = result[label]
         else:
             why = result.get("error", "not run")
-            self.errors.setdefault(column, why)
+            if self.errors.get(column, "not run") == "not run":
+                self.errors[column] = why
 
 
 def difference(row: Row, reference: Row, column: str) -> Difference | None:
-    """Row minus reference over the seeds that both have; None without any."""
+    """Row minus reference over the seeds that both have; None without any.
+
+    Tunings of one pretraining are averaged first: they share its luck, so that
+    a pretraining is one pair.
+    """
     ours = row.values.get(column, {})
     theirs = reference.values.get(column, {})
-    seeds = sorted(set(ours) & set(theirs))
-    if not seeds:
+    pairs: dict[str, list[str]] = {}
+    for seed in sorted(set(ours) & set(theirs)):
+        pairs.setdefault(seed.partition(".")[0], []).append(seed)
+    if not pairs:
         return None
     return compare(
-        [ours[s] for s in seeds],
-        [theirs[s] for s in seeds],
+        [fmean(ours[s] for s in seeds) for seeds in pairs.values()],
+        [fmean(theirs[s] for s in seeds) for seeds in pairs.values()],
         seed=0,
         bootstrap=RESAMPLES,
     )

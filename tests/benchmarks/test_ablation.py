@@ -14,6 +14,7 @@ from absl import flags
 from benchmarks import ablation, ablation_report
 from benchmarks.ablation_file import load
 from benchmarks.jobs import Speed
+from common import locks
 from common.errors import UserError
 from flags import (
     classifier_flags,
@@ -119,12 +120,24 @@ def test_the_table_by_hand(options, tmp_path):
         sd = f"{statistics.stdev(values.values()):.1f}"
         cell = rf"\**{median}\** \({mean} ± {sd}, 6\)"
         assert re.search(cell, table), (cell, table)
-    apart = statistics.fmean(a[k] - b[k] for k in a)
-    assert f"| {apart:+.1f} [" in table
+    # A pretraining is one pair, whatever was tuned from it.
+    pairs = [
+        statistics.fmean(a[f"{p}.{f}"] - b[f"{p}.{f}"] for f in range(3))
+        for p in range(2)
+    ]
+    low, high = min(pairs), max(pairs)
+    apart = f"{statistics.fmean(pairs):+.1f} [{low:+.1f}, {high:+.1f}]"
+    assert f"| {apart} |" in table
     assert "*0.5*" in table and "failed: no such objective" in table
     assert found["c wrong"]["errors"]["two"].startswith("c-0: no such")
     assert "two, c less b: not run" in table
-    assert re.search(r"one, a less b: .* 6 pairs: (holds|not|contra)", table)
+    assert re.search(r"one, a less b: .* 2 pairs: (holds|not|contra)", table)
+    # No tuning has the seed of another one.
+    for p in range(2):
+        for f in range(3):
+            log = folder / f"b-{p}" / f"one-{f}" / "attempt.json"
+            (words,) = json.loads(log.read_text())["commands"]
+            assert f"--seed={3 * p + f}" in words
     # What a row drops it is not given, and the others are.
     log = json.loads((folder / "a-0" / "attempt.json").read_text())
     assert not any("only_b" in w for w in log["commands"][0])
@@ -162,14 +175,19 @@ def test_a_runner_that_is_killed_twice_ends_with_the_same_table(
     monkeypatch.setenv("STUB_SECONDS", "0.02")
     done, _ = (whole := start("whole")).communicate()
     assert whole.returncode == 0 and "0 done" in done
-    for stop in ("a-0/one-1", "b-1"):
+    for stop, seeds in (("a-0/one-1", 0), ("b-1", 1)):
         runner = start("killed")
         for line in runner.stdout:
             if line.startswith(f"{stop}:"):
                 break
         runner.send_signal(signal.SIGKILL)
         runner.communicate()
-        assert not (tmp_path / "killed" / "table.md").exists()
+        # There is a table of the seeds that are whole.
+        path = tmp_path / "killed" / "results.json"
+        assert path.exists() == bool(seeds)
+        if seeds:
+            first = json.loads(path.read_text())["a first"]["of"]
+            assert sorted(first["one"]) == ["0.0", "0.1", "0.2"]
     last, _ = (runner := start("killed")).communicate()
     assert runner.returncode == 0 and ", 0 done" not in last
     for name in ("table.md", "table.tsv"):
@@ -178,6 +196,49 @@ def test_a_runner_that_is_killed_twice_ends_with_the_same_table(
             for folder in ("whole", "killed")
         )
         assert wanted == found
+
+
+@pytest.mark.slow
+def test_a_table_beside_a_run(options, tmp_path):
+    """Nothing is refused, run or written; what was not begun has not failed."""
+    folder = tmp_path / "out"
+    given = load(str(options), {})
+
+    def look(*more):
+        command = [sys.executable, "-m", "benchmarks.ablation", "--table"]
+        command += [f"--output_dir={folder}", f"--options={options}", *more]
+        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+
+    with locks.held(str(folder)):
+        empty = ablation.Ablation(str(folder), given, only_read=True)
+        for row in empty.run():
+            assert set(row.errors.values()) == {"not run"} and not row.values
+        # One pretraining failed, one is there, nothing was tuned from it.
+        runner = ablation.Ablation(str(folder), given)
+        records = {row.key: runner._records(row) for row in given.rows}
+        for row in given.rows[1:]:
+            runner.do(runner._jobs(row, records[row.key])[0])
+        before = {p: p.stat().st_mtime_ns for p in folder.rglob("*")}
+        found = look()
+        assert found.returncode == 0, found.stderr
+        cells = {
+            line.split(" | ")[0]: line.strip("| ").split(" | ")[1:]
+            for line in found.stdout.splitlines()
+        }
+        assert cells["| a first"] == ["not run"] * 3
+        assert re.match(r"0\.\d+ ", cells["| b second"][0])
+        assert cells["| b second"][1:] == ["not run"] * 2
+        why = "no such objective"
+        assert cells["| c wrong"] == [
+            f"failed: {why}",
+            *[f"failed: c-0: {why}"] * 2,
+        ]
+        assert {p: p.stat().st_mtime_ns for p in folder.rglob("*")} == before
+        # What would be put there needs the folder.
+        known = look(f"--known={tmp_path / 'jobs.json'}")
+        assert known.returncode == 1 and "in use by" in known.stderr
+    assert look().returncode == 0
+    assert (folder / "table.md").read_text() in look().stdout
 
 
 @pytest.mark.slow

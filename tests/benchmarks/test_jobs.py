@@ -103,6 +103,23 @@ def test_workers_share_the_cores_and_a_child_waits(tmp_path):
         Jobs(str(tmp_path), workers=0)
 
 
+def test_what_was_never_started_has_not_failed(tmp_path):
+    """Neither it nor what would go on from it."""
+    failed = Job("bad", (("-S", "-c", "import sys; sys.exit('no')"),))
+    listed = [Job(n, ()) for n in ("a", "a/b", "a/b/c", "bad/d")]
+    Jobs(str(tmp_path), lambda _: None).do(failed)
+    reader = Jobs(str(tmp_path), lambda _: None, only_read=True)
+    reader.do_all([failed, *listed])
+    assert {k: v["error"] for k, v in reader.results.items()} == {
+        **dict.fromkeys(("a", "a/b", "a/b/c"), "not run"),
+        **{"bad": "no", "bad/d": "bad: no"},
+    }
+    row = Row("r")
+    for seed, name in enumerate(("a", "bad", "a")):
+        row.add("f1", str(seed), reader.results[name], "f1")
+    assert row.errors == {"f1": "no"}
+
+
 def test_who_is_killed_takes_the_command_along(tmp_path):
     """The next start finds no other process, and the time of both."""
     pid = tmp_path / "pid"
@@ -240,3 +257,14 @@ def test_fewer_may_be_better_and_one_seed_has_no_interval():
     text = table([base, other], [Column("f1", higher=False)], "base")
     assert "| base | **0.500** (0.500 ± 0.000, 1) |" in text
     assert "| less base | +0.100 |" in text
+
+
+def test_tunings_of_one_pretraining_are_one_pair():
+    row, base = Row("row"), Row("base")
+    for seed, apart in (("0.0", 1.0), ("0.1", 5.0), ("1.0", 7.0)):
+        base.add("f1", seed, {"f1": 2.0}, "f1")
+        row.add("f1", seed, {"f1": 2.0 + apart}, "f1")
+    base.add("f1", "1.1", {"f1": 90.0}, "f1")  # the row has no such tuning
+    found = difference(row, base, "f1")
+    assert (found.queries, found.mean) == (2, pytest.approx(5.0))
+    assert (found.low, found.high) == (pytest.approx(3.0), pytest.approx(7.0))
