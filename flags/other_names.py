@@ -76,8 +76,11 @@ NAMES = {
     "preprocessing_num_workers": (HUGGING_FACE, "--num_proc, --num_workers"),
     "cache_dir": (HUGGING_FACE, "--output_dir keeps features"),
     "max_predictions_per_seq": (HUGGING_FACE, "--num_predict"),
-    "mlm_probability": (HUGGING_FACE, "--num_predict / --seq_len"),
-    "plm_probability": (HUGGING_FACE, "--num_predict / --seq_len"),
+    "mlm_probability": (HUGGING_FACE, "--mask_rate of run_pretrain.py"),
+    "plm_probability": (
+        HUGGING_FACE,
+        "--mask_beta / --mask_alpha of data.create_pretraining_data",
+    ),
     "max_span_length": (HUGGING_FACE, "--max_span"),
     "evaluation_strategy": (HUGGING_FACE, "--eval_every"),
     "eval_strategy": (HUGGING_FACE, "--eval_every"),

@@ -34,6 +34,16 @@ def test_only_flags_that_are_not_ours_are_explained():
     assert "--learning_rate" in other_names.hint(["-lr", "1"], known)
 
 
+def test_shares_of_tokens_lead_to_shares():
+    """And not to P, which is how many targets there is room for."""
+    for name, wanted in (
+        ("mlm_probability", {"mask_rate"}),
+        ("plm_probability", {"mask_alpha", "mask_beta"}),
+    ):
+        line = other_names.hint([f"--{name}=0.15"], ())
+        assert set(re.findall(r"--(\w+)", line)) == {name} | wanted
+
+
 def test_the_page_has_every_name():
     page = (ROOT / "docs/flag_names.md").read_text()
     rows = re.findall(r"^\| `--(\w+)` \| (.*) \|$", page, re.M)
