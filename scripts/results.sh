@@ -67,10 +67,10 @@ both imdb "${CLASSIFIER[@]}" --task_name=imdb --data_dir="$OUT/aclImdb" \
 SQUAD=(run_squad.py --train_batch_size=16 --eval_batch_size=32
   --learning_rate=3e-4 --max_seq_length=192 --doc_stride=64
   --length_buckets=auto)
-both squad1 "${SQUAD[@]}" --train_file="$DATA/squad/train-v1.1.json.xz" \
-  --predict_file="$DATA/squad/dev-v1.1.json.xz" --train_steps=500
-both squad2 "${SQUAD[@]}" --train_file="$DATA/squad/train-v2.0.json.xz" \
-  --predict_file="$DATA/squad/dev-v2.0.json.xz" --train_steps=500
+both squad1 "${SQUAD[@]}" --train_file="$DATA/squad/train-v1.1.json" \
+  --predict_file="$DATA/squad/dev-v1.1.json" --train_steps=500
+both squad2 "${SQUAD[@]}" --train_file="$DATA/squad/train-v2.0.json" \
+  --predict_file="$DATA/squad/dev-v2.0.json" --train_steps=500
 [ -d "$OUT/RACE" ] || tar xJf "$DATA/race/RACE.tar.xz" -C "$OUT"
 both race run_race.py --data_dir="$OUT/RACE" --max_seq_length=192 \
   --max_qa_length=48 --train_batch_size=8 --eval_batch_size=16 \

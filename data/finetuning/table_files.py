@@ -61,6 +61,19 @@ def require_file(directory: str, *names: str) -> str:
     return path
 
 
+def packed(path: str) -> str:
+    """`path`, or the packed file of that name: sets are named as published.
+
+    Raises:
+      UserError: neither is there.
+    """
+    found = find_file(*os.path.split(path))
+    if found is None and not files.exists(path):  # a pipe is no regular file
+        others = " and ".join(path + suffix for suffix in COMPRESSED)
+        raise UserError(f"{path} is no file that can be read, nor are {others}")
+    return found or path
+
+
 def read_lines(
     path: str,
     bad: BadRows,

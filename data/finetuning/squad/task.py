@@ -9,6 +9,7 @@ import numpy as np
 from common import vocabulary as vocabulary_lib
 from common import workers
 from data.finetuning import cache as finetune_cache
+from data.finetuning import table_files
 from data.finetuning import tokens as task_tokens
 from data.finetuning.examples import BadRows
 from data.finetuning.options import (
@@ -74,13 +75,15 @@ def read_file(path: str, training: bool, bad: BadRows) -> SquadFile:
     """Questions of a file, read by its ending; SQuAD's layout by default.
 
     Args:
-      path: plain, .gz or .xz.
+      path: plain, .gz or .xz; where it is not there, that of this name with
+        .gz or .xz is read.
       training: see `examples.read_squad`.
       bad: receives questions that cannot be used.
 
     Raises:
-      UserError: what the reader refuses.
+      UserError: no such file, or what the reader refuses.
     """
+    path = table_files.packed(path)
     name = path.removesuffix(".gz").removesuffix(".xz")
     reader = READERS.get(os.path.splitext(name)[1], read_squad)
     return reader(path, training, bad)
