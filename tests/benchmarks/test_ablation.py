@@ -318,6 +318,10 @@ def test_the_paper_is_whole_in_the_file_of_options():
     ]
     assert sum(bool(row["paper"]) for row in raw["rows"] if "paper" in row) == 8
     assert len(given.claims) == 5
+    # BERT learns a vector per position, of those that pretraining shows it.
+    longest = given.records.flags["seq_len"]
+    for task in given.tasks.values():
+        assert task.flags["max_seq_length"] <= longest
     assert given.vocabulary.words()[:3] == (
         *("-m", "data.train_sentencepiece", "--input_glob=t"),
     )
