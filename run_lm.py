@@ -13,6 +13,7 @@ TensorFlow is imported after the flags are parsed, see `flags.app`.
 """
 
 import dataclasses
+import functools
 import json
 import math
 from typing import TYPE_CHECKING
@@ -56,10 +57,31 @@ def main() -> None:
         return
     request = make_request(data, what, options)
     if what.mode == "eval":
-        counts = data.manifest.split_counts(what.eval_split)
-        jobs.evaluate(request, what.eval_split, counts.tokens, counts.rates)
+        print(_segments(request.objective.config, data, what, options))
+        jobs.evaluate(request, what.eval_split, *_units(data, what))
         return
     jobs.train(request, data.baselines(), has_vocabulary=False)
+
+
+def _segments(config, data, what, options) -> str:
+    """What the numbers of an evaluation depend on, as a line."""
+    _, length = build_config(data, what, options)
+    line = f"evaluates {what.eval_split} with T={what.eval_seq_len or length}"
+    if what.protocol == "sliding":
+        return f"{line}, windows that move by {what.eval_stride}, no memory"
+    same = ", same_length" * config.same_length
+    return (
+        f"{line}, M={config.mem_len or 0}, starts {config.memory_start}{same}"
+    )
+
+
+def _units(data: "StreamData", what: CausalLMOptions) -> tuple:
+    """Tokens of the split, and what makes units of a loss."""
+    counts = data.manifest.split_counts(what.eval_split)
+    free = 0
+    if not what.count_mark_pairs:
+        free = data.manifest.mark_pairs(what.eval_split)
+    return counts.tokens, functools.partial(counts.rates, free=free)
 
 
 def make_request(
@@ -93,10 +115,9 @@ def make_request(
         half_loss=what.half_loss,
         recompute_layers=strategy_flags.recompute_layers(),
     )
-    held_out = None
-    if what.only_evaluates or (
-        what.mode == "train_and_eval" and data.manifest.has(what.eval_split)
-    ):
+    held_out, notes = None, data.lines(options.train_batch_size, length)
+    evaluates, found = what.evaluates(config, options, data.manifest.has)
+    if evaluates:
         held_out = data.evaluation_batches(
             what.eval_split,
             what.eval_seq_len or length,
@@ -115,7 +136,7 @@ def make_request(
         | {"seq_len": f"about {length}" if what.vary_length else length}
         | _memory(config),
         flags=common_flags.all_flags(),
-        notes=data.lines(options.train_batch_size, length),
+        notes=[*notes, *found],
         begin=data.copy_vocabulary,
     )
 
@@ -150,17 +171,28 @@ def build_config(
     config = config.replace(extra=config.extra | data.marks())
     if what.only_evaluates or what.mode == "score":
         config = config.replace(**what.eval_changes)
-        if what.protocol == "sliding":
-            config = config.with_memory(0)
+        if what.protocol == "sliding":  # a window sees all of itself
+            config = config.with_memory(0).replace(same_length=False)
+    else:  # evaluations and serving ask for it
+        config = config.replace(extra=config.extra | {"seq_len": length})
+    if config.same_length and not config.mem_len:
+        raise UserError(
+            "same_length without memory leaves every token only itself: give "
+            "a --mem_len (--eval_mem_len), or leave --same_length "
+            "(--eval_same_length) out"
+        )
     return config, length
 
 
 def _trained_length(known: "EncoderConfig | None") -> int | None:
-    """What a model tells of T, which is no part of it: M, or its places."""
+    """What a model tells of T, which no weight depends on.
+
+    One that was converted does not: then its places, or M, have to do.
+    """
     if known is None:
         return None
     places = known.max_positions if known.bound_to_segment else None
-    return known.mem_len or places
+    return known.extra.get("seq_len") or places or known.mem_len
 
 
 def sweep(
@@ -169,14 +201,21 @@ def sweep(
     """Evaluates with more and more memory."""
     from training import memory_sweep
 
-    def request_of(changes):
-        changes = what.eval_changes | changes
-        return make_request(
-            data, dataclasses.replace(what, eval_changes=changes), options
-        )
-
     _, length = build_config(data, what, options)
-    memory_sweep.sweep(request_of, what, what.eval_seq_len or length)
+    segment = what.eval_seq_len or length
+
+    def request_of(changes):
+        own = dataclasses.replace(
+            what,
+            eval_changes=what.eval_changes | changes,
+            eval_seq_len=segment,
+        )
+        if not changes:  # as it was trained
+            own = dataclasses.replace(own, eval_changes={}, eval_seq_len=length)
+        request = make_request(data, own, options)
+        return memory_sweep.Asked(request, own.eval_seq_len)
+
+    memory_sweep.sweep(request_of, what, segment)
 
 
 def score(

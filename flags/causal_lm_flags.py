@@ -200,7 +200,10 @@ def apply_recipe() -> list[str]:
 def from_flags() -> CausalLMOptions:
     """What is trained on which data; call `apply_recipe` before."""
     changes = {
-        name.removeprefix("eval_"): FLAGS[name].value for name in _CHANGES
+        name.removeprefix("eval_"): FLAGS[name].value
+        for name in _CHANGES
+        # Of a recipe: windows have no memory, whatever it says.
+        if FLAGS.protocol != "sliding" or FLAGS[name].present
     }
     return flag_values.build(
         CausalLMOptions,

@@ -54,7 +54,7 @@ def _left_to_right(prompt, priming, options, sampling, model_options):
         lm.model,
         lm.banned_ids(options.allow_unk),
         lm.vocabulary.eos_id,
-        options.stop_lines,
+        lm.ends_after(options.stop_lines),
     )
     result = generator.generate(lm.prompt_ids(text), sampling)
     head = lm.vocabulary.encode(prompt)

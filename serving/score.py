@@ -112,9 +112,8 @@ def _left_to_right(
         )
     lm = load_causal(model_options, options.memory_len)
     rows = [lm.vocabulary.encode_line(text) for text in texts]
-    # No text depends on how long another one is: the future is not seen.
-    longest = max(len(ids) for ids, _ in rows)
-    scorer = CausalScorer(lm.model, min(options.max_seq_length, longest))
+    longest = min(options.max_seq_length, max(len(ids) for ids, _ in rows))
+    scorer = CausalScorer(lm.model, lm.segment_len(longest))
     found = scorer.score([ids for ids, _ in rows])
     for text, (ids, scored), log_probs in zip(texts, rows, found, strict=True):
         given = lm.tokens_before(text, options.context_chars)

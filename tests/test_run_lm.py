@@ -320,6 +320,23 @@ def test_wrong_input_is_one_line(data, tmp_path):
         ([word, model, "--mode=eval"], "holds no checkpoint"),
         ([word, model, "--seq_len=0"], "must be >= 1"),
         ([word, model, "--average_trigger=5"], "give --eval_every"),
+        ([word, model, "--eval_split=vaild"], "no vaild split"),
+        ([word, model, "--same_length", "--mem_len=0"], "only itself"),
+        (
+            [word, model, "--average_trigger=5", "--eval_every=9"]
+            + ["--mode=train"],
+            "wanted --mode=train_and_eval",
+        ),
+        (
+            [word, model, "--mode=eval", "--protocol=sliding"]
+            + ["--recipe=txl_text8"],
+            "holds no checkpoint",  # what the recipe gives is no contradiction
+        ),
+        (
+            [word, model, "--mode=eval", "--protocol=sliding"]
+            + ["--eval_same_length"],
+            "every token only itself",
+        ),
         ([word, model, "--average_last=2", "--ema_decay=0.9"], "one average"),
         ([word, model, "--word_dropout=1"], "word_dropout.* must be in"),
         (

@@ -8,6 +8,7 @@ import types
 import numpy as np
 import pytest
 
+from common.errors import UserError
 from modeling.encoders.transformer_xl.config import TransformerXLConfig
 from tests.test_run_lm import SIZES, data, evaluation, run
 from training import memory_sweep
@@ -26,6 +27,8 @@ def trained(data, tmp_path_factory):
         f"--model_dir={folder}",
         "--mode=train",
         *SIZES,
+        "--seq_len=6",
+        "--mem_len=8",
         "--train_steps=4",
     )
     return folder
@@ -45,12 +48,15 @@ def test_a_sweep_and_windows_of_a_trained_model(data, trained, tmp_path):
     rows = (tmp_path / "sweep.tsv").read_text().splitlines()
     lines = [row.split("\t") for row in rows]
     assert [line[:4] for line in lines[1:]] == [
-        ["8", "16", "-1", "False"],
-        ["8", "9", "-1", "True"],
-        ["8", "9", "5", "True"],
+        ["8", "14", "-1", "False"],  # as trained: T = 6, M = 8
+        ["6", "7", "-1", "True"],
+        ["6", "7", "5", "True"],
     ]
     about = json.loads((tmp_path / "sweep.json").read_text())
     assert len({p["nats"] for p in about["points"].values()}) == 3
+    # An evaluation has the T of the training.
+    default, _ = evaluation(data, trained, "--eval_batch_size=1")
+    assert default["token_perplexity"] == pytest.approx(about["init"], rel=1e-4)
     # A window of 6 tokens is what 6 tokens of context give.
     sliding, (predicted, tokens) = evaluation(
         data, trained, "--protocol=sliding", "--eval_seq_len=6"
@@ -90,17 +96,26 @@ class Planted:
         monkeypatch.setattr(
             memory_sweep, "checkpoint_to_read", lambda options: "ckpt-4"
         )
+        self.weights, self.steps, self.marks = "abc", -1, {"data": "d"}
+        monkeypatch.setattr(
+            memory_sweep, "content_digest", lambda path: self.weights
+        )
 
     def __call__(self, changes):
         config = self._config.replace(**changes)
-        return types.SimpleNamespace(
+        request = types.SimpleNamespace(
             objective=types.SimpleNamespace(config=config),
             options=types.SimpleNamespace(
-                model_dir=str(self.folder), eval_batch_size=5
+                model_dir=str(self.folder),
+                eval_batch_size=5,
+                eval_steps=self.steps,
+                strategy=types.SimpleNamespace(precision="float32"),
             ),
             eval_input_fn=None,
+            must_match=self.marks,
             say=self.said.append,
         )
+        return memory_sweep.Asked(request, 8 if changes else 12)
 
     def _evaluate(self, objective, input_fn, options):
         config = objective.config
@@ -122,7 +137,7 @@ def test_a_sweep_ends_where_memory_gains_nothing(monkeypatch, tmp_path):
     points = memory_sweep.sweep(planted, options, 8)
     memories = [p.mem_len for p in points[1::2]]
     assert memories == [8, 16, 24, 32, 40, 48]  # 48 gains nothing
-    assert points[0].attention_len == 16 and not points[0].same_length
+    assert points[0].attention_len == 20 and not points[0].same_length
     assert points[1].seconds_per_token == pytest.approx(0.2 / 40)
     best = memory_sweep.best(points, 0.001)
     assert (best.attention_len, best.clamp_len) == (41, -1)
@@ -143,3 +158,19 @@ def test_a_sweep_ends_where_memory_gains_nothing(monkeypatch, tmp_path):
     longest = dataclasses.replace(options, sweep_max=24)
     assert memory_sweep.sweep(planted, longest, 8)[-1].mem_len == 24
     assert any("24 (--sweep_max)" in line for line in planted.said)
+    # Numbers of a trial, of other weights, data or marks are not taken.
+    for name, value in (
+        ("steps", 5),
+        ("weights", "abd"),
+        ("marks", {"data": "e"}),
+    ):
+        setattr(planted, name, value)
+        done = len(planted.done)
+        memory_sweep.sweep(planted, longest, 8)
+        assert len(planted.done) - done == 7
+    pairs = dataclasses.replace(longest, count_mark_pairs=False)
+    memory_sweep.sweep(planted, pairs, 8)
+    assert len(planted.done) - done == 14
+    with pytest.raises(UserError, match="--sweep_max=7 is less than"):
+        less = dataclasses.replace(longest, sweep_max=7)
+        memory_sweep.sweep(planted, less, 8)

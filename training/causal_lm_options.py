@@ -1,6 +1,7 @@
 """Options of `run_lm.py` beside those of every run (L0)."""
 
 import dataclasses
+from collections.abc import Callable
 
 from common.checks import one_of, within
 from common.errors import UserError
@@ -74,6 +75,53 @@ class CausalLMOptions:
         """A finished training is evaluated."""
         return self.mode in ("eval", "sweep")
 
+    def evaluates(
+        self, config, options, has: Callable[[str], bool]
+    ) -> tuple[bool, list[str]]:
+        """Whether a split is evaluated, and lines to say about it.
+
+        Args:
+          config: of the model.
+          options: `RunOptions`.
+          has: whether the data have a split.
+
+        Raises:
+          UserError: it is asked for and cannot be.
+        """
+        if self.only_evaluates:
+            return True, []
+        if self.mode != "train_and_eval":
+            if options.optimizer.average_trigger:
+                raise UserError(
+                    "--average_trigger counts evaluations: wanted "
+                    f"--mode=train_and_eval, found --mode={self.mode}"
+                )
+            return False, []
+        if not has(self.eval_split):
+            asked = self.eval_split != CausalLMOptions.eval_split
+            if asked or options.eval_every:
+                raise UserError(
+                    f"{self.data_dir} has no {self.eval_split} split to "
+                    f"evaluate: build it with --{self.eval_split}_glob, or "
+                    "give --mode=train"
+                )
+            return False, [
+                f"             no {self.eval_split} split: nothing is evaluated"
+            ]
+        blind = config.memory_start == "hidden" and not config.same_length
+        if self.protocol == "sliding" and config.mem_len and not blind:
+            raise UserError(
+                "--protocol=sliding while training: windows would see the "
+                "zeros of an empty memory, or one token alone; evaluate with "
+                "--mode=eval --protocol=sliding, or with --protocol=lanes"
+            )
+        if self.eval_changes:
+            names = ", ".join(f"--eval_{name}" for name in self.eval_changes)
+            return True, [
+                f"             {names}: of --mode=eval; not while training"
+            ]
+        return True, []
+
     def __post_init__(self):
         one_of(self, mode=MODES, protocol=PROTOCOLS, order=ORDERS)
         within(
@@ -92,6 +140,11 @@ class CausalLMOptions:
                 "`eval_mem_len` must be >= 0, received "
                 f"{self.eval_changes['mem_len']}"
             )
+        if self.sweep_step and self.sweep_step > self.sweep_max:
+            raise UserError(
+                f"--sweep_step={self.sweep_step} is more than "
+                f"--sweep_max={self.sweep_max}: nothing would be evaluated"
+            )
         if self.protocol == "sliding":
             if self.mode not in ("eval", "train_and_eval"):
                 raise UserError("--protocol=sliding is for --mode=eval")
@@ -99,6 +152,11 @@ class CausalLMOptions:
                 raise UserError(
                     "--protocol=sliding reads windows without memory: leave "
                     "--eval_mem_len out"
+                )
+            if self.eval_changes.get("same_length"):
+                raise UserError(
+                    "--protocol=sliding: without memory --eval_same_length "
+                    "would leave every token only itself: leave it out"
                 )
         elif self.eval_stride != 1:
             raise UserError("--eval_stride is for --protocol=sliding")

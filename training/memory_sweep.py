@@ -5,12 +5,15 @@ the shortest memory that was worth it is the model's attention length.
 """
 
 import dataclasses
+import json
 import math
 import os
 from collections.abc import Callable
+from typing import NamedTuple
 
 from common import figures, files, locks
 from common.errors import UserError
+from modeling.checkpoints.restore import content_digest
 from training import loop
 from training.causal_lm_options import CausalLMOptions
 from training.checkpoints import checkpoint_to_read
@@ -52,6 +55,18 @@ class Point:
     predicted: int
 
 
+class Asked(NamedTuple):
+    """What is evaluated.
+
+    Attributes:
+      request: evaluates it.
+      segment: T.
+    """
+
+    request: TrainRequest
+    segment: int
+
+
 class _Kept:
     """Points that were evaluated before, of the same model on the same text."""
 
@@ -87,19 +102,20 @@ class _Kept:
 
 
 def sweep(
-    request_of: Callable[[dict], TrainRequest],
+    request_of: Callable[[dict], Asked],
     options: CausalLMOptions,
     segment: int,
 ) -> list[Point]:
     """Evaluates with rising memory, writes table and figure.
 
-    The first point is the model as it was trained. Killed, the same call
+    The first point is the model as it was trained, with its T. Killed, the same call
     goes on after the last point.
 
     Args:
-      request_of: changes of the configuration -> a request that evaluates it.
+      request_of: changes of the configuration -> what evaluates it; {} = as
+        it was trained.
       options: `sweep_*`, `eval_split`, `eval_changes` count.
-      segment: T of the evaluation.
+      segment: T of all points but the first.
 
     Returns:
       The points, in the order of the table.
@@ -107,20 +123,12 @@ def sweep(
     Raises:
       UserError: no checkpoint, or another process works in the folder.
     """
-    request = request_of({})
+    request = request_of({}).request
     model, run = request.objective.config, request.options
     folder = options.sweep_dir or os.path.join(
         run.model_dir, f"sweep_{options.eval_split}"
     )
-    identity = {
-        "checkpoint": checkpoint_to_read(run),
-        "split": options.eval_split,
-        "data": options.data_dir,
-        "segment": segment,
-        "batch": run.eval_batch_size,
-        "protocol": options.protocol,
-        "changes": options.eval_changes,
-    }
+    identity = _identity(request, options, segment)
     os.makedirs(folder, exist_ok=True)
     with locks.held(folder):
         kept = _Kept(folder, identity)
@@ -128,7 +136,7 @@ def sweep(
         def point(**changes) -> Point:
             own = request_of(changes)
             name = "/".join(f"{k}={v}" for k, v in changes.items())
-            return kept.once(name or "trained", lambda: _measure(own, segment))
+            return kept.once(name or "trained", lambda: _measure(*own))
 
         points = [point()]
         request.say(_line(points[0]))
@@ -144,10 +152,39 @@ def sweep(
     return points
 
 
+def _identity(
+    request: TrainRequest, options: CausalLMOptions, segment: int
+) -> dict:
+    """Everything that a number depends on: others are not taken for it."""
+    run = request.options
+    checkpoint = checkpoint_to_read(run)
+    found = {
+        "checkpoint": checkpoint,
+        "weights": content_digest(checkpoint),
+        "model": request.objective.config.to_dict(),
+        "data": request.must_match,
+        "split": options.eval_split,
+        "segment": segment,
+        "batch": run.eval_batch_size,
+        "steps": run.eval_steps,
+        "precision": run.strategy.precision,
+        "protocol": options.protocol,
+        "mark_pairs": options.count_mark_pairs,
+        "changes": options.eval_changes,
+    }
+    return json.loads(json.dumps(found))
+
+
 def _rising(point, options, model, segment, say) -> list[Point]:
     """Points until one gains too little."""
     step, found = options.sweep_step or segment, []
-    clamps = options.sweep_clamp_lens or (model.clamp_len,)
+    if step > options.sweep_max:
+        raise UserError(
+            f"--sweep_max={options.sweep_max} is less than the first step, "
+            f"{step}: give a --sweep_step"
+        )
+    own = options.eval_changes.get("clamp_len", model.clamp_len)
+    clamps = options.sweep_clamp_lens or (own,)
     same = options.eval_changes.get("same_length", True)
     before = math.inf
     for mem_len in range(step, options.sweep_max + 1, step):

@@ -52,19 +52,24 @@ class SplitCounts:
     bytes: int
     unknown: int
 
-    def rates(self, nats: float) -> dict[str, float]:
+    def rates(self, nats: float, free: int = 0) -> dict[str, float]:
         """A loss in every unit, so that any two vocabularies can be compared.
 
         Args:
           nats: mean loss of the predicted tokens. The text's loss is taken as
-            `nats * tokens`: a token that was not predicted counts as the mean.
+            `nats * (tokens - free)`: any other token that was not predicted
+            counts as the mean.
+          free: tokens that were left out because they cost nearly nothing.
 
         Returns:
           `token_perplexity`; `word_perplexity` per word;
           `word_and_line_perplexity` with each line's end as one word more, as
-          word-level results count; `bits_per_character`, `bits_per_byte`.
+          word-level results count; `bits_per_token`, what papers on enwik8 and
+          text8 call bits per character; `bits_per_character`, `bits_per_byte`
+          of the text.
         """
-        total = nats * self.tokens
+        counted = self.tokens - free
+        total = nats * counted
 
         def perplexity(count: int) -> float:
             return math.exp(min(total / count, 700.0)) if count else math.nan
@@ -73,9 +78,10 @@ class SplitCounts:
             return total / count / math.log(2) if count else math.nan
 
         return {
-            "token_perplexity": perplexity(self.tokens),
+            "token_perplexity": perplexity(counted),
             "word_perplexity": perplexity(self.words),
             "word_and_line_perplexity": perplexity(self.words + self.lines),
+            "bits_per_token": bits(counted),
             "bits_per_character": bits(self.characters),
             "bits_per_byte": bits(self.bytes),
         }

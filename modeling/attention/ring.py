@@ -24,7 +24,8 @@ class Place:
     Attributes:
       slot: int32 scalar, the slot that it will take.
       distances: int32 [M + 1], of the slots and of itself (0).
-      mask: float32 [M + 1], added to scores: slots not yet filled are hidden.
+      mask: float32 [M + 1], added to scores: slots not yet filled are hidden,
+        or count as zero vectors.
     """
 
     slot: tf.Tensor
@@ -32,11 +33,17 @@ class Place:
     mask: tf.Tensor
 
     @classmethod
-    def of(cls, token: tf.Tensor, slots: int) -> "Place":
-        """The place of token number `token` (int32 scalar) of a text."""
+    def of(cls, token: tf.Tensor, slots: int, hide: bool = True) -> "Place":
+        """The place of token number `token` (int32 scalar) of a text.
+
+        Args:
+          token: its number.
+          slots: M.
+          hide: slots that are not yet filled; else they are seen as zeros.
+        """
         back = tf.math.floormod(token - tf.range(slots) - 1, slots) + 1  # [M]
         distances = tf.pad(back, [[0, 1]])  # [M + 1]
-        unfilled = tf.cast(distances > token, tf.float32)
+        unfilled = tf.cast(hide & (distances > token), tf.float32)
         return cls(token % slots, distances, unfilled * -1e30)
 
 

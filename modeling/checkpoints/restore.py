@@ -135,7 +135,8 @@ def content_digest(path: str) -> str:
     names = [
         name
         for name in tf.io.gfile.glob(pattern)
-        if not name.endswith(".meta")  # a graph, and when it was made
+        # A graph, and when it was made; the memory of a training.
+        if not name.endswith((".meta", ".memory", ".memory/"))
     ]
     found = [files.sha256_of_file(name) for name in sorted(names)]
     return hashlib.sha256("".join(found).encode()).hexdigest()

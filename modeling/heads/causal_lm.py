@@ -33,6 +33,13 @@ class CausalLanguageModel(TaskModel):
         """The encoder's `EncoderOutput`; arguments as the encoder's."""
         return self.encode(input_ids, training=training, seed=seed, **arguments)
 
+    def empty_memory(self, batch: int) -> tuple[tuple, tf.Tensor]:
+        """What a text begins with: (L tensors [B, M, D], int32 [B] zeros)."""
+        config = self.config
+        shape = [batch, config.mem_len or 0, config.d_model]
+        layers = (tf.zeros(shape, self.compute_dtype),) * config.n_layer
+        return layers, tf.zeros([batch], tf.int32)
+
     def read_on(
         self,
         input_ids: tf.Tensor,

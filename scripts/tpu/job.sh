@@ -17,9 +17,10 @@ if [ -s run.pid ] && kill -0 "$(cat run.pid)" 2>/dev/null; then
   say "already running as process $(cat run.pid)"
 else
   rm -f run.status
+  : > run.log # here: the log of the job before is not shown again
   # shellcheck disable=SC2016
   nohup bash -c 'status=0; "$@" || status=$?; echo $status > run.status' \
-    job "$PY" "$@" > run.log 2>&1 < /dev/null &
+    job "$PY" "$@" >> run.log 2>&1 < /dev/null &
   echo $! > run.pid
 fi
 tail --pid="$(cat run.pid)" -n +1 -F run.log 2> /dev/null

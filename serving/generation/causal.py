@@ -63,7 +63,38 @@ class CausalLM(NamedTuple):
         if isinstance(self.vocabulary, PieceVocabulary):
             found = self.vocabulary.tokenizer.encode_with_offsets(text)
             return int(np.searchsorted(found[1], chars))
-        return len(self.vocabulary.encode(text[:chars]))
+        count = len(self.vocabulary.encode(text[:chars]))
+        # The mark that opens a line is none of its tokens.
+        return count - (self.vocabulary.line_end == "marks" and count > 0)
+
+    def ends_after(self, lines: int) -> int:
+        """How many `eos_id` follow a prompt until so many lines are closed.
+
+        With marks a line that is not the prompt's own has two of them.
+        """
+        marks = self.vocabulary.line_end == "marks"
+        return 2 * lines - 1 if marks and lines else lines
+
+    def segment_len(self, longest: int) -> int:
+        """T that texts of at most `longest` tokens are scored with.
+
+        Places that are counted from the segment's end want the T of training,
+        or a text's numbers would depend on the texts beside it.
+
+        Raises:
+          UserError: it is not known.
+        """
+        config = self.model.config
+        if not config.bound_to_segment:
+            return longest
+        known = config.max_positions or config.extra.get("seq_len")
+        if not known:
+            raise UserError(
+                f"encoding {config.encoding!r} counts places from the end of "
+                "a segment, and the model does not say how long its segments "
+                "were: score with run_lm.py --mode=score --eval_seq_len=T"
+            )
+        return known
 
     def text_of(self, ids) -> str:
         """Text of ids; of WikiText's words, without its marks."""

@@ -1,6 +1,7 @@
 """Generation by a left-to-right language model with a ring of M slots.
 
-The prompt is read in segments through the memory. Then every token is a
+The prompt is read in segments through the memory, from the start that the model
+was trained with (`memory_start`, `same_length`), as evaluation does. Then every token is a
 segment of one: it attends to itself and to the M inputs before it, whose keys
 and values are kept, each in the slot that it got when it came. A step costs the
 same however long the text is.
@@ -82,17 +83,21 @@ class CausalGenerator:
         return Result(tokens[:, :longest], lengths, log_probs[:, :longest])
 
     def read(self, prompt: np.ndarray) -> tuple[tf.Tensor, tuple]:
-        """Log-probabilities [1, V] after a prompt, and its memory."""
-        memory = None
+        """Log-probabilities [1, V] after a prompt, and its memory.
+
+        The memory is (L tensors [1, M, D], int32 [1], slots that are filled).
+        """
+        memory = self.model.empty_memory(1)
         for start in range(0, len(prompt), SEGMENT):
             ids = tf.constant(prompt[np.newaxis, start : start + SEGMENT])
-            log_probs, memory = self._read(tf.cast(ids, tf.int32), memory)
-        return log_probs, memory
+            log_probs, *memory = self._read(tf.cast(ids, tf.int32), *memory)
+        return log_probs, tuple(memory)
 
-    def _segment(self, ids, memory):
-        output = self.model(ids, memory=memory, training=False)
+    def _segment(self, ids, layers, length):
+        output = self.model.read_on(ids, layers, length)
         last = output.sequence_output[:, -1]  # [1, D]
-        return self.model.log_probs(last), output.new_memory
+        log_probs = self.model.log_probs(last)
+        return log_probs, output.new_memory, output.new_memory_length
 
     def _lengths(self, tokens):
         """int32 [B], tokens up to and with the `end` that stops a sample."""
@@ -130,7 +135,9 @@ class CausalGenerator:
     def _without_cache(self, log_probs, memory, count, options):
         del count
         samples = options.num_samples
-        memory = tuple(tf.repeat(layer, samples, 0) for layer in memory)
+        layers, length = memory
+        layers = tuple(tf.repeat(layer, samples, 0) for layer in layers)
+        memory = layers, tf.repeat(length, samples, 0)
         log_probs = tf.repeat(log_probs, samples, 0)
         tokens, found = [], []
         left = tf.fill([samples], self.stop_count)
@@ -141,7 +148,7 @@ class CausalGenerator:
             left = self._going_on(token, left)
             if self.stop_count and bool(tf.reduce_all(left <= 0)):
                 break
-            log_probs, memory = self._read(token[:, tf.newaxis], memory)
+            log_probs, *memory = self._read(token[:, tf.newaxis], *memory)
         return tf.stack(tokens, 1), tf.stack(found, 1)
 
     # --- The fast way: one row per token ------------------------------------
@@ -151,6 +158,7 @@ class CausalGenerator:
         encoder = self.model.encoder
         context = LayerContext(matmul=self._matmul())
         slots = self.model.config.mem_len
+        hide = self.model.config.memory_start != "zeros"
         tables = encoder.position_keys(slots, context.matmul)
         caches = self._caches(memory, count, batch, context)
         clusters = self.model.softmax.tables(encoder.embeddings)
@@ -162,7 +170,7 @@ class CausalGenerator:
             at = tf.reshape(step, [1, 1])
             tokens = tf.tensor_scatter_nd_update(tokens, at, token[tf.newaxis])
             found = tf.tensor_scatter_nd_update(found, at, own[tf.newaxis])
-            place = Place.of(count + step, slots)
+            place = Place.of(count + step, slots, hide)
             x = encoder.embeddings(token[:, tf.newaxis])  # [B, 1, D]
             kept = []
             for block, cache, r in zip(
@@ -207,7 +215,9 @@ class CausalGenerator:
     def _caches(self, memory, count, batch, context):
         """[2, N, B, M, H] of every layer after the prompt."""
         slots, found = self.model.config.mem_len, []
-        for block, layer in zip(self.model.encoder.blocks, memory, strict=True):
+        for block, layer in zip(
+            self.model.encoder.blocks, memory[0], strict=True
+        ):
             kernels = [block.rel_attn.kernels[name] for name in "kv"]
             layer = tf.cast(layer, block.compute_dtype)
             pair = tf.stack(context.matmul.heads([layer], kernels))

@@ -52,17 +52,13 @@ class CausalScorer:
 
     def _batch(self, texts):
         """[B, segments * T] log-probabilities; what is no text counts not."""
-        config, length = self.model.config, self.segment_len
+        length = self.segment_len
         longest = max(len(text) for text in texts) - 1
         steps = max(-(-longest // length), 1)
         ids = np.zeros([self.batch_size, steps * length + 1], np.int32)
         for row, text in zip(ids, texts, strict=False):
             row[: len(text)] = text
-        slots = config.mem_len or 0
-        shape = [self.batch_size, slots, config.d_model]
-        zeros = tf.zeros(shape, self.model.compute_dtype)
-        layers = (zeros,) * config.n_layer
-        valid = tf.zeros([self.batch_size], tf.int32)
+        layers, valid = self.model.empty_memory(self.batch_size)
         found = []
         for step in range(steps):
             begin = step * length

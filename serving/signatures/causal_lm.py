@@ -69,7 +69,8 @@ def causal_signatures(
     }
     if generates:
         found["generate"] = _generate(context, stream, example, banned)
-    if context.tokenizer is None:
+    # Places from the segment's end would depend on the longest line.
+    if context.tokenizer is None or config.bound_to_segment:
         return found | {RAW: found["score"]}
     found[RAW] = Signature(
         lambda text: _score_text(context, text),
@@ -86,10 +87,8 @@ def causal_signatures(
 def _score_text(context: Context, text: tf.Tensor) -> dict[str, tf.Tensor]:
     rows = context.tokenizer.tokenize(text)
     ids = rows.to_tensor()  # [B, n]
-    output = context.model(ids)
-    losses = context.model.token_losses(
-        output.sequence_output[:, :-1], ids[:, 1:]
-    )
+    hidden = _from_the_start(context.model, ids)
+    losses = context.model.token_losses(hidden[:, :-1], ids[:, 1:])
     counts = tf.cast(rows.row_lengths(), tf.int32)
     real = tf.sequence_mask(counts - 1, tf.shape(ids)[1] - 1, tf.float32)
     return {
@@ -98,6 +97,17 @@ def _score_text(context: Context, text: tf.Tensor) -> dict[str, tf.Tensor]:
         "log_prob": -tf.reduce_sum(losses * real, 1),
         "num_tokens": counts,
     }
+
+
+def _from_the_start(model, ids: tf.Tensor) -> tf.Tensor:
+    """[B, n, D] of whole texts, from the memory that evaluation begins with."""
+    config = model.config
+    if config.memory_start == "hidden" and not config.same_length:
+        return model(ids).sequence_output  # the same, without hidden slots
+    batch = tf.shape(ids)[0]
+    shape = [batch, config.n_layer, config.mem_len or 0, config.d_model]
+    none = tf.zeros([batch], tf.int32)
+    return read(model, ids, tf.zeros(shape), none)[0]
 
 
 def _generate_text(context: Context, ids: Signature) -> Signature:

@@ -1,12 +1,13 @@
 """Bytes, characters, words and pieces of a vocabulary inside a graph.
 
-A text is one line: what a vocabulary puts before a line comes first, so that
+A text begins a line: what a vocabulary puts before a line comes first, so that
 the first symbol is predicted from something.
 """
 
 import tensorflow as tf
 
 from data.text.graph_tokenizer import GraphTokenizer
+from data.text.units import NEWLINE, mark_lines
 from data.text.vocabulary import (
     PieceVocabulary,
     SymbolVocabulary,
@@ -27,9 +28,13 @@ def tokenizer_of(vocabulary: Vocabulary) -> tf.Module | None:
     exact = (
         not vocabulary.lower_case
         and vocabulary.line_end != "marks"
-        and (vocabulary.unit == "byte" or vocabulary.unk_id is not None)
+        and (vocabulary.unk_id is not None or _is_every_byte(vocabulary))
     )
     return GraphSymbols(vocabulary) if exact else None
+
+
+def _is_every_byte(vocabulary: SymbolVocabulary) -> bool:
+    return vocabulary.unit == "byte" and vocabulary.size == 256
 
 
 def _after(first: int | None, ids: tf.RaggedTensor) -> tf.RaggedTensor:
@@ -51,6 +56,7 @@ class GraphSymbols(tf.Module):
     def __init__(self, vocabulary: SymbolVocabulary):
         super().__init__(name="symbols")
         self.unit, self.first = vocabulary.unit, vocabulary.eos_id
+        self.line_end = vocabulary.line_end
         unknown = vocabulary.unk_id if vocabulary.unk_id is not None else 0
         keys = [self._bytes(symbol) for symbol in vocabulary.symbols]
         self.symbols = tf.constant(keys)
@@ -72,11 +78,15 @@ class GraphSymbols(tf.Module):
 
     def tokenize(self, text: tf.Tensor) -> tf.RaggedTensor:
         """Strings [B] -> int32 [B, (symbols)]."""
+        if self.unit != "word" and self.line_end == "none":
+            text = tf.strings.regex_replace(text, NEWLINE, "")
         if self.unit == "byte":
             parts = tf.strings.bytes_split(text)
         elif self.unit == "char":
             parts = tf.strings.unicode_split(text, "UTF-8")
         else:
+            end = mark_lines(NEWLINE, self.line_end)
+            text = tf.strings.regex_replace(text, NEWLINE, end)
             parts = tf.strings.split(
                 tf.strings.regex_replace(text, _SPACE, " ")
             )
@@ -109,7 +119,27 @@ class GraphPieces(tf.Module):
 
     def tokenize(self, text: tf.Tensor) -> tf.RaggedTensor:
         """Strings [B] -> int32 [B, (pieces)]."""
-        return _after(self.first, self.tokenizer.tokenize(text))
+        lines = tf.strings.split(text, NEWLINE)  # [B, (lines)]
+        ids = self.tokenizer.tokenize(lines.values)  # [all lines, (pieces)]
+        row = lines.value_rowids()
+        if self.first is not None:  # the last line of a text is open
+            ends = tf.cast(tf.equal(row[:-1], row[1:]), tf.int64)
+            ends = tf.pad(ends, [[0, 1]])[: tf.size(row)]
+            ids = tf.concat([tf.cast(ids, tf.int32), self._ends(ends)], 1)
+        whole = tf.math.unsorted_segment_sum(
+            tf.cast(ids.row_lengths(), tf.int64), row, lines.nrows()
+        )
+        rows = tf.RaggedTensor.from_row_lengths(
+            ids.values, whole, validate=False
+        )
+        return _after(self.first, rows)
+
+    def _ends(self, counts: tf.Tensor) -> tf.RaggedTensor:
+        """int32 [n, (0 or 1)]: the id that ends a line, so often."""
+        values = tf.fill([tf.reduce_sum(counts)], self.first)
+        return tf.RaggedTensor.from_row_lengths(
+            tf.cast(values, tf.int32), counts, validate=False
+        )
 
     def continuation(self, rows: tf.RaggedTensor, ids: tf.Tensor) -> tf.Tensor:
         """What int32 [B, n] adds to the text of the ids before, strings [B].

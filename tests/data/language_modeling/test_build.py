@@ -210,6 +210,12 @@ def test_counts_give_every_unit(tmp_path):
     assert rates["word_and_line_perplexity"] == pytest.approx(8)
     assert rates["bits_per_character"] == pytest.approx(3 * 6 / 16)
     assert rates["bits_per_byte"] == pytest.approx(3 * 6 / 17)
+    assert rates["bits_per_token"] == pytest.approx(3)
+    # Tokens that are left out since they are nearly free cost the text nothing.
+    rates = found.rates(np.log(8.0), free=2)
+    assert rates["token_perplexity"] == pytest.approx(8)
+    assert rates["word_perplexity"] == pytest.approx(8 ** (4 / 4))
+    assert rates["bits_per_byte"] == pytest.approx(3 * 4 / 17)
     # The text's bits are the same whatever it was cut into.
     data = run(tmp_path, "bytes", texts, unit="byte").split_counts("valid")
     assert (data.tokens, data.bytes, data.characters) == (17, 17, 16)

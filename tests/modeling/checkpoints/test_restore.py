@@ -187,6 +187,20 @@ def test_task_names_survive(tmp_path, task):
     ).read_bytes()
 
 
+def test_a_digest_is_of_the_weights(tmp_path):
+    """The memory of a training beside them changes nothing."""
+    model = ClassificationModel(CONFIG, num_labels=2)
+    folder = _native(tmp_path, model)
+    found = checkpoints.content_digest(folder)
+    memory = pathlib.Path(checkpoints.resolve(folder).path + ".memory")
+    memory.mkdir()
+    (memory / "rows.npy").write_bytes(b"x")
+    assert checkpoints.content_digest(folder) == found
+    other = ClassificationModel(CONFIG, num_labels=2)
+    other = _native(tmp_path / "other", other)
+    assert checkpoints.content_digest(other) != found
+
+
 def test_nothing_there(tmp_path):
     for path in (tmp_path, tmp_path / "x", tmp_path / "x.ckpt.index"):
         with pytest.raises(UserError, match="wanted"):

@@ -8,12 +8,18 @@ from data.text.vocabulary import PieceVocabulary, SymbolVocabulary
 from modeling.encoders.transformer_xl.config import TransformerXLConfig
 from modeling.heads.causal_lm import CausalLanguageModel
 from serving.generation.causal_decoder import CausalGenerator
+from serving.generation.causal_scoring import CausalScorer
 from serving.options import SamplingOptions
 from serving.signatures.causal_lm import causal_signatures
 from serving.signatures.graph_symbols import tokenizer_of
 from serving.signatures.sequence import Context
 
-TEXTS = ["It cost 12 francs, he said.", "Nobody  asked twice", "é"]
+TEXTS = [
+    "It cost 12 francs, he said.",
+    "Nobody  asked twice",
+    "é",
+    "asked\n\nhe cost\n",
+]
 
 
 def vocabularies(spiece):
@@ -50,6 +56,21 @@ def test_no_graph_reads_what_differs():
     strict = SymbolVocabulary("char", ["\n", "a"], "newline", unknown="error")
     for vocabulary in (marks, lower, strict):
         assert tokenizer_of(vocabulary) is None
+
+
+def test_symbols_that_a_graph_would_read_as_others():
+    """enwik8's counted bytes have no `<unk>`; a graph cannot refuse."""
+    counted = SymbolVocabulary("byte", ["32", "101", "97"], "none")
+    assert tokenizer_of(counted) is None
+    whole = SymbolVocabulary("byte", map(str, range(256)), "none")
+    letters = SymbolVocabulary("char", ["e", "<unk>", "a"], "none")
+    words = SymbolVocabulary("word", ["<S>", "a", "<unk>"], "mark")
+    for vocabulary in (whole, letters, words):
+        texts = ["e\na z", "\n\né", "a\n", ""]
+        rows = tokenizer_of(vocabulary).tokenize(tf.constant(texts))
+        first = [] if vocabulary.eos_id is None else [vocabulary.eos_id]
+        wanted = [[*first, *vocabulary.encode(text)] for text in texts]
+        assert rows.to_list() == wanted
 
 
 @pytest.fixture(scope="module")
@@ -104,3 +125,33 @@ def test_pieces_are_scored_and_continued(pieces):
         shown = answer["continuation"][i].numpy().decode()
         whole = vocabulary.decode([*head, *tokens])
         assert whole == vocabulary.decode(head) + shown
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"memory_start": "zeros"},
+        {"same_length": True},
+        {"memory_start": "zeros", "same_length": True},
+        {"encoding": "absolute", "max_positions": 8},
+    ],
+)
+def test_texts_begin_as_in_evaluation(pieces, changes):
+    """Raw text is scored as `CausalScorer` scores its ids, or not at all."""
+    _, vocabulary = pieces
+    config = pieces[0].config.replace(**changes)
+    model = CausalLanguageModel(config)
+    context = Context(model, None, tokenizer_of(vocabulary), None)
+    found = causal_signatures(context, np.zeros([0], np.int32))
+    if config.bound_to_segment:  # its numbers would depend on the others
+        assert "text" not in found["serving_default"].inputs
+        return
+    text = "It cost"
+    ids = np.asarray([vocabulary.eos_id, *vocabulary.encode(text)], np.int32)
+    (wanted,) = CausalScorer(model, len(ids) - 1, 1).score([ids])
+    answer = found["serving_default"].function(
+        text=tf.constant([text, TEXTS[0]])
+    )
+    np.testing.assert_allclose(
+        answer["token_log_probs"][0, : len(wanted)], wanted, atol=2e-5
+    )

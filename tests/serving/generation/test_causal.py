@@ -1,0 +1,77 @@
+"""What a left-to-right model is asked: lines, beginnings, segments."""
+
+import numpy as np
+import pytest
+
+from common.errors import UserError
+from data.text.vocabulary import SymbolVocabulary
+from modeling.encoders.transformer_xl.config import TransformerXLConfig
+from modeling.heads.causal_lm import CausalLanguageModel
+from serving.generation.causal import CausalLM
+from serving.generation.causal_decoder import CausalGenerator
+from serving.generation.causal_scoring import CausalScorer
+
+WORDS = ["<S>", "a", "b", "<UNK>"]
+
+
+def asked(line_end="marks", words=WORDS, **changes):
+    values = dict(
+        vocab_size=len(words),
+        d_model=8,
+        n_layer=2,
+        n_head=2,
+        d_head=3,
+        d_inner=6,
+        mem_len=5,
+        init_std=0.5,
+    )
+    model = CausalLanguageModel(TransformerXLConfig(**(values | changes)))
+    return CausalLM(model, SymbolVocabulary("word", words, line_end), "v.json")
+
+
+def test_a_line_between_marks_ends_in_one_and_the_next_begins_with_one():
+    lm = asked()
+    prompt = [0, 1]
+    assert lm.prompt_ids("a").tolist() == prompt
+    new = [2, 2, 0, 0, 1, 1, 0, 0, 2]  # b b | a a | b
+    for lines, kept in ((1, 3), (2, 7), (0, 9)):
+        generator = CausalGenerator(lm.model, [], 0, lm.ends_after(lines))
+        (length,) = generator._lengths(np.asarray([new]))
+        assert length == kept
+        text = lm.vocabulary.decode([*prompt, *new[:length]])
+        assert text.count("\n") == (lines or 2)
+    other = asked("eos", ["<eos>", "a", "<unk>"])
+    assert [other.ends_after(n) for n in (0, 1, 2)] == [0, 1, 2]
+
+
+def test_the_beginning_that_is_not_scored():
+    """Tokens of the text; the mark before it is none."""
+    lm = asked()
+    ids, scored = lm.vocabulary.encode_line("a b a")
+    assert scored and ids.tolist() == [0, 1, 2, 1, 0]
+    for chars, rest in ((0, "a b a <S>"), (2, "b a <S>"), (4, "a <S>")):
+        given = lm.tokens_before("a b a", chars)
+        symbols = [lm.vocabulary.symbol(int(i)) for i in ids[1:][given:]]
+        assert symbols == rest.split()
+
+
+@pytest.mark.parametrize("encoding", ["absolute", "per_layer"])
+def test_company_changes_nothing_where_places_are_counted_from_the_end(
+    encoding,
+):
+    lm = asked(encoding=encoding, mem_len=0, max_positions=6)
+    assert lm.segment_len(3) == 6
+    texts = [np.asarray([0, 1, 2]), np.asarray([0, 2, 1, 1, 2, 1, 0, 0, 2])]
+    found = []
+    for company in (texts[:1], texts):
+        longest = max(map(len, company))
+        scorer = CausalScorer(lm.model, lm.segment_len(longest), 2)
+        found.append(scorer.score(company)[0])
+    np.testing.assert_allclose(*found, atol=1e-6)
+    unknown = asked(encoding="absolute", mem_len=0, max_positions=None)
+    with pytest.raises(UserError, match="--eval_seq_len=T"):
+        unknown.segment_len(3)
+    known = unknown.model.config.replace(extra={"seq_len": 7})
+    model = CausalLanguageModel(known)
+    assert unknown._replace(model=model).segment_len(3) == 7
+    assert asked().segment_len(3) == 3
