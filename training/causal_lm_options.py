@@ -108,8 +108,8 @@ class CausalLMOptions:
             return False, [
                 f"             no {self.eval_split} split: nothing is evaluated"
             ]
-        blind = config.memory_start == "hidden" and not config.same_length
-        if self.protocol == "sliding" and config.mem_len and not blind:
+        has_start = config.mem_len and not config.ignores_empty_memory
+        if self.protocol == "sliding" and has_start:
             raise UserError(
                 "--protocol=sliding while training: windows would see the "
                 "zeros of an empty memory, or one token alone; evaluate with "

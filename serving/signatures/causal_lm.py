@@ -102,8 +102,8 @@ def _score_text(context: Context, text: tf.Tensor) -> dict[str, tf.Tensor]:
 def _from_the_start(model, ids: tf.Tensor) -> tf.Tensor:
     """[B, n, D] of whole texts, from the memory that evaluation begins with."""
     config = model.config
-    if config.memory_start == "hidden" and not config.same_length:
-        return model(ids).sequence_output  # the same, without hidden slots
+    if config.ignores_empty_memory:
+        return model(ids).sequence_output
     batch = tf.shape(ids)[0]
     shape = [batch, config.n_layer, config.mem_len or 0, config.d_model]
     none = tf.zeros([batch], tf.int32)

@@ -198,6 +198,11 @@ class TransformerXLConfig(RecurrentConfig):
         return self.encoding in ("shaw", "shaw_released", "per_layer")
 
     @property
+    def ignores_empty_memory(self) -> bool:
+        """Whether M slots with nothing in them are as no memory at all."""
+        return self.memory_start == "hidden" and not self.same_length
+
+    @property
     def bound_to_segment(self) -> bool:
         """Positions are places in a segment, which nothing lies beyond."""
         return self.encoding in ("absolute", "per_layer")
