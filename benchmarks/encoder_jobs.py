@@ -67,8 +67,8 @@ TASKS = {
         "run_squad.py",
         "squad",
         "f1",
-        ("--train_file={data}/train-v1.1.json.xz", "--doc_stride=64")
-        + ("--predict_file={data}/dev-v1.1.json.xz", "--max_seq_length=192")
+        ("--train_file={data}/train-v1.1.json", "--doc_stride=64")
+        + ("--predict_file={data}/dev-v1.1.json", "--max_seq_length=192")
         + ("--length_buckets=auto", "--train_batch_size=16"),
         500,
     ),

@@ -26,6 +26,7 @@ from data.finetuning.examples import BadRows
 from data.finetuning.options import ClassifierDataOptions
 from data.finetuning.race.examples import read_race
 from data.finetuning.squad.examples import read_squad
+from data.finetuning.table_files import packed
 from flags import app
 
 FLAGS = flags.FLAGS
@@ -91,7 +92,8 @@ def _read(name: str, bad: BadRows) -> Iterable[tuple[str, ...]]:
     if name == "squad":
         if not FLAGS.train_file:
             raise UserError("--task_name=squad needs --train_file")
-        paragraphs = read_squad(FLAGS.train_file, True, bad).paragraphs
+        path = packed(FLAGS.train_file)
+        paragraphs = read_squad(path, True, bad).paragraphs
         return ((text,) for text in paragraphs)
     if not FLAGS.data_dir:
         raise UserError(f"--task_name={name} needs --data_dir")
