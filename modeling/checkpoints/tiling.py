@@ -4,7 +4,8 @@ Matrices are tiled from the middle: large[r, c] = small[(r - r0) mod h,
 (c - c0) mod w] with r0 = (H - h) // 2, c0 = (W - w) // 2. What is several
 matrices beside each other (queries, keys and values; the halves of a gated
 layer) is tiled part by part, what has an axis per head as the matrix that it is.
-New layer i begins as old layer round(i * old / new), halves to the even one.
+New layer i begins as old layer round(i * old / new), halves to the even one,
+and as the last one where that is beyond it.
 """
 
 import re
@@ -19,6 +20,8 @@ from modeling.encoders.contract import EncoderConfig
 TYPES = ("bert", "albert", "modernbert")
 # Of the scope, not of a feed-forward's two matrices.
 _LAYER = re.compile(r"^(model/\w+/(?:layer|group)_)(\d+)/")
+# ModernBERT's first layer has no such norm, but a later one may begin as it.
+_ABSENT = "model/modernbert/layer_0/attention/LayerNorm/gamma"
 
 
 def center_tile(small: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
@@ -41,7 +44,7 @@ def tile_parts(
 
 def layer_mapping(old: int, new: int) -> list[int]:
     """The old layer that each of `new` layers begins as."""
-    return [round(i * old / new) for i in range(new)]
+    return [min(round(i * old / new), old - 1) for i in range(new)]
 
 
 def grow(
@@ -60,7 +63,8 @@ def grow(
       Canonical names that keep their first values: a layer that had no norm.
 
     Raises:
-      UserError: another encoder, vocabulary or number of positions.
+      UserError: another encoder, vocabulary or number of positions, or a
+        variable that the smaller one lacks.
     """
     wanted = model.config
     if config.model_type != wanted.model_type or wanted.model_type not in TYPES:
@@ -76,6 +80,12 @@ def grow(
     for name, variable in named_variables(model).items():
         source = _LAYER.sub(lambda m: f"{m[1]}{layers[int(m[2])]}/", name)
         if source not in arrays:
+            if source != _ABSENT:
+                raise UserError(
+                    f"--grow_to: `{name}` begins as `{source}`, which the "
+                    "input lacks: give a configuration of the same kind of "
+                    "model"
+                )
             fresh.append(name)
             continue
         shape = tuple(variable.shape)

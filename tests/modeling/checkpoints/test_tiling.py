@@ -43,6 +43,36 @@ def test_the_golden_layers(golden):
         assert tiling.layer_mapping(old, new) == wanted
 
 
+def test_every_new_layer_begins_as_an_old_one():
+    assert tiling.layer_mapping(1, 3) == [0, 0, 0]
+    assert tiling.layer_mapping(2, 4) == [0, 0, 1, 1]
+    found = tiling.layer_mapping(12, 24)
+    assert found == sorted(found)
+    assert (found[0], found[-1], set(found)) == (0, 11, set(range(12)))
+
+
+@pytest.mark.parametrize("old, new", [(1, 3), (2, 4)])
+def test_no_layer_of_a_deeper_model_stays_random(old, new):
+    small = PretrainingModel(BertConfig(**(SMALL | {"n_layer": old})))
+    large = PretrainingModel(BertConfig(**(SMALL | {"n_layer": new})))
+    arrays = {n: v.numpy() + 7 for n, v in named_variables(small).items()}
+    assert not tiling.grow(arrays, small.config, large)
+    for name, variable in named_variables(large).items():
+        assert variable.numpy().min() > 3, name
+
+
+def test_a_missing_layer_is_named():
+    small = PretrainingModel(BertConfig(**SMALL))
+    large = PretrainingModel(BertConfig(**LARGE))
+    arrays = {
+        n: v.numpy()
+        for n, v in named_variables(small).items()
+        if "bert/layer_2/" not in n
+    }
+    with pytest.raises(UserError, match="layer_3/.*begins as.*layer_2/"):
+        tiling.grow(arrays, small.config, large)
+
+
 @pytest.mark.parametrize(
     "small, large",
     [
