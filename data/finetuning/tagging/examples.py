@@ -1,6 +1,6 @@
 """Tagged text: CoNLL columns, and JSON lines with character spans.
 
-CoNLL: one token per line, columns by white space (or tabs, where a line has
+CoNLL: one token per line, columns by ASCII blanks (or tabs, where a line has
 one), an empty line after each sentence. JSON lines:
 `{"text": "Ada lives here", "spans": [{"start": 0, "end": 3, "label": "PER"}]}`.
 Offsets are raw characters (code points), the end excluded.
@@ -25,6 +25,7 @@ SPLIT_NAMES = {
 COLUMN_SUFFIXES = ("conll", "txt", "tsv", "bio", "iob", "iob2")
 JSON_SUFFIXES = ("jsonl", "json")
 _DOCUMENT = "-DOCSTART-"
+_BLANKS = " \t\r\n"
 # Written without blanks between words: no blank is put between two of these.
 _UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3000-\u30ff\u3400-\u4dbf"
@@ -188,8 +189,11 @@ def _read_columns(path, bad, columns, labelled) -> list[TaggedText]:
 
 def _row(line: str, columns: ColumnOptions, labelled: bool):
     """((token, tag), None) or (None, what is wrong)."""
-    fields = line.rstrip("\r\n").split("\t") if "\t" in line else line.split()
-    fields = [f.strip() for f in fields]
+    # A no-break space is part of a number: only the ASCII blanks separate.
+    if "\t" in line:
+        fields = [f.strip(_BLANKS) for f in line.split("\t")]
+    else:
+        fields = re.split("[ \t]+", line.strip(_BLANKS))
     try:
         token = fields[columns.text_column]
     except IndexError:
@@ -197,7 +201,7 @@ def _row(line: str, columns: ColumnOptions, labelled: bool):
             f"wanted a token in column {columns.text_column}, found "
             f"{len(fields)} columns (--text_column)"
         )
-    if not token:
+    if not token.strip():
         return None, "the token is empty"
     if len(fields) == 1 and not labelled:
         return (token, None), None

@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from data.finetuning.tagging.examples import OUTSIDE, TaggedText
 
 _CHUNK = re.compile(r"[BIESLU]-.")
+# seqeval's default mode knows the letters of BIOES only.
+_SEQEVAL = {"L": "E", "U": "S"}
 _WORD = re.compile(r"\w+|[^\w\s]")
 
 Tags = Sequence[Sequence[str]]
@@ -41,11 +43,10 @@ def evaluate(gold: Tags, guesses: Tags, chunks: bool) -> dict[str, float]:
     if chunks:
         from seqeval import metrics
 
+        rows = _for_seqeval(gold), _for_seqeval(guesses)
         for name in ("precision", "recall", "f1"):
             score = getattr(metrics, f"{name}_score")
-            result[name] = float(
-                score(list(gold), list(guesses), zero_division=0)
-            )
+            result[name] = float(score(*rows, zero_division=0))
         return result
     from sklearn import metrics as sklearn_metrics
 
@@ -67,7 +68,10 @@ def report(gold: Tags, guesses: Tags, chunks: bool) -> str:
         from seqeval import metrics
 
         return metrics.classification_report(
-            list(gold), list(guesses), digits=4, zero_division=0
+            _for_seqeval(gold),
+            _for_seqeval(guesses),
+            digits=4,
+            zero_division=0,
         )
     from sklearn import metrics as sklearn_metrics
 
@@ -146,6 +150,17 @@ def _words(example: TaggedText):
 
 def _most_common(counts: Counter) -> str:
     return min(counts, key=lambda tag: (-counts[tag], tag))
+
+
+def _for_seqeval(tags: Tags) -> list[list[str]]:
+    """Tags with the last (L-) and only (U-) of BILOU as E- and S-."""
+    return [
+        [
+            _SEQEVAL.get(tag[0], tag[0]) + tag[1:] if tag[1:2] == "-" else tag
+            for tag in row
+        ]
+        for row in tags
+    ]
 
 
 def _flat(tags: Tags) -> list[str]:

@@ -64,6 +64,18 @@ def test_columns_are_read_by_number(tmp_path):
     assert example.tags is None and example.text == "Ada runs"
 
 
+def test_only_ascii_blanks_separate_columns(tmp_path):
+    path = tmp_path / "train.conll"
+    path.write_text(
+        " 1\u00a0000 \t\u00a0x  B-NUM\r\n1\u00a0000  NN B-NUM \n\u3000a O\n",
+        encoding="utf-8",
+    )
+    (found,) = tagging.read(str(path), BadRows())
+    tokens = [found.text[s:e] for s, e in found.units]
+    assert tokens == ["1\u00a0000", "1\u00a0000", "\u3000a"]
+    assert found.tags == ("\u00a0x  B-NUM", "B-NUM", "O")
+
+
 def test_spans_are_read_sorted_and_without_blanks(tmp_path):
     path = tmp_path / "train.jsonl"
     row = {
@@ -248,6 +260,24 @@ def test_chunks_are_counted_whole():
     assert metrics.names_chunks(("O", "B-A", "I-A"))
     assert not metrics.names_chunks(("O",))
     assert not metrics.names_chunks(("NOUN", "B-A"))
+
+
+@pytest.mark.parametrize(
+    "gold, guess, wanted",
+    [
+        ("U-PER U-PER", "B-PER L-PER", (0.0, 0.0, 0.0)),
+        ("B-PER L-PER U-PER O", "O O U-PER O", (1.0, 0.5, 2 / 3)),
+        ("B-PER I-PER L-PER", "B-PER I-PER L-PER", (1.0, 1.0, 1.0)),
+    ],
+)
+def test_tags_of_last_and_only_words_bound_chunks(gold, guess, wanted):
+    rows = [gold.split()], [guess.split()]
+    found = metrics.evaluate(*rows, chunks=True)
+    scores = [found[n] for n in ("precision", "recall", "f1")]
+    assert scores == pytest.approx(list(wanted))
+    line = metrics.report(*rows, chunks=True).splitlines()[2].split()
+    assert line[0] == "PER"
+    assert [float(x) for x in line[1:4]] == pytest.approx(wanted, abs=1e-4)
 
 
 def test_the_baseline_tells_what_a_word_most_often_is():
