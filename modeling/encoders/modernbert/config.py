@@ -188,6 +188,7 @@ class ModernBertConfig(FileConfig):
     @classmethod
     def _translated(cls, value):
         """Recent files have `rope_parameters` and may have `layer_types` only."""
+        _check_positions(value)
         kinds = value.get("layer_types")
         if isinstance(kinds, list) and "global_every" not in value:
             step = len(kinds)
@@ -200,14 +201,8 @@ class ModernBertConfig(FileConfig):
         for kind, name in zip(
             _LAYER_TYPES, ("global_theta", "local_theta"), strict=True
         ):
-            own = rope.get(kind, {}) if isinstance(rope, dict) else {}
-            if own.get("rope_type", "default") != "default":
-                raise UserError(
-                    f"`rope_parameters` {kind}: rope_type must be 'default', "
-                    f"received {own['rope_type']!r}"
-                )
-            if "rope_theta" in own:
-                value[name] = own["rope_theta"]
+            if "rope_theta" in rope.get(kind, {}):
+                value[name] = rope[kind]["rope_theta"]
         return value
 
     def _untranslated(self, value):
@@ -229,3 +224,38 @@ class ModernBertConfig(FileConfig):
     def large(cls, vocab_size: int = 50368, **kwargs: Any) -> Self:
         """ModernBERT-Large: 28 layers, D 1024, 16 heads, F 2,624."""
         return cls._of_sizes(kwargs, vocab_size, 1024, 28, 16, 2624)
+
+
+def _check_positions(value: dict[str, Any]) -> None:
+    """Refuses what would give other positions than the weights know."""
+    scaling = value.get("rope_scaling")
+    if scaling is not None and _rope_type(scaling) != "default":
+        raise UserError(
+            f"`rope_scaling` must be null, received {scaling!r}: rotary "
+            "positions are not scaled here; take a model without it"
+        )
+    rope = value.get("rope_parameters")
+    if rope is None:
+        return
+    if (
+        not isinstance(rope, dict)
+        or set(rope) - set(_LAYER_TYPES)
+        or not all(isinstance(own, dict) for own in rope.values())
+    ):
+        raise UserError(
+            "`rope_parameters` must hold an object for each of "
+            f"{list(_LAYER_TYPES)}, received {rope!r}"
+        )
+    for kind, own in rope.items():
+        if _rope_type(own) not in (None, "default"):
+            raise UserError(
+                f"`rope_parameters` {kind}: rope_type must be 'default', "
+                f"received {_rope_type(own)!r}"
+            )
+
+
+def _rope_type(own: Any) -> Any:
+    """The kind of rotary positions; older files call it `type`."""
+    if not isinstance(own, dict):
+        return None
+    return own.get("rope_type", own.get("type"))

@@ -141,9 +141,29 @@ def test_the_file_reads_back(tmp_path):
             {"rope_parameters": {"full_attention": {"rope_type": "yarn"}}},
             "yarn",
         ),
+        (
+            {"rope_scaling": {"type": "linear", "factor": 2.0}},
+            "`rope_scaling` must be null",
+        ),
+        ({"rope_scaling": {"factor": 2.0}}, "`rope_scaling` must be null"),
+        (
+            {"rope_parameters": {"rope_type": "yarn", "rope_theta": 1e4}},
+            "object for each of",
+        ),
+        ({"rope_parameters": {"rope_theta": 1e4}}, "object for each of"),
+        ({"rope_parameters": {"full_attention": 1e4}}, "object for each of"),
     ],
 )
 def test_a_wrong_file_is_one_line(change, message):
     fields = json.loads(TINY.to_json()) | change
     with pytest.raises(UserError, match=message):
         registry.config_from_dict(fields)
+
+
+@pytest.mark.parametrize("scaling", [None, {"rope_type": "default"}])
+def test_positions_that_are_not_scaled_are_read(scaling):
+    fields = json.loads(TINY.to_json()) | {"rope_scaling": scaling}
+    theta = {"rope_theta": 77.0}
+    fields["rope_parameters"] = {"full_attention": theta}
+    del fields["global_rope_theta"]
+    assert registry.config_from_dict(fields).global_theta == 77.0
