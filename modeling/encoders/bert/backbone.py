@@ -35,7 +35,7 @@ class BertModel(Encoder):
       training: apply dropout.
       seed: int [2], needed for dropout.
       output_hidden_states: also return [B, T, E] after the embeddings and
-        [B, T, D] after each applied layer.
+        [B, T, D] after each of the L layers (ALBERT: after its group).
     """
 
     def __init__(
@@ -140,7 +140,9 @@ class BertModel(Encoder):
 
             last = i == len(layers) - 1
             h = recompute(run, "none" if last else self.recompute)(h)
-            states.append(h)
+            # A group of several layers is one of the L.
+            if (i + 1) % config.inner_layers == 0:
+                states.append(h)
         return EncoderOutput(
             h, hidden_states=tuple(states) if output_hidden_states else None
         )

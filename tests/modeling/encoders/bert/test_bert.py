@@ -86,6 +86,23 @@ def test_a_shared_layer_has_one_set_of_variables():
     assert np.abs(once - twice).max() > 1e-3
 
 
+@pytest.mark.parametrize("recompute", ["none", "layer"])
+def test_a_group_of_layers_gives_one_state(recompute):
+    config = ALBERT.replace(num_groups=2, inner_group_num=2)
+    model = PretrainingModel(config, recompute=recompute)
+    output = model(IDS, output_hidden_states=True)
+    assert len(model.encoder.applied_layers()) == 2 * config.n_layer
+    assert len(output.hidden_states) == config.n_layer + 1
+    np.testing.assert_array_equal(
+        output.hidden_states[-1], output.sequence_output
+    )
+    layers = model.encoder.applied_layers()
+    x = model.encoder.mapping(output.hidden_states[0])
+    np.testing.assert_allclose(
+        output.hidden_states[1], layers[1](layers[0](x)), atol=1e-6
+    )
+
+
 def test_rates_by_layer_are_refused_where_layers_are_shared():
     names = named_variables(PretrainingModel(ALBERT))
     build_groups(names, ALBERT.n_layer, OptimizerOptions())

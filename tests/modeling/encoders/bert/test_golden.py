@@ -29,6 +29,22 @@ def case(request, golden):
     return g.arrays_of(folder, request.param), weights, folder / request.param
 
 
+def _states(encoder, hidden_states, inputs):
+    """The states with those within ALBERT's groups, as the golden ones."""
+    mask = plain.mask_of(inputs["input_mask"])
+    inner = encoder.config.inner_layers
+    found, layers = [hidden_states[0]], encoder.applied_layers()
+    for i, state in enumerate(hidden_states[1:]):
+        x = hidden_states[i]
+        if i == 0 and encoder.mapping is not None:
+            x = encoder.mapping(x)
+        for layer in layers[i * inner : (i + 1) * inner - 1]:
+            x = layer(x, mask)
+            found.append(x)
+        found.append(state)
+    return found
+
+
 @pytest.mark.parametrize("kind", ["pad", "nopad"])
 def test_states_losses_and_gradients(case, kind):
     arrays, weights, folder = case
@@ -51,9 +67,11 @@ def test_states_losses_and_gradients(case, kind):
     if mapped is not None:
         made = model.encoder.mapping(out.hidden_states[0])
         g.assert_close(made, mapped, "mapping")
-    assert len(states) == len(out.hidden_states) - 1 > 0
+    assert len(out.hidden_states) == model.config.n_layer + 1
+    found = _states(model.encoder, out.hidden_states, inputs)
+    assert len(states) == len(found) - 1 > 0
     for name, wanted in states.items():
-        state = out.hidden_states[int(name.removeprefix("layer_")) + 1]
+        state = found[int(name.removeprefix("layer_")) + 1]
         g.assert_close(state, wanted, name)
     for name, made in (
         ("mlm_logits", logits),
@@ -77,7 +95,8 @@ def test_attention_probabilities(case):
     encoder = weights.model.encoder
     for kind in ("pad", "nopad"):
         inputs = _inputs(arrays, kind)
-        states = encoder(**inputs, output_hidden_states=True).hidden_states
+        output = encoder(**inputs, output_hidden_states=True)
+        states = _states(encoder, output.hidden_states, inputs)
         layers = encoder.applied_layers()
         for i, wanted in g.below(arrays, f"{kind}/attention").items():
             x = states[int(i)]
