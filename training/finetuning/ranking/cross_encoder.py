@@ -31,7 +31,12 @@ from modeling.ops import graph_memory
 from training import loop
 from training.checkpoints import checkpoint_to_read
 from training.finetuning import sources
-from training.finetuning.ranking.folded import Task, joined, split_run
+from training.finetuning.ranking.folded import (
+    Task,
+    fold_seed_key,
+    joined,
+    split_run,
+)
 from training.finetuning.ranking.options import RankerOptions
 from training.finetuning.ranking.results import System
 from training.objectives import build as heads
@@ -183,8 +188,8 @@ class CrossEncoder:
             "max_passages",
             "segment_recurrence",
         )
-        data = self.task.collection.options
-        return {
+        data, strategy = self.task.collection.options, run.strategy
+        key = {
             "fold": dataclasses.asdict(fold),
             "seed": seed,
             "texts": self.texts.digest(),
@@ -199,6 +204,12 @@ class CrossEncoder:
             "length": self.length,
             "pairs": [data.unjudged, data.max_pairs_per_query, data.cutoff],
         }
+        # Only where they are no defaults, so that earlier results are found.
+        if strategy.seed:
+            key["first_seed"] = strategy.seed + seed
+        if strategy.precision != "float32":
+            key["precision"] = strategy.precision
+        return key | fold_seed_key(data)
 
     def _every(self) -> int:
         run = self.finetune.run

@@ -17,6 +17,7 @@ from data.finetuning.ranking import collection as collections
 from data.finetuning.ranking import metrics
 from data.finetuning.ranking.collection import Collection
 from data.finetuning.ranking.folds import Fold
+from data.finetuning.ranking.options import RankingDataOptions
 from data.finetuning.ranking.runs import Run
 from training.finetuning.ranking.kernel_features import Features
 from training.finetuning.ranking.knrm import Learned, Trainer, scores
@@ -71,7 +72,16 @@ class Task:
             "scores": cache.hash_texts(self.run.items()),
             "options": options,
             "pairs": [data.unjudged, data.max_pairs_per_query, data.cutoff],
+            **fold_seed_key(data),
         }
+
+
+def fold_seed_key(data: RankingDataOptions) -> dict[str, int]:
+    """The seed that pairs are drawn with, for keys of what is kept.
+
+    Left out where it is the default, so that earlier results are found.
+    """
+    return {"fold_seed": data.fold_seed} if data.fold_seed else {}
 
 
 @dataclasses.dataclass(frozen=True)

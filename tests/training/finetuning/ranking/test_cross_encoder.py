@@ -22,6 +22,7 @@ from training.finetuning.ranking.cross_encoder import CrossEncoder
 from training.finetuning.ranking.options import LOSSES
 from training.finetuning.ranking.run import RankingRun
 from training.objectives.build import build_objective
+from training.options import StrategyOptions
 
 
 def test_windows_cover_a_document():
@@ -294,6 +295,45 @@ def test_results_are_named_by_the_weights_not_by_their_place(
         )
         keys[name] = run.cross_encoder(task)._key(Fold((), (), ()), 0)
     assert keys["a"] == keys["b"] != keys["c"]
+
+
+@pytest.mark.shared
+def test_results_of_another_seed_or_precision_are_not_taken(
+    tmp_path, spiece_model
+):
+    toy.write(tmp_path)
+    tokenizer = Tokenizer(spiece_model)
+
+    def key(strategy, fold_seed=0, seed=0):
+        options = toy.options(
+            tmp_path,
+            data={"fold_seed": fold_seed},
+            ranker={"ranker": "cross_encoder"},
+        )
+        finetune = dataclasses.replace(
+            options.finetune,
+            run=options.finetune.run.replace(
+                strategy=StrategyOptions(**strategy)
+            ),
+        )
+        options = dataclasses.replace(
+            options, finetune=finetune, max_seq_length=32
+        )
+        run = RankingRun(options, tokenizer, lambda line: None)
+        task, fold = run.task([]), Fold((), (), ())
+        return run.cross_encoder(task)._key(fold, seed), task.key("f", fold)
+
+    plain, features = key({})
+    # What was kept before these were part of the key is still found.
+    assert not {"first_seed", "precision", "fold_seed"} & set(plain)
+    assert "fold_seed" not in features
+    assert key({"seed": 5}, seed=1)[0]["first_seed"] == 6
+    assert key({"seed": 1})[0] != plain != key({}, seed=1)[0]
+    assert key({"seed": 1})[0] != key({}, seed=1)[0]
+    assert key({"precision": "mixed_bfloat16"})[0] != plain
+    drawn, other = key({}, fold_seed=1)
+    assert drawn != plain and other != features
+    assert (drawn["fold_seed"], other["fold_seed"]) == (1, 1)
 
 
 @pytest.mark.shared
