@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from common import vocabulary
 from common.errors import UserError
+from common.heads import ENCODER
 from common.references import resolve
 from modeling.checkpoints import hf as hf_checkpoint
 from modeling.checkpoints import native as native_checkpoint
@@ -127,6 +128,9 @@ def read(source: Source, config: EncoderConfig, head: str | None) -> Weights:
             )
         head = found
         model = heads.build(head, config, _shapes(arrays))
+        if head == ENCODER:  # BERT's comes with a pooler
+            arrays, other = _split(arrays, model)
+            notes += [f"left out, another head: {name}" for name in other]
     variables = named_variables(model)
     for name in absent_as_zeros(model):
         if name not in arrays:

@@ -8,16 +8,31 @@ from modeling.heads.pooling import build_pooler
 from modeling.ops.shapes import sizes
 from modeling.task_model import TaskModel, dense_paths, pooler_paths
 
-# Variables of the pooler: canonical name, attribute path.
-_PROJECTION = (f"{SUMMARY_SCOPE}/summary/kernel", "pooler/projection/kernel")
-_ATTENTION = (f"{SUMMARY_SCOPE}/summary_bias", "pooler/attention/summary_bias")
+# Variables of the pooler: canonical names, attribute paths; ModernBERT's are
+# those of its prediction head.
+_PROJECTION = (
+    f"{SUMMARY_SCOPE}/summary/kernel",
+    "pooler/projection/kernel",
+    "pooler/projection/dense/kernel",
+)
+_ATTENTION = (
+    f"{SUMMARY_SCOPE}/summary_bias",
+    "model/lm_loss/summary_bias",
+    "pooler/attention/summary_bias",
+)
+_PREDICTION_HEAD = ("model/lm_loss/transform/kernel",)
+_LANGUAGE_MODEL = ("model/lm_loss/bias",)
 
 
 def _pooling_of(shape):
     """How a model pools, from the variables that it has."""
+    projected = shape(_PROJECTION) is not None
+    # By canonical name a language model's is called the same.
+    if shape(_PREDICTION_HEAD) is not None and shape(_LANGUAGE_MODEL) is None:
+        projected = True
     return {
         "summary_type": None if shape(_ATTENTION) is None else "attn",
-        "use_proj": shape(_PROJECTION) is not None,
+        "use_proj": projected,
     }
 
 
