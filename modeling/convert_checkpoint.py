@@ -10,13 +10,18 @@ from modeling.checkpoints import conversion
 def main() -> None:
     """Converts and prints what became of every variable.
 
-    A fine-tuned folder's task.json names its labels.
+    A fine-tuned folder's task.json names its labels and says how it pools.
     """
     options = convert_checkpoint_flags.from_flags()
     folder = task_spec.find_folder(options.input)
     if folder and options.to_format == "hf":
-        labels = task_spec.TaskSpec.read(folder).labels
-        options = dataclasses.replace(options, labels=labels)
+        spec = task_spec.TaskSpec.read(folder)
+        options = dataclasses.replace(
+            options,
+            labels=spec.labels,
+            task=spec.head,
+            head_options=spec.head_options,
+        )
     for line in conversion.convert(options):
         print(line)
 

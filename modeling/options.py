@@ -1,6 +1,7 @@
 """Options of the commands `modeling.*`, frozen."""
 
 import dataclasses
+from typing import Any
 
 from common.checks import within
 
@@ -20,6 +21,8 @@ class ConvertOptions:
         with the input's weights tiled from the middle; "" = no other size.
       labels: names of the outputs for "hf"; () = what the input's
         configuration says.
+      task: head by the input's task.json, for "hf"; "" = there is none.
+      head_options: of that head (`summary_type`, ...); None = not known.
     """
 
     from_format: str
@@ -30,6 +33,8 @@ class ConvertOptions:
     head: str = ""
     grow_to: str = ""
     labels: tuple[str, ...] = ()
+    task: str = ""
+    head_options: dict[str, Any] | None = None
 
 
 @dataclasses.dataclass(frozen=True)

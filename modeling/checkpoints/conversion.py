@@ -7,7 +7,8 @@ Every variable is consumed, or left out for a reason that the report names.
 
 import dataclasses
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -83,7 +84,13 @@ def convert(options: ConvertOptions) -> list[str]:
         weights = _grown(weights, read_config(options.grow_to))
     lines = list(weights.notes)
     lines += write(
-        weights, options.to_format, options.output, source, options.labels
+        weights,
+        options.to_format,
+        options.output,
+        source,
+        options.labels,
+        options.task,
+        options.head_options,
     )
     return lines
 
@@ -127,7 +134,9 @@ def read(source: Source, config: EncoderConfig, head: str | None) -> Weights:
                 f"{source.path}: wanted the head `{head}`, found `{found}`"
             )
         head = found
-        model = heads.build(head, config, _shapes(arrays))
+        more = hf_checkpoint.head_options(source.folder, head)
+        notes += [f"its {name}: {value}" for name, value in more.items()]
+        model = heads.build(head, config, _shapes(arrays), **more)
         if head == ENCODER:  # BERT's comes with a pooler
             arrays, other = _split(arrays, model)
             notes += [f"left out, another head: {name}" for name in other]
@@ -210,6 +219,8 @@ def write(
     output: str,
     source: Source,
     labels: Sequence[str] = (),
+    task: str = "",
+    head_options: Mapping[str, Any] | None = None,
 ) -> list[str]:
     """Writes a model in a format; returns report lines.
 
@@ -219,6 +230,7 @@ def write(
       output: see `ConvertOptions`.
       source: where it was read; its vocabulary goes along.
       labels: names of the outputs, for "hf".
+      task, head_options: see `ConvertOptions`, for "hf".
     """
     config, extra = weights.config, dict(weights.config.extra)
     arrays = {
@@ -238,11 +250,17 @@ def write(
     if to_format == "hf":
         with native_checkpoint.new_folder(output) as folder:
             hf_checkpoint.write_weights(folder, arrays, config, weights.head)
-            hf_checkpoint.write_config(
-                folder, config, weights.head, arrays, labels
+            notes = hf_checkpoint.write_config(
+                folder,
+                config,
+                weights.head,
+                arrays,
+                labels,
+                task,
+                head_options,
             )
             _copy_spiece(source.folder, folder, hugging_face=True)
-        return _lines(arrays) + [f"written: {output}"]
+        return _lines(arrays) + notes + [f"written: {output}"]
     notes = []
     for name in absent_as_zeros(weights.model):
         if not arrays[name].any():

@@ -6,7 +6,7 @@ transposed; where everything else has another shape than ours it says so.
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,10 +17,13 @@ from common.references import resolve
 from modeling.checkpoints import hf_files
 from modeling.checkpoints.hf_files import WEIGHTS
 from modeling.encoders.contract import EncoderConfig
-from modeling.encoders.hf_names import HuggingFaceNames
+from modeling.encoders.hf_names import HuggingFaceNames, Summary
 from modeling.encoders.registry import spec_of
 
 CONFIG = "config.json"
+# Heads that read one vector of a sequence.
+_POOLED = ("classification", "regression", "multiple_choice")
+_MULTI_LABEL = "multi_label_classification"
 
 
 def _family(model_type: str) -> HuggingFaceNames:
@@ -54,8 +57,10 @@ def write_config(
     head: str,
     arrays: dict[str, np.ndarray],
     names: Sequence[str] = (),
-) -> None:
-    """Writes `config.json`.
+    task: str = "",
+    options: Mapping[str, Any] | None = None,
+) -> list[str]:
+    """Writes `config.json`; returns lines for the report.
 
     Args:
       folder: existing.
@@ -64,9 +69,12 @@ def write_config(
       arrays: weights by canonical name, which tell the number of labels.
       names: of the labels, in order; () = those that the configuration has,
         where they are as many, else `LABEL_0`, ...
+      task: the head by its task.json; "" = there is none.
+      options: of that head; None = not known.
 
     Raises:
-      UserError: there are more or fewer names than outputs.
+      UserError: there are more or fewer names than outputs, or their class
+        would give other numbers.
     """
     family = _family(config.model_type)
     theirs = family.write_config(config)
@@ -82,7 +90,34 @@ def write_config(
             )
         theirs["id2label"] = {str(i): name for i, name in enumerate(names)}
         theirs["label2id"] = {name: i for i, name in enumerate(names)}
+    if head == "classification" and task == "multi_label":
+        theirs["problem_type"] = _MULTI_LABEL
+    elif task and theirs.get("problem_type") == _MULTI_LABEL:
+        del theirs["problem_type"]  # of the model that it began with
+    notes = []
+    if head in _POOLED:
+        options = options or {}
+        summary = Summary(
+            options.get("summary_type"),
+            family.projection in arrays,
+            options.get("pooling", ""),
+        )
+        notes = family.write_summary(theirs, summary)
     files.write_json(os.path.join(folder, CONFIG), theirs)
+    return notes
+
+
+def head_options(folder: str, head: str) -> dict[str, Any]:
+    """Options of a head that `config.json` tells and weights do not.
+
+    Raises:
+      UserError: a summary that we have not.
+    """
+    if head not in _POOLED:
+        return {}
+    theirs = _read_json(folder)
+    path = os.path.join(folder, CONFIG)
+    return _family(theirs.get("model_type")).read_summary(theirs, path)
 
 
 def name_table(config: EncoderConfig, head: str) -> dict[str, tuple[str, bool]]:

@@ -5,13 +5,29 @@ kernel). Heads of an encoder may have names of their own; a head without any
 cannot be written.
 """
 
+import dataclasses
 from typing import Any
 
 import numpy as np
 
-from common.heads import ENCODER, HEADS
+from common.heads import ENCODER, HEADS, SUMMARY_SCOPE
 
 Names = dict[str, tuple[str, bool]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Summary:
+    """How a head makes one vector of a sequence, see `SequenceSummary`.
+
+    Attributes:
+      summary_type: None = not known.
+      use_proj: whether the weights have a projection.
+      pooling: "" = not known.
+    """
+
+    summary_type: str | None
+    use_proj: bool
+    pooling: str
 
 
 class HuggingFaceNames:
@@ -22,12 +38,15 @@ class HuggingFaceNames:
       scope: of their encoder in a model with a head.
       ties: (a stored copy, what it must be equal to), their names.
       buffers: ends of names that hold no weights.
+      projection: canonical name of a weight that only a summary with a
+        projection has.
     """
 
     class_prefix: str
     scope: str
     ties: tuple[tuple[str, str], ...] = ()
     buffers: tuple[str, ...] = ()
+    projection: str = f"{SUMMARY_SCOPE}/summary/kernel"
 
     def names(self, config: Any) -> Names:
         """Of the encoder's variables."""
@@ -69,6 +88,28 @@ class HuggingFaceNames:
     def write_config(self, config: Any) -> dict[str, Any]:
         """Ours as theirs."""
         raise NotImplementedError
+
+    def write_summary(
+        self, theirs: dict[str, Any], summary: Summary
+    ) -> list[str]:
+        """Puts a head's summary into their `config.json`.
+
+        Returns:
+          Lines for the report.
+
+        Raises:
+          UserError: their class makes its vector in another way.
+        """
+        raise NotImplementedError
+
+    def read_summary(self, theirs: dict[str, Any], path: str) -> dict[str, Any]:
+        """Options of our heads that their `config.json` tells.
+
+        Raises:
+          UserError: a summary that we have not.
+        """
+        del theirs, path
+        return {}
 
 
 def dense(scope: str, theirs: str, bias: bool = True) -> Names:

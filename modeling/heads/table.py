@@ -1,6 +1,7 @@
 """Which task model a set of weights belongs to, by the rows of `common.heads`."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import tf_keras
 
@@ -42,7 +43,10 @@ def find(names: Mapping | Sequence, source: str, wanted: str | None) -> str:
 
 
 def build(
-    head: str, config: EncoderConfig, shapes: Mapping[str, Sequence[int]]
+    head: str,
+    config: EncoderConfig,
+    shapes: Mapping[str, Sequence[int]],
+    **more: Any,
 ) -> tf_keras.Model:
     """A model with this head, sized after the weights.
 
@@ -50,6 +54,7 @@ def build(
       head: as `find` gives it.
       config: of the encoder.
       shapes: canonical name or attribute path -> shape.
+      **more: arguments of the model that weights do not tell.
     """
 
     def shape(pair):
@@ -59,7 +64,7 @@ def build(
         return build_encoder(config)
     row = HEADS[head]
     model = resolve(row.model)
-    options = row.model_options | model.options_of(shape)
+    options = row.model_options | model.options_of(shape) | more
     if row.counts_outputs:
         options["num_labels"] = shape(row.marker)[-1]
     return model(config, **options)

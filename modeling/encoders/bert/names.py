@@ -8,7 +8,13 @@ import numpy as np
 from common.errors import UserError
 from common.heads import ENCODER, SUMMARY_SCOPE
 from modeling.encoders.bert.config import AlbertConfig, BertConfig
-from modeling.encoders.hf_names import HuggingFaceNames, Names, dense, norm
+from modeling.encoders.hf_names import (
+    HuggingFaceNames,
+    Names,
+    Summary,
+    dense,
+    norm,
+)
 
 _BERT = "model/bert/"
 _ALBERT = "model/albert/"
@@ -173,6 +179,20 @@ class HuggingFace(HuggingFaceNames):
     def write_config(self, config: BertConfig) -> dict[str, Any]:
         """Ours, which is theirs."""
         return json.loads(config.to_json())
+
+    def write_summary(
+        self, theirs: dict[str, Any], summary: Summary
+    ) -> list[str]:
+        """Theirs always reads CLS through the pooler: nothing to write."""
+        if summary.summary_type in (None, "first") and summary.use_proj:
+            return []
+        found = summary.summary_type or "first"
+        raise UserError(
+            f"Hugging Face's {self.class_prefix} classifies by CLS with a "
+            "projection: wanted --summary_type=first and --use_summ_proj, "
+            f"found {found}{'' if summary.use_proj else ' without projection'}"
+            "; use --to_format=native"
+        )
 
 
 class AlbertHuggingFace(HuggingFace):

@@ -7,7 +7,13 @@ import numpy as np
 
 from common.errors import UserError
 from common.heads import ENCODER
-from modeling.encoders.hf_names import HuggingFaceNames, Names, dense, norm
+from modeling.encoders.hf_names import (
+    HuggingFaceNames,
+    Names,
+    Summary,
+    dense,
+    norm,
+)
 from modeling.encoders.modernbert.config import ModernBertConfig
 
 _SCOPE = "model/modernbert/"
@@ -26,6 +32,7 @@ _HEAD = {
     "model/lm_loss/transform/kernel": ("head.dense.weight", True),
     "model/lm_loss/LayerNorm/gamma": ("head.norm.weight", False),
 }
+_POOLINGS = {"first": "cls", "mean": "mean"}
 _LOGITS = {
     "classification": "model/classification/logit",
     "regression": "model/regression/logit",
@@ -43,6 +50,7 @@ class HuggingFace(HuggingFaceNames):
 
     class_prefix = "ModernBert"
     scope = "model."
+    projection = "model/lm_loss/transform/kernel"
     ties = (("decoder.weight", "model.embeddings.tok_embeddings.weight"),)
 
     def names(self, config: ModernBertConfig) -> Names:
@@ -122,6 +130,30 @@ class HuggingFace(HuggingFaceNames):
     def write_config(self, config: ModernBertConfig) -> dict[str, Any]:
         """Ours, which is theirs."""
         return json.loads(config.to_json())
+
+    def write_summary(
+        self, theirs: dict[str, Any], summary: Summary
+    ) -> list[str]:
+        """`classifier_pooling`; theirs always has the prediction head."""
+        found = summary.summary_type
+        if (
+            not summary.use_proj
+            or found not in (None, *_POOLINGS)
+            # Their mean is over real tokens.
+            or (found == "mean" and summary.pooling == "original")
+        ):
+            raise UserError(
+                "Hugging Face's ModernBert classifies by CLS or by the mean of "
+                "real tokens, with a projection: wanted --summary_type=first or "
+                "mean, --pooling=masked and --use_summ_proj, found "
+                f"{found or theirs['classifier_pooling']}, pooling "
+                f"{summary.pooling or 'masked'}"
+                f"{'' if summary.use_proj else ', without projection'}"
+                "; use --to_format=native"
+            )
+        if found:
+            theirs["classifier_pooling"] = _POOLINGS[found]
+        return []
 
 
 def _head_shapes(arrays, config):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from common.errors import UserError
-from modeling.encoders.hf_names import HuggingFaceNames
+from modeling.encoders.hf_names import HuggingFaceNames, Summary
 from modeling.encoders.xlnet.config import XLNetConfig
 
 SCOPE = "model/transformer/"
@@ -54,6 +54,7 @@ _LAYER = {
 }
 BIASES = ("r_w_bias", "r_r_bias", "r_s_bias")
 _ACTIVATIONS = {"gelu": "gelu_erf", "gelu_new": "gelu", "relu": "relu"}
+_SUMMARIES = ("last", "first", "mean")
 _SAME_KEYS = (
     "vocab_size",
     "d_model",
@@ -186,6 +187,41 @@ class HuggingFace(HuggingFaceNames):
         if beside := _beside(config):
             theirs["xlnet_config"] = beside
         return theirs
+
+    def write_summary(
+        self, theirs: dict[str, Any], summary: Summary
+    ) -> list[str]:
+        """`summary_type` and `summary_use_proj`."""
+        if summary.use_proj != theirs.get("summary_use_proj", True):
+            theirs["summary_use_proj"] = summary.use_proj
+        found = summary.summary_type
+        if found is None:
+            return []
+        if found not in _SUMMARIES:
+            raise UserError(
+                f"Hugging Face's XLNet has no summary_type {found!r}: wanted "
+                f"one of {', '.join(_SUMMARIES)}; use --to_format=native"
+            )
+        if found != theirs.get("summary_type", "last"):
+            theirs["summary_type"] = found
+        if found == "last" or summary.pooling == "original":
+            return []
+        return [
+            f"summary_type {found}: theirs counts padding, ours does not; "
+            "equal for rows without padding"
+        ]
+
+    def read_summary(self, theirs: dict[str, Any], path: str) -> dict[str, Any]:
+        """See the base; what is not the last place counts padding there."""
+        found = theirs.get("summary_type", "last")
+        if found not in _SUMMARIES:
+            raise UserError(
+                f"{path}: wanted summary_type one of {', '.join(_SUMMARIES)}, "
+                f"found {found!r}: take a model with one of these"
+            )
+        if found == "last":
+            return {}
+        return {"summary_type": found, "pooling": "original"}
 
 
 def _beside(config: XLNetConfig) -> dict[str, Any]:

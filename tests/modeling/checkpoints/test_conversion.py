@@ -1,21 +1,34 @@
 """Conversions of models of the newer encoders, with their poolers."""
 
+import json
+import pathlib
+
 import numpy as np
 import pytest
 import tensorflow as tf
 from safetensors.numpy import load_file, save_file
 
-from modeling import ClassificationModel, PretrainingModel
+from common.errors import UserError
+from common.text_settings import TextSettings
+from data.task_spec import TaskSpec
+from modeling import (
+    ClassificationModel,
+    PretrainingModel,
+    XLNetConfig,
+    convert_checkpoint,
+)
 from modeling.checkpoints import conversion
 from modeling.checkpoints import restore as checkpoints
 from modeling.checkpoints.names import named_variables
-from modeling.encoders.bert.config import BertConfig
+from modeling.encoders.bert.config import AlbertConfig, BertConfig
 from modeling.encoders.modernbert.config import ModernBertConfig
 from modeling.heads import table as heads
 from modeling.options import ConvertOptions
 
 SIZES = dict(vocab_size=13, d_model=8, n_layer=2, n_head=2, d_inner=6)
 BERT, MODERN = BertConfig(**SIZES), ModernBertConfig(**SIZES)
+ALBERT = AlbertConfig(**SIZES, embedding_size=4)
+XLNET = XLNetConfig(**SIZES, d_head=4)
 
 
 def _native(model, head, folder):
@@ -96,3 +109,137 @@ def test_the_pooler_of_a_folder_without_head_is_left_out(tmp_path):
     classifier = ClassificationModel(BERT, 2)
     checkpoints.restore(classifier, hf, require="encoder")
     assert (classifier.pooler.projection.bias.numpy() == 1).all()
+
+
+def _written(config, folder, task="classification", **options):
+    """config.json and report of a fine-tuned classifier in their form."""
+    known = {
+        k: options[k] for k in ("summary_type", "use_proj") if k in options
+    }
+    model = ClassificationModel(config, 3, **known)
+    native = _native(model, "classification", str(folder / "native"))
+    hf = str(folder / "hf")
+    lines = conversion.convert(
+        ConvertOptions(
+            "native", "hf", native, hf, task=task, head_options=options
+        )
+    )
+    config = json.loads(pathlib.Path(hf, "config.json").read_text())
+    return config, lines, hf
+
+
+@pytest.mark.parametrize("config", [BERT, ALBERT], ids=lambda c: c.model_type)
+@pytest.mark.parametrize(
+    "options, found",
+    [
+        ({"summary_type": "mean"}, "found mean; "),
+        ({"summary_type": "last"}, "found last; "),
+        ({"use_proj": False}, "found first without projection; "),
+    ],
+)
+def test_bert_has_no_class_for_another_pooling(
+    config, options, found, tmp_path
+):
+    with pytest.raises(UserError, match=found) as caught:
+        _written(config, tmp_path, **options)
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "hf").exists()
+
+
+@pytest.mark.parametrize("summary_type", [None, "first"])
+def test_bert_with_cls_is_written(summary_type, tmp_path):
+    found, _, _ = _written(BERT, tmp_path, summary_type=summary_type)
+    assert found["architectures"] == ["BertForSequenceClassification"]
+
+
+@pytest.mark.parametrize(
+    "summary_type, pooling, wanted",
+    [
+        (None, "mean", "mean"),
+        ("first", "mean", "cls"),
+        ("first", "cls", "cls"),
+        ("mean", "cls", "mean"),
+    ],
+)
+def test_modernbert_says_how_it_pools(summary_type, pooling, wanted, tmp_path):
+    config = MODERN.replace(pooling=pooling)
+    options = {"summary_type": summary_type, "pooling": "masked"}
+    found, _, hf = _written(config, tmp_path, **options)
+    assert found["classifier_pooling"] == wanted
+    own = {"cls": "first", "mean": "mean"}[wanted]
+    assert _read(hf).model.summary_type == own
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"summary_type": "last"},
+        {"use_proj": False},
+        {"summary_type": "mean", "pooling": "original"},
+    ],
+)
+def test_modernbert_has_no_class_for_another_pooling(options, tmp_path):
+    with pytest.raises(UserError, match="wanted --summary_type=first or mean"):
+        _written(MODERN, tmp_path, **options)
+
+
+@pytest.mark.parametrize("summary_type", ["last", "first", "mean"])
+@pytest.mark.parametrize("use_proj", [False, True])
+def test_xlnet_says_how_it_pools(summary_type, use_proj, tmp_path):
+    options = {"summary_type": summary_type, "use_proj": use_proj}
+    found, lines, hf = _written(XLNET, tmp_path, pooling="masked", **options)
+    assert found.get("summary_type", "last") == summary_type
+    assert found.get("summary_use_proj", True) == use_proj
+    noted = any("theirs counts padding" in line for line in lines)
+    assert noted == (summary_type != "last")
+    model = _read(hf).model
+    assert (model.summary_type, model.use_proj) == (summary_type, use_proj)
+    assert model.pooling == ("masked" if summary_type == "last" else "original")
+
+
+def test_a_pooling_of_theirs_that_we_have_not(tmp_path):
+    _, _, hf = _written(XLNET, tmp_path, summary_type="mean")
+    path = pathlib.Path(hf, "config.json")
+    fields = json.loads(path.read_text())
+    path.write_text(json.dumps(fields | {"summary_type": "cls_index"}))
+    with pytest.raises(UserError, match="found 'cls_index'"):
+        _read(hf)
+
+
+@pytest.mark.parametrize(
+    "config", [XLNET, BERT, MODERN], ids=lambda c: c.model_type
+)
+def test_tasks_of_several_labels_say_so(config, tmp_path):
+    (tmp_path / "many").mkdir()
+    (tmp_path / "one").mkdir()
+    found, _, _ = _written(config, tmp_path / "many", "multi_label")
+    assert found["problem_type"] == "multi_label_classification"
+    found, _, _ = _written(config, tmp_path / "one")
+    assert "problem_type" not in found
+
+
+def test_the_command_hands_the_tasks_options_on(tmp_path, monkeypatch):
+    spec = TaskSpec(
+        task_name="tsv",
+        head="multi_label",
+        labels=("a", "b", "c"),
+        max_seq_length=8,
+        text=TextSettings(),
+        spiece_sha256="",
+        head_options={"summary_type": "mean"},
+    )
+    model = ClassificationModel(MODERN, 3)
+    native = _native(model, "classification", str(tmp_path / "native"))
+    spec.write(native)
+    hf = str(tmp_path / "hf")
+    options = ConvertOptions("native", "hf", native, hf)
+    monkeypatch.setattr(
+        convert_checkpoint.convert_checkpoint_flags,
+        "from_flags",
+        lambda: options,
+    )
+    convert_checkpoint.main()
+    found = json.loads(pathlib.Path(hf, "config.json").read_text())
+    assert found["classifier_pooling"] == "mean"
+    assert found["problem_type"] == "multi_label_classification"
+    assert found["id2label"]["2"] == "c"

@@ -185,7 +185,10 @@ def test_folders_come_back_bit_for_bit(case, golden, tmp_path):
 def test_heads_of_their_classes(head, tmp_path):
     from modeling.heads import table
 
-    shapes = {"model/token_classification/logit/kernel": [8, 3]}
+    shapes = {
+        "model/token_classification/logit/kernel": [8, 3],
+        "pooler/projection/kernel": [8, 8],
+    }
     model = table.build(head, ALBERT, shapes)
     arrays = {n: v.numpy() for n, v in named_variables(model).items()}
     hf.write_weights(str(tmp_path), arrays, ALBERT, head)
