@@ -44,6 +44,24 @@ def test_both_parts_are_the_file(tmp_path):
     assert task.eval_splits() == task.predict_splits() == ("dev",)
 
 
+def test_a_prediction_has_the_rows_that_an_evaluation_has(tmp_path):
+    """Rows without a usable label have no place, with labels or without."""
+    rows = [
+        {"text": f"row {i}", "label": "" if i % 7 == 3 else "ab"[i % 2]}
+        for i in range(200)
+    ]
+    (tmp_path / "train.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    task = classifier_tasks.build_task(
+        ClassifierDataOptions(
+            "jsonl", str(tmp_path), labels=("a", "b"), dev_fraction=0.2
+        )
+    )
+    dev, train = (task.read(s, BadRows(skip=True)) for s in ("dev", "train"))
+    alone = task.read("dev", BadRows(skip=True), with_labels=False)
+    assert alone == dev
+    assert not {e.where for e in alone} & {e.where for e in train}
+
+
 def test_rows_keep_their_side():
     """A function of (seed, row): neither the count nor the share moves one."""
     held_out = held_out_module.held_out_rows

@@ -146,10 +146,13 @@ class ClassificationTask:
         """
         known = self.label_ids or None
         source = "train" if self._is_held_out(split) else split
+        shared = bool(self.options.dev_fraction) and source == "train"
+        # Rows are drawn by their place among the usable ones, and a row
+        # without a usable label is none of these for a prediction either.
         examples = _read(
-            self.name, self.options, source, bad, known, with_labels
+            self.name, self.options, source, bad, known, with_labels or shared
         )
-        if self.options.dev_fraction and source == "train":
+        if shared:
             examples = held_out.share(
                 examples, self.options, self.path("train"), split != "train"
             )
