@@ -127,6 +127,17 @@ def _options() -> FinetuneOptions:
     options = tuning_flags.training_from_flags()
     if FLAGS.schedule and not (options.do_train and options.do_eval):
         raise UserError("--schedule needs --do_train and --do_eval")
+    if FLAGS.schedule and options.best_metric:
+        raise UserError(
+            "--schedule has no --best_metric: no name is one of all its parts; "
+            f"found {options.best_metric!r}, leave it out"
+        )
+    if options.run.optimizer.average_trigger:
+        raise UserError(
+            "--average_trigger counts evaluations by their `loss`, several "
+            "tasks have none in common: leave it out, or give --average_last "
+            "or --ema_decay"
+        )
     return options
 
 

@@ -12,6 +12,7 @@ from tests.test_run_classifier import CONFIG, WORDS, make_options
 from tests.training.test_finetune_resume import files_of
 from training.finetuning import multitask, schedule
 from training.finetuning import run as finetune
+from training.finetuning.multitask_command import MultiTaskCommand
 from training.finetuning.multitask_options import JOINT, OTHERS
 
 TASKS = ("sst-2", "sts-b", "rte")
@@ -104,6 +105,60 @@ def test_training_may_be_all_that_is_asked_for(
     )
     results, _ = run(tmp_path, spiece_model, "alone", do_train=True)
     assert results == {} and len(trained) == 1
+
+
+def command_fields(folder, spiece, tasks, options):
+    """What `flags.multitask_flags.read` gives."""
+    lengths = dict(zip(TASKS, LENGTHS, strict=True))
+    return {
+        "options": options,
+        "settings": multitask.MultiTaskOptions(
+            tasks, tuple(map(lengths.get, tasks)), (1.0,) * len(tasks)
+        ),
+        "data": {t: ClassifierDataOptions(t, str(folder)) for t in tasks},
+        "features": {t: FeatureOptions(spiece, lengths[t]) for t in tasks},
+        "flags": {},
+    }
+
+
+def test_a_tasks_metric_keeps_its_best(tmp_path, spiece_model, monkeypatch):
+    """The least of errors and losses, the most of all others."""
+    write_tasks(tmp_path)
+    seen = []
+
+    def train(objective, input_fn, options, **more):
+        seen.append((options.best_metric, options.best_higher))
+        raise KeyboardInterrupt  # what follows is none of this test's
+
+    monkeypatch.setattr(multitask.loop, "train", train)
+
+    def start(name, tasks=TASKS):
+        options = make_options(
+            tmp_path, do_train=True, best_metric=name, run={"eval_every": 2}
+        )
+        fields = command_fields(tmp_path, spiece_model, tasks, options)
+        MultiTaskCommand(None, say=lambda line: None).together(fields)
+
+    for name, higher in (
+        ("", True),
+        ("mean", True),
+        ("rte/accuracy", True),
+        ("sts-b/mse", False),
+        ("rte/loss", False),
+    ):
+        with pytest.raises(KeyboardInterrupt):
+            start(name)
+        assert seen[-1] == (name or "mean", higher)
+    with pytest.raises(KeyboardInterrupt):
+        start("rte/accuracy", ("rte",))
+    seen.clear()
+    for wrong in ("accuracy", "rte/pearson", "mnli/accuracy"):
+        with pytest.raises(
+            UserError, match="--best_metric must be one of"
+        ) as e:
+            start(wrong)
+        assert "mean, sst-2/accuracy, sst-2/loss, sts-b/pearson" in str(e.value)
+    assert not seen
 
 
 @pytest.mark.slow

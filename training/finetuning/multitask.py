@@ -25,7 +25,7 @@ from training.finetuning import run as finetune
 from training.finetuning.classifier import ClassifierJob
 from training.finetuning.job import Job
 from training.finetuning.multitask_options import TASKS, MultiTaskOptions
-from training.finetuning.options import FinetuneOptions
+from training.finetuning.options import LOWER_IS_BETTER, FinetuneOptions
 from training.finetuning.sources import find_config
 from training.objectives import build as heads
 from training.objectives.multi_task import MultiTaskObjective, TaskPart
@@ -167,7 +167,25 @@ def build_objective(
             **spec.head_options,
         )
         parts.append(TaskPart(task.name, single, length, weight))
+    _check_best_metric(tasks, parts, options.best_metric)
     return MultiTaskObjective(config, parts, options.recompute_layers)
+
+
+def _check_best_metric(tasks, parts: list[TaskPart], wanted: str) -> None:
+    """--best_metric is a number that the evaluations of all tasks give."""
+    names = [MEAN]
+    for task, part in zip(tasks, parts, strict=True):
+        kind = task.owner.task
+        own = kind.metric_names
+        if kind.head == "regression":
+            own = kind.possible_metrics
+        own = [*own, *(["loss"] * part.objective.evaluates_loss)]
+        names += [f"{task.name}/{name}" for name in own]
+    if wanted and wanted not in names:
+        raise UserError(
+            f"--best_metric must be one of {', '.join(names)} for "
+            f"run_multitask.py, received {wanted!r}"
+        )
 
 
 def mixed_batches(
@@ -199,8 +217,10 @@ def _train(tasks, settings, options, objective, flags, say) -> bool:
     vocabulary.copy(vocabulary.read(tasks[0].job.spiece_path), spec.text, home)
     run_options, make = options.run, None
     if run_options.eval_every:
+        best = options.best_metric or MEAN
         run_options = run_options.replace(
-            best_metric=options.best_metric or MEAN
+            best_metric=best,
+            best_higher=best.rpartition("/")[-1] not in LOWER_IS_BETTER,
         )
         make = _evaluators(tasks, objective)
     result = loop.train(

@@ -62,10 +62,9 @@ class MultiTaskCommand:
             features = dataclasses.replace(
                 features, spiece_model_file=spiece, text=text, layout=layout
             )
-            # Which metric is the best one's is the tasks' affair together.
-            own = settled
-            if len(fields["data"]) > 1:
-                own = dataclasses.replace(settled, best_metric="")
+            # Which metric is the best one's is the tasks' affair together;
+            # --schedule, where tasks are alone, too, has no --best_metric.
+            own = dataclasses.replace(settled, best_metric="")
             owner = ClassifierJob(data, features, own)
             found.append(multitask.Task(name, owner, owner.build()))
         return found, settled
