@@ -20,6 +20,9 @@ from data.finetuning.table import FeatureTable
 from data.task_spec import TaskSpec
 from training.finetuning.job import EvalSplit, PredictSplit, TaskJob
 
+# Splits, by the names of `--eval_split`, that a threshold may be found on.
+DEV_SPLITS = ("dev", "validation")
+
 
 class ClassifierJob(TaskJob):
     """Turns a classification task into a `training.finetuning.run.Job`.
@@ -58,11 +61,14 @@ class ClassifierJob(TaskJob):
         self.num_texts = 1
         # Of several labels: kept in the folder, then found by an evaluation.
         self.threshold = data_options.label_threshold
-        if self.trained and self.threshold is None:
-            self.threshold = self.trained.data_options.get(
-                classifier_tasks.THRESHOLD
-            )
+        # What task.json says beside the flag: a flag is of one run.
+        self.kept: dict = {}
         if self.trained:
+            found = self.trained.data_options.get(classifier_tasks.THRESHOLD)
+            if self.task.head == "multi_label" and found is not None:
+                self.kept = {classifier_tasks.THRESHOLD: found}
+                if self.threshold is None:
+                    self.threshold = found
             self.num_texts = int(self.trained.data_options.get("num_texts", 1))
 
     def build(self):
@@ -128,7 +134,8 @@ class ClassifierJob(TaskJob):
             data_options={
                 "num_texts": self.num_texts,
                 "columns": columns.names,
-            },
+            }
+            | self.kept,
             text_columns=columns.texts,
             label_column=columns.label,
         )
@@ -189,10 +196,15 @@ class ClassifierJob(TaskJob):
         if gold is None:
             raise UserError(f"the split {split!r} has no labels")
 
+        # A threshold is found on dev splits alone: the best one on test would
+        # be chosen by the labels that it is judged with.
+        finds = self.task.head == "multi_label" and split in DEV_SPLITS
+        finds &= self.task.options.label_threshold is None
+
         def scores(outputs, labels, part=slice(None)) -> dict[str, float]:
             logits = self.settled(examples, outputs["logits"])
-            threshold = self.task.options.label_threshold
-            if self.task.head == "multi_label" and threshold is None:
+            threshold = self.label_threshold
+            if finds:
                 threshold = task_metrics.best_label_threshold(logits, labels)
             return self.task.evaluate(logits[part], labels[part], threshold)
 
@@ -216,30 +228,32 @@ class ClassifierJob(TaskJob):
                 return [path]
             return [path, *self._write_report(split, logits, gold, folder)]
 
-        chosen = self.task.head == "multi_label"
-        chosen &= self.task.options.label_threshold is None
         return EvalSplit(
             self.input_fn(table, False),
             metrics,
             write,
-            calibrate if chosen else None,
+            calibrate if finds else None,
             lengths=np.array([sum(map(len, e.texts)) for e in examples]),
             part_metrics=lambda outputs, part: scores(outputs, gold, part),
         )
 
+    @property
+    def label_threshold(self) -> float:
+        """Of several labels, as far as one is known."""
+        return 0.5 if self.threshold is None else self.threshold
+
     def _predicted(self, examples, logits) -> list[list[str]]:
         """Rows of predictions, with the threshold that is known."""
-        threshold = 0.5 if self.threshold is None else self.threshold
         return predictions.prediction_rows(
-            self.task, examples, logits, threshold
+            self.task, examples, logits, self.label_threshold
         )
 
     def _write_report(self, split, logits, labels, folder) -> list[str]:
         """Precision and recall by class; what is taken for what."""
         names = self.task.labels
         if self.task.head == "multi_label":
-            threshold = 0.5 if self.threshold is None else self.threshold
-            guesses = (task_metrics.sigmoid(logits) > threshold).astype(int)
+            shares = task_metrics.sigmoid(logits)
+            guesses = (shares > self.label_threshold).astype(int)
             matrix = reports.label_counts(labels, guesses)
             columns = reports.COUNTED
         else:

@@ -6,13 +6,16 @@ from collections.abc import Callable
 import numpy as np
 
 from common.errors import UserError
-from data.finetuning import ensembles
+from data.finetuning import ensembles, task_settings
+from data.finetuning.classifier import tasks as classifier_tasks
 from data.finetuning.table import FeatureTable
 from data.finetuning.task import TaskBase
 from data.task_spec import TaskSpec
 from training.finetuning.options import BALANCED
 
 Outputs = dict[str, np.ndarray]
+# What evaluations find and task.json keeps.
+THRESHOLDS = (task_settings.THRESHOLD, classifier_tasks.THRESHOLD)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,6 +84,25 @@ class Job:
     objective_options: dict = dataclasses.field(default_factory=dict)
     export_options: dict = dataclasses.field(default_factory=dict)
     combine: Callable = ensembles.combine
+
+
+def with_data_options(job: Job, found: dict) -> Job:
+    """The job with more that its task.json says."""
+    data_options = job.spec.data_options | found
+    spec = dataclasses.replace(job.spec, data_options=data_options)
+    return dataclasses.replace(job, spec=spec)
+
+
+def with_kept_threshold(job: Job, earlier: TaskSpec | None) -> Job:
+    """The job with the threshold that an evaluation found in its folder.
+
+    Args:
+      job: trains in the folder, or finds that it is trained already.
+      earlier: task.json of that folder, of the same task.
+    """
+    known = earlier.data_options if earlier else {}
+    found = {n: known[n] for n in THRESHOLDS if known.get(n) is not None}
+    return with_data_options(job, found)
 
 
 class TaskJob(TaskBase):

@@ -28,7 +28,12 @@ from training.finetuning import (
     length_slices,
     preflight,
 )
-from training.finetuning.job import EvalSplit, Job
+from training.finetuning.job import (
+    EvalSplit,
+    Job,
+    with_data_options,
+    with_kept_threshold,
+)
 from training.finetuning.options import LOWER_IS_BETTER, FinetuneOptions
 from training.finetuning.sources import find_config, read_spec
 from training.objectives import build as heads
@@ -138,6 +143,8 @@ def _run(job, options, objective, export, flags, say):
     """`run`, with everything checked."""
     model = None
     if options.do_train:
+        check_same_task(job, options.run.model_dir)
+        job = with_kept_threshold(job, read_spec(options.run.model_dir))
         model = _train(job, options, objective, flags, say)
         if model is None:
             return {}  # stopped on request; the same command goes on
@@ -156,7 +163,7 @@ def _run(job, options, objective, export, flags, say):
     if options.do_export:
         if export is None:
             raise ValueError("`export` must be given for do_export")
-        job = _with_data_options(job, found | job.export_options)
+        job = with_data_options(job, found | job.export_options)
         _export(job, options, objective, checkpoint, export, say)
     return results
 
@@ -164,7 +171,6 @@ def _run(job, options, objective, export, flags, say):
 def _train(job, options, objective, flags, say):
     """The trained model, or None when it was stopped before the end."""
     run_options = options.run
-    check_same_task(job, run_options.model_dir)
     start = None
     if options.init_head:
         start = head_start.head_start(
@@ -212,12 +218,6 @@ def _check_trained(job: Job, options: FinetuneOptions) -> None:
             path = os.path.join(folder, FILE_NAME)
             task_settings.check_trained(TaskSpec.read(folder), job.spec, path)
             return
-
-
-def _with_data_options(job: Job, found: dict) -> Job:
-    data_options = job.spec.data_options | found
-    spec = dataclasses.replace(job.spec, data_options=data_options)
-    return dataclasses.replace(job, spec=spec)
 
 
 def check_same_task(job: Job, model_dir: str) -> None:

@@ -1,0 +1,108 @@
+"""Thresholds of several labels: where they are found, kept and exported."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from data.finetuning import task_settings
+from data.finetuning.classifier.tasks import THRESHOLD
+from data.finetuning.options import ClassifierDataOptions, FeatureOptions
+from data.task_spec import TaskSpec
+from tests.test_run_classifier import make_options, write_task
+from training.finetuning import run as finetune
+from training.finetuning.classifier import ClassifierJob
+from training.finetuning.job import with_kept_threshold
+
+# Of four rows and two labels; best on dev at 0.3, half-way from 0.2 to 0.4.
+SHARES = np.array([[0.9, 0.1], [0.4, 0.2], [0.2, 0.9], [0.1, 0.4]])
+GOLD = ("r", "r", "w", "w")
+
+
+def make_owner(folder, spiece, trained=None, actions=(), **data):
+    write_task(folder)
+    rows = [f"red {i}\t{name}" for i, name in enumerate(GOLD)]
+    for split in ("train", "dev", "test"):
+        text = "\n".join(["text\tlabel", *rows])
+        (folder / f"{split}.tsv").write_text(text + "\n")
+    options = make_options(folder, **dict.fromkeys(actions, True))
+    data = ClassifierDataOptions("tsv", str(folder), "multi_label", **data)
+    features = FeatureOptions(spiece, 16)
+    return ClassifierJob(data, features, options, trained), options
+
+
+def outputs_and_labels(job):
+    logits = np.log(SHARES) - np.log1p(-SHARES)
+    gold = np.array([[g == "r", g == "w"] for g in GOLD], np.float32)
+    return {"logits": logits}, {"label_ids": gold}
+
+
+def keeping(job, value):
+    """task.json of a model whose evaluation found a threshold."""
+    data_options = job.spec.data_options | {THRESHOLD: value}
+    return dataclasses.replace(job.spec, data_options=data_options)
+
+
+def test_dev_finds_a_threshold_and_test_takes_it(tmp_path, spiece_model):
+    owner, _ = make_owner(tmp_path, spiece_model, actions=("do_eval",))
+    dev = owner.build()
+    found = dev.evals["dev"].calibrate(*outputs_and_labels(dev))
+    assert found == {THRESHOLD: pytest.approx(0.3)}
+    for kept, wanted in ((None, 0.5), (0.95, 0.95)):
+        spec = dev.spec if kept is None else keeping(dev, kept)
+        owner, _ = make_owner(
+            tmp_path, spiece_model, spec, ("do_eval",), eval_split="test"
+        )
+        test = owner.build().evals["test"]
+        assert test.calibrate is None
+        metrics = test.metrics(*outputs_and_labels(dev))
+        assert metrics[THRESHOLD] == wanted
+        assert metrics["best_micro_f1"] == (
+            metrics["micro_f1"] if kept is None else 0.0
+        )
+
+
+def test_a_later_export_has_the_kept_threshold(tmp_path, spiece_model):
+    owner, _ = make_owner(tmp_path, spiece_model, actions=("do_eval",))
+    spec = keeping(owner.build(), 0.3)
+    owner, _ = make_owner(tmp_path, spiece_model, spec, ("do_export",))
+    assert owner.build().spec.data_options[THRESHOLD] == 0.3
+    # What is given is of the export alone, as without a kept one.
+    owner, _ = make_owner(
+        tmp_path, spiece_model, spec, ("do_export",), label_threshold=0.7
+    )
+    job = owner.build()
+    assert job.spec.data_options[THRESHOLD] == 0.3
+    assert job.export_options == {THRESHOLD: 0.7}
+
+
+def test_training_again_keeps_the_threshold(
+    tmp_path, spiece_model, monkeypatch
+):
+    owner, options = make_owner(
+        tmp_path, spiece_model, actions=("do_train", "do_export")
+    )
+    job = owner.build()
+    home = tmp_path / "model"
+    home.mkdir()
+    keeping(job, 0.3).write(str(home))
+
+    def train(*arguments, **more):
+        raise KeyboardInterrupt  # the folder is as a finished run leaves it
+
+    monkeypatch.setattr(finetune.loop, "train", train)
+    with pytest.raises(KeyboardInterrupt):
+        finetune.run(job, options, say=lambda line: None)
+    assert TaskSpec.read(str(home)).data_options[THRESHOLD] == 0.3
+
+
+def test_which_thresholds_are_kept(tmp_path, spiece_model):
+    owner, _ = make_owner(tmp_path, spiece_model, actions=("do_train",))
+    job = owner.build()
+    assert with_kept_threshold(job, None).spec == job.spec
+    name = task_settings.THRESHOLD
+    for value in (None, -1.5):
+        data_options = job.spec.data_options | {name: value}
+        earlier = dataclasses.replace(job.spec, data_options=data_options)
+        kept = with_kept_threshold(job, earlier).spec.data_options
+        assert kept.get(name) == value
