@@ -92,7 +92,7 @@ def _define_steps(get: dict) -> None:
     flags.DEFINE_integer(
         "eval_steps",
         RunOptions.eval_steps,
-        "Batches per evaluation; -1 = the whole set.",
+        "Batches per evaluation; -1 = the whole set, as fine-tuning wants it.",
     )
     flags.DEFINE_float(
         "max_hours",

@@ -94,6 +94,13 @@ class FinetuneOptions:
                 "nothing to do: give --do_train, --do_eval, --do_predict or "
                 "--do_export"
             )
+        if self.run.eval_steps != -1:
+            # F1, correlations and n-best lists need every example's answer.
+            raise UserError(
+                f"--eval_steps={self.run.eval_steps}: wanted -1, the metrics of "
+                "fine-tuning are of whole sets; leave it out (--eval_every=N "
+                "says how often)"
+            )
         one_of(self, pooling=POOLINGS, export_precision=EXPORT_PRECISIONS)
         if self.summary_type is not None:
             one_of(self, summary_type=SUMMARY_TYPES)

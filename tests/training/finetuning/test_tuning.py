@@ -63,6 +63,10 @@ def test_summaries_and_wrong_values(tmp_path):
             "do_eval": True,
         },
         "--greedy": {"greedy": True, "do_eval": True},
+        "--eval_every=N says how often": {
+            "run": {"eval_every": 2, "eval_steps": 1},
+            "do_train": True,
+        },
         "label_smoothing": {"label_smoothing": 1.0, "do_train": True},
     }
     for text, changes in wrong.items():
