@@ -77,21 +77,32 @@ def run(
 
 
 def check_alike(members: list[Member]) -> None:
-    """All members answer the same question with the same labels.
+    """All members answer the same question with the same labels, row by row.
 
     Raises:
       UserError: names the first that does not.
     """
     first = members[0]
     for member in members[1:]:
-        for name in ("task_name", "head", "labels"):
-            wanted = getattr(first.job.spec, name)
-            found = getattr(member.job.spec, name)
-            if wanted != found:
+        theirs = _identity(first.job)
+        for name, found in _identity(member.job).items():
+            if theirs[name] != found:
                 raise UserError(
-                    f"--ensemble: {member.folder}: {name}: wanted {wanted} as "
-                    f"of {first.folder}, found {found}"
+                    f"--ensemble: {member.folder}: {name}: wanted "
+                    f"{theirs[name]} as of {first.folder}, found {found}"
                 )
+
+
+def _identity(job: Job) -> dict:
+    """What members must have in common, by name."""
+    spec = job.spec
+    found = {n: getattr(spec, n) for n in ("task_name", "head", "labels")}
+    # Answers are joined by row: rows that are held out must be the same ones.
+    # Another split has no such rows, and a seed of no share says nothing.
+    held_out = "dev" in {*job.evals, *job.predicts}
+    share = spec.data_options.get("dev_fraction", 0.0) if held_out else 0.0
+    seed = spec.data_options.get("dev_seed", 0) if share else 0
+    return found | {"dev_fraction": share, "dev_seed": seed}
 
 
 def _ask(member: Member, say) -> _Answers:
