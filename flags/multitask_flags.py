@@ -1,14 +1,19 @@
 """Flags of run_multitask.py."""
 
+import os
+
 from absl import flags
 from absl.testing import flagsaver
 
 from common.errors import UserError
+from data import task_spec
 from data.finetuning.options import ClassifierDataOptions, FeatureOptions
+from data.task_spec import TaskSpec
 from flags import common_flags, finetune_flags, tuning_flags
 from training.finetuning.multitask_options import (
     JOINT,
     PAPER,
+    TASKS,
     MultiTaskOptions,
 )
 from training.finetuning.options import FinetuneOptions
@@ -90,7 +95,7 @@ def read(tasks: tuple[str, ...] = (), **changes) -> dict:
         spiece = finetune_flags.spiece_model_file()
         data, features, found = {}, {}, []
         for name in names:
-            found.append(lengths.get(name, FLAGS.max_seq_length))
+            found.append(lengths.get(name) or _length(name))
             data[name] = ClassifierDataOptions(name, FLAGS.data_dir)
             with flagsaver.flagsaver(max_seq_length=found[-1]):
                 features[name] = finetune_flags.features_from_flags(spiece)
@@ -110,6 +115,20 @@ def read(tasks: tuple[str, ...] = (), **changes) -> dict:
             "features": features,
             "flags": common_flags.all_flags(),
         }
+
+
+def _length(name: str) -> int:
+    """T of a task that --task_lengths does not name: --max_seq_length.
+
+    A trained model's own length counts where neither flag is given, as in the
+    other commands.
+    """
+    if not FLAGS.do_train and not FLAGS["max_seq_length"].present:
+        place = os.path.join(FLAGS.model_dir, TASKS, name)
+        folder = task_spec.find_folder(place)
+        if folder:
+            return TaskSpec.read(folder).max_seq_length
+    return FLAGS.max_seq_length
 
 
 def _names() -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from tests.test_run_classifier import CONFIG, WORDS, make_options
 from tests.training.test_finetune_resume import files_of
 from training.finetuning import multitask, schedule
 from training.finetuning import run as finetune
+from training.finetuning.classifier import ClassifierJob
 from training.finetuning.multitask_command import MultiTaskCommand
 from training.finetuning.multitask_options import JOINT, OTHERS
 
@@ -51,8 +52,6 @@ def write_tasks(folder):
 
 
 def run(folder, spiece, name, stop_at=None, **changes):
-    from training.finetuning.classifier import ClassifierJob
-
     options = make_options(
         folder,
         steps=12,
@@ -161,6 +160,25 @@ def test_a_tasks_metric_keeps_its_best(tmp_path, spiece_model, monkeypatch):
     assert not seen
 
 
+def test_another_length_than_the_trained_one_is_said(
+    tmp_path, spiece_model, monkeypatch
+):
+    write_tasks(tmp_path)
+    monkeypatch.setattr(finetune, "run", lambda *arguments: {})
+    owner = ClassifierJob(
+        ClassifierDataOptions("rte", str(tmp_path)),
+        FeatureOptions(spiece_model, 24),
+        make_options(tmp_path, do_eval=True),
+    )
+    folder = tmp_path / "joint" / "tasks" / "rte"
+    folder.mkdir(parents=True)
+    owner.build().spec.write(str(folder))
+    _, said = run(tmp_path, spiece_model, "joint", do_eval=True)
+    assert said == [
+        f"note: --max_seq_length=16, {folder}/task.json says 24",
+    ]
+
+
 @pytest.mark.slow
 @pytest.mark.shared
 def test_two_kills_change_nothing_and_folders_stand_alone(
@@ -186,8 +204,6 @@ def test_two_kills_change_nothing_and_folders_stand_alone(
     mean = np.mean([metrics[name] for name in main])
     assert metrics["mean"] == pytest.approx(mean)
     # A task's folder is a fine-tuned model like any other.
-    from training.finetuning.classifier import ClassifierJob
-
     folder = multitask.task_folder(str(tmp_path / "whole"), "rte")
     options = make_options(tmp_path, do_eval=True, run={"model_dir": folder})
     job = ClassifierJob(
@@ -237,7 +253,6 @@ def test_pairs_of_names_and_numbers():
 def test_a_head_begins_as_another_tasks(tmp_path, spiece_model):
     from modeling.checkpoints import native
     from modeling.checkpoints.names import named_variables
-    from training.finetuning.classifier import ClassifierJob
     from training.finetuning.head_start import head_start
     from training.finetuning.sources import find_config
     from training.objectives.build import build_objective

@@ -1,9 +1,12 @@
-"""run_multitask.py's flags: what they refuse."""
+"""run_multitask.py's flags: what they refuse, and lengths of trained tasks."""
 
 import json
 import pathlib
 import subprocess
 import sys
+
+from common.text_settings import TextSettings
+from data.task_spec import TaskSpec
 
 ROOT = pathlib.Path(__file__).parents[2]
 CHILD = """
@@ -51,3 +54,19 @@ def test_what_no_part_could_do():
     assert found[1].startswith("--average_trigger counts evaluations")
     assert found[2:] == [[128] * 2, [128] * 4]
     assert not any("\n" in line for line in found[:2])
+
+
+def test_a_trained_tasks_length_counts(tmp_path):
+    """Not given: what the task's folder says, else the flag's default."""
+    folder = tmp_path / "tasks" / "rte"
+    folder.mkdir(parents=True)
+    spec = TaskSpec("rte", "classification", (), 40, TextSettings(), "0")
+    spec.write(str(folder))
+    asked = [f"--model_dir={tmp_path}", "--task_name=rte,qqp"]
+    found = read_all(
+        [*asked, "--do_eval"],
+        [*asked, "--do_eval", "--max_seq_length=24"],
+        [*asked, "--do_eval", "--task_lengths=rte:32"],
+        [*asked, "--do_eval", "--do_train"],
+    )
+    assert found == [[40, 128], [24, 24], [32, 128], [128, 128]]

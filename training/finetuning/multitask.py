@@ -85,6 +85,8 @@ def run(
         more = options.do_eval or options.do_predict or options.do_export
         for task in tasks if more else ():
             own = _own_options(task, options)
+            for line in finetune.check_trained(task.job, own):
+                say(line)
             found = finetune.run(task.job, own, export, flags, say)
             if found:
                 results[task.name] = found

@@ -82,7 +82,7 @@ def build_objective(job: Job, options: FinetuneOptions):
     """
     preflight.check_splits(job, options)
     if not options.do_train:
-        _check_trained(job, options)
+        check_trained(job, options)
     config = find_config(options, job.vocab_size, job.spiece_path)
     preflight.check_segments(job, config)
     preflight.check_disk(options, config)
@@ -205,8 +205,12 @@ def _has_best(run_options: RunOptions) -> bool:
     return tf.train.latest_checkpoint(best) is not None
 
 
-def _check_trained(job: Job, options: FinetuneOptions) -> None:
-    """The job asks nothing of a trained model that it was not trained for."""
+def check_trained(job: Job, options: FinetuneOptions) -> list[str]:
+    """Notes about what the job has otherwise than the trained model.
+
+    Raises:
+      UserError: it asks what the model was not trained for.
+    """
     run_options = options.run
     for path in (
         options.predict_ckpt,
@@ -216,8 +220,9 @@ def _check_trained(job: Job, options: FinetuneOptions) -> None:
         folder = task_spec.find_folder(path) if path else None
         if folder:
             path = os.path.join(folder, FILE_NAME)
-            task_settings.check_trained(TaskSpec.read(folder), job.spec, path)
-            return
+            found = TaskSpec.read(folder)
+            return task_settings.check_trained(found, job.spec, path)
+    return []
 
 
 def check_same_task(job: Job, model_dir: str) -> None:
