@@ -16,6 +16,7 @@ import os
 import re
 import shlex
 import tempfile
+import unicodedata
 from collections.abc import Iterator
 
 import sentencepiece
@@ -35,6 +36,8 @@ from flags import app, demo_flags
 
 CONTROL = (symbols.CLS, symbols.SEP, symbols.PAD, symbols.MASK, symbols.EOD)
 BLOCK_BYTES = 8_000_000  # read at a time
+# SentencePiece leaves longer sentences out without a word (its default).
+SENTENCE_BYTES = 4192
 # Settings that PREFIX.json has only where they are others than these.
 LATER = {"num_unused": 0, "byte_fallback": False, "num_threads": 1}
 # Always pieces of their own, as in the original's recipe.
@@ -86,11 +89,39 @@ class Sentences:
                 self._digest.update(sentence.encode() + b"\n")
                 if self._changes:
                     self._changes.add(line, sentence)
-                yield sentence
+                yield from shortened(sentence)
 
     def sha256(self) -> str:
         """Of the normalised sentences read so far."""
         return self._digest.hexdigest()
+
+
+def shortened(sentence: str, limit: int = SENTENCE_BYTES) -> Iterator[str]:
+    """A sentence in parts of at most so many bytes of UTF-8.
+
+    It is cut at the last blank of a part, or else between two characters, a
+    mark staying with its base.
+    """
+    start = 0
+    while start < len(sentence):
+        # A character has a byte at least: no more of a long line is encoded.
+        window = sentence[start : start + limit + 1]
+        raw = window.encode()
+        if len(raw) <= limit:
+            yield window
+            return
+        end = len(raw[:limit].decode(errors="ignore"))
+        blank = window.rfind(" ", 1, end + 1)
+        if blank > 0:
+            yield window[:blank]
+            start += blank + 1
+            continue
+        cut = end
+        while cut > 1 and unicodedata.category(window[cut])[0] == "M":
+            cut -= 1
+        cut = cut if cut > 1 else end
+        yield window[:cut]
+        start += cut
 
 
 def train(options: SentencePieceOptions, log=print) -> dict:

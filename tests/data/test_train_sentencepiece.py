@@ -173,6 +173,40 @@ def test_sizes_that_the_text_does_not_allow(text, tmp_path):
     assert not (tmp_path / "o").exists()
 
 
+def test_long_lines_are_cut_not_left_out(tmp_path):
+    rng = random.Random(2)
+    han = "".join(chr(0x4E00 + i) for i in range(40))
+    lines = []
+    for _ in range(60):
+        lines += ["".join(rng.choices(han, k=1500)), "a few short words"]
+    path = tmp_path / "han.txt"
+    path.write_text("\n".join(lines), encoding="utf-8")
+    wanted = options(path, tmp_path, vocab_size=90)
+    assert command.train(wanted)["sentences"] == 120
+    processor = sentencepiece.SentencePieceProcessor(
+        model_file=wanted.model_prefix + ".model"
+    )
+    pieces = {processor.id_to_piece(i) for i in range(90)}
+    assert set(han) <= pieces
+    command.train(wanted)  # already finished
+
+
+def test_where_long_lines_are_cut():
+    def cut(text, limit):
+        parts = list(command.shortened(text, limit))
+        assert all(0 < len(p.encode()) <= limit for p in parts)
+        return parts
+
+    assert cut("as it is", 8) == ["as it is"]
+    assert cut("one two three", 8) == ["one two", "three"]
+    assert cut("one two three", 7) == ["one two", "three"]
+    assert cut("猫" * 5, 8) == ["猫猫", "猫猫", "猫"]
+    # A Thai vowel sign stays with its consonant.
+    assert cut("กกกิ", 9) == ["กก", "กิ"]
+    assert cut("กิิิ", 6) == ["กิ", "ิิ"]  # nothing but marks
+    assert cut("ab ", 2) == ["ab"]
+
+
 def test_no_text(tmp_path):
     empty = tmp_path / "empty.txt"
     empty.write_text("\n \n")
