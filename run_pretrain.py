@@ -63,14 +63,14 @@ def make_request(
         **reader,
     )
     held_out = data.held_out_batches(seed, **reader)
-    must_match = data.must_match() | {"objective": "permutation_lm"}
+    must_match = data.must_match() | what.must_match()
+    must_match["objective"] = "permutation_lm"
     if what.target_order != "random":
         from data.pretraining.target_orders import ordered_batches
 
         how = what.target_order, data.manifest.reuse_len
         train = ordered_batches(train, *how)
         held_out = held_out and ordered_batches(held_out, *how)
-        must_match["target_order"] = what.target_order
     if masking:
         from data.pretraining.masking import masked_batches
 
@@ -81,8 +81,6 @@ def make_request(
             "mask_rate": masking.rate,
             "pair": masking.pair,
         }
-        if what.mlm_stream != "content":
-            must_match["mlm_stream"] = what.mlm_stream
     return TrainRequest(
         build_objective(
             data,

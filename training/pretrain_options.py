@@ -15,6 +15,14 @@ _MASKED = {
     "pack": False,
     "mlm_stream": "content",
 }
+# What a resumed run cannot change: the objective, and how records are read.
+_KEPT = (
+    "target_order",
+    "mlm_stream",
+    "reset_memory_at_document",
+    "resample_permutation",
+    "resample_targets",
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,6 +85,10 @@ class PretrainOptions:
             self.check_objective(self.objective)
         if self.follow and self.mode != "eval":
             raise UserError("--follow is for --mode=eval")
+
+    def must_match(self) -> dict:
+        """What a resumed run cannot change about what it learns."""
+        return {name: getattr(self, name) for name in _KEPT}
 
     def check_objective(self, objective: str) -> None:
         """Raises UserError where a flag is given that is the other one's."""

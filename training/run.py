@@ -174,6 +174,8 @@ class TrainingRun:
             "processes": self.processes,
             "train_batch_size": options.train_batch_size,
             "grad_accumulation_steps": options.grad_accumulation_steps,
+            "min_batch_size": options.min_batch_size,
+            "batch_size_warmup_tokens": options.batch_size_warmup_tokens,
             "precision": o.precision,
             "jit_compile": o.jit_compile,
             "deterministic": o.deterministic,
@@ -184,9 +186,6 @@ class TrainingRun:
             "dropout": list(objective.config.dropout_rates),
             "versions": run_record.versions(),
         }
-        for name in ("min_batch_size", "batch_size_warmup_tokens"):
-            if value := getattr(options, name):  # older runs know neither
-                should[name] = value
         warnings = run_record.update(
             options.model_dir,
             flags,

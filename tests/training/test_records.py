@@ -13,6 +13,7 @@ from training.optim.optimizer import AdamW
 from training.optim.schedules import Schedule
 from training.optim.variable_groups import build_groups
 from training.options import OptimizerOptions
+from training.pretrain_options import PretrainOptions
 from training.reporting import loss_log, run_record
 from training.reporting.evaluation import _assemble
 from training.reporting.loss_log import LossLog
@@ -49,6 +50,37 @@ def test_changed_facts_are_refused_or_noted(tmp_path):
         run_record.update(folder, {}, {"data": "y"}, {}, resuming=True)
     # Without a checkpoint there is nothing to stay equal to.
     run_record.update(folder, {}, {"data": "y"}, {}, resuming=False)
+
+
+def test_a_resumed_run_keeps_its_objective(tmp_path):
+    def start(folder, resuming=True, flags=None, **what):
+        must = PretrainOptions("records", **what).must_match()
+        return run_record.update(
+            str(folder), flags or {}, must, {}, resuming=resuming
+        )
+
+    start(tmp_path, resuming=False, target_order="forward")
+    with pytest.raises(UserError, match="`target_order` wanted random, found"):
+        start(tmp_path)
+    start(tmp_path, target_order="forward")
+    # An older run.json lacks what was not given.
+    old, path = tmp_path / "old", tmp_path / "old" / "run.json"
+    old.mkdir()
+    path.write_text('{"must_match": {"data": "x"}, "starts": [{}]}')
+    for name, value, found in (
+        ("mlm_stream", "query", "content"),
+        ("resample_targets", True, False),
+    ):
+        with pytest.raises(UserError, match=f"`{name}` wanted .*found {found}"):
+            start(old, **{name: value})
+    notes = run_record.update(
+        str(old), {}, {}, {"min_batch_size": 4}, True, write=False
+    )
+    assert "`min_batch_size` wanted 4, found 0: the run goes on" in notes[0]
+    start(old)
+    # What it was read with stands among its flags.
+    path.write_text('{"flags": {"resample_targets": true}, "starts": [{}]}')
+    start(old, resample_targets=True)
 
 
 def test_loss_scale_skips_an_overflow_and_grows_later():

@@ -14,6 +14,17 @@ from common import files
 from common.errors import UserError
 
 FILE_NAME = "run.json"
+# Fields that files of older versions lack -> what they mean there, where the
+# flags of that start do not say it.
+LATER = {
+    "target_order": "random",
+    "mlm_stream": "content",
+    "reset_memory_at_document": False,
+    "resample_permutation": False,
+    "resample_targets": False,
+    "min_batch_size": 0,
+    "batch_size_warmup_tokens": 0,
+}
 
 
 def versions() -> dict[str, str]:
@@ -87,13 +98,17 @@ def update(
     record = _read(path) if resuming else {}
     warnings = []
     if record:
-        wrong = _differences(record.get("must_match", {}), must_match)
+        given = record.get("flags", {})
+        older = {name: given.get(name, LATER[name]) for name in LATER}
+        found = older | record.get("must_match", {})
+        wrong = _differences(found, must_match)
         if wrong:
             raise UserError(
                 f"{path}: this run was started with other settings: "
                 f"{'; '.join(wrong)}; use those flags or another --model_dir"
             )
-        for line in _differences(record.get("should_match", {}), should_match):
+        found = older | record.get("should_match", {})
+        for line in _differences(found, should_match):
             warnings.append(
                 f"{line}: the run goes on, but not bit for bit as before"
             )
@@ -121,6 +136,7 @@ def _read(path: str) -> dict:
         return {}
     found = files.read_json_object(path, "move it away")
     for name, kind in (
+        ("flags", dict),
         ("must_match", dict),
         ("should_match", dict),
         ("starts", list),
