@@ -181,8 +181,11 @@ def build_config(
 
     manifest = data.manifest
     known = jobs.known_config(options, wait=what.follow)
-    memory = jobs.memory_defaults(known, manifest.seq_len, manifest.reuse_len)
-    config = model_flags.from_flags(manifest.vocab_size, known, **memory)
+    own = jobs.has_own_config(options)
+    memory = jobs.memory_defaults(
+        known, manifest.seq_len, manifest.reuse_len, own
+    )
+    config = model_flags.from_flags(manifest.vocab_size, known, own, **memory)
     jobs.check_memory(config, manifest.data_dir, manifest.reuse_len)
     if config.causal:
         raise UserError(

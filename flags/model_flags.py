@@ -166,7 +166,10 @@ def _define_attention() -> None:
 
 
 def from_flags(
-    vocab_size: int, config: "EncoderConfig | None" = None, **defaults
+    vocab_size: int,
+    config: "EncoderConfig | None" = None,
+    own: bool = False,
+    **defaults,
 ) -> "EncoderConfig":
     """The architecture.
 
@@ -174,6 +177,8 @@ def from_flags(
       vocab_size: V of the data.
       config: sizes from elsewhere (beside a checkpoint), used when there is no
         --model_config_path.
+      own: `config` is that of the run that goes on, so its `mem_len` in
+        `defaults` comes before that of --model_config_path.
       **defaults: values of fields whose flag is not given.
 
     Raises:
@@ -198,6 +203,8 @@ def from_flags(
         )
     if not spec_of(kind).capabilities.memory:
         defaults = {}  # of the memory
+    elif not own and getattr(config, "mem_len", None) is not None:
+        defaults.pop("mem_len", None)
     sizes = (*SIZES, *MORE_SIZES)
     given = {
         name: FLAGS[name].value

@@ -3,19 +3,24 @@
 import os
 import random
 import re
+import shutil
 import subprocess
 import sys
 
 import numpy as np
 import pytest
+from absl import flags
 
 import run_pretrain
 from common.errors import UserError
 from data.pretraining import build
 from data.pretraining.manifest import PretrainingManifest
 from data.pretraining.options import BuildOptions
+from flags import pretrain_flags
 from modeling import XLNetConfig
+from modeling.encoders import registry
 from tests.conftest import ROOT
+from tests.flags.test_pretrain_flags import remove_ours
 from tests.training.conftest import *  # noqa: F403  (virtual CPU replicas)
 from training import loop
 from training.objectives import build as heads
@@ -237,6 +242,58 @@ def test_flags_that_contradict_the_data_are_listed(records):
         run_pretrain.open_data(what)
     assert "seq_len: wanted 512, found 20" in str(e.value)
     assert "num_predict: wanted 85, found" in str(e.value)
+
+
+@pytest.fixture
+def built_config(records, tmp_path):
+    """(folder's configuration, more flags) -> M of a run on the records."""
+
+    def run(model_dir=None, init=None, path=None, *arguments):
+        """Folders and the file hold that `mem_len`; None = there is none."""
+        what = PretrainOptions(data_dir=records)
+        data = run_pretrain.open_data(what)
+        given = {"model_dir": model_dir, "init": init, "path": path}
+        places = {}
+        for name, memory in given.items():
+            places[name] = str(tmp_path / name)
+            shutil.rmtree(places[name], ignore_errors=True)
+            if memory is not None:
+                mem_len = None if memory == "unset" else memory
+                config = config_for(data.manifest, mem_len=mem_len)
+                os.makedirs(places[name])
+                registry.write_config(places[name], config)
+        options = run_options(
+            places["model_dir"],
+            init_checkpoint=None if init is None else places["init"],
+        )
+        command = ["run_pretrain.py", f"--data_dir={records}", *arguments]
+        command.append("--model_dir=" + places["model_dir"])
+        if path is not None:
+            file = registry.config_file_in(places["path"])
+            command.append(f"--model_config_path={file}")
+        remove_ours()
+        pretrain_flags.define()
+        flags.FLAGS(command)
+        return run_pretrain.build_config(data, what, options).mem_len
+
+    yield run
+    remove_ours()
+    flags.FLAGS.unparse_flags()
+
+
+def test_the_memory_where_no_flag_gives_it(built_config):
+    default = 15  # three quarters of T = 20
+    assert built_config() == default
+    # A released checkpoint says nothing of it; 0 is said.
+    assert built_config(init="unset") == default
+    assert built_config(init=0) == 0 and built_config(init=7) == 7
+    # A file's own value stands, as that of a run that goes on.
+    assert built_config(path=9) == 9 and built_config(path=0) == 0
+    assert built_config(path="unset") == default
+    assert built_config(model_dir="unset") is None
+    assert built_config(model_dir=4, init="unset") == 4
+    assert built_config(model_dir=4, path=9) == 4
+    assert built_config(5, 6, 9, "--mem_len=3") == 3
 
 
 def test_another_vocabulary_is_refused(records, tmp_path):

@@ -74,15 +74,27 @@ def known_config(
     return None
 
 
+def has_own_config(options: RunOptions) -> bool:
+    """`model_dir` says itself what its model is: the run goes on."""
+    return config_file_in(options.model_dir) is not None
+
+
 def memory_defaults(
-    known: EncoderConfig | None, seq_len: int, reuse_len: int
+    known: EncoderConfig | None, seq_len: int, reuse_len: int, own: bool = False
 ) -> dict[str, int | None]:
-    """`mem_len` and `reuse_len` where the user gives none."""
+    """`mem_len` and `reuse_len` where the user gives none.
+
+    Args:
+      known: see `known_config`.
+      seq_len: T of the data.
+      reuse_len: of the data.
+      own: `known` is `model_dir`'s: without `mem_len` it had no memory.
+    """
     if known and not spec_of(known.model_type).capabilities.memory:
         return {}
     mem_len = known.mem_len if known else None
-    if known is None:
-        # 384 of 512 in the paper.
+    if mem_len is None and not own:
+        # 384 of 512 in the paper. Released configurations say nothing of it.
         mem_len = seq_len * 3 // 4 if reuse_len else 0
     return {"mem_len": mem_len, "reuse_len": reuse_len}
 
