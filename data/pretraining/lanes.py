@@ -8,7 +8,7 @@ from data.pretraining.block_builder import DIRECTIONS
 from data.pretraining.manifest import PretrainingManifest
 from data.pretraining.options import ReaderOptions
 from data.pretraining.record import FLAG_BACKWARD, FLAG_DOCUMENT
-from data.pretraining.resampling import draw
+from data.pretraining.resampling import check_sampler, draw
 from data.records.lane_reader import LaneReader
 from data.records.layout import LaneLayout
 
@@ -31,6 +31,11 @@ class TwoSegmentLanes(LaneLayout):
     """The records of `data.pretraining.build` as batches of `data.schema`."""
 
     def __init__(self, manifest: PretrainingManifest, options: ReaderOptions):
+        check_sampler(
+            manifest,
+            resample_permutation=options.resample_permutation,
+            resample_targets=options.resample_targets,
+        )
         self.manifest, self.options = manifest, options
         self.data_dir, self.format = manifest.data_dir, manifest.format
         self.segments = manifest.segments_per_lane[options.split]

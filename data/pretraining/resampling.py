@@ -6,10 +6,31 @@
 
 import numpy as np
 
+from common.errors import UserError
 from data.pretraining import balanced_spans, examples, spans
 from data.pretraining import segments as segments_lib
 from data.pretraining.manifest import PretrainingManifest
 from data.pretraining.token_stream import split_long_words
+
+
+def check_sampler(manifest: PretrainingManifest, **asked: bool) -> None:
+    """Refuses draws that have other rules than the builder's.
+
+    Args:
+      manifest: of the data.
+      **asked: `resample_permutation`, `resample_targets`.
+
+    Raises:
+      UserError: one is asked for, of data of the original's sampler.
+    """
+    given = [name for name, value in asked.items() if value]
+    if given and manifest.options["sampler"] == "original":
+        raise UserError(
+            f"--{given[0]}: wanted data of --sampler=balanced or context, "
+            f"found {manifest.data_dir} of --sampler=original, whose orders "
+            "are not drawn anew; leave the flag out, or build the data with "
+            "--num_passes for more draws"
+        )
 
 
 def shape_of(manifest: PretrainingManifest) -> examples.Shape:

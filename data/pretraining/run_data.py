@@ -12,6 +12,7 @@ from data.pretraining.build_report import rate_line
 from data.pretraining.manifest import PretrainingManifest
 from data.pretraining.options import ReaderOptions
 from data.pretraining.reader import make_dataset
+from data.pretraining.resampling import check_sampler
 from data.records.manifest import FILE_NAME
 from data.task_spec import SPIECE_NAME
 
@@ -37,7 +38,12 @@ class RunData:
         Args:
           seed: of the order.
           **reader: more fields of `ReaderOptions`.
+
+        Raises:
+          UserError: draws that the data do not allow.
         """
+        drawn = {k: v for k, v in reader.items() if k.startswith("resample_")}
+        check_sampler(self.manifest, **drawn)
         return _input_fn(self.manifest, "train", seed=seed, **reader)
 
     def held_out_batches(self, seed: int, **reader) -> Callable | None:

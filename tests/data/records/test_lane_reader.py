@@ -14,6 +14,7 @@ from data.pretraining.block_builder import BlockBuilder
 from data.pretraining.lanes import open_lanes
 from data.pretraining.manifest import PretrainingManifest
 from data.pretraining.options import BuildOptions, ReaderOptions
+from data.pretraining.run_data import RunData
 from data.records.build_directory import read_json
 from tests.data import builds
 
@@ -103,6 +104,19 @@ def test_a_step_is_a_function_of_seed_and_step(manifest):
         chunk = next(open_lanes(manifest, late).chunks())
         for name, value in chunk.items():
             assert (value[0] == steps[start][name]).all(), (start, name)
+
+
+@pytest.mark.parametrize("flag", ["resample_permutation", "resample_targets"])
+def test_orders_of_the_original_are_not_drawn_anew(manifest, flag):
+    original = dataclasses.replace(
+        manifest, options=manifest.options | {"sampler": "original"}
+    )
+    message = f"--{flag}: wanted data of .*found .*--sampler=original"
+    with pytest.raises(UserError, match=message):
+        open_lanes(original, ReaderOptions(global_batch=2, **{flag: True}))
+    with pytest.raises(UserError, match=message):  # before anything is written
+        RunData(original).train_batches(0, **{flag: True})
+    RunData(original).train_batches(0, **{flag: False})
 
 
 @pytest.mark.parametrize("processes", [1, 2, 4])
