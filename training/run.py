@@ -358,7 +358,8 @@ class TrainingRun:
             f"trained to step {result.step} in {took}; checkpoint "
             f"{result.checkpoint}"
         )
-        self.say(reporting.cost_line(result.step, self.state, seconds))
+        if result.step > self.state.start_step:
+            self.say(reporting.cost_line(result.step, self.state, seconds))
         self.say(
             f"saves: training waited {self.save_seconds:.2f} s for them, "
             f"{self.save_seconds / seconds:.2%} of the time"

@@ -249,9 +249,13 @@ def test_max_hours_stops_cleanly(tmp_path):
 def test_a_finished_run_started_again_changes_nothing(one_replica):
     folder, _ = one_replica
     before = log_of(folder)
-    again = train(toy.run_options(folder))
+    lines = []
+    again = train(toy.run_options(folder), say=lines.append)
     assert again.finished and again.step == 12
     assert log_of(folder) == before
+    # No step was made here, so none has a cost.
+    assert any(line.startswith("trained to step 12") for line in lines)
+    assert not any(line.startswith("cost:") for line in lines)
 
 
 def planted_nan(params):
