@@ -316,6 +316,7 @@ class TrainingRun:
             reporting.shown_values(values, objective.shown_metrics),
             trainer.last_tokens,
             trainer.last_wait_seconds,
+            trainer.last_seconds,
         )
         output.update(values | speed)
         output["parameter_norm"] = float(

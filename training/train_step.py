@@ -77,6 +77,7 @@ class Trainer(orbit.AbstractTrainer):
         # Columns per step: BASE_STATS, then the metrics; `last` is its slice
         # for the last host loop, [num_steps, columns].
         self.last = None
+        self.last_seconds = 0.0
         self.last_wait_seconds = 0.0
         self.last_tokens = 0.0
         self._jit_compile = jit_compile
@@ -107,8 +108,10 @@ class Trainer(orbit.AbstractTrainer):
             self._iterator = iter(self._dataset)
         step = self._learner.optimizer.step
         before = int(step.numpy())
+        began = time.monotonic()
         history, wait, tokens = self._loop_fn(self._iterator, num_steps)
         self.last = history.numpy()
+        self.last_seconds = time.monotonic() - began
         if first:
             heap.trim()
         self.last_wait_seconds = float(wait)

@@ -89,14 +89,19 @@ class Progress:
         self._out = out
         self._style = style
         self._total = train_steps
-        self._begin = self._last = time.monotonic()
+        self._begin = time.monotonic()
         self._start = self._step = self._first = start_step
         self._bar = None
         if style == "auto" and sys.stderr.isatty():
             self._bar = tqdm(total=train_steps, initial=start_step, unit="step")
 
     def update(
-        self, step: int, values: dict[str, float], tokens: float, wait: float
+        self,
+        step: int,
+        values: dict[str, float],
+        tokens: float,
+        wait: float,
+        seconds: float,
     ) -> dict[str, float]:
         """Reports a host loop.
 
@@ -105,12 +110,14 @@ class Progress:
           values: means over the loop, `loss` first.
           tokens: in the loop.
           wait: seconds that it waited for input.
+          seconds: of its steps alone; saves and evaluations between loops
+            count for the time that is left, not for the speed.
 
         Returns:
           `tokens_per_second`, `steps_per_second`, `host_wait_fraction`.
         """
         now = time.monotonic()
-        seconds = max(now - self._last, 1e-9)
+        seconds = max(seconds, 1e-9)
         done = step - self._step
         speed = {
             "tokens_per_second": tokens / seconds,
@@ -122,7 +129,7 @@ class Progress:
         first = self._step == self._first
         if first:
             self._begin, self._start = now, step
-        self._last, self._step = now, step
+        self._step = step
         if self._style == "none":
             return speed
         text = " | ".join(

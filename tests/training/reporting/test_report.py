@@ -1,8 +1,26 @@
 """Lines of the start and the end of a run."""
 
+import time
 from types import SimpleNamespace
 
 from training.reporting import report
+
+
+def test_what_lies_between_loops_is_no_part_of_their_speed(monkeypatch):
+    """An evaluation of 98 s before a loop of 10 steps in 2 s."""
+    lines, now = [], [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    progress = report.Progress("lines", 0, 30, lines.append)
+    for step in (10, 20):
+        now[0] += 100
+        speed = progress.update(step, {"loss": 1.0}, 600.0, 0.5, 2.0)
+        assert speed == {
+            "tokens_per_second": 300.0,
+            "steps_per_second": 5.0,
+            "host_wait_fraction": 0.25,
+        }
+    # The next evaluation takes its time, too.
+    assert lines[1].endswith("300 tokens/s | wait 25.0% | ETA 0:01:40")
 
 
 def test_cost_is_in_device_days():
