@@ -105,7 +105,10 @@ class TwoSegments(BuildLayout):
         if self.options.dedup:
             again = [r.first != n for n, r in enumerate(self._readings)]
             once = blocks[: len(blocks) - sum(again)]
-            found = duplicates.find(self.options, once, stored, save, log)
+            shares = [r.share for r in self._readings[: len(once)]]
+            found = duplicates.find(
+                self.options, once, stored, save, log, shares
+            )
         return Plan(
             tuple(blocks), stored["segments_per_lane"], found, self._readings
         )

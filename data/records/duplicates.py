@@ -17,6 +17,7 @@ def find(
     stored: dict,
     save: Callable[[], None],
     log: Callable[[str], None],
+    shares: Sequence[float] = (),
 ) -> dict[int, tuple[int, ...]]:
     """Numbers of the documents of each block that came before.
 
@@ -28,6 +29,8 @@ def find(
       stored: the plan; holds what was found, and of which text.
       save: writes the plan.
       log: called with lines of progress.
+      shares: of each block's documents that are read; () = all. A text's copy
+        in a block of a larger share counts as the first, lest it be lost.
     """
     if "duplicates" in stored:
         found = build_plan.hash_blocks(
@@ -38,7 +41,7 @@ def find(
             del stored["duplicates"]
     if "duplicates" not in stored:
         log("looking for duplicate documents")
-        texts, duplicates = _find(options, blocks)
+        texts, duplicates = _find(options, blocks, shares)
         stored |= {"duplicates": duplicates, "text_sha256": texts}
         save()
     return {int(k): tuple(v) for k, v in stored["duplicates"].items()}
@@ -64,7 +67,7 @@ class _Hasher:
         return number, digest, np.frombuffer(b"".join(digests), np.uint64)
 
 
-def _find(options, blocks) -> tuple[list, dict]:
+def _find(options, blocks, shares) -> tuple[list, dict]:
     """SHA-256 of each block, and documents whose text came before."""
     hashes, texts = [None] * len(blocks), [None] * len(blocks)
     for number, digest, found in workers.run(
@@ -74,7 +77,11 @@ def _find(options, blocks) -> tuple[list, dict]:
         options.num_workers,
     ):
         hashes[number], texts[number] = found, digest
-    of_block = np.repeat(np.arange(len(blocks)), [len(h) for h in hashes])
+    order = np.arange(len(blocks))
+    if shares:
+        order = np.argsort(-np.asarray(shares), kind="stable")
+    hashes = [hashes[i] for i in order]
+    of_block = np.repeat(order, [len(h) for h in hashes])
     inside = np.concatenate([np.arange(len(h)) for h in hashes])
     _, first = np.unique(np.concatenate(hashes), return_index=True)
     again = np.ones(len(inside), bool)

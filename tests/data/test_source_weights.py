@@ -113,6 +113,30 @@ def test_readings_have_draws_of_their_own_and_are_no_duplicates(folder):
     assert not np.array_equal(targets_of(first), targets_of(again))
 
 
+def test_a_copy_in_a_light_source_takes_no_text_away(folder):
+    """Whatever the order of the sources: the whole one keeps its text."""
+    corpus = (folder / "corpus.txt").read_text()
+    (folder / "copy.txt").write_text(corpus)
+    options = {"dedup": True, "source_weights": "light=0.1"}
+    found = []
+    for name in ("light_first", "light_last"):
+        sources = [f"light={folder}/copy.txt", f"whole={folder}/corpus.txt"]
+        glob = ",".join(sources if name == "light_first" else sources[::-1])
+        manifest = builds.run(folder, name, input_glob=glob, **options)
+        own = manifest.sources
+        assert own["whole"]["train_documents"] == 40
+        assert own["whole"]["left_out_duplicate"] == 0
+        assert own["light"]["left_out_duplicate"] == 40
+        found.append(manifest.counts["train_tokens"])
+    assert found[0] == found[1]
+    # Sources that are read whole: the one that comes first, as always.
+    options["source_weights"] = "light=2"
+    glob = f"whole={folder}/corpus.txt,light={folder}/copy.txt"
+    manifest = builds.run(folder, "both", input_glob=glob, **options)
+    assert manifest.sources["light"]["left_out_duplicate"] == 80
+    assert manifest.sources["whole"]["left_out_duplicate"] == 0
+
+
 def test_workers_and_other_weights(folder):
     one = run(folder, "w1", "two=1.5")
     two = run(folder, "w2", "two=1.5", num_workers=2)
