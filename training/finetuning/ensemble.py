@@ -6,6 +6,7 @@ lengths and architecture; their answers are joined by the task
 """
 
 import dataclasses
+import json
 import os
 
 import tensorflow as tf
@@ -16,7 +17,7 @@ from data.finetuning import ensembles
 from modeling.ops import graph_memory
 from training import loop
 from training.finetuning import run as finetune
-from training.finetuning.job import EvalSplit, Job
+from training.finetuning.job import THRESHOLDS, EvalSplit, Job
 from training.finetuning.options import LOWER_IS_BETTER, FinetuneOptions
 
 FILE_NAME = "ensemble.json"
@@ -156,9 +157,37 @@ def _choose(members, answers, say) -> tuple[list[int], list[float]]:
     return chosen, [sign * v for v in scores]
 
 
+def _found_before(members, weights, options, say) -> dict:
+    """Thresholds that an evaluation of the same ensemble found, taken again.
+
+    A member's was found on its own answers, so it is said where it is all that
+    predictions have.
+    """
+    job, path = members[0].job, os.path.join(options.run.model_dir, FILE_NAME)
+    found = {}
+    if files.exists(path):
+        with files.open_binary(path) as f:
+            earlier = json.loads(f.read())
+        folders = [m.folder for m in members]
+        if (earlier["members"], earlier["weights"]) == (folders, weights):
+            found = earlier["found"]
+    # One that is given is for this run, and leaves what was found.
+    for name in () if job.export_options else THRESHOLDS:
+        kept = job.spec.data_options.get(name)
+        if name in found:
+            job.predict_with(found[name])
+        elif kept is not None and len(members) > 1 and not options.do_eval:
+            say(
+                f"note: {name}={kept:.5g} is of {members[0].folder} alone: "
+                "--do_eval finds the ensemble's"
+            )
+    return found
+
+
 def _answer_together(members, answers, weights, scores, options, say):
     """Metrics and files of the members that are left."""
-    job, results, found = members[0].job, {}, {}
+    job, results = members[0].job, {}
+    found = _found_before(members, weights, options, say)
     for name, split in job.evals.items() if options.do_eval else ():
         outputs = job.combine([a.evals[name] for a in answers], weights)
         labels = answers[0].labels[name]

@@ -69,6 +69,8 @@ class Job:
       objective_options: further keywords of `build_objective`.
       export_options: `data_options` of the export that task.json does not get.
       combine: outputs of several models, their weights -> outputs.
+      predict_with: takes the threshold that predictions are written with,
+        where no flag gives one.
     """
 
     spec: TaskSpec
@@ -84,6 +86,7 @@ class Job:
     objective_options: dict = dataclasses.field(default_factory=dict)
     export_options: dict = dataclasses.field(default_factory=dict)
     combine: Callable = ensembles.combine
+    predict_with: Callable[[float], None] | None = None
 
 
 def with_data_options(job: Job, found: dict) -> Job:
@@ -146,6 +149,7 @@ class TaskJob(TaskBase):
             train_input_fn=train_input_fn,
             train_rows=train_table.num_examples if train_table else 0,
             combine=self.combine,
+            predict_with=self.predict_with,
             evals=evals,
             predicts=predicts,
             export_options=export_options or {},
@@ -168,6 +172,10 @@ class TaskJob(TaskBase):
             | loss
             | must_match,
         )
+
+    def predict_with(self, threshold: float) -> None:
+        """Writes predictions with what an evaluation found; see `THRESHOLDS`."""
+        self.threshold = threshold
 
     def combine(self, members: list[Outputs], weights: list[float]) -> Outputs:
         """Outputs of several models as one model's."""

@@ -1,10 +1,14 @@
 """Members of an ensemble: what they must have in common."""
 
+import json
+
 import pytest
 
 from common.errors import UserError
 from common.text_settings import TextSettings
+from data.finetuning.classifier.tasks import THRESHOLD
 from data.task_spec import TaskSpec
+from tests.training.finetuning import test_classifier
 from training.finetuning import ensemble
 from training.finetuning.job import EvalSplit, Job, PredictSplit
 
@@ -51,3 +55,44 @@ def test_members_hold_out_the_same_rows():
         member("m", ("dev",), dev_fraction=0.0, dev_seed=s) for s in (1, 2)
     ]
     ensemble.check_alike(seeds)
+
+
+def test_predictions_have_the_ensembles_own_threshold(
+    tmp_path, spiece_model, monkeypatch
+):
+    """One that an evaluation of the same members found; else it is said."""
+    make = test_classifier.make_owner
+    owner, _ = make(tmp_path, spiece_model, actions=("do_predict",))
+    spec = test_classifier.keeping(owner.build(), 0.95)
+    logits = test_classifier.outputs_and_labels(None)[0]
+    answers = ensemble._Answers({}, {}, {"test": logits})
+    monkeypatch.setattr(ensemble, "_ask", lambda *arguments: answers)
+    home = tmp_path / "model"
+
+    def predict(folders=("a", "b"), **data):
+        owner, options = make(
+            tmp_path, spiece_model, spec, ("do_predict",), **data
+        )
+        job, said = owner.build(), []
+        members = [ensemble.Member(f, job, options) for f in folders]
+        ensemble.run(members, options, said.append)
+        rows = home / "predictions" / "test_predictions.tsv"
+        lines = rows.read_text().splitlines()[1:]
+        notes = [line for line in said if line.startswith("note")]
+        return [line.split("\t")[1] for line in lines], notes
+
+    none, right = [""] * 4, list(test_classifier.GOLD)
+    found, notes = predict()
+    assert found == none
+    assert notes == [
+        "note: label_threshold=0.95 is of a alone: --do_eval finds the "
+        "ensemble's"
+    ]
+    record = json.loads((home / "ensemble.json").read_text())
+    record["found"] = {THRESHOLD: 0.3}
+    (home / "ensemble.json").write_text(json.dumps(record))
+    assert predict() == (right, [])
+    assert predict(label_threshold=0.99) == (none, [])
+    assert predict() == (right, [])  # what was found stays
+    found, notes = predict(("b", "a"))
+    assert found == none and len(notes) == 1
