@@ -216,18 +216,28 @@ def from_flags(
         if kind == DEFAULT:
             values = DEFAULTS | values
         return new_config(kind, vocab_size, values)
-    source = path or "the checkpoint's configuration"
-    found = {name: getattr(config, name, None) for name in sizes}
     # Of another context: no weight depends on it.
     free = [n for n in _extendable(config) if FLAGS[n].present]
+    source = path or "the checkpoint's configuration"
+    _require_fit(config, source, vocab_size, given, free)
+    free += FREE
+    return changed(config, {k: v for k, v in values.items() if k in free})
+
+
+def _require_fit(
+    config: "EncoderConfig",
+    source: str,
+    vocab_size: int,
+    given: dict,
+    free: list[str],
+) -> None:
+    """Raises UserError where flags or data contradict the configuration."""
+    # A recipe's value is a default and yields to the file.
+    names = [n for n in given if n not in FREE and FLAGS[n].present]
     wrong = [
-        f"`{name}` wanted {given[name]}, found {found[name]}"
-        for name in sizes
-        # A recipe's value is a default and yields to the file.
-        if name in given
-        and name not in free
-        and FLAGS[name].present
-        and given[name] != found[name]
+        f"`{name}` wanted {given[name]}, found {getattr(config, name, None)}"
+        for name in names
+        if name not in free and given[name] != getattr(config, name, None)
     ]
     if config.vocab_size != vocab_size:
         wrong.append(
@@ -235,8 +245,6 @@ def from_flags(
         )
     if wrong:
         raise UserError(f"{source} does not fit: {'; '.join(wrong)}")
-    free += FREE
-    return changed(config, {k: v for k, v in values.items() if k in free})
 
 
 def _extendable(config: "EncoderConfig") -> tuple[str, ...]:
