@@ -140,7 +140,10 @@ def corrupt(
 
     for name in ("perm_mask", "target_mapping"):
         batch.pop(name, None)
-    batch["pair_weight"] = tf.cast(batch["row_weight"], tf.float32)
+    # A row that is a reuse part alone has no pair, and no CLS to tell it by.
+    cls = batch["segment_ids"] == symbols_lib.SEGMENT_CLS
+    pairs = tf.reduce_any(cls & (batch["input_mask"] > 0), 1)
+    batch["pair_weight"] = batch["row_weight"] * tf.cast(pairs, tf.float32)
     if options.pair == "sop":
         _swap(batch, uniform)
     if options.rate:

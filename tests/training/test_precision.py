@@ -34,7 +34,7 @@ def input_fn(params):
     shape = (3, B, T)
     arrays = {
         "input_ids": rng.integers(9, 20, shape, np.int32),
-        "segment_ids": np.zeros(shape, np.int32),
+        "segment_ids": np.tile([0, 0, 0, 1, 1, 2], (3, B, 1)).astype(np.int32),
         "input_mask": np.ones(shape, np.int32),
         "ranks": rng.integers(0, T, shape, np.int32),
         "target_positions": np.tile([[[1, 4]]], (3, B, 1)).astype(np.int32),

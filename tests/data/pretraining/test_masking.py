@@ -174,6 +174,18 @@ def test_fresh_targets_have_the_rate(rate):
         )
 
 
+def test_a_row_without_a_pair_has_no_pair_weight():
+    batch = make_batch(3, a=9)
+    reuse_alone = np.ones([3, T], np.int32)
+    reuse_alone[1, 4:] = 0
+    batch["input_mask"] = tf.constant(reuse_alone)
+    for layout in ("cls_last", "cls_first"):
+        made = masking.corrupt(
+            batch, tf.constant(2), options(pair="nsp", layout=layout)
+        )
+        assert made["pair_weight"].numpy().tolist() == [1, 0, 1]
+
+
 def test_swapped_halves():
     batch = make_batch(40, a=9)
     made = masking.corrupt(

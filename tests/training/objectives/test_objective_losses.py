@@ -144,7 +144,7 @@ class LanguageModel:
 def pretraining_batch():
     return {
         "input_ids": tf.constant(RNG.integers(0, V, (B, T)), tf.int32),
-        "segment_ids": tf.zeros([B, T], tf.int32),
+        "segment_ids": tf.constant([[0, 0, 1, 2]] * B, tf.int32),
         "input_mask": tf.ones([B, T], tf.int32),
         "ranks": tf.constant(RNG.integers(0, T, (B, T)), tf.int32),
         "target_positions": tf.constant([[1, 3], [2, 0], [1, 2]]),
@@ -185,6 +185,18 @@ def test_pretraining(next_sentence):
         assert found == pytest.approx(pair, rel=1e-5), name
     assert result.new_memory.layers == ("new",)
     assert model.arguments["bi_data"] is True
+
+
+def test_a_row_without_a_pair_has_no_next_sentence_loss():
+    """The first row ends with its reuse part: no A, no B, no CLS."""
+    objective = PretrainingObjective(CONFIG, next_sentence=True)
+    model, batch = LanguageModel(), pretraining_batch()
+    batch["input_mask"] *= tf.constant([[1, 1, 0, 0], [1] * T, [1] * T])
+    result = objective.loss(model, batch, None, False, None)
+    log_probs = log_softmax(model.next_logits)
+    pairs = float(result.loss_sum - result.metrics["lm_loss"][0])
+    assert pairs == pytest.approx(-log_probs[1, 0], rel=1e-4)
+    assert float(result.metrics["next_sentence_accuracy"][1]) == 1
 
 
 def test_position_0_is_no_target_where_a_slot_is_unused():
