@@ -169,11 +169,21 @@ def _identity(model: SavedModel, options: PredictOptions) -> dict:
         "input_bytes": state.st_size,
         "input_mtime_ns": state.st_mtime_ns,
         "saved_model": os.path.abspath(model.version_dir),
+        "weights": [_digest(m) for m in getattr(model, "models", [model])],
         "text_columns": list(options.text_columns),
         "label_column": options.label_column,
         "key_column": options.key_column,
         "has_header": options.has_header,
     }
+
+
+def _digest(model: SavedModel) -> str:
+    """Of an export's settings and of the checksums of its weights: another
+    one may lie where it was."""
+    names = ("signature.json", "variables/variables.index")
+    paths = [os.path.join(model.version_dir, name) for name in names]
+    found = [files.sha256_of_file(p) for p in paths if os.path.exists(p)]
+    return " ".join(found)
 
 
 def _resume(partial: str, identity: dict) -> int:

@@ -10,6 +10,7 @@ _PER_PIECE = ("label_ids", "labels", "piece_starts", "piece_ends", "piece_ids")
 _COUNTS = {
     "num_pieces": dict.fromkeys(_PER_PIECE, 0),
     "num_tokens": {"token_ids": 0, "token_log_probs": 1},
+    "num_masks": {"pieces": 0, "probabilities": 0},
 }
 _DIGITS = 7  # float32 holds no more
 

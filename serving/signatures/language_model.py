@@ -170,7 +170,7 @@ def _embed(context: Context, text: tf.Tensor) -> dict[str, tf.Tensor]:
 
 
 def _fill(context: Context, text: tf.Tensor) -> dict[str, tf.Tensor]:
-    ids, mask = _masked_ids(context, text)  # [B, T], [B, T]
+    ids, mask, truncated = _masked_ids(context, text)  # [B, T], [B, T], [B]
     hidden = tf.equal(ids, context.ids.mask) & tf.cast(mask, tf.bool)
     rank = tf.where(hidden, tf.cumsum(tf.cast(hidden, tf.int32), 1) - 1, -1)
     count = tf.reduce_sum(tf.cast(hidden, tf.int32), 1)  # [B]
@@ -222,12 +222,16 @@ def _fill(context: Context, text: tf.Tensor) -> dict[str, tf.Tensor]:
         "probabilities": probabilities,
         "filled": context.tokenizer.detokenize(filled),
         "num_masks": count,
+        "truncated": truncated,
         "joint_log_prob": tf.reduce_sum(tf.math.log(first), 1),
     }
 
 
 def _masked_ids(context: Context, text: tf.Tensor):
-    """Ids with the mask's id at each `<mask>`, padded on the right."""
+    """Ids with the mask's id at each `<mask>`, padded on the right.
+
+    Also the mask of real places, and whether the end was left out.
+    """
     parts = tf.strings.split(text, MASK)
     ids = context.tokenizer.tokenize(parts.values)  # [(parts), (pieces)]
     mark = tf.RaggedTensor.from_row_lengths(
@@ -238,13 +242,12 @@ def _masked_ids(context: Context, text: tf.Tensor):
     marked = tf.concat([mark, ids], 1)
     rows = parts.with_values(marked).merge_dims(1, 2)  # a mark too many
     rows = rows[:, 1:]
-    counts = tf.minimum(
-        tf.cast(rows.row_lengths(), tf.int32), context.spec.max_seq_length
-    )
+    whole = tf.cast(rows.row_lengths(), tf.int32)
+    counts = tf.minimum(whole, context.spec.max_seq_length)
     rows = graph_features.first_of_rows(rows, counts)
     ids = rows.to_tensor()
     mask = tf.sequence_mask(counts, tf.shape(ids)[1], tf.int32)
-    return ids, mask
+    return ids, mask, whole > counts
 
 
 def _banned(context: Context) -> tf.Tensor:

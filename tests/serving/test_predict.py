@@ -109,6 +109,21 @@ def test_another_input_does_not_go_on(tmp_path):
         answering.predict_file(FakeModel(), options(tmp_path))
 
 
+def test_another_model_in_the_same_place_does_not_go_on(tmp_path):
+    model = FakeModel()
+    model.version_dir = str(tmp_path / "1")
+    (tmp_path / "1" / "variables").mkdir(parents=True)
+    weights = tmp_path / "1" / "variables" / "variables.index"
+    weights.write_bytes(b"one")
+    (tmp_path / "in.txt").write_text("a\n\nb\n")
+    for _ in range(2):  # the same model goes on
+        with pytest.raises(UserError, match="the text is empty"):
+            answering.predict_file(model, options(tmp_path))
+    weights.write_bytes(b"two")
+    with pytest.raises(UserError, match=r"another run \(different: weights\)"):
+        answering.predict_file(model, options(tmp_path))
+
+
 def test_bad_rows_are_answered_in_place(tmp_path):
     (tmp_path / "in.txt").write_text("a\n\nb\x00\nccc\n" + "x" * 30 + "\n")
     chosen = options(tmp_path, skip_bad_rows=True, max_chars=10)
@@ -180,6 +195,19 @@ def test_rows_are_plain_json():
     assert second["label"] == "na\u00efve" and second["label_ids"] == [4]
     assert first["truncated"] is True and "logits" not in first
     json.dumps([first, second], allow_nan=False)
+
+
+def test_a_row_has_its_own_masks_only():
+    outputs = {
+        "pieces": np.array([[[b"a"], [b"b"]], [[b"c"], [b"<unk>"]]], object),
+        "probabilities": np.array([[[0.5], [0.25]], [[0.75], [0.0]]]),
+        "num_masks": np.array([2, 1], np.int32),
+    }
+    first, second = (
+        rows.format_row({"labels": []}, outputs, i) for i in (0, 1)
+    )
+    assert first["pieces"] == [["a"], ["b"]]
+    assert second["pieces"] == [["c"]] and second["probabilities"] == [[0.75]]
 
 
 @pytest.mark.parametrize("name", ["in.txt", "in.jsonl"])

@@ -430,6 +430,12 @@ def test_the_command_and_the_export_fill_with_equal_probabilities(lm):
         lm.tokenizer.id_to_piece(int(i)) for i in best.ids
     ]
     assert float(out["joint_log_prob"][0]) == pytest.approx(best.joint, 1e-5)
+    # A mask beyond the model's length is not one that was certain.
+    cut = lm_signatures(context)["fill_mask"].function(
+        tf.constant([text, "was " * 70 + "<mask>"])
+    )
+    assert cut["truncated"].numpy().tolist() == [False, True]
+    assert cut["num_masks"].numpy().tolist() == [2, 0]
 
 
 def test_a_priming_file_that_is_not_utf8_names_the_line(tmp_path):
