@@ -37,9 +37,11 @@ from serving.saved_model import FORMAT_VERSION, SIGNATURE_FILE
 from serving.signatures import build as heads
 from serving.signatures.sequence import MAX_TEXTS, TOKENIZE, Context, Signature
 
-# Run as a script: a process that imports nothing of this project.
 # What a server counts the memory of a run from (`serving.web.cost.ModelSize`).
 SIZES = ("n_layer", "n_head", "d_model", "d_inner", "vocab_size")
+# Of encoders whose tables end: more segments or places are none.
+BOUNDS = ("type_vocab_size", "max_position_embeddings")
+# Run as a script: a process that imports nothing of this project.
 _RELOAD_CHECK = os.path.join(os.path.dirname(__file__), "reload_check.py")
 # How far the reloaded model's answers may be off, relative above 1.
 TOLERANCES = {"float32": 2e-5, "mixed_bfloat16": 2e-2}
@@ -68,10 +70,17 @@ def export_model(
       The version folder.
 
     Raises:
-      UserError: unknown head, another SentencePiece file than the task's, or
-        the reloaded model answers differently.
+      UserError: unknown head, another SentencePiece file than the task's, rows
+        longer than the encoder has places, or the reloaded model answers
+        differently.
     """
     check_exportable(spec)
+    longest = _bounds(model.config).get(BOUNDS[1])
+    if longest is not None and spec.max_seq_length > longest:
+        raise UserError(
+            f"--max_seq_length must be at most {longest} ({BOUNDS[1]} of this "
+            f"{model.config.model_type}), found {spec.max_seq_length}"
+        )
     offline = Tokenizer(spiece_path, spec.text)
     _check_spiece(offline, model, spec)
     root, signatures = _build_root(model, spec, offline)
@@ -274,6 +283,11 @@ def _answers(functions: Mapping, requests: Mapping) -> Arrays:
     return arrays
 
 
+def _bounds(config) -> dict[str, int]:
+    found = {name: getattr(config, name, None) for name in BOUNDS}
+    return {name: value for name, value in found.items() if value is not None}
+
+
 def _about(spec: TaskSpec, model) -> dict:
     config = model.config
     return {
@@ -290,6 +304,7 @@ def _about(spec: TaskSpec, model) -> dict:
         "vocab_size": config.vocab_size,
         "model_type": config.model_type,
         "sizes": {name: getattr(config, name) for name in SIZES},
+        **_bounds(config),
         "spiece_sha256": spec.spiece_sha256,
         "unicode_version": unicodedata.unidata_version,
     }

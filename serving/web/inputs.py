@@ -6,6 +6,7 @@ another length would broadcast and give wrong numbers without an error.
 
 import base64
 from collections.abc import Mapping
+from types import MappingProxyType
 
 import numpy as np
 
@@ -32,7 +33,7 @@ def check_row(
     specs: Mapping[str, dict],
     where: str,
     limit: ServerOptions,
-    vocab_size: int | None = None,
+    known: Mapping = MappingProxyType({}),
 ) -> dict:
     """The row's values as a model takes them.
 
@@ -41,7 +42,9 @@ def check_row(
       specs: input name -> dtype and shape with the batch.
       where: names the row in a message.
       limit: see `ServerOptions`.
-      vocab_size: ids are below it; None = unknown.
+      known: `signature.json`: `vocab_size` and, of encoders that have them,
+        `type_vocab_size` and `max_position_embeddings` bound ids, segments and
+        lengths.
 
     Returns:
       Input name -> str, list of str, or array of the spec's dtype.
@@ -53,8 +56,8 @@ def check_row(
         key: _check(row[key], spec, f"{where}.{key}", limit)
         for key, spec in specs.items()
     }
-    _check_lengths(checked, where)
-    _check_ranges(checked, where, vocab_size)
+    _check_lengths(checked, where, known.get("max_position_embeddings"))
+    _check_ranges(checked, where, known)
     return checked
 
 
@@ -75,16 +78,24 @@ def check_equal_shapes(rows: list[dict], where: str) -> None:
                 )
 
 
-def _check_lengths(row: Mapping, where: str) -> None:
+def _check_lengths(row: Mapping, where: str, longest: int | None) -> None:
     shapes = {k: row[k].shape for k in _TOKEN_INPUTS if k in row}
     if len(set(shapes.values())) > 1:
         found = ", ".join(f"{k} {list(v)}" for k, v in shapes.items())
         raise UserError(f"{where}: wanted equal shapes, found {found}")
+    for name, shape in shapes.items():
+        if longest is not None and shape and shape[-1] > longest:
+            raise UserError(
+                f"{where}.{name}: wanted at most {longest} tokens, the "
+                f"encoder has no more positions, found {shape[-1]}"
+            )
 
 
-def _check_ranges(row: Mapping, where: str, vocab_size: int | None) -> None:
+def _check_ranges(row: Mapping, where: str, known: Mapping) -> None:
     bounds = {name: (0, 1, "0 or 1") for name in _MASKS}
-    bounds["segment_ids"] = (0, max(SEGMENT_IDS), "a known segment")
+    kinds = known.get("type_vocab_size", max(SEGMENT_IDS) + 1)
+    bounds["segment_ids"] = (0, kinds - 1, "a known segment")
+    vocab_size = known.get("vocab_size")
     if vocab_size is not None:
         bounds["input_ids"] = (0, vocab_size - 1, "an id of the vocabulary")
     if "input_ids" in row:

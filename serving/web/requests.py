@@ -61,7 +61,6 @@ def parse_request(
     """
     value = parse_body(body)
     signatures = description["signatures"]
-    vocab_size = description.get("vocab_size")
     unknown = set(value) - {"signature_name", "instances", "inputs"}
     if unknown:
         raise UserError(
@@ -88,7 +87,7 @@ def parse_request(
             f"wanted 1 to {limit.max_instances} instances, found {len(rows)}"
         )
     checked = [
-        inputs.check_row(row, specs, f"instances[{i}]", limit, vocab_size)
+        inputs.check_row(row, specs, f"instances[{i}]", limit, description)
         for i, row in enumerate(rows)
     ]
     inputs.check_equal_shapes(checked, "instances")

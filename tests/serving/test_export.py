@@ -23,6 +23,7 @@ from modeling import (
     TokenClassificationModel,
     XLNetConfig,
 )
+from modeling.encoders.bert.config import BertConfig
 from modeling.long_document import LongDocument
 from serving.export import export_model, warmup
 from serving.saved_model import SavedModel
@@ -239,6 +240,17 @@ def test_errors_leave_nothing_behind(spiece_model, tmp_path, monkeypatch):
     with pytest.raises(UserError, match="head must be one of"):
         export_model(
             str(tmp_path / "a"), model, make_spec("other"), spiece_model
+        )
+    bert = BertConfig(
+        **dict(vocab_size=1000, d_model=8, n_layer=1, n_head=2, d_inner=12),
+        max_position_embeddings=16,
+    )
+    with pytest.raises(UserError, match="at most 16 .*of this bert"):
+        export_model(
+            str(tmp_path / "a"),
+            ClassificationModel(bert, num_labels=3),
+            make_spec("classification", LABELS),
+            spiece_model,
         )
     with pytest.raises(UserError, match="--accumulate_options cannot be"):
         spec_with = make_spec("classification", LABELS, accumulate_options=True)

@@ -107,6 +107,33 @@ def test_inputs_that_do_not_fit_are_refused(
         assert next(iter(change)) in answer.json()["error"]
 
 
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (
+            {"segment_ids": [0, 1, 2]},
+            "segment_ids: wanted a known segment (0 to 1)",
+        ),
+        (
+            {n: [0] * 4 for n in ("input_ids", "segment_ids", "input_mask")}
+            | {"paragraph_mask": [0] * 4},
+            "wanted at most 3 tokens",
+        ),
+    ],
+)
+def test_segments_and_places_that_an_encoder_lacks_are_refused(change, says):
+    """A segment beyond BERT's table would count as none, silently."""
+    model = Model()
+    bounds = {"type_vocab_size": 2, "max_position_embeddings": 3}
+    model.description = Model.description | bounds
+    good = IDS | {"segment_ids": [0, 1, 1]}
+    app = build_app(model, ServerOptions())
+    with testclient.TestClient(app, raise_server_exceptions=False) as client:
+        assert ask(client, "ids", good).status_code == 200
+        answer = ask(client, "ids", good | change)
+    assert answer.status_code == 400 and says in answer.json()["error"]
+
+
 def test_rows_of_two_lengths_name_the_row(client):
     short = IDS | {k: v[:2] for k, v in IDS.items() if k != "cls_index"}
     answer = ask(client, "ids", IDS, short | {"cls_index": 0})
