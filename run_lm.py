@@ -57,16 +57,17 @@ def main() -> None:
         return
     request = make_request(data, what, options)
     if what.mode == "eval":
-        print(_segments(request.objective.config, data, what, options))
+        print(_segments(request, what))
         jobs.evaluate(request, what.eval_split, *_units(data, what))
         return
     jobs.train(request, data.baselines(), has_vocabulary=False)
 
 
-def _segments(config, data, what, options) -> str:
+def _segments(request: "TrainRequest", what: CausalLMOptions) -> str:
     """What the numbers of an evaluation depend on, as a line."""
-    _, length = build_config(data, what, options)
-    line = f"evaluates {what.eval_split} with T={what.eval_seq_len or length}"
+    config = request.objective.config
+    length = what.eval_seq_len or request.must_match["seq_len"]
+    line = f"evaluates {what.eval_split} with T={length}"
     if what.protocol == "sliding":
         return f"{line}, windows that move by {what.eval_stride}, no memory"
     same = ", same_length" * config.same_length
@@ -116,7 +117,9 @@ def make_request(
         recompute_layers=strategy_flags.recompute_layers(),
     )
     held_out, notes = None, data.lines(options.train_batch_size, length)
-    evaluates, found = what.evaluates(config, options, data.manifest.has)
+    evaluates, found = what.evaluates(
+        config, options.eval_every, data.manifest.has
+    )
     if evaluates:
         held_out = data.evaluation_batches(
             what.eval_split,
@@ -187,12 +190,11 @@ def build_config(
 def _trained_length(known: "EncoderConfig | None") -> int | None:
     """What a model tells of T, which no weight depends on.
 
-    One that was converted does not: then its places, or M, have to do.
+    One that was converted may not: then M has to do.
     """
     if known is None:
         return None
-    places = known.max_positions if known.bound_to_segment else None
-    return known.extra.get("seq_len") or places or known.mem_len
+    return known.trained_length or known.mem_len
 
 
 def sweep(

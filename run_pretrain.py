@@ -52,7 +52,6 @@ def make_request(
     from training.run import TrainRequest
 
     jobs.check_vocabulary(data.of_data(), options, reads=what.mode == "eval")
-    what.check_trigger(options.optimizer.average_trigger, bool(data.held_out))
     seed = options.strategy.seed
     reader = {"reset_memory_at_document": what.reset_memory_at_document}
     config = build_config(data, what, options)

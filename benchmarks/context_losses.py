@@ -155,7 +155,7 @@ def open_reader(data, path: str, longest: int) -> WindowReader:
     whole = bool(config.mem_len) or not config.bound_to_segment
     segment = FLAGS.seq_len
     if segment is None and config.bound_to_segment:
-        segment = config.max_positions
+        segment = config.trained_length
         if segment is None:
             raise UserError(
                 f"{path}: positions are places in a segment whose length is "

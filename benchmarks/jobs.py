@@ -142,10 +142,10 @@ class Jobs:
         ):
             while running or (waiting and not _RUNNING.stopped.is_set()):
                 ahead = {j.name for j in waiting} | set(running.values())
-                for job in [j for j in waiting if _parent(j) not in ahead]:
-                    failed = self.results.get(_parent(job), {}).get("error")
+                for job in [j for j in waiting if parent(j) not in ahead]:
+                    failed = self.results.get(parent(job), {}).get("error")
                     if failed:
-                        line = because(_parent(job), failed)
+                        line = because(parent(job), failed)
                         self.results[job.name] = {"error": line}
                     elif (
                         len(running) < workers and not _RUNNING.stopped.is_set()
@@ -285,7 +285,7 @@ class _Commands:
 _RUNNING = _Commands()
 
 
-def _parent(job: Job) -> str:
+def parent(job: Job) -> str:
     """The job that this one goes on from; "" of a name without one."""
     return job.name.rpartition("/")[0]
 

@@ -24,10 +24,11 @@ _HINT = "give a jobs.json that this command wrote"
 
 def write(runner: Jobs, listed: Iterable[Job]) -> str:
     """Writes what is done of `listed` to the runner's folder; the path."""
+    jobs_of = {job.name: job for job in listed}
     families: dict[str, list[Job]] = {}
-    for job in (listed := list(listed)):
-        above = job.name.rpartition("/")[0]
-        head = above if above in {j.name for j in listed} else job.name
+    for name, job in jobs_of.items():
+        above = jobs.parent(job)
+        head = above if above in jobs_of else name
         families.setdefault(head, []).append(job)
     known = {}
     for family in families.values():

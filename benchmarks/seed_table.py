@@ -9,6 +9,7 @@ import dataclasses
 from collections.abc import Sequence
 from statistics import fmean
 
+from benchmarks.jobs import NOT_RUN
 from common.summary import describe
 from data.finetuning.ranking.significance import Difference, compare
 
@@ -61,8 +62,8 @@ class Row:
         if label in result:
             self.values.setdefault(column, {})[seed] = result[label]
         else:
-            why = result.get("error", "not run")
-            if self.errors.get(column, "not run") == "not run":
+            why = result.get("error", NOT_RUN)
+            if self.errors.get(column, NOT_RUN) == NOT_RUN:
                 self.errors[column] = why
 
 
@@ -139,7 +140,7 @@ def _cell(row: Row, column: Column, best: float | None) -> str:
     values = list(row.values.get(column.name, {}).values())
     error = row.errors.get(column.name)
     if not values:
-        return f"failed: {error}" if error and error != "not run" else "not run"
+        return f"failed: {error}" if error and error != NOT_RUN else NOT_RUN
     of, digits = describe(values), column.digits
     median = f"{of['median']:.{digits}f}"
     if of["median"] == best:
@@ -148,7 +149,7 @@ def _cell(row: Row, column: Column, best: float | None) -> str:
         f"{median} ({of['mean']:.{digits}f} ± {of['sd']:.{digits}f}, "
         f"{of['n']:d})"
     )
-    return text if error in (None, "not run") else f"{text}; failed: {error}"
+    return text if error in (None, NOT_RUN) else f"{text}; failed: {error}"
 
 
 def _difference(row: Row, base: Row, column: Column) -> str:

@@ -25,6 +25,7 @@ PACKAGES = (
 LAYERS = {
     "common": "L0",
     "data": "L1 data",
+    "data.pairs": "L0 contract",
     "data.schema": "L0 contract",
     "data.symbols": "L0 contract",
     "data.task_spec": "L0 contract",

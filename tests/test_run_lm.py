@@ -325,7 +325,7 @@ def test_wrong_input_is_one_line(data, tmp_path):
         (
             [word, model, "--average_trigger=5", "--eval_every=9"]
             + ["--mode=train"],
-            "wanted --mode=train_and_eval",
+            "wanted --mode=train_and_eval and",
         ),
         (
             [word, model, "--mode=eval", "--protocol=sliding"]

@@ -1,6 +1,5 @@
 """run_pretrain.py on small records: refusals, replicas, resume, evaluation."""
 
-import dataclasses
 import os
 import random
 import re
@@ -295,23 +294,6 @@ def test_the_memory_where_no_flag_gives_it(built_config):
     assert built_config(model_dir=4, init="unset") == 4
     assert built_config(model_dir=4, path=9) == 4
     assert built_config(5, 6, 9, "--mem_len=3") == 3
-
-
-def test_a_trigger_without_evaluations_is_refused(records, tmp_path):
-    optimizer = OptimizerOptions(average_trigger=3)
-    options = run_options(tmp_path / "m", eval_every=4, optimizer=optimizer)
-    what = PretrainOptions(data_dir=records, mode="train")
-    data = run_pretrain.open_data(what)
-    with pytest.raises(UserError, match="wanted --mode=train_and_eval, found"):
-        run_pretrain.make_request(data, what, options)
-    what = PretrainOptions(data_dir=records)
-    what.check_trigger(3, bool(data.held_out))
-    with pytest.raises(UserError, match="found none in .*--eval_data_dir"):
-        run_pretrain.make_request(
-            dataclasses.replace(data, held_out=None), what, options
-        )
-    PretrainOptions(data_dir=records, mode="eval").check_trigger(3, True)
-    assert not (tmp_path / "m").exists()
 
 
 def test_another_vocabulary_is_refused(records, tmp_path):

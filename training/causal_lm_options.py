@@ -76,13 +76,13 @@ class CausalLMOptions:
         return self.mode in ("eval", "sweep")
 
     def evaluates(
-        self, config, options, has: Callable[[str], bool]
+        self, config, eval_every: int, has: Callable[[str], bool]
     ) -> tuple[bool, list[str]]:
         """Whether a split is evaluated, and lines to say about it.
 
         Args:
           config: of the model.
-          options: `RunOptions`.
+          eval_every: of the run.
           has: whether the data have a split.
 
         Raises:
@@ -91,15 +91,10 @@ class CausalLMOptions:
         if self.only_evaluates:
             return True, []
         if self.mode != "train_and_eval":
-            if options.optimizer.average_trigger:
-                raise UserError(
-                    "--average_trigger counts evaluations: wanted "
-                    f"--mode=train_and_eval, found --mode={self.mode}"
-                )
             return False, []
         if not has(self.eval_split):
             asked = self.eval_split != CausalLMOptions.eval_split
-            if asked or options.eval_every:
+            if asked or eval_every:
                 raise UserError(
                     f"{self.data_dir} has no {self.eval_split} split to "
                     f"evaluate: build it with --{self.eval_split}_glob, or "

@@ -108,8 +108,8 @@ def sweep(
 ) -> list[Point]:
     """Evaluates with rising memory, writes table and figure.
 
-    The first point is the model as it was trained, with its T. Killed, the same call
-    goes on after the last point.
+    The first point is the model as it was trained, with its T. Killed, the same
+    call goes on after the last point.
 
     Args:
       request_of: changes of the configuration -> what evaluates it; {} = as

@@ -90,22 +90,6 @@ class PretrainOptions:
         """What a resumed run cannot change about what it learns."""
         return {name: getattr(self, name) for name in _KEPT}
 
-    def check_trigger(self, average_trigger: int, held_out: bool) -> None:
-        """Raises UserError where averaging could never begin."""
-        if not average_trigger or self.mode == "eval":
-            return
-        if self.mode == "train":
-            raise UserError(
-                "--average_trigger counts evaluations: wanted "
-                "--mode=train_and_eval, found --mode=train"
-            )
-        if not held_out:
-            raise UserError(
-                "--average_trigger counts evaluations: wanted held-out "
-                f"records, found none in {self.data_dir}; give "
-                "--eval_data_dir, or build the data with --dev_fraction=0.01"
-            )
-
     def check_objective(self, objective: str) -> None:
         """Raises UserError where a flag is given that is the other one's."""
         other, wanted = _PERMUTATION, "permutation_lm"

@@ -10,6 +10,7 @@ import orbit
 import tensorflow as tf
 
 from common import locks
+from common.errors import UserError
 from training import batch_warmup, strategy, train_step
 from training.batch_split import distribute
 from training.checkpoints import write_config
@@ -47,6 +48,9 @@ class TrainRequest:
       flags: for `run.json`.
       notes: more lines for the start-up summary.
       say: takes every line of the report.
+
+    Raises:
+      UserError: averaging waits for evaluations, and there are none.
     """
 
     objective: Objective
@@ -61,6 +65,14 @@ class TrainRequest:
     notes: Sequence[str] = ()
     say: Callable[[str], None] = print
     begin: Callable[[str], None] | None = None
+
+    def __post_init__(self):
+        evaluates = self.eval_input_fn or self.make_evaluator
+        if self.options.optimizer.average_trigger and not evaluates:
+            raise UserError(
+                "--average_trigger counts evaluations, and nothing is "
+                "evaluated: wanted --mode=train_and_eval and held-out data"
+            )
 
 
 @dataclasses.dataclass(frozen=True)

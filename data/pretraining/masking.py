@@ -26,6 +26,7 @@ import tensorflow as tf
 from common.checks import FIELD, one_of, within
 from common.errors import UserError
 from data import symbols as symbols_lib
+from data.pairs import has_pair
 from data.symbols import SymbolIds
 
 PAIRS = ("none", "nsp", "sop")
@@ -140,10 +141,7 @@ def corrupt(
 
     for name in ("perm_mask", "target_mapping"):
         batch.pop(name, None)
-    # A row that is a reuse part alone has no pair, and no CLS to tell it by.
-    cls = batch["segment_ids"] == symbols_lib.SEGMENT_CLS
-    pairs = tf.reduce_any(cls & (batch["input_mask"] > 0), 1)
-    batch["pair_weight"] = batch["row_weight"] * tf.cast(pairs, tf.float32)
+    batch["pair_weight"] = batch["row_weight"] * has_pair(batch)
     if options.pair == "sop":
         _swap(batch, uniform)
     if options.rate:

@@ -160,6 +160,17 @@ def require(config: EncoderConfig, ability: str, asked: str) -> None:
         )
 
 
+def require_length(config: EncoderConfig, max_seq_length: int) -> None:
+    """Raises UserError where rows are longer than the encoder has places."""
+    longest = getattr(config, "max_position_embeddings", None)
+    if longest is not None and max_seq_length > longest:
+        raise UserError(
+            f"--max_seq_length must be at most {longest} "
+            f"(max_position_embeddings of this {config.model_type}), found "
+            f"{max_seq_length}"
+        )
+
+
 def new_config(
     model_type: str, vocab_size: int, values: dict[str, Any]
 ) -> EncoderConfig:

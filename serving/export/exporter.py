@@ -31,6 +31,7 @@ from common.heads import get
 from data.task_spec import SPIECE_NAME, TaskSpec
 from data.text.graph_tokenizer import GraphTokenizer
 from data.text.tokenizer import Tokenizer
+from modeling.encoders.registry import require_length
 from modeling.long_document import LongDocument
 from serving.export import warmup
 from serving.saved_model import FORMAT_VERSION, SIGNATURE_FILE
@@ -40,7 +41,7 @@ from serving.signatures.sequence import MAX_TEXTS, TOKENIZE, Context, Signature
 # What a server counts the memory of a run from (`serving.web.cost.ModelSize`).
 SIZES = ("n_layer", "n_head", "d_model", "d_inner", "vocab_size")
 # Of encoders whose tables end: more segments or places are none.
-BOUNDS = ("type_vocab_size", "max_position_embeddings")
+_BOUNDS = ("type_vocab_size", "max_position_embeddings")
 # Run as a script: a process that imports nothing of this project.
 _RELOAD_CHECK = os.path.join(os.path.dirname(__file__), "reload_check.py")
 # How far the reloaded model's answers may be off, relative above 1.
@@ -75,12 +76,7 @@ def export_model(
         differently.
     """
     check_exportable(spec)
-    longest = _bounds(model.config).get(BOUNDS[1])
-    if longest is not None and spec.max_seq_length > longest:
-        raise UserError(
-            f"--max_seq_length must be at most {longest} ({BOUNDS[1]} of this "
-            f"{model.config.model_type}), found {spec.max_seq_length}"
-        )
+    require_length(model.config, spec.max_seq_length)
     offline = Tokenizer(spiece_path, spec.text)
     _check_spiece(offline, model, spec)
     root, signatures = _build_root(model, spec, offline)
@@ -284,7 +280,7 @@ def _answers(functions: Mapping, requests: Mapping) -> Arrays:
 
 
 def _bounds(config) -> dict[str, int]:
-    found = {name: getattr(config, name, None) for name in BOUNDS}
+    found = {name: getattr(config, name, None) for name in _BOUNDS}
     return {name: value for name, value in found.items() if value is not None}
 
 

@@ -87,14 +87,13 @@ class CausalLM(NamedTuple):
         config = self.model.config
         if not config.bound_to_segment:
             return longest
-        known = config.max_positions or config.extra.get("seq_len")
-        if not known:
+        if not config.trained_length:
             raise UserError(
                 f"encoding {config.encoding!r} counts places from the end of "
                 "a segment, and the model does not say how long its segments "
                 "were: score with run_lm.py --mode=score --eval_seq_len=T"
             )
-        return known
+        return config.trained_length
 
     def text_of(self, ids) -> str:
         """Text of ids; of WikiText's words, without its marks."""

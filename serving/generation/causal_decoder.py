@@ -1,10 +1,10 @@
 """Generation by a left-to-right language model with a ring of M slots.
 
 The prompt is read in segments through the memory, from the start that the model
-was trained with (`memory_start`, `same_length`), as evaluation does. Then every token is a
-segment of one: it attends to itself and to the M inputs before it, whose keys
-and values are kept, each in the slot that it got when it came. A step costs the
-same however long the text is.
+was trained with (`memory_start`, `same_length`), as evaluation does. Then every
+token is a segment of one: it attends to itself and to the M inputs before it,
+whose keys and values are kept, each in the slot that it got when it came. A step
+costs the same however long the text is.
 
 Letters: B samples, M memory slots, G new tokens, D model, V vocabulary.
 """

@@ -91,11 +91,20 @@ def choice_signatures(context: Context) -> dict[str, Signature]:
                 name: int_spec(name, None, None)
                 for name in ("input_ids", "segment_ids", "input_mask")
             },
-            {k: [[row, row]] for k, row in example_row(context).items()},
+            _example(context),
             "token ids [B, C, T] in, a choice out",
         ),
         TOKENIZE: tokenize_signature(context),
     }
+
+
+def _example(context: Context) -> dict[str, list]:
+    """Two options that differ: which of two equal ones is taken depends on the
+    machine's rounding, and an export is compared with its model."""
+    row, ids = example_row(context), context.ids
+    other = [ids.sep if i == ids.unk else i for i in row["input_ids"]]
+    pair = {name: [[value, value]] for name, value in row.items()}
+    return pair | {"input_ids": [[row["input_ids"], other]]}
 
 
 def _inputs(context: Context, longest: int, passage, question, options):

@@ -4,7 +4,6 @@ import pytest
 
 from common.errors import UserError
 from modeling.encoders.transformer_xl.config import TransformerXLConfig
-from tests.training import toy
 from training.causal_lm_options import CausalLMOptions
 
 CONFIG = TransformerXLConfig(
@@ -13,50 +12,39 @@ CONFIG = TransformerXLConfig(
 )
 
 
-def evaluates(folder, there=("train", "valid"), config=CONFIG, **what):
-    names = ("eval_every", "average_trigger")
-    own = {k: what.pop(k) for k in names if k in what}
-    run = toy.run_options(folder, eval_every=own.get("eval_every", 0))
-    if own.get("average_trigger"):
-        run = run.replace(
-            optimizer=run.optimizer.__class__(
-                **(vars(run.optimizer) | {"average_trigger": 5})
-            )
-        )
+def evaluates(there=("train", "valid"), config=CONFIG, eval_every=0, **what):
     return CausalLMOptions("data", **what).evaluates(
-        config, run, there.__contains__
+        config, eval_every, there.__contains__
     )
 
 
-def test_a_split_that_is_missing_is_said_or_refused(tmp_path):
-    assert evaluates(tmp_path) == (True, [])
-    assert evaluates(tmp_path, mode="train") == (False, [])
-    there, lines = evaluates(tmp_path, there=("train",))
+def test_a_split_that_is_missing_is_said_or_refused():
+    assert evaluates() == (True, [])
+    assert evaluates(mode="train") == (False, [])
+    there, lines = evaluates(there=("train",))
     assert not there and "no valid split" in lines[0]
     with pytest.raises(UserError, match="no valid split .*--valid_glob"):
-        evaluates(tmp_path, there=("train",), eval_every=3)
+        evaluates(there=("train",), eval_every=3)
     with pytest.raises(UserError, match="no vaild split"):
-        evaluates(tmp_path, eval_split="vaild")
-    with pytest.raises(UserError, match="average_trigger counts evaluations"):
-        evaluates(tmp_path, mode="train", eval_every=3, average_trigger=5)
+        evaluates(eval_split="vaild")
 
 
-def test_changes_are_of_evaluation_alone(tmp_path):
+def test_changes_are_of_evaluation_alone():
     changes = {"mem_len": 20, "clamp_len": 3}
-    there, lines = evaluates(tmp_path, eval_changes=changes)
+    there, lines = evaluates(eval_changes=changes)
     assert there and "--eval_mem_len, --eval_clamp_len" in lines[0]
-    assert evaluates(tmp_path, mode="eval", eval_changes=changes) == (True, [])
+    assert evaluates(mode="eval", eval_changes=changes) == (True, [])
 
 
-def test_windows_see_all_of_themselves(tmp_path):
-    assert evaluates(tmp_path, protocol="sliding") == (True, [])
+def test_windows_see_all_of_themselves():
+    assert evaluates(protocol="sliding") == (True, [])
     for change in ({"same_length": True}, {"memory_start": "zeros"}):
         config = CONFIG.replace(**change)
         with pytest.raises(UserError, match="windows would see"):
-            evaluates(tmp_path, config=config, protocol="sliding")
+            evaluates(config=config, protocol="sliding")
         without = config.with_memory(0)
         if not config.same_length:
-            assert evaluates(tmp_path, config=without, protocol="sliding")[0]
+            assert evaluates(config=without, protocol="sliding")[0]
     with pytest.raises(UserError, match="every token only itself"):
         CausalLMOptions(
             "d",

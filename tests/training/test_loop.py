@@ -55,6 +55,16 @@ def one_replica(tmp_path_factory):
     return folder, result
 
 
+def test_a_trigger_without_evaluations_is_refused(tmp_path):
+    """Averaging would never begin, whatever command asks for it."""
+    options = toy.run_options(tmp_path / "m", eval_every=4).replace(
+        optimizer=OptimizerOptions(average_trigger=3)
+    )
+    with pytest.raises(UserError, match="nothing is evaluated: wanted"):
+        train(options)
+    assert not (tmp_path / "m").exists()
+
+
 def test_loops_end_where_something_is_due(tmp_path):
     options = toy.run_options(
         tmp_path, train_steps=23, iterations=5, save_steps=8, eval_every=6

@@ -15,7 +15,11 @@ from common.errors import UserError
 from data.symbols import CLS_LAST
 from modeling.checkpoints import restore as checkpoints
 from modeling.encoders.contract import EncoderConfig
-from modeling.encoders.registry import build_encoder, spec_of
+from modeling.encoders.registry import (
+    build_encoder,
+    require_length,
+    spec_of,
+)
 from training.checkpoints import checkpoint_to_read
 from training.finetuning.job import Job
 from training.finetuning.options import FinetuneOptions
@@ -175,13 +179,7 @@ def check_segments(job: Job, config: EncoderConfig) -> None:
             f"(type_vocab_size), found {texts} texts per row; name fewer with "
             "--text_columns, or take xlnet or modernbert"
         )
-    longest = getattr(config, "max_position_embeddings", None)
-    if longest is not None and job.spec.max_seq_length > longest:
-        raise UserError(
-            f"--max_seq_length must be at most {longest} "
-            f"(max_position_embeddings of this {config.model_type}), found "
-            f"{job.spec.max_seq_length}"
-        )
+    require_length(config, job.spec.max_seq_length)
 
 
 def _bytes_to_write(

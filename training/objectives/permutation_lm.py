@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from data import symbols
+from data.pairs import has_pair
 from training.objectives.contract import Batch, LossOutput, Memory
 from training.objectives.language_model import TwoSegmentObjective
 
@@ -55,16 +55,6 @@ class PretrainingObjective(TwoSegmentObjective):
         if self.memory_len:
             new_memory = Memory(output.new_memory, output.new_memory_length)
         return LossOutput(loss, count, metrics, {}, new_memory)
-
-
-def has_pair(batch: Batch) -> tf.Tensor:
-    """float32 [B], 1 where a row has an A and a B, with a CLS behind them.
-
-    At the end of a lane a row may have a reuse part alone.
-    """
-    there = batch["input_mask"] > 0
-    cls = there & (batch["segment_ids"] == symbols.SEGMENT_CLS)
-    return tf.cast(tf.reduce_any(cls, 1), tf.float32)
 
 
 def order_arguments(batch: Batch) -> dict[str, tf.Tensor]:

@@ -208,6 +208,12 @@ class TransformerXLConfig(RecurrentConfig):
         return self.encoding in ("absolute", "per_layer")
 
     @property
+    def trained_length(self) -> int | None:
+        """T of the training, where the file or the places tell it."""
+        places = self.max_positions if self.bound_to_segment else None
+        return self.extra.get("seq_len") or places
+
+    @property
     def embedding_width(self) -> int:
         """E."""
         return self.d_model if self.d_embed is None else self.d_embed

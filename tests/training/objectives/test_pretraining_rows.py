@@ -47,6 +47,7 @@ def make_batch():
     return {
         "input_ids": tf.constant(ids, tf.int32),
         "input_mask": tf.ones([2, T], tf.int32),
+        "segment_ids": tf.zeros([2, T], tf.int32),
         "ranks": tf.constant([STORED, STORED], tf.int32),
         "target_positions": tf.constant([TARGETS, TARGETS], tf.int32),
         "target_ids": tf.gather(tf.constant(ids, tf.int32), TARGETS, axis=1),
@@ -128,7 +129,6 @@ def test_the_query_stream_learns_to_denoise():
     model = objective.build_model()
     options = masking.MaskingOptions(V, IDS, REUSE, hide_rest=True)
     batch = masking.corrupt(make_batch(), tf.constant(1), options)
-    batch["segment_ids"] = tf.zeros([2, T], tf.int32)
     with tf.GradientTape() as tape:
         out = objective.loss(model, batch, None, True, None)
     variables = objective.named_variables(model)
