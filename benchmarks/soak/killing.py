@@ -16,9 +16,6 @@ import numpy as np
 from benchmarks.soak import starting
 from benchmarks.soak.starting import ROOT
 
-# Seconds until a save comes, on a machine that others use, too.
-_PATIENCE = 60.0
-
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
@@ -134,9 +131,12 @@ def _call(arguments: list[str], folder: str) -> None:
 
 
 def kill_until_done(
-    command: list[str], model_dir: str, kills: int, seed: int
+    command: list[str], model_dir: str, steps: int, kills: int, seed: int
 ) -> tuple[int, int, int]:
-    """Runs the command to its end; (kills, kills during a save, starts)."""
+    """Runs the command to its end; (kills, kills during a save, starts).
+
+    Every kill has its share of the steps, so that none comes too late.
+    """
     rng = random.Random(seed)
     done = during_save = starts = 0
     while True:
@@ -147,7 +147,8 @@ def kill_until_done(
                 raise RuntimeError(f"the run failed: see {model_dir}.log")
             return done, during_save, starts
         aim_at_save = rng.random() < 0.5
-        hit = wait_for_moment(process, model_dir, aim_at_save, rng)
+        latest = steps * (done + 1) // (kills + 1)
+        hit = wait_for_moment(process, model_dir, aim_at_save, rng, latest)
         if process.poll() is not None:
             if process.returncode != 0:
                 raise RuntimeError(f"the run failed: see {model_dir}.log")
@@ -158,22 +159,32 @@ def kill_until_done(
         during_save += hit
 
 
-def wait_for_moment(process, model_dir, aim_at_save, rng) -> bool:
-    """Waits until the run trains, then a random time; True = in a save."""
+def wait_for_moment(process, model_dir, aim_at_save, rng, latest) -> bool:
+    """Waits until the run trains, then a random time; True = in a save.
+
+    Not longer than until step `latest`, however fast the run and slow we are.
+    """
     log = os.path.join(model_dir, "losses.tsv")
     before = _size(log)
     while process.poll() is None and _size(log) == before:
         time.sleep(0.005)
     # A killed run must make some progress, or it would never end.
     deadline = time.monotonic() + rng.uniform(0.0, 1.0)
-    while process.poll() is None:
+    while process.poll() is None and _last_step(log) < latest:
         if aim_at_save and unfinished_save(model_dir):
             return True
         if not aim_at_save and time.monotonic() > deadline:
             break
-        if time.monotonic() > deadline + _PATIENCE:
-            break
+        time.sleep(0.001)
     return unfinished_save(model_dir)
+
+
+def _last_step(log: str) -> int:
+    """Of a loss log that is being written; 0 without a whole line of one."""
+    with open(log, encoding="utf-8") as f:
+        whole = f.read().rpartition("\n")[0]
+    step = whole.rpartition("\n")[2].partition("\t")[0]
+    return int(step) if step.isdigit() else 0
 
 
 def unfinished_save(model_dir: str) -> bool:
@@ -246,7 +257,11 @@ def soak(folder: str, kills: int, steps: int, seed: int) -> Outcome:
     if start(training_command(data_dir, undisturbed, steps)).wait() != 0:
         raise RuntimeError(f"the run failed: see {undisturbed}.log")
     counts = kill_until_done(
-        training_command(data_dir, killed, steps), killed, kills, seed
+        training_command(data_dir, killed, steps),
+        killed,
+        steps,
+        kills,
+        seed,
     )
     return Outcome(
         *counts,

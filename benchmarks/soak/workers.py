@@ -139,7 +139,7 @@ def soak(
             outcome.starts += 1
             rng = random.Random(f"{seed} {outcome.starts}")
             if outcome.kills < kills and _kill_some(
-                group, broken, rng, victim, outcome, timeout
+                group, broken, rng, victim, outcome, timeout, steps
             ):
                 continue
             group.finish(timeout)
@@ -168,10 +168,12 @@ def _read_state(path: str, settings: dict, kills: int) -> Outcome | None:
     return outcome
 
 
-def _kill_some(group, model_dir, rng, victim, outcome, timeout) -> bool:
+def _kill_some(group, model_dir, rng, victim, outcome, timeout, steps) -> bool:
     """Kills one or all at some moment; False = the run ended before."""
     chief = group.processes[0]
-    hit = killing.wait_for_moment(chief, model_dir, rng.random() < 0.5, rng)
+    aim_at_save = rng.random() < 0.5
+    latest = int(steps * rng.uniform(0.3, 0.9))
+    hit = killing.wait_for_moment(chief, model_dir, aim_at_save, rng, latest)
     if chief.poll() is not None:
         return False
     alone = victim is not None or rng.random() < 0.5
