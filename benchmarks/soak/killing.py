@@ -162,15 +162,18 @@ def kill_until_done(
 def wait_for_moment(process, model_dir, aim_at_save, rng, latest) -> bool:
     """Waits until the run trains, then a random time; True = in a save.
 
-    Not longer than until step `latest`, however fast the run and slow we are.
+    Not longer than until step `latest`, however fast the run and slow we are. A
+    run that is past it already may end.
     """
     log = os.path.join(model_dir, "losses.tsv")
-    before = _size(log)
+    before, bounded = _size(log), _last_step(log) < latest
     while process.poll() is None and _size(log) == before:
         time.sleep(0.005)
     # A killed run must make some progress, or it would never end.
     deadline = time.monotonic() + rng.uniform(0.0, 1.0)
-    while process.poll() is None and _last_step(log) < latest:
+    while process.poll() is None:
+        if bounded and _last_step(log) >= latest:
+            break
         if aim_at_save and unfinished_save(model_dir):
             return True
         if not aim_at_save and time.monotonic() > deadline:
@@ -181,8 +184,11 @@ def wait_for_moment(process, model_dir, aim_at_save, rng, latest) -> bool:
 
 def _last_step(log: str) -> int:
     """Of a loss log that is being written; 0 without a whole line of one."""
-    with open(log, encoding="utf-8") as f:
-        whole = f.read().rpartition("\n")[0]
+    try:
+        with open(log, encoding="utf-8") as f:
+            whole = f.read().rpartition("\n")[0]
+    except FileNotFoundError:
+        return 0
     step = whole.rpartition("\n")[2].partition("\t")[0]
     return int(step) if step.isdigit() else 0
 
