@@ -75,6 +75,12 @@ RECIPES = {
         {},
         "measured: docs/pretraining.md",
     ),
+    "small_hours": Recipe(
+        COMMAND,
+        _SMALL | {"n_layer": 4, "train_steps": 8000, "warmup_steps": 400},
+        {},
+        "measured: docs/pretraining.md",
+    ),
     "pretrain_large_v1": Recipe(COMMAND, _LARGE | _V1, _ASSUMED, "Table 7, v1"),
     # The second version gives no memory length.
     "pretrain_large_v2": Recipe(

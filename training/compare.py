@@ -2,8 +2,10 @@
 
     python -m training.compare --model_dirs=OUT/a,OUT/b --output_dir=OUT/compare
 
-Reads `run.json`, `losses.tsv` and `eval_*.json` of each folder: the flags in which
-the runs differ, their metrics side by side, and one picture of their losses.
+Reads `run.json`, `losses.tsv`, `evaluations.jsonl` and `eval_*.json` of each
+folder: the flags in which the runs differ, their metrics side by side, and one
+picture of their losses, in training and in the evaluations beside it. One run
+alone has its picture, too.
 """
 
 import csv
@@ -13,10 +15,10 @@ import os
 
 from absl import flags
 
-from common import files
+from common import figures, files
 from common.errors import UserError
 from flags import app
-from training.reporting import loss_log, run_record
+from training.reporting import eval_runner, loss_log, run_record
 
 FLAGS = flags.FLAGS
 # They differ between any two runs and say nothing.
@@ -29,7 +31,8 @@ def read_run(folder: str) -> dict:
 
     Returns:
       `flags` name -> value, `metrics` name -> number (those of evaluations by
-      `split: name`, and the last training loss), `losses` [(step, loss)].
+      `split: name`, and the last training loss), `losses` and `evaluations`
+      [(step, loss)].
 
     Raises:
       UserError: the folder is of no run.
@@ -54,7 +57,12 @@ def read_run(folder: str) -> dict:
             if isinstance(value, (int, float)):
                 metrics[f"{split}: {name}"] = value
     kept = {k: v for k, v in given.items() if k not in PLACES}
-    return {"flags": kept | facts, "metrics": metrics, "losses": losses}
+    return {
+        "flags": kept | facts,
+        "metrics": metrics,
+        "losses": losses,
+        "evaluations": read_evaluations(folder),
+    }
 
 
 def read_losses(path: str) -> list[tuple[int, float]]:
@@ -70,6 +78,21 @@ def read_losses(path: str) -> list[tuple[int, float]]:
     except (KeyError, TypeError, ValueError) as e:
         raise UserError(
             f"{path}: wanted columns `step` and `loss` of numbers ({e})"
+        ) from e
+
+
+def read_evaluations(folder: str) -> list[tuple[int, float]]:
+    """(step, loss) of every evaluation that has one; empty without the file."""
+    path = os.path.join(folder, eval_runner.LOG_NAME)
+    if not os.path.exists(path):
+        return []
+    try:
+        with open(path, encoding="utf-8") as f:
+            rows = [json.loads(line) for line in f]
+        return [(int(r["step"]), float(r["loss"])) for r in rows if "loss" in r]
+    except (KeyError, TypeError, ValueError, RecursionError) as e:
+        raise UserError(
+            f"{path}: wanted one object with a step and numbers per line ({e})"
         ) from e
 
 
@@ -107,22 +130,26 @@ def _shown(value: object) -> str:
     return f"{value:.5g}" if isinstance(value, float) else str(value)
 
 
-def draw(names: list[str], runs: list[dict], path: str) -> None:
-    """The training losses of all runs in one picture."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
+def draw(names: list[str], runs: list[dict], stem: str) -> list[str]:
+    """The losses of all runs in one picture; its files.
 
-    figure = Figure(figsize=(8, 5), layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.add_subplot()
+    A line is the training's, points of its colour are the evaluations'.
+    """
+    figure, ((axes,),) = figures.new(figsize=(8, 5))
     for name, run in zip(names, runs, strict=True):
+        colour = None
         if run["losses"]:
             steps, values = zip(*smooth(run["losses"], POINTS), strict=True)
-            axes.plot(steps, values, label=name)
-    axes.set(xlabel="step", ylabel="training loss")
+            (line,) = axes.plot(steps, values, label=name)
+            colour = line.get_color()
+        if run["evaluations"]:
+            steps, values = zip(*run["evaluations"], strict=True)
+            axes.plot(
+                steps, values, "o--", color=colour, label=f"{name}, evaluated"
+            )
+    axes.set(xlabel="step", ylabel="loss")
     axes.legend()
-    with files.atomic_open(path, "wb") as f:
-        figure.savefig(f, format="png", dpi=120)
+    return figures.save(figure, stem)
 
 
 def short_names(folders: list[str]) -> list[str]:
@@ -136,8 +163,8 @@ def short_names(folders: list[str]) -> list[str]:
 def main() -> None:
     """Prints the table; writes it and the picture where a folder is given."""
     folders = [folder for folder in FLAGS.model_dirs if folder]
-    if len(folders) < 2:
-        raise UserError("--model_dirs: wanted two or more folders of runs")
+    if not folders:
+        raise UserError("--model_dirs: wanted folders of runs")
     runs = [read_run(folder) for folder in folders]
     names = short_names(folders)
     rows = table(names, runs)
@@ -150,9 +177,8 @@ def main() -> None:
         text = "".join("\t".join(row) + "\n" for row in rows)
         path = os.path.join(FLAGS.output_dir, "compare.tsv")
         files.write_text(path, text)
-        picture = os.path.join(FLAGS.output_dir, "losses.png")
-        draw(names, runs, picture)
-        print(f"wrote {path} and {picture}")
+        stem = os.path.join(FLAGS.output_dir, "losses")
+        print(f"wrote {', '.join([path, *draw(names, runs, stem)])}")
 
 
 if __name__ == "__main__":

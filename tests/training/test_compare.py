@@ -49,6 +49,28 @@ def test_the_command_shows_what_differs(tmp_path):
     assert picture.startswith(b"\x89PNG") and len(picture) > 5000
 
 
+def test_evaluations_are_points_beside_their_curve(tmp_path):
+    one, other = (
+        compare.read_run(write_run(tmp_path / name, rate, 0.5))
+        for name, rate in (("a", 1e-3), ("b", 2e-3))
+    )
+    assert one["evaluations"] == []
+    lines = [{"step": 0, "loss": 3.5}, {"step": 20, "accuracy": 1.0}]
+    lines.append({"step": 50, "loss": 1.25, "perplexity": 3.5})
+    (tmp_path / "b" / "evaluations.jsonl").write_text(
+        "".join(json.dumps(line) + "\n" for line in lines)
+    )
+    assert other["evaluations"] == []
+    other = compare.read_run(str(tmp_path / "b"))
+    assert other["evaluations"] == [(0, 3.5), (50, 1.25)]
+    paths = compare.draw(["a", "b"], [one, other], str(tmp_path / "losses"))
+    assert [path[-3:] for path in paths] == ["png", "svg"]
+    before = (tmp_path / "losses.svg").read_bytes()
+    other["evaluations"] = []
+    compare.draw(["a", "b"], [one, other], str(tmp_path / "losses"))
+    assert (tmp_path / "losses.svg").read_bytes() != before
+
+
 def test_curves_are_means_of_equal_parts():
     losses = [(i, float(i)) for i in range(1, 11)]
     assert compare.smooth(losses, 5) == [
@@ -74,6 +96,11 @@ def test_folders_that_are_no_runs(tmp_path):
     (folder / "losses.tsv").write_text("step\tloss\n1\tx\n")
     with pytest.raises(UserError, match="wanted columns `step` and `loss`"):
         compare.read_run(str(folder))
+    (folder / "losses.tsv").unlink()
+    for text in ("{", "3\n", '{"loss": 1.0}', '{"step": [], "loss": 1}'):
+        (folder / "evaluations.jsonl").write_text(text)
+        with pytest.raises(UserError, match="jsonl: wanted one object"):
+            compare.read_run(str(folder))
     (folder / "run.json").write_text('{"flags": 3}')
     with pytest.raises(UserError, match="wanted an object `flags`"):
         compare.read_run(str(folder))

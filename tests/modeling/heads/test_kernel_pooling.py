@@ -73,15 +73,31 @@ def test_the_papers_kernels_are_the_default(arrays):
 
 
 @pytest.mark.shared
-def test_vectors_in_bfloat16_are_compared_in_float32(arrays):
+def test_vectors_in_bfloat16_are_compared_in_float64(arrays):
     query = tf.constant(arrays["in/query"])
     for dtype in (tf.bfloat16, tf.float16):
         low = tf.cast(query, dtype)
         cosine = kernel_pooling.cosines(low, low)
-        assert cosine.dtype == tf.float32
+        assert cosine.dtype == tf.float64
         np.testing.assert_allclose(
-            tf.linalg.diag_part(cosine), np.ones(query.shape[:2]), atol=1e-6
+            tf.linalg.diag_part(cosine), np.ones(query.shape[:2]), atol=1e-12
         )
+
+
+@pytest.mark.shared
+def test_the_exact_kernel_does_not_hang_on_the_order_of_sums(arrays):
+    kernels = Kernels.even()
+    vectors = [arrays[f"in/{n}"] for n in ("query", "positive")]
+    backwards = [x[..., ::-1] for x in vectors]
+    mask = arrays["in/positive_mask"]
+    counts, again = (
+        kernel_pooling.soft_tf(
+            kernel_pooling.cosines(*pair), mask, kernels
+        ).numpy()
+        for pair in (vectors, backwards)
+    )
+    # A cosine in float32 would make that 4e-4 of a count.
+    np.testing.assert_allclose(counts, again, rtol=2e-6, atol=1e-30)
 
 
 def test_other_numbers_of_kernels_and_padding():
