@@ -1,19 +1,20 @@
 #!/usr/bin/env bash
-# The table of docs/results.md: pretrains a small model on novels and WikiText,
-# then tunes ten tasks from its weights and from random ones, with few labels
-# and with all.
+# The table of docs/results.md: pretrains a small model on novels, WikiText and
+# the training texts of the tasks without their labels, then tunes ten tasks
+# from its weights and from random ones, with few labels and with all.
 #   DATA=folder OUT=folder bash scripts/results.sh
 # DATA holds the public sets in their official layouts (glue/, trec/,
 # ag_news_csv/, imdb/, squad/, race/, lm/); those of imdb/, race/ and lm/ are
 # packed (.xz). Run again, it goes on where it stopped. OPTIONS is a file of
 # tasks, PRETRAIN_FLAGS are added to the pretraining's, WORKERS jobs run at a
-# time.
+# time, TASK_TEXTS are the tasks whose texts are read.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 : "${DATA:?the folder of the public sets}" "${OUT:?a folder for the results}"
 : "${PYTHON:=python}" "${OPTIONS:=benchmarks/results_table.toml}"
 : "${PRETRAIN_FLAGS:=}" "${WORKERS:=2}"
-mkdir -p "$OUT/sets"
+: "${TASK_TEXTS:=squad race imdb ag trec sst-2 cola sts-b rte mnli qnli qqp mrpc}"
+mkdir -p "$OUT/sets" "$OUT/text"
 DATA="$(cd "$DATA" && pwd)"
 
 unpack() { # archive and the folder in it; whole, or not there
@@ -30,21 +31,35 @@ for name in glue trec ag_news_csv squad; do
   ln -sfn "$DATA/$name" "$OUT/sets/$name"
 done
 
-TEXT="$OUT/novels.txt,$OUT/wikitext.txt"
+SETS="$OUT/sets"
+for name in $TASK_TEXTS; do
+  [ -s "$OUT/text/$name.txt" ] && continue
+  case "$name" in
+  squad) from=(--train_file="$SETS/squad/train-v1.1.json") ;;
+  imdb) from=(--data_dir="$SETS/aclImdb") ;;
+  ag) from=(--data_dir="$SETS/ag_news_csv") ;;
+  race) from=(--data_dir="$SETS/RACE") ;;
+  trec) from=(--data_dir="$SETS/trec") ;;
+  *) from=(--data_dir="$SETS/glue") ;;
+  esac
+  "$PYTHON" -m data.convert_task --task_name="$name" "${from[@]}" \
+    --output_file="$OUT/text/$name.txt"
+done
+
 if [ ! -s "$OUT/spiece.model" ]; then
   xz -dkc "$DATA/lm/wikitext-2/train.txt.xz" >"$OUT/wiki.train.tokens"
   "$PYTHON" -m data.convert_corpus --layout=book \
-    --input_glob="$OUT/sets/english_novels/*.txt" \
-    --output_file="$OUT/novels.txt"
+    --input_glob="$SETS/english_novels/*.txt" --output_file="$OUT/novels.txt"
   "$PYTHON" -m data.convert_corpus --layout=wikitext \
     --input_glob="$OUT/wiki.train.tokens" --output_file="$OUT/wikitext.txt"
-  "$PYTHON" -m data.train_sentencepiece --input_glob="$TEXT" \
-    --model_prefix="$OUT/spiece" --vocab_size=8000 --input_sentence_size=200000
+  "$PYTHON" -m data.train_sentencepiece --model_prefix="$OUT/spiece" \
+    --input_glob="$OUT/novels.txt,$OUT/wikitext.txt,$OUT/text/*.txt" \
+    --vocab_size=8000 --input_sentence_size=200000
 fi
-"$PYTHON" -m data.create_pretraining_data --input_glob="$TEXT" \
-  --spiece_model_file="$OUT/spiece.model" --output_dir="$OUT/records" \
-  --seq_len=128 --reuse_len=64 --bi_data --dev_fraction=0.02 \
-  --mask_alpha=3 --max_span=1
+"$PYTHON" -m data.create_pretraining_data --output_dir="$OUT/records" \
+  --input_glob="novels=$OUT/novels.txt,wiki=$OUT/wikitext.txt,tasks=$OUT/text/*.txt" \
+  --spiece_model_file="$OUT/spiece.model" --seq_len=128 --reuse_len=64 --bi_data \
+  --dev_fraction=0.02 --mask_alpha=3 --max_span=1
 # shellcheck disable=SC2086 # several flags
 "$PYTHON" run_pretrain.py --recipe=small_hours --data_dir="$OUT/records" \
   --model_dir="$OUT/pretrain" --iterations=100 --save_steps=1000 \

@@ -93,7 +93,8 @@ def results(folders):
         cwd=ROOT,
         env=os.environ
         | {name: str(path) for name, path in where.items()}
-        | {"PYTHON": sys.executable, "PRETRAIN_FLAGS": more, "WORKERS": "1"},
+        | {"PYTHON": sys.executable, "PRETRAIN_FLAGS": more, "WORKERS": "1"}
+        | {"TASK_TEXTS": "trec"},
         capture_output=True,
         text=True,
         timeout=1200,
@@ -110,6 +111,7 @@ def test_text_to_table_and_again(folders):
     assert (cell["task"], cell["labels"], cell["errors"]) == ("trec", 20, {})
     for start in ("pretrained", "random"):
         assert sorted(cell["values"][start]) == ["0", "1"]
+    assert (out / "text" / "trec.txt").read_text().count("\n\n") == 39
     config = json.loads((out / "pretrain" / "xlnet_config.json").read_text())
     assert (config["n_layer"], config["init_std"]) == (1, 0.05)
     first = (out / "table" / "table.md").read_text()
