@@ -111,7 +111,7 @@ def test_text_to_table_and_again(folders):
     assert (cell["task"], cell["labels"], cell["errors"]) == ("trec", 20, {})
     for start in ("pretrained", "random"):
         assert sorted(cell["values"][start]) == ["0", "1"]
-    assert (out / "text" / "trec.txt").read_text().count("\n\n") == 39
+    assert (out / "text" / "trec.txt").read_text().count("\n\n") == 40
     config = json.loads((out / "pretrain" / "xlnet_config.json").read_text())
     assert (config["n_layer"], config["init_std"]) == (1, 0.05)
     first = (out / "table" / "table.md").read_text()
