@@ -200,7 +200,7 @@ def masked_scores(
         key_len, count = keys.key_len, sizes(keys.r)[2]
 
         def undo(d_scores):
-            return _unshift(d_scores, count=count, few_shapes=few_shapes)
+            return _unshift(d_scores, count)
 
     scores = combine(
         content,
@@ -263,12 +263,15 @@ def _with_undo(function, x):
 
 @fusion.fused
 def _biased(q, bias, scale):
-    return (q + bias) * tf.cast(scale, q.dtype)
+    wide = tf.cast(q, tf.float32) + tf.cast(bias, tf.float32)
+    return tf.cast(wide * scale, q.dtype)
 
 
 @fusion.fused
 def _segment_term(q, bias, e, scale):
-    return tf.reduce_sum((q + bias) * e, -1) * tf.cast(scale, q.dtype)
+    wide = tf.cast(q, tf.float32) + tf.cast(bias, tf.float32)
+    term = tf.reduce_sum(wide * tf.cast(e, tf.float32), -1) * scale
+    return tf.cast(term, q.dtype)
 
 
 @fusion.compiled
@@ -304,9 +307,11 @@ def softmax_gradient(p, d_dropped, out, d_out, seed, rate):
     return tf.cast(tf.cast(p, tf.float32) * (d_p - inner), p.dtype)
 
 
-@fusion.compiled
 def _unshift(d_scores, count):
-    """The gradient of `positions.shift_all`: [N, B, T, K] -> [N, B, T, R]."""
+    """The gradient of `positions.shift_all`: [N, B, T, K] -> [N, B, T, R].
+
+    Two copies; not compiled, since XLA's padding on CPU goes one by one.
+    """
     n, batch, length, key_len = sizes(d_scores)
     lead = [[0, 0], [0, 0]]
     x = tf.pad(d_scores, [*lead, [0, 0], [0, count - 1 - key_len]])

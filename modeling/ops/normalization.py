@@ -109,7 +109,9 @@ _normalize = fusion.fused(_norm)
 def _residual(
     x, residual, bias, gamma, beta, seed, rate, epsilon, dtype, texts
 ):
+    x = tf.cast(x, tf.float32)
     if bias is not None:
-        x += bias
-    x = dropout.masked(x, seed, rate, texts=texts) + residual
+        x += tf.cast(bias, tf.float32)
+    x = dropout.masked(x, seed, rate, texts=texts)
+    x += tf.cast(residual, tf.float32)
     return _norm(x, gamma, beta, epsilon, dtype)

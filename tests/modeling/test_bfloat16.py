@@ -5,7 +5,9 @@ import pytest
 import tensorflow as tf
 
 from modeling import PretrainingModel, XLNetConfig
-from modeling.attention import positions
+from modeling.attention import positions, relative
+from modeling.encoders.modernbert import layer as modernbert
+from modeling.ops import feed_forward, normalization
 from tests.modeling import golden_util
 
 CONFIG = XLNetConfig(
@@ -93,3 +95,46 @@ def test_positions_softmax_and_logits_are_float32():
     assert seen >= {"Softmax", "Sin", "Cos", "Rsqrt"}
     table = positions.sinusoid_table(512, 896, 12)[0].numpy()
     assert len(np.unique(table, axis=0)) == 1408
+
+
+def narrow(*shape):
+    """A bfloat16 tensor of few values that rounding takes far."""
+    values = np.random.default_rng(9).normal(0, 2, size=shape)
+    return tf.cast(values, tf.bfloat16)
+
+
+ELEMENTWISE = {
+    "feed forward": lambda x, y: feed_forward._activate(
+        x, y[0], None, activation="gelu", rate=0.0, texts=None
+    ),
+    "residual": lambda x, y: normalization._residual(
+        x,
+        y,
+        y[0],
+        tf.ones([6]),
+        tf.zeros([6]),
+        None,
+        rate=0.0,
+        epsilon=1e-12,
+        dtype=x.dtype,
+        texts=None,
+    ),
+    "biased": lambda x, y: relative._biased(x, y[0], scale=0.3),
+    "segment": lambda x, y: relative._segment_term(x, y[0], y[1], scale=0.3),
+    "gate": lambda x, y: modernbert._gate(
+        x, None, activation="gelu_erf", rate=0.0
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ELEMENTWISE)
+def test_what_is_elementwise_is_rounded_once(name):
+    function = ELEMENTWISE[name]
+    inputs = narrow(50, 6), narrow(50, 6)
+    wide = function(*[tf.cast(x, tf.float32) for x in inputs])
+    found = function(*inputs)
+    assert found.dtype == tf.bfloat16
+    np.testing.assert_array_equal(
+        tf.cast(found, tf.float32),
+        tf.cast(tf.cast(wide, tf.bfloat16), tf.float32),
+    )

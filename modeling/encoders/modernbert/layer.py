@@ -32,9 +32,13 @@ class Surroundings(NamedTuple):
 
 @fusion.fused
 def _gate(both, seed, activation, rate):
-    """dropout(act(a) * g) of [a, g], [rows, 2F] -> [rows, F]."""
-    first, second = tf.split(both, 2, -1)
-    return dropout.masked(ACTIVATIONS[activation](first) * second, seed, rate)
+    """dropout(act(a) * g) of [a, g], [rows, 2F] -> [rows, F].
+
+    In float32 in between, as `feed_forward`'s.
+    """
+    first, second = tf.split(tf.cast(both, tf.float32), 2, -1)
+    gated = ACTIVATIONS[activation](first) * second
+    return tf.cast(dropout.masked(gated, seed, rate), both.dtype)
 
 
 @tf_keras.utils.register_keras_serializable("xlnet")
