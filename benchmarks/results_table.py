@@ -7,13 +7,14 @@
 Every task of the file of options is tuned from the pretrained weights and from
 random ones of the same architecture, with every number of labels and every
 seed; a seed draws the same examples and the same order for both. Writes
-`table.md`, `results.json` and, for tasks with three numbers of labels or more,
-`curves.png` (and .svg). A difference counts where it is larger than two standard
+`table.md`, `results.json`, `table.tsv` (every value) and, for tasks with three
+numbers of labels or more, `curves.png` (and .svg). A difference counts where it is larger than two standard
 errors. Killed at any moment, the same command goes on; a job that fails is a
 line of the table; `--table` runs nothing. See docs/results.md.
 """
 
 import dataclasses
+import itertools
 import os
 
 from absl import flags
@@ -191,6 +192,20 @@ class ResultsTable(Jobs):
         path = os.path.join(home, "eval_dev.json")
         return Job(place, (words,), {"value": (path, task.metric)})
 
+    def values(self) -> str:
+        """Every value, a line each, as it was measured (without `scale`)."""
+        lines = ["task\tlabels\tstart\tseed\tmetric\tvalue\tseconds\n"]
+        seeds = range(self._options.seeds)
+        for name, task in self._options.tasks.items():
+            for labels, *of in itertools.product(task.labels, STARTS, seeds):
+                result = self.results[_name(name, labels, *of)]
+                if "value" in result:
+                    fields = [name, labels or "all", *of, task.metric]
+                    fields.append(f"{result['value']:.6g}")
+                    fields.append(f"{result['seconds']:.0f}")
+                    lines.append("\t".join(map(str, fields)) + "\n")
+        return "".join(lines)
+
     def _cell(self, name: str, labels: int) -> Cell:
         scale = self._options.tasks[name].scale
         values: dict[str, dict[int, float]] = {s: {} for s in STARTS}
@@ -321,6 +336,7 @@ def main() -> None:
                 jobs.path("results.json"),
                 [dataclasses.asdict(cell) for cell in cells],
             )
+            files.write_text(jobs.path("table.tsv"), jobs.values())
             paths = [jobs.path("table.md"), *draw(cells, jobs.path("curves"))]
     print(text)
     if paths:

@@ -60,7 +60,9 @@ def done(monkeypatch, tmp_path, start):
     runner = results_table.ResultsTable(str(tmp_path / "out"), options, start)
     lines = []
     runner._say = lines.append
-    return asked, options, runner.run(), lines
+    cells = runner.run()
+    (tmp_path / "table.tsv").write_text(runner.values())
+    return asked, options, cells, lines
 
 
 def test_the_jobs_and_their_commands(done, start):
@@ -122,6 +124,11 @@ def test_the_table_and_its_curves(done, tmp_path):
     assert [p.rsplit(".", 1)[1] for p in paths] == ["png", "svg"]
     assert (tmp_path / "curves.png").stat().st_size > 1000
     assert results_table.draw(cells[4:], str(tmp_path / "none")) == []
+    lines = (tmp_path / "table.tsv").read_text().splitlines()
+    assert len(lines) == 1 + 36 - 1  # one failed
+    assert len({tuple(line.split("\t")[:4]) for line in lines}) == len(lines)
+    assert lines[1] == "a\t5\tpretrained\t0\taccuracy\t0.7\t1"
+    assert "b\tall\trandom\t2\tf1\t0.52\t1" in lines
 
 
 @pytest.mark.parametrize(
