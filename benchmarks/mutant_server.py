@@ -21,9 +21,11 @@ import signal
 import sys
 import time
 import traceback
+from collections.abc import Iterable
 
 TIMED_OUT = -1
-# What the tests import beside the repository's own modules.
+# What the tests import beside the repository's own modules, where it is there:
+# some are of optional requirements.
 _PRELOADED = (
     "pytest",
     "anyio.pytest_plugin",
@@ -121,14 +123,20 @@ def _end_group(child: int) -> None:
         os.killpg(child, signal.SIGKILL)
 
 
+def preload(names: Iterable[str]) -> None:
+    """Imports what is installed: every fork has it then."""
+    for name in names:
+        with contextlib.suppress(ModuleNotFoundError):
+            importlib.import_module(name)
+
+
 def main() -> None:
     """Answers until its input ends."""
     sys.path[0] = os.getcwd()
     sys.dont_write_bytecode = True  # a planted source is not kept compiled
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    for name in _PRELOADED:
-        importlib.import_module(name)
+    preload(_PRELOADED)
     gc.collect()
     gc.freeze()  # every fork would go through all of it several times
     for line in sys.stdin:

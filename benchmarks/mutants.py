@@ -87,30 +87,40 @@ class Server:
             "TF_USE_LEGACY_KERAS": "1",
         }
         self._log = str(tree.parent / "pytest.log")
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", _SERVE],
-            cwd=tree,
-            env=environment,
-            text=True,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-        )
+        self._errors = tree.parent / "server.log"
+        with open(self._errors, "w") as errors:
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", _SERVE],
+                cwd=tree,
+                env=environment,
+                text=True,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+            )
 
     def run(self, tests: list[str], timeout: float, more=()) -> dict:
         """The server's answer.
 
         Raises:
-          UserError: pytest could not run the tests.
+          UserError: pytest could not run the tests, or the server ended.
         """
         request = {
             "args": [*_ARGUMENTS, *more, *tests],
             "timeout": timeout,
             "log": self._log,
         }
-        self._process.stdin.write(json.dumps(request) + "\n")
-        self._process.stdin.flush()
-        answer = json.loads(self._process.stdout.readline())
+        line = ""
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.write(json.dumps(request) + "\n")
+            self._process.stdin.flush()
+            line = self._process.stdout.readline()
+        if not line:
+            said = self._errors.read_text(errors="replace").strip()
+            raise UserError(
+                f"the process that runs the tests ended: {said[-400:]}"
+            )
+        answer = json.loads(line)
         if answer["status"] > max(_FAILED) and not answer["failed"]:
             log = pathlib.Path(self._log).read_text(errors="replace")
             raise UserError(
@@ -120,7 +130,9 @@ class Server:
 
     def close(self) -> None:
         """Ends it."""
-        self._process.stdin.close()
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.close()
+        self._process.stdout.close()
         self._process.wait()
 
 

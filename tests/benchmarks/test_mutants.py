@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from benchmarks import mutant_table, mutants
+from benchmarks import mutant_server, mutant_table, mutants
 from common.errors import UserError
 
 MUTANTS = mutant_table.load()
@@ -102,3 +102,18 @@ def test_a_failure_a_hang_and_a_crash_are_told_apart(tmp_path):
     assert [
         mutants.verdict(json.loads(line)) for line in done.stdout.splitlines()
     ] == ["", "test_a.py::test_bad", "timeout", "signal 9"]
+
+
+def test_a_module_that_is_not_installed_is_not_preloaded():
+    mutant_server.preload(["json", "a_module.that_nobody_has", "textwrap"])
+    assert "textwrap" in sys.modules
+
+
+def test_a_server_that_ends_is_said(tmp_path, monkeypatch):
+    monkeypatch.setattr(mutants, "_SERVE", "raise SystemExit('no room')")
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    server = mutants.Server(tree)
+    with pytest.raises(UserError, match="ended: no room$"):
+        server.run(["tests/x.py"], 60.0)
+    server.close()
