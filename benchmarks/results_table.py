@@ -283,7 +283,7 @@ def _shown(cell: Cell, start: str) -> str:
     return text if error in (None, "not run") else f"{text}; failed: {error}"
 
 
-def draw(cells: list[Cell], stem: str) -> list[str]:
+def draw(cells: list[Cell], options: TableOptions, stem: str) -> list[str]:
     """The metric over the labels, of tasks with three numbers of them or more."""
     names = [
         c.task for c in cells if c.labels != ALL and all(c.values.values())
@@ -309,7 +309,16 @@ def draw(cells: list[Cell], stem: str) -> list[str]:
                 capsize=3,
                 label=start,
             )
-        axis.set(xscale="log", xlabel="labelled examples", title=name)
+        of = options.tasks[name]
+        unit = " x 100" if of.scale == 100.0 else ""
+        axis.set(
+            xscale="log",
+            xlabel="labelled examples",
+            ylabel=of.metric + unit,
+            title=name,
+        )
+        counts = [c.labels for c in own]
+        axis.set_xticks(counts, [f"{n:,}" for n in counts])
         axis.legend()
     return figures.save(figure, stem)
 
@@ -337,7 +346,10 @@ def main() -> None:
                 [dataclasses.asdict(cell) for cell in cells],
             )
             files.write_text(jobs.path("table.tsv"), jobs.values())
-            paths = [jobs.path("table.md"), *draw(cells, jobs.path("curves"))]
+            paths = [
+                jobs.path("table.md"),
+                *draw(cells, options, jobs.path("curves")),
+            ]
     print(text)
     if paths:
         print(f"wrote {', '.join(paths)}")

@@ -120,10 +120,10 @@ def test_the_table_and_its_curves(done, tmp_path):
     )
     assert "; failed: no room |" in lines[7]
     assert lines[-1].endswith("on 2 of 2 tasks (a, b), and worse on 0 (none).")
-    paths = results_table.draw(cells, str(tmp_path / "curves"))
+    paths = results_table.draw(cells, options, str(tmp_path / "curves"))
     assert [p.rsplit(".", 1)[1] for p in paths] == ["png", "svg"]
     assert (tmp_path / "curves.png").stat().st_size > 1000
-    assert results_table.draw(cells[4:], str(tmp_path / "none")) == []
+    assert results_table.draw(cells[4:], options, str(tmp_path / "none")) == []
     lines = (tmp_path / "table.tsv").read_text().splitlines()
     assert len(lines) == 1 + 36 - 1  # one failed
     assert len({tuple(line.split("\t")[:4]) for line in lines}) == len(lines)
