@@ -8,9 +8,10 @@ Every task of the file of options is tuned from the pretrained weights and from
 random ones of the same architecture, with every number of labels and every
 seed; a seed draws the same examples and the same order for both. Writes
 `table.md`, `results.json`, `table.tsv` (every value) and, for tasks with three
-numbers of labels or more, `curves.png` (and .svg). A difference counts where it is larger than two standard
-errors. Killed at any moment, the same command goes on; a job that fails is a
-line of the table; `--table` runs nothing. See docs/results.md.
+numbers of labels or more, `curves.png` (and .svg). A difference counts where it
+is larger than two standard errors. Killed at any moment, the same command goes
+on; a job that fails is a line of the table; `--table` runs nothing. See
+docs/results.md.
 """
 
 import dataclasses
