@@ -13,7 +13,7 @@ from modeling.ops import fused as fusion
 def token_losses(logits: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
     """Cross-entropy of each row, float32 [...].
 
-    TensorFlow's own, where operations must be deterministic, is made of eight
+    TensorFlow's own, where operations must be deterministic, is made of many
     passes over the logits and a sum of segments for its gradient. This takes
     three, and one for the gradient.
 
