@@ -206,10 +206,14 @@ def test_stored_masks_give_the_losses_of_stored_orders(
     )
     train(records, run_options(tmp_path / "orders"))
     train(str(tmp_path / "masks"), run_options(tmp_path / "masks_run"))
-    assert (
-        losses(tmp_path / "orders").tobytes()
-        == losses(tmp_path / "masks_run").tobytes()
-    )
+    found = losses(tmp_path / "masks_run")
+    wanted = losses(tmp_path / "orders")
+    # Loss and norms before any update: equal to the bit. The two are different
+    # programs, whose gradients may be summed in different orders: a few entries
+    # in a thousand differ in their last bit from the first update on.
+    assert found[0].tobytes() == wanted[0].tobytes()
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-7)
+    assert wanted[-1, 1] < wanted[0, 1] - 1  # it moved
 
 
 @pytest.mark.slow
