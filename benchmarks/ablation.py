@@ -9,7 +9,8 @@ with every seed on the same text, tunes every task from it with every seed, and
 writes, after each seed of pretraining, `table.md`, `results.json`, `table.tsv`
 and `figure5.png` (and .svg). Rows whose records are made with the same flags
 share them; P grows until a row's measured rate of targets is the wanted one
-within half a per cent. Every job ends in a `result.json`: killed at any moment,
+within half a per cent. Where a task has a grid of flags to search, every row is
+tuned at all of its points and its best one counts. Every job ends in a `result.json`: killed at any moment,
 the same command goes on, and a job that fails is a line of the table;
 `jobs.json` takes what is done to another machine (`--known`). Hours are printed
 before the start, from measured steps; `--table` runs nothing, also beside a run.
@@ -24,8 +25,14 @@ from collections.abc import Callable
 
 from absl import flags
 
-from benchmarks import ablation_report, known_jobs
-from benchmarks.ablation_file import AblationOptions, RowOptions, load
+from benchmarks import ablation_report, ablation_search, known_jobs
+from benchmarks.ablation_file import (
+    AblationOptions,
+    ResultColumn,
+    RowOptions,
+    load,
+)
+from benchmarks.ablation_search import Searched
 from benchmarks.jobs import Job, Jobs, Speed, because
 from benchmarks.seed_table import Row
 from common.errors import UserError
@@ -153,7 +160,10 @@ class Ablation(Jobs):
         for name in self.options.tasks if start else ():
 
             def tune(home, n, name=name):
-                return (_timed(self._tune(name, start, home, 0), n),)
+                words = self.options.tasks[name].words(
+                    init_checkpoint=start, model_dir=home, seed=0
+                )
+                return (_timed(words, n),)
 
             speeds[name] = self.speed(name, tune, steps)
         return {k: v for k, v in speeds.items() if v}
@@ -184,16 +194,27 @@ class Ablation(Jobs):
             reads = self._reads("pretrain", home)
             steps = int(_flag(words, "train_steps"))
             jobs.append(Job(name, (words,), reads, self._kind(row), steps))
-            for task in self.options.tasks:
-                count = self.options.finetune_seeds
-                for own in range(count):
-                    place = f"{name}/{task}-{own}"
-                    run = self.path(place, "run")
-                    # No two pretrainings share the luck of a tuning.
-                    words = self._tune(task, home, run, seed * count + own)
-                    steps = int(_flag(words, "train_steps"))
-                    reads = self._reads(task, run)
-                    jobs.append(Job(place, (words,), reads, task, steps))
+            jobs += self._tunings(name, home, seed)
+        return jobs
+
+    def _tunings(self, name: str, start: str, seed: int) -> list[Job]:
+        """Every task, point and seed from one pretraining."""
+        jobs, count = [], self.options.finetune_seeds
+        for task, options in self.options.tasks.items():
+            for point, own in itertools.product(options.points(), range(count)):
+                label = ablation_search.label(point)
+                place = ablation_search.place(name, task, label, own)
+                run = self.path(place, "run")
+                # No two pretrainings share the luck of a tuning.
+                words = options.words(
+                    **point,
+                    init_checkpoint=start,
+                    model_dir=run,
+                    seed=seed * count + own,
+                )
+                steps = int(_flag(words, "train_steps"))
+                reads = self._reads(task, run)
+                jobs.append(Job(place, (words,), reads, task, steps))
         return jobs
 
     def _reads(self, source: str, home: str) -> dict[str, tuple[str, str]]:
@@ -208,30 +229,61 @@ class Ablation(Jobs):
         more = row.pretrain | {"data_dir": data, "model_dir": home}
         return type(own)(own.command, kept).words(**more, seed=seed)
 
-    def _tune(self, task: str, start: str, home: str, seed: int):
-        return self.options.tasks[task].words(
-            init_checkpoint=start, model_dir=home, seed=seed
-        )
-
     def _row(self, options: RowOptions) -> Row:
-        """What came of a row's jobs."""
+        """What came of a row's jobs, of the best point where one is searched."""
         row = Row(options.name, rate=self.rates.get(options.key))
         row.paper = options.paper
+        best = {}
+        for task in self.options.tasks:
+            searched = self.searched(options, task)
+            best[task] = searched.best if searched else ""
         for column in self.options.columns:
-            for seed in range(self.options.pretrain_seeds):
-                name = f"{options.key}-{seed}"
-                places = {f"{seed}": name}
-                if column.of != "pretrain":
-                    places = {
-                        f"{seed}.{own}": f"{name}/{column.of}-{own}"
-                        for own in range(self.options.finetune_seeds)
-                    }
-                for key, place in places.items():
-                    result = dict(self.results.get(place, self.results[name]))
-                    if column.name in result:
-                        result[column.name] *= column.scale
-                    row.add(column.name, key, result, column.name)
+            point = best.get(column.of, "")
+            for key, result in self._results(options, column, point).items():
+                row.add(column.name, key, result, column.name)
         return row
+
+    def searched(self, row: RowOptions, task: str) -> Searched | None:
+        """What a row's search in a task found; None = it has none."""
+        if not self.options.tasks[task].search:
+            return None
+        column, found = self.options.chooser(task), {}
+        for point in self.options.tasks[task].points():
+            label = ablation_search.label(point)
+            results = self._results(row, column, label).values()
+            found[label] = [r[column.name] for r in results if column.name in r]
+        return Searched(row.name, task, column, found)
+
+    def searches(self) -> list[Searched]:
+        """Of all rows and tasks that have one."""
+        found = [
+            self.searched(row, task)
+            for row in self.options.rows
+            for task in self.options.tasks
+        ]
+        return [s for s in found if s]
+
+    def _results(
+        self, row: RowOptions, column: ResultColumn, point: str
+    ) -> dict[str, dict]:
+        """Seed -> the scaled numbers, or the error, of a column's jobs."""
+        found = {}
+        for seed in range(self.options.pretrain_seeds):
+            name = f"{row.key}-{seed}"
+            places = {f"{seed}": name}
+            if column.of != "pretrain":
+                places = {
+                    f"{seed}.{own}": ablation_search.place(
+                        name, column.of, point, own
+                    )
+                    for own in range(self.options.finetune_seeds)
+                }
+            for key, place in places.items():
+                result = dict(self.results.get(place, self.results[name]))
+                if column.name in result:
+                    result[column.name] *= column.scale
+                found[key] = result
+        return found
 
 
 def _round(job: Job) -> tuple[int, int]:
@@ -267,11 +319,13 @@ def main() -> None:
         def report(rows: list[Row]) -> None:
             if mine:
                 known_jobs.write(ablation, ablation.listed)
-                paths = ablation_report.write(folder, options, rows)
+                paths = ablation_report.write(
+                    folder, options, rows, ablation.searches()
+                )
                 print(f"wrote {', '.join(paths)}")
 
         rows = ablation.run(report)
-    print(ablation_report.text(options, rows))
+    print(ablation_report.text(options, rows, ablation.searches()))
     print(f"{ablation.hours():.2f} hours of jobs in {folder}")
 
 

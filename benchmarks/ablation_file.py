@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import itertools
 import tomllib
 from collections.abc import Iterator
 from typing import Any
@@ -9,6 +10,9 @@ from typing import Any
 from benchmarks.seed_table import Column
 from common import files
 from common.errors import UserError
+
+# Flags of a tuning that no file gives.
+_RUNNERS = ("init_checkpoint", "model_dir", "seed")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,6 +32,24 @@ class Command:
         from benchmarks.jobs import as_flags
 
         return (*self.command, *as_flags(self.flags | more))
+
+
+@dataclasses.dataclass(frozen=True)
+class Task(Command):
+    """A task's command, and the grid that each row searches.
+
+    Attributes:
+      search: flag -> its values; {} = one point, the flags as they are.
+      by: column whose median says which point is best; "" = the task's first.
+    """
+
+    search: dict[str, tuple] = dataclasses.field(default_factory=dict)
+    by: str = ""
+
+    def points(self) -> list[dict[str, Any]]:
+        """Flags of every combination, the last flag's values fastest."""
+        values = itertools.product(*self.search.values())
+        return [dict(zip(self.search, v, strict=True)) for v in values]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,7 +120,7 @@ class AblationOptions:
       pretrain_seeds, finetune_seeds: how many, from 0.
       vocabulary: makes the SentencePiece file; None = [records] needs none.
       records, pretrain: of every row.
-      tasks: name -> command.
+      tasks: name -> command, and what is searched.
       rows, columns, claims: of the table.
       speed_steps: of the runs that the budget is measured with.
     """
@@ -110,7 +132,7 @@ class AblationOptions:
     vocabulary: Command | None
     records: Command
     pretrain: Command
-    tasks: dict[str, Command]
+    tasks: dict[str, Task]
     rows: tuple[RowOptions, ...]
     columns: tuple[ResultColumn, ...]
     claims: tuple[Claim, ...] = ()
@@ -145,6 +167,7 @@ class AblationOptions:
                     f"column {column.name!r}: `of` must be one of "
                     f"{', '.join(sources)}, found {column.of!r}"
                 )
+        self._check_searches()
         for claim in self.claims:
             for found, known in (
                 ((*claim.more, *claim.less), keys),
@@ -155,6 +178,23 @@ class AblationOptions:
                         f"claim {claim.text!r}: there is no {unknown[0]!r} "
                         f"among {', '.join(known)}"
                     )
+
+    def _check_searches(self) -> None:
+        for name, task in self.tasks.items():
+            known = [c.name for c in self.columns_of(name) if c.compare]
+            if not task.search or task.by in known or (known and not task.by):
+                continue
+            raise UserError(
+                f"tasks.{name}.search: `by` must be a column of this task that "
+                f"may be compared ({', '.join(known) or 'there is none'}), "
+                f"found {task.by!r}"
+            )
+
+    def chooser(self, task: str) -> ResultColumn:
+        """The column that says which point of a task's search is best."""
+        own = [c for c in self.columns_of(task) if c.compare]
+        by = self.tasks[task].by or own[0].name
+        return next(c for c in own if c.name == by)
 
     def columns_of(self, source: str) -> list[ResultColumn]:
         """Those whose numbers a job of `source` leaves."""
@@ -219,7 +259,7 @@ def load(path: str, places: dict[str, str]) -> AblationOptions:
         for name in ("records", "pretrain"):
             found[name] = command(found[name])
         tasks = found.get("tasks", {})
-        found["tasks"] = {k: command(v) for k, v in tasks.items()}
+        found["tasks"] = {k: task_of(k, v) for k, v in tasks.items()}
         found["rows"] = _made(RowOptions, found["rows"])
         found["columns"] = _made(ResultColumn, found["columns"])
         found["claims"] = _made(Claim, found.get("claims", []))
@@ -240,6 +280,36 @@ def command(value: dict) -> Command:
     """The entry `command`, and all others as its flags."""
     flags = dict(value)
     return Command(tuple(flags.pop("command").split()), flags)
+
+
+def task_of(name: str, value: dict) -> Task:
+    """[tasks.NAME] with its [tasks.NAME.search].
+
+    Raises:
+      UserError: a flag's values are no list of texts and numbers that differ.
+    """
+    flags = dict(value)
+    search = dict(flags.pop("search", {}))
+    by = search.pop("by", "")
+    for flag, values in search.items():
+        if flag in _RUNNERS:
+            raise UserError(
+                f"tasks.{name}.search: `{flag}` is set by the runner"
+            )
+        good = isinstance(values, tuple) and values
+        if not good or len(set(map(str, values))) < len(values):
+            raise UserError(
+                f"tasks.{name}.search: `{flag}` must be a list of different "
+                f"values, found {values!r}"
+            )
+        for v in values:
+            if not isinstance(v, (int, float, str)) or "/" in str(v):
+                raise UserError(
+                    f"tasks.{name}.search: `{flag}` must have numbers or texts "
+                    f'without "/" (they name folders), found {v!r}'
+                )
+    made = command(flags)
+    return Task(made.command, made.flags, search, by)
 
 
 def _made(kind, values) -> tuple:

@@ -4,6 +4,7 @@ import os
 from collections.abc import Sequence
 
 from benchmarks.ablation_file import AblationOptions, Claim, ResultColumn
+from benchmarks.ablation_search import Searched
 from benchmarks.seed_table import Row, difference, same_rate, table
 from common import figures, files
 from common.summary import describe
@@ -24,8 +25,12 @@ def target_rate(data_dir: str) -> tuple[float, float | None, int]:
     return *manifest.target_rates("train"), manifest.num_predict
 
 
-def text(options: AblationOptions, rows: Sequence[Row]) -> str:
-    """Markdown: the table, then what became of the claims."""
+def text(
+    options: AblationOptions,
+    rows: Sequence[Row],
+    searches: Sequence[Searched] = (),
+) -> str:
+    """Markdown: the table, then what became of claims and searches."""
     names = {row.key: row.name for row in options.rows}
     claims = [
         f"{line}\n"
@@ -33,17 +38,27 @@ def text(options: AblationOptions, rows: Sequence[Row]) -> str:
         for line in claim_lines(claim, options, rows)
     ]
     found = table(rows, options.columns, names[options.reference])
-    return "\n".join([found, "".join(claims)]).rstrip() + "\n"
+    parts = [found, "".join(claims)]
+    if searches:
+        lines = "".join(f"- {s.line()}\n" for s in searches)
+        parts.append(f"Searched, median (seeds), the best counts:\n\n{lines}")
+    return "\n".join(parts).rstrip() + "\n"
 
 
 def write(
-    folder: str, options: AblationOptions, rows: Sequence[Row]
+    folder: str,
+    options: AblationOptions,
+    rows: Sequence[Row],
+    searches: Sequence[Searched] = (),
 ) -> list[str]:
     """All files; their paths. Equal results give equal bytes."""
     values = {
         row.name: {"targets": row.rate, "errors": row.errors, "of": row.values}
         for row in rows
     }
+    for s in searches:
+        of = values[s.row].setdefault("searched", {})
+        of[s.task] = {"by": s.column.name, "best": s.best, "found": s.found}
     lines = ["row\tcolumn\tseed\tvalue\n"] + [
         f"{row.name}\t{column}\t{seed}\t{value!r}\n"
         for row in rows
@@ -54,7 +69,7 @@ def write(
         os.path.join(folder, name)
         for name in ("table.md", "results.json", "table.tsv")
     ]
-    files.write_text(paths[0], text(options, rows))
+    files.write_text(paths[0], text(options, rows, searches))
     files.write_json(paths[1], values)
     files.write_text(paths[2], "".join(lines))
     return paths + draw(os.path.join(folder, "figure5"), options, rows)
