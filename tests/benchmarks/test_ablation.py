@@ -315,7 +315,22 @@ def test_the_paper_is_whole_in_the_file_of_options():
         raw = tomllib.load(f)
     given = default_options()
     assert [row.key for row in given.rows] == [
-        *("1", "2", "3", "4", "5", "5b", "6", "7", "8", "9", "10", "11", "12"),
+        *(
+            "1",
+            "2",
+            "3",
+            "4",
+            "5",
+            "5b",
+            "6",
+            "7",
+            "8",
+            "9",
+            "10",
+            "11",
+            "12",
+            "0",
+        ),
     ]
     assert sum(bool(row["paper"]) for row in raw["rows"] if "paper" in row) == 8
     assert len(given.claims) == 5
@@ -384,7 +399,7 @@ def test_what_is_timed_is_accepted_by_its_command(tmp_path, parsed):
     for row in given.rows:
         kinds.setdefault(runner._kind(row), []).append(row.key)
     assert sorted(kinds.values()) == sorted(
-        [["1"], ["2"], ["3", "4", "6", "7", "9", "10", "11"], ["5", "5b"]]
+        [["1"], ["2"], ["3", "4", "6", "7", "9", "10", "11", "0"], ["5", "5b"]]
         + [["8"], ["12"]]
     )
 
