@@ -20,6 +20,7 @@ See docs/ablation.md.
 import hashlib
 import itertools
 import json
+import math
 import os
 from collections.abc import Callable
 
@@ -41,7 +42,7 @@ from flags import app
 FLAGS = flags.FLAGS
 _DEFAULT = os.path.join(os.path.dirname(__file__), "ablation.toml")
 _RATE = 0.005  # of the wanted rate, that a row's may miss
-_TRIES = 4
+_TRIES = 6
 
 
 class Ablation(Jobs):
@@ -135,7 +136,14 @@ class Ablation(Jobs):
             self.rates[row.key] = found
             if found is None or found >= (1 - _RATE) * wanted:
                 break
-            more["num_predict"] = slots + max(1, slots // 8)
+            more["num_predict"] = max(
+                slots + max(1, slots // 8), math.ceil(slots * wanted / found)
+            )
+        else:
+            self._say(
+                f"{row.name}: {found:.2%} of the tokens are targets, "
+                f"{wanted:.2%} were wanted"
+            )
         return home, ""
 
     def _speeds(self, records) -> dict[str, Speed]:

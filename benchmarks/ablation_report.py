@@ -9,7 +9,7 @@ from benchmarks.seed_table import Row, difference, same_rate, table
 from common import figures, files
 from common.summary import describe
 from data.pretraining.manifest import PretrainingManifest
-from data.records.manifest import FILE_NAME
+from data.records.manifest import kind_of
 
 
 def target_rate(data_dir: str) -> tuple[float, float | None, int]:
@@ -17,9 +17,7 @@ def target_rate(data_dir: str) -> tuple[float, float | None, int]:
 
     Records of another kind than pretraining's have no targets.
     """
-    path = os.path.join(data_dir, FILE_NAME)
-    value = files.read_json_object(path, "build the records again")
-    if value.get("kind") != PretrainingManifest.KIND:
+    if kind_of(data_dir) != PretrainingManifest.KIND:
         return 0.0, None, 0
     manifest = PretrainingManifest.load(data_dir)
     return *manifest.target_rates("train"), manifest.num_predict
