@@ -333,7 +333,7 @@ def test_the_paper_is_whole_in_the_file_of_options():
         ),
     ]
     assert sum(bool(row["paper"]) for row in raw["rows"] if "paper" in row) == 8
-    assert len(given.claims) == 5
+    assert len(given.claims) == 6
     # BERT learns a vector per position, of those that pretraining shows it.
     longest = given.records.flags["seq_len"]
     for task in given.tasks.values():

@@ -42,3 +42,30 @@ def test_rows_of_another_rate_of_targets_have_no_bars():
     assert text.count("other target rate") == 1
     assert "f1, c less a: not compared" in text
     assert "f1, b less a: +1.0, one pair" in text
+
+
+def test_no_two_bars_of_a_picture_have_one_colour(tmp_path, monkeypatch):
+    names = [f"{i} row" for i in range(15)]
+    options = AblationOptions(
+        reference="0",
+        figure_base="0",
+        pretrain_seeds=1,
+        finetune_seeds=1,
+        vocabulary=None,
+        records=Command((), {}),
+        pretrain=Command((), {}),
+        tasks={},
+        rows=tuple(RowOptions(name) for name in names),
+        columns=(ResultColumn("f1", digits=1),),
+    )
+    rows = [Row(n, {"f1": {"0": float(i)}}) for i, n in enumerate(names)]
+    drawn = []
+    monkeypatch.setattr(
+        ablation_report.figures,
+        "save",
+        lambda figure, stem: [drawn.append(figure)],
+    )
+    ablation_report.draw(str(tmp_path / "figure"), options, rows)
+    (axes,) = drawn[0].axes
+    colours = {bars[0].get_facecolor() for bars in axes.containers}
+    assert len(axes.containers) == len(colours) == 14
