@@ -240,7 +240,7 @@ def entries_of(path: str) -> Iterator[None]:
 
 
 def load(path: str, places: dict[str, str]) -> AblationOptions:
-    """Reads a TOML file.
+    """Reads a TOML file: `[all]` holds flags of pretraining and every task.
 
     Args:
       path: the file; docs/ablation.md describes it.
@@ -256,10 +256,13 @@ def load(path: str, places: dict[str, str]) -> AblationOptions:
             found["vocabulary"] = command(found["vocabulary"])
         else:
             found["vocabulary"] = None
-        for name in ("records", "pretrain"):
-            found[name] = command(found[name])
-        tasks = found.get("tasks", {})
-        found["tasks"] = {k: task_of(k, v) for k, v in tasks.items()}
+        shared = dict(found.pop("all", {}))
+        found["records"] = command(found["records"])
+        found["pretrain"] = command(shared | found["pretrain"])
+        found["tasks"] = {
+            name: task_of(name, shared | value)
+            for name, value in found.get("tasks", {}).items()
+        }
         found["rows"] = _made(RowOptions, found["rows"])
         found["columns"] = _made(ResultColumn, found["columns"])
         found["claims"] = _made(Claim, found.get("claims", []))

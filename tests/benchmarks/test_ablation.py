@@ -6,7 +6,6 @@ import signal
 import statistics
 import subprocess
 import sys
-import tomllib
 
 import pytest
 from absl import flags
@@ -23,7 +22,6 @@ from flags import (
     pretrain_flags,
     squad_flags,
 )
-from tests.benchmarks.squad_scores import scores
 from tests.conftest import ROOT
 from tests.flags.test_pretrain_flags import remove_ours
 
@@ -265,82 +263,9 @@ def test_seeds_of_another_folder_are_not_run_again(options, tmp_path):
         assert (tmp_path / "second" / name).read_bytes() == wanted
 
 
-@pytest.mark.parametrize(
-    "old, new, message",
-    [
-        ('reference = "b"', 'reference = "z"', "one of the rows a, b, c"),
-        ("speed_steps", "sped_steps", "sped_steps"),
-        ('of = "two"', 'of = "three"', "pretrain, one, two"),
-        ('more = ["c"]', 'more = ["d"]', "there is no 'd' among a, b, c"),
-        ("pretrain_seeds = 2", "pretrain_seeds = 0", "a number from 1 on"),
-        ('"c wrong"', '"a wrong"', "different names"),
-        ("finetune_seeds = 3", "finetune_seeds =", "no TOML"),
-        ('name = "loss"', 'name = "{loss}"', "{loss} is not known"),
-        ('records = { command = "', 'records = { com = "', "'command' is"),
-    ],
-)
-def test_options_that_are_wrong_are_one_line(options, old, new, message):
-    text = options.read_text()
-    assert old in text
-    options.write_text(text.replace(old, new, 1))
-    with pytest.raises(UserError, match=message):
-        load(str(options), {"text": "t"})
-
-
 def default_options():
     places = {"text": "t", "data": "d", "out": "o"}
     return load(str(ROOT / "benchmarks" / "ablation.toml"), places)
-
-
-def test_claims_are_made_of_columns_that_move_where_nothing_is_answered():
-    given = default_options()
-    found = scores()
-    shown = {
-        c.name: c.scale * found[c.metric]
-        for c in given.columns
-        if c.of == "squad2"
-    }
-    assert shown == {
-        "SQuAD2.0 F1": 60.0,  # the share of questions without an answer
-        "SQuAD2.0 EM": 60.0,
-        "answerable F1": 50.0,
-    }
-    for claim in given.claims:
-        assert "answerable F1" in claim.columns
-        assert not {"SQuAD2.0 F1", "SQuAD2.0 EM"} & set(claim.columns)
-
-
-def test_the_paper_is_whole_in_the_file_of_options():
-    with open(ROOT / "benchmarks" / "ablation.toml", "rb") as f:
-        raw = tomllib.load(f)
-    given = default_options()
-    assert [row.key for row in given.rows] == [
-        *(
-            "1",
-            "2",
-            "3",
-            "4",
-            "5",
-            "5b",
-            "6",
-            "7",
-            "8",
-            "9",
-            "10",
-            "11",
-            "12",
-            "0",
-        ),
-    ]
-    assert sum(bool(row["paper"]) for row in raw["rows"] if "paper" in row) == 8
-    assert len(given.claims) == 6
-    # BERT learns a vector per position, of those that pretraining shows it.
-    longest = given.records.flags["seq_len"]
-    for task in given.tasks.values():
-        assert task.flags["max_seq_length"] <= longest
-    assert given.vocabulary.words()[:3] == (
-        *("-m", "data.train_sentencepiece", "--input_glob=t"),
-    )
 
 
 # Command -> (its flags, reads and checks them).
