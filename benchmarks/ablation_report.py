@@ -40,7 +40,7 @@ def text(
     if searches:
         lines = "".join(f"- {s.line()}\n" for s in searches)
         parts.append(f"Searched, median (seeds), the best counts:\n\n{lines}")
-    return "\n".join(parts).rstrip() + "\n"
+    return "\n".join(filter(None, parts)).rstrip() + "\n"
 
 
 def write(

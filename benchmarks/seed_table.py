@@ -119,8 +119,8 @@ def table(
             apart = [_difference(row, base, c) for c in columns]
             if any(apart):
                 lines.append([f"less {base.name}", *blank, *apart])
-        if row.paper:
-            paper = [_paper(row, c) for c in columns]
+        paper = [_paper(row, c) for c in columns]
+        if any(paper):
             lines.append(["*the paper*", *blank, *paper])
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
