@@ -10,10 +10,11 @@ writes, after each seed of pretraining, `table.md`, `results.json`, `table.tsv`
 and `figure5.png` (and .svg). Rows whose records are made with the same flags
 share them; P grows until a row's measured rate of targets is the wanted one
 within half a per cent. Where a task has a grid of flags to search, every row is
-tuned at all of its points and its best one counts. Every job ends in a `result.json`: killed at any moment,
-the same command goes on, and a job that fails is a line of the table;
-`jobs.json` takes what is done to another machine (`--known`). Hours are printed
-before the start, from measured steps; `--table` runs nothing, also beside a run.
+tuned at all of its points and its best one counts. Every job ends in a
+`result.json`: killed at any moment, the same command goes on, and a job that
+fails is a line of the table; `jobs.json` takes what is done to another machine
+(`--known`). Hours are printed before the start, from measured steps; `--table`
+runs nothing, also beside a run.
 See docs/ablation.md.
 """
 
