@@ -153,7 +153,7 @@ def draw(stem: str, options: AblationOptions, rows: Sequence[Row]) -> list[str]:
     figure, ((axes,),) = figures.new(figsize=(2 + 2.2 * len(groups), 4.5))
     width = 0.8 / len(names)
     if len(names) > 10:  # the default colours come again after ten
-        axes.set_prop_cycle(color=figures.TWENTY)
+        axes.set_prop_cycle(color=figures.twenty_colours())
     for i, name in enumerate(names):
         at = [(k, g[name]) for k, g in enumerate(groups.values()) if name in g]
         axes.bar(

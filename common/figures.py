@@ -8,13 +8,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 KINDS = ("png", "svg")
-# As many that can be told apart: the default cycle has ten.
-TWENTY = (
-    *("#1f77b4", "#ff7f0e", "#2ca02c", "#d62728", "#9467bd", "#8c564b"),
-    *("#e377c2", "#7f7f7f", "#bcbd22", "#17becf", "#aec7e8", "#ffbb78"),
-    *("#98df8a", "#ff9896", "#c5b0d5", "#c49c94", "#f7b6d2", "#c7c7c7"),
-    *("#dbdb8d", "#9edae5"),
-)
 
 
 def new(
@@ -32,6 +25,14 @@ def new(
     figure = Figure(**({"layout": "constrained"} | options))
     FigureCanvasAgg(figure)
     return figure, figure.subplots(rows, columns, squeeze=False)
+
+
+def twenty_colours() -> list:
+    """That can be told apart, strong ones first: the default cycle has ten."""
+    import matplotlib
+
+    colours = matplotlib.colormaps["tab20"].colors
+    return [*colours[::2], *colours[1::2]]
 
 
 def save(figure: "Figure", stem: str) -> list[str]:

@@ -1,6 +1,5 @@
 """The ablation's rates of targets, with the builder's own records."""
 
-import itertools
 import random
 
 import pytest
@@ -87,8 +86,8 @@ def test_slots_grow_until_the_rate_is_the_wanted_one(
     for key, wanted in (("a", 1 / 6), ("b", 1 / 6), ("c", 1 / 7)):
         assert rates[key] >= (1 - ablation._RATE) * wanted
     # And the table knows which rows it may compare.
-    for row, seed in itertools.product("abc", range(1)):
-        runner.results[f"{row}-{seed}"] = {"loss": ord(row)}
+    for row in "abc":
+        runner.results[f"{row}-0"] = {"loss": ord(row)}
     rows = [runner._row(row) for row in options.rows]
     table = ablation_report.text(options, rows)
     assert table.startswith("| row | targets | loss |")

@@ -11,12 +11,12 @@ from benchmarks.ablation_file import (
 from benchmarks.seed_table import Row
 
 
-def test_rows_of_another_rate_of_targets_have_no_bars():
-    """As they have no difference in the table and none in a claim."""
-    names = ("a base", "b near", "c apart", "d unknown")
-    options = AblationOptions(
-        reference="a",
-        figure_base="a",
+def options_of(names, claims=()):
+    """One column, f1; the first row is the reference and the base."""
+    first = names[0].split()[0]
+    return AblationOptions(
+        reference=first,
+        figure_base=first,
         pretrain_seeds=1,
         finetune_seeds=1,
         vocabulary=None,
@@ -25,8 +25,15 @@ def test_rows_of_another_rate_of_targets_have_no_bars():
         tasks={},
         rows=tuple(RowOptions(name) for name in names),
         columns=(ResultColumn("f1", digits=1),),
-        claims=(Claim("better", ("b", "c"), ("a",), ("f1",)),),
+        claims=claims,
     )
+
+
+def test_rows_of_another_rate_of_targets_have_no_bars():
+    """As they have no difference in the table and none in a claim."""
+    names = ("a base", "b near", "c apart", "d unknown")
+    claim = Claim("better", ("b", "c"), ("a",), ("f1",))
+    options = options_of(names, (claim,))
     rows = [
         Row(name, {"f1": {"0": value}}, rate=rate)
         for name, value, rate in zip(
@@ -46,18 +53,7 @@ def test_rows_of_another_rate_of_targets_have_no_bars():
 
 def test_no_two_bars_of_a_picture_have_one_colour(tmp_path, monkeypatch):
     names = [f"{i} row" for i in range(15)]
-    options = AblationOptions(
-        reference="0",
-        figure_base="0",
-        pretrain_seeds=1,
-        finetune_seeds=1,
-        vocabulary=None,
-        records=Command((), {}),
-        pretrain=Command((), {}),
-        tasks={},
-        rows=tuple(RowOptions(name) for name in names),
-        columns=(ResultColumn("f1", digits=1),),
-    )
+    options = options_of(names)
     rows = [Row(n, {"f1": {"0": float(i)}}) for i, n in enumerate(names)]
     drawn = []
     monkeypatch.setattr(
