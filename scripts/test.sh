@@ -2,6 +2,8 @@
 # Installs what is missing and passes the tests.
 #   bash scripts/test.sh            the default tier (under 4 minutes on 2 cores)
 #   bash scripts/test.sh --all      the slow tier too
+#   bash scripts/test.sh --rest     the slow tier, and of the default tier what
+#                                   needs the reference folder
 #   bash scripts/test.sh [pytest arguments]
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -11,21 +13,22 @@ cd "$(dirname "$0")/.."
 setup requirements-dev.txt ${EXTRA_REQUIREMENTS:-}
 
 all=0
-if [ "${1:-}" = "--all" ]; then
-  all=1
-  shift
-fi
+default="not slow and not bench"
+case "${1:-}" in
+  --all) all=1; shift ;;
+  --rest) all=1; default="shared and $default"; shift ;;
+esac
 
 say "formatting and lint"
 "$PY" -m ruff format --check .
 "$PY" -m ruff check .
 
 say "tests: default tier"
-# With --all one more try tells load from a fault; the summary names what needed
+# In CI one more try tells load from a fault; the summary names what needed
 # it.
 again=()
 [ "$all" = 0 ] || again=(--reruns 1 -rR)
-"$PY" -m pytest -n 2 -m "not slow and not bench" "${again[@]}" "$@"
+"$PY" -m pytest -n 2 -m "$default" "${again[@]}" "$@"
 if [ "$all" = 1 ]; then
   # These start processes and kill them. A process keeps what it has compiled,
   # 10 GB in the end: so new ones for every part.

@@ -40,7 +40,18 @@ def pytest_runtest_call(item):
     _seed(item.name)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """`shared` marks what asks for the reference folder, and asks for it."""
+    for item in items:
+        if "shared" in item.fixturenames:
+            item.add_marker("shared")
+        elif item.get_closest_marker("shared"):
+            item.fixturenames.insert(0, "shared")
+
+
 ROOT = pathlib.Path(__file__).resolve().parents[1]
+# Tests get it from the fixture alone: tests/test_reference_folder.py.
 SHARED = ROOT.parent / "shared"
 
 

@@ -23,11 +23,9 @@ from data.text.graph_tokenizer import GraphTokenizer
 from data.text.tokenizer import Tokenizer
 from serving.export import export_model
 from serving.saved_model import SavedModel
-from tests.conftest import SHARED
 from tests.test_run_classifier import CONFIG, make_options, read_rows
 
 pytestmark = [pytest.mark.slow, pytest.mark.shared]
-DATA = SHARED / "data"
 BATCH = 64
 
 
@@ -85,11 +83,12 @@ def has_tie(spiece, text) -> bool:
         ("sts-b", "glue", 400),
     ],
 )
-def test_classification(task, folder, least, tmp_path, spiece_model):
+def test_classification(task, folder, least, tmp_path, shared, spiece_model):
     from training.finetuning.classifier import ClassifierJob
 
     options, features = prepare(tmp_path, 96, spiece_model)
-    data = ClassifierDataOptions(task_name=task, data_dir=str(DATA / folder))
+    data_dir = str(shared / "data" / folder)
+    data = ClassifierDataOptions(task_name=task, data_dir=data_dir)
     owner = ClassifierJob(data, features, options)
     job = owner.build()
     job = dataclasses.replace(job, predicts={"dev": owner.predict_split("dev")})
@@ -116,13 +115,13 @@ def test_classification(task, folder, least, tmp_path, spiece_model):
         assert any(has_tie(spiece_model, t) for t in examples[row].texts)
 
 
-def test_squad(tmp_path, spiece_model):
+def test_squad(tmp_path, shared, spiece_model):
     from training.finetuning.squad import SquadJob
 
     options, features = prepare(tmp_path, 128, spiece_model)
     paths = {}
     for split in ("train", "dev"):
-        with lzma.open(DATA / "squad" / f"{split}-v2.0.json.xz") as f:
+        with lzma.open(shared / f"data/squad/{split}-v2.0.json.xz") as f:
             content = json.load(f)
         # Every article of dev, a few paragraphs of each.
         keep = 1 if split == "train" else 6
@@ -165,11 +164,11 @@ def test_squad(tmp_path, spiece_model):
     assert same >= len(questions) - 2
 
 
-def test_race(tmp_path, spiece_model):
+def test_race(tmp_path, shared, spiece_model):
     from training.finetuning.race import RaceJob
 
     options, features = prepare(tmp_path, 128, spiece_model)
-    with tarfile.open(DATA / "race" / "RACE.tar.xz") as archive:
+    with tarfile.open(shared / "data/race/RACE.tar.xz") as archive:
         archive.extractall(tmp_path, filter="data")
     data = RaceDataOptions(str(tmp_path / "RACE"), max_qa_length=40)
     job = RaceJob(data, features, options).build()

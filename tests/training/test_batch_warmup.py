@@ -1,23 +1,24 @@
 """Steps whose batch grows: sizes, and that a small step is a small batch."""
 
 import json
+import pathlib
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from common.errors import UserError
-from tests.conftest import SHARED
 from tests.training import toy
 from training import batch_warmup, loop
 from training.batch_warmup import BatchWarmup
 from training.options import RunOptions
 
+GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"
 
-@pytest.mark.shared
+
 def test_sizes_by_tokens_are_the_golden_ones():
-    path = SHARED / "golden" / "encoders" / "training.json"
-    for case in json.loads(path.read_text())["batch_size_warmup"]:
+    path = GOLDEN / "batch_size_warmup.json"
+    for case in json.loads(path.read_text()):
         sizes = list(range(case["min"], case["max"] + 1))
         found = batch_warmup.thresholds(sizes, case["warmup_tokens"])
         assert found == case["thresholds"]

@@ -12,7 +12,6 @@ from data.finetuning import tokens
 from data.finetuning.options import FeatureOptions
 from data.text.released_tokenizer import ReleasedTokenizer
 from tests import test_run_classifier as classifier
-from tests.conftest import SHARED
 
 TEXTS = ["The river was wide.", "A boat, a river; the boats!", "wide boats"]
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -105,14 +104,15 @@ def test_without_the_package_the_line_says_what_to_install(
 
 
 @pytest.mark.slow
-@pytest.mark.shared
-def test_a_released_folder_is_tuned_with_its_own_tokenizer(made, tmp_path):
+def test_a_released_folder_is_tuned_with_its_own_tokenizer(
+    made, golden, tmp_path
+):
     from training.finetuning import run as finetune
     from training.finetuning import sources
     from training.finetuning.options import FinetuneOptions
 
     folder = tmp_path / "released"
-    shutil.copytree(SHARED / "golden" / "encoders" / "bert", folder)
+    shutil.copytree(golden / "encoders" / "bert", folder)
     shutil.copy(made["wordpiece"], folder)
     classifier.write_task(tmp_path)
     options = classifier.make_options(

@@ -13,13 +13,12 @@ from tests.conftest import SHARED
 
 VALUE_TOLERANCE = 2e-5
 GRADIENT_TOLERANCE = 2e-5
-FOLDER = SHARED / "golden" / "encoders"
 
 
 def cases(*model_types: str) -> list[str]:
     """Names of the folders of these encoders; one that is missing, if none."""
     found = []
-    for path in sorted(FOLDER.glob("*/config.json")):
+    for path in sorted(SHARED.glob("golden/encoders/*/config.json")):
         if json.loads(path.read_text())["model_type"] in model_types:
             found.append(path.parent.name)
     return found or ["missing"]

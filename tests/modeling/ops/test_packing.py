@@ -1,20 +1,20 @@
 """Greedy best fit, and rows that come back from where they were packed."""
 
 import json
+import pathlib
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from modeling.ops import packing
-from tests.conftest import SHARED
+
+GOLDEN = pathlib.Path(__file__).resolve().parents[2] / "golden/packing.json"
 
 
-@pytest.mark.shared
 def test_best_fit_is_that_of_the_golden_batches():
     """What does not fit waits for the next batch, in reversed order."""
-    path = SHARED / "golden" / "encoders" / "training.json"
-    case = json.loads(path.read_text())["packing"]
+    case = json.loads(GOLDEN.read_text())
     width, rows, number = (
         case["row_length"],
         case["rows"],
