@@ -1,9 +1,9 @@
 """Options of the serving commands (L0)."""
 
 import dataclasses
+import re
 
 from common.checks import distinct, one_of, require, weights, within
-from common.errors import UserError
 from common.text_settings import TextChoice
 from training.options import EXPORT_PRECISIONS
 
@@ -335,8 +335,14 @@ class ServerOptions:
         )
         within(self, ">= 0", "max_tokens", "max_wait_ms", "poll_s")
         within(self, "> 0", "timeout_s", "read_timeout_s")
-        if set(self.model_name) & set("/:?#% "):
-            raise UserError(
-                "--model_name must be part of a URL without / : ? # % or "
-                f"spaces, received {self.model_name!r}"
-            )
+        if self.model_name:
+            check_model_name(self.model_name, "--model_name")
+
+
+def check_model_name(name: str, source: str) -> None:
+    """Raises UserError unless `name` can be NAME of `/v1/models/NAME`."""
+    require(
+        re.fullmatch(r"[A-Za-z0-9._-]{1,100}", name),
+        f"{source}: wanted 1 to 100 letters (a-z), digits, . _ or -, found "
+        f"{name[:40]!r}; give --model_name",
+    )

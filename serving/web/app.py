@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import dataclasses
-import importlib.resources
 import json
 import time
 from collections.abc import Callable
@@ -16,9 +15,9 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from common.errors import UserError
-from serving.options import ServerOptions
+from serving.options import ServerOptions, check_model_name
 from serving.saved_model import SavedModel
-from serving.web import schema, wire
+from serving.web import page, schema, wire
 from serving.web.engine import Engine, Refused
 from serving.web.guard import Guard
 from serving.web.helper import Busy, Helper
@@ -26,15 +25,6 @@ from serving.web.metrics import Metrics
 from serving.web.requests import Request, parse_request
 from serving.web.versions import Load, Versions
 
-_PAGE_HEADERS = {
-    "Content-Security-Policy": (
-        "default-src 'none'; style-src 'unsafe-inline'; script-src "
-        "'unsafe-inline'; connect-src 'self'; img-src data:; base-uri 'none'; "
-        "form-action 'none'; frame-ancestors 'none'"
-    ),
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-}
 _DEFAULT_NAME = "xlnet"  # of exports that do not say what they are
 _MODEL = "/v1/models/{name}"
 _VERSIONS = ("", "/versions/{version}", "/labels/{label}")
@@ -59,9 +49,13 @@ def build_app(
       model: the version to begin with.
       options: bounds, names, times.
       load: version folder -> model, for versions that appear later.
+
+    Raises:
+      UserError: the export's own name cannot be part of a URL.
     """
     if not options.model_name:
         name = model.description.get("model_type", _DEFAULT_NAME)
+        check_model_name(name, "signature.json: model_type")
         options = dataclasses.replace(options, model_name=name)
     server = _Server(model, options, load)
     app = fastapi.FastAPI(
@@ -139,10 +133,7 @@ class _Server:
         self.versions = Versions(model, options, self.metrics, load)
         self._options = options
         self._helper = Helper()
-        page = importlib.resources.files("serving.web").joinpath("page.html")
-        self._page = page.read_text(encoding="utf-8").replace(
-            "MODEL_NAME", options.model_name
-        )
+        self._page, self._page_headers = page.load()
 
     @contextlib.asynccontextmanager
     async def lifespan(self, app):
@@ -231,7 +222,7 @@ class _Server:
 
     async def page(self):
         """The page."""
-        return _Html(self._page, headers=_PAGE_HEADERS)
+        return _Html(self._page, headers=self._page_headers)
 
     # --- Steps of a prediction ---------------------------------------------
 

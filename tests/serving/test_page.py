@@ -137,6 +137,7 @@ def look(address: str, fields: dict, folder, *extra: str) -> str:
         "--headless",
         "--no-sandbox",
         "--disable-gpu",
+        "--enable-logging=stderr",  # of what the page's policy refuses, too
         f"--user-data-dir={folder}",
         "--virtual-time-budget=20000",
         "--window-size=900,900",
