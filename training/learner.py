@@ -62,7 +62,12 @@ def build_learner(
     with strategy.scope():
         model = objective.build_model()
         variables = objective.named_variables(model)
-        groups = build_groups(variables, objective.config.n_layer, options)
+        groups = build_groups(
+            variables,
+            objective.config.n_layer,
+            options,
+            objective.variable_tasks(model),
+        )
         schedule = Schedule(options, train_steps)
         optimizer = build_optimizer(options, schedule, variables, groups)
         loss_scale = None

@@ -181,7 +181,8 @@ class Trainer(orbit.AbstractTrainer):
                 tf.distribute.ReduceOp.SUM, (gradients, sums)
             )
         sums = Sums.unpack(sums, self.metric_names)
-        stats = self._update_fn(gradients, sums, step)
+        task = batch["task"][0] if learner.objective.task_lengths else None
+        stats = self._update_fn(gradients, sums, step, task)
         if learner.memory:
             learner.memory.write(new_memory)
         return stats, sums.tokens
@@ -268,7 +269,7 @@ class Trainer(orbit.AbstractTrainer):
         sums = Sums(output.loss_sum, output.weight_sum, tokens, output.metrics)
         return gradients, sums.pack(), output.new_memory if memory else ()
 
-    def _update(self, gradients, sums, step):
+    def _update(self, gradients, sums, step, task):
         """Divides, clips and applies as one factor; float32 [columns]."""
         weight = tf.maximum(sums.weight, 1e-9)
         scale = 1.0 / weight
@@ -278,11 +279,13 @@ class Trainer(orbit.AbstractTrainer):
         )
         if loss_scale is None:
             factor, norm = optimizer.clip(gradients, scale)
-            squares = optimizer.apply(gradients, step, factor)
+            squares = optimizer.apply(gradients, step, factor, task)
         else:
             scale *= loss_scale.inverse()
             factor, norm = optimizer.clip(gradients, scale)
-            squares = loss_scale.apply(optimizer, gradients, norm, step, factor)
+            squares = loss_scale.apply(
+                optimizer, gradients, norm, step, factor, task
+            )
         optimizer.step.assign_add(1)
         stats = [
             sums.loss / weight,

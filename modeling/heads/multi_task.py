@@ -52,6 +52,13 @@ class MultiTaskModel(TaskModel):
                 found[_of_task(name, task)] = f"heads/{task}/{path}"
         return found
 
+    def task_variable_names(self) -> dict[str, list[str]]:
+        """Task -> canonical names of what it does not share."""
+        return {
+            task: [_of_task(name, task) for name in model.head_variable_paths()]
+            for task, model in self.heads.items()
+        }
+
     def get_config(self):
         tasks = {name: dict(options) for name, options in self._tasks}
         return super().get_config() | {"tasks": tasks}

@@ -99,6 +99,14 @@ class Objective:
         """Canonical name -> trainable variable."""
         return named_variables(model)
 
+    def variable_tasks(self, model: tf_keras.Model) -> dict[str, int]:
+        """Canonical name -> number of the only task that has the variable.
+
+        Those that all tasks share are left out.
+        """
+        del model
+        return {}
+
     def loss(
         self,
         model: tf_keras.Model,

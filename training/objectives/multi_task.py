@@ -2,7 +2,7 @@
 
 The objectives of the tasks are those of single-task runs, on models that share
 their encoder, so that a step on a batch is the single-task step on it; the
-heads of the other tasks get a gradient of zero.
+heads of the other tasks rest (`training.optim.optimizer`).
 """
 
 import dataclasses
@@ -73,6 +73,15 @@ class MultiTaskObjective(Objective):
             },
             recompute=self.recompute_method(),
         )
+
+    def variable_tasks(self, model: MultiTaskModel) -> dict[str, int]:
+        """See `Objective`: the heads with their poolers."""
+        numbers = {part.name: i for i, part in enumerate(self.parts)}
+        return {
+            name: numbers[task]
+            for task, names in model.task_variable_names().items()
+            for name in names
+        }
 
     def loss(self, model, batch, memory, training, seed):
         """The loss of the batch's task; `task` is a number of Python's."""

@@ -42,11 +42,12 @@ class LossScale:
         norm: tf.Tensor,
         step: tf.Tensor,
         factor: tf.Tensor | float = 1.0,
+        task: tf.Tensor | None = None,
     ) -> tf.Tensor:
         """`optimizer.apply` if `norm` is finite; the update's squares."""
 
         def good():
-            squares = optimizer.apply(gradients, step, factor)
+            squares = optimizer.apply(gradients, step, factor, task)
             count = self.good_steps.read_value() + 1
             grow = count >= GROWTH_STEPS
             self.good_steps.assign(tf.where(grow, 0, count))

@@ -7,6 +7,8 @@ not depend on the order of variables. Each replica updates its own copy of a
 variable with the same aggregated gradient, so no replica waits for another.
 """
 
+import functools
+
 import tensorflow as tf
 
 from modeling.ops import fused as fusion
@@ -45,6 +47,10 @@ class AdamW:
 
     decay:     m, v as usual;  w -= lr * mult * (m / (sqrt(v) + eps) + wd * w)
     no decay:  w -= lr * mult * sqrt(1 - b2^t) / (1 - b1^t) * m / (sqrt(v) + eps)
+
+    Variables of one of several tasks (`Group.task`) rest while it is the turn of
+    another one: weights, slots, decay and t, which counts their own updates.
+    Averages of the weights go on: they are over the steps of the run.
 
     Create it inside the strategy's scope: it makes two slots per variable,
     float32, and the step. `state` is what a `tf.train.Checkpoint` saves.
@@ -91,6 +97,16 @@ class AdamW:
         self.state.m = dict(self.m)
         self.state.v = dict(self.v)
         self.state.ema = dict(self.ema)
+        # Updates made so far for each task; None = there is one.
+        self.turns = None
+        tasks = {g.task for g in self._groups} - {None}
+        if tasks:
+            self.turns = tf.Variable(
+                tf.zeros([max(tasks) + 1], tf.int64),
+                trainable=False,
+                name="turns",
+            )
+            self.state.turns = self.turns
         if self.trigger:
             self.state.trigger = self.trigger.state
 
@@ -110,6 +126,7 @@ class AdamW:
         gradients: list[tf.Tensor],
         step: tf.Tensor,
         factor: tf.Tensor | float = 1.0,
+        task: tf.Tensor | None = None,
     ) -> tf.Tensor:
         """Updates weights and slots, not the step.
 
@@ -117,25 +134,55 @@ class AdamW:
           gradients: dense, in the order of `trained`.
           step: int64 scalar, the number of updates made so far.
           factor: from `clip`; the gradients are multiplied by it.
+          task: int32 scalar, whose turn it is; None with one task only.
 
         Returns:
           The sum of squares of the update, float32 scalar.
         """
         rate = self.schedule(step)
         factor = tf.convert_to_tensor(factor, tf.float32)
-        share = self._share(step) if self.ema else None
-        squares = []
+        rows: dict[int | None, list] = {}
         for g, name, group in zip(
             gradients, self._names, self._groups, strict=True
         ):
-            squares.append(self.update(g, name, group, factor, rate, step))
-            if self.ema:
-                pair = map(own, (self.ema[name], self._variables[name]))
-                if self.options.ema_decay:
-                    _average(*pair, decay=self.options.ema_decay)
-                else:
-                    _mean(*pair, share)
+            rows.setdefault(group.task, []).append((g, name, group))
+
+        def update(number: int | None, count: tf.Tensor) -> list[tf.Tensor]:
+            return [
+                self.update(*row, factor, rate, count)
+                for row in rows.get(number, ())
+            ]
+
+        squares = update(None, step)
+        if self.turns is not None:
+            squares.append(self._take_turn(update, task))
+        if self.ema:
+            self._move_averages(step)
         return tf.add_n(squares)
+
+    def _take_turn(self, update, task):
+        """Updates what belongs to `task`; the squares of the difference."""
+        counts = self.turns.read_value()
+        size = counts.shape[0]
+
+        def turn(number: int) -> tf.Tensor:
+            return tf.add_n(update(number, counts[number]))
+
+        squares = tf.switch_case(
+            task, [functools.partial(turn, i) for i in range(size)]
+        )
+        self.turns.assign(counts + tf.one_hot(task, size, dtype=tf.int64))
+        return squares
+
+    def _move_averages(self, step):
+        """Takes the new weights into their averages, resting ones too."""
+        share = self._share(step)
+        for name in self._names:
+            pair = map(own, (self.ema[name], self._variables[name]))
+            if self.options.ema_decay:
+                _average(*pair, decay=self.options.ema_decay)
+            else:
+                _mean(*pair, share)
 
     def _share(self, step):
         """What the next weights count in the plain mean; 1 = it begins."""
@@ -162,7 +209,7 @@ class AdamW:
           group: its group.
           factor: of the gradient, before the group's.
           rate: of the step, before the group's multiplier.
-          step: int64 scalar, updates made so far.
+          step: int64 scalar, updates of this variable made so far.
         """
         o = self.options
         correction = tf.constant(1.0)

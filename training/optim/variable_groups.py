@@ -6,7 +6,7 @@ rates that silently miss a new layer are worse than an error.
 
 import dataclasses
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from common.errors import UserError
 from common.heads import HEADS
@@ -54,6 +54,8 @@ class Group:
       lr_multiplier: of the update and of the decay.
       gradient_multiplier: of the clipped gradient ("gradient" style only).
       frozen: gets no gradient, no slots and no update.
+      task: number of the only task whose batches train it, of several tasks;
+        None = every batch does.
     """
 
     name: str
@@ -62,6 +64,7 @@ class Group:
     lr_multiplier: float = 1.0
     gradient_multiplier: float = 1.0
     frozen: bool = False
+    task: int | None = None
 
 
 def _place_of(name: str) -> tuple[int | None, bool, str]:
@@ -120,9 +123,18 @@ def _refuse_layers(name: str, options: OptimizerOptions) -> None:
 
 
 def build_groups(
-    names: Iterable[str], n_layer: int, options: OptimizerOptions
+    names: Iterable[str],
+    n_layer: int,
+    options: OptimizerOptions,
+    tasks: Mapping[str, int] | None = None,
 ) -> dict[str, Group]:
     """The group of every variable, in the order of `names`.
+
+    Args:
+      names: canonical names.
+      n_layer: L.
+      options: of the optimizer.
+      tasks: name -> `Group.task`, for variables of one of several tasks.
 
     Raises:
       UserError: a variable is covered by no rule, or more layers shall be
@@ -136,9 +148,12 @@ def build_groups(
     groups, uncovered = {}, []
     for name in names:
         try:
-            groups[name] = group_of(name, n_layer, options)
+            group = group_of(name, n_layer, options)
         except KeyError:
             uncovered.append(name)
+            continue
+        task = (tasks or {}).get(name)
+        groups[name] = dataclasses.replace(group, task=task)
     if uncovered:
         raise UserError(
             "no optimizer rule covers the variables "
