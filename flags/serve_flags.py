@@ -46,7 +46,30 @@ def define() -> None:
         list(default.version_labels),
         "Labels of the served version: /v1/models/NAME/labels/LABEL.",
     )
+    _define_access()
     _define_limits()
+
+
+def _define_access() -> None:
+    default = ServerOptions
+    flags.DEFINE_string(
+        "api_keys_file",
+        default.api_keys_file,
+        "Callers need one of these keys: a file of lines NAME sha256:HEX, read "
+        "again when it changes. Default: all may ask.",
+    )
+    flags.DEFINE_string(
+        "ssl_certfile",
+        default.ssl_certfile,
+        "PEM file of the certificate and those above it; the server then "
+        "speaks HTTPS alone.",
+    )
+    flags.DEFINE_string(
+        "ssl_keyfile",
+        default.ssl_keyfile,
+        "PEM file of the certificate's private key, not encrypted. Default: it "
+        "stands in --ssl_certfile.",
+    )
 
 
 def _define_limits() -> None:

@@ -288,6 +288,10 @@ class ServerOptions:
       model_name: NAME of `/v1/models/NAME`; empty = the encoder's.
       version_labels: labels of the version that is served.
       allowed_hosts: names that callers may use for the server; () = any.
+      api_keys_file: hashes of keys, one of which a caller needs; empty = all
+        may ask.
+      ssl_certfile, ssl_keyfile: PEM files for HTTPS; the key may stand in the
+        first. Empty = HTTP.
       max_body_bytes: of one request.
       max_chars: of one text.
       max_instances: rows of one request.
@@ -308,6 +312,9 @@ class ServerOptions:
     model_name: str = ""
     version_labels: tuple[str, ...] = ()
     allowed_hosts: tuple[str, ...] = ()
+    api_keys_file: str = ""
+    ssl_certfile: str = ""
+    ssl_keyfile: str = ""
     max_body_bytes: int = 1_000_000
     max_chars: int = 50_000
     max_instances: int = 64
@@ -335,6 +342,10 @@ class ServerOptions:
         )
         within(self, ">= 0", "max_tokens", "max_wait_ms", "poll_s")
         within(self, "> 0", "timeout_s", "read_timeout_s")
+        require(
+            self.ssl_certfile or not self.ssl_keyfile,
+            "--ssl_keyfile is the key of a certificate: give --ssl_certfile",
+        )
         if self.model_name:
             check_model_name(self.model_name, "--model_name")
 

@@ -6,8 +6,8 @@
         http://127.0.0.1:8501/v1/models/xlnet:predict
 
 It answers TF-Serving's REST calls and shows a page at `/`. It listens on this
-machine alone unless --host says otherwise; it has no users and no encryption,
-so put it behind something that has before showing it to others.
+machine alone unless --host says otherwise; --api_keys_file lets in those who
+have a key, --ssl_certfile encrypts.
 """
 
 import socket
@@ -27,13 +27,14 @@ def main() -> None:
     from serving.saved_model import is_version
 
     try:
-        from serving.web import listen
+        from serving.web import access, listen
         from serving.web.app import build_app
     except ModuleNotFoundError as e:
         raise UserError(
             f"the package {e.name} is missing: pip install -r "
             "requirements-serve.txt"
         ) from e
+    access.check(options)
     listener = _bind(host, port)
     model = _load(saved_model_dir, options)
     if options.poll_s and is_version(saved_model_dir):
@@ -50,8 +51,9 @@ def main() -> None:
     listener.listen(listen.BACKLOG)
     port = listener.getsockname()[1]
     shown = f"[{host}]" if ":" in host else host
+    scheme = "https" if options.ssl_certfile else "http"
     print(
-        f"serving {application.state.name} at http://{shown}:{port}"
+        f"serving {application.state.name} at {scheme}://{shown}:{port}"
         + (f" in {precision}" if precision != "float32" else ""),
         file=sys.stderr,
         flush=True,

@@ -18,6 +18,7 @@ from common.errors import UserError
 from serving.options import ServerOptions, check_model_name
 from serving.saved_model import SavedModel
 from serving.web import page, schema, wire
+from serving.web.access import OPEN_PATHS, KeyCheck, Keys
 from serving.web.engine import Engine, Refused
 from serving.web.guard import Guard
 from serving.web.helper import Busy, Helper
@@ -51,7 +52,8 @@ def build_app(
       load: version folder -> model, for versions that appear later.
 
     Raises:
-      UserError: the export's own name cannot be part of a URL.
+      UserError: the export's own name cannot be part of a URL, or the file
+        of keys cannot be used.
     """
     if not options.model_name:
         name = model.description.get("model_type", _DEFAULT_NAME)
@@ -68,6 +70,8 @@ def build_app(
     )
     app.add_exception_handler(Refused, _refused)
     app.add_exception_handler(HTTPException, _http_error)
+    if server.keys is not None:
+        app.add_middleware(KeyCheck, keys=server.keys, metrics=server.metrics)
     app.add_middleware(
         Guard,
         metrics=server.metrics,
@@ -78,7 +82,7 @@ def build_app(
     app.state.name = options.model_name
     app.state.warm_up = server.warm_up
     app.include_router(_routes(server, model, options))
-    _finish_openapi(app, options.model_name)
+    _finish_openapi(app, options)
     return app
 
 
@@ -131,16 +135,22 @@ class _Server:
     ):
         self.metrics = Metrics()
         self.versions = Versions(model, options, self.metrics, load)
+        path = options.api_keys_file
+        self.keys = Keys(path) if path else None
         self._options = options
         self._helper = Helper()
-        self._page, self._page_headers = page.load()
+        self._page = page.load()
+        self._page_headers = page.headers(self._page)
 
     @contextlib.asynccontextmanager
     async def lifespan(self, app):
         """Starts and stops the engine with the application."""
         del app
         try:
-            async with self.versions.run():
+            async with contextlib.AsyncExitStack() as stack:
+                await stack.enter_async_context(self.versions.run())
+                if self.keys is not None:
+                    await stack.enter_async_context(self.keys.watched())
                 yield
         finally:
             self._helper.close()
@@ -376,7 +386,7 @@ def _error(status: int, message: str, headers=None):
     )
 
 
-def _finish_openapi(app: fastapi.FastAPI, model_name: str) -> None:
+def _finish_openapi(app: fastapi.FastAPI, options: ServerOptions) -> None:
     """Bodies are checked here, so no call ever answers FastAPI's 422."""
     make = app.openapi
 
@@ -387,7 +397,9 @@ def _finish_openapi(app: fastapi.FastAPI, model_name: str) -> None:
                 call["responses"].pop("422", None)
                 for parameter in call.get("parameters", []):
                     if parameter["name"] == "name":
-                        parameter["schema"]["enum"] = [model_name]
+                        parameter["schema"]["enum"] = [options.model_name]
+        if options.api_keys_file:
+            schema.add_keys(made, OPEN_PATHS)
         return made
 
     app.openapi = openapi

@@ -48,6 +48,9 @@ def run(
         log_level="warning",
         backlog=BACKLOG,
         server_header=False,
+        headers=[("X-Content-Type-Options", "nosniff")],
+        ssl_certfile=options.ssl_certfile or None,
+        ssl_keyfile=options.ssl_keyfile or None,
         timeout_keep_alive=max(1, round(options.read_timeout_s)),
         timeout_graceful_shutdown=0.7 * options.timeout_s,
     )

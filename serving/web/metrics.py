@@ -18,6 +18,12 @@ class Metrics:
         self.disconnects = self._counter(
             "xlnet_disconnects", "Clients that left before their answer."
         )
+        self.keys = self._counter(
+            "xlnet_key_requests", "Calls by the name of their key.", ["key"]
+        )
+        self.unauthorized = self._counter(
+            "xlnet_unauthorized", "Calls without a known key."
+        )
         self.seconds = prometheus_client.Histogram(
             "xlnet_request_seconds",
             "Time from a request's arrival to its answer.",

@@ -10,10 +10,14 @@ import importlib.resources
 import re
 
 
-def load() -> tuple[str, dict[str, str]]:
-    """The page, and headers that let it run its own script and nothing else."""
+def load() -> str:
+    """The page."""
     folder = importlib.resources.files("serving.web")
-    text = folder.joinpath("page.html").read_text(encoding="utf-8")
+    return folder.joinpath("page.html").read_text(encoding="utf-8")
+
+
+def headers(text: str) -> dict[str, str]:
+    """Let a page run its own script and nothing else."""
     policy = (
         "default-src 'none'",
         f"script-src {_hash_of('script', text)}",
@@ -26,7 +30,7 @@ def load() -> tuple[str, dict[str, str]]:
         "require-trusted-types-for 'script'",  # no text becomes HTML or code
         "trusted-types 'none'",
     )
-    return text, {
+    return {
         "Content-Security-Policy": "; ".join(policy),
         "X-Content-Type-Options": "nosniff",
         "Referrer-Policy": "no-referrer",

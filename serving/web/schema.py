@@ -1,5 +1,7 @@
 """The OpenAPI description of the server, from a model's `signature.json`."""
 
+from collections.abc import Collection
+
 from serving.options import ServerOptions
 from serving.web.requests import RAW
 
@@ -17,6 +19,7 @@ def responses(*codes: int) -> dict:
     """Documented error answers."""
     meanings = {
         400: "The request is wrong; the line says where.",
+        401: "No known API key.",
         404: "No such model.",
         408: "The body came too slowly.",
         413: "The body is too large.",
@@ -30,6 +33,21 @@ def responses(*codes: int) -> dict:
         }
         for code in codes
     }
+
+
+def add_keys(described: dict, open_paths: Collection[str]) -> None:
+    """Says in an OpenAPI description which calls need an API key."""
+    described.setdefault("components", {})["securitySchemes"] = {
+        "bearer": {"type": "http", "scheme": "bearer"},
+        "header": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
+    }
+    described["security"] = [{"bearer": []}, {"header": []}]
+    for path, calls in described["paths"].items():
+        for call in calls.values():
+            if path in open_paths:
+                call["security"] = []
+            else:
+                call["responses"] |= {"401": responses(401)[401]}
 
 
 def predict_body(description: dict, limit: ServerOptions) -> dict:

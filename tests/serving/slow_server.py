@@ -1,6 +1,6 @@
 """A server around a model that sleeps; run as a script by the tests.
 
-python -m tests.serving.slow_server TIMEOUT_S READ_TIMEOUT_S
+python -m tests.serving.slow_server TIMEOUT_S READ_TIMEOUT_S [OPTION=VALUE...]
 """
 
 import socket
@@ -45,7 +45,9 @@ if __name__ == "__main__":
     from serving.web.app import build_app
 
     options = ServerOptions(
-        timeout_s=float(sys.argv[1]), read_timeout_s=float(sys.argv[2])
+        timeout_s=float(sys.argv[1]),
+        read_timeout_s=float(sys.argv[2]),
+        **dict(option.split("=", 1) for option in sys.argv[3:]),
     )
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))

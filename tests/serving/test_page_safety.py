@@ -17,6 +17,7 @@ testclient = pytest.importorskip("fastapi.testclient")
 
 from common.errors import UserError  # noqa: E402
 from serving.options import ServerOptions  # noqa: E402
+from serving.web import page as page_lib  # noqa: E402
 from serving.web.app import build_app  # noqa: E402
 from tests.serving.page_server import serving  # noqa: E402
 
@@ -195,3 +196,61 @@ def test_a_script_in_the_page_would_not_run(tmp_path):
     assert "<svg" in shown and not re.search(r"<html[^>]*data-ran", shown)
     assert log.count("Content Security Policy") >= 3
     assert "classes" in shown  # the page's own script has run
+
+
+KEY = "k" * 40
+# What a person does: another key, then the right one, then the button.
+TYPING = """
+async function typing() {
+  const data = document.documentElement.dataset;
+  const until = async (done) => {
+    while (!done()) await new Promise((go) => setTimeout(go, 20));
+  };
+  const box = document.getElementById("key");
+  const field = document.getElementById("api-key");
+  const line = document.getElementById("about");
+  await until(() => !box.hidden);
+  data.asked = line.textContent;
+  field.value = "x".repeat(40);
+  box.requestSubmit();
+  await until(() => line.textContent !== data.asked);
+  data.wrong = line.textContent;
+  field.value = " " + "KEY" + "\\n";
+  box.requestSubmit();
+  await until(() => box.hidden);
+  data.kept = [field.value, localStorage.length, sessionStorage.length,
+    document.cookie, location.href.includes("KEY")].join();
+}
+typing();
+"""
+
+
+@pytest.mark.slow
+@browser
+def test_the_page_asks_for_a_key_and_forgets_it(tmp_path, monkeypatch):
+    typing = TYPING.replace("KEY", KEY) + "</script>"
+    typed = page_lib.load().replace("</script>", typing)
+    monkeypatch.setattr(page_lib, "load", lambda: typed)
+    keys = tmp_path / "keys.txt"
+    digest = hashlib.sha256(KEY.encode()).hexdigest()
+    keys.write_text(f"ada sha256:{digest}")
+    fields = {"text": "a", PLANTED[0]: "b", "run": 1}
+    app = build_app(Model(), ServerOptions(api_keys_file=str(keys)))
+    with serving(app) as address:
+        url = f"http://{address}"
+        page, log = look(url, fields, tmp_path / "user", "--dump-dom")
+        picture = os.environ.get("KEY_PICTURE", str(tmp_path / "key.png"))
+        monkeypatch.undo()
+        look(url, {}, tmp_path / "user", f"--screenshot={picture}")
+    assert "Content Security Policy" not in log, log
+    found = dict(
+        re.findall(r'data-(\w+)="([^"]*)"', page.partition("<head")[0])
+    )
+    assert found == {
+        "asked": "This server asks for an API key.",
+        "wrong": "this API key is not known here",
+        "kept": ",0,0,,false",
+    }
+    assert '<form id="key" hidden' in page
+    assert page.count('<div class="bar') == 2 and 'class="error"' not in page
+    assert KEY not in page.partition("<script")[0]

@@ -1,0 +1,235 @@
+"""Who may ask: API keys from a file of their hashes, and the certificate.
+
+A key is a long random text, so nobody can try them all, and SHA-256 is enough;
+a slow hash, as passwords need it, would cost the server its time at each call.
+Shorter keys than `LEAST_CHARS` open nothing, whatever the file says.
+"""
+
+import asyncio
+import contextlib
+import hashlib
+import hmac
+import logging
+import re
+import ssl
+from collections.abc import AsyncIterator
+
+from starlette.responses import Response
+
+from common.errors import UserError
+from serving.options import ServerOptions
+from serving.web import wire
+from serving.web.metrics import Metrics
+
+_LOG = logging.getLogger("serving")
+LEAST_CHARS = 32
+_MOST_CHARS = 512
+_MOST_KEYS = 1000  # all of them are compared at each call
+_MOST_BYTES = 200 * _MOST_KEYS
+_LINE = re.compile(r"([A-Za-z0-9._-]{1,64})[ \t]+sha256:([0-9a-fA-F]{64})")
+OPEN_PATHS = frozenset(("/", "/healthz", "/readyz"))
+_LOOK_SECONDS = 1.0
+_Headers = list[tuple[bytes, bytes]]
+
+
+def check(options: ServerOptions) -> None:
+    """Before the model is loaded: whether keys and certificate can be used.
+
+    Raises:
+      UserError: one line that names the flag and the file.
+    """
+    if options.api_keys_file:
+        Keys(options.api_keys_file)
+    if options.ssl_certfile:
+        _check_certificate(options.ssl_certfile, options.ssl_keyfile)
+
+
+class Keys:
+    """The keys of a file, read again when it changes.
+
+    Args:
+      path: one `NAME sha256:HEX` a line; `#` begins a comment.
+
+    Raises:
+      UserError: the file cannot be read or holds something else. What it holds
+        is not shown: it may be a key.
+    """
+
+    def __init__(self, path: str):
+        self._path = path
+        self._content = _read(path)
+        self._digests = _parse(self._content, path)
+        self._problem = ""  # that was told last
+
+    def name_of(self, key: bytes) -> str | None:
+        """The name of a key; None = there is no such key."""
+        if not LEAST_CHARS <= len(key) <= _MOST_CHARS:
+            return None
+        digest = hashlib.sha256(key).digest()
+        found = None
+        for name, known in self._digests:  # the time tells nothing of them
+            if hmac.compare_digest(known, digest):
+                found = name
+        return found
+
+    def look(self) -> None:
+        """Reads the file again; the keys of before stay if it is wrong."""
+        try:
+            content = _read(self._path)
+            if content == self._content:
+                self._problem = ""
+                return
+            self._content = content  # a wrong one is told once
+            self._digests = _parse(content, self._path)
+        except UserError as e:
+            if self._problem != str(e):
+                _LOG.warning("the keys of before stay: %s", e)
+            self._problem = str(e)
+            return
+        self._problem = ""
+        _LOG.warning("%d keys are read anew", len(self._digests))
+
+    @contextlib.asynccontextmanager
+    async def watched(self) -> AsyncIterator[None]:
+        """Looks for changes while the block runs."""
+        task = asyncio.create_task(self._watch())
+        try:
+            yield
+        finally:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+
+    async def _watch(self) -> None:
+        while True:
+            await asyncio.sleep(_LOOK_SECONDS)
+            await asyncio.to_thread(self.look)
+
+
+class KeyCheck:
+    """ASGI middleware: calls without a key are answered 401.
+
+    The page and the probes are open; they tell nothing of the model.
+
+    Args:
+      app: the application.
+      keys: who may ask.
+      metrics: counts calls by the key's name.
+    """
+
+    def __init__(self, app, keys: Keys, metrics: Metrics):
+        self._app = app
+        self._keys = keys
+        self._metrics = metrics
+
+    async def __call__(self, scope, receive, send):
+        """One call."""
+        if scope["type"] == "lifespan" or scope.get("path") in OPEN_PATHS:
+            await self._app(scope, receive, send)
+            return
+        key = _key_of(scope["headers"])
+        name = self._keys.name_of(key) if key else None
+        if name is not None:
+            self._metrics.keys.labels(name).inc()
+            await self._app(scope, receive, send)
+            return
+        self._metrics.unauthorized.inc()
+        answer = Response(
+            wire.error(
+                "this API key is not known here"
+                if key
+                else "an API key is needed: send 'Authorization: Bearer KEY' "
+                "or 'X-API-Key: KEY'"
+            ),
+            401,
+            {
+                "WWW-Authenticate": 'Bearer realm="models"'
+                + (', error="invalid_token"' if key else ""),
+                "Connection": "close",  # the body is not read
+            },
+            "application/json",
+        )
+        await answer(scope, receive, send)
+
+
+def _key_of(headers: _Headers) -> bytes:
+    """The key of a call; b"" where there is none, or more than one."""
+    found = [v.strip() for k, v in headers if k == b"x-api-key"]
+    for name, value in headers:
+        scheme, _, key = value.strip().partition(b" ")
+        if name == b"authorization" and scheme.lower() == b"bearer":
+            found.append(key.strip())
+    return found[0] if len(set(found)) == 1 else b""
+
+
+def _read(path: str) -> bytes:
+    try:
+        with open(path, "rb") as f:
+            content = f.read(_MOST_BYTES + 1)
+    except OSError as e:
+        raise UserError(
+            f"--api_keys_file={path} cannot be read: {e.strerror}"
+        ) from e
+    if len(content) > _MOST_BYTES:
+        raise UserError(
+            f"--api_keys_file={path}: wanted at most {_MOST_BYTES} bytes"
+        )
+    return content
+
+
+def _parse(content: bytes, path: str) -> list[tuple[str, bytes]]:
+    """(name, SHA-256) of every key."""
+    digests: dict[str, bytes] = {}
+    for number, raw in enumerate(content.split(b"\n"), 1):
+        line = raw.decode("utf-8", "replace").partition("#")[0].strip()
+        if not line:
+            continue
+        matched = _LINE.fullmatch(line)
+        place = f"--api_keys_file={path}, line {number}"
+        if matched is None:
+            raise UserError(
+                f"{place}: wanted NAME sha256:HEX (letters, digits, . _ - and "
+                "64 hexadecimal digits), found something else, which is not "
+                "shown: it may be a key"
+            )
+        name, digest = matched[1], bytes.fromhex(matched[2])
+        if name in digests or digest in digests.values():
+            raise UserError(
+                f"{place}: the name or the key of {name} stands above, too; "
+                "give each key a name of its own"
+            )
+        digests[name] = digest
+    if not 1 <= len(digests) <= _MOST_KEYS:
+        raise UserError(
+            f"--api_keys_file={path}: wanted 1 to {_MOST_KEYS} lines NAME "
+            f"sha256:HEX, found {len(digests)}"
+        )
+    return list(digests.items())
+
+
+def _check_certificate(certfile: str, keyfile: str) -> None:
+    flags = f"--ssl_certfile={certfile}"
+    if keyfile:
+        flags += f" --ssl_keyfile={keyfile}"
+    encrypted = False
+
+    def password() -> bytes:  # else OpenSSL asks at the terminal, and waits
+        nonlocal encrypted
+        encrypted = True
+        return b"-"
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        for path in filter(None, (certfile, keyfile)):
+            open(path, "rb").close()  # its error has a name
+        context.load_cert_chain(certfile, keyfile or None, password)
+    except ssl.SSLError as e:
+        found = (e.reason or "something else").replace("_", " ").lower()
+        if encrypted:
+            found = "an encrypted key: give a copy that is not"
+        raise UserError(
+            f"{flags}: wanted a certificate and its private key in PEM, found "
+            + found
+        ) from e
+    except OSError as e:
+        raise UserError(f"{flags}: {e.filename}: {e.strerror}") from e
