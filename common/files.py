@@ -308,6 +308,62 @@ def list_names(path: str) -> list[str]:
         return [name.rstrip("/") for name in tf.io.gfile.listdir(path)]
 
 
+def beginning_with(prefix: str) -> list[str]:
+    """Paths of the files and folders whose path begins so, sorted.
+
+    A user's path is never a pattern: `[ ] * ?` are signs like all others.
+
+    Args:
+      prefix: a folder and the first letters of the names.
+
+    Returns:
+      Empty where there is no such folder.
+    """
+    folder, start = os.path.split(prefix)
+    try:
+        names = list_names(folder or ".")
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    found = sorted(name for name in names if name.startswith(start))
+    return [os.path.join(folder, name) for name in found]
+
+
+# Open folders (device, inode) -> descriptor, for `plain_folder`.
+_opened: dict[tuple[int, int], int] = {}
+
+
+def plain_folder(folder: str) -> str:
+    """Another path of a folder, without the signs of a pattern.
+
+    TensorFlow's readers of checkpoints and SavedModels take the path for a
+    pattern, so they find nothing in a folder with `[`, `*`, `?` or a backslash
+    in its path. What is written or listed needs no such path.
+
+    Args:
+      folder: any folder.
+
+    Returns:
+      `folder` itself where it has no such sign; else a path by descriptor,
+      for this process alone.
+
+    Raises:
+      UserError: there is no such path (a bucket, a system without /proc).
+      OSError: the folder cannot be opened.
+    """
+    if not re.search(r"[\[*?\\]", folder):
+        return folder
+    if is_remote(folder) or not os.path.isdir("/proc/self/fd"):
+        raise UserError(
+            f"{folder}: TensorFlow takes [ * ? and \\ in a path for a pattern; "
+            "rename the folder"
+        )
+    found = os.stat(folder)
+    key = (found.st_dev, found.st_ino)
+    if key not in _opened:
+        _opened[key] = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    return f"/proc/self/fd/{_opened[key]}"
+
+
 def remove(path: str) -> None:
     """Removes a file."""
     if not is_remote(path):

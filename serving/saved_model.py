@@ -164,7 +164,7 @@ def _example(spec: Mapping):
 def _load(version_dir: str):
     """`tf.saved_model.load`, with one line for damaged variables."""
     try:
-        return tf.saved_model.load(version_dir)
+        return tf.saved_model.load(files.plain_folder(version_dir))
     # Its readers raise Python's errors, too: IndexError, FileNotFoundError.
     except (tf.errors.OpError, OSError, LookupError, RuntimeError) as e:
         raise UserError(

@@ -10,13 +10,14 @@ import math
 import os
 import re
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterator
 
 import tensorflow as tf
 
 from common import files
 from common.errors import UserError
-from modeling.checkpoints import restore
+from modeling.checkpoints import folder as checkpoint_folder
+from modeling.checkpoints import native, restore
 from modeling.encoders import registry
 from training import memory_files
 from training.background import Background
@@ -70,20 +71,19 @@ class RunCheckpoints:
         self._given_up = threading.Event()
         self._checkpoint = tf.train.Checkpoint(**items)
         self._newest = self.latest()
+        self._kept: list[str] = []
         if chief:
             tf.io.gfile.makedirs(model_dir)
-            self._remove_others(self._paths())
-            half = os.path.join(model_dir, ".checkpoint.tmp-*")
-            for name in tf.io.gfile.glob(half):
-                _remove(name)
+            self._remove_unfinished()
+            self._kept = checkpoint_folder.whole(model_dir, PREFIX)
 
     def latest(self) -> str | None:
-        """Prefix of the newest whole checkpoint, or None."""
-        return tf.train.latest_checkpoint(self.model_dir)
+        """Prefix of the newest whole checkpoint, None where none ever was.
 
-    def _paths(self) -> list[str]:
-        state = tf.train.get_checkpoint_state(self.model_dir)
-        return list(state.all_model_checkpoint_paths) if state else []
+        Raises:
+          UserError: there are some, but none is whole.
+        """
+        return checkpoint_folder.newest_prefix(self.model_dir, PREFIX)
 
     def restore(self, path: str) -> None:
         """Restores all items from `path`, all of them or none.
@@ -92,7 +92,7 @@ class RunCheckpoints:
           UserError: unreadable, or of another model or optimizer.
         """
         try:
-            status = self._checkpoint.read(path)
+            status = self._checkpoint.read(native.readable(path))
             status.assert_existing_objects_matched()
             status.expect_partial()
         # Its readers raise Python's errors, too: IndexError for a cut file.
@@ -190,31 +190,41 @@ class RunCheckpoints:
 
     def _publish(self, path: str) -> None:
         """From here on `path` is the newest; the oldest are removed."""
-        paths = [*(p for p in self._paths() if p != path), path]
+        paths = [*(p for p in self._kept if p != path), path]
         paths = paths[-self._max_save :] if self._max_save else paths
-        names = [os.path.basename(p) for p in paths]
-        lines = [f'model_checkpoint_path: "{names[-1]}"']
-        lines += [f'all_model_checkpoint_paths: "{name}"' for name in names]
-        files.write_text(
-            os.path.join(self.model_dir, "checkpoint"), "\n".join(lines) + "\n"
-        )
-        # A faster process may have begun with the rows of the next one.
-        self._remove_others(paths, int(path.rpartition("-")[2]))
+        checkpoint_folder.publish(self.model_dir, paths)
+        self._kept = paths
+        names = {os.path.basename(p) for p in paths}
+        newest = checkpoint_folder.step_of(path)
+        for name, step, found in self._files():
+            # A faster process may have begun with the rows of the next one.
+            if name not in names and step <= newest:
+                _remove(found)
 
-    def _remove_others(self, kept: Iterable[str], newest: float = math.inf):
-        """Deletes old checkpoints and what a killed process left of one.
+    def _remove_unfinished(self) -> None:
+        """Deletes what a killed process left of the save it was making.
 
-        Args:
-          kept: prefixes that stay.
-          newest: what is of later steps stays, too.
+        What else is not whole stays until a save of its step or a later one:
+        the user may put back what is missing.
         """
-        names = {os.path.basename(path) for path in kept}
+        _remove_all(os.path.join(self.model_dir, ".checkpoint.tmp-"))
+        gone = checkpoint_folder.unfinished(self.model_dir, PREFIX)
+        found = list(self._files())
+        weights = {
+            name for name, _, path in found if not path.endswith(".memory")
+        }
+        for name, _, path in found:
+            if name in gone or name not in weights:
+                _remove(path)
+
+    def _files(self) -> Iterator[tuple[str, int, str]]:
+        """(name of the checkpoint, its step, path) of everything of one."""
         ending = r"(_temp|\.index|\.memory|\.data-.*)"
         pattern = re.compile(rf"({re.escape(PREFIX)}-(\d+)){ending}")
-        for name in tf.io.gfile.listdir(self.model_dir):
-            match = pattern.match(name.rstrip("/"))
-            if match and match[1] not in names and int(match[2]) <= newest:
-                _remove(os.path.join(self.model_dir, name))
+        for name in files.list_names(self.model_dir):
+            if match := pattern.match(name):
+                path = os.path.join(self.model_dir, name)
+                yield match[1], int(match[2]), path
 
 
 class BestCheckpoint:
@@ -247,18 +257,14 @@ class BestCheckpoint:
         self._checkpoint = tf.train.Checkpoint(
             model=model, value=self.value, step=self.step
         )
-        found = tf.train.latest_checkpoint(self.directory)
+        found = checkpoint_folder.newest_prefix(self.directory, PREFIX)
         if found:
-            reader = tf.train.load_checkpoint(found)
+            reader = native.open_reader(found)
             self.value.assign(
                 reader.get_tensor("value/.ATTRIBUTES/VARIABLE_VALUE")
             )
             self.step.assign(
                 reader.get_tensor("step/.ATTRIBUTES/VARIABLE_VALUE")
-            )
-            # As in a run that was never interrupted.
-            self._checkpoint.save_counter.assign(
-                reader.get_tensor("save_counter/.ATTRIBUTES/VARIABLE_VALUE")
             )
 
     def offer(self, metrics: dict[str, float], step: int) -> bool:
@@ -280,14 +286,18 @@ class BestCheckpoint:
         self.value.assign(new)
         self.step.assign(step)
         if self._chief:
-            manager = tf.train.CheckpointManager(
-                self._checkpoint,
-                self.directory,
-                max_to_keep=1,
-                checkpoint_name=PREFIX,
-            )
-            manager.save(checkpoint_number=step)
+            self._write(step)
         return True
+
+    def _write(self, step: int) -> None:
+        tf.io.gfile.makedirs(self.directory)
+        path = os.path.join(self.directory, f"{PREFIX}-{step}")
+        self._checkpoint.write(path)
+        checkpoint_folder.publish(self.directory, [path])
+        start = os.path.join(self.directory, PREFIX + "-")
+        for found in files.beginning_with(start):
+            if not found.startswith((path + ".", path + "_")):
+                _remove(found)
 
 
 def check_config(model_dir: str, objective: Objective) -> None:
@@ -298,7 +308,7 @@ def check_config(model_dir: str, objective: Objective) -> None:
     """
     path = registry.config_file_in(model_dir)
     # Without a checkpoint the folder binds nobody to a configuration.
-    if path is None or not tf.train.latest_checkpoint(model_dir):
+    if path is None or not checkpoint_folder.newest(model_dir, PREFIX):
         return
     wanted = _saved_config(objective).architecture()
     found = registry.read_config(path).architecture()
@@ -330,7 +340,7 @@ def checkpoint_to_read(options: RunOptions) -> str:
       UserError: there is none.
     """
     for folder in (os.path.join(options.model_dir, BEST), options.model_dir):
-        found = tf.train.latest_checkpoint(folder)
+        found = checkpoint_folder.newest_prefix(folder)
         if found:
             return found
     if options.init_checkpoint:
@@ -348,7 +358,12 @@ def restore_weights(strategy, model, path: str, require: str) -> None:
 
 
 def _remove_files_of(path: str) -> None:
-    for found in tf.io.gfile.glob(path + "[._]*"):
+    for sign in "._":
+        _remove_all(path + sign)
+
+
+def _remove_all(prefix: str) -> None:
+    for found in files.beginning_with(prefix):
         _remove(found)
 
 

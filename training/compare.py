@@ -9,7 +9,6 @@ alone has its picture, too.
 """
 
 import csv
-import glob
 import json
 import os
 
@@ -51,7 +50,9 @@ def read_run(folder: str) -> dict:
     if losses:
         metrics["steps"] = losses[-1][0]
         metrics["training loss"] = smooth(losses, 20)[-1][1]
-    for found in sorted(glob.glob(os.path.join(folder, "eval_*.json"))):
+    for found in files.beginning_with(os.path.join(folder, "eval_")):
+        if not found.endswith(".json"):
+            continue
         split = os.path.basename(found)[len("eval_") : -len(".json")]
         for name, value in files.read_json_object(found, "a metric").items():
             if isinstance(value, (int, float)):

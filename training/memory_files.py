@@ -24,6 +24,7 @@ import tensorflow as tf
 
 from common import files
 from common.errors import UserError
+from modeling.checkpoints import native
 
 INDEX = "index.json"
 _FORMAT = 1
@@ -217,7 +218,7 @@ class OldSavedMemory:
     _NAME = "memory/{}/.ATTRIBUTES/VARIABLE_VALUE"
 
     def __init__(self, path: str):
-        self._reader = tf.train.load_checkpoint(path)
+        self._reader = native.open_reader(path)
         shapes = self._reader.get_variable_to_shape_map()
         self._layers = 0
         while self._NAME.format(f"layers/{self._layers}") in shapes:
@@ -228,7 +229,7 @@ class OldSavedMemory:
     @classmethod
     def is_in(cls, path: str) -> bool:
         """Whether a checkpoint is such a one."""
-        reader = tf.train.load_checkpoint(path)
+        reader = native.open_reader(path)
         return reader.has_tensor(cls._NAME.format("length"))
 
     def read(self, numbers: np.ndarray) -> HostRows:

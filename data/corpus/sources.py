@@ -134,6 +134,8 @@ def _split(pattern: str) -> list[tuple[str, str]]:
 
 
 def _match(pattern: str) -> list[str]:
+    if files.exists(pattern) and not os.path.isdir(pattern):
+        return [pattern]  # its name may have signs of a pattern
     if files.is_remote(pattern):
         import tensorflow as tf
 

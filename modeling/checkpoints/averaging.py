@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from common.errors import UserError
 from modeling.checkpoints import conversion, native
+from modeling.checkpoints.folder import whole
 from modeling.checkpoints.names import named_variables
 from modeling.checkpoints.restore import Source
 from modeling.encoders.registry import config_file_in, read_config
@@ -20,14 +21,12 @@ def mean(values: list[np.ndarray]) -> np.ndarray:
 
 
 def last_checkpoints(folder: str, count: int) -> list[str]:
-    """Prefixes of the last `count` checkpoints that a run kept, oldest first.
+    """Prefixes of the last `count` whole checkpoints, oldest first.
 
     Raises:
       UserError: there are fewer.
     """
-    state = tf.train.get_checkpoint_state(folder)
-    found = list(state.all_model_checkpoint_paths) if state else []
-    found = [path for path in found if tf.io.gfile.exists(path + ".index")]
+    found = whole(folder)
     if len(found) < count:
         raise UserError(
             f"{folder} holds {len(found)} checkpoint(s), wanted the last "

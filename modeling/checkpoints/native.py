@@ -4,6 +4,8 @@ Variables are found by walking the stored object graph along attribute paths,
 so optimizers, counters and memory beside the model do not matter.
 """
 
+import os
+import re
 import shutil
 from collections.abc import Callable
 
@@ -14,6 +16,7 @@ from tensorflow.core.protobuf import trackable_object_graph_pb2
 
 from common import files
 from common.errors import UserError
+from modeling.checkpoints.folder import publish
 from modeling.encoders.contract import EncoderConfig
 from modeling.encoders.registry import write_config
 
@@ -30,10 +33,25 @@ def is_native(prefix: str) -> bool:
     return open_reader(prefix).has_tensor(_GRAPH_KEY)
 
 
+def readable(prefix: str) -> str:
+    """The prefix that TensorFlow's readers take (`files.plain_folder`).
+
+    Raises:
+      UserError: its name has signs of a pattern.
+    """
+    folder, name = os.path.split(prefix)
+    if re.search(r"[\[*?\\]", name):
+        raise UserError(
+            f"{prefix}: TensorFlow takes [ * ? and \\ in the name of a "
+            "checkpoint for a pattern; rename its files"
+        )
+    return os.path.join(files.plain_folder(folder), name)
+
+
 def open_reader(prefix: str):
     """`tf.train.load_checkpoint` with a `UserError` for a damaged file."""
     try:
-        return tf.train.load_checkpoint(prefix)
+        return tf.train.load_checkpoint(readable(prefix))
     except (tf.errors.OpError, ValueError, RuntimeError) as e:
         raise UserError(
             f"{prefix} is no readable checkpoint: {str(e).splitlines()[0]}"
@@ -158,11 +176,9 @@ def write(
       add: puts more files into the folder that it is given.
     """
     with new_folder(folder) as temporary:
-        checkpoint = tf.train.Checkpoint(model=model)
-        manager = tf.train.CheckpointManager(
-            checkpoint, temporary, max_to_keep=1, checkpoint_name=PREFIX
-        )
-        manager.save(checkpoint_number=1)
+        prefix = os.path.join(temporary, f"{PREFIX}-1")
+        tf.train.Checkpoint(model=model).write(prefix)
+        publish(temporary, [prefix])
         write_config(temporary, config)
         if add is not None:
             add(temporary)

@@ -14,6 +14,7 @@ import tf_keras
 
 from common import files
 from common.errors import UserError
+from modeling.checkpoints import folder as checkpoint_folder
 from modeling.checkpoints import hf as hf_checkpoint
 from modeling.checkpoints import hf_files
 from modeling.checkpoints import native as native_checkpoint
@@ -91,8 +92,8 @@ def resolve(path: str) -> Source:
         or the `checkpoint` file beside them.
 
     Raises:
-      UserError: nothing there, or several checkpoints without a `checkpoint`
-        file.
+      UserError: nothing there, nothing whole, or checkpoints of several names
+        without a `checkpoint` file.
     """
     path = os.fspath(path)
     if os.path.basename(path) == "checkpoint" and not tf.io.gfile.isdir(path):
@@ -101,9 +102,9 @@ def resolve(path: str) -> Source:
         folder = path
         if hf_files.holds_weights(path):
             return Source("hf", path, folder)
-        prefix = tf.train.latest_checkpoint(path)
-        if prefix is None or not tf.io.gfile.exists(prefix + ".index"):
-            prefix = _only_prefix(path)
+        prefix = checkpoint_folder.newest_prefix(path)
+        if prefix is None:
+            raise _no_checkpoint(path)
     else:
         prefix = path
         for ending in (".index", ".meta"):
@@ -129,32 +130,25 @@ def content_digest(path: str) -> str:
       UserError: see `resolve`.
     """
     source = resolve(path)
-    pattern = source.path + ".*"
     if source.format == "hf":
-        pattern = os.path.join(source.path, "*.safetensors")
-    names = [
-        name
-        for name in tf.io.gfile.glob(pattern)
-        # A graph, and when it was made; the memory of a training.
-        if not name.endswith((".meta", ".memory", ".memory/"))
-    ]
-    found = [files.sha256_of_file(name) for name in sorted(names)]
+        there = files.beginning_with(os.path.join(source.path, ""))
+        names = [name for name in there if name.endswith(".safetensors")]
+    else:
+        names = [
+            name
+            for name in files.beginning_with(source.path + ".")
+            # A graph, and when it was made; the memory of a training.
+            if not name.endswith((".meta", ".memory"))
+        ]
+    found = [files.sha256_of_file(name) for name in names]
     return hashlib.sha256("".join(found).encode()).hexdigest()
 
 
-def _only_prefix(folder: str) -> str:
-    found = tf.io.gfile.glob(os.path.join(folder, "*.index"))
-    if len(found) == 1:
-        return found[0].removesuffix(".index")
-    if not found:
-        hf_files.refuse_pickles(folder)
-        raise UserError(
-            f"{folder} holds no checkpoint: wanted a `checkpoint` file with "
-            f"its .index, or {hf_files.WEIGHTS}"
-        )
-    raise UserError(
-        f"{folder} holds {len(found)} checkpoints and no `checkpoint` file "
-        "that names one: give the prefix"
+def _no_checkpoint(folder: str) -> UserError:
+    hf_files.refuse_pickles(folder)
+    return UserError(
+        f"{folder} holds no checkpoint: wanted a `checkpoint` file with "
+        f"its .index, or {hf_files.WEIGHTS}"
     )
 
 

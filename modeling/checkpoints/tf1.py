@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from common import files
 from common.errors import UserError
 from common.references import resolve
 from modeling.checkpoints.native import open_reader, read_tensor
@@ -121,11 +122,11 @@ def write(
             shape_and_slices=[""] * len(names),
             tensors=[tf.constant(found[name]) for name in names],
         )
-        written = tf.io.gfile.glob(temporary + "*")
+        written = files.beginning_with(temporary)
         for path in sorted(written, key=lambda p: p.endswith(".index")):
             tf.io.gfile.rename(
                 path, prefix + path[len(temporary) :], overwrite=True
             )
     finally:
-        for path in tf.io.gfile.glob(temporary + "*"):
+        for path in files.beginning_with(temporary):
             tf.io.gfile.remove(path)

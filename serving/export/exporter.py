@@ -352,7 +352,10 @@ def _check_reload(directory: str, arrays: Arrays, precision: str) -> None:
             for name, value in values.items()
         }
         np.savez(path, **flat)
-        command = [sys.executable, _RELOAD_CHECK, os.path.abspath(directory)]
+        # TensorFlow would take `[ * ?` of the folder's own path for a pattern.
+        link = os.path.join(scratch, "model")
+        os.symlink(os.path.abspath(directory), link)
+        command = [sys.executable, _RELOAD_CHECK, link]
         command += [path, str(TOLERANCES[precision])]
         # Away from the project, so that none of it can be imported.
         done = subprocess.run(

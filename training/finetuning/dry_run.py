@@ -10,10 +10,15 @@ import tensorflow as tf
 import tf_keras
 
 from common.errors import UserError
+from modeling.checkpoints.folder import newest_prefix
 from training import loop, run_state
 from training import strategy as strategy_lib
 from training.batch_split import BatchSplit, distribute
-from training.checkpoints import checkpoint_to_read, restore_weights
+from training.checkpoints import (
+    PREFIX,
+    checkpoint_to_read,
+    restore_weights,
+)
 from training.finetuning.job import Job
 from training.finetuning.options import FinetuneOptions
 from training.learner import build_learner
@@ -65,7 +70,7 @@ def _one_step(job: Job, run, objective, say):
     learner = build_learner(
         objective, strategy, split, run.optimizer, run.train_steps
     )
-    found = tf.train.latest_checkpoint(run.model_dir)
+    found = newest_prefix(run.model_dir, PREFIX)
     path, require = found or run.init_checkpoint, run.init_require
     if found:
         require = "all"

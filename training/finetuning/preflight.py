@@ -14,13 +14,14 @@ from common import files
 from common.errors import UserError
 from data.symbols import CLS_LAST
 from modeling.checkpoints import restore as checkpoints
+from modeling.checkpoints.folder import whole
 from modeling.encoders.contract import EncoderConfig
 from modeling.encoders.registry import (
     build_encoder,
     require_length,
     spec_of,
 )
-from training.checkpoints import checkpoint_to_read
+from training.checkpoints import PREFIX, checkpoint_to_read
 from training.finetuning.job import Job
 from training.finetuning.options import FinetuneOptions
 
@@ -196,8 +197,7 @@ def _bytes_to_write(
     kept = run.train_steps // run.save_steps + 1 if run.save_steps else 1
     if run.max_save:
         kept = min(kept, run.max_save + 1)  # the oldest goes after the newest
-    state = tf.train.get_checkpoint_state(run.model_dir)
-    there = len(state.all_model_checkpoint_paths) if state else 0
+    there = len(whole(run.model_dir, PREFIX))
     copies = 4 if run.optimizer.averages else 3  # weights and two slots
     best = 2 * weights if run.eval_every else 0
     found["model_dir"] = max(0, kept - there) * copies * weights + best

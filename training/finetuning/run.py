@@ -18,6 +18,7 @@ from common.errors import UserError
 from data import task_spec
 from data.finetuning import task_settings
 from data.task_spec import FILE_NAME, TaskSpec
+from modeling.checkpoints import folder as checkpoint_folder
 from modeling.checkpoints import restore as checkpoints
 from modeling.half_precision import in_bfloat16
 from modeling.ops import graph_memory
@@ -202,7 +203,7 @@ def _train(job, options, objective, flags, say):
 
 def _has_best(run_options: RunOptions) -> bool:
     best = os.path.join(run_options.model_dir, loop.checkpoints.BEST)
-    return tf.train.latest_checkpoint(best) is not None
+    return checkpoint_folder.newest(best) is not None
 
 
 def check_trained(job: Job, options: FinetuneOptions) -> list[str]:
@@ -351,8 +352,9 @@ def _predict(job, options, objective, checkpoint, model, say) -> None:
 
 def _best_of_all(job, objective, options, say) -> str:
     """The checkpoint of `model_dir` with the best dev metric."""
-    state = tf.train.get_checkpoint_state(options.run.model_dir)
-    paths = list(state.all_model_checkpoint_paths) if state else []
+    paths = checkpoint_folder.whole(
+        options.run.model_dir, loop.checkpoints.PREFIX
+    )
     if not paths:
         raise UserError(f"{options.run.model_dir} holds no checkpoint")
     name, split = next(iter(job.evals.items()))
