@@ -16,7 +16,9 @@ import tensorflow as tf
 import tensorflow_text as tf_text
 
 from common.text_settings import TextSettings
+from data.symbols import MASK
 from data.text.graph_text import GraphNormalizer, encode, expand, utf8_sizes
+from data.text.masked import with_places
 
 _ZERO_WIDTH_SPACE = 0x200B
 _PREFIX = "\u2581"  # SentencePiece's mark of a word's beginning
@@ -45,19 +47,30 @@ class GraphTokenizer(tf.Module):
     Args:
       model: bytes of a SentencePiece model file; they become a constant.
       settings: of the vocabulary; text handling before SentencePiece.
+      normalizer: of the same settings, where one exists.
+      name: two vocabularies of one exported function need two.
 
     Text must be valid UTF-8: TensorFlow raises InvalidArgumentError otherwise.
     A model file in which "," is unknown may join it with unknown digits; such a
     piece is not split here.
     """
 
-    def __init__(self, model: bytes, settings: TextSettings):
-        super().__init__(name="graph_tokenizer")
-        self._sentencepiece = tf_text.SentencepieceTokenizer(model=model)
+    def __init__(
+        self,
+        model: bytes,
+        settings: TextSettings,
+        normalizer: GraphNormalizer | None = None,
+        name: str = "graph_tokenizer",
+    ):
+        super().__init__(name=name)
+        self._model, self._masked = model, None
+        self._sentencepiece = tf_text.SentencepieceTokenizer(
+            model=model, name=name
+        )
         processor = sentencepiece.SentencePieceProcessor(model_proto=model)
         self.vocab_size = processor.get_piece_size()
         with tf.init_scope():
-            self._normalizer = GraphNormalizer(settings)
+            self._normalizer = normalizer or GraphNormalizer(settings)
             self._make_tables(processor)
 
     def _make_tables(self, processor) -> None:
@@ -93,6 +106,36 @@ class GraphTokenizer(tf.Module):
         pieces = self._sentencepiece.tokenize(self.normalize(texts))
         _, _, ids, lengths = self._split(pieces)
         return tf.RaggedTensor.from_row_lengths(ids, lengths, validate=False)
+
+    def tokenize_masked(self, texts: tf.Tensor, mask: int) -> tf.RaggedTensor:
+        """Raw UTF-8 with `<mask>`s -> ids, as `data.text.masked` cuts them.
+
+        Args:
+          texts: [B].
+          mask: id that a hidden place gets.
+
+        Returns:
+          int32 [B, (pieces)].
+        """
+        if self._masked is None:
+            # A part of this module, so that an export keeps its vocabulary.
+            places = with_places(self._model)
+            with tf.init_scope():
+                self._masked = GraphTokenizer(
+                    places.model,
+                    self._normalizer.options,
+                    self._normalizer,
+                    name="masked_tokenizer",
+                )
+            self._places = places.place, places.other
+        place, other = self._places
+        texts = tf.strings.regex_replace(texts, place, other)
+        ids = self._masked.tokenize(
+            tf.strings.regex_replace(texts, MASK, place)
+        )
+        return ids.with_values(
+            tf.where(ids.values < self.vocab_size, ids.values, mask)
+        )
 
     def id_to_piece(self, ids: tf.Tensor) -> tf.Tensor:
         """The pieces of ids, as strings of the same shape."""

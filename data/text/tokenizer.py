@@ -5,6 +5,7 @@ digit + comma is cut again: the digits are encoded on their own. (So `2000,`
 and `2000` share their pieces.)
 """
 
+import copy
 import re
 from collections.abc import Sequence
 
@@ -93,6 +94,12 @@ class Tokenizer:
         self._without_text = np.asarray(
             [not p.replace(WORD_MARK, "") for p in self._pieces]
         )
+
+    def extended(self, model: bytes) -> "Tokenizer":
+        """The same text handling over a file that has more pieces behind."""
+        other = copy.copy(self)
+        other._read_model(model)
+        return other
 
     # --- Symbols and pieces ---------------------------------------------------
 

@@ -12,9 +12,10 @@ import numpy as np
 import tensorflow as tf
 
 from common.errors import UserError
+from data.symbols import MASK
+from data.text.masked import MaskedEncoder, encode_filled
 from serving.generation.language_model import LanguageModel, mask_logits
 
-MASK = "<mask>"
 _ROWS = 64
 ORDERS = ("left_to_right", "right_to_left", "random")
 
@@ -23,8 +24,8 @@ class Hidden(NamedTuple):
     """A text with places to fill.
 
     Attributes:
-      ids: int32 [T]; 0 where hidden and not known.
-      positions: int32 [P], hidden places from left to right.
+      ids: int32 [T]; `<mask>` where hidden and not known.
+      positions: int [P], hidden places from left to right.
     """
 
     ids: np.ndarray
@@ -51,9 +52,12 @@ class Filling(NamedTuple):
 def parse(lm: LanguageModel, text: str, fills: list[str] | None) -> Hidden:
     """Text with `<mask>` -> ids and places.
 
+    The pieces around a place are those of the whole text (`data.text.masked`).
+
     Args:
       lm: for its tokenizer.
-      text: each `<mask>` hides one piece, or the span of its filling.
+      text: each `<mask>` hides one piece, with the space before it, or all
+        pieces of the whole text that hold a character of its filling.
       fills: a text per `<mask>`; None = one unknown piece each.
 
     Raises:
@@ -70,21 +74,18 @@ def parse(lm: LanguageModel, text: str, fills: list[str] | None) -> Hidden:
             f"--fill wants {len(parts) - 1} texts divided by '|', one per "
             f"{MASK}, found {len(fills)}"
         )
-    ids, positions = [], []
-    for i, part in enumerate(parts):
-        if i:
-            span = [0] if fills is None else lm.tokenizer.encode(fills[i - 1])
-            if not span:
-                raise UserError(f"--fill: text {i} has no pieces")
-            if fills is not None:
-                _refuse_symbols(lm, span, i)
-            positions += range(len(ids), len(ids) + len(span))
-            ids += span
-        ids += lm.tokenizer.encode(part)
-    return Hidden(np.asarray(ids, np.int32), np.asarray(positions, np.int32))
+    if fills is None:
+        ids = np.asarray(MaskedEncoder(lm.tokenizer).encode(parts), np.int32)
+        return Hidden(ids, np.flatnonzero(ids == lm.tokenizer.symbols.mask))
+    filled = encode_filled(lm.tokenizer, parts, fills)
+    for number, hidden in enumerate(filled.hidden, 1):
+        _check_fill(lm, filled.ids[hidden].tolist(), number)
+    return Hidden(filled.ids, np.flatnonzero(filled.hidden.any(0)))
 
 
-def _refuse_symbols(lm: LanguageModel, span: list[int], number: int) -> None:
+def _check_fill(lm: LanguageModel, span: list[int], number: int) -> None:
+    if not span:
+        raise UserError(f"--fill: text {number} has no pieces")
     never = lm.tokenizer.symbols.never_filled()
     found = [lm.tokenizer.id_to_piece(i) for i in span if i in never]
     if found:

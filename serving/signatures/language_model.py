@@ -22,7 +22,6 @@ from serving.signatures.sequence import (
     tokenize_signature,
 )
 
-MASK = "<mask>"
 _TOP = 10  # pieces given for each mask
 DEFAULT_MEMORY = 384  # slots kept where the config names none
 
@@ -232,16 +231,7 @@ def _masked_ids(context: Context, text: tf.Tensor):
 
     Also the mask of real places, and whether the end was left out.
     """
-    parts = tf.strings.split(text, MASK)
-    ids = context.tokenizer.tokenize(parts.values)  # [(parts), (pieces)]
-    mark = tf.RaggedTensor.from_row_lengths(
-        tf.fill([ids.nrows()], context.ids.mask),
-        tf.ones([ids.nrows()], tf.int64),
-        validate=False,
-    )
-    marked = tf.concat([mark, ids], 1)
-    rows = parts.with_values(marked).merge_dims(1, 2)  # a mark too many
-    rows = rows[:, 1:]
+    rows = context.tokenizer.tokenize_masked(text, context.ids.mask)
     whole = tf.cast(rows.row_lengths(), tf.int32)
     counts = tf.minimum(whole, context.spec.max_seq_length)
     rows = graph_features.first_of_rows(rows, counts)

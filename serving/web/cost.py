@@ -12,9 +12,9 @@ from typing import NamedTuple
 import psutil
 
 from common.errors import UserError
+from data.symbols import MASK
 from serving.options import ServerOptions
 
-MASK = "<mask>"
 _LARGEST_RUN = 16_384  # tokens: a run should not keep its neighbours waiting
 _SHARE = 4  # of the free memory: two lanes run, and something is left
 _SCORE_TENSORS = 16  # float [rows, heads, T, T + M] alive at once, two streams

@@ -9,9 +9,10 @@ import sentencepiece
 
 from common import vocabulary
 from common.text_settings import COMPOSED, ORIGINAL, TextSettings
+from data import symbols
 from data import train_sentencepiece as command
 from data.corpus.options import SentencePieceOptions
-from data.text import composition
+from data.text import composition, masked
 from data.text.graph_tokenizer import GraphTokenizer
 from data.text.normalisation_report import Changes
 from data.text.tokenizer import Tokenizer
@@ -187,3 +188,35 @@ def test_only_lost_marks_make_a_warning():
         assert (len([x for x in changes.report() if "warning" in x]) > 0) == (
             warned
         ), (settings, line)
+
+
+def without_piece(ids, starts, ends, place, mask):
+    """Ids of the text in which a piece is hidden, with the mark before it."""
+    begin = place
+    while begin and starts[begin - 1] == ends[begin - 1] == starts[place]:
+        begin -= 1
+    return [*ids[:begin], mask, *ids[place + 1 :]], range(begin, place + 1)
+
+
+@pytest.mark.parametrize("language", languages.LANGUAGES)
+def test_pieces_around_a_mask_are_those_of_the_filled_text(composed, language):
+    tokenizer = Tokenizer(composed[0])
+    graph = GraphTokenizer(tokenizer.vocabulary.content, tokenizer.settings)
+    encoder, mask = masked.MaskedEncoder(tokenizer), tokenizer.symbols.mask
+    hidden_texts, wanted = [], []
+    for text in languages.lines(language)[:3] + languages.hard_lines(language):
+        ids, starts, ends = tokenizer.encode_with_offsets(text)
+        for place, (start, end) in enumerate(zip(starts, ends, strict=True)):
+            if start == end:
+                continue
+            parts = [text[:start], text[end:]]
+            rest, places = without_piece(ids, starts, ends, place, mask)
+            hidden_texts.append(symbols.MASK.join(parts))
+            wanted.append(rest)
+            filled = masked.encode_filled(tokenizer, parts, [text[start:end]])
+            assert filled.ids.tolist() == ids
+            assert np.flatnonzero(filled.hidden[0]).tolist() == list(places)
+    found = [encoder.encode(t.split(symbols.MASK)) for t in hidden_texts]
+    assert found == wanted
+    found = graph.tokenize_masked(np.asarray(hidden_texts), mask)
+    assert found.to_list() == wanted

@@ -183,6 +183,24 @@ def test_the_vector_of_a_text_is_the_mean_of_its_pieces():
 
 
 @pytest.mark.shared
+def test_a_filling_is_scored_among_the_pieces_of_the_whole_text(lm):
+    encode = lm.tokenizer.encode
+    hidden = fill.parse(lm, "Oliver asked the <mask>.", ["master"])
+    assert hidden.ids.tolist() == encode("Oliver asked the master.")
+    found = lm.tokenizer.decode(hidden.ids[hidden.positions])
+    assert found == "master"
+    hidden = fill.parse(lm, "pre<mask>ed <mask>", ["view", "1998"])
+    assert hidden.ids.tolist() == encode("preview" + "ed 1998")
+    # Not known: the mask's id among the pieces of both sides.
+    hidden = fill.parse(lm, "pre<mask>ed <mask>.", None)
+    mask = lm.tokenizer.symbols.mask
+    left, end = encode("pre"), lm.tokenizer.piece_to_id("ed")
+    full_stop = lm.tokenizer.piece_to_id(".")
+    assert hidden.ids.tolist() == [*left, mask, end, mask, full_stop]
+    assert hidden.positions.tolist() == [len(left), len(left) + 2]
+
+
+@pytest.mark.shared
 def test_fill_errors(lm):
     with pytest.raises(UserError, match="holds no <mask>"):
         fill.parse(lm, "nothing", None)
@@ -191,6 +209,9 @@ def test_fill_errors(lm):
     for symbol in ("<eop>", "\u2603"):
         with pytest.raises(UserError, match="text 2 holds .*never fills"):
             fill.parse(lm, "a <mask> <mask>", ["a", f"b {symbol}"])
+    for empty in ("", " "):
+        with pytest.raises(UserError, match="text 1 has no pieces"):
+            fill.parse(lm, "a <mask> b", [empty])
     with pytest.raises(UserError, match="permutation of 0..1"):
         fill.parse_order("0,0", 2, 0)
     assert sorted(fill.parse_order("random", 5, 3)) == list(range(5))
