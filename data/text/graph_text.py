@@ -11,6 +11,7 @@ of each (`Flat`), so that every later position leads back to the raw text.
 
 import functools
 import unicodedata
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -18,9 +19,9 @@ import tensorflow as tf
 
 from common.text_settings import TextSettings
 
-_CODE_POINTS = 0x110000
-_SURROGATES = range(0xD800, 0xE000)
-_PAGE = 256  # code points per page of the two-stage tables
+CODE_POINTS = 0x110000
+SURROGATES = range(0xD800, 0xE000)
+PAGE = 256  # code points per page of the two-stage tables
 _SPACE, _SIGMA, _FINAL_SIGMA, _SMALL_SIGMA = 0x20, 0x3A3, 0x3C2, 0x3C3
 
 # Classes of the final-sigma rule, as `str.lower` sees them.
@@ -52,62 +53,73 @@ def _sigma_class(char: str) -> int:
     return _OTHER
 
 
-def _two_stage(dense: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Splits a [0x110000] table into page numbers and distinct pages."""
-    pages = dense.reshape(-1, _PAGE)
+def two_stage(dense: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Splits a [CODE_POINTS] table into page numbers and distinct pages."""
+    pages = dense.reshape(-1, PAGE)
     distinct, index = np.unique(pages, axis=0, return_inverse=True)
     return index.reshape(-1).astype(np.int32), distinct.astype(np.int32)
 
 
-@functools.lru_cache(maxsize=8)
-def _rewrite_tables(options: TextSettings) -> tuple[np.ndarray, ...]:
+def rewrite_tables(rewritten: Mapping[int, str]) -> tuple[np.ndarray, ...]:
     """Entry number of every code point, and the entries' code points.
 
+    Args:
+      rewritten: code point -> what it becomes, where it does not stay.
+
     Returns:
-      page index, pages, entry starts [E], entry lengths [E], code points. The
-      entry 0 means "stays as it is".
+      page index, pages, entry starts [E], entry lengths [E], code points; for
+      `Rewriting`. The entry 0 means "stays as it is".
     """
-    dense = np.zeros(_CODE_POINTS, np.int32)
+    dense = np.zeros(CODE_POINTS, np.int32)
     starts, lengths, values = [0], [1], [0]
-    for point in range(_CODE_POINTS):
-        if point in _SURROGATES:
-            continue
-        char = chr(point)
-        new = _rewrite(char, options)
-        if new != char:
-            dense[point] = len(starts)
-            starts.append(len(values))
-            lengths.append(len(new))
-            values.extend(map(ord, new))
+    for point, new in rewritten.items():
+        dense[point] = len(starts)
+        starts.append(len(values))
+        lengths.append(len(new))
+        values.extend(map(ord, new))
     as_int = functools.partial(np.asarray, dtype=np.int32)
-    return (*_two_stage(dense), as_int(starts), as_int(lengths), as_int(values))
+    return (*two_stage(dense), as_int(starts), as_int(lengths), as_int(values))
+
+
+@functools.lru_cache(maxsize=8)
+def _option_tables(options: TextSettings) -> tuple[np.ndarray, ...]:
+    """`rewrite_tables` of text settings."""
+    chars = (chr(p) for p in range(CODE_POINTS) if p not in SURROGATES)
+    return rewrite_tables(
+        {
+            ord(char): new
+            for char in chars
+            if (new := _rewrite(char, options)) != char
+        }
+    )
 
 
 @functools.lru_cache(maxsize=1)
 def _sigma_tables() -> tuple[np.ndarray, np.ndarray]:
-    dense = np.zeros(_CODE_POINTS, np.int32)
-    for point in range(_CODE_POINTS):
-        if point not in _SURROGATES:
+    dense = np.zeros(CODE_POINTS, np.int32)
+    for point in range(CODE_POINTS):
+        if point not in SURROGATES:
             dense[point] = _sigma_class(chr(point))
-    return _two_stage(dense)
+    return two_stage(dense)
 
 
 @functools.lru_cache(maxsize=1)
 def white_space() -> np.ndarray:
     """Code points that `str.split` and `str.strip` drop, sorted."""
     return np.asarray(
-        [p for p in range(_CODE_POINTS) if chr(p).isspace()], np.int32
+        [p for p in range(CODE_POINTS) if chr(p).isspace()], np.int32
     )
 
 
 # --- The graph ---------------------------------------------------------------
 
 
-def _lookup(pages: tuple[tf.Tensor, tf.Tensor], points: tf.Tensor) -> tf.Tensor:
+def lookup(pages: tuple[tf.Tensor, tf.Tensor], points: tf.Tensor) -> tf.Tensor:
+    """int32 [n]: what a table of `two_stage` says of code points [n]."""
     index, table = pages
     return tf.gather_nd(
         table,
-        tf.stack([tf.gather(index, points // _PAGE), points % _PAGE], axis=-1),
+        tf.stack([tf.gather(index, points // PAGE), points % PAGE], axis=-1),
     )
 
 
@@ -149,6 +161,59 @@ class Flat(NamedTuple):
         )
 
 
+def decode(texts: tf.Tensor) -> Flat:
+    """[B] raw UTF-8 -> code points; other bytes raise InvalidArgumentError."""
+    points = tf.strings.unicode_decode(texts, "UTF-8", errors="strict")
+    lengths = tf.cast(points.row_lengths(), tf.int32)
+    rows, raw = expand(lengths)
+    return Flat(points.values, rows, raw, raw + 1, tf.size(lengths))
+
+
+class Rewriting:
+    """Code points -> what each becomes by itself: none, one or several.
+
+    Args:
+      tables: of `rewrite_tables`; they become constants of the graph.
+    """
+
+    def __init__(self, tables: tuple[np.ndarray, ...]):
+        index, pages, *entries = [tf.constant(t) for t in tables]
+        self._pages = index, pages
+        self._starts, self._lengths, self._values = entries
+
+    def __call__(self, flat: Flat, widen: bool = False) -> Flat:
+        """Rewrites all code points; those above Unicode's stay.
+
+        Args:
+          flat: rows of code points.
+          widen: what becomes nothing belongs to the code point before it.
+        """
+        beyond = flat.points >= CODE_POINTS
+        entry = lookup(self._pages, tf.where(beyond, 0, flat.points))
+        entry = tf.where(beyond, 0, entry)
+        lengths = tf.gather(self._lengths, entry)
+        if widen:
+            flat = _widen(flat, lengths)
+        source, offset = expand(lengths)
+        entry = tf.gather(entry, source)
+        changed = tf.gather(
+            self._values, tf.gather(self._starts, entry) + offset
+        )
+        kept = tf.gather(flat.points, source)
+        return flat.take(source, tf.where(tf.equal(entry, 0), kept, changed))
+
+
+def _widen(flat: Flat, lengths: tf.Tensor) -> Flat:
+    """Ends after the characters of no length that follow each one."""
+    count = tf.size(lengths)
+    kept = tf.cast(tf.where(lengths > 0)[:, 0], tf.int32)
+    following = tf.searchsorted(kept, tf.range(count), side="right")
+    next_kept = tf.gather(tf.concat([kept, [count]], 0), following)
+    row_ends = tf.gather(tf.cumsum(flat.lengths()), flat.rows)
+    last = tf.minimum(next_kept, row_ends) - 1
+    return flat._replace(ends=tf.gather(flat.ends, last))
+
+
 class GraphNormalizer:
     """Raw UTF-8 strings -> normalised code points.
 
@@ -158,17 +223,9 @@ class GraphNormalizer:
 
     def __init__(self, options: TextSettings):
         self.options = options
-        constants = [tf.constant(t) for t in _rewrite_tables(options)]
-        self._rewrite_pages = tuple(constants[:2])
-        self._entry_starts, self._entry_lengths, self._entries = constants[2:]
+        self._rewriting = Rewriting(_option_tables(options))
         self._sigma_pages = tuple(map(tf.constant, _sigma_tables()))
         self._white = tf.constant(white_space())
-
-    def _decode(self, texts: tf.Tensor) -> Flat:
-        points = tf.strings.unicode_decode(texts, "UTF-8", errors="strict")
-        lengths = tf.cast(points.row_lengths(), tf.int32)
-        rows, raw = expand(lengths)
-        return Flat(points.values, rows, raw, raw + 1, tf.size(lengths))
 
     def _collapse_space(self, flat: Flat) -> Flat:
         """`" ".join(text.split())`."""
@@ -222,31 +279,9 @@ class GraphNormalizer:
         source = tf.cast(tf.where(~odd)[:, 0], tf.int32)
         return flat.take(source, tf.gather(points, source))
 
-    def _apply_tables(self, flat: Flat) -> Flat:
-        entry = _lookup(self._rewrite_pages, flat.points)
-        lengths = tf.gather(self._entry_lengths, entry)
-        flat = self._widen(flat, lengths)
-        source, offset = expand(lengths)
-        entry = tf.gather(entry, source)
-        changed = tf.gather(
-            self._entries, tf.gather(self._entry_starts, entry) + offset
-        )
-        kept = tf.gather(flat.points, source)
-        return flat.take(source, tf.where(tf.equal(entry, 0), kept, changed))
-
-    def _widen(self, flat: Flat, lengths: tf.Tensor) -> Flat:
-        """Ends after the characters of no length that follow each one."""
-        count = tf.size(lengths)
-        kept = tf.cast(tf.where(lengths > 0)[:, 0], tf.int32)
-        following = tf.searchsorted(kept, tf.range(count), side="right")
-        next_kept = tf.gather(tf.concat([kept, [count]], 0), following)
-        row_ends = tf.gather(tf.cumsum(flat.lengths()), flat.rows)
-        last = tf.minimum(next_kept, row_ends) - 1
-        return flat._replace(ends=tf.gather(flat.ends, last))
-
     def _lower_sigma(self, flat: Flat) -> Flat:
         """Capital sigma: the final form after, and not before, a cased one."""
-        kind = _lookup(self._sigma_pages, flat.points)
+        kind = lookup(self._sigma_pages, flat.points)
         solid = tf.cast(tf.where(kind != _IGNORABLE)[:, 0], tf.int32)
         cased = tf.concat([tf.equal(kind, _CASED), [False]], 0)
         place = tf.range(tf.size(kind))
@@ -266,12 +301,12 @@ class GraphNormalizer:
 
     def __call__(self, texts: tf.Tensor) -> Flat:
         """[B] raw UTF-8 -> the rows' code points after normalisation."""
-        flat = self._decode(texts)
+        flat = decode(texts)
         if self.options.remove_space:
             flat = self._collapse_space(flat)
         flat = self._quotes(self._quotes(flat, "`"), "'")
         if not self.options.keep_accents or self.options.uncased:
-            flat = self._apply_tables(flat)
+            flat = self._rewriting(flat, widen=True)
         if self.options.uncased:
             flat = self._lower_sigma(flat)
         return flat
