@@ -19,14 +19,17 @@ import json
 import os
 from typing import Any
 
-from common import files
+from common import files, released_vocabulary
 from common import text_settings as settings_lib
 from common.errors import UserError
+from common.released_vocabulary import is_released
 from common.text_settings import TextChoice, TextSettings
 
 FILE_NAME = "spiece.model"
 # Tokenizers of released weights have rules of their own, inside.
-RELEASED_NAME = "tokenizer.json"
+RELEASED_NAME = released_vocabulary.JSON_NAME
+# What a model's folder may hold, the first that is there counts.
+FILE_NAMES = (FILE_NAME, RELEASED_NAME, released_vocabulary.VOCAB_NAME)
 HF_CONFIG = "tokenizer_config.json"
 _FIELD = 1906  # after the paper's number; any of 200 and above is free
 _BEGIN = b"\x00xlnet text settings\x00"
@@ -39,8 +42,9 @@ class Vocabulary:
 
     Attributes:
       path: where.
-      content: all its bytes.
-      sha256: hex digest of them.
+      content: all its bytes; of a `vocab.txt` the `tokenizer.json` that it
+        stands for.
+      sha256: hex digest of the content.
       recorded: the stored text settings; None = nowhere.
       source: where they are stored: "in the file", a file's name, or "".
     """
@@ -84,9 +88,52 @@ class Vocabulary:
         return f"{settings} ({source}), vocabulary {self.sha256[:12]}"
 
 
-def is_released(path: str) -> bool:
-    """A file of the `tokenizers` package, by its name."""
-    return path.endswith(".json")
+def copy_name(path: str) -> str:
+    """What a copy of a vocabulary file is called."""
+    return RELEASED_NAME if is_released(path) else FILE_NAME
+
+
+def check_rows(path: str, pieces: int, rows: int, where: str) -> None:
+    """Raises UserError unless a vocabulary fits an embedding table.
+
+    Args:
+      path: of the vocabulary.
+      pieces: in it.
+      rows: of the table; released weights may have more than pieces.
+      where: names the model.
+    """
+    if pieces == rows or (is_released(path) and pieces < rows):
+        return
+    raise UserError(
+        f"{path} has {pieces} pieces, {where} is of a vocabulary of {rows}: "
+        "give the file that the model was trained with"
+    )
+
+
+def find(*folders: str) -> str | None:
+    """The vocabulary file of the first folder that holds one, else None."""
+    for folder in folders:
+        for name in FILE_NAMES:
+            path = os.path.join(folder, name)
+            if files.exists(path):
+                return path
+    return None
+
+
+def find_or_refuse(*folders: str) -> str:
+    """`find`.
+
+    Raises:
+      UserError: no folder holds a vocabulary.
+    """
+    path = find(*folders)
+    if path is None:
+        raise UserError(
+            f"{' and '.join(folders) or '.'}: wanted a vocabulary, one of "
+            f"{', '.join(FILE_NAMES)}, found none; give --spiece_model_file, "
+            "the file that the model was trained with"
+        )
+    return path
 
 
 def read(path: str) -> Vocabulary:
@@ -101,6 +148,9 @@ def read(path: str) -> Vocabulary:
         raise UserError(f"{path} is empty: wanted a SentencePiece model")
     digest = hashlib.sha256(content).hexdigest()
     if is_released(path):
+        config = _json_object(os.path.join(os.path.dirname(path), HF_CONFIG))
+        content = released_vocabulary.as_json(path, content, config or {})
+        digest = hashlib.sha256(content).hexdigest()
         return Vocabulary(path, content, digest, None, "")
     found = [
         (settings, source)
@@ -205,13 +255,12 @@ def copy(vocabulary: Vocabulary, settings: TextSettings, folder: str) -> str:
     Returns:
       The path of the copy.
     """
+    path = os.path.join(folder, copy_name(vocabulary.path))
     if is_released(vocabulary.path):
-        path = os.path.join(folder, RELEASED_NAME)
         if _maybe(path) != vocabulary.content:
             with files.atomic_open(path) as f:
                 f.write(vocabulary.content)
         return path
-    path = os.path.join(folder, FILE_NAME)
     about = {
         "model_sha256": vocabulary.sha256,
         "text_settings": settings.as_dict(),

@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from common import vocabulary
 from common.errors import UserError
 from data.finetuning import batches as finetune_batches
 from data.finetuning import cache as finetune_cache
@@ -22,6 +21,7 @@ from data.finetuning.examples import BadRows
 from data.finetuning.options import FeatureOptions
 from data.finetuning.table import FeatureTable
 from data.symbols import CLS_LAST
+from data.text import opening
 
 
 class TaskBase:
@@ -46,17 +46,13 @@ class TaskBase:
                 "--pack leaves padding out, of which --length_buckets leaves "
                 "less: give one of them"
             )
-        spiece = features.spiece_model_file
-        if vocabulary.is_released(spiece) and options.do_export:
-            raise UserError(
-                f"{spiece}: a SavedModel cuts text by a SentencePiece file "
-                "only; leave --do_export out and predict with --do_predict"
-            )
         self.features = features
         self.options = options
         self.tokenizer = task_tokens.open_tokenizer(
             features.spiece_model_file, features.text
         )
+        if options.do_export:
+            opening.check_graph(self.tokenizer)
         self.buckets = finetune_batches.bucket_lengths(
             features.length_buckets, features.row_length
         )

@@ -4,40 +4,30 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from common import vocabulary, workers
+from common import workers
 from common.text_settings import TextChoice, TextSettings
 from data import symbols
 from data.finetuning.squad.features import TokenizedParagraph
-from data.text.released_tokenizer import ReleasedTokenizer
-from data.text.tokenizer import Tokenizer
+from data.text.opening import AnyTokenizer, open_tokenizer
 
 # Texts that one worker call handles.
 CHUNK_TEXTS = 2048
 
 
-def open_tokenizer(
-    spiece_model_file: str, text: TextChoice | TextSettings | None = None
-) -> Tokenizer | ReleasedTokenizer:
-    """The tokenizer of a task (module-level, so that workers can call it)."""
-    if vocabulary.is_released(spiece_model_file):
-        return ReleasedTokenizer(spiece_model_file, text)
-    return Tokenizer(spiece_model_file, text)
-
-
-def symbol_ids(tokenizer: Tokenizer) -> symbols.SymbolIds:
+def symbol_ids(tokenizer: AnyTokenizer) -> symbols.SymbolIds:
     """The special ids of the tokenizer's file."""
     return tokenizer.symbols
 
 
 def encode_batch(
-    tokenizer: Tokenizer, texts: Sequence[str]
+    tokenizer: AnyTokenizer, texts: Sequence[str]
 ) -> list[np.ndarray]:
     """Token ids of each text, int32."""
     return tokenizer.encode_batch(texts)
 
 
 def encode_with_offsets(
-    tokenizer: Tokenizer, texts: Sequence[str]
+    tokenizer: AnyTokenizer, texts: Sequence[str]
 ) -> list[TokenizedParagraph]:
     """Token ids of each text with the raw characters they come from."""
     result = []

@@ -10,6 +10,9 @@ package nor a file.
 Source: Devlin et al., 2019, and the rules of BERT's released vocabularies.
 """
 
+import functools
+import importlib
+import json
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +22,7 @@ import tensorflow_text as tf_text
 from common.errors import UserError
 from data.text import graph_text
 from data.text.graph_text import CODE_POINTS, PAGE, SURROGATES, Flat
+from data.text.released_tokenizer import ReleasedTokenizer
 
 # How the pre-tokenizer sees a code point.
 _LETTER, _BLANK, _ALONE = 0, 1, 2
@@ -28,7 +32,18 @@ _WIDEST = 4
 # code point for itself, so that a table can stand for them.
 _NORMALIZERS = ("BertNormalizer", "Lowercase", "StripAccents", "NFD", "NFKD")
 _PRE_TOKENIZERS = ("BertPreTokenizer",)
+_RULES = ("normalizer", "pre_tokenizer")
 _MARKER = "|"  # a code point that no normalizer above changes
+
+
+# A model of the package that cuts nothing: only its rules are asked.
+_NO_PIECES = {
+    "type": "WordPiece",
+    "unk_token": "[UNK]",
+    "continuing_subword_prefix": "##",
+    "max_input_chars_per_word": 100,
+    "vocab": {},
+}
 
 
 class WordPieceFile(NamedTuple):
@@ -40,8 +55,7 @@ class WordPieceFile(NamedTuple):
       prefix: of pieces inside a word.
       longest: code points of a word at most; longer ones are unknown.
       symbols: text -> id of symbols that are read in raw text, `[CLS]` say.
-      normalizer: of the package; None changes nothing.
-      pre_tokenizer: of the package.
+      rules: JSON of `normalizer` and `pre_tokenizer`.
     """
 
     pieces: list[str]
@@ -49,21 +63,16 @@ class WordPieceFile(NamedTuple):
     prefix: str
     longest: int
     symbols: dict[str, int]
-    normalizer: object
-    pre_tokenizer: object
+    rules: str
 
 
-def parse(tokenizer, content: dict, path: str) -> WordPieceFile:
+def parse(offline: ReleasedTokenizer) -> WordPieceFile:
     """Reads a WordPiece `tokenizer.json`.
-
-    Args:
-      tokenizer: the package's object of the file.
-      content: the file as JSON.
-      path: names the file in errors.
 
     Raises:
       UserError: it holds a rule that the graph does not have.
     """
+    tokenizer, content, path = offline.package, offline.rules, offline.path
     _check_rules(content, path)
     model = content["model"]
     symbols = {}
@@ -86,8 +95,7 @@ def parse(tokenizer, content: dict, path: str) -> WordPieceFile:
         model["continuing_subword_prefix"],
         model["max_input_chars_per_word"],
         symbols,
-        tokenizer.normalizer,
-        tokenizer.pre_tokenizer,
+        json.dumps({name: content.get(name) for name in _RULES}),
     )
 
 
@@ -126,6 +134,18 @@ def _check_no_overlap(symbols: dict[str, int], path: str) -> None:
 
 
 # --- Tables, made by the package ---------------------------------------------
+
+
+@functools.lru_cache(maxsize=4)
+def _tables(rules: str) -> tuple[tuple[np.ndarray, ...], ...]:
+    """(what code points become, how they are classed) by some rules."""
+    content = {"version": "1.0", "model": _NO_PIECES, **json.loads(rules)}
+    package = importlib.import_module("tokenizers")
+    tokenizer = package.Tokenizer.from_str(json.dumps(content))
+    return (
+        _rewrite_tables(tokenizer.normalizer),
+        _class_tables(tokenizer.pre_tokenizer),
+    )
 
 
 def _pages():
@@ -188,12 +208,9 @@ class GraphWordPiece(tf.Module):
         self._file = file
         with tf.init_scope():
             self._pieces = tf.constant(file.pieces)
-            self._rewrite = graph_text.Rewriting(
-                _rewrite_tables(file.normalizer)
-            )
-            self._classes = tuple(
-                map(tf.constant, _class_tables(file.pre_tokenizer))
-            )
+            rewrite, classes = _tables(file.rules)
+            self._rewrite = graph_text.Rewriting(rewrite)
+            self._classes = tuple(map(tf.constant, classes))
             # Code points above all of Unicode stand for the symbols.
             self._symbol_ids = tf.constant([*file.symbols.values(), 0])
         # Ids without a piece, and symbols, must not be met in words.

@@ -1,6 +1,6 @@
-"""Tokenizers of released weights: `tokenizer.json`, WordPiece or BPE (L1).
+"""Tokenizers of released weights: `tokenizer.json` or `vocab.txt` (L1).
 
-Files of the `tokenizers` package, an optional one (requirements-tokenizers.txt).
+Read by the package `tokenizers`, an optional one (requirements-tokenizers.txt).
 Normalisation and cutting are the file's own; `common.text_settings` says nothing
 about them.
 """
@@ -28,15 +28,17 @@ _NAMES = {
 
 
 class ReleasedTokenizer:
-    """What fine-tuning asks of a `data.text.tokenizer.Tokenizer`.
+    """What tasks and commands ask of a `data.text.tokenizer.Tokenizer`.
 
     Args:
-      path: of the `tokenizer.json`.
+      path: of the `tokenizer.json` or `vocab.txt`.
       text: taken as it is: the file has rules of its own.
 
     Attributes:
       vocabulary, settings, symbols, vocab_size, sha256: as `Tokenizer`'s;
         weights may have more rows than `vocab_size`.
+      rules: the file as JSON.
+      package: the package's object, which neither cuts nor pads rows.
 
     Raises:
       UserError: the file is missing or damaged, lacks a symbol, or the package
@@ -59,8 +61,8 @@ class ReleasedTokenizer:
             ) from e
         try:
             content = self.vocabulary.content.decode("utf-8")
-            json.loads(content)
-            self._tokenizer = package.Tokenizer.from_str(content)
+            self.rules = json.loads(content)
+            self.package = package.Tokenizer.from_str(content)
         # The package raises nothing narrower.
         except Exception as e:
             raise UserError(
@@ -68,15 +70,15 @@ class ReleasedTokenizer:
                 f"but {' '.join(str(e).split())}; take another copy"
             ) from e
         # Rows are cut and padded as every encoder's are, not by the file.
-        self._tokenizer.no_padding()
-        self._tokenizer.no_truncation()
-        self.vocab_size = max(self._tokenizer.get_vocab().values()) + 1
+        self.package.no_padding()
+        self.package.no_truncation()
+        self.vocab_size = max(self.package.get_vocab().values()) + 1
         self.symbols = self._read_symbols()
 
     def _read_symbols(self) -> symbols_lib.SymbolIds:
         found = dict.fromkeys(("bos", "eos", "eod", "eop"), -1)
         for name, pieces in _NAMES.items():
-            ids = [self._tokenizer.token_to_id(piece) for piece in pieces]
+            ids = [self.package.token_to_id(piece) for piece in pieces]
             known = [i for i in ids if i is not None]
             if not known:
                 raise UserError(
@@ -90,6 +92,20 @@ class ReleasedTokenizer:
     def encode(self, text: str) -> list[int]:
         """Ids of one text, without any special symbol added."""
         return self._encode([text])[0].ids
+
+    def id_to_piece(self, index: int) -> str:
+        """The piece of an id in 0..V-1."""
+        return self.package.id_to_token(index) or ""
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Text of ids; symbols are left out."""
+        return self.package.decode([int(i) for i in ids])
+
+    def encode_with_offsets(
+        self, text: str
+    ) -> tuple[list[int], list[int], list[int]]:
+        """`encode_spans` as lists."""
+        return tuple(x.tolist() for x in self.encode_spans(text))
 
     def encode_batch(self, texts: Sequence[str]) -> list[np.ndarray]:
         """`encode` of many texts, int32 arrays."""
@@ -112,6 +128,4 @@ class ReleasedTokenizer:
         return np.asarray(found.ids, np.int64), spans[:, 0], spans[:, 1]
 
     def _encode(self, texts: Sequence[str]) -> list:
-        return self._tokenizer.encode_batch(
-            list(texts), add_special_tokens=False
-        )
+        return self.package.encode_batch(list(texts), add_special_tokens=False)

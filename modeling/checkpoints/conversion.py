@@ -34,7 +34,13 @@ from modeling.encoders.registry import read_config, spec_of, write_config
 from modeling.heads import table as heads
 from modeling.options import ConvertOptions
 
-SPIECE = vocabulary.FILE_NAME
+# What stands beside a released tokenizer and says how it is called.
+_BESIDE = (
+    vocabulary.HF_CONFIG,
+    "special_tokens_map.json",
+    "vocab.txt",
+    "added_tokens.json",
+)
 # Key of the configuration's `extra`: task names in the original's scopes.
 TASKS = "task_names"
 
@@ -244,7 +250,7 @@ def write(
             output,
             weights.model,
             config.replace(extra=extra),
-            lambda folder: _copy_spiece(source.folder, folder),
+            lambda folder: _copy_vocabulary(source.folder, folder),
         )
         return _lines(arrays) + [f"written: {output}"]
     if to_format == "hf":
@@ -259,7 +265,7 @@ def write(
                 task,
                 head_options,
             )
-            _copy_spiece(source.folder, folder, hugging_face=True)
+            _copy_vocabulary(source.folder, folder, hugging_face=True)
         return _lines(arrays) + notes + [f"written: {output}"]
     notes = []
     for name in absent_as_zeros(weights.model):
@@ -270,7 +276,7 @@ def write(
     tf1_checkpoint.write(output, arrays, weights.tasks, config)
     folder = os.path.dirname(output)
     write_config(folder, config.replace(extra=extra))
-    _copy_spiece(source.folder, folder)
+    _copy_vocabulary(source.folder, folder)
     return _lines(arrays) + notes + [f"written: {output}"]
 
 
@@ -281,20 +287,28 @@ def _lines(arrays) -> list[str]:
     ]
 
 
-def _copy_spiece(
+def _copy_vocabulary(
     from_folder: str, to_folder: str, hugging_face: bool = False
 ) -> None:
     """The vocabulary with its text settings, where there is one."""
-    source = os.path.join(from_folder, SPIECE)
-    target = os.path.join(to_folder, SPIECE)
-    if not tf.io.gfile.exists(source) or tf.io.gfile.exists(target):
+    source = vocabulary.find(from_folder)
+    if source is None or vocabulary.find(to_folder):
         return
     found = vocabulary.read(source)
     settings = vocabulary.settle(found, None, from_folder)
     vocabulary.copy(found, settings, to_folder)
-    if hugging_face:
+    if vocabulary.is_released(source):
+        _copy_released(from_folder, to_folder)
+    elif hugging_face:
         config = os.path.join(from_folder, vocabulary.HF_CONFIG)
         if tf.io.gfile.exists(config):
             own = os.path.join(to_folder, vocabulary.HF_CONFIG)
             tf.io.gfile.copy(config, own)
         vocabulary.write_hugging_face(settings, to_folder)
+
+
+def _copy_released(from_folder: str, to_folder: str) -> None:
+    for name in _BESIDE:
+        path = os.path.join(from_folder, name)
+        if tf.io.gfile.exists(path):
+            tf.io.gfile.copy(path, os.path.join(to_folder, name))

@@ -42,8 +42,8 @@ def main() -> None:
         path = export_causal(output_dir, lm, options.model_name, options.check)
         print(f"exported language_model to {path}")
         return
-    spiece = options.spiece_model_file or os.path.join(
-        options.model_dir, task_spec.SPIECE_NAME
+    spiece = options.spiece_model_file or vocabulary.find_or_refuse(
+        options.model_dir
     )
     spec = _read_spec(options, spiece)
     output_dir = options.output_dir or os.path.join(options.model_dir, "export")

@@ -25,12 +25,11 @@ import numpy as np
 import tensorflow as tf
 from absl import logging as absl_logging
 
-from common import files, locks
+from common import files, locks, vocabulary
 from common.errors import UserError
 from common.heads import get
-from data.task_spec import SPIECE_NAME, TaskSpec
-from data.text.graph_tokenizer import GraphTokenizer
-from data.text.tokenizer import Tokenizer
+from data.task_spec import TaskSpec
+from data.text.opening import AnyTokenizer, graph_tokenizer, open_tokenizer
 from modeling.encoders.registry import require_length
 from modeling.long_document import LongDocument
 from serving.export import warmup
@@ -77,11 +76,11 @@ def export_model(
     """
     check_exportable(spec)
     require_length(model.config, spec.max_seq_length)
-    offline = Tokenizer(spiece_path, spec.text)
+    offline = open_tokenizer(spiece_path, spec.text)
     _check_spiece(offline, model, spec)
     root, signatures = _build_root(model, spec, offline)
     assets = {
-        SPIECE_NAME: offline.vocabulary.content,
+        vocabulary.copy_name(spiece_path): offline.vocabulary.content,
         "labels.txt": _lines(spec.labels),
     }
     about = _about(spec, model)
@@ -146,7 +145,7 @@ def _write_version(
 class _Root(tf.Module):
     """What is saved: variables, tokenizer resource, assets; no Keras object."""
 
-    def __init__(self, variables, tokenizer: GraphTokenizer):
+    def __init__(self, variables, tokenizer: tf.Module):
         super().__init__(name="xlnet")
         self.all_variables = variables
         self.tokenizer = tokenizer
@@ -181,23 +180,20 @@ def check_exportable(spec: TaskSpec, wanted: bool = True) -> None:
         )
 
 
-def _check_spiece(offline: Tokenizer, model, spec: TaskSpec) -> None:
+def _check_spiece(offline: AnyTokenizer, model, spec: TaskSpec) -> None:
     if spec.spiece_sha256 and offline.sha256 != spec.spiece_sha256:
         raise UserError(
-            f"{offline.path}: wanted the SentencePiece file of the training "
+            f"{offline.path}: wanted the vocabulary of the training "
             f"run (SHA-256 {spec.spiece_sha256[:12]}...), found "
             f"{offline.sha256[:12]}...; give the copy in the model directory"
         )
-    if model.config.vocab_size != offline.vocab_size:
-        raise UserError(
-            f"{offline.path} has {offline.vocab_size} pieces, the model "
-            f"{model.config.vocab_size}: give the file it was trained with"
-        )
+    rows = model.config.vocab_size
+    vocabulary.check_rows(offline.path, offline.vocab_size, rows, "the model")
 
 
 def _build_root(model, spec: TaskSpec, offline):
     """(what is saved, its signatures)."""
-    tokenizer = GraphTokenizer(offline.vocabulary.content, offline.settings)
+    tokenizer = graph_tokenizer(offline)
     root = _Root(list(model.variables), tokenizer)
     if spec.data_options.get("segment_recurrence"):
         model = LongDocument(model, spec.max_seq_length)
@@ -323,7 +319,7 @@ def _describe(signatures, concrete) -> dict:
     }
 
 
-def _check_ids(root: _Root, signatures: Mapping, offline: Tokenizer) -> None:
+def _check_ids(root: _Root, signatures: Mapping, offline: AnyTokenizer) -> None:
     """The graph's ids are the offline tokenizer's on the example texts."""
     if TOKENIZE not in signatures:
         return

@@ -1,16 +1,14 @@
 """A pretrained model with its tokenizer, ready to be asked."""
 
-import os
 import sys
 from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
-from common import files, vocabulary
+from common import vocabulary
 from common.errors import UserError
-from data.task_spec import SPIECE_NAME
-from data.text.tokenizer import Tokenizer
+from data.text.opening import AnyTokenizer, open_tokenizer
 from modeling import PretrainingModel
 from modeling.checkpoints import restore as checkpoints
 from modeling.encoders.registry import require, spec_of
@@ -28,7 +26,7 @@ class LanguageModel(NamedTuple):
     """
 
     model: PretrainingModel
-    tokenizer: Tokenizer
+    tokenizer: AnyTokenizer
 
     def banned_ids(self) -> np.ndarray:
         """Ids that are never text: control symbols but `<eod>` and `<eop>`."""
@@ -36,8 +34,8 @@ class LanguageModel(NamedTuple):
         return np.asarray(sorted(ids), np.int32)
 
 
-def load_tokenizer(options: ModelOptions) -> Tokenizer:
-    """The SentencePiece file that was given, or the checkpoint's copy.
+def load_tokenizer(options: ModelOptions) -> AnyTokenizer:
+    """The vocabulary that was given, or the checkpoint's copy.
 
     Raises:
       UserError: neither is there, or it is not the vocabulary that the
@@ -46,17 +44,12 @@ def load_tokenizer(options: ModelOptions) -> Tokenizer:
     path = options.spiece_model_file
     folder = checkpoints.resolve(options.checkpoint).folder
     if not path:
-        path = os.path.join(folder, SPIECE_NAME)
-        if not files.is_remote(path) and not os.path.isfile(path):
-            raise UserError(
-                f"{path} does not exist: give --spiece_model_file, the "
-                "vocabulary that the model was trained with"
-            )
+        path = vocabulary.find_or_refuse(folder)
     found = vocabulary.read(path)
     settings = vocabulary.settle(found, options.text, folder)
     # Standard output is for the results.
     print(f"text: {found.describe(settings)}", file=sys.stderr)
-    return Tokenizer(path, settings)
+    return open_tokenizer(path, settings)
 
 
 def load_model(options: ModelOptions) -> LanguageModel:
@@ -105,13 +98,14 @@ def load_encoder(options: ModelOptions, memory_len: int | None):
     return model.encoder, tokenizer
 
 
-def _config(options: ModelOptions, tokenizer: Tokenizer):
+def _config(options: ModelOptions, tokenizer: AnyTokenizer):
     config = checkpoints.find_config(options.checkpoint)
-    if config.vocab_size != tokenizer.vocab_size:
-        raise UserError(
-            f"{tokenizer.path} has {tokenizer.vocab_size} pieces, the model "
-            f"{config.vocab_size}: give the file it was trained with"
-        )
+    vocabulary.check_rows(
+        tokenizer.path,
+        tokenizer.vocab_size,
+        config.vocab_size,
+        options.checkpoint,
+    )
     return config
 
 

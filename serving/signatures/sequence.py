@@ -15,7 +15,6 @@ from common.errors import UserError
 from data import symbols
 from data.finetuning.classifier.tasks import THRESHOLD
 from data.task_spec import TaskSpec
-from data.text.graph_tokenizer import GraphTokenizer
 from serving.signatures import graph_features
 from serving.signatures.graph_features import Features
 
@@ -52,13 +51,13 @@ class Context(NamedTuple):
     Attributes:
       model: a task model of `modeling`.
       spec: the task.
-      tokenizer: raw text -> ids in the graph.
-      ids: the special ids of the SentencePiece file.
+      tokenizer: raw text -> ids in the graph (`data.text.opening`).
+      ids: the special ids of the vocabulary.
     """
 
     model: object
     spec: TaskSpec
-    tokenizer: GraphTokenizer
+    tokenizer: tf.Module
     ids: symbols.SymbolIds
 
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 from common import vocabulary
 from common.errors import UserError
 from common.text_settings import TextChoice, TextSettings
-from data.task_spec import FILE_NAME, SPIECE_NAME, TaskSpec
+from data.task_spec import FILE_NAME, TaskSpec
 from modeling.checkpoints import restore as checkpoints
 from modeling.encoders.contract import EncoderConfig
 from modeling.encoders.registry import (
@@ -44,16 +44,7 @@ def find_config(
             f"a --model_dir that holds {config_file_names()}"
         )
     config, source = found
-    padded = vocabulary.is_released(spiece) and vocab_size < config.vocab_size
-    if config.vocab_size != vocab_size and not padded:
-        kind = (
-            "tokenizer" if vocabulary.is_released(spiece) else "SentencePiece"
-        )
-        raise UserError(
-            f"{source} is of a vocabulary of {config.vocab_size} pieces, the "
-            f"{kind} file has {vocab_size}: give the file that the checkpoint "
-            "was trained with"
-        )
+    vocabulary.check_rows(spiece, vocab_size, config.vocab_size, source)
     return changed(config, options.config_changes)
 
 
@@ -107,7 +98,7 @@ def read_spec(model_dir: str) -> TaskSpec | None:
 def find_spiece(options: FinetuneOptions, given: str) -> str:
     """--spiece_model_file, or the copy in `model_dir` or by the checkpoint.
 
-    A released folder's `tokenizer.json` counts, too.
+    A released folder's `tokenizer.json` or `vocab.txt` counts, too.
 
     Raises:
       UserError: none of them.
@@ -117,16 +108,7 @@ def find_spiece(options: FinetuneOptions, given: str) -> str:
     folders = [options.run.model_dir]
     if options.run.init_checkpoint:
         folders.append(checkpoints.resolve(options.run.init_checkpoint).folder)
-    for folder in folders:
-        for name in (SPIECE_NAME, vocabulary.RELEASED_NAME):
-            path = os.path.join(folder, name)
-            if tf.io.gfile.exists(path):
-                return path
-    raise UserError(
-        "no SentencePiece file: give --spiece_model_file (there is no "
-        f"{SPIECE_NAME} and no {vocabulary.RELEASED_NAME} in --model_dir or by "
-        "--init_checkpoint)"
-    )
+    return vocabulary.find_or_refuse(*folders)
 
 
 def find_text(

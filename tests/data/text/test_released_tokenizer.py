@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from common.errors import UserError
-from data.finetuning import tokens
 from data.finetuning.options import FeatureOptions
+from data.text import opening
 from data.text.released_tokenizer import ReleasedTokenizer
 from tests import test_run_classifier as classifier
 
@@ -49,7 +49,7 @@ def made(tmp_path_factory):
 
 
 def test_wordpiece_lower_cases_and_keeps_the_places(made):
-    tokenizer = tokens.open_tokenizer(made["wordpiece"])
+    tokenizer = opening.open_tokenizer(made["wordpiece"])
     assert isinstance(tokenizer, ReleasedTokenizer)
     assert tokenizer.symbols.cls == 2 and tokenizer.symbols.unk == 1
     assert tokenizer.symbols.eod == -1 and tokenizer.vocab_size <= 59
@@ -65,7 +65,7 @@ def test_wordpiece_lower_cases_and_keeps_the_places(made):
 
 
 def test_spans_of_bytes_leave_blanks_out(made):
-    tokenizer = tokens.open_tokenizer(made["bpe"])
+    tokenizer = opening.open_tokenizer(made["bpe"])
     text = "the boats"
     _, starts, ends = tokenizer.encode_spans(text)
     spans = [text[a:b] for a, b in zip(starts, ends, strict=True)]
@@ -150,10 +150,16 @@ def test_a_released_folder_is_tuned_with_its_own_tokenizer(
     own = sources.find_spiece(again, "")
     assert own == str(model / "tokenizer.json")
     sources.find_text(again, own, None, said.append)
-    with pytest.raises(UserError, match="leave --do_export out"):
+    export = FinetuneOptions(
+        run=options.run, do_export=True, summary_type="first"
+    )
+    job = classifier.make_job(tmp_path, own, export, features)
+    finetune.run(job, export, say=said.append)
+    assert (model / "export" / "1" / "assets" / "tokenizer.json").exists()
+    with pytest.raises(UserError, match="this file's model is BPE"):
         classifier.make_job(
             tmp_path,
-            spiece,
-            FinetuneOptions(run=options.run, do_export=True),
+            made["bpe"],
+            export,
             features,
         )

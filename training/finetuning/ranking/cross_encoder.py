@@ -24,7 +24,7 @@ from data.finetuning.ranking import collection as collections
 from data.finetuning.ranking import features
 from data.finetuning.ranking.folds import Fold
 from data.finetuning.ranking.runs import Run
-from data.task_spec import SPIECE_NAME, TaskSpec
+from data.task_spec import TaskSpec
 from data.text.tokenizer import Tokenizer
 from modeling.checkpoints import restore as checkpoints
 from modeling.ops import graph_memory
@@ -273,7 +273,7 @@ class CrossEncoder:
         target = self.finetune.export_dir or os.path.join(
             self.finetune.run.model_dir, "export"
         )
-        spiece = os.path.join(folder, SPIECE_NAME)
+        spiece = vocabulary.find_or_refuse(folder)
         made = export(target, model, self.spec(), spiece)
         self.say(f"exported {made}, the ranker of fold 0")
 

