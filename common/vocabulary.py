@@ -1,13 +1,7 @@
 """A SentencePiece file with the text settings that belong to it (L0).
 
-The settings stand in the file itself, so that they cannot be lost: one more
-field after SentencePiece's own, of the numbers that its format leaves to
-others (`ModelProto`: "extensions 200 to max"). SentencePiece, tensorflow_text
-and Hugging Face read past it. The field also holds a checksum of everything
-before it, so that a damaged file is known as one without any other file.
-
-    ModelProto | tag, length | BEGIN {"sha256": ..., "text_settings": ...} END
-
+The settings stand in the file itself (`common.vocabulary_field`), so that they
+cannot be lost.
 Files made elsewhere have none. Beside them `NAME.json` of `NAME.model` (as the
 trainer writes it, and every command that copies a vocabulary) or Hugging Face's
 `tokenizer_config.json` may say it. If nothing does, the original's rule holds.
@@ -19,7 +13,7 @@ import json
 import os
 from typing import Any
 
-from common import files, released_vocabulary
+from common import files, released_vocabulary, vocabulary_field
 from common import text_settings as settings_lib
 from common.errors import UserError
 from common.released_vocabulary import is_released
@@ -31,9 +25,6 @@ RELEASED_NAME = released_vocabulary.JSON_NAME
 # What a model's folder may hold, the first that is there counts.
 FILE_NAMES = (FILE_NAME, RELEASED_NAME, released_vocabulary.VOCAB_NAME)
 HF_CONFIG = "tokenizer_config.json"
-_FIELD = 1906  # after the paper's number; any of 200 and above is free
-_BEGIN = b"\x00xlnet text settings\x00"
-_END = b"\x00end of xlnet text settings\x00"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -155,7 +146,7 @@ def read(path: str) -> Vocabulary:
     found = [
         (settings, source)
         for settings, source in (
-            (embedded(content, path), "in the file"),
+            (vocabulary_field.embedded(content, path), "in the file"),
             (_beside(path, digest), f"in {os.path.basename(sidecar(path))}"),
         )
         if settings is not None
@@ -174,69 +165,6 @@ def read(path: str) -> Vocabulary:
 def sidecar(path: str) -> str:
     """The name of the file that describes a vocabulary: NAME.json."""
     return path.removesuffix(".model") + ".json"
-
-
-# --- In the file --------------------------------------------------------------
-
-
-def embed(content: bytes, settings: TextSettings) -> bytes:
-    """A SentencePiece file with text settings instead of those it may have."""
-    if embedded(content, "the vocabulary"):
-        content = content[: content.rindex(_BEGIN) - len(_header(content))]
-    record = {
-        "sha256": _checksum(content, settings),
-        "text_settings": settings.as_dict(),
-    }
-    text = json.dumps(record, sort_keys=True).encode()
-    payload = _BEGIN + text + _END
-    return content + _varint(_FIELD << 3 | 2) + _varint(len(payload)) + payload
-
-
-def embedded(content: bytes, path: str) -> TextSettings | None:
-    """The settings that a file holds, None without any.
-
-    Raises:
-      UserError: they, or what stands before them, are damaged.
-    """
-    start = content.rfind(_BEGIN)
-    if start < 0 and not content.endswith(_END):
-        return None
-    header = _header(content) if start >= 0 else b""
-    body = content[: start - len(header)]
-    try:
-        if not (header and content.endswith(_END)):
-            raise ValueError("its end is not as it was written")
-        if content[len(body) : start] != header:
-            raise ValueError("its header is not as it was written")
-        record = json.loads(content[start + len(_BEGIN) : -len(_END)])
-        settings = TextSettings.from_dict(record["text_settings"], path)
-        if record["sha256"] != _checksum(body, settings):
-            raise ValueError("its checksum differs")
-    except (ValueError, KeyError, TypeError) as e:
-        raise UserError(
-            f"{path} is damaged: wanted a SentencePiece file with text "
-            f"settings as it was written, but {e}; take another copy"
-        ) from e
-    return settings
-
-
-def _header(content: bytes) -> bytes:
-    """Tag and length of the field that begins at the last `_BEGIN`."""
-    size = len(content) - content.rindex(_BEGIN)
-    return _varint(_FIELD << 3 | 2) + _varint(size)
-
-
-def _checksum(body: bytes, settings: TextSettings) -> str:
-    return hashlib.sha256(body + settings.sha256.encode()).hexdigest()
-
-
-def _varint(number: int) -> bytes:
-    """Protocol buffers' variable-length integer."""
-    groups = []
-    while number > 0x7F:
-        groups.append(number & 0x7F | 0x80)
-        number >>= 7
-    return bytes([*groups, number])
 
 
 # --- Beside the file ----------------------------------------------------------

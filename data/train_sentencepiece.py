@@ -22,7 +22,7 @@ from collections.abc import Iterator
 import sentencepiece
 from tqdm import tqdm
 
-from common import files, text_settings, vocabulary
+from common import files, text_settings, vocabulary_field
 from common.errors import UserError
 from data import symbols
 from data.corpus import documents as corpus
@@ -146,7 +146,7 @@ def train(options: SentencePieceOptions, log=print) -> dict:
     for line in changes.report():
         log(line)
     model = with_unused(without_paths(model, options), options.num_unused)
-    model = vocabulary.embed(model, options.text)
+    model = vocabulary_field.embed(model, options.text)
     processor = sentencepiece.SentencePieceProcessor(model_proto=model)
     check_layout(processor)
     vocab = "".join(

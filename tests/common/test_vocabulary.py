@@ -7,7 +7,7 @@ import random
 import pytest
 import sentencepiece
 
-from common import text_settings, vocabulary
+from common import text_settings, vocabulary, vocabulary_field
 from common.errors import UserError
 from common.text_settings import COMPOSED, ORIGINAL, TextChoice, TextSettings
 from data.text.tokenizer import Tokenizer
@@ -40,12 +40,12 @@ def path(tmp_path, plain):
 
 
 def test_the_record_is_read_past_by_everything(plain):
-    content = vocabulary.embed(plain, SETTINGS)
-    assert vocabulary.embedded(content, "x") == SETTINGS
-    assert vocabulary.embedded(plain, "x") is None
-    assert vocabulary.embed(content, TextSettings()) == vocabulary.embed(
-        plain, TextSettings()
-    )
+    content = vocabulary_field.embed(plain, SETTINGS)
+    assert vocabulary_field.embedded(content, "x") == SETTINGS
+    assert vocabulary_field.embedded(plain, "x") is None
+    assert vocabulary_field.embed(
+        content, TextSettings()
+    ) == vocabulary_field.embed(plain, TextSettings())
     one = sentencepiece.SentencePieceProcessor(model_proto=plain)
     two = sentencepiece.SentencePieceProcessor(model_proto=content)
     assert one.encode("a plain Ünder") == two.encode("a plain Ünder")
@@ -61,14 +61,14 @@ def test_the_record_is_read_past_by_everything(plain):
 def test_tensorflow_text_reads_past_it(plain):
     import tensorflow_text as tf_text
 
-    content = vocabulary.embed(plain, SETTINGS)
+    content = vocabulary_field.embed(plain, SETTINGS)
     found = tf_text.SentencepieceTokenizer(model=content).tokenize(["a Ünder"])
     wanted = sentencepiece.SentencePieceProcessor(model_proto=plain)
     assert found.to_list() == [wanted.encode("a Ünder")]
 
 
 def test_every_damage_to_a_recorded_file_is_named(path, plain):
-    content = vocabulary.embed(plain, SETTINGS)
+    content = vocabulary_field.embed(plain, SETTINGS)
     rng = random.Random(4)
     places = [rng.randrange(len(content)) for _ in range(300)]
     places += range(len(content) - 260, len(content))  # the record itself
@@ -117,7 +117,7 @@ def test_precedence_file_then_json_then_hugging_face_then_original(path, plain):
     about.write_text(json.dumps(old))
     assert Tokenizer(str(path)).settings == TextSettings(COMPOSED)
 
-    path.write_bytes(vocabulary.embed(plain, SETTINGS))
+    path.write_bytes(vocabulary_field.embed(plain, SETTINGS))
     with pytest.raises(UserError, match="not the file that .*spiece.json"):
         Tokenizer(str(path))
     about.unlink()
@@ -200,7 +200,7 @@ def test_a_model_of_another_vocabulary_or_settings_is_refused(
 def test_the_copy_by_a_checkpoint_is_compared(path, tmp_path, plain):
     folder = tmp_path / "model"
     folder.mkdir()
-    other = vocabulary.embed(plain, TextSettings(COMPOSED))
+    other = vocabulary_field.embed(plain, TextSettings(COMPOSED))
     (folder / "spiece.model").write_bytes(other)
     with pytest.raises(UserError, match="another vocabulary than the one of"):
         vocabulary.settle(vocabulary.read(str(path)), None, str(folder))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import sentencepiece
 
-from common import vocabulary
+from common import vocabulary_field
 from common.text_settings import COMPOSED, ORIGINAL, TextSettings
 from data import symbols
 from data import train_sentencepiece as command
@@ -153,7 +153,7 @@ def test_a_full_width_comma_is_cut_from_its_digits(comma):
         hard_vocab_limit=False,
         minloglevel=2,
     )
-    content = vocabulary.embed(model.getvalue(), TextSettings(COMPOSED))
+    content = vocabulary_field.embed(model.getvalue(), TextSettings(COMPOSED))
     tokenizer = _tokenizer(content)
     text = f"2000{comma} a"
     batch = tokenizer.encode_batch([text])[0].tolist()

@@ -107,6 +107,7 @@ def test_without_the_package_the_line_says_what_to_install(
 def test_a_released_folder_is_tuned_with_its_own_tokenizer(
     made, golden, tmp_path
 ):
+    from serving.export import export_model
     from training.finetuning import run as finetune
     from training.finetuning import sources
     from training.finetuning.options import FinetuneOptions
@@ -154,12 +155,12 @@ def test_a_released_folder_is_tuned_with_its_own_tokenizer(
         run=options.run, do_export=True, summary_type="first"
     )
     job = classifier.make_job(tmp_path, own, export, features)
-    finetune.run(job, export, say=said.append)
+    finetune.run(job, export, say=said.append, export=export_model)
     assert (model / "export" / "1" / "assets" / "tokenizer.json").exists()
     with pytest.raises(UserError, match="this file's model is BPE"):
         classifier.make_job(
             tmp_path,
             made["bpe"],
             export,
-            features,
+            FeatureOptions(made["bpe"], 16, layout=layout),
         )
