@@ -93,7 +93,7 @@ def _read(name: str, bad: BadRows) -> Iterable[tuple[str, ...]]:
         if not FLAGS.train_file:
             raise UserError("--task_name=squad needs --train_file")
         path = packed(FLAGS.train_file)
-        paragraphs = read_squad(path, True, bad).paragraphs
+        paragraphs = read_squad(path, False, bad).paragraphs
         return ((text,) for text in paragraphs)
     if not FLAGS.data_dir:
         raise UserError(f"--task_name={name} needs --data_dir")

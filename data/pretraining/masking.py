@@ -148,7 +148,7 @@ def corrupt(
         _draw_targets(batch, uniform, options)
     batch["input_ids"] = _corrupted(batch, uniform, options)
     if options.layout == symbols_lib.CLS_FIRST:
-        _cls_to_the_front(batch)
+        _cls_to_the_front(batch, options.symbols)
         if options.pair == "nsp":
             batch["next_sentence_label"] = 1 - batch["next_sentence_label"]
     length = batch["input_ids"].shape[1]
@@ -201,21 +201,34 @@ def _corrupted(batch, uniform, options) -> tf.Tensor:
     )
 
 
-def _cls_to_the_front(batch) -> None:
-    """[A SEP B SEP CLS pad] -> [CLS A SEP B SEP pad]; CLS is of segment 0."""
+def _cls_to_the_front(batch, symbols: SymbolIds) -> None:
+    """[A SEP B SEP CLS pad] -> [CLS A SEP B SEP pad]; CLS is of segment 0.
+
+    A row at the end of a lane may have text alone, and gets both symbols:
+    [A pad] -> [CLS A SEP pad]. (The reader's rows have room for a second part.)
+    """
+    size = tf.reduce_sum(batch["input_mask"], 1, keepdims=True)  # [B, 1]
+    is_cls = (batch["input_ids"] == symbols.cls) & (batch["input_mask"] > 0)
+    alone = ~tf.reduce_any(is_cls, 1, keepdims=True) & (size > 0)  # [B, 1]
     place = tf.range(batch["input_ids"].shape[1])[tf.newaxis]  # [1, T]
-    cls = tf.reduce_sum(batch["input_mask"], 1, keepdims=True) - 1  # [B, 1]
+    cls = size - 1  # where it stands, [B, 1]
     source = tf.where(place <= cls, place - 1, place)
     source = tf.where(place == 0, tf.maximum(cls, 0), source)  # [B, T]
+    source = tf.where(alone, tf.maximum(place - 1, 0), source)
     for name in ("input_ids", "input_mask", "segment_ids"):
         batch[name] = tf.gather(batch[name], source, batch_dims=1)
     first = batch["segment_ids"] == symbols_lib.SEGMENT_CLS
+    for at, symbol in ((0, symbols.cls), (size + 1, symbols.sep)):
+        there = alone & (place == at)
+        batch["input_ids"] = tf.where(there, symbol, batch["input_ids"])
+        batch["input_mask"] = tf.where(there, 1, batch["input_mask"])
     batch["segment_ids"] = tf.where(
         first, symbols_lib.SEGMENT_A, batch["segment_ids"]
     )
     target = batch["target_positions"]
     moved = tf.where(target < cls, target + 1, target)
-    batch["target_positions"] = tf.where(target == cls, 0, moved)
+    moved = tf.where(target == cls, 0, moved)
+    batch["target_positions"] = tf.where(alone, target + 1, moved)
 
 
 def _swap(batch, uniform) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 from common.errors import UserError
 from data.finetuning import table_files as task_readers
 from data.finetuning.examples import BadRows
+from data.finetuning.squad import answer_places
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,6 +23,8 @@ class SquadQuestion:
       answers: all gold texts, in file order; empty = unanswerable.
       answer_start: character of the first gold answer, -1 without one.
       answerable: `is_impossible` is absent or false (v1.1 has no such field).
+      answer_end: one past the answer's last character in the paragraph, which
+        may write it in another length; None = as long as the answer.
     """
 
     question_id: str
@@ -30,6 +33,7 @@ class SquadQuestion:
     answers: tuple[str, ...]
     answer_start: int
     answerable: bool
+    answer_end: int | None = None
 
     @property
     def answer(self) -> str:
@@ -75,7 +79,7 @@ def read_squad(path: str, training: bool, bad: BadRows) -> SquadFile:
     Args:
       path: JSON (plain, .gz or .xz).
       training: answerable questions need an answer whose text is at its
-        `answer_start`.
+        `answer_start` (`data.finetuning.squad.answer_places`).
       bad: receives questions that cannot be used, named by article,
         paragraph and question.
 
@@ -204,8 +208,11 @@ def _question(
             return f"{name!r}: {problem}", None
     start = answers[0]["answer_start"] if answers else -1
     texts = tuple(a["text"] for a in answers)
+    end = None
+    if answers and training:
+        end = answer_places.end_of(context, texts[0], start)
     return None, SquadQuestion(
-        name, text, paragraph, texts, start, not impossible
+        name, text, paragraph, texts, start, not impossible, end
     )
 
 
@@ -221,12 +228,5 @@ def _sound_answer(answer: object) -> bool:
 def _training_problem(answers: list, context: str) -> str | None:
     if not answers:
         return "an answerable training question needs an answer"
-    text, start = answers[0]["text"], answers[0]["answer_start"]
-    if not text.strip():
-        return "the answer is empty"
-    if not 0 <= start <= len(context) - len(text):
-        return (
-            f"'answer_start' {start} and the answer's {len(text)} characters "
-            f"do not fit the paragraph's {len(context)}"
-        )
-    return None
+    first = answers[0]
+    return answer_places.problem(context, first["text"], first["answer_start"])

@@ -143,7 +143,8 @@ def build_arrays(
         first, last = -1, -1
         if training and question.answerable:
             first = question.answer_start
-            last = first + len(question.answer) - 1
+            end = question.answer_end
+            last = (end or first + len(question.answer)) - 1
         by_paragraph[question.paragraph].append(
             (index, question.text, first, last)
         )

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from common.errors import UserError
 from data import symbols
-from data.pretraining import masking
+from data.pretraining import masking, segments
 from data.pretraining.masking import MaskingOptions
 
 IDS = symbols.SymbolIds()
@@ -155,6 +155,39 @@ def test_short_rows_begin_with_cls_and_end_in_padding():
     assert (moved[1, 9:] == IDS.pad).all()
     np.testing.assert_array_equal(made["input_mask"], mask)
     assert made["target_positions"][1].numpy().tolist() == [1, 6, 7, 2, 2]
+
+
+def test_a_row_of_text_alone_gets_cls_and_sep():
+    """The last segment of a block may have a reuse part and nothing else."""
+    batch, text = make_batch(3), 7
+    found = segments.layout([12, text, 0], [2, 0, 0], [7, 0, 0], T, 12)
+    ids = batch["input_ids"].numpy()
+    ids[1, text:] = ids[2] = IDS.pad
+    positions = batch["target_positions"].numpy()
+    positions[1] = [0, 3, text - 1, 0, 0]
+    batch |= {
+        "input_ids": tf.constant(ids),
+        "segment_ids": tf.constant(found.segment_ids),
+        "input_mask": tf.constant(found.input_mask.astype(np.int32)),
+        "target_positions": tf.constant(positions),
+    }
+    made = masking.corrupt(
+        batch,
+        tf.constant(1),
+        options(layout="cls_first", mask_share=0.0, random_share=0.0),
+    )
+    wanted = [IDS.cls, *ids[1, :text], IDS.sep]
+    moved = made["input_ids"].numpy()
+    assert moved[1, : text + 2].tolist() == wanted
+    assert (moved[1, text + 2 :] == IDS.pad).all()
+    mask = made["input_mask"].numpy()
+    assert mask.sum(1).tolist() == [T, text + 2, 0]
+    assert mask[1, : text + 2].all()
+    assert not made["segment_ids"].numpy()[1, : text + 2].any()
+    assert made["target_positions"][1, :3].numpy().tolist() == [1, 4, text]
+    assert made["pair_weight"].numpy().tolist() == [1.0, 0.0, 0.0]
+    assert moved[0, 0] == IDS.cls
+    np.testing.assert_array_equal(moved[2], ids[2])  # an empty row
 
 
 @pytest.mark.parametrize("rate", [0.15, 0.3, 0.9])
