@@ -17,7 +17,8 @@ def classification_metrics(
     Args:
       logits: `[N, Y]`.
       labels: int `[N]`.
-      names: of "accuracy", "f1" (of class 1), "macro_f1", "matthews".
+      names: of "accuracy", "f1" (of class 1), "macro_f1" (over the classes
+        that a label or a guess has), "matthews".
 
     Raises:
       ValueError: an unknown name or a logit that is not finite.
@@ -36,11 +37,7 @@ def classification_metrics(
             )
         elif name == "macro_f1":
             value = metrics.f1_score(
-                labels,
-                guesses,
-                labels=np.unique(labels),
-                average="macro",
-                zero_division=0.0,
+                labels, guesses, average="macro", zero_division=0.0
             )
         elif name == "matthews":
             value = matthews(labels, guesses)

@@ -16,14 +16,21 @@ MOST_NUMBERS = 20
 def class_report(
     labels: np.ndarray, guesses: np.ndarray, names: Sequence[str]
 ) -> str:
-    """Precision, recall, F1 and number of examples by class, as text."""
+    """Precision, recall, F1 and number of examples by class, as text.
+
+    Classes that no label and no guess has are left out, so that the averages
+    are those of `metrics.classification_metrics`.
+    """
     from sklearn import metrics
 
+    shown = list(range(len(names)))
+    if np.ndim(labels) == 1:
+        shown = np.union1d(labels, guesses).astype(int).tolist()
     return metrics.classification_report(
         labels,
         guesses,
-        labels=list(range(len(names))),
-        target_names=list(names),
+        labels=shown,
+        target_names=[names[i] for i in shown],
         digits=4,
         zero_division=0.0,
     )

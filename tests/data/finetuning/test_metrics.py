@@ -2,8 +2,11 @@
 
 import numpy as np
 import pytest
+import sklearn.metrics
 
 from data.finetuning import metrics
+from data.finetuning.classifier import reports
+from data.finetuning.tagging import metrics as tagging_metrics
 
 LOGITS = np.array([[2.0, 1.0], [0.0, 1.0], [0.0, 3.0], [1.0, 0.0], [0.0, 1.0]])
 LABELS = np.array([0, 1, 0, 1, 1])  # guesses: 0 1 1 0 1
@@ -23,13 +26,60 @@ def test_classification_by_hand():
         metrics.classification_metrics(LOGITS, LABELS, ("bleu",))
 
 
-def test_classes_that_no_label_has_do_not_count_in_macro_f1():
+def test_classes_that_are_guessed_only_count_in_macro_f1():
     logits = np.array([[2.0, 0.0, 1.0], [0.0, 1.0, 2.0], [0.0, 1.0, 0.5]])
     got = metrics.classification_metrics(
         logits, np.array([0, 0, 1]), ("macro_f1",)
     )
-    # Guesses 0 2 1: class 0 has F1 2/3, class 1 has 1.
-    assert got["macro_f1"] == pytest.approx((2 / 3 + 1) / 2)
+    # Guesses 0 2 1: class 0 has F1 2/3, class 1 has 1, class 2 has 0.
+    assert got["macro_f1"] == pytest.approx((2 / 3 + 1) / 3)
+
+
+def reported(text, row):
+    """The F1 of a row of scikit-learn's report."""
+    line = next(x for x in text.splitlines() if x.strip().startswith(row))
+    return float(line.split()[-2])
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_f1_is_scikit_learns_and_that_of_the_report(seed):
+    """On random cases, classes without a label and without a guess included."""
+    rng = np.random.default_rng(seed)
+    rows, classes = rng.integers(1, 9), 5
+    names = [f"c{i}" for i in range(classes)]
+    labels = rng.integers(0, rng.integers(1, classes + 1), rows)
+    logits = rng.normal(size=(rows, classes))
+    guesses = logits.argmax(-1)
+    wanted = {
+        "macro_f1": sklearn.metrics.f1_score(
+            labels, guesses, average="macro", zero_division=0.0
+        )
+    }
+    found = metrics.classification_metrics(logits, labels, tuple(wanted))
+    assert found == pytest.approx(wanted)
+    report = reports.class_report(labels, guesses, names)
+    assert reported(report, "macro avg") == pytest.approx(
+        found["macro_f1"], abs=1e-4
+    )
+    gold = [[names[i] for i in labels]]
+    said = [[names[i] for i in guesses]]
+    tags = tagging_metrics.evaluate(gold, said, chunks=False)
+    assert tags["f1"] == pytest.approx(wanted["macro_f1"])
+    report = tagging_metrics.report(gold, said, chunks=False)
+    assert reported(report, "macro avg") == pytest.approx(tags["f1"], abs=1e-4)
+    several = rng.integers(0, 2, (rows, classes))
+    chosen = (logits > 0).astype(int)
+    found = metrics.multi_label_metrics(logits, several)
+    for kind in ("micro", "macro"):
+        assert found[f"{kind}_f1"] == pytest.approx(
+            sklearn.metrics.f1_score(
+                several, chosen, average=kind, zero_division=0.0
+            )
+        )
+    report = reports.class_report(several, chosen, names)
+    assert reported(report, "macro avg") == pytest.approx(
+        found["macro_f1"], abs=1e-4
+    )
 
 
 def test_a_label_is_given_above_the_probability_a_half():
