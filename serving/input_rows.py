@@ -1,23 +1,28 @@
 """Files to predict -> one row per example, by the readers of fine-tuning.
 
 CSV (quotes, line breaks inside), TSV and JSONL have the columns of training:
-texts by name, the label beside them, a key. Other files hold one text per line.
+texts by name, the label beside them, a key. Text files hold one text per line.
 Nothing is guessed silently: a column that is none of these is refused.
 """
 
 import dataclasses
+import os
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping
 
 from common.errors import UserError
+from data.finetuning import quoted_rows, table_columns
 from data.finetuning import table_files as task_readers
 from data.finetuning.classifier import sources as classifier_sources
 from data.finetuning.classifier import tasks as classifier_tasks
 from data.finetuning.examples import BadRows
+from data.finetuning.table_columns import Columns, find_name
 from serving.options import PredictOptions
 
-KEY_NAMES = ("id", "guid", "key", "index", "idx", "uid")
-_TABLES = {".csv": task_readers.read_csv, ".tsv": task_readers.read_tsv}
+_TABLES = (".csv", ".tsv")
+# Tagged tokens: a line of these is no text.
+_TAGGED = (".conll", ".conllu", ".bio", ".iob", ".iob2")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,26 +87,41 @@ def read_rows(
       UserError: the columns are not the model's, or the file is unreadable.
     """
     path = options.input_file
-    stem = re.sub(r"\.(gz|xz)$", "", path)
+    stem = re.sub(r"\.(gz|xz)$", "", path.lower())
     problems = _Problems()
     reader = _Reader(inputs, description, options)
-    ending = stem[stem.rfind(".") :]
-    if ending == ".jsonl":
+    ending = os.path.splitext(stem)[1]
+    if ending in _TAGGED:
+        raise UserError(
+            f"{path}: wanted a table or a text per line, found tagged tokens "
+            "by its ending; run_tagger.py --do_predict reads such files"
+        )
+    if table_columns.is_json_lines(path):
         rows = map(reader.from_object, task_readers.read_jsonl(path, problems))
     elif ending in _TABLES:
-        rows = reader.from_table(_TABLES[ending](path, problems))
+        rows = reader.from_table(quoted_rows.read_table(path, problems))
     else:
         rows = (
             reader.from_line(f"{path}:{number}", line)
             for number, line in task_readers.read_lines(path, problems)
         )
-    number = 0
+    number, said = 0, set()
     for row in _interleaved(rows, problems):
         known = row.known if "key" in row.known else {"row": number} | row.known
         yield dataclasses.replace(row, known=known)
         number += 1
+        _say([*reader.said, *problems.said, *problems.noted], said)
     if not number:
-        raise UserError(f"{path}:1: the file holds no row")
+        below = " below its header" if reader.said else ""
+        raise UserError(f"{path}:1: the file holds no row{below}")
+
+
+def _say(lines: list[str], said: set[str]) -> None:
+    """Lines about how a file is read, each once, on standard error."""
+    for line in lines:
+        if line not in said:
+            said.add(line)
+            print(line, file=sys.stderr)
 
 
 def from_text(inputs, description, options, where: str, text: str) -> InputRow:
@@ -135,6 +155,8 @@ class _Reader:
         self.columns = list(data.get("columns", ()))
         self.texts = list(options.text_columns or data.get("text_columns", ()))
         self.label = options.label_column or data.get("label_column", "")
+        self.empty_allowed = bool(data.get("allow_empty_text"))
+        self.said: list[str] = []
 
     def from_line(self, where: str, line: str) -> InputRow:
         """One text, or several divided by tabs."""
@@ -175,12 +197,11 @@ class _Reader:
     def _text_names(self, names: list[str]) -> list[str] | None:
         """The columns of the texts, if these are names of columns."""
         for wanted in (self.texts, self.names):
-            if wanted and set(wanted) <= set(names):
-                return wanted
+            found = [find_name(n, names) for n in wanted]
+            if found and None not in found:
+                return found
         found = [
-            n
-            for n in names
-            if classifier_sources.TEXT_NAME.fullmatch(n.lower())
+            n for n in names if table_columns.TEXT_NAME.fullmatch(n.lower())
         ]
         if not self.texts and len(found) == len(self.names):
             return found
@@ -196,12 +217,17 @@ class _Reader:
                 f"{names[:20]}; name the texts with --text_columns"
             )
         label, key = self._others(where, names, texts)
+        self._took(names, texts, label, key)
         at = names.index
         return Layout(
             tuple(at(n) for n in texts),
             at(label) if label else None,
             at(key) if key else None,
         )
+
+    def _took(self, names, texts, label: str, key: str) -> None:
+        found = Columns(tuple(names), tuple(texts), label, key)
+        self.said = [found.describe(self.options.input_file)]
 
     def _others(self, where, names, texts) -> tuple[str, str]:
         """Names of the label's and the key's columns, "" without them.
@@ -211,18 +237,31 @@ class _Reader:
         """
         rest = [n for n in names if n not in texts]
         for wanted in (self.options.label_column, self.options.key_column):
-            if wanted and wanted not in rest:
+            if wanted and find_name(wanted, rest) is None:
                 raise UserError(
                     f"{where}: wanted the column {wanted!r}, found {names[:20]}"
                 )
-        labels = [self.label, *classifier_sources.LABEL_NAMES]
-        label = next((n for n in labels if n and n in rest), "")
-        keys = (
-            [self.options.key_column] if self.options.key_column else KEY_NAMES
+        label = find_name(self.label, rest) if self.label else None
+        if label is None:
+            found = [
+                n
+                for n in table_columns.label_candidates(rest)
+                if find_name(n, self.columns) is None
+            ]
+            if len(found) > 1:
+                raise UserError(
+                    f"{where}: wanted one column of the label, found "
+                    f"{' and '.join(found)}: name it with --label_column"
+                )
+            label = found[0] if found else ""
+        others = [n for n in rest if n != label]
+        key = (
+            find_name(self.options.key_column, others) or ""
+            if self.options.key_column
+            else table_columns.find_key(others)
         )
-        key = next((n for n in keys if n in rest and n != label), "")
         surplus = [
-            n for n in rest if n not in (label, key) and n not in self.columns
+            n for n in others if n != key and find_name(n, self.columns) is None
         ]
         if surplus and not self.options.text_columns:
             raise UserError(
@@ -260,6 +299,12 @@ class _Reader:
     def from_object(self, item: tuple[str, dict]) -> InputRow:
         """One object of a JSONL file."""
         where, value = item
+        if self.empty_allowed and self.texts:
+            # As in training: none is an empty text.
+            value = dict.fromkeys(self.texts, "") | {
+                k: "" if v is None and k in self.texts else v
+                for k, v in value.items()
+            }
         names = list(value)
         texts = self._text_names(names)
         if texts is None:
@@ -271,6 +316,8 @@ class _Reader:
                 f"found {names[:20]}",
             )
         label, key = self._others(where, names, texts)
+        if not self.said:
+            self._took(names, texts, label, key)
         layout = Layout(tuple(texts), label or None, key or None)
         return self._row(where, value, layout)
 

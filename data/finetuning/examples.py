@@ -44,6 +44,7 @@ class BadRows:
       count: bad rows that were left out.
       shown: messages of the first ones.
       noted: rows that are used although something is wrong with them.
+      said: lines about the whole file: columns, quotes.
     """
 
     def __init__(self, skip: bool = False):
@@ -51,6 +52,7 @@ class BadRows:
         self.count = 0
         self.shown: list[str] = []
         self.noted: list[str] = []
+        self.said: list[str] = []
 
     def report(self, where: str, problem: str) -> None:
         """Counts the problem, or raises it.
@@ -71,14 +73,19 @@ class BadRows:
         """Keeps the problem of a row that must have an answer all the same."""
         self.noted.append(f"{where}: {problem}")
 
+    def say(self, line: str) -> None:
+        """Keeps a line about how the file is read."""
+        if line not in self.said:
+            self.said.append(line)
+
     def summary(self) -> str:
         """Lines for the log; empty when there is nothing to say."""
-        parts = []
+        parts = list(self.said)
         if self.count:
             title = f"skipped {self.count} bad rows:"
             parts.append(_listing(title, self.shown, self.count))
         if self.noted:
-            title = f"{len(self.noted)} rows are answered as they are:"
+            title = f"{len(self.noted)} rows are used as they are:"
             shown = self.noted[:SHOWN_PROBLEMS]
             parts.append(_listing(title, shown, len(self.noted)))
         return "\n".join(parts)

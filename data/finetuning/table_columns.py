@@ -1,13 +1,50 @@
-"""The columns of a table, settled once for training and prediction (L2)."""
+"""The columns of a table: which hold texts, label and id (L2).
+
+Settled once for training and prediction; what was taken is said. Names are
+compared as they stand, then without case.
+"""
 
 import dataclasses
+import functools
+import os
 import re
+from collections.abc import Iterable
 
+from common import files
 from common.errors import UserError
-from data.finetuning import table_files as task_readers
-from data.finetuning.classifier import sources as classifier_sources
-from data.finetuning.classifier.sources import TableOptions
+from data.finetuning import quoted_rows, table_files
 from data.finetuning.examples import BadRows
+from data.finetuning.pair_features import MAX_SEGMENTS
+
+# Columns of a generic table that hold text when --text_columns is not given.
+TEXT_NAME = re.compile(
+    r"(text|sentence|question|premise|hypothesis|passage|title|body)"
+    r"[_ ]?([a-z]|\d+)?"
+)
+LABEL_NAMES = ("label", "labels", "score", "gold_label", "class")
+KEY_NAMES = ("id", "guid", "key", "index", "idx", "uid")
+
+
+@dataclasses.dataclass(frozen=True)
+class TableOptions:
+    """How a generic TSV, CSV or JSONL file is read.
+
+    Attributes:
+      head: "classification", "regression" or "multi_label".
+      text_columns: names (or numbers from 0 without a header); empty = all
+        columns whose names say text.
+      label_column: name or number; empty = the one that says label.
+      has_header: the first row holds names.
+      label_separator: between the names of a multi-label field.
+      allow_empty_text: an empty segment is data and not a bad row.
+    """
+
+    head: str = "classification"
+    text_columns: tuple[str, ...] = ()
+    label_column: str = ""
+    has_header: bool = True
+    label_separator: str = "|"
+    allow_empty_text: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -18,39 +55,153 @@ class Columns:
       names: all of them, in order; empty where the files are no table.
       texts: those that hold the texts, in order.
       label: the one of the label; "" where there is none.
+      key: the one of the rows' ids; "" where there is none.
     """
 
     names: tuple[str, ...] = ()
     texts: tuple[str, ...] = ()
     label: str = ""
+    key: str = ""
+
+    def describe(self, path: str) -> str:
+        """What was taken, as a line."""
+        line = f"{path}: columns taken: text {', '.join(self.texts)}"
+        line += f"; label {self.label}" if self.label else "; no label"
+        return line + (f"; id {self.key}" if self.key else "")
+
+
+def find_name(wanted: str, names: Iterable[str]) -> str | None:
+    """The name as it stands, or the only one that differs in case alone."""
+    names = list(names)
+    if wanted in names:
+        return wanted
+    alike = [n for n in names if n.casefold() == wanted.casefold()]
+    return alike[0] if len(alike) == 1 else None
+
+
+def label_candidates(names: Iterable[str]) -> list[str]:
+    """Columns that are called as labels are, in the order of the file."""
+    return [n for n in names if n.lower() in LABEL_NAMES]
+
+
+def find_key(names: Iterable[str]) -> str:
+    """The column that is called as ids are, "" without one."""
+    names = list(names)
+    found = (find_name(key, names) for key in KEY_NAMES)
+    return next(filter(None, found), "")
+
+
+def choose(
+    where: str, names: list[str], options: TableOptions, need_label: bool
+) -> Columns:
+    """The columns that are taken.
+
+    Args:
+      where: "file:line" of the header, for messages.
+      names: all columns.
+      options: what was asked for.
+      need_label: a missing label column is an error.
+
+    Raises:
+      UserError: a column is missing or named twice, or the label may be in
+        several.
+    """
+    duplicates = {n for n in names if names.count(n) > 1}
+    texts = [find_name(n, names) or n for n in options.text_columns]
+    label = _label(where, names, texts, options, need_label)
+    if not texts:
+        texts = [n for n in names if TEXT_NAME.fullmatch(n.lower())]
+        if not texts and len(names) == 2 and label:
+            texts = [n for n in names if n != label]
+        texts = [n for n in texts if n != label]
+    missing = [n for n in texts if n not in names]
+    if need_label and (not label or label not in names):
+        missing.append(label or "label")
+    if missing or not texts or duplicates & {*texts, label}:
+        raise UserError(
+            f"{where}: wanted {'one column each' if not missing else missing}"
+            f" for text ({', '.join(texts) or 'e.g. text'}) and label, found "
+            f"the columns {names[:20]}; name them with --text_columns and "
+            "--label_column"
+        )
+    if len(texts) > MAX_SEGMENTS:
+        raise UserError(
+            f"{where}: at most {MAX_SEGMENTS} text columns, found {len(texts)}"
+        )
+    label = label if label in names else ""
+    key = find_key(n for n in names if n not in texts and n != label)
+    return Columns(tuple(names), tuple(texts), label, key)
+
+
+def _label(where, names, texts, options: TableOptions, need: bool) -> str:
+    """The name of the label's column, "" without one."""
+    if options.label_column:
+        return find_name(options.label_column, names) or options.label_column
+    found = label_candidates(n for n in names if n not in texts)
+    if len(set(found)) > 1 and need:
+        raise UserError(
+            f"{where}: wanted one column of the label, found "
+            f"{' and '.join(found)}: name it with --label_column"
+        )
+    return found[0] if found else ""
 
 
 def read_columns(path: str, options: TableOptions) -> Columns:
-    """The columns of a TSV, CSV or JSONL file, from its first row.
+    """The columns of a TSV, CSV or JSONL file.
 
     Raises:
-      UserError: an empty file, or a wanted column is missing.
+      UserError: an empty file, or see `choose`.
     """
-    where, names = first_row(path, options.has_header)
-    texts, label = classifier_sources.choose_columns(
-        where, list(names), options, need_label=True
-    )
-    return Columns(tuple(names), tuple(texts), label or "")
+    return choose(*first_row(path, options.has_header), options, True)
+
+
+def is_json_lines(path: str) -> bool:
+    """Whether a file holds a JSON object per line, by its name."""
+    stem = re.sub(r"\.(gz|xz)$", "", path.lower())
+    return stem.endswith((".jsonl", ".json"))
 
 
 def first_row(path: str, has_header: bool) -> tuple[str, list[str]]:
-    """("file:line", column names) of a file's first usable row."""
-    bad = BadRows(skip=True)
-    stem = re.sub(r"\.(gz|xz)$", "", path)
-    if stem.endswith((".jsonl", ".json")):
-        for where, value in task_readers.read_jsonl(path, bad):
-            return where, list(value)
-        raise UserError(f"{path}:1: the file is empty")
-    is_csv = stem.endswith(".csv")
-    read = task_readers.read_csv if is_csv else task_readers.read_tsv
-    for row in read(path, bad):
+    """("file:line", column names) of a file's first usable row.
+
+    Objects of JSON lines need not have all keys: those of all rows are given,
+    in the order of the first row that has most.
+    """
+    if is_json_lines(path):
+        return object_names(path)
+    for row in quoted_rows.read_table(path, BadRows(skip=True)):
         names = [f.strip() for f in row.fields]
         if not has_header:
             names = [str(i) for i in range(len(names))]
         return row.where, names
     raise UserError(f"{path}:1: the file is empty")
+
+
+def object_names(path: str) -> tuple[str, list[str]]:
+    """("file:line" of the first object, keys of all objects).
+
+    Raises:
+      UserError: there is no object.
+    """
+    state = None if files.is_remote(path) else os.stat(path)
+    where, names = _object_names(
+        path, state and (state.st_size, state.st_mtime_ns)
+    )
+    return where, list(names)
+
+
+@functools.lru_cache(maxsize=8)
+def _object_names(path: str, state) -> tuple[str, tuple[str, ...]]:
+    del state  # another file of that name is read again
+    first, most = "", ()
+    every: dict[str, None] = {}
+    bad = BadRows(skip=True)
+    for where, value in table_files.read_jsonl(path, bad):
+        first = first or where
+        if len(value) > len(most):
+            most = tuple(value)
+        every |= dict.fromkeys(value)
+    if not first:
+        empty = f"{path}:1: the file holds no JSON object"
+        raise UserError(bad.shown[0] if bad.shown else empty)
+    return first, tuple(dict.fromkeys([*most, *every]))

@@ -1,26 +1,28 @@
-"""TSV, CSV and JSONL files -> rows with line numbers; nothing fails silently.
+"""Files -> lines, rows without quotes, JSON; nothing fails silently.
 
 Files may be plain, `.gz` or `.xz`, local or any `tf.io.gfile` path. TSV is the
-GLUE kind: no quoting, one row per line. CSV is RFC 4180: quotes double, fields
-may hold line breaks.
+GLUE kind here: no quoting, one row per line; for quotes see `quoted_rows`.
 """
 
-import csv
+import contextlib
 import dataclasses
 import gzip
+import hashlib
 import io
 import json
 import lzma
 import os
 import zlib
 from collections.abc import Callable, Iterator
+from typing import IO
 
-from common import files
+from common import encodings, files
 from common.errors import UserError
 from data.finetuning.examples import BadRows
 
 COMPRESSED = {".gz": gzip.open, ".xz": lzma.open}
 MAX_LINE_BYTES = 16 << 20
+_BLOCK = 1 << 20
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,13 +83,71 @@ def read_lines(
 ) -> Iterator[tuple[int, str]]:
     """(line number, text without its end) of every line.
 
-    A byte order mark at the start is dropped.
+    A byte order mark at the start and blank lines at the end are dropped.
 
     Args:
       path: the file.
       bad: receives lines that are no UTF-8.
       other_bytes: makes text of such lines; nothing is reported then.
+
+    Raises:
+      UserError: the file cannot be read, is of another encoding or of other
+        line ends.
     """
+    for number, text, problem in numbered_lines(path, other_bytes):
+        if problem:
+            bad.report(f"{path}:{number}", problem)
+        else:
+            yield number, text
+
+
+def read_text(path: str, bad: BadRows) -> str:
+    """All lines of a file, joined with LF; CR is white space in it."""
+    lines = []
+    for number, text, problem in _decoded(path, None):
+        if problem:
+            bad.report(f"{path}:{number}", problem)
+        else:
+            lines.append(text)
+    return "\n".join(lines)
+
+
+def numbered_lines(
+    path: str, other_bytes: Callable[[bytes], str] | None = None
+) -> Iterator[tuple[int, str, str]]:
+    """(number, text, problem) of every line; see `read_lines`.
+
+    A line with a problem has a text all the same, as far as it can be read.
+    """
+    blank = []
+    for line in _decoded(path, other_bytes, encodings.other_line_ends):
+        if not line[1].strip(" ") and not line[2]:
+            blank.append(line)
+            continue
+        yield from blank
+        blank.clear()
+        yield line
+
+
+def hash_content(path: str) -> str | None:
+    """SHA-256 of what a file holds, packed or not; None for no regular file.
+
+    Raises:
+      UserError: it cannot be read.
+    """
+    path = find_file(*os.path.split(path)) or path
+    if not exists(path):
+        return None
+    digest = hashlib.sha256()
+    with _opened(path) as stream:
+        while block := stream.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+@contextlib.contextmanager
+def _opened(path: str) -> Iterator[IO[bytes]]:
+    """A file's bytes, unpacked by its ending."""
     suffix = os.path.splitext(path)[1]
     try:
         with files.open_binary(path) as raw:
@@ -97,38 +157,53 @@ def read_lines(
                     io.BytesIO(raw.read()) if files.is_remote(path) else raw
                 )
                 stream = COMPRESSED[suffix](source)
-            for number, line in enumerate(_byte_lines(stream), 1):
-                if number == 1 and line.startswith(b"\xef\xbb\xbf"):
-                    line = line[3:]
-                if len(line) > MAX_LINE_BYTES:
-                    bad.report(f"{path}:{number}", "line of more than 16 MiB")
-                    continue
-                line = line.rstrip(b"\n").removesuffix(b"\r")
-                try:
-                    text = line.decode()
-                except UnicodeDecodeError as e:
-                    if other_bytes is not None:
-                        yield number, other_bytes(line)
-                        continue
-                    bad.report(
-                        f"{path}:{number}",
-                        f"no valid UTF-8 at byte {e.start + 1} of the line",
-                    )
-                    continue
-                yield number, text
+            yield stream
     except (FileNotFoundError, IsADirectoryError) as e:
         raise UserError(f"{path} is no file that can be read") from e
     except (OSError, EOFError, lzma.LZMAError, zlib.error) as e:
         raise UserError(f"{path} cannot be read: {e}") from e
 
 
-def _byte_lines(stream) -> Iterator[bytes]:
+def _decoded(
+    path: str,
+    other_bytes: Callable[[bytes], str] | None,
+    *checks: Callable[[bytes], str | None],
+) -> Iterator[tuple[int, str, str]]:
+    """(number, text, problem) of every line, blank ones at the end, too."""
+    with _opened(path) as stream:
+        first = stream.read(_BLOCK)
+        for check in (encodings.refusal, *checks):
+            if problem := check(first):
+                raise UserError(f"{path}:1: {problem}")
+        for number, line in enumerate(_byte_lines(first, stream), 1):
+            if number == 1 and line.startswith(b"\xef\xbb\xbf"):
+                line = line[3:]
+            if len(line) > MAX_LINE_BYTES:
+                yield number, "", "line of more than 16 MiB"
+                continue
+            line = line.rstrip(b"\n").removesuffix(b"\r")
+            try:
+                yield number, line.decode(), ""
+            except UnicodeDecodeError as e:
+                if other_bytes is not None:
+                    yield number, other_bytes(line), ""
+                    continue
+                yield (
+                    number,
+                    line.decode(errors="replace"),
+                    f"no valid UTF-8 at byte {e.start + 1} of the line "
+                    f"{encodings.not_utf8(e)}",
+                )
+
+
+def _byte_lines(first: bytes, stream) -> Iterator[bytes]:
     """Lines of a binary stream; GFile has no readline for bytes everywhere."""
-    rest = b""
-    while block := stream.read(1 << 20):
+    rest, block = b"", first
+    while block:
         lines = (rest + block).split(b"\n")
         rest = lines.pop()
         yield from lines
+        block = stream.read(_BLOCK)
     if rest:
         yield rest
 
@@ -145,14 +220,15 @@ def read_tsv(path: str, bad: BadRows, columns: int | None = None):
         fields = line.split("\t")
         if columns is None:
             columns = len(fields)
-        if _wrong_columns(f"{path}:{number}", fields, columns, bad):
+        if wrong_columns(f"{path}:{number}", fields, columns, bad):
             continue
         yield Row(f"{path}:{number}", fields)
 
 
-def _wrong_columns(
+def wrong_columns(
     where: str, fields: list[str], columns: int, bad: BadRows
 ) -> bool:
+    """Whether a row has other than so many fields; reports it."""
     if len(fields) == columns:
         return False
     if len(fields) <= 1 and not "".join(fields).strip():
@@ -160,38 +236,6 @@ def _wrong_columns(
     else:
         bad.report(where, f"wanted {columns} columns, found {len(fields)}")
     return True
-
-
-def read_csv(path: str, bad: BadRows, columns: int | None = None):
-    """Rows of a quoted CSV; `columns` as in `read_tsv`."""
-    position = _Position()
-    reader = csv.reader(position.lines(read_lines(path, bad)), strict=True)
-    while True:
-        start = position.number + 1
-        try:
-            fields = next(reader)
-        except StopIteration:
-            return
-        except csv.Error as e:
-            bad.report(f"{path}:{max(start, 1)}", f"no valid CSV row ({e})")
-            continue
-        where = f"{path}:{start}"
-        if columns is None:
-            columns = len(fields)
-        if not _wrong_columns(where, fields, columns, bad):
-            yield Row(where, fields)
-
-
-class _Position:
-    """The number of the last line that the CSV reader took."""
-
-    def __init__(self):
-        self.number = 0
-
-    def lines(self, numbered: Iterator[tuple[int, str]]) -> Iterator[str]:
-        """The texts, counted as they are taken."""
-        for self.number, text in numbered:
-            yield text + "\n"
 
 
 def read_jsonl(path: str, bad: BadRows) -> Iterator[tuple[str, dict]]:
@@ -219,9 +263,9 @@ def read_json(path: str) -> object:
     Raises:
       UserError: unreadable, no UTF-8 or no JSON, with the line.
     """
-    lines = [text for _, text in read_lines(path, BadRows())]
+    text = read_text(path, BadRows())
     try:
-        return json.loads("\n".join(lines))
+        return json.loads(text)
     except json.JSONDecodeError as e:
         raise UserError(
             f"{path}:{e.lineno}: no valid JSON ({e.msg}, column {e.colno})"

@@ -89,6 +89,9 @@ SETTINGS = (
 )
 # Found by an evaluation and kept in `data_options`; see `data.finetuning.squad.task`.
 THRESHOLD = "null_score_diff_threshold"
+# Of `data_options`: the hash of the training's dev file, on which alone
+# thresholds are found.
+DEV_DATA = "dev_data"
 
 
 def of_command(command: str) -> tuple[Setting, ...]:

@@ -1,6 +1,7 @@
 """What is reported is what the published metrics say about what is written."""
 
 import collections
+import dataclasses
 import json
 import re
 import string
@@ -100,7 +101,7 @@ def make_job(tmp_path, spiece, trained=None, **changes):
     data = SquadDataOptions(
         predict_file=str(tmp_path / "dev.json"), max_query_length=12, **changes
     )
-    options = make_options(tmp_path, do_eval=True)
+    options = make_options(tmp_path, do_eval=True, do_train=trained is None)
     return SquadJob(data, FeatureOptions(spiece, 64), options, trained)
 
 
@@ -191,8 +192,6 @@ def test_a_kept_threshold_is_used_where_nothing_is_found(
     tmp_path, spiece_model
 ):
     """Prediction takes the folder's; v1.1 files have an answer everywhere."""
-    import dataclasses
-
     write_dataset(tmp_path / "dev.json")
     trained = make_job(tmp_path, spiece_model).spec()
     trained = dataclasses.replace(
@@ -224,6 +223,42 @@ def test_a_kept_threshold_is_used_where_nothing_is_found(
     assert job.threshold_of(split.file) == 0.5
     with pytest.raises(UserError, match="has no answers to evaluate on"):
         job.build()
+
+
+@pytest.mark.shared
+def test_only_the_dev_file_of_the_training_finds_a_threshold(
+    tmp_path, spiece_model, capsys
+):
+    """Another 2.0 file is judged with the kept one and changes nothing."""
+    dataset = write_dataset(tmp_path / "dev.json")
+    spec = make_job(tmp_path, spiece_model).spec()
+    assert spec.data_options["dev_data"]
+    content = (tmp_path / "dev.json").read_bytes()
+    for kept in (0.5, None):
+        options = spec.data_options | {"null_score_diff_threshold": kept}
+        trained = dataclasses.replace(spec, data_options=options)
+        (tmp_path / "dev.json").write_bytes(content)
+        job = make_job(tmp_path, spiece_model, trained)
+        job.build()
+        assert "note" not in capsys.readouterr().out
+        _, found, _ = evaluate(job, tmp_path / "out")
+        assert found["null_score_diff_threshold"] not in (0.5, None)
+        dataset["data"][0]["paragraphs"][0]["qas"][0]["question"] = f"{kept}?"
+        (tmp_path / "dev.json").write_text(json.dumps(dataset))
+        job = make_job(tmp_path, spiece_model, trained)
+        job.build()
+        said = capsys.readouterr().out
+        assert "dev.json is not the dev file of the training" in said
+        metrics, found, files = evaluate(job, tmp_path / "out")
+        assert found == {} and job.spec() == trained
+        assert metrics.get("null_score_diff_threshold") == kept
+        for question, odds in files["null_odds"].items():
+            best = files["nbest_predictions"][question][0]["text"]
+            empty = kept is not None and odds > kept
+            assert files["predictions"][question] == ("" if empty else best)
+        wanted = published(dataset, files["predictions"], True)
+        for name, value in wanted.items():
+            assert metrics[name] == pytest.approx(value)
 
 
 def test_unusable_questions_of_version_1_count_as_wrong(tmp_path):

@@ -63,13 +63,22 @@ class ClassifierJob(TaskJob):
         self.threshold = data_options.label_threshold
         # What task.json says beside the flag: a flag is of one run.
         self.kept: dict = {}
+        if self.task.head == "multi_label":
+            self.find_dev_data(self.task.path(self._dev_split()), trained)
+            if self.dev_data:
+                self.kept[task_settings.DEV_DATA] = self.dev_data
         if self.trained:
             found = self.trained.data_options.get(classifier_tasks.THRESHOLD)
             if self.task.head == "multi_label" and found is not None:
-                self.kept = {classifier_tasks.THRESHOLD: found}
+                self.kept[classifier_tasks.THRESHOLD] = found
                 if self.threshold is None:
                     self.threshold = found
             self.num_texts = int(self.trained.data_options.get("num_texts", 1))
+
+    def _dev_split(self) -> str:
+        """The split that a threshold may be found on."""
+        chosen = self.task.options.eval_split
+        return chosen if chosen in DEV_SPLITS else DEV_SPLITS[0]
 
     def build(self):
         """Reads and tokenizes the splits that are needed."""
@@ -196,10 +205,15 @@ class ClassifierJob(TaskJob):
         if gold is None:
             raise UserError(f"the split {split!r} has no labels")
 
-        # A threshold is found on dev splits alone: the best one on test would
-        # be chosen by the labels that it is judged with.
-        finds = self.task.head == "multi_label" and split in DEV_SPLITS
-        finds &= self.task.options.label_threshold is None
+        finds = False
+        if (
+            self.task.head == "multi_label"
+            and self.task.options.label_threshold is None
+        ):
+            path = self.task.path(split)
+            finds = split in DEV_SPLITS and self.finds_threshold(path)
+            if not finds:
+                self.say_judged(path, "0.5")
 
         def scores(outputs, labels, part=slice(None)) -> dict[str, float]:
             logits = self.settled(examples, outputs["logits"])

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 
 from common.errors import UserError
-from data.finetuning import ensembles, task_settings
+from data.finetuning import ensembles, table_files, task_settings
 from data.finetuning.classifier import tasks as classifier_tasks
 from data.finetuning.table import FeatureTable
 from data.finetuning.task import TaskBase
@@ -16,6 +16,7 @@ from training.finetuning.options import BALANCED
 Outputs = dict[str, np.ndarray]
 # What evaluations find and task.json keeps.
 THRESHOLDS = (task_settings.THRESHOLD, classifier_tasks.THRESHOLD)
+KEPT = (*THRESHOLDS, task_settings.DEV_DATA)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,12 +100,16 @@ def with_data_options(job: Job, found: dict) -> Job:
 def with_kept_threshold(job: Job, earlier: TaskSpec | None) -> Job:
     """The job with the threshold that an evaluation found in its folder.
 
+    The dev file that this run names comes before the one of the folder.
+
     Args:
       job: trains in the folder, or finds that it is trained already.
       earlier: task.json of that folder, of the same task.
     """
     known = earlier.data_options if earlier else {}
-    found = {n: known[n] for n in THRESHOLDS if known.get(n) is not None}
+    found = {n: known[n] for n in KEPT if known.get(n) is not None}
+    if job.spec.data_options.get(task_settings.DEV_DATA):
+        found.pop(task_settings.DEV_DATA, None)
     return with_data_options(job, found)
 
 
@@ -113,7 +118,56 @@ class TaskJob(TaskBase):
 
     A subclass has `spec()`, what `task.json` says, and `build()`, which reads
     the splits that are needed and gives them to `make_job`.
+
+    Attributes:
+      dev_data: hash of the dev file of the training, where a threshold is
+        found on one and the training named one.
+      threshold: of the null odds, or of several labels; None = not known.
     """
+
+    dev_data: str | None = None
+    threshold: float | None = None
+
+    def find_dev_data(self, path: str | None, trained: TaskSpec | None) -> None:
+        """Settles `dev_data`.
+
+        Args:
+          path: the dev file that this run names, or None.
+          trained: task.json of the trained model, where this run trains none.
+
+        Raises:
+          UserError: the file cannot be read.
+        """
+        if self.options.do_train:
+            self.dev_data = table_files.hash_content(path) if path else None
+        elif trained is not None:
+            known = trained.data_options
+            self.dev_data = known.get(task_settings.DEV_DATA)
+
+    def finds_threshold(self, path: str) -> bool:
+        """Whether a file is the dev file of the training, by its content.
+
+        A threshold that is found on another file is chosen by the labels that
+        it is judged with, and would be taken for the model's own.
+        """
+        if self.dev_data is None:
+            return False
+        return table_files.hash_content(path) == self.dev_data
+
+    def say_judged(self, path: str, without: str) -> None:
+        """Says that a file finds no threshold, and which one it has.
+
+        Args:
+          path: the file.
+          without: what is done where none is known.
+        """
+        kept = "kept" if self.threshold is not None else "not known"
+        used = without if self.threshold is None else f"{self.threshold:.5g}"
+        print(
+            f"note: {path} is not the dev file of the training: the threshold "
+            f"is {kept} ({used}); a run with --do_train and the dev file finds "
+            "one"
+        )
 
     def make_job(
         self,

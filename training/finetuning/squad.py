@@ -75,9 +75,9 @@ class SquadJob(TaskJob):
         check_beams(data_options, features)
         self.data_options = data_options
         # Of the null odds: kept in the folder, then found by an evaluation.
-        self.threshold = None
         if trained is not None and not options.do_train:
             self.threshold = trained.data_options.get(task_settings.THRESHOLD)
+        self.find_dev_data(data_options.predict_file, trained)
         self._answered: tuple | None = None
 
     def build(self):
@@ -123,6 +123,7 @@ class SquadJob(TaskJob):
             version_2 = split.file.version_2
             if options.do_eval or options.run.eval_every:
                 evals["dev"] = self.eval_split(split, input_fn)
+                self._say_threshold(split)
             if options.do_predict:
                 collect = self.collector(split)
                 predicts["dev"] = PredictSplit(input_fn, write, collect)
@@ -138,6 +139,17 @@ class SquadJob(TaskJob):
             train_table,
             squad_task.METRICS_V2 if version_2 else squad_task.METRICS_V1,
         )
+
+    def _say_threshold(self, split: SquadSplit) -> None:
+        given = self.data_options.null_score_diff_threshold
+        if split.file.version_2 and given is None and not self.finds(split):
+            path = self.data_options.predict_file
+            self.say_judged(path, "every question has its best text")
+
+    def finds(self, split: SquadSplit) -> bool:
+        """Whether an evaluation of a split finds the folder's threshold."""
+        path = self.data_options.predict_file
+        return split.file.version_2 and self.finds_threshold(path)
 
     def eval_split(self, split: SquadSplit, input_fn) -> EvalSplit:
         """A labelled file: the official numbers, threshold and answers."""
@@ -189,7 +201,10 @@ class SquadJob(TaskJob):
             head=squad_task.HEAD,
             text=self.tokenizer.settings,
             spiece_sha256=self.tokenizer.sha256,
-            data_options={task_settings.THRESHOLD: self.threshold},
+            data_options={
+                task_settings.THRESHOLD: self.threshold,
+                task_settings.DEV_DATA: self.dev_data,
+            },
         )
 
     def _weights(self) -> dict:
@@ -273,8 +288,8 @@ class SquadJob(TaskJob):
         return {} if given is None else {task_settings.THRESHOLD: given}
 
     def calibration(self, split: SquadSplit):
-        """Finds the folder's threshold on a v2.0 split; else None."""
-        if not split.file.version_2:
+        """Finds the folder's threshold on the training's dev file; else None."""
+        if not self.finds(split):
             return None
 
         def calibrate(outputs, labels) -> dict:
@@ -291,7 +306,7 @@ class SquadJob(TaskJob):
         def metrics(outputs: dict[str, np.ndarray], labels) -> dict:
             del labels
             answers = self.answers(split, outputs)
-            threshold = self._wanted_threshold(split.file, answers)
+            threshold = self._wanted_threshold(split, answers)
             return squad_task.evaluate_answers(split.file, answers, threshold)
 
         return metrics
@@ -301,19 +316,17 @@ class SquadJob(TaskJob):
 
         def metrics(outputs: dict[str, np.ndarray], part) -> dict:
             answers = self.answers(split, outputs)
-            threshold = self._wanted_threshold(split.file, answers)
+            threshold = self._wanted_threshold(split, answers)
             own = squad_task.part_of(split.file, answers, part)
             return squad_task.evaluate_answers(*own, threshold)
 
         return metrics
 
-    def _wanted_threshold(self, file, answers) -> float | None:
-        if not file.version_2:
-            return None
+    def _wanted_threshold(self, split: SquadSplit, answers) -> float | None:
         given = self.data_options.null_score_diff_threshold
-        return (
-            squad_task.best_threshold(file, answers) if given is None else given
-        )
+        if given is None and self.finds(split):
+            return squad_task.best_threshold(split.file, answers)
+        return self.threshold_of(split.file)
 
     def writer(self, split: SquadSplit):
         """Writes predictions, n-best lists and null odds as JSON."""

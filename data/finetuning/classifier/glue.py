@@ -152,7 +152,7 @@ def read_split(
         columns = _header(path, next(rows, None), [*task.texts, task.label])
     at = {name: i for i, name in enumerate(columns)}
     known = {name: i for i, name in enumerate(task.labels)}
-    examples = []
+    examples, skipped = [], bad.count
     for row in rows:
         texts = tuple(row.fields[at[c]] for c in task.texts)
         problem = _empty(texts, task.texts)
@@ -163,7 +163,7 @@ def read_split(
         if problem:
             bad.report(row.where, problem)
             continue
-        guid = str(len(examples))
+        guid = str(len(examples) + bad.count - skipped)
         examples.append(TextExample(guid, texts, label, row.where))
     return examples
 

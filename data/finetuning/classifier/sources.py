@@ -4,44 +4,16 @@ Each reader returns every row as a `TextExample` and reports bad ones to a
 `BadRows`. Labels that the caller does not know are taken as they come.
 """
 
-import dataclasses
+import itertools
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from common.errors import UserError
+from data.finetuning import quoted_rows, table_columns
 from data.finetuning import table_files as task_readers
 from data.finetuning.examples import BadRows, TextExample, parse_label
-from data.finetuning.pair_features import MAX_SEGMENTS
-
-# Columns of a generic table that hold text when --text_columns is not given.
-TEXT_NAME = re.compile(
-    r"(text|sentence|question|premise|hypothesis|passage|title|body)"
-    r"[_ ]?([a-z]|\d+)?"
-)
-LABEL_NAMES = ("label", "labels", "score", "gold_label", "class")
-
-
-@dataclasses.dataclass(frozen=True)
-class TableOptions:
-    """How a generic TSV, CSV or JSONL file is read.
-
-    Attributes:
-      head: "classification", "regression" or "multi_label".
-      text_columns: names (or numbers from 0 without a header); empty = all
-        columns whose names say text.
-      label_column: name or number; empty = the one that says label.
-      has_header: the first row holds names.
-      label_separator: between the names of a multi-label field.
-      allow_empty_text: an empty segment is data and not a bad row.
-    """
-
-    head: str = "classification"
-    text_columns: tuple[str, ...] = ()
-    label_column: str = ""
-    has_header: bool = True
-    label_separator: str = "|"
-    allow_empty_text: bool = False
+from data.finetuning.table_columns import TableOptions
 
 
 def read_table(
@@ -63,13 +35,14 @@ def read_table(
     Raises:
       UserError: see `BadRows`, or the header lacks a wanted column.
     """
-    stem = re.sub(r"\.(gz|xz)$", "", path)
-    if stem.endswith((".jsonl", ".json")):
+    if table_columns.is_json_lines(path):
         rows = _jsonl_rows(path, options, bad, need_label)
     else:
-        rows = _table_rows(path, stem, options, bad, need_label)
-    examples = []
-    for where, texts, label_text in rows:
+        rows = _table_rows(path, options, bad, need_label)
+    examples, skipped = [], bad.count
+    for where, texts, label_text, key in rows:
+        # Rows are numbered as the file has them, those that are bad, too.
+        guid = key or str(len(examples) + bad.count - skipped)
         if not options.allow_empty_text and not all(t.strip() for t in texts):
             bad.report(where, "a text field is empty")
             continue
@@ -81,102 +54,55 @@ def read_table(
             if problem:
                 bad.report(where, problem)
                 continue
-        examples.append(
-            TextExample(str(len(examples)), tuple(texts), label, where)
-        )
+        examples.append(TextExample(guid, tuple(texts), label, where))
     return examples
 
 
-def _table_rows(path, stem, options, bad, need_label):
-    """(where, texts, label text) of a TSV or CSV file."""
-    read = (
-        task_readers.read_csv
-        if stem.endswith(".csv")
-        else task_readers.read_tsv
-    )
-    rows = read(path, bad)
+def _table_rows(path, options, bad, need_label):
+    """(where, texts, label text, id) of a TSV or CSV file."""
+    rows = quoted_rows.read_table(path, bad)
     first = next(rows, None)
     if first is None:
         raise UserError(f"{path}:1: the file is empty")
+    names = [str(i) for i in range(len(first.fields))]
     if options.has_header:
         names = [f.strip() for f in first.fields]
-        pending = []
-    else:
-        names = [str(i) for i in range(len(first.fields))]
-        pending = [first]
-    text_at, label_at = _columns(first.where, names, options, need_label)
-    for row in _chain(pending, rows):
+        first = next(rows, None)
+        if first is None and not bad.count:
+            raise UserError(
+                f"{path}:1: the file holds its header and no row below it"
+            )
+    columns = table_columns.choose(f"{path}:1", names, options, need_label)
+    bad.say(columns.describe(path))
+    text_at = [names.index(n) for n in columns.texts]
+    label_at = names.index(columns.label) if columns.label else None
+    key_at = names.index(columns.key) if columns.key else None
+    for row in itertools.chain([first] if first else [], rows):
         label = row.fields[label_at] if label_at is not None else None
-        yield row.where, [row.fields[i] for i in text_at], label
-
-
-def _chain(first: Sequence, rest):
-    yield from first
-    yield from rest
-
-
-def choose_columns(
-    where: str, names: list[str], options: TableOptions, need_label: bool
-) -> tuple[list[str], str | None]:
-    """Names of the text columns and of the label column.
-
-    Args:
-      where: "file:line" of the header, for messages.
-      names: all columns.
-      options: what was asked for.
-      need_label: a missing label column is an error.
-
-    Raises:
-      UserError: a column is missing or named twice.
-    """
-    duplicates = {n for n in names if names.count(n) > 1}
-    label = options.label_column
-    if not label:
-        label = next((n for n in LABEL_NAMES if n in names), "")
-    texts = list(options.text_columns)
-    if not texts:
-        texts = [n for n in names if TEXT_NAME.fullmatch(n.lower())]
-        if not texts and len(names) == 2 and label:
-            texts = [n for n in names if n != label]
-        texts = [n for n in texts if n != label]
-    missing = [n for n in texts if n not in names]
-    if need_label and (not label or label not in names):
-        missing.append(label or "label")
-    if missing or not texts or duplicates & {*texts, label}:
-        raise UserError(
-            f"{where}: wanted {'one column each' if not missing else missing}"
-            f" for text ({', '.join(texts) or 'e.g. text'}) and label, found "
-            f"the columns {names[:20]}; name them with --text_columns and "
-            "--label_column"
-        )
-    if len(texts) > MAX_SEGMENTS:
-        raise UserError(
-            f"{where}: at most {MAX_SEGMENTS} text columns, found {len(texts)}"
-        )
-    return texts, label if label in names else None
-
-
-def _columns(
-    where: str, names: list[str], options: TableOptions, need_label: bool
-) -> tuple[list[int], int | None]:
-    """Numbers of the text columns and of the label column."""
-    texts, label = choose_columns(where, names, options, need_label)
-    label_at = names.index(label) if label is not None else None
-    return [names.index(n) for n in texts], label_at
+        key = row.fields[key_at].strip() if key_at is not None else ""
+        yield row.where, [row.fields[i] for i in text_at], label, key
 
 
 def _jsonl_rows(path, options, bad, need_label):
-    """(where, texts, label text) of a JSONL file."""
-    columns = None
+    """(where, texts, label text, id) of a JSONL file."""
+    columns = table_columns.choose(
+        *table_columns.object_names(path), options, need_label
+    )
+    bad.say(columns.describe(path))
     for where, value in task_readers.read_jsonl(path, bad):
-        if columns is None:
-            columns = choose_columns(where, list(value), options, need_label)
-            text_names, label_name = columns
-        texts = [value.get(n) for n in text_names]
+        texts = [value.get(n) for n in columns.texts]
+        if options.allow_empty_text:
+            texts = ["" if t is None else t for t in texts]
         if not all(isinstance(t, str) for t in texts):
-            bad.report(where, f"wanted strings under {text_names}")
+            problem = f"wanted strings under {list(columns.texts)}"
+            if None in texts:
+                problem += (
+                    f", found none under {columns.texts[texts.index(None)]!r} "
+                    "(--allow_empty_text takes none as empty)"
+                )
+            bad.report(where, problem)
             continue
-        label = value.get(label_name) if label_name else None
+        label = value.get(columns.label) if columns.label else None
         if isinstance(label, bool) or label is None:
             label = "" if label is None else str(label).lower()
         if isinstance(label, list):
@@ -187,7 +113,8 @@ def _jsonl_rows(path, options, bad, need_label):
         if isinstance(label, dict):
             bad.report(where, "the label is an object")
             continue
-        yield where, texts, str(label)
+        key = value.get(columns.key) if columns.key else None
+        yield where, texts, str(label), "" if key is None else str(key)
 
 
 def read_imdb(folder: str, bad: BadRows) -> list[TextExample]:
@@ -201,10 +128,10 @@ def read_imdb(folder: str, bad: BadRows) -> list[TextExample]:
                 continue
             path = os.path.join(directory, name)
             before = bad.count
-            lines = [text for _, text in task_readers.read_lines(path, bad)]
+            text = task_readers.read_text(path, bad)
             if bad.count > before:
                 continue
-            text = " ".join(lines).replace("<br />", " ")
+            text = text.replace("\n", " ").replace("<br />", " ")
             if not text.strip():
                 bad.report(f"{path}:1", "the review is empty")
                 continue
@@ -280,8 +207,8 @@ def read_topic_csv(
       escapes: a key of `ESCAPES`; the sets do not share one way.
     """
     undo = ESCAPES[escapes]
-    examples = []
-    for row in task_readers.read_csv(path, bad, text_fields + 1):
+    examples, skipped = [], bad.count
+    for row in quoted_rows.read_csv(path, bad, text_fields + 1):
         label, problem = parse_label(row.fields[0], "classification", known)
         text = " ".join(undo(f).strip() for f in row.fields[1:])
         if not problem and not text.strip():
@@ -289,9 +216,8 @@ def read_topic_csv(
         if problem:
             bad.report(row.where, problem)
             continue
-        examples.append(
-            TextExample(str(len(examples)), (text,), label, row.where)
-        )
+        guid = str(len(examples) + bad.count - skipped)
+        examples.append(TextExample(guid, (text,), label, row.where))
     return examples
 
 
@@ -316,7 +242,7 @@ def read_trec(
       fine: the label is `COARSE:fine` and not `COARSE`.
       need_label: False leaves the labels out (prediction).
     """
-    examples = []
+    examples, skipped = [], bad.count
     for number, line in task_readers.read_lines(path, bad, _latin1):
         where = f"{path}:{number}"
         name, _, text = line.strip().partition(" ")
@@ -332,7 +258,6 @@ def read_trec(
             if problem:
                 bad.report(where, problem)
                 continue
-        examples.append(
-            TextExample(str(len(examples)), (text.strip(),), label, where)
-        )
+        guid = str(len(examples) + bad.count - skipped)
+        examples.append(TextExample(guid, (text.strip(),), label, where))
     return examples

@@ -18,11 +18,10 @@ from data.finetuning import table_files as task_readers
 from data.finetuning.classifier import glue as glue_tasks
 from data.finetuning.classifier import held_out
 from data.finetuning.classifier import sources as classifier_sources
-from data.finetuning.classifier.sources import TableOptions
 from data.finetuning.examples import BadRows, TextExample
 from data.finetuning.options import ClassifierDataOptions
 from data.finetuning.table import FeatureTable
-from data.finetuning.table_columns import Columns
+from data.finetuning.table_columns import Columns, TableOptions
 from data.symbols import CLS_LAST, SymbolIds
 from data.task_spec import TaskSpec
 

@@ -7,8 +7,9 @@ feature are taken by name as in `data.finetuning.classifier.sources`.
 from collections.abc import Mapping
 
 from common.errors import UserError
-from data.finetuning.classifier.sources import TableOptions, choose_columns
+from data.finetuning import table_columns
 from data.finetuning.examples import BadRows, TextExample, parse_label
+from data.finetuning.table_columns import TableOptions
 
 SPLITS = {"dev": ("validation", "dev", "test"), "test": ("test",)}
 
@@ -50,28 +51,28 @@ def read(
     chosen = _split(name, split, builder.info.splits)
     features = builder.info.features
     where = f"tfds:{name}/{chosen}"
-    text_names, label_name = choose_columns(
+    columns = table_columns.choose(
         where, list(features), options, need_label=True
     )
+    bad.say(columns.describe(where))
     examples: list[TextExample] = []
     dataset = tfds.as_numpy(builder.as_dataset(split=chosen))
     for number, row in enumerate(dataset):
-        label = _text(row[label_name])
-        names = getattr(features[label_name], "int2str", None)
-        if names is not None and int(row[label_name]) >= 0:
-            label = names(int(row[label_name]))
+        label = _text(row[columns.label])
+        names = getattr(features[columns.label], "int2str", None)
+        if names is not None and int(row[columns.label]) >= 0:
+            label = names(int(row[columns.label]))
         value, problem = parse_label(
             label, options.head, known, options.label_separator
         )
-        texts = tuple(_text(row[n]) for n in text_names)
+        texts = tuple(_text(row[n]) for n in columns.texts)
         if not problem and not all(t.strip() for t in texts):
             problem = "a text field is empty"
         if problem:
             bad.report(f"{where}:{number}", problem)
             continue
-        examples.append(
-            TextExample(str(len(examples)), texts, value, f"{where}:{number}")
-        )
+        key = _text(row[columns.key]) if columns.key else str(number)
+        examples.append(TextExample(key, texts, value, f"{where}:{number}"))
     return examples
 
 

@@ -83,7 +83,7 @@ def _names(folder: str) -> list[str]:
 def _read_file(path: str, level: str, bad: BadRows) -> list[RaceExample]:
     """The questions of one passage; some files hold several JSON lines."""
     before = bad.count
-    text = "\n".join(line for _, line in task_readers.read_lines(path, bad))
+    text = task_readers.read_text(path, bad)
     if bad.count > before:
         return []
     try:

@@ -43,8 +43,15 @@ def keeping(job, value):
     return dataclasses.replace(job.spec, data_options=data_options)
 
 
+def trained_spec(folder, spiece):
+    """task.json of a training in the folder, which evaluated nothing."""
+    owner, _ = make_owner(folder, spiece, actions=("do_train",))
+    return owner.build().spec
+
+
 def test_dev_finds_a_threshold_and_test_takes_it(tmp_path, spiece_model):
-    owner, _ = make_owner(tmp_path, spiece_model, actions=("do_eval",))
+    spec = trained_spec(tmp_path, spiece_model)
+    owner, _ = make_owner(tmp_path, spiece_model, spec, ("do_eval",))
     dev = owner.build()
     found = dev.evals["dev"].calibrate(*outputs_and_labels(dev))
     assert found == {THRESHOLD: pytest.approx(0.3)}
@@ -60,6 +67,40 @@ def test_dev_finds_a_threshold_and_test_takes_it(tmp_path, spiece_model):
         assert metrics["best_micro_f1"] == (
             metrics["micro_f1"] if kept is None else 0.0
         )
+
+
+def test_only_the_dev_file_of_the_training_finds_a_threshold(
+    tmp_path, spiece_model, capsys
+):
+    """Its content counts: a copy is it, another file of its name is not."""
+    (tmp_path / "one").mkdir()
+    kept = {THRESHOLD: 0.95}
+    spec = trained_spec(tmp_path / "one", spiece_model)
+    spec = dataclasses.replace(spec, data_options=spec.data_options | kept)
+    dev = (tmp_path / "one" / "dev.tsv").read_text()
+
+    def evaluated(name, text):
+        folder = tmp_path / name
+        folder.mkdir()
+        owner, _ = make_owner(folder, spiece_model, spec, ("do_eval",))
+        (folder / "dev.tsv").write_text(text)
+        job = owner.build()
+        found = job.evals["dev"].metrics(*outputs_and_labels(job))
+        return job, found[THRESHOLD], capsys.readouterr().out
+
+    job, used, said = evaluated("copy", dev)
+    assert used == pytest.approx(0.3) and "note" not in said
+    assert job.evals["dev"].calibrate is not None
+    job, used, said = evaluated("other", dev.replace("red 0", "red 9"))
+    assert used == 0.95 and job.evals["dev"].calibrate is None
+    assert "other/dev.tsv is not the dev file of the training" in said
+    assert "threshold is kept (0.95)" in said
+    # The folder keeps both, whatever was evaluated.
+    assert job.spec.data_options.items() >= kept.items()
+    assert (
+        job.spec.data_options[task_settings.DEV_DATA]
+        == spec.data_options[task_settings.DEV_DATA]
+    )
 
 
 def test_a_later_export_has_the_kept_threshold(tmp_path, spiece_model):
@@ -106,3 +147,30 @@ def test_which_thresholds_are_kept(tmp_path, spiece_model):
         earlier = dataclasses.replace(job.spec, data_options=data_options)
         kept = with_kept_threshold(job, earlier).spec.data_options
         assert kept.get(name) == value
+
+
+def test_training_again_without_a_dev_file_keeps_which_it_was(
+    tmp_path, spiece_model
+):
+    spec = trained_spec(tmp_path, spiece_model)
+    name = task_settings.DEV_DATA
+    assert spec.data_options[name]
+    owner, _ = make_owner(tmp_path, spiece_model, actions=("do_train",))
+    (tmp_path / "dev.tsv").write_text("text\tlabel\nnew\tr\n")
+    other = trained_owner(tmp_path, spiece_model, owner)
+    assert other.spec.data_options[name] != spec.data_options[name]
+    kept = with_kept_threshold(other, spec).spec.data_options
+    assert kept[name] == other.spec.data_options[name]
+    (tmp_path / "dev.tsv").unlink()
+    none = trained_owner(tmp_path, spiece_model, owner)
+    assert name not in none.spec.data_options
+    assert (
+        with_kept_threshold(none, spec).spec.data_options[name]
+        == (spec.data_options[name])
+    )
+
+
+def trained_owner(folder, spiece, owner):
+    """The job of a training on the files as they are now."""
+    again = ClassifierJob(owner.task.options, owner.features, owner.options)
+    return again.build()

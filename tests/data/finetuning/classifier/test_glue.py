@@ -150,7 +150,7 @@ def test_every_id_of_a_test_set_is_in_the_submission(tmp_path):
     written = predictions.submission_rows(task, examples, logits)
     assert [r[0] for r in written[1:]] == ["10", "11", "12", "13", "14"]
     assert bad.count == 0
-    assert "4 rows are answered as they are" in bad.summary()
+    assert "4 rows are used as they are" in bad.summary()
     assert "test.tsv:3: the column 'question1' is empty" in bad.summary()
     assert "test.tsv:4: wanted 3 columns, found 2" in bad.summary()
     assert "test.tsv:5: bytes that are no UTF-8" in bad.summary()
@@ -160,6 +160,10 @@ def test_labelled_splits_still_refuse_an_empty_text(tmp_path):
     (tmp_path / "dev.tsv").write_text("sentence\tlabel\n \t1\n")
     with pytest.raises(UserError, match=r"dev\.tsv:2: the column 'sentence'"):
         build("sst-2", tmp_path).read("dev", BadRows())
-    (tmp_path / "test.tsv").write_text("index\tsentence\n\n")
+    (tmp_path / "test.tsv").write_text("index\tsentence\n\n1\ta\n\n\n")
     with pytest.raises(UserError, match=r"test\.tsv:2: no id in the column"):
         build("sst-2", tmp_path).read("test", BadRows(), False)
+    # Blank lines at the end are no rows.
+    (tmp_path / "test.tsv").write_text("index\tsentence\n1\ta\n\n\n")
+    (found,) = build("sst-2", tmp_path).read("test", BadRows(), False)
+    assert found.guid == "1"

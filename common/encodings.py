@@ -1,0 +1,59 @@
+"""What the bytes of a file say against UTF-8 text in lines, and what to do.
+
+Nothing is guessed: a file of another encoding or of other line ends is refused
+with the command that converts it.
+"""
+
+# UTF-32's little-endian mark begins with UTF-16's.
+_MARKS = {
+    b"\xff\xfe\x00\x00": "UTF-32",
+    b"\x00\x00\xfe\xff": "UTF-32",
+    b"\xff\xfe": "UTF-16",
+    b"\xfe\xff": "UTF-16",
+}
+
+
+def refusal(first: bytes) -> str | None:
+    """Why a file is no UTF-8 text; None where its first bytes do not say so.
+
+    Args:
+      first: the first bytes of the file, four or more where it has them.
+    """
+    for mark, name in _MARKS.items():
+        if first.startswith(mark):
+            return f"the file is {name} by its first bytes; {_convert(name)}"
+    if b"\0" in first[:2] and len(first) > 1:
+        name = "UTF-16LE" if first[0] else "UTF-16BE"
+        return f"the file begins as {name}, with a NUL; {_convert(name)}"
+    return None
+
+
+def other_line_ends(first: bytes) -> str | None:
+    """Why a file is not of lines that end with LF; None where it may be.
+
+    Args:
+      first: the beginning of the file, as much as is at hand.
+    """
+    text = first.rstrip(b"\r\n")
+    if b"\r" in text and b"\n" not in text:
+        return (
+            "lines end with CR alone, as on old Macintoshes; convert the "
+            "file: tr '\\r' '\\n' < IN > OUT"
+        )
+    return None
+
+
+def not_utf8(error: UnicodeDecodeError) -> str:
+    """What stands there instead of UTF-8, and what to do."""
+    byte = error.object[error.start : error.start + 1]
+    letter = byte.decode("cp1252", "replace")
+    before = error.object[max(0, error.start - 20) : error.start]
+    return (
+        f"(0x{byte[0]:02x} after {before!r}, in Latin-1 {letter!r}); "
+        f"{_convert('latin1')}, or drop such bytes with iconv -c -f utf-8 -t "
+        "utf-8"
+    )
+
+
+def _convert(name: str) -> str:
+    return f"convert the file: iconv -f {name} -t utf-8 IN > OUT"

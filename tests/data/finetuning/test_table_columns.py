@@ -1,0 +1,181 @@
+"""Which columns of a table are taken, by training and by prediction."""
+
+import json
+
+import numpy as np
+import pytest
+
+from common.errors import UserError
+from data.finetuning import table_columns
+from data.finetuning.classifier import predictions
+from data.finetuning.classifier import sources as classifier_sources
+from data.finetuning.classifier import tasks as classifier_tasks
+from data.finetuning.examples import BadRows
+from data.finetuning.options import ClassifierDataOptions
+from data.finetuning.table_columns import TableOptions
+from serving import answering
+from tests.serving.test_predict import FakeModel, answers, options
+
+
+def read(path, text, skip=False, **kwargs):
+    path.write_text(text)
+    bad = BadRows(skip)
+    found = classifier_sources.read_table(
+        str(path), TableOptions(**kwargs), bad, None, True
+    )
+    return found, bad
+
+
+def test_two_columns_that_may_be_the_label_are_refused(tmp_path):
+    path = tmp_path / "a.csv"
+    text = "text,score,class\ngood,0.9,pos\nbad,0.8,neg\n"
+    with pytest.raises(UserError, match="found score and class: name it with"):
+        read(path, text)
+    found, bad = read(path, text, label_column="class")
+    assert [e.label for e in found] == ["pos", "neg"]
+    assert bad.summary() == f"{path}: columns taken: text text; label class"
+
+
+def test_names_count_without_case(tmp_path):
+    for label in ("Label", "CLASS", "Gold_Label"):
+        path = tmp_path / "a.csv"
+        found, bad = read(path, f"Text,{label}\na,x\n")
+        assert (found[0].texts, found[0].label) == (("a",), "x")
+        assert bad.said == [f"{path}: columns taken: text Text; label {label}"]
+    # Names that are given, too; as they stand first.
+    rows = "BODY,Body,Y\na,b,x\n"
+    found, _ = read(path, rows, text_columns=("Body",), label_column="y")
+    assert found[0].texts == ("b",)
+    with pytest.raises(UserError, match=r"wanted \['body'\] for text"):
+        read(path, rows, text_columns=("body",), label_column="y")
+    with pytest.raises(UserError, match=r"wanted \['label'\]"):
+        read(path, "Text,Art\na,x\n")
+
+
+def test_keys_of_all_objects_count_not_those_of_the_first(tmp_path):
+    """A first object without its second text, as writers leave out nulls."""
+    rows = [
+        {"text_a": "one", "label": "x"},
+        {"id": 7, "text_a": "two", "text_b": "more", "label": "y"},
+        {"label": "x", "text_b": "b", "text_a": "a", "note": None},
+    ]
+    path = tmp_path / "a.jsonl"
+    text = "\n".join(map(json.dumps, rows)) + "\n"
+    with pytest.raises(
+        UserError, match=r"a.jsonl:1: .* none under 'text_b' \(--allow_empty"
+    ):
+        read(path, text)
+    found, bad = read(path, text, skip=True)
+    assert [e.texts for e in found] == [("two", "more"), ("a", "b")]
+    assert [e.guid for e in found] == ["7", "2"] and bad.count == 1
+    found, _ = read(path, text, allow_empty_text=True)
+    assert [e.texts for e in found][0] == ("one", "")
+    columns = table_columns.read_columns(str(path), TableOptions())
+    assert columns.texts == ("text_a", "text_b")
+    assert columns.names == ("id", "text_a", "text_b", "label", "note")
+    # The same name with another content is read again.
+    found, _ = read(path, '{"Text": "a", "Label": "x"}\n')
+    assert found[0].texts == ("a",)
+
+
+@pytest.mark.parametrize("ending", ["csv", "tsv", "jsonl"])
+def test_ids_and_numbers_are_those_of_the_input(tmp_path, ending):
+    """With --skip_bad_rows no row takes the number of another."""
+    rows = [("k0", "a", "x"), ("k1", "", "x"), ("k2", "c", "?"), ("", "d", "y")]
+    task = None
+    for names in (("ID", "text", "label"), ("nr", "text", "label")):
+        if ending == "jsonl":
+            lines = [json.dumps(dict(zip(names, r, strict=True))) for r in rows]
+        else:
+            separator = {"csv": ",", "tsv": "\t"}[ending]
+            lines = [separator.join(r) for r in (names, *rows)]
+        for split in ("train", "test"):
+            (tmp_path / f"{split}.{ending}").write_text("\n".join(lines) + "\n")
+        task = classifier_tasks.build_task(
+            ClassifierDataOptions(ending, str(tmp_path), labels=("x", "y"))
+        )
+        found = task.read("train", BadRows(skip=True))
+        wanted = ["k0", "3"] if names[0] == "ID" else ["0", "3"]
+        assert [e.guid for e in found] == wanted
+        found = task.read("test", BadRows(skip=True), with_labels=False)
+        written = predictions.prediction_rows(task, found, np.eye(3, 2))
+        wanted = ["k0", "k2", "3"] if names[0] == "ID" else ["0", "2", "3"]
+        assert [r[0] for r in written] == ["guid", *wanted]
+
+
+def test_official_sets_keep_their_numbers(tmp_path):
+    bad = BadRows(skip=True)
+    path = tmp_path / "t.csv"
+    path.write_text('"1","a"\n"9","b"\n"2"\n"2","d"\n')
+    found = classifier_sources.read_topic_csv(
+        str(path), {"1": 0, "2": 1}, bad, 1, "readme"
+    )
+    assert [e.guid for e in found] == ["0", "3"]
+    path.write_text("A:b one\nnothing\nA:c two\n")
+    found = classifier_sources.read_trec(str(path), bad, None, False, True)
+    assert [e.guid for e in found] == ["0", "2"]
+    path = tmp_path / "dev.tsv"
+    path.write_text("sentence\tlabel\na\t1\n\t1\nc\t0\n")
+    task = classifier_tasks.build_task(
+        ClassifierDataOptions("sst-2", str(tmp_path))
+    )
+    assert [e.guid for e in task.read("dev", bad)] == ["0", "2"]
+
+
+def predicted(tmp_path, name, text, model=None, **changes):
+    (tmp_path / name).write_text(text)
+    for left in tmp_path.glob("out.jsonl*"):
+        left.unlink()
+    answering.predict_file(
+        model or FakeModel(), options(tmp_path, name, **changes)
+    )
+    return answers(tmp_path)
+
+
+def test_predictions_say_what_they_take(tmp_path, capsys):
+    text = "Text,Label,ID\na,x,k\nb,y,l\n"
+    found = predicted(tmp_path, "in.csv", text)
+    assert [(a["key"], a["true_label"]) for a in found] == [
+        ("k", "x"),
+        ("l", "y"),
+    ]
+    said = capsys.readouterr().err
+    line = "in.csv: columns taken: text Text; label Label; id ID\n"
+    assert said.count(line) == 1
+    with pytest.raises(UserError, match="found score and class: name it"):
+        predicted(tmp_path, "two.csv", "text,score,class\na,1,x\n")
+    found = predicted(
+        tmp_path,
+        "two.csv",
+        "text,score,class\na,1,x\n",
+        text_columns=("text",),
+        label_column="class",
+    )
+    assert found == [{"row": 0, "true_label": "x", "length": 1}]
+
+
+def test_a_header_in_another_case_is_no_row(tmp_path):
+    found = predicted(tmp_path, "in.csv", "Text\none\n")
+    assert found == [{"row": 0, "length": 3}]
+
+
+def test_json_files_are_read_as_in_training(tmp_path):
+    """`.json` is JSON lines for the classifier, and no text per line."""
+    found = predicted(tmp_path, "in.json", '{"text": "abc", "label": "x"}\n')
+    assert found == [{"row": 0, "true_label": "x", "length": 3}]
+    found = predicted(tmp_path, "IN.CSV", 'text\n"a,b"\n')
+    assert found == [{"row": 0, "length": 3}]
+
+
+def test_a_missing_second_text_is_empty_where_training_allowed_it(tmp_path):
+    model = FakeModel("text_a", "text_b")
+    data = {"text_columns": ["a", "b"], "allow_empty_text": True}
+    model.description = {"labels": [], "data_options": data}
+    text = '{"a": "abc"}\n{"a": "de", "b": null}\n'
+    found = predicted(tmp_path, "in.jsonl", text, model)
+    assert [a["length"] for a in found] == [3, 2]
+
+
+def test_tagged_tokens_are_no_texts(tmp_path):
+    with pytest.raises(UserError, match="run_tagger.py --do_predict"):
+        predicted(tmp_path, "in.conllu", "1\tAda\n")

@@ -1,0 +1,167 @@
+"""Encodings, line ends and ends of files: each is named with what to do."""
+
+import gzip
+import json
+import re
+
+import pytest
+
+from common.errors import UserError
+from data.finetuning import table_files
+from data.finetuning.classifier import glue as glue_tasks
+from data.finetuning.classifier import sources as classifier_sources
+from data.finetuning.examples import BadRows
+from data.finetuning.race import examples as race_examples
+from data.finetuning.squad import examples as squad_examples
+from data.finetuning.table_columns import TableOptions
+from data.finetuning.tagging import examples as tagging
+from serving import input_rows
+from serving.options import PredictOptions
+from tests.serving.test_predict import FakeModel
+
+ROWS = {
+    "csv": "text,label\ncafé,x\nthé,y\n",
+    "tsv": "text\tlabel\ncafé\tx\nthé\ty\n",
+    "jsonl": '{"text": "café", "label": "x"}\n{"text": "thé", "label": "y"}\n',
+    "conll": "café X\nthé Y\n\nau X\n",
+    "txt": "café\nthé\n",
+    "glue": "sentence\tlabel\ncafé\t1\nthé\t0\n",
+    "topic": '"1","café"\n"2","thé"\n',
+    "json": json.dumps({"data": "é\n"}, indent=1),
+}
+
+
+def read(kind, path, skip=False):
+    """Texts of a file, by the reader of its kind."""
+    path, bad = str(path), BadRows(skip)
+    if kind == "conll":
+        return [e.text for e in tagging.read(path, bad)]
+    if kind == "txt":
+        asked = PredictOptions("model", input_file=path)
+        rows = input_rows.read_rows(FakeModel().inputs(), {}, asked)
+        found = []
+        for row in rows:
+            if row.problem and not skip:
+                raise UserError(row.problem)
+            found.append(row.inputs and row.inputs["text"])
+        return found
+    if kind == "json":
+        return table_files.read_json(path)
+    if kind == "glue":
+        task = glue_tasks.GLUE["sst-2"]
+        found = glue_tasks.read_split(task, path, "dev", bad)
+    elif kind == "topic":
+        known = {"1": 0, "2": 1}
+        found = classifier_sources.read_topic_csv(path, known, bad, 1, "json")
+    else:
+        found = classifier_sources.read_table(
+            path, TableOptions(), bad, None, True
+        )
+    return [e.texts[0] for e in found]
+
+
+def file_of(tmp_path, kind, content):
+    ending = {"glue": "tsv", "topic": "csv"}.get(kind, kind)
+    path = tmp_path / f"a.{ending}"
+    path.write_bytes(content)
+    return path
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("kind", ROWS)
+def test_utf16_is_named_and_its_command_helps(tmp_path, kind, encoding):
+    wanted = read(kind, file_of(tmp_path, kind, ROWS[kind].encode()))
+    path = file_of(tmp_path, kind, ROWS[kind].encode(encoding))
+    for skip in (False, True):
+        with pytest.raises(UserError, match=":1: the file .*UTF-16") as e:
+            read(kind, path, skip)
+    name = re.search("iconv -f (UTF-16[A-Z]*)", str(e.value))[1]
+    path.write_bytes(path.read_bytes().decode(name).encode())
+    assert read(kind, path) == wanted
+
+
+@pytest.mark.parametrize("kind", ROWS)
+def test_latin1_is_named_with_its_line(tmp_path, kind):
+    path = file_of(tmp_path, kind, ROWS[kind].encode("latin-1"))
+    if kind == "json":
+        path.write_bytes('{\n"data": "é"}'.encode("latin-1"))
+    line = {"conll": 1, "txt": 1, "topic": 1, "jsonl": 1}.get(kind, 2)
+    with pytest.raises(
+        UserError,
+        match=rf"a\.\w+:{line}: no valid UTF-8 .*\(0xe9 after .*, in Latin-1 "
+        "'é'\\); convert the file: iconv -f latin1 -t utf-8",
+    ):
+        read(kind, path)
+
+
+LINES = [kind for kind in ROWS if kind != "json"]
+
+
+@pytest.mark.parametrize("kind", LINES)
+def test_lines_that_end_with_cr_alone_are_named(tmp_path, kind):
+    content = ROWS[kind].encode().replace(b"\n", b"\r")
+    for end in (b"", b"\n"):
+        path = file_of(tmp_path, kind, content + end)
+        for skip in (False, True):
+            with pytest.raises(UserError, match=r":1: lines end with CR alone"):
+                read(kind, path, skip)
+    # Such line ends inside a file of others are text.
+    path = file_of(tmp_path, kind, ROWS[kind].encode())
+    wanted = read(kind, path)
+    path.write_bytes(ROWS[kind].replace("\n", "\r\n").encode())
+    assert read(kind, path) == wanted
+
+
+def test_json_may_have_any_line_ends(tmp_path):
+    path = tmp_path / "a.json"
+    path.write_bytes(b'{"data":\r1}')
+    assert table_files.read_json(str(path)) == {"data": 1}
+
+
+@pytest.mark.parametrize("kind", LINES)
+def test_blank_lines_at_the_end_are_no_rows(tmp_path, kind):
+    wanted = read(kind, file_of(tmp_path, kind, ROWS[kind].encode()))
+    for end in (b"\n", b"\r\n", b"\n  \n\n"):
+        path = file_of(tmp_path, kind, ROWS[kind].encode() + end)
+        assert read(kind, path) == wanted
+
+
+def test_files_without_rows(tmp_path):
+    for kind, content in (("csv", "text,label\n"), ("tsv", "text\tlabel\n\n")):
+        path = file_of(tmp_path, kind, content.encode())
+        with pytest.raises(UserError, match=":1: the file holds its header an"):
+            read(kind, path)
+    for kind in ("csv", "tsv", "jsonl"):
+        path = file_of(tmp_path, kind, b"\n")
+        with pytest.raises(UserError, match=":1: the file "):
+            read(kind, path)
+    path = file_of(tmp_path, "csv", b"text,label\n")
+    asked = PredictOptions("model", input_file=str(path))
+    with pytest.raises(UserError, match="a.csv:1: the file holds no row below"):
+        list(input_rows.read_rows(FakeModel().inputs(), {}, asked))
+
+
+def test_packed_and_json_readers_name_the_encoding(tmp_path):
+    path = tmp_path / "a.tsv.gz"
+    path.write_bytes(gzip.compress(ROWS["tsv"].encode("utf-16")))
+    with pytest.raises(UserError, match="UTF-16"):
+        read("tsv", path)
+    path = tmp_path / "dev.json"
+    path.write_bytes(json.dumps({"data": []}).encode("utf-16"))
+    with pytest.raises(UserError, match="UTF-16"):
+        squad_examples.read_squad(str(path), False, BadRows())
+    folder = tmp_path / "train" / "high"
+    folder.mkdir(parents=True)
+    (folder / "1.txt").write_bytes("{}".encode("utf-16"))
+    with pytest.raises(UserError, match="UTF-16"):
+        race_examples.read_race(str(tmp_path), "train", BadRows(skip=True))
+
+
+def test_the_hash_is_of_what_a_file_holds(tmp_path):
+    plain, packed = tmp_path / "a.json", tmp_path / "b.json.gz"
+    plain.write_bytes(b"{}")
+    packed.write_bytes(gzip.compress(b"{}"))
+    found = table_files.hash_content(str(plain))
+    assert found == table_files.hash_content(str(packed))
+    assert found == table_files.hash_content(str(tmp_path / "b.json"))
+    assert table_files.hash_content(str(tmp_path)) is None
