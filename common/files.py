@@ -113,7 +113,7 @@ def atomic_open(path: str, mode: str = "wb") -> Iterator[IO[Any]]:
         return
     encoding = None if mode == "wb" else "utf-8"
     try:
-        with open(temporary, mode, encoding=encoding) as f:
+        with _create(temporary, mode, encoding) as f:
             yield f
             f.flush()
             os.fsync(f.fileno())
@@ -123,6 +123,16 @@ def atomic_open(path: str, mode: str = "wb") -> Iterator[IO[Any]]:
         with contextlib.suppress(FileNotFoundError):
             os.remove(temporary)
         raise
+
+
+def _create(path: str, mode: str, encoding: str | None = None) -> IO[Any]:
+    """Opens a temporary file that is new: a link of that name is not followed.
+
+    A killed process of the same number may have left one.
+    """
+    with contextlib.suppress(FileNotFoundError):
+        os.remove(path)
+    return open(path, mode.replace("w", "x"), encoding=encoding)
 
 
 @contextlib.contextmanager
@@ -147,7 +157,7 @@ def atomic_path(path: str) -> Iterator[str]:
         return
     temporary = temporary_name(path)
     try:
-        with open(temporary, "wb") as f:
+        with _create(temporary, "wb") as f:
             mode = stat.S_IMODE(os.fstat(f.fileno()).st_mode)
         yield temporary
         os.chmod(temporary, mode)

@@ -15,6 +15,7 @@ import fcntl
 import json
 import os
 import platform
+import stat
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -24,6 +25,7 @@ from common import files
 from common.errors import UserError
 
 LOCK_NAME = ".lock"
+_NOT_A_LOCK = "{} is {}: wanted a file of this program or none; remove it"
 _WAIT_SECONDS = 0.2
 _WITHOUT_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
 # Path of a lock -> how often this process holds it, and which process that is:
@@ -55,7 +57,8 @@ def held(
       say: takes lines for the user; standard error if not given.
 
     Raises:
-      UserError: another process holds it; the message says which.
+      UserError: another process holds it, the message says which; or the
+        lock's name leads to another file.
       OSError: nothing can be written there.
     """
     say = say or _to_stderr
@@ -63,7 +66,9 @@ def held(
     path = lock_path(output, is_folder)
     remote = files.is_remote(output)
     if not remote:
-        path = os.path.realpath(path)
+        # Of the folder alone: the lock itself must be no link (`_open`).
+        place, name = os.path.split(path)
+        path = os.path.join(os.path.realpath(place or "."), name)
     mine = _held.setdefault(path, [os.getpid(), 0])
     if mine[0] != os.getpid():
         mine[:] = [os.getpid(), 0]
@@ -130,10 +135,7 @@ def _taken(path: str, output: str, wait: bool, say) -> Iterator[None]:
 def _try(path: str, output: str) -> IO[str] | None:
     """The locked file, or None when another process has it."""
     while True:
-        try:
-            file = open(path, "a+", encoding="utf-8")
-        except OSError as e:
-            raise OSError(e.errno, os.strerror(e.errno or 0), output) from e
+        file = _open(path, output)
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as e:
@@ -148,9 +150,31 @@ def _try(path: str, output: str) -> IO[str] | None:
         file.close()  # its holder removed it meanwhile
 
 
+def _open(path: str, output: str) -> IO[str]:
+    """Opens a lock's file; its content is going to be replaced.
+
+    A name that leads to another file is refused: whoever may write into the
+    folder could have any file of this user emptied.
+    """
+    flags = os.O_RDWR | os.O_CREAT | os.O_APPEND
+    safe = os.O_NOFOLLOW | os.O_NONBLOCK  # no link, no waiting for a pipe
+    try:
+        number = os.open(path, flags | safe, 0o666)
+    except OSError as e:
+        if not os.path.islink(path):
+            raise OSError(e.errno, os.strerror(e.errno or 0), output) from e
+        raise UserError(_NOT_A_LOCK.format(path, "a link")) from e
+    found = os.fstat(number)
+    if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
+        os.close(number)
+        what = "a link" if stat.S_ISREG(found.st_mode) else "no ordinary file"
+        raise UserError(_NOT_A_LOCK.format(path, what))
+    return open(number, "a+", encoding="utf-8")
+
+
 def _same_file(file: IO[str], path: str) -> bool:
     try:
-        there = os.stat(path)
+        there = os.lstat(path)
     except FileNotFoundError:
         return False
     mine = os.fstat(file.fileno())

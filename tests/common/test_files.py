@@ -7,6 +7,7 @@ import stat
 import pytest
 
 from common import files
+from common.errors import UserError
 
 
 @pytest.fixture(params=[0o022, 0o027, 0o077])
@@ -38,3 +39,39 @@ def test_a_failed_write_to_a_name_leaves_the_old_file(tmp_path):
         raise RuntimeError
     assert [p.name for p in tmp_path.iterdir()] == ["a.bin"]
     assert path.read_bytes() == b"old"
+
+
+@pytest.mark.parametrize("plant", [os.symlink, os.link])
+def test_a_planted_temporary_name_harms_no_other_file(tmp_path, plant):
+    victim, path = tmp_path / "victim", str(tmp_path / "a.json")
+    victim.write_text("mine")
+
+    def by_name():
+        with files.atomic_path(path) as name:
+            with open(name, "w") as f:
+                f.write("new")
+
+    for write in (lambda: files.write_text(path, "new"), by_name):
+        plant(victim, files.temporary_name(path))
+        write()
+        assert victim.read_text() == "mine"
+        with open(path) as f:
+            assert f.read() == "new"
+        assert sorted(os.listdir(tmp_path)) == ["a.json", "victim"]
+
+
+def test_signs_of_patterns_are_letters(tmp_path):
+    for name in ("a[1]x", "a[1]", "a1", "b"):
+        (tmp_path / name).touch()
+    start = str(tmp_path / "a[1]")
+    assert files.beginning_with(start) == [start, start + "x"]
+    assert files.beginning_with(str(tmp_path / "none" / "a")) == []
+    odd = tmp_path / "o*[d"
+    odd.mkdir()
+    (odd / "f").write_text("x")
+    plain = files.plain_folder(str(odd))
+    assert plain == files.plain_folder(str(odd)) and not {*"[*?"} & {*plain}
+    assert os.listdir(plain) == ["f"]
+    assert files.plain_folder(str(tmp_path)) == str(tmp_path)
+    with pytest.raises(UserError, match="rename the folder"):
+        files.plain_folder("gs://b/[1]")

@@ -48,6 +48,43 @@ def test_what_a_killed_process_left_is_nobodys(tmp_path):
         assert list(tmp_path.iterdir()) == []
 
 
+def _fifo(target, path):
+    del target
+    os.mkfifo(path)
+
+
+@pytest.mark.parametrize("plant", [os.symlink, os.link, _fifo])
+@pytest.mark.parametrize("is_folder", [True, False])
+def test_a_planted_lock_harms_no_other_file(tmp_path, plant, is_folder):
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    folder = tmp_path / "out"
+    folder.mkdir()
+    output = folder if is_folder else folder / "a.jsonl"
+    path = locks.lock_path(str(output), is_folder)
+    plant(victim, path)
+    with pytest.raises(UserError, match="remove it") as e:
+        with locks.held(str(output), is_folder):
+            pass
+    assert path in str(e.value) and "\n" not in str(e.value)
+    assert victim.read_text() == "mine" and os.path.lexists(path)
+
+
+def test_a_dangling_link_makes_no_file(tmp_path):
+    os.symlink(tmp_path / "new", tmp_path / ".lock")
+    with pytest.raises(UserError, match="is a link"):
+        with locks.held(str(tmp_path)):
+            pass
+    assert os.listdir(tmp_path) == [".lock"]
+
+
+def test_folders_of_two_names_are_one(tmp_path):
+    (tmp_path / "a").mkdir()
+    os.symlink(tmp_path / "a", tmp_path / "b")
+    with locks.held(str(tmp_path / "a")), locks.held(str(tmp_path / "b")):
+        assert os.listdir(tmp_path / "a") == [".lock"]
+
+
 @pytest.fixture
 def without_locks(monkeypatch):
     def flock(*unused):
