@@ -85,14 +85,19 @@ class RunCheckpoints:
         """
         return checkpoint_folder.newest_prefix(self.model_dir, PREFIX)
 
-    def restore(self, path: str) -> None:
+    def restore(self, path: str, items: dict | None = None) -> None:
         """Restores all items from `path`, all of them or none.
+
+        Args:
+          path: prefix of a checkpoint.
+          items: those that are restored; all if not given.
 
         Raises:
           UserError: unreadable, or of another model or optimizer.
         """
         try:
-            status = self._checkpoint.read(native.readable(path))
+            root = tf.train.Checkpoint(**items) if items else self._checkpoint
+            status = root.read(native.readable(path))
             status.assert_existing_objects_matched()
             status.expect_partial()
         # Its readers raise Python's errors, too: IndexError for a cut file.

@@ -131,7 +131,8 @@ class TrainingRun:
         self.processes = strategy.worker_count(learner.strategy)
         self.say = request.say if s.chief else lambda line: None
         self._record(request.must_match or {}, request.flags or {})
-        notes = [*request.notes, *self._remake_memory(request.input_fn)]
+        notes = [*request.notes, *s.notes]
+        notes += self._remake_memory(request.input_fn)
         dataset, spec = distribute(
             learner.strategy, request.input_fn, learner.split, s.start_step
         )

@@ -7,7 +7,7 @@ import numpy as np
 import tf_keras
 
 from common.errors import UserError
-from training import memory_files
+from training import memory_files, other_options
 from training import strategy as strategy_lib
 from training.batch_split import BatchSplit
 from training.checkpoints import (
@@ -33,6 +33,7 @@ class RunState:
       meeting: of several processes, else None.
       start_step: updates that the restored checkpoint has made.
       restored_from: that checkpoint, or the one of a warm start, or None.
+      notes: on what the checkpoint lacks, for the user.
     """
 
     options: RunOptions
@@ -42,6 +43,7 @@ class RunState:
     meeting: strategy_lib.Meeting | None = None
     start_step: int = 0
     restored_from: str | None = None
+    notes: tuple[str, ...] = ()
 
 
 def open_run(
@@ -81,22 +83,21 @@ def open_run(
         options.optimizer,
         options.train_steps,
     )
-    items = {"model": learner.model, "optimizer": learner.optimizer.state}
-    if learner.loss_scale:
-        items["loss_scale"] = learner.loss_scale.state
     exact = options.memory_checkpoint == "exact"
     meeting = strategy_lib.meeting_of(strategy)
     checkpoints = RunCheckpoints(
         options.model_dir,
-        items,
+        other_options.saved_items(learner),
         options.max_save,
         chief,
         learner.memory if exact else None,
         meeting,
         options.async_save,
     )
-    step, path = _restore(learner, checkpoints, options, warm_start)
-    return RunState(options, learner, checkpoints, chief, meeting, step, path)
+    step, path, notes = _restore(learner, checkpoints, options, warm_start)
+    return RunState(
+        options, learner, checkpoints, chief, meeting, step, path, notes
+    )
 
 
 def _restore(
@@ -104,8 +105,8 @@ def _restore(
     checkpoints: RunCheckpoints,
     options: RunOptions,
     warm_start: Callable | None,
-) -> tuple[int, str | None]:
-    """(step to go on from, checkpoint that was read)."""
+) -> tuple[int, str | None, tuple[str, ...]]:
+    """(step to go on from, checkpoint that was read, notes)."""
     strategy, optimizer = learner.strategy, learner.optimizer
     path = checkpoints.latest()
     if path:
@@ -113,14 +114,16 @@ def _restore(
         saved = None
         if learner.memory and exact and not options.reset_memory:
             saved = _open_memory(path, learner.memory)
+        late = other_options.Late(path, learner, options.train_steps)
         with strategy.scope():
-            checkpoints.restore(path)
+            checkpoints.restore(path, late.items)
+            notes = late.begin()
         if saved:
             rows = np.sort(learner.memory.own_rows())
             learner.memory.from_host(saved.read(rows))
-        return int(optimizer.step.numpy()), path
+        return int(optimizer.step.numpy()), path, tuple(notes)
     if not options.init_checkpoint:
-        return 0, None
+        return 0, None, ()
     path = options.init_checkpoint
     restore_weights(strategy, learner.model, path, options.init_require)
     with strategy.scope():
@@ -129,7 +132,7 @@ def _restore(
         # The average starts where the weights do.
         for name, average in optimizer.ema.items():
             average.assign(learner.variables[name])
-    return 0, path
+    return 0, path, ()
 
 
 def _open_memory(path: str, wanted: RecurrentMemory):

@@ -115,20 +115,39 @@ def with_averages(
     return {n: averages.get(n, value) for n, value in arrays.items()}
 
 
+def names_below(prefix: str, *path: str) -> set[str]:
+    """Names of what a checkpoint holds below a path of attributes.
+
+    Args:
+      prefix: of the checkpoint.
+      *path: "optimizer", "ema" for example.
+
+    Returns:
+      Empty where it holds no such object.
+    """
+    nodes = _read_nodes(open_reader(prefix), prefix)
+    return {name for name, _ in _below(nodes, path)}
+
+
+def _below(nodes, path: tuple[str, ...]) -> list[tuple[str, int]]:
+    """(name, number of the node) of the children at the end of a path."""
+    place = 0
+    for name in path:
+        below = {c.local_name: c.node_id for c in nodes[place].children}
+        if name not in below:
+            return []
+        place = below[name]
+    return [(c.local_name, c.node_id) for c in nodes[place].children]
+
+
 def _read_averages(prefix: str) -> dict[str, np.ndarray]:
     reader = open_reader(prefix)
     nodes = _read_nodes(reader, prefix)
-    place = 0
-    for name in AVERAGES:
-        below = {c.local_name: c.node_id for c in nodes[place].children}
-        if name not in below:
-            return {}
-        place = below[name]
     return {
-        child.local_name: read_tensor(
-            reader, nodes[child.node_id].attributes[0].checkpoint_key, prefix
+        name: read_tensor(
+            reader, nodes[at].attributes[0].checkpoint_key, prefix
         )
-        for child in nodes[place].children
+        for name, at in _below(nodes, AVERAGES)
     }
 
 

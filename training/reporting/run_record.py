@@ -89,7 +89,7 @@ def update(
       write: False in processes that write nothing.
 
     Returns:
-      Warnings, one line each.
+      Warnings, one line each; one of them where nothing could be checked.
 
     Raises:
       UserError: a field of `must_match` changed; lists wanted and found.
@@ -97,6 +97,11 @@ def update(
     path = os.path.join(model_dir, FILE_NAME)
     record = _read(path) if resuming else {}
     warnings = []
+    if resuming and not record.get("must_match"):
+        warnings.append(
+            f"{path} is missing or says nothing: whether {_and(must_match)} are those of "
+            "the steps before is not known; put the file back if you have it"
+        )
     if record:
         given = record.get("flags", {})
         older = {name: given.get(name, LATER[name]) for name in LATER}
@@ -129,6 +134,11 @@ def update(
     if write:
         files.write_json(path, record)
     return warnings
+
+
+def _and(fields: dict) -> str:
+    *first, last = (f"`{name}`" for name in sorted(fields))
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def _read(path: str) -> dict:
