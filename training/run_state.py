@@ -7,7 +7,7 @@ import numpy as np
 import tf_keras
 
 from common.errors import UserError
-from training import memory_files, other_options
+from training import late_parts, memory_files
 from training import strategy as strategy_lib
 from training.batch_split import BatchSplit
 from training.checkpoints import (
@@ -87,7 +87,7 @@ def open_run(
     meeting = strategy_lib.meeting_of(strategy)
     checkpoints = RunCheckpoints(
         options.model_dir,
-        other_options.saved_items(learner),
+        late_parts.saved_items(learner),
         options.max_save,
         chief,
         learner.memory if exact else None,
@@ -114,7 +114,7 @@ def _restore(
         saved = None
         if learner.memory and exact and not options.reset_memory:
             saved = _open_memory(path, learner.memory)
-        late = other_options.Late(path, learner, options.train_steps)
+        late = late_parts.Late(path, learner, options.train_steps)
         with strategy.scope():
             checkpoints.restore(path, late.items)
             notes = late.begin()

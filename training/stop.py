@@ -3,13 +3,14 @@
 import signal
 import time
 
+from common import hangup
 from training.strategy import Meeting
 
-SIGNALS = (signal.SIGTERM, signal.SIGINT)
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 class StopRequest:
-    """Notes SIGTERM and Ctrl-C; a second one acts as usual.
+    """Notes SIGTERM, Ctrl-C and a closed terminal; a second one acts as usual.
 
     Use as a context manager around training.
 
@@ -25,9 +26,13 @@ class StopRequest:
         self._meeting = meeting
         self._signal = None
         self._old = {}
+        self._terminals: list[int] = []
 
     def __enter__(self):
+        self._terminals = hangup.terminals()
         for number in SIGNALS:
+            if number == signal.SIGHUP and hangup.is_ignored():
+                continue
             try:
                 self._old[number] = signal.signal(number, self._note)
             except ValueError:
@@ -40,6 +45,8 @@ class StopRequest:
 
     def _note(self, number, frame):
         del frame
+        if number == signal.SIGHUP:
+            hangup.let_go(self._terminals)
         self._signal = signal.Signals(number).name
         signal.signal(number, self._old[number])
 

@@ -13,6 +13,7 @@ import fastapi
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from common import hangup
 from serving.options import ServerOptions
 from serving.web import wire
 from serving.web.metrics import RateLimit
@@ -30,7 +31,8 @@ def run(
 ) -> None:
     """Serves until SIGTERM or SIGINT; then the process ends in `timeout_s`.
 
-    SIGTERM is a wish and no failure: the exit code is 0.
+    SIGTERM is a wish and no failure: the exit code is 0. A terminal that closes
+    (SIGHUP) wishes the same.
 
     `at_start` runs beside the first requests.
 
@@ -61,6 +63,14 @@ def run(
     # helper's semaphores to Python's tracker, and two lines of its own.
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, lambda *_: None)
+        if not hangup.is_ignored():
+            terminals = hangup.terminals()
+
+            def closed(number, frame) -> None:
+                hangup.let_go(terminals)
+                server.handle_exit(signal.SIGTERM, frame)
+
+            signal.signal(signal.SIGHUP, closed)
     server.run(sockets=[listener])
     if application.state.versions.working:
         _leave()

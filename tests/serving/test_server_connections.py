@@ -75,7 +75,8 @@ def test_sigterm_ends_within_the_timeout_whatever_runs():
         ask.join()
 
 
-def test_answers_after_sigterm_close_their_connection():
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_answers_after_a_signal_close_their_connection(number):
     with running(8, 30) as (process, port):
         answers = []
         ask = threading.Thread(
@@ -83,11 +84,11 @@ def test_answers_after_sigterm_close_their_connection():
         )
         ask.start()
         assert process.stdout.readline() == "sleeps\n"
-        process.send_signal(signal.SIGTERM)
+        process.send_signal(number)
         ask.join()
         assert answers[0].startswith("HTTP/1.1 200")
         assert "connection: close" in answers[0].lower()
-        process.wait(20)
+        assert process.wait(20) == 0
 
 
 @pytest.fixture(scope="module")

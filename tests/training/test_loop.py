@@ -250,6 +250,22 @@ def test_sigterm_saves_within_one_host_loop(tmp_path):
     assert log_of(tmp_path) == log_of(tmp_path / "b")
 
 
+def test_a_closed_terminal_saves_and_nohup_goes_on(tmp_path):
+    def say(line):
+        if line.startswith("step 4/"):
+            os.kill(os.getpid(), signal.SIGHUP)
+
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    try:
+        result = train(toy.run_options(tmp_path / "a", save_steps=0), 0.2, say)
+        assert not result.finished and result.reason == "SIGHUP"
+        assert result.checkpoint.endswith("ckpt-4")
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        assert train(toy.run_options(tmp_path / "b"), 0.2, say).finished
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
 @pytest.mark.slow
 def test_max_hours_stops_cleanly(tmp_path):
     result = train(toy.run_options(tmp_path, max_hours=1e-9))
