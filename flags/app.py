@@ -11,6 +11,7 @@ from collections.abc import Callable
 from absl import app, flags, logging
 
 from common import tpu_build
+from common.errors import printable
 from flags import faults, help_text, other_names, strategy_flags
 
 _INTERRUPTED = "interrupted; the same command goes on or begins anew"
@@ -66,7 +67,7 @@ def _check_tpu() -> None:
 
 def fail(message: str, status: int = 1) -> None:
     """Prints `error: message` on standard error and exits."""
-    print(f"error: {message}", file=sys.stderr, flush=True)
+    print(f"error: {printable(message)}", file=sys.stderr, flush=True)
     sys.exit(status)
 
 

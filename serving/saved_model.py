@@ -7,38 +7,24 @@ import contextlib
 import json
 import os
 import sys
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import tensorflow as tf
 import tensorflow_text  # noqa: F401  registers the SentencePiece op
-from google.protobuf import json_format, message
-from tensorflow.core.protobuf import saved_model_pb2
+from google.protobuf import json_format
 from tensorflow.python.eager import cancellation  # no public name has it
-from tensorflow.python.framework import op_def_registry
 
 from common import files
 from common.errors import UserError
+from serving import graph_check
 
 RAW = "serving_default"
 SIGNATURE_FILE = "signature.json"
 FORMAT_VERSION = 1  # of that file
 _SPIECE = os.path.join("assets", "spiece.model")
-
-# Operations with a state that a model needs: variables, calls, the tokenizer.
-_ALLOWED_STATEFUL = frozenset(
-    (
-        "Assert AssignVariableOp DestroyResourceOp DisableCopyOnRead "
-        "HashTableV2 If LookupTableFindV2 LookupTableImportV2 "
-        "LookupTableSizeV2 ReadVariableOp ResourceGather ResourceGatherNd "
-        "SentencepieceDetokenizeOp SentencepieceIdToStringOp SentencepieceOp "
-        "SentencepieceTokenizeOp SentencepieceTokenizeWithOffsetsOp "
-        "SentencepieceVocabSizeOp StatefulPartitionedCall VarHandleOp "
-        "VarIsInitializedOp VariableShape While"
-    ).split()
-)
-# Parts of the names of stateless operations that reach beyond the graph.
-_REACHING = ("File", "Dataset", "PyFunc", "Reader", "Snapshot", "Debug", "Xla")
+_VARIABLES = "variables"
 
 
 class Stop:
@@ -61,7 +47,7 @@ class SavedModel:
 
     Args:
       directory: a version folder, or its parent (the highest number is taken).
-      trust: run the graph although it holds operations on files or Python.
+      trust: load what `serving.graph_check` would refuse.
 
     Attributes:
       version_dir: the folder that was loaded.
@@ -69,18 +55,23 @@ class SavedModel:
       description: content of `signature.json`.
 
     Raises:
-      UserError: no SavedModel of ours is there, or its graph holds operations
-        that a model does not need.
+      UserError: no SavedModel of ours is there, it is damaged, or it holds
+        what our exports do not.
     """
 
     def __init__(self, directory: str, trust: bool = False):
         self.version_dir = find_version(directory)
         self.version = os.path.basename(os.path.normpath(self.version_dir))
-        self.description = _read_description(self.version_dir)
-        self._proto = _read_proto(self.version_dir)
         if not trust:
-            _check_operations(self.version_dir, self._proto)
-        self._loaded = _load(self.version_dir)
+            graph_check.check_files(self.version_dir)
+        self.description = _read_description(self.version_dir)
+        self._proto = graph_check.read(self.version_dir)
+        if trust:
+            self._loaded = _load(self.version_dir, self.version_dir)
+            return
+        graph_check.check(self.version_dir, self._proto)
+        with _checked_copy(self.version_dir, self._proto) as folder:
+            self._loaded = _load(folder, self.version_dir)
 
     def inputs(self, signature: str = RAW) -> dict[str, dict]:
         """Input name -> dtype and shape.
@@ -161,16 +152,38 @@ def _example(spec: Mapping):
     return ["warm up"] if len(shape) == 1 else [["a", "b"]]
 
 
-def _load(version_dir: str):
-    """`tf.saved_model.load`, with one line for damaged variables."""
+@contextlib.contextmanager
+def _checked_copy(version_dir: str, proto) -> Iterator[str]:
+    """A folder with the checked graph and the weights of `version_dir`.
+
+    What lies there may be another file by now.
+    """
+    source = os.path.join(version_dir, _VARIABLES)
+    with tempfile.TemporaryDirectory() as folder:
+        with open(os.path.join(folder, "saved_model.pb"), "wb") as f:
+            f.write(graph_check.loadable(proto))
+        target = os.path.join(folder, _VARIABLES)
+        if files.is_remote(version_dir):
+            os.mkdir(target)
+            for name in files.list_names(source):
+                tf.io.gfile.copy(f"{source}/{name}", f"{target}/{name}")
+        else:
+            os.symlink(os.path.abspath(source), target)
+        yield folder
+
+
+def _load(folder: str, version_dir: str):
+    """`tf.saved_model.load`, with one line for what is damaged."""
     try:
-        return tf.saved_model.load(files.plain_folder(version_dir))
-    # Its readers raise Python's errors, too: IndexError, FileNotFoundError.
-    except (tf.errors.OpError, OSError, LookupError, RuntimeError) as e:
+        return tf.saved_model.load(files.plain_folder(folder))
+    # A damaged file leads it to whatever error of Python's.
+    except Exception as e:
+        what = [line for line in str(e).splitlines() if line.strip()]
+        what = what[0].strip() if what else type(e).__name__
         raise UserError(
-            f"{os.path.join(version_dir, 'variables')} cannot be read "
-            f"({str(e).strip().splitlines()[0][:160]}); copy the folder again "
-            "or export the model anew"
+            f"{os.path.join(version_dir, _VARIABLES)} cannot be read "
+            f"({what.replace(folder, version_dir)[:160]}); copy the folder "
+            "again or export the model anew"
         ) from e
 
 
@@ -202,73 +215,6 @@ def find_version(directory: str) -> str:
         "saved_model.pb or a folder with a number; export one with "
         "`--do_export` or `python -m serving.export`"
     )
-
-
-def _read_proto(version_dir: str) -> saved_model_pb2.SavedModel:
-    path = os.path.join(version_dir, "saved_model.pb")
-    try:
-        with files.open_binary(path) as f:
-            proto = saved_model_pb2.SavedModel.FromString(f.read())
-    except (OSError, tf.errors.OpError, message.DecodeError) as e:
-        raise UserError(f"{path} cannot be read: export the model anew") from e
-    if not proto.meta_graphs:
-        raise UserError(f"{path} holds no graph: export the model anew")
-    return proto
-
-
-def _check_operations(version_dir: str, proto) -> None:
-    """Raises UserError when the graph can do more than compute."""
-    wrong = sorted(op for op in _operations(proto) if not _is_allowed(op))
-    if wrong:
-        raise UserError(
-            f"{version_dir}: the graph holds {', '.join(wrong[:5])}, which can "
-            "reach files, Python or the machine; load it only if you know who "
-            "made it, with --trust_model"
-        )
-
-
-def _operations(proto) -> set[str]:
-    """Operations that loading or a signature may run, with called functions.
-
-    What only the saver calls is left out: its operations write checkpoints,
-    and neither loading nor a signature runs them.
-    """
-    found: set[str] = set()
-    for graph in proto.meta_graphs:
-        library = {
-            f.signature.name: f.node_def
-            for f in graph.graph_def.library.function
-        }
-        saver = {
-            graph.saver_def.save_tensor_name.split(":")[0],
-            graph.saver_def.restore_op_name,
-        }
-        nodes = [n for n in graph.graph_def.node if n.name not in saver]
-        waiting = list(graph.object_graph_def.concrete_functions)
-        seen: set[str] = set()
-        while nodes or waiting:
-            for node in nodes:
-                if node.op in library:
-                    waiting.append(node.op)
-                else:
-                    found.add(node.op)
-                for value in node.attr.values():
-                    waiting.append(value.func.name)
-                    waiting += [f.name for f in value.list.func]
-            name = waiting.pop() if waiting else ""
-            fresh = name in library and name not in seen
-            seen.add(name)
-            nodes = library[name] if fresh else []
-    return found
-
-
-def _is_allowed(name: str) -> bool:
-    definition = op_def_registry.get(name)
-    if definition is None:
-        return False
-    if definition.is_stateful:
-        return name in _ALLOWED_STATEFUL
-    return not any(part in name for part in _REACHING)
 
 
 def _read_description(version_dir: str) -> dict:

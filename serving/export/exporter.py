@@ -32,6 +32,7 @@ from data.task_spec import TaskSpec
 from data.text.opening import AnyTokenizer, graph_tokenizer, open_tokenizer
 from modeling.encoders.registry import require_length
 from modeling.long_document import LongDocument
+from serving import graph_check
 from serving.export import warmup
 from serving.saved_model import FORMAT_VERSION, SIGNATURE_FILE
 from serving.signatures import build as heads
@@ -133,6 +134,7 @@ def _write_version(
     try:
         arrays = _save(root, signatures, assets, about, temporary, model_name)
         if check:
+            graph_check.check(temporary, graph_check.read(temporary))
             _check_reload(temporary, arrays, about["precision"])
         tf.io.gfile.rename(temporary, final)
     except BaseException:

@@ -19,9 +19,16 @@ GOOD = {
 }
 
 
-def save(folder, function):
-    """A SavedModel whose one signature is `function` of texts."""
+def save(folder, function, **parts):
+    """A SavedModel whose one signature is `function` of texts.
+
+    Args:
+      folder: to be made.
+      function: texts -> outputs by name.
+      **parts: tables and variables that it uses.
+    """
     module = tf.Module()
+    module.parts = parts
     module.call = tf.function(
         function, input_signature=[tf.TensorSpec([None], tf.string, "text")]
     )
