@@ -303,7 +303,7 @@ def softmax_gradient(p, d_dropped, out, d_out, seed, rate):
     """
     inner = tf.cast(out, tf.float32) * tf.cast(d_out, tf.float32)
     inner = tf.reduce_sum(inner, -1, keepdims=True)  # [N, B, Q, 1]
-    d_p = tf.cast(dropout.masked(d_dropped, seed, rate), tf.float32)
+    d_p = dropout.masked(tf.cast(d_dropped, tf.float32), seed, rate)
     return tf.cast(tf.cast(p, tf.float32) * (d_p - inner), p.dtype)
 
 

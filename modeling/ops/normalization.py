@@ -22,7 +22,8 @@ class LayerNorm(saving.Layer):
     def __init__(
         self, epsilon: float = EPSILON, use_bias: bool = True, **kwargs
     ):
-        super().__init__(**kwargs)
+        # Keras would round what comes in float32 before it is read.
+        super().__init__(autocast=False, **kwargs)
         self.epsilon = epsilon
         self.use_bias = use_bias
         self.beta = None

@@ -7,7 +7,8 @@ import tensorflow as tf
 from modeling import PretrainingModel, XLNetConfig
 from modeling.attention import positions, relative
 from modeling.encoders.modernbert import layer as modernbert
-from modeling.ops import feed_forward, normalization
+from modeling.encoders.modernbert.config import ModernBertConfig
+from modeling.ops import dropout, feed_forward, normalization
 from tests.modeling import golden_util
 
 CONFIG = XLNetConfig(
@@ -97,6 +98,37 @@ def test_positions_softmax_and_logits_are_float32():
     assert len(np.unique(table, axis=0)) == 1408
 
 
+def test_modernberts_residual_stream_is_float32():
+    """It is never normalised: what is small beside it would be rounded off."""
+    config = ModernBertConfig(
+        vocab_size=29,
+        d_model=16,
+        n_layer=6,
+        n_head=2,
+        d_inner=24,
+        local_window=4,
+        dropout=0.1,
+    )
+    ids = np.arange(20).reshape(2, 10)
+    states = {}
+    for dtype in ("float32", "mixed_bfloat16"):
+        model = PretrainingModel(config, dtype=dtype)
+        for i, variable in enumerate(model.variables):
+            scale = 1.0 if i == 0 else 0.05
+            if variable.shape.rank > 1:
+                values = tf.random.stateless_normal(variable.shape, [3, i])
+                variable.assign(scale * values)
+        output = model(ids, output_hidden_states=True, training=True, seed=SEED)
+        states[dtype] = output.hidden_states
+    assert output.sequence_output.dtype == tf.bfloat16
+    assert {s.dtype for s in output.hidden_states} == {tf.float32}
+    np.testing.assert_allclose(*(s[0] for s in states.values()), rtol=1e-6)
+    wanted, found = (s[-1] - s[0] for s in states.values())
+    assert np.linalg.norm(wanted) < 0.05 * np.linalg.norm(states["float32"][0])
+    error = np.linalg.norm(found - wanted) / np.linalg.norm(wanted)
+    assert error < 1e-2, error
+
+
 def narrow(*shape):
     """A bfloat16 tensor of few values that rounding takes far."""
     values = np.random.default_rng(9).normal(0, 2, size=shape)
@@ -124,7 +156,26 @@ ELEMENTWISE = {
     "gate": lambda x, y: modernbert._gate(
         x, None, activation="gelu_erf", rate=0.0
     ),
+    "dropout": lambda x, y: dropout.masked(x, tf.constant(SEED), 0.1),
+    "dropout of words": lambda x, y: dropout.words(
+        x, tf.range(50), 0.1, tf.constant(SEED)
+    ),
+    "softmax": lambda x, y: relative.softmax_gradient(
+        x, y, x[:, :2], y[:, :2], tf.constant(SEED), rate=0.1
+    ),
 }
+SEED = (7, 8)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+@pytest.mark.parametrize("rate", [0.1, 0.3])
+def test_dropout_keeps_the_mean(rate, dtype):
+    x = tf.random.stateless_uniform([200, 1000], SEED, 1.0, 2.0)
+    x = tf.cast(x, dtype)
+    y = dropout.masked(x, tf.constant(SEED), rate)
+    x, y = x.numpy().astype(np.float64), y.numpy().astype(np.float64)
+    scale = y.sum() / x[y > 0].sum()
+    np.testing.assert_allclose(scale, 1.0 / (1.0 - rate), rtol=1e-4)
 
 
 @pytest.mark.parametrize("name", ELEMENTWISE)

@@ -26,7 +26,8 @@ class ModernBertEmbeddings(saving.Layer):
     Args:
       config: `ModernBertConfig`, or its `to_dict()`.
 
-    Call: ids int [B, T] -> [B, T, D].
+    Call: ids int [B, T] -> float32 [B, T, D], the residual stream of
+    `modeling.encoders.modernbert.layer`.
     """
 
     def __init__(self, config: ModernBertConfig | dict, **kwargs):
@@ -36,7 +37,7 @@ class ModernBertEmbeddings(saving.Layer):
             self.config.norm_eps,
             use_bias=False,
             name="LayerNorm",
-            dtype=self.dtype_policy,
+            dtype="float32",
         )
 
     def build(self, input_shape):
@@ -54,9 +55,7 @@ class ModernBertEmbeddings(saving.Layer):
     def call(self, ids, seed=None):
         """See the class; `seed`: int32 [2] of the outer sites, or None."""
         rows = tf.gather(tf.convert_to_tensor(self.lookup_table), ids)
-        rows = self.norm(
-            tf.cast(rows, self.compute_dtype), training=seed is not None
-        )
+        rows = self.norm(rows, training=seed is not None)
         return dropout.dropout(
             rows, self.config.dropout, seed, dropout.EMBEDDING
         )
@@ -90,7 +89,7 @@ class ModernBertModel(Encoder):
       training: apply dropout.
       seed: int [2], needed for dropout.
       output_hidden_states: also return the embeddings and the stream after
-        each layer, before the last norm.
+        each layer, before the last norm; float32 under any policy.
     """
 
     scope = "model/modernbert/"

@@ -1,4 +1,9 @@
-"""One pre-norm layer: x + attention(norm x), then x + GeGLU(norm x)."""
+"""One pre-norm layer: x + attention(norm x), then x + GeGLU(norm x).
+
+x, the residual stream, is float32 under any policy: no norm stands in it, so
+that it grows from layer to layer and bfloat16 would round off what a layer adds.
+What is computed from it is of the policy's type.
+"""
 
 from typing import NamedTuple
 
@@ -52,7 +57,7 @@ class ModernBertLayer(saving.Layer):
     """
 
     def __init__(self, config: ModernBertConfig | dict, number: int, **kwargs):
-        super().__init__(**kwargs)
+        super().__init__(autocast=False, **kwargs)
         self.config = config_from_dict(config)
         self.number = number
 
@@ -110,7 +115,7 @@ class ModernBertLayer(saving.Layer):
     def attention_input(self, x, context=INFERENCE):
         """What attention reads: norm(x), but x in the first layer."""
         if self.attention_norm is None:
-            return x
+            return tf.cast(x, self.compute_dtype)
         return self.attention_norm(x, training=context.few_shapes)
 
     def attend(self, x, around: Surroundings, context=INFERENCE):
@@ -149,9 +154,9 @@ class ModernBertLayer(saving.Layer):
         return tf.reshape(out, sizes(x))
 
     def call(self, x, around: Surroundings, context=INFERENCE):
-        """x [B, T, D] -> [B, T, D]."""
-        x += self.attend(x, around, context)
-        return x + self.feed_forward(x, context)
+        """x float32 [B, T, D] -> float32 [B, T, D]."""
+        x += tf.cast(self.attend(x, around, context), tf.float32)
+        return x + tf.cast(self.feed_forward(x, context), tf.float32)
 
     def variable_paths(self) -> dict[str, str]:
         """Canonical names -> attribute paths."""
