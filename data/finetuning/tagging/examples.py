@@ -22,9 +22,12 @@ SPLIT_NAMES = {
     DEV: ("dev", "valid", "validation", "testa", "eng.testa"),
     TEST: ("test", "testb", "eng.testb"),
 }
-COLUMN_SUFFIXES = ("conll", "txt", "tsv", "bio", "iob", "iob2")
+COLUMN_SUFFIXES = ("conll", "conllu", "txt", "tsv", "bio", "iob", "iob2")
 JSON_SUFFIXES = ("jsonl", "json")
 _DOCUMENT = "-DOCSTART-"
+# CoNLL-U: words are numbered; "1-2" are ranges of them, "8.1" empty nodes.
+_CONLLU_COLUMNS = 10
+_CONLLU_BESIDE = re.compile(r"\d+[-.]\d+\t")
 _BLANKS = " \t\r\n"
 # Written without blanks between words: no blank is put between two of these.
 _UNSPACED = re.compile(
@@ -150,7 +153,15 @@ def join_tokens(
 def _read_columns(path, bad, columns, labelled) -> list[TaggedText]:
     examples: list[TaggedText] = []
     rows: list[tuple[str, str | None]] = []
-    first, broken = 1, False
+    first, broken, wanted = 1, False, 0
+    conllu = re.sub(r"\.(gz|xz)$", "", path.lower()).endswith(".conllu")
+    if conllu:
+        wanted = _CONLLU_COLUMNS
+        if columns.text_column == 0:
+            raise UserError(
+                f"{path}: column 0 of CoNLL-U is a word's number: give "
+                "--text_column=1 and e.g. --tag_column=3"
+            )
 
     def finish() -> None:
         if rows and not broken:
@@ -177,7 +188,13 @@ def _read_columns(path, bad, columns, labelled) -> list[TaggedText]:
             continue
         if line.startswith(_DOCUMENT):
             continue
+        if conllu and (line.startswith("#") or _CONLLU_BESIDE.match(line)):
+            continue
         row, problem = _row(line, columns, labelled)
+        count = len(_fields(line))
+        wanted = wanted or count
+        if not problem and count != wanted:
+            problem = f"wanted {wanted} columns, found {count}"
         if problem:
             bad.report(f"{path}:{number}", problem)
             broken = True  # a sentence with a hole is none
@@ -187,13 +204,17 @@ def _read_columns(path, bad, columns, labelled) -> list[TaggedText]:
     return examples
 
 
-def _row(line: str, columns: ColumnOptions, labelled: bool):
-    """((token, tag), None) or (None, what is wrong)."""
+def _fields(line: str) -> list[str]:
+    """Columns of a line."""
     # A no-break space is part of a number: only the ASCII blanks separate.
     if "\t" in line:
-        fields = [f.strip(_BLANKS) for f in line.split("\t")]
-    else:
-        fields = re.split("[ \t]+", line.strip(_BLANKS))
+        return [f.strip(_BLANKS) for f in line.split("\t")]
+    return re.split("[ \t]+", line.strip(_BLANKS))
+
+
+def _row(line: str, columns: ColumnOptions, labelled: bool):
+    """((token, tag), None) or (None, what is wrong)."""
+    fields = _fields(line)
     try:
         token = fields[columns.text_column]
     except IndexError:

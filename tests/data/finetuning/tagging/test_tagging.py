@@ -67,13 +67,34 @@ def test_columns_are_read_by_number(tmp_path):
 def test_only_ascii_blanks_separate_columns(tmp_path):
     path = tmp_path / "train.conll"
     path.write_text(
-        " 1\u00a0000 \t\u00a0x  B-NUM\r\n1\u00a0000  NN B-NUM \n\u3000a O\n",
+        " 1\u00a0000 \t\u00a0x  B-NUM\r\n1\u00a0000  B-NUM \n\u3000a O\n",
         encoding="utf-8",
     )
     (found,) = tagging.read(str(path), BadRows())
     tokens = [found.text[s:e] for s, e in found.units]
     assert tokens == ["1\u00a0000", "1\u00a0000", "\u3000a"]
     assert found.tags == ("\u00a0x  B-NUM", "B-NUM", "O")
+
+
+def test_conllu_has_words_only_and_ten_columns(tmp_path):
+    def line(number, form, tag):
+        return "\t".join([number, form, "_", tag, *"_" * 6]) + "\n"
+
+    path = tmp_path / "train.conllu"
+    text = "# text = zum x\n" + line("1-2", "zum", "_") + line("1", "zu", "P")
+    text += line("2", "dem", "D") + line("2.1", "gone", "V")
+    path.write_text(text)
+    wanted = ColumnOptions(text_column=1, tag_column=3)
+    (found,) = tagging.read(str(path), BadRows(), wanted)
+    assert (found.text, found.tags) == ("zu dem", ("P", "D"))
+    with pytest.raises(UserError, match="give --text_column=1"):
+        tagging.read(str(path), BadRows())
+    path.write_text(text + "3\tx\t_\tN\n")
+    with pytest.raises(UserError, match=":6: wanted 10 columns, found 4"):
+        tagging.read(str(path), BadRows(), wanted)
+    (tmp_path / "a.conll").write_text("a X B\nb B\n")
+    with pytest.raises(UserError, match=":2: wanted 3 columns, found 2"):
+        tagging.read(str(tmp_path / "a.conll"), BadRows())
 
 
 def test_spans_are_read_sorted_and_without_blanks(tmp_path):
