@@ -5,12 +5,15 @@ knows the few names that tensors need, gives them functions of its own that
 only note what they were told, and refuses every other name: nothing of the
 file is ever run. Both layouts are read: the zip archive (PyTorch 1.6 and
 later) and the older stream of pickles with the numbers behind them.
+
+Python's own unpickler is not used: it takes memory that a file of a few bytes
+asks for. Here time and memory are bounded by the size of the file.
 """
 
-import collections
 import io
 import math
 import pickle
+import pickletools
 import struct
 import zipfile
 from typing import Any, NamedTuple
@@ -28,6 +31,8 @@ _HOW = (
     "'{path}.state_dict.pt')\", if you trust the file"
 )
 _LONGEST = 1 << 40  # elements; more is a damaged file
+_STEPS = 1 << 22  # of a pickle; a tensor takes about thirty
+_DIMENSIONS = 64  # NumPy has no more
 
 
 class _Storage(NamedTuple):
@@ -124,17 +129,14 @@ def _open(data: bytes) -> tuple[Any, Any]:
     if data[:4] == b"PK\x03\x04":
         return _open_zip(data)
     stream = io.BytesIO(data)
-    reader = _Unpickler(stream)
-    if reader.load() != _MAGIC or _Unpickler(stream).load() != _PROTOCOL:
+    if _load(stream)[0] != _MAGIC or _load(stream)[0] != _PROTOCOL:
         raise _Refused("wanted a file of torch.save, found another pickle")
-    if not _Unpickler(stream).load().get("little_endian"):
+    if not _load(stream)[0].get("little_endian"):
         raise _Refused("its numbers are big-endian: save it again")
-    reader = _Unpickler(stream)
-    stored = reader.load()
-    keys = _Unpickler(stream).load()
+    stored, parts = _load(stream)
     places = {}
-    for key in keys:
-        part = reader.parts[key]
+    for key in _load(stream)[0]:
+        part = parts[_text(key)]
         (size,) = struct.unpack("<q", stream.read(8))
         length = size * _width(part.storage)
         places[key] = stream.read(length)
@@ -151,12 +153,16 @@ def _open_zip(data: bytes) -> tuple[Any, Any]:
             raise _Refused("wanted an archive of torch.save with one data.pkl")
         root = found[0].split("/")[0]
         order = f"{root}/byteorder"
-        if order in names and archive.read(order) != b"little":
+        if order in names and _stored(archive, order) != b"little":
             raise _Refused("its numbers are big-endian: save it again")
-        reader = _Unpickler(io.BytesIO(archive.read(found[0])))
-        stored = reader.load()
+        stored, parts = _load(io.BytesIO(_stored(archive, found[0])))
+        entries = [f"{root}/data/{key}" for key in parts]
+        # Entries may lie upon each other.
+        if sum(archive.getinfo(n).file_size for n in entries) > len(data):
+            raise _Refused("its entries are longer than the file")
         return stored, {
-            key: _stored(archive, f"{root}/data/{key}") for key in reader.parts
+            key: _stored(archive, name)
+            for key, name in zip(parts, entries, strict=True)
         }
 
 
@@ -169,54 +175,130 @@ def _stored(archive: zipfile.ZipFile, name: str) -> bytes:
     return archive.read(name)
 
 
-class _Unpickler(pickle.Unpickler):
-    """Knows tensors; every other name is refused before it means anything."""
-
-    def __init__(self, stream):
-        super().__init__(stream, encoding="utf-8")
-        self.parts: dict[str, _Part] = {}
-
-    def find_class(self, module, name):
-        if (module, name) == ("collections", "OrderedDict"):
-            return _Entries
-        if module == "torch" and name in _STORAGES:
-            return _STORAGES[name]
-        if (module, name) == ("torch._utils", "_rebuild_tensor_v2"):
-            return _tensor
-        if (module, name) == ("torch._utils", "_rebuild_parameter"):
-            return _parameter
-        raise _Refused(
-            f"it names {module}.{name}, which is no tensor and could run code; "
-            f"wanted a state_dict: {_HOW}"
-        )
-
-    def persistent_load(self, pid):
-        kind, storage, key, _, size, *view = pid
-        known = isinstance(storage, _Storage) and kind == "storage"
-        sizes = isinstance(size, int) and 0 <= size < _LONGEST
-        if not known or not sizes or not isinstance(key, str) or any(view):
-            raise _Refused("it refers to numbers in an unknown way")
-        return self.parts.setdefault(key, _Part(storage, key, size))
+# Operations of pickles that put down what stands beside them, or one value.
+_ARGUMENTS = frozenset(
+    """
+    BININT BININT1 BININT2 BINSTRING BINUNICODE INT LONG LONG1 SHORT_BINSTRING
+    SHORT_BINUNICODE UNICODE
+    """.split()
+)
+_VALUES = {
+    "EMPTY_DICT": dict,
+    "EMPTY_LIST": list,
+    "EMPTY_TUPLE": tuple,
+    "NEWFALSE": lambda: False,
+    "NEWTRUE": lambda: True,
+    "NONE": lambda: None,
+    "MARK": lambda: _MARK,
+}
+_MARK = object()
+_TUPLES = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
 
 
-class _Entries(collections.OrderedDict):
-    """A dictionary that takes no attributes (`_metadata`) from the file."""
+def _load(stream) -> tuple[Any, dict[str, _Part]]:
+    """(the value of the next pickle, its storages by key)."""
+    stack: list[Any] = []
+    memo: dict[int, Any] = {}
+    parts: dict[str, _Part] = {}
+    for step, (code, argument, _) in enumerate(pickletools.genops(stream)):
+        name = code.name
+        if step > _STEPS:
+            raise _Refused(f"its pickle has more than {_STEPS} operations")
+        if name in _ARGUMENTS:
+            stack.append(argument)
+        elif name in _VALUES:
+            stack.append(_VALUES[name]())
+        elif name in _TUPLES:
+            stack[-_TUPLES[name] :] = [tuple(stack[-_TUPLES[name] :])]
+        elif name == "TUPLE":
+            stack.append(tuple(_above_mark(stack)))
+        elif name in ("BINPUT", "LONG_BINPUT", "PUT", "MEMOIZE"):
+            memo[len(memo) if argument is None else argument] = stack[-1]
+        elif name in ("BINGET", "LONG_BINGET", "GET"):
+            stack.append(memo[argument])
+        elif name == "GLOBAL":
+            stack.append(_named(*argument.split(" ", 1)))
+        elif name == "STACK_GLOBAL":
+            stack[-2:] = [_named(*map(_text, stack[-2:]))]
+        elif name == "BINPERSID":
+            part = _part(stack.pop())
+            stack.append(parts.setdefault(part.key, part))
+        elif name == "REDUCE":
+            arguments = stack.pop()
+            stack.append(_call(stack.pop(), arguments))
+        elif name in ("SETITEM", "SETITEMS"):
+            items = _above_mark(stack) if name[-1] == "S" else _last(stack, 2)
+            for key, value in zip(items[::2], items[1::2], strict=True):
+                stack[-1][_text(key)] = value
+        elif name in ("APPEND", "APPENDS"):
+            items = _above_mark(stack) if name[-1] == "S" else _last(stack, 1)
+            stack[-1].extend(items)
+        elif name == "BUILD":
+            stack.pop()  # attributes: `_metadata`
+        elif name == "STOP":
+            return stack.pop(), parts
+        elif name not in ("PROTO", "FRAME"):
+            raise _Refused(f"its pickle has {name}, which no state_dict needs")
+    raise EOFError("the pickle has no end")
 
-    def __init__(self):
-        super().__init__()
 
-    def __setstate__(self, state):
-        del state
+def _above_mark(stack: list) -> list:
+    """Takes what lies above the last mark, and the mark."""
+    items = []
+    while (value := stack.pop()) is not _MARK:
+        items.append(value)
+    return items[::-1]
+
+
+def _last(stack: list, count: int) -> list:
+    items = stack[-count:]
+    del stack[-count:]
+    return items
+
+
+def _text(value) -> str:
+    if not isinstance(value, str):
+        raise _Refused(f"wanted a name, found {type(value).__name__}")
+    return value
+
+
+def _named(module: str, name: str) -> Any:
+    """What a known name stands for; every other one is refused."""
+    if module == "torch" and name in _STORAGES:
+        return _STORAGES[name]
+    if (module, name) in _FUNCTIONS:
+        return _FUNCTIONS[module, name]
+    raise _Refused(
+        f"it names {module}.{name}, which is no tensor and could run code; "
+        f"wanted a state_dict: {_HOW}"
+    )
+
+
+def _call(function, arguments) -> Any:
+    known = any(function is f for f in _FUNCTIONS.values())
+    if not known or not isinstance(arguments, tuple):
+        raise _Refused("it calls what is no function")
+    return function(*arguments)
+
+
+def _part(pid) -> _Part:
+    """A storage, from how a pickle refers to it."""
+    kind, storage, key, _, size, *view = pid
+    known = isinstance(storage, _Storage) and kind == "storage"
+    sizes = isinstance(size, int) and 0 <= size < _LONGEST
+    if not known or not sizes or not isinstance(key, str) or any(view):
+        raise _Refused("it refers to numbers in an unknown way")
+    return _Part(storage, key, size)
 
 
 def _tensor(part, offset, shape, strides, *rest) -> _Tensor:
     """In the place of `torch._utils._rebuild_tensor_v2`."""
     del rest  # requires_grad, hooks
+    if len(shape) > _DIMENSIONS or len(shape) != len(strides):
+        raise _Refused("a tensor's shape is no shape")
     lengths = (offset, *shape, *strides)
-    if (
-        not isinstance(part, _Part)
-        or len(shape) != len(strides)
-        or any(not isinstance(n, int) or n < 0 for n in lengths)
+    if not isinstance(part, _Part) or any(
+        not isinstance(n, int) or n < 0 for n in lengths
     ):
         raise _Refused("a tensor's shape is no shape")
     return _Tensor(part, offset, tuple(shape), tuple(strides))
@@ -226,6 +308,13 @@ def _parameter(data, *rest) -> _Tensor:
     """In the place of `torch._utils._rebuild_parameter`."""
     del rest  # requires_grad, hooks
     return data
+
+
+_FUNCTIONS = {
+    ("collections", "OrderedDict"): lambda: {},
+    ("torch._utils", "_rebuild_tensor_v2"): _tensor,
+    ("torch._utils", "_rebuild_parameter"): _parameter,
+}
 
 
 def _width(storage: _Storage) -> int:
@@ -241,14 +330,21 @@ def _arrays(stored, storages) -> dict[str, np.ndarray]:
         raise _Refused(
             f"wanted a state_dict, found {type(stored).__name__}: {_HOW}"
         )
-    found = {}
+    found: dict[str, np.ndarray] = {}
+    views: dict[_Tensor, np.ndarray] = {}  # what is shared has several names
+    room = 2 * sum(map(len, storages.values()))
     for name, value in stored.items():
-        if not isinstance(name, str) or not isinstance(value, _Tensor):
+        if not isinstance(value, _Tensor):
             raise _Refused(
                 f"wanted a state_dict of tensors, found "
                 f"{type(value).__name__} as {str(name)[:40]!r}: {_HOW}"
             )
-        found[name] = _array(name, value, storages[value.part.key])
+        if value not in views:
+            room -= math.prod(value.shape) * _width(value.part.storage)
+            if room < 0:
+                raise _Refused(f"`{name}` repeats numbers of other tensors")
+            views[value] = _array(name, value, storages[value.part.key])
+        found[name] = views[value]
     return found
 
 
@@ -266,15 +362,15 @@ def _array(name: str, tensor: _Tensor, data: bytes) -> np.ndarray:
     if math.prod(shape) > part.size:
         raise _Refused(f"`{name}` repeats numbers of its storage")
     dtype = part.storage.dtype
-    if dtype == "bfloat16":
-        whole = np.frombuffer(data, "<u2").astype(np.uint32) << 16
-        whole = whole.view(np.float32)
-    else:
-        whole = np.frombuffer(data, dtype)
+    bits = dtype == "bfloat16"
+    whole = np.frombuffer(data, "<u2" if bits else dtype)
     if not math.prod(shape):
-        return np.zeros(shape, whole.dtype)
+        return np.zeros(shape, np.float32 if bits else whole.dtype)
     strides = [s * whole.itemsize for s in tensor.strides]
     view = np.lib.stride_tricks.as_strided(
         whole[tensor.offset :], shape, strides, writeable=False
     )
-    return np.array(view, order="C")
+    if not bits:
+        return np.array(view, order="C")
+    wide = np.array(view, np.uint32, order="C") << np.uint32(16)
+    return np.asarray(wide).view(np.float32)

@@ -155,6 +155,71 @@ def test_what_is_no_state_dict_is_one_line(tmp_path):
     refuse("is compressed")
 
 
+def raw(path, pickled, **entries):
+    """An archive of torch.save with this pickle and these storages."""
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("model/data.pkl", pickled)
+        for key, content in entries.items():
+            archive.writestr(f"model/data/{key}", content)
+
+
+@pytest.mark.parametrize(
+    "pickled,message",
+    [
+        (b"\x80\x02}r\x00\x00\x00\x04.", "wanted a state_dict"),
+        (b"\x80\x02}" + b"(" + b")\x85" * 3 + b"K\x01u.", "damaged|a name"),
+        (b"\x80\x02})" + b"\x85" * 200_000 + b"K\x01s.", "a name, found tuple"),
+        (b"\x80\x02}K\x01K\x02s.", "wanted a name, found int"),
+        (b"\x80\x04\x8c\x04a\x1b[m\x8c\x02\nb\x93.", r"a\\x1b\[m.\\nb, which"),
+        (b"\x80\x02cos\nsystem\n.", "names os.system"),
+        (b"\x80\x04\x8f.", "has EMPTY_SET"),
+        (b"\x80\x02K\x01)R.", "calls what is no function"),
+        (b"\x80\x02" + b"0" * 3 + b".", "has POP"),
+    ],
+)
+def test_pickles_take_no_more_than_they_have(tmp_path, pickled, message):
+    path = tmp_path / "model.pt"
+    raw(path, pickled)
+    with pytest.raises(UserError, match=message) as caught:
+        torch_files.load_state_dict(str(path))
+    assert caught.value.args[0].isprintable()
+
+
+def test_tensors_take_no_more_than_their_file(tmp_path):
+    """Views are counted; those that are the same are one array."""
+    path = tmp_path / "model.pt"
+    values = np.arange(12, dtype=np.uint16)
+    stored, numbers = torch_writer.state_dict({"a": values})
+
+    def write(views):
+        for i, view in enumerate(views):
+            stored[f"v{i}"] = type(stored["a"])(numbers[0], *view)
+        torch_writer.save(path, stored, numbers)
+
+    write([(0, (12,), (1,))] * 50)
+    found = torch_files.load_state_dict(str(path))
+    assert len(found) == 51 and found["v3"] is found["a"]
+    write([(i, (11 - i,), (1,)) for i in range(5)])
+    with pytest.raises(UserError, match="repeats numbers of other tensors"):
+        torch_files.load_state_dict(str(path))
+    write([(0, (1,) * 65, (1,) * 65)])
+    with pytest.raises(UserError, match="shape is no shape"):
+        torch_files.load_state_dict(str(path))
+
+
+@pytest.mark.parametrize("name", ["data.pkl", "byteorder"])
+def test_nothing_is_inflated(tmp_path, name):
+    path = tmp_path / "model.pt"
+    torch_writer.save(path, *torch_writer.state_dict(arrays()))
+    whole = io.BytesIO(path.read_bytes())
+    with zipfile.ZipFile(whole) as old, zipfile.ZipFile(path, "w") as new:
+        for entry in old.namelist():
+            how = zipfile.ZIP_DEFLATED if name in entry else zipfile.ZIP_STORED
+            new.writestr(entry, old.read(entry), how)
+    with pytest.raises(UserError, match=f"{name} is compressed"):
+        torch_files.load_state_dict(str(path))
+
+
 def case_of(golden, name):
     """(config, state_dict, arrays of the case) of a PyTorch case."""
     cases = txl_golden.cases(golden, "pytorch.json")["cases"]
