@@ -15,7 +15,7 @@ from training.optim.variable_groups import build_groups
 from training.options import OptimizerOptions
 from training.train_step import Trainer
 
-SHARED = "model/transformer/layer_0/ff/layer_1/kernel"
+ENCODER = "model/transformer/layer_0/ff/layer_1/kernel"
 HEADS = {
     "model/classification_a/logit/kernel": 0,
     "model/regression_b/logit/kernel": 1,
@@ -58,7 +58,7 @@ def gradient_of(name, step):
 
 
 def names_of(task):
-    return [SHARED, *(n for n, t in HEADS.items() if task in (t, None))]
+    return [ENCODER, *(n for n, t in HEADS.items() if task in (t, None))]
 
 
 def state_of(optimizer, name):
@@ -75,14 +75,14 @@ def test_a_head_takes_the_steps_of_its_task_alone(kind):
     joint = optimizer_of(names_of(None), options)
     for step, task in enumerate(TURNS):
         before = {name: state_of(joint, name) for name in HEADS}
-        shared = joint._variables[SHARED].numpy()
+        shared = joint._variables[ENCODER].numpy()
         gradients = [
             gradient_of(name, step) * float(HEADS.get(name, task) == task)
             for name in names_of(None)
         ]
         squares = joint.apply(gradients, joint.step, 0.5, tf.constant(task))
         joint.step.assign_add(1)
-        moved = np.sum(np.square(joint._variables[SHARED].numpy() - shared))
+        moved = np.sum(np.square(joint._variables[ENCODER].numpy() - shared))
         for name, (old, *slots) in before.items():
             new, *new_slots = state_of(joint, name)
             moved += np.sum(np.square(new - old))
