@@ -226,8 +226,9 @@ def define_embed() -> None:
     flags.DEFINE_enum(
         "pooling",
         default.pooling,
-        ("none", "mean", "cls", "last"),
-        "One vector per piece (none) or per text.",
+        ("", "none", "mean", "cls", "last"),
+        "One vector per piece (none) or per text; if not given what a "
+        "sentence-transformers folder says, elsewhere none.",
     )
     _define_segments(default)
     flags.DEFINE_integer(

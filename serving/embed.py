@@ -14,13 +14,14 @@ import csv
 import json
 import os
 import sys
+from collections.abc import Iterator
 
 import numpy as np
 
 from common import files
 from common.errors import UserError
 from flags import app, lm_flags
-from serving import limits
+from serving import limits, sentence_folder
 from serving.embeddings import Embedded, Embedder
 from serving.generation.language_model import load_encoder
 
@@ -38,21 +39,34 @@ def main() -> None:
         )
     except ValueError as e:
         raise UserError(f"--layer, --max_seq_length: {e}") from e
-    found = embedder.embed(texts, options.embed_batch_size)
+    found = _vectors(embedder, texts, options, model_options.checkpoint)
     if not options.output_file:
         for embedded in found:
-            print(json.dumps(as_json(embedded, options.pooling)), flush=True)
+            print(json.dumps(as_json(embedded)), flush=True)
         return
     _WRITERS[os.path.splitext(options.output_file)[1]](
-        options.output_file, found, options.pooling
+        options.output_file, found
     )
     print(f"{len(texts)} texts in {options.output_file}", file=sys.stderr)
 
 
-def as_json(embedded: Embedded, pooling: str) -> dict:
-    """One text as a JSON object."""
-    if pooling != "none":
-        return {"vector": _numbers(embedded.pooled(pooling))}
+def _vectors(embedder, texts, options, checkpoint) -> Iterator:
+    """An array [D] of each text, or with pooling "none" its `Embedded`."""
+    size = options.embed_batch_size
+    rule = None if options.pooling else sentence_folder.read(checkpoint)
+    if rule is not None:
+        print(f"vectors: {checkpoint} says {rule}", file=sys.stderr)
+        return embedder.sentences(texts, rule, size)
+    found = embedder.embed(texts, size)
+    if options.pooling in ("", "none"):
+        return found
+    return (embedded.pooled(options.pooling) for embedded in found)
+
+
+def as_json(embedded: Embedded | np.ndarray) -> dict:
+    """One text, pieces or vector, as a JSON object."""
+    if isinstance(embedded, np.ndarray):
+        return {"vector": _numbers(embedded)}
     return {
         "pieces": embedded.pieces,
         "starts": [int(i) for i in embedded.starts],
@@ -65,24 +79,25 @@ def _numbers(vector: np.ndarray) -> list[float]:
     return [float(f"{x:.7g}") for x in vector]
 
 
-def _write_jsonl(path, found, pooling):
+def _write_jsonl(path, found):
     with files.atomic_open(path, "w") as f:
         for embedded in found:
-            f.write(json.dumps(as_json(embedded, pooling)) + "\n")
+            f.write(json.dumps(as_json(embedded)) + "\n")
 
 
-def _write_csv(path, found, pooling):
+def _write_csv(path, found):
     """Pooled: text, d0, d1, ...; else text, piece, start, end, d0, d1, ..."""
     with files.atomic_open(path, "w") as f:
         writer = csv.writer(f, lineterminator="\n")
         for number, embedded in enumerate(found):
-            size = [f"d{i}" for i in range(len(embedded.cls))]
+            pooled = isinstance(embedded, np.ndarray)
             if not number:
-                middle = ["piece", "start", "end"] if pooling == "none" else []
+                middle = [] if pooled else ["piece", "start", "end"]
+                width = len(embedded if pooled else embedded.cls)
+                size = [f"d{i}" for i in range(width)]
                 writer.writerow(["text", *middle, *size])
-            if pooling != "none":
-                vector = _numbers(embedded.pooled(pooling))
-                writer.writerow([number, *vector])
+            if pooled:
+                writer.writerow([number, *_numbers(embedded)])
                 continue
             for cells in zip(
                 embedded.pieces,
@@ -94,11 +109,11 @@ def _write_csv(path, found, pooling):
                 writer.writerow([number, *cells[:3], *_numbers(cells[3])])
 
 
-def _write_npz(path, found, pooling):
+def _write_npz(path, found):
     """Pooled: `vectors` [N, D]; else flat pieces with `row_splits`."""
     rows = list(found)
-    if pooling != "none":
-        arrays = {"vectors": np.stack([r.pooled(pooling) for r in rows])}
+    if isinstance(rows[0], np.ndarray):
+        arrays = {"vectors": np.stack(rows)}
     else:
         splits = np.cumsum([0, *[len(r.pieces) for r in rows]])
         arrays = {

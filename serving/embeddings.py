@@ -13,11 +13,13 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from common.errors import UserError
 from data import symbols
 from data.symbols import CLS_FIRST
-from data.text.tokenizer import Tokenizer
+from data.text.opening import AnyTokenizer
 from modeling.encoders.base import Encoder
 from modeling.encoders.registry import spec_of
+from serving.sentence_folder import SentenceFolder
 
 POOLINGS = ("none", "mean", "cls", "last")
 
@@ -64,7 +66,7 @@ class Embedder:
     def __init__(
         self,
         encoder: Encoder,
-        tokenizer: Tokenizer,
+        tokenizer: AnyTokenizer,
         segment_len: int = 512,
         layer: int = -1,
     ):
@@ -94,6 +96,35 @@ class Embedder:
         """Embeds texts in order, `batch_size` at a time."""
         for at in range(0, len(texts), batch_size):
             yield from self._batch(texts[at : at + batch_size])
+
+    def sentences(
+        self,
+        texts: Sequence[str],
+        rule: SentenceFolder,
+        batch_size: int = 8,
+    ) -> Iterator[np.ndarray]:
+        """float32 [D] of each text, as its folder makes sentence vectors.
+
+        A text is one row `CLS pieces SEP`; what does not fit is cut off.
+
+        Raises:
+          UserError: the encoder does not have CLS first.
+        """
+        if not self._cls_first:
+            raise UserError(
+                "sentence vectors are of an encoder that has CLS first (bert, "
+                f"albert, modernbert), found {self.encoder.config.model_type}; "
+                "give --pooling"
+            )
+        special = self.tokenizer.symbols
+        length = min(self.segment_len, rule.max_seq_length or self.segment_len)
+        for at in range(0, len(texts), batch_size):
+            encoded = self.tokenizer.encode_batch(texts[at : at + batch_size])
+            rows = [
+                np.asarray([special.cls, *ids[: length - 2], special.sep])
+                for ids in encoded
+            ]
+            yield from map(rule.vector, self._rows(rows))
 
     def _batch(self, texts: Sequence[str]) -> list[Embedded]:
         encoded = [self.tokenizer.encode_with_offsets(t) for t in texts]

