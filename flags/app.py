@@ -4,14 +4,15 @@ What the user can put right is one line (`UserError`, and what `flags.faults`
 knows); a mistake of the program keeps its stack trace.
 """
 
+import importlib.abc
 import os
 import sys
 from collections.abc import Callable
 
 from absl import app, flags, logging
 
-from common import tpu_build
-from common.errors import printable
+from common import memory, tpu_build
+from common.errors import UserError, printable
 from flags import faults, help_text, other_names, strategy_flags
 
 _INTERRUPTED = "interrupted; the same command goes on or begins anew"
@@ -75,9 +76,21 @@ def _while_loading(kind, error, trace) -> None:
     """Ctrl-C while the libraries are loaded is one line, too."""
     if issubclass(kind, KeyboardInterrupt):
         print(f"error: {_INTERRUPTED}", file=sys.stderr, flush=True)
+    elif issubclass(kind, UserError):
+        print(f"error: {error}", file=sys.stderr, flush=True)
     else:
         sys.__excepthook__(kind, error, trace)
 
 
+class _BeforeTensorFlow(importlib.abc.MetaPathFinder):
+    """Without memory for TensorFlow one line, not the end by a signal."""
+
+    def find_spec(self, fullname, path=None, target=None):
+        """Finds nothing; looks at the memory when TensorFlow is asked for."""
+        if fullname == "tensorflow":
+            memory.check_libraries()
+
+
+sys.meta_path.insert(0, _BeforeTensorFlow())
 # Commands import this before they load TensorFlow, which takes seconds.
 sys.excepthook = _while_loading

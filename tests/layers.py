@@ -42,6 +42,7 @@ LAYERS = {
     "modeling.ranking_losses": "L1 modeling",
     "modeling.encoders.contract": "L0",
     "modeling.encoders.registry": "L0",
+    "modeling.encoders.sizes": "L0",
     "training": "L3 training",
     "training.finetuning": "L3 training finetuning",
     "serving": "L3 serving",
@@ -82,7 +83,7 @@ MAY_IMPORT = {
 }
 # Layers of a model: they compute, and never touch files. Of an encoder's files
 # all are layers but those of its configuration and of its names elsewhere.
-CONFIGURATION = ("config", "base_config", "registry", "names")
+CONFIGURATION = ("config", "base_config", "registry", "sizes", "names")
 PURE = (
     "modeling.ops",
     "modeling.attention",

@@ -5,6 +5,7 @@ import dataclasses
 import tensorflow as tf
 import tf_keras
 
+from modeling.encoders import sizes
 from training.batch_split import BatchSplit
 from training.memory_state import RecurrentMemory
 from training.objectives.contract import Objective
@@ -58,7 +59,12 @@ def build_learner(
       split: of the global batch.
       options: of the optimizer.
       train_steps: where the schedule ends.
+
+    Raises:
+      UserError: weights and slots do not fit into the memory that is left.
     """
+    if not tf.config.list_physical_devices("GPU"):
+        sizes.check(objective.config, 4 if options.averages else 3)
     with strategy.scope():
         model = objective.build_model()
         variables = objective.named_variables(model)

@@ -7,6 +7,7 @@ from typing import Any
 from common import files
 from common.errors import UserError
 from common.references import resolve
+from modeling.encoders import sizes
 from modeling.encoders.contract import Capabilities, EncoderConfig
 
 # Configuration files that name no `model_type`: the original's.
@@ -290,7 +291,11 @@ def build_encoder(config: EncoderConfig, **options) -> Any:
     Args:
       config: of one of `ENCODERS`.
       **options: its own (`Encoder.options`), and those of `tf_keras.Model`.
+
+    Raises:
+      UserError: its weights do not fit into the memory that is left.
     """
+    sizes.check(config)
     return encoder_class(config)(config, **options)
 
 

@@ -1,0 +1,108 @@
+"""What memory this process may still take, and what limits it (L0)."""
+
+import os
+import resource
+
+from common.errors import UserError
+
+GIB = 1 << 30
+# TensorFlow and its libraries: address space (2.3 GiB) and memory once loaded.
+_LOADED_SPACE, _LOADED = 2.4 * GIB, 0.4 * GIB
+
+
+def room() -> tuple[float, str]:
+    """(bytes that this process may still take, what limits it)."""
+    found = [(float("inf"), "nothing")]
+    for kind, name in (
+        (resource.RLIMIT_AS, "ulimit -v"),
+        (resource.RLIMIT_DATA, "ulimit -d"),
+    ):
+        limit = resource.getrlimit(kind)[0]
+        if limit != resource.RLIM_INFINITY:
+            field = "VmSize" if kind == resource.RLIMIT_AS else "VmData"
+            used = _fields("/proc/self/status").get(field, 0)
+            found.append((limit - used, name))
+    group = _group_room()
+    if group is not None:
+        found.append((group, "the memory limit of the container (cgroup)"))
+    machine = _fields("/proc/meminfo")
+    if "MemAvailable" in machine:
+        free = machine["MemAvailable"] + machine.get("SwapFree", 0)
+        found.append((free, "the machine"))
+    left, name = min(found)
+    return max(0.0, left), name
+
+
+def check_libraries() -> None:
+    """Before TensorFlow is loaded: without room it ends by a signal.
+
+    Raises:
+      UserError: there is none.
+    """
+    left, name = room()
+    wanted = _LOADED_SPACE if name.startswith("ulimit") else _LOADED
+    if left < wanted:
+        raise UserError(
+            f"out of memory: TensorFlow needs {wanted / GIB:.1f} GiB to be "
+            f"loaded, {name} leaves {left / GIB:.1f} GiB: raise the limit"
+        )
+
+
+def _fields(path: str) -> dict[str, int]:
+    """Name -> bytes of a table of /proc; empty where there is none."""
+    found = {}
+    try:
+        with open(path, encoding="ascii", errors="replace") as f:
+            for line in f:
+                name, _, value = line.partition(":")
+                if value.endswith("kB\n"):
+                    found[name] = 1024 * int(value.split()[0])
+    except OSError:
+        pass
+    return found
+
+
+def _group_room(root: str = "/sys/fs/cgroup") -> float | None:
+    """What the groups of this process leave; None without a limit."""
+    try:
+        with open("/proc/self/cgroup", encoding="ascii") as f:
+            lines = [line.rstrip("\n").split(":", 2) for line in f]
+    except OSError:
+        return None
+    found = []
+    for _, kinds, path in lines:
+        if kinds and "memory" not in kinds.split(","):
+            continue
+        place = os.path.join(root, "memory") if kinds else root
+        names = ("memory.max", "memory.current")
+        if kinds:
+            names = ("memory.limit_in_bytes", "memory.usage_in_bytes")
+        parts = path.strip("/").split("/")
+        for count in range(len(parts) + 1):
+            folder = os.path.join(place, *parts[:count])
+            found.append(_left(folder, *names))
+    return min((left for left in found if left is not None), default=None)
+
+
+def _left(folder: str, limit_name: str, used_name: str) -> float | None:
+    try:
+        with open(os.path.join(folder, limit_name), encoding="ascii") as f:
+            limit = f.read().strip()
+        with open(os.path.join(folder, used_name), encoding="ascii") as f:
+            used = int(f.read())
+    except (OSError, ValueError):
+        return None
+    if not limit.isdigit() or int(limit) >= 1 << 60:
+        return None
+    return int(limit) - max(0, used - _cached(folder))
+
+
+def _cached(folder: str) -> int:
+    """Bytes of files that the system gives back when they are wanted."""
+    names = ("inactive_file", "active_file")
+    try:
+        with open(os.path.join(folder, "memory.stat"), encoding="ascii") as f:
+            rows = dict(line.split() for line in f)
+    except (OSError, ValueError):
+        return 0
+    return sum(int(rows.get(name, 0)) for name in names)

@@ -1,0 +1,60 @@
+"""Whether a model fits, told from the numbers of its configuration."""
+
+from common import memory
+from common.errors import UserError
+from modeling.encoders.contract import EncoderConfig
+
+# Objects of Keras and of the graph, however small the layer is.
+_LAYER_BYTES = 100_000
+# Of a usual model: the field that is furthest above is named.
+_USUAL = {
+    "vocab_size": 32000,
+    "d_model": 768,
+    "n_layer": 12,
+    "n_head": 12,
+    "d_head": 64,
+    "d_inner": 3072,
+    "max_position_embeddings": 8192,
+    "type_vocab_size": 2,
+}
+
+
+def parameters(config: EncoderConfig) -> int:
+    """Of the matrices: what makes nearly all of a model."""
+    d = config.d_model
+    width = getattr(config, "d_embed", None) or d
+    layer = 4 * d * config.n_head * config.d_head + 2 * d * config.d_inner
+    layers = 1 if getattr(config, "shared_layers", False) else config.n_layer
+    tables = config.vocab_size
+    if hasattr(config, "type_vocab_size"):  # places are learned
+        tables += config.max_position_embeddings + config.type_vocab_size
+    if getattr(config, "div_val", 1) > 1:
+        tables = 0  # narrower for rare words
+    return tables * width + layers * layer
+
+
+def check(config: EncoderConfig, copies: int = 1) -> None:
+    """The weights fit into the memory that is left.
+
+    Args:
+      config: of the model.
+      copies: of every weight: 3 with the slots of an optimizer.
+
+    Raises:
+      UserError: they do not; names the field that is to blame.
+    """
+    count = parameters(config)
+    wanted = 4 * copies * count + _LAYER_BYTES * config.n_layer
+    left, limit = memory.room()
+    if wanted <= left:
+        return
+    name = max(
+        (n for n in _USUAL if getattr(config, n, None)),
+        key=lambda n: getattr(config, n) / _USUAL[n],
+    )
+    raise UserError(
+        f"out of memory: `{name}` {getattr(config, name)} of the configuration "
+        f"makes a model of {count:.3g} parameters, {wanted / memory.GIB:.3g} "
+        f"GiB with what belongs to them; {limit} leaves "
+        f"{left / memory.GIB:.3g} GiB: correct `{name}`, or give more memory"
+    )

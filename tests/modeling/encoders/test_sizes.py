@@ -1,0 +1,42 @@
+"""Numbers of a configuration that no machine can hold name their field."""
+
+import pytest
+
+from common import memory
+from common.errors import UserError
+from modeling import XLNetConfig
+from modeling.encoders import registry, sizes
+from modeling.encoders.bert.config import BertConfig
+from modeling.encoders.transformer_xl.config import TransformerXLConfig
+
+SIZES = dict(vocab_size=17, d_model=6, n_layer=2, n_head=3, d_inner=10)
+
+
+@pytest.mark.parametrize("name", ["n_layer", "vocab_size", "d_inner", "n_head"])
+@pytest.mark.parametrize("kind", [XLNetConfig, TransformerXLConfig])
+def test_the_field_is_named(kind, name):
+    config = kind(**(SIZES | {"d_head": 2, name: 10**12}))
+    with pytest.raises(UserError, match=f"`{name}` 1000000000000 of") as e:
+        registry.build_encoder(config)
+    assert "\n" not in str(e.value)
+
+
+def test_places_and_many_small_layers_count():
+    config = BertConfig(**(SIZES | {"max_position_embeddings": 10**13}))
+    with pytest.raises(UserError, match="`max_position_embeddings`"):
+        registry.build_encoder(config)
+    small = BertConfig(**(SIZES | {"n_layer": 10**9}))
+    with pytest.raises(UserError, match="`n_layer` 1000000000"):
+        registry.build_encoder(small)
+
+
+def test_what_fits_is_built_and_slots_count(monkeypatch):
+    config = XLNetConfig(**SIZES, d_head=2)
+    encoder = registry.build_encoder(config)
+    found = sum(v.shape.num_elements() for v in encoder.variables)
+    assert 0.5 * found < sizes.parameters(config) <= found
+    room = 8 * sizes.parameters(config) + 200_000
+    monkeypatch.setattr(memory, "room", lambda: (room, "the machine"))
+    sizes.check(config, copies=2)
+    with pytest.raises(UserError, match="the machine leaves"):
+        sizes.check(config, copies=3)
