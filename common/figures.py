@@ -1,5 +1,6 @@
 """Figures of tables: Matplotlib without a display, as PNG and SVG."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from common import files
@@ -8,6 +9,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 KINDS = ("png", "svg")
+OWN = "DejaVu Sans"  # comes with Matplotlib
 
 
 def new(
@@ -25,6 +27,35 @@ def new(
     figure = Figure(**({"layout": "constrained"} | options))
     FigureCanvasAgg(figure)
     return figure, figure.subplots(rows, columns, squeeze=False)
+
+
+def literal(text: str) -> str:
+    """Text of a user for a figure: Matplotlib would read `$x_$` as a formula."""
+    return text.replace("$", r"\$")
+
+
+def font_for(texts: Sequence[str]) -> str:
+    """A font that has all characters; "" where none is installed.
+
+    matplotlib's own font comes first; then the installed ones by name.
+    """
+    from matplotlib import font_manager
+
+    wanted = {ord(c) for text in texts for c in text if not c.isspace()}
+    fonts = {f.name: f.fname for f in font_manager.fontManager.ttflist}
+    for name in sorted(fonts, key=lambda name: (name != OWN, name)):
+        try:
+            known = font_manager.get_font(fonts[name]).get_charmap()
+        except (OSError, RuntimeError):
+            continue  # listed, but gone or damaged
+        if wanted <= known.keys():
+            return name
+    return ""
+
+
+def families(texts: Sequence[str]) -> list[str]:
+    """Fonts of a label in the order in which they are tried."""
+    return list(dict.fromkeys([font_for(texts) or OWN, OWN]))
 
 
 def twenty_colours() -> list:

@@ -94,22 +94,50 @@ NAMES = {
 
 
 def hint(argv: list[str], known) -> str | None:
-    """A line about the first flag of `argv` that has another name here.
+    """A line about all flags of `argv` that this command does not have.
 
     Args:
       argv: the arguments, without the program's name.
-      known: has the names of this command's flags (`in`).
+      known: has the names of this command's flags (`in`); absl's `FLAGS` also
+        says which take a value of their own.
+
+    Returns:
+      None where none is unknown, and where the one that is has no name here:
+      absl then names those that are spelled alike.
     """
-    for argument in argv:
+    lines, named = [], False
+    arguments = iter(argv)
+    for argument in arguments:
         if argument == "--":
-            return None
-        if not argument.startswith("-"):
+            break
+        if not argument.startswith("-") or argument == "-":
             continue
-        name = argument.lstrip("-").partition("=")[0]
+        name, has_value, _ = argument.lstrip("-").partition("=")
         if name in known or name.removeprefix("no") in known:
+            if not has_value and _takes_a_value(name, known):
+                next(arguments, None)
             continue
         for found in (name, name.removeprefix("no")):
             if found in NAMES:
                 whose, instead = NAMES[found]
-                return f"--{found} is a flag of {whose}; here: {instead}"
-    return None
+                line = f"--{found} is a flag of {whose}; here: {instead}"
+                named = True
+                break
+        else:
+            # A value may begin with "-": it is none of an unknown flag's.
+            if not argument.startswith("--"):
+                continue
+            line = f"--{name} is no flag of this command"
+        if line not in lines:
+            lines.append(line)
+    if not named and len(lines) < 2:
+        return None
+    return "; ".join(lines)
+
+
+def _takes_a_value(name: str, known) -> bool:
+    """`--name value` is two arguments."""
+    try:
+        return not known[name].boolean
+    except (KeyError, TypeError):
+        return False

@@ -4,12 +4,11 @@ import dataclasses
 import os
 import unicodedata
 import warnings
-from collections.abc import Sequence
 
 import numpy as np
 import tensorflow as tf
 
-from common import files
+from common import figures, files
 from common.errors import UserError
 from modeling.attention import masks
 
@@ -111,7 +110,7 @@ def explain(tokens: list[str], order: tuple[int, ...]) -> Explanation:
 def draw(explanation: Explanation, path: str) -> None:
     """Draws both matrices side by side as a PNG, atomically.
 
-    Tokens are written in `font_for` them.
+    Tokens are written in `figures.families` of them.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -122,8 +121,8 @@ def draw(explanation: Explanation, path: str) -> None:
     count = len(explanation.tokens)
     longest = max(_width(token) for token in explanation.tokens)
     size = 1.5 + 0.5 * count + 0.08 * longest
-    family = font_for(explanation.tokens)
-    families = [family, "DejaVu Sans"] if family else ["DejaVu Sans"]
+    families = figures.families(explanation.tokens)
+    tokens = [figures.literal(token) for token in explanation.tokens]
     figure = Figure(figsize=(2 * size + 1, size + 0.5))
     FigureCanvasAgg(figure)
     for i, (title, matrix) in enumerate(
@@ -136,8 +135,8 @@ def draw(explanation: Explanation, path: str) -> None:
         axes.imshow(matrix, cmap="Blues", vmin=0, vmax=1.4)
         axes.set_title(title)
         axes.set_xlabel("may see")
-        axes.set_xticks(range(count), explanation.tokens, rotation=90)
-        axes.set_yticks(range(count), explanation.tokens)
+        axes.set_xticks(range(count), tokens, rotation=90)
+        axes.set_yticks(range(count), tokens)
         for label in (*axes.get_xticklabels(), *axes.get_yticklabels()):
             label.set_fontfamily(families)
         for row in range(count):
@@ -152,31 +151,11 @@ def draw(explanation: Explanation, path: str) -> None:
     # Sizes in points: a line of 30 places is as wide as the picture.
     figure.suptitle(f"order {', '.join(map(str, explanation.order))}")
     with warnings.catch_warnings():
-        # The caller is told by `font_for`.
+        # The caller is told by `figures.font_for`.
         warnings.filterwarnings("ignore", "Glyph")
         figure.tight_layout()
         with files.atomic_open(path, "wb") as f:
             figure.savefig(f, format="png", dpi=150)
-
-
-def font_for(tokens: Sequence[str]) -> str:
-    """A font that has all characters; "" where none is installed.
-
-    matplotlib's own font comes first; then the installed ones by name.
-    """
-    from matplotlib import font_manager
-
-    wanted = {ord(c) for token in tokens for c in token if not c.isspace()}
-    own = "DejaVu Sans"
-    fonts = {f.name: f.fname for f in font_manager.fontManager.ttflist}
-    for name in sorted(fonts, key=lambda name: (name != own, name)):
-        try:
-            known = font_manager.get_font(fonts[name]).get_charmap()
-        except (OSError, RuntimeError):
-            continue  # listed, but gone or damaged
-        if wanted <= known.keys():
-            return name
-    return ""
 
 
 def _width(text: str) -> int:

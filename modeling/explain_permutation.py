@@ -1,5 +1,6 @@
 """`python -m modeling.explain_permutation`: who may see whom, and why."""
 
+from common import figures
 from common.errors import UserError
 from flags import app, explain_flags
 from modeling import explain, explain_graph
@@ -36,7 +37,7 @@ def main() -> None:
             explain_graph.draw(shown, tokens, options.output)
     if options.output:
         print(f"\ndrawn: {options.output}")
-        if not explain.font_for(tokens):
+        if not figures.font_for(tokens):
             print(
                 "no installed font has all characters of the text, which are "
                 "drawn as boxes: install one, e.g. Noto Sans CJK"

@@ -42,7 +42,8 @@ def main() -> None:
     found = _vectors(embedder, texts, options, model_options.checkpoint)
     if not options.output_file:
         for embedded in found:
-            print(json.dumps(as_json(embedded)), flush=True)
+            line = as_json(embedded)
+            print(json.dumps(line, ensure_ascii=False), flush=True)
         return
     _WRITERS[os.path.splitext(options.output_file)[1]](
         options.output_file, found
@@ -82,7 +83,8 @@ def _numbers(vector: np.ndarray) -> list[float]:
 def _write_jsonl(path, found):
     with files.atomic_open(path, "w") as f:
         for embedded in found:
-            f.write(json.dumps(as_json(embedded)) + "\n")
+            line = as_json(embedded)
+            f.write(json.dumps(line, ensure_ascii=False) + "\n")
 
 
 def _write_csv(path, found):

@@ -41,7 +41,7 @@ def main() -> None:
             answer |= independent(filler, hidden, filling)
         if options.attribution:
             answer["attribution"] = attribution(filler, hidden, order, filling)
-        print(json.dumps(answer))
+        print(json.dumps(answer, ensure_ascii=False))
 
 
 def describe(lm, hidden, order, filling) -> dict:

@@ -71,7 +71,7 @@ def main() -> None:
             means = found.log_probs.mean(0, dtype=np.float64)
             answer["pieces"] = found.pieces
             answer["mean_token_log_probs"] = means.round(5).tolist()
-        print(json.dumps(answer), flush=True)
+        print(json.dumps(answer, ensure_ascii=False), flush=True)
 
 
 def _permuted(

@@ -2,6 +2,8 @@
 
 import re
 
+from absl import flags
+
 from flags import other_names
 from tests.conftest import ROOT
 
@@ -32,6 +34,23 @@ def test_only_flags_that_are_not_ours_are_explained():
     assert "--clip" in other_names.hint(["--max_grad_norm", "1"], known)
     assert other_names.hint(["--", "--lr=1"], known) is None
     assert "--learning_rate" in other_names.hint(["-lr", "1"], known)
+
+
+def test_all_unknown_flags_are_named_at_once():
+    line = other_names.hint(["--lr=1", "--num_passess=2", "--init=x"], ())
+    for wanted in ("--learning_rate", "--num_passess is no", "--init_method"):
+        assert wanted in line
+    # One that has no name here is absl's, which knows its neighbours.
+    assert other_names.hint(["--num_passess=2"], ()) is None
+
+
+def test_a_value_that_begins_with_dashes_is_no_flag():
+    known = flags.FlagValues()
+    flags.DEFINE_string("labels", None, "", flag_values=known)
+    flags.DEFINE_bool("do_eval", False, "", flag_values=known)
+    assert other_names.hint(["--labels", "--lr"], known) is None
+    line = other_names.hint(["--do_eval", "--lr", "--labels=-2"], known)
+    assert "--learning_rate" in line
 
 
 def test_shares_of_tokens_lead_to_shares():

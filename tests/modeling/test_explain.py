@@ -7,6 +7,7 @@ import sys
 import numpy as np
 import pytest
 
+from common import figures
 from common.errors import UserError
 from modeling import explain, explain_graph
 
@@ -125,12 +126,12 @@ def test_other_scripts_and_many_tokens(tmp_path, monkeypatch):
     found = explain.explain(["東京", "is", "a\u0301"], (2, 1, 3))
     assert "  東京  0 1 0" in str(found) and "    is  0 0 0" in str(found)
     assert "     a\u0301  1 1 0" in str(found)
-    assert explain.font_for(["abc", "é"]) == "DejaVu Sans"
+    assert figures.font_for(["abc", "é"]) == "DejaVu Sans"
     own = [
         f for f in font_manager.fontManager.ttflist if f.name == "DejaVu Sans"
     ]
     monkeypatch.setattr(font_manager.fontManager, "ttflist", own)
-    assert explain.font_for(["東京"]) == ""
+    assert figures.font_for(["東京"]) == ""
     long = explain.explain(["東京", *"abcdefghijk"], tuple(range(1, 13)))
     explain.draw(long, str(tmp_path / "x.png"))
     assert (tmp_path / "x.png").stat().st_size > 1000

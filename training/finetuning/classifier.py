@@ -4,7 +4,7 @@ import os
 
 import numpy as np
 
-from common import files
+from common import figures, files
 from common.errors import UserError
 from data.finetuning import cache as finetune_cache
 from data.finetuning import examples as task_examples
@@ -270,12 +270,18 @@ class ClassifierJob(TaskJob):
             guesses = (shares > self.label_threshold).astype(int)
             matrix = reports.label_counts(labels, guesses)
             columns = reports.COUNTED
+            rows = reports.table(matrix, names, columns)
+            wrong = matrix[:, 1] + matrix[:, 2]
+            most = np.argsort(-wrong, kind="stable")[: reports.MOST_CLASSES]
+            most = np.sort(most)
+            matrix, shown = matrix[most], [names[i] for i in most]
         else:
             guesses = np.argmax(logits, axis=-1)
-            matrix = reports.confusion_matrix(labels, guesses, len(names))
-            columns = names
+            rows, matrix, shown = reports.confusion(labels, guesses, names)
+            columns = shown
         text = reports.class_report(labels, guesses, names)
-        rows = reports.table(matrix, names, columns)
+        if not figures.font_for(shown):
+            print("note: no installed font has all characters of the labels")
         stem = os.path.join(folder, split)
         paths = [
             f"{stem}_report.txt",
@@ -285,7 +291,7 @@ class ClassifierJob(TaskJob):
         files.write_text(paths[0], text)
         files.write_text(paths[1], task_examples.to_tsv(rows))
         with files.atomic_open(paths[2]) as f:
-            f.write(reports.picture(matrix, names, columns))
+            f.write(reports.picture(matrix, shown, columns))
         return paths
 
     def predict_split(self, split: str):

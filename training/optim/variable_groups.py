@@ -169,7 +169,9 @@ def describe(
     """The table of groups for the log: one line per place and decay."""
     totals: dict[tuple, list[int]] = {}
     for name, group in groups.items():
-        key = (group.layer, group.decayed, group.frozen)
+        # What is updated alike is one line.
+        decayed = group.decayed and options.weight_decay > 0
+        key = (group.layer, decayed and not group.frozen, group.frozen)
         entry = totals.setdefault(key, [0, 0, name])
         entry[0] += 1
         entry[1] += sizes[name]

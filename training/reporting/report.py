@@ -43,6 +43,8 @@ def start_lines(run: RunState, extra: list[str]) -> list[str]:
     sizes = {n: int(math.prod(v.shape)) for n, v in learner.variables.items()}
     o = options.optimizer
     mode = "AdamW" if o.weight_decay else "Adam (bias-corrected)"
+    if o.optimizer == "stable_adamw":
+        mode = "StableAdamW"
     clip = f"clipped at {o.clip:g}" if o.clip else "not clipped"
     start = "random weights"
     if run.restored_from:
@@ -58,7 +60,7 @@ def start_lines(run: RunState, extra: list[str]) -> list[str]:
         + (", XLA" if options.strategy.jit_compile else ""),
         f"batch        {split.batch_size} rows = {split.micro_batch_rows} x "
         f"{split.accumulation_steps} accumulation step(s) x {split.replicas} "
-        "replica(s)",
+        "replica(s)" + _warmup_text(options),
         f"optimizer    {mode}, rate {o.learning_rate:g} ({o.decay_method}, "
         f"warm-up {o.warmup_steps}), decay {o.weight_decay:g}, epsilon "
         f"{o.adam_epsilon:g}, {clip}",
@@ -67,6 +69,15 @@ def start_lines(run: RunState, extra: list[str]) -> list[str]:
         *extra,
         f"start        {start}; to step {options.train_steps}",
     ]
+
+
+def _warmup_text(options) -> str:
+    if not options.min_batch_size:
+        return ""
+    return (
+        f", from {options.min_batch_size} rows on over "
+        f"{options.batch_size_warmup_tokens} tokens"
+    )
 
 
 class Progress:

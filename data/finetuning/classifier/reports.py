@@ -5,12 +5,17 @@ labels per row.
 """
 
 import io
+import warnings
 from collections.abc import Sequence
 
 import numpy as np
 
+from common import figures
+
 # Of a picture: with more classes the numbers in its cells cannot be read.
 MOST_NUMBERS = 20
+# Of a matrix and of a picture.
+MOST_CLASSES = 100
 
 
 def class_report(
@@ -34,6 +39,57 @@ def class_report(
         digits=4,
         zero_division=0.0,
     )
+
+
+def _confused_pairs(
+    labels: np.ndarray, guesses: np.ndarray, names: Sequence[str]
+) -> list[list[str]]:
+    """Header, then label, guess and examples of every pair that occurs.
+
+    The table of many classes: a matrix would be of their square.
+    """
+    pairs, counts = np.unique(
+        np.stack([labels, guesses], -1), axis=0, return_counts=True
+    )
+    rows = [
+        [names[int(i)], names[int(j)], str(n)]
+        for (i, j), n in zip(pairs, counts, strict=True)
+    ]
+    return [["label", "prediction", "examples"], *rows]
+
+
+def confusion(
+    labels: np.ndarray, guesses: np.ndarray, names: Sequence[str]
+) -> tuple[list[list[str]], np.ndarray, list[str]]:
+    """Rows of the table; the matrix of the picture and the names of its classes.
+
+    With more than `MOST_CLASSES` the table has a row per pair that occurs, and
+    the picture the classes that are confused most, among themselves.
+    """
+    labels = np.asarray(labels, np.int64)
+    guesses = np.asarray(guesses, np.int64)
+    if len(names) <= MOST_CLASSES:
+        matrix = confusion_matrix(labels, guesses, len(names))
+        return table(matrix, names, names), matrix, list(names)
+    most = _most_confused(labels, guesses, len(names))
+    place = np.full(len(names), -1)
+    place[most] = np.arange(len(most))
+    inside = (place[labels] >= 0) & (place[guesses] >= 0)
+    matrix = confusion_matrix(
+        place[labels[inside]], place[guesses[inside]], len(most)
+    )
+    rows = _confused_pairs(labels, guesses, names)
+    return rows, matrix, [names[i] for i in most]
+
+
+def _most_confused(
+    labels: np.ndarray, guesses: np.ndarray, count: int
+) -> np.ndarray:
+    """The `MOST_CLASSES` with most examples taken for others, int64, rising."""
+    wrong = labels != guesses
+    mistakes = np.bincount(labels[wrong], minlength=count)
+    mistakes += np.bincount(guesses[wrong], minlength=count)
+    return np.sort(np.argsort(-mistakes, kind="stable")[:MOST_CLASSES])
 
 
 def confusion_matrix(
@@ -72,6 +128,10 @@ def picture(
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
+    families = figures.families([*rows, *columns])
+    rows, columns = (
+        [figures.literal(name) for name in names] for names in (rows, columns)
+    )
     height, width = (2.5 + 0.3 * min(n, 60) for n in matrix.shape)
     figure = Figure(figsize=(width + 1, height))
     FigureCanvasAgg(figure)
@@ -80,6 +140,8 @@ def picture(
     image = axes.imshow(shares, vmin=0, vmax=1, cmap="Blues", aspect="auto")
     axes.set_xticks(range(len(columns)), columns, rotation=90)
     axes.set_yticks(range(len(rows)), rows)
+    for label in (*axes.get_xticklabels(), *axes.get_yticklabels()):
+        label.set_fontfamily(families)
     axes.set(xlabel="prediction", ylabel="label")
     figure.colorbar(image, label="share of the label's examples")
     if max(matrix.shape) <= MOST_NUMBERS:
@@ -88,5 +150,8 @@ def picture(
             colour = "white" if dark else "black"
             axes.text(j, i, str(value), ha="center", va="center", color=colour)
     out = io.BytesIO()
-    figure.savefig(out, format="png", dpi=100, bbox_inches="tight")
+    with warnings.catch_warnings():
+        # The caller is told by `figures.font_for`.
+        warnings.filterwarnings("ignore", "Glyph")
+        figure.savefig(out, format="png", dpi=100, bbox_inches="tight")
     return out.getvalue()

@@ -26,3 +26,26 @@ def test_counts_of_several_labels():
         [1, 0, 1, 1],
         [1, 1, 0, 1],
     ]
+
+
+def test_labels_are_text_and_no_formula():
+    names = ["$_$", "a$b$", "\\$", "--1"]
+    picture = reports.picture(np.eye(4, dtype=int), names, names)
+    assert picture.startswith(b"\x89PNG")
+
+
+def test_many_classes_stay_small():
+    labels = np.array([7, 7, 4000, 4999, 4999])
+    guesses = np.array([7, 4000, 4000, 8, 8])
+    names = [f"c{i}" for i in range(5000)]
+    rows, matrix, shown = reports.confusion(labels, guesses, names)
+    assert rows[1:] == [
+        ["c7", "c7", "1"],
+        ["c7", "c4000", "1"],
+        ["c4000", "c4000", "1"],
+        ["c4999", "c8", "2"],
+    ]
+    assert len(shown) == len(matrix) == reports.MOST_CLASSES
+    assert {"c7", "c8", "c4000", "c4999"} <= {*shown}
+    assert matrix[shown.index("c4999"), shown.index("c8")] == 2
+    assert matrix.sum() == len(labels)
