@@ -7,6 +7,7 @@ Files, metrics and predictions are those of the tasks.
 """
 
 import dataclasses
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -15,8 +16,10 @@ from data.finetuning import ensembles
 from data.finetuning.classifier import rivals, schemas
 from data.finetuning.examples import BadRows, TextExample
 from data.finetuning.options import ClassifierDataOptions
-from data.symbols import CLS_LAST
+from data.finetuning.table import FeatureTable
+from data.symbols import CLS_LAST, SymbolIds
 from training.finetuning.classifier import ClassifierJob, hash_examples
+from training.objectives.candidates import MOST_PIECES
 
 # Of the better of two classes where a rule and no model has chosen.
 _LEAST = 1e-6
@@ -136,10 +139,18 @@ class PronounJob(_RankingJob):
         self._candidates[split] = found
         table, hit = self.cached_table(
             f"wnli-ranking-{split}",
-            {"task": "wnli-ranking", "data": hash_examples(examples)},
+            {
+                "task": "wnli-ranking",
+                "data": hash_examples(examples),
+                "most_pieces": MOST_PIECES,
+            },
             [(s.before, s.candidate, s.after) for s in found.schemas],
-            lambda tokenized: schemas.table(
-                tokenized, self.features.row_length, self.tokenizer.symbols
+            lambda tokenized: candidate_table(
+                found.schemas,
+                tokenized,
+                self.features.row_length,
+                self.tokenizer.symbols,
+                self.task.path(split),
             ),
         )
         missed = found.row_of.count(-1)
@@ -177,6 +188,39 @@ class PronounJob(_RankingJob):
         margins = np.where(np.isnan(margins), -_LEAST, margins)
         own = [margins[row] if row >= 0 else -_LEAST for row in found.row_of]
         return np.array([[-m / 2.0, m / 2.0] for m in own])  # [N, 2]
+
+
+def candidate_table(
+    rows: Sequence[schemas.Schema],
+    tokenized: Sequence[Sequence[Sequence[int]]],
+    max_length: int,
+    ids: SymbolIds,
+    where: str,
+) -> FeatureTable:
+    """`schemas.table` of candidates whose pieces are all hidden and summed.
+
+    Args:
+      rows: the candidates.
+      tokenized: ids of the three parts of each.
+      max_length: T.
+      ids: the special ids.
+      where: their file, for messages.
+
+    Raises:
+      UserError: a candidate of more pieces than the objective sums or a row
+        holds: its probability would be that of a part.
+    """
+    most = min(MOST_PIECES, max_length - 2)
+    for schema, (_, candidate, _) in zip(rows, tokenized, strict=True):
+        if len(candidate) > most:
+            raise UserError(
+                f"{where}: the candidate {schema.candidate!r} has "
+                f"{len(candidate)} pieces, wanted at most {most}, all of which "
+                "are hidden and summed; shorten it, "
+                + ("raise --max_seq_length " if most < MOST_PIECES else "")
+                + "or leave --ranking out"
+            )
+    return schemas.table(tokenized, max_length, ids)
 
 
 def _candidates(examples: list[TextExample]) -> _Candidates:
