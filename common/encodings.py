@@ -4,6 +4,10 @@ Nothing is guessed: a file of another encoding or of other line ends is refused
 with the command that converts it.
 """
 
+from common.errors import UserError
+
+BOM = b"\xef\xbb\xbf"  # of UTF-8
+
 # UTF-32's little-endian mark begins with UTF-16's.
 _MARKS = {
     b"\xff\xfe\x00\x00": "UTF-32",
@@ -41,6 +45,32 @@ def other_line_ends(first: bytes) -> str | None:
             "file: tr '\\r' '\\n' < IN > OUT"
         )
     return None
+
+
+def decode(data: bytes, where: str) -> str:
+    """Text of a whole file: lines end with LF, no byte order mark.
+
+    Args:
+      data: all bytes of the file.
+      where: the file, for messages.
+
+    Raises:
+      UserError: another encoding, other line ends; names the line.
+    """
+    if problem := refusal(data[:4]) or other_line_ends(data):
+        raise UserError(f"{where}:1: {problem}")
+    try:
+        text = data.removeprefix(BOM).decode("utf-8")
+    except UnicodeDecodeError as e:
+        line = e.object.count(b"\n", 0, e.start) + 1
+        raise UserError(f"{where}:{line}: is not UTF-8 {not_utf8(e)}") from e
+    return text.replace("\r\n", "\n").removesuffix("\r")
+
+
+def lines(data: bytes, where: str) -> list[str]:
+    """Lines of a whole file, blank ones too; see `decode`."""
+    found = decode(data, where).split("\n")
+    return found[:-1] if not found[-1] else found
 
 
 def not_utf8(error: UnicodeDecodeError) -> str:

@@ -153,7 +153,7 @@ def _convert_file(path: str, options: ConvertOptions, out) -> int:
 
 
 class _Watched:
-    """Lines as they pass, without a byte order mark; counts WikiText's."""
+    """Lines as they pass; counts WikiText's."""
 
     def __init__(self, lines: Iterator[str]):
         self._lines = lines
@@ -162,8 +162,6 @@ class _Watched:
 
     def __iter__(self) -> Iterator[str]:
         for line in self._lines:
-            if not self.count:
-                line = line.removeprefix("\ufeff")
             self.count += 1
             bare = line.rstrip("\r\n")
             self.titles += _is_title(*self._last, bare)

@@ -9,7 +9,6 @@ The output's ending says the format: .jsonl and .csv hold one text per line,
 characters `[start, end)` of the raw text.
 """
 
-import contextlib
 import csv
 import json
 import os
@@ -18,7 +17,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from common import files
+from common import encodings, files
 from common.errors import UserError
 from flags import app, lm_flags
 from serving import limits, sentence_folder
@@ -138,23 +137,19 @@ def _texts(options) -> list[str]:
             limits.check_text(t, f"--text[{i}]", options.max_chars)
             for i, t in enumerate(options.text)
         ]
-    with contextlib.ExitStack() as stack:
-        try:
-            f = stack.enter_context(open(options.input_file, "rb"))
-        except OSError as e:
-            raise UserError(
-                f"--input_file={options.input_file} cannot be read: {e.strerror}"
-            ) from e
-        texts = []
-        for number, line in enumerate(f, start=1):
-            where = f"{options.input_file}:{number}"
-            try:
-                text = line.decode().rstrip("\r\n")
-            except UnicodeDecodeError as e:
-                raise UserError(f"{where}: is not UTF-8") from e
-            texts.append(limits.check_text(text, where, options.max_chars))
+    path = options.input_file
+    try:
+        data = files.read_bytes(path)
+    except OSError as e:
+        raise UserError(
+            f"--input_file={path} cannot be read: {e.strerror or e}"
+        ) from e
+    texts = [
+        limits.check_text(text, f"{path}:{number}", options.max_chars)
+        for number, text in enumerate(encodings.lines(data, path), start=1)
+    ]
     if not texts:
-        raise UserError(f"--input_file={options.input_file} is empty")
+        raise UserError(f"--input_file={path} is empty")
     return texts
 
 

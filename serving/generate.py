@@ -15,6 +15,7 @@ import time
 
 import numpy as np
 
+from common import encodings
 from common.errors import UserError
 from flags import app, lm_flags
 from serving import limits
@@ -112,15 +113,7 @@ def read_priming(path: str, max_chars: int) -> str:
         raise UserError(
             f"--priming_file={path} cannot be read: {e.strerror}"
         ) from e
-    try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError as e:
-        line = data.count(b"\n", 0, e.start) + 1
-        raise UserError(
-            f"--priming_file={path}: line {line} is not UTF-8 (byte "
-            f"0x{data[e.start]:02x}); convert the file, e.g. iconv -f latin1 "
-            "-t utf-8"
-        ) from e
+    text = encodings.decode(data, f"--priming_file={path}")
     return limits.check_text(text, path, max_chars)
 
 

@@ -18,7 +18,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from typing import IO
 
-from common import files
+from common import encodings, files
 from common.errors import UserError
 from data import symbols
 from data.corpus import sources
@@ -166,7 +166,7 @@ def documents(
       CorpusError: bytes that are not UTF-8, a JSONL line that is no object
         with a text field; file and line are named.
     """
-    text = decode(data, block).removeprefix("\ufeff")
+    text = decode(data, block)
     # Only "\n" ends a line: others (form feed, U+2028) are white space in it.
     lines = text.split("\n")
     if is_jsonl(block.path):
@@ -186,13 +186,17 @@ def documents(
 
 
 def decode_lines(path: str, lines: Iterable[bytes]) -> Iterator[str]:
-    """The lines of a file as text.
+    """The lines of a file as text, without a byte order mark.
 
     Raises:
-      CorpusError: bytes that are not UTF-8; file and line are named.
+      CorpusError: bytes that are not UTF-8, lines that end with CR alone; file
+        and line are named.
     """
     with files.about(path):
         for number, line in enumerate(lines):
+            if not number:
+                is_all = not line.endswith(b"\n")
+                line = _beginning(line, path, is_all)
             try:
                 yield line.decode("utf-8")
             except UnicodeDecodeError as e:
@@ -200,16 +204,35 @@ def decode_lines(path: str, lines: Iterable[bytes]) -> Iterator[str]:
 
 
 def decode(data: bytes, block: Block) -> str:
-    """The text of a block's bytes.
+    """The text of a block's bytes, without a byte order mark.
 
     Raises:
-      CorpusError: bytes that are not UTF-8; file and line are named.
+      CorpusError: bytes that are not UTF-8, lines that end with CR alone; file
+        and line are named.
     """
+    if not block.start:
+        data = _beginning(data, block.path, is_all=True)
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as e:
         line = data.count(b"\n", 0, e.start) + 1 + lines_before(block)
         raise _not_utf8(block.path, line, e) from e
+
+
+def _beginning(data: bytes, path: str, is_all: bool) -> bytes:
+    """The first bytes of a file, checked, without a byte order mark.
+
+    Args:
+      data: whole lines.
+      path: for messages.
+      is_all: no line ends with LF if none does in `data`.
+    """
+    problem = encodings.refusal(data[:4])
+    if is_all:
+        problem = problem or encodings.other_line_ends(data)
+    if problem:
+        raise CorpusError(f"{path}: line 1: {problem}")
+    return data.removeprefix(encodings.BOM)
 
 
 def _not_utf8(path: str, line: int, e: UnicodeDecodeError) -> CorpusError:

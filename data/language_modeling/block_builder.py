@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 
+from common import encodings
 from data.corpus import documents as corpus
 from data.language_modeling.options import LMDataOptions
 from data.language_modeling.record import META, make_format
@@ -64,11 +65,12 @@ def text_of(parts: list[bytes], blocks, options: LMDataOptions) -> str | bytes:
         if options.dataset not in ("enwik8", "text8"):
             # Blocks end where a line does, or at the end of a file.
             data += b"" if data.endswith(b"\n") else b"\n"
+            if not block.start:
+                data = data.removeprefix(encodings.BOM)
         if options.unit == "byte":
             found.append(data)
             continue
-        text = corpus.decode(data, block)
-        found.append(text if block.start else text.removeprefix("\ufeff"))
+        found.append(corpus.decode(data, block))
     return (b"" if options.unit == "byte" else "").join(found)
 
 

@@ -3,7 +3,7 @@
 import collections
 from collections.abc import Sequence
 
-from common import files
+from common import encodings, files
 from common.errors import UserError
 
 NEWLINE = "\n"
@@ -16,12 +16,13 @@ def read_list(path: str) -> list[str]:
       UserError: it cannot be read.
     """
     try:
-        text = files.read_bytes(path).decode("utf-8")
+        data = files.read_bytes(path)
     except FileNotFoundError as e:
         raise UserError(f"--vocab_file={path} does not exist") from e
-    except (OSError, UnicodeDecodeError) as e:
+    except OSError as e:
         raise UserError(f"--vocab_file={path} cannot be read: {e}") from e
-    return [line.split()[0] for line in text.split("\n") if line.split()]
+    lines = encodings.lines(data, f"--vocab_file={path}")
+    return [line.split()[0] for line in lines if line.split()]
 
 
 def count(text: str | bytes, unit: str, lower_case: bool, newline: bool):

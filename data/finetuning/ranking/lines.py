@@ -22,15 +22,14 @@ def read(path: str, flag: str) -> Iterator[tuple[int, str]]:
       flag: that named the file, for messages.
 
     Raises:
-      UserError: no such file, not UTF-8, or packed data that are damaged.
+      UserError: no such file, not UTF-8, lines that end with CR alone, or
+        packed data that are damaged.
     """
     number = 0
     try:
         with files.open_binary(path) as raw, _unpacked(raw, path) as f:
             for line in decode_lines(path, f):
                 number += 1
-                if number == 1:
-                    line = line.removeprefix("\ufeff")
                 yield number, line.rstrip("\r\n")
     except (lzma.LZMAError, EOFError, zlib.error, gzip.BadGzipFile) as e:
         raise UserError(

@@ -1,6 +1,7 @@
 """Raw text: blocks, very long documents, bytes and characters that are none."""
 
 import gzip
+import io
 import json
 import os
 import pathlib
@@ -54,6 +55,31 @@ def test_documents():
         corpus.documents(
             b'{"text": "a"}\n{"body": 1}', corpus.Block("x.jsonl", 0, 0)
         )
+
+
+OTHER_FILES = [
+    ("One.\nTwo.\n".encode("utf-16"), "x.txt: line 1: the file is UTF-16 by"),
+    ("One.\n".encode("utf-16-be"), "x.txt: line 1: .* begins as UTF-16BE"),
+    (b"One.\rTwo.\rThree.\r", "x.txt: line 1: lines end with CR alone"),
+]
+
+
+@pytest.mark.parametrize("data, found", OTHER_FILES)
+def test_other_encodings_and_line_ends_are_named(data, found):
+    block = corpus.Block("x.txt", 0, len(data))
+    with pytest.raises(corpus.CorpusError, match=found):
+        corpus.documents(data, block)
+    with pytest.raises(corpus.CorpusError, match=found):
+        list(corpus.decode_lines("x.txt", io.BytesIO(data)))
+
+
+def test_a_mark_is_dropped_at_the_beginning_of_a_file_alone():
+    data = "\ufeffa\rb\n\ufeffc\n".encode()
+    wanted = ["a\rb\n", "\ufeffc\n"]
+    assert list(corpus.decode_lines("x", io.BytesIO(data))) == wanted
+    assert corpus.decode(data, corpus.Block("x", 0, 0)) == "".join(wanted)
+    later = corpus.decode(data, corpus.Block("x", 9, 0))
+    assert later == data.decode()
 
 
 @pytest.fixture(params=["text.txt", "text.txt.gz"])

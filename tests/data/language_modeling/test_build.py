@@ -5,11 +5,13 @@ import json
 import os
 import pathlib
 import shutil
+import types
 
 import numpy as np
 import pytest
 
 from common.errors import UserError
+from data.corpus import documents as corpus
 from data.language_modeling import block_builder
 from data.language_modeling.build import build
 from data.language_modeling.manifest import SplitCounts, StreamManifest
@@ -333,3 +335,13 @@ def test_damaged_records_are_named(tmp_path):
     path.write_bytes(good[:-7])
     with pytest.raises(UserError, match="wanted .* bytes"):
         StreamManifest.load(manifest.data_dir)
+
+
+@pytest.mark.parametrize("unit", ["byte", "char"])
+def test_a_byte_order_mark_is_no_symbol(unit):
+    block = corpus.Block("x.txt", 0, 8)
+    data = "\ufeffa\n\ufeffb".encode()
+    options = types.SimpleNamespace(dataset="", unit=unit)
+    text = block_builder.text_of([data], [block], options)
+    wanted = "a\n\ufeffb\n"
+    assert text == (wanted.encode() if unit == "byte" else wanted)

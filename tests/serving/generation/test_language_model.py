@@ -462,7 +462,9 @@ def test_the_command_and_the_export_fill_with_equal_probabilities(lm):
 def test_a_priming_file_that_is_not_utf8_names_the_line(tmp_path):
     path = tmp_path / "before.txt"
     path.write_bytes(b"one\ntwo\nna\xefve\n")
-    with pytest.raises(UserError, match=r"before.txt: line 3 is not UTF-8"):
+    with pytest.raises(UserError, match=r"before.txt:3: is not UTF-8"):
         generate.read_priming(str(path), 100)
     path.write_text("one\nna\u00efve\n", "utf-8")
     assert generate.read_priming(str(path), 100) == "one\nna\u00efve\n"
+    path.write_bytes(b"\xef\xbb\xbfone\r\ntwo\r\n")
+    assert generate.read_priming(str(path), 100) == "one\ntwo\n"

@@ -1,0 +1,35 @@
+"""Bytes of whole files: text in lines, or one line that says what they are."""
+
+import pytest
+
+from common import encodings
+from common.errors import UserError
+
+
+@pytest.mark.parametrize(
+    "data, lines",
+    [
+        (b"\xef\xbb\xbfa\n\nb\n", ["a", "", "b"]),
+        (b"a\r\n\r\nb\r\n", ["a", "", "b"]),
+        (b"a\r\nb\r", ["a", "b"]),
+        (b"a\rb\nc", ["a\rb", "c"]),
+        (b"\n", [""]),
+        (b"", []),
+    ],
+)
+def test_lines_are_without_mark_and_ends(data, lines):
+    assert encodings.lines(data, "x.txt") == lines
+
+
+@pytest.mark.parametrize(
+    "data, found",
+    [
+        ("One.\nTwo.".encode("utf-16"), "x.txt:1: the file is UTF-16 by"),
+        ("One.\n".encode("utf-16-le"), "x.txt:1: the file begins as UTF-16LE"),
+        (b"One.\rTwo.\r", "x.txt:1: lines end with CR alone"),
+        (b"One.\nna\xefve\n", "x.txt:2: is not UTF-8 .0xef after b'One"),
+    ],
+)
+def test_what_is_no_text_in_lines_is_named(data, found):
+    with pytest.raises(UserError, match=found):
+        encodings.decode(data, "x.txt")
