@@ -15,7 +15,6 @@ TensorFlow is imported after the flags are parsed, see `flags.app`.
 import dataclasses
 import functools
 import json
-import math
 from typing import TYPE_CHECKING
 
 from common.errors import UserError
@@ -231,62 +230,26 @@ def score(
     from common import files
     from modeling.checkpoints import restore
     from modeling.heads.causal_lm import CausalLanguageModel
+    from serving.generation import scored_lines
     from serving.generation.causal_scoring import CausalScorer
     from training.checkpoints import checkpoint_to_read
 
     path = checkpoint_to_read(options)
-    texts = _lines(what.input_file)
+    texts = scored_lines.read_lines(what.input_file)
     config, length = build_config(data, what, options)
     model = CausalLanguageModel(config)
     restore.restore(model, path, require="all")
-    rows = [data.vocabulary.encode_line(text) for text in texts]
     scorer = CausalScorer(
         model, what.eval_seq_len or length, options.eval_batch_size
     )
-    scores = scorer.score([ids for ids, _ in rows])
-    answers = [
-        _answer(data, text, *row, log_probs)
-        for text, row, log_probs in zip(texts, rows, scores, strict=True)
-    ]
+    found = scored_lines.score_lines(
+        data.vocabulary, scorer, texts, what.score_line_end
+    )
+    answers = [json.dumps(answer, ensure_ascii=False) for answer in found]
     if what.output_file:
         files.write_text(what.output_file, "".join(f"{a}\n" for a in answers))
     else:
         print("\n".join(answers))
-
-
-def _lines(path: str) -> list[str]:
-    """The texts of a file, one per line."""
-    from common import files
-
-    try:
-        text = files.read_bytes(path).decode("utf-8")
-    except FileNotFoundError as e:
-        raise UserError(f"--input_file={path} does not exist") from e
-    except UnicodeDecodeError as e:
-        raise UserError(
-            f"--input_file={path} is not UTF-8 (byte {e.start})"
-        ) from e
-    found = [line for line in text.split("\n") if line.strip()]
-    if not found:
-        raise UserError(f"--input_file={path} holds no line to score")
-    return found
-
-
-def _answer(data, text, ids, first, log_probs) -> str:
-    """One line of the result: tokens that have a log-probability, in order."""
-    count = len(log_probs)
-    total = float(log_probs.sum(dtype="float64")) if count else 0.0
-    return json.dumps(
-        {
-            "text": text,
-            "tokens": [data.vocabulary.symbol(int(i)) for i in ids[1:]],
-            "log_probs": [round(float(x), 6) for x in log_probs],
-            "log_prob": round(total, 5),
-            "perplexity": math.exp(-total / count) if count else None,
-            "first_token_scored": first,
-        },
-        ensure_ascii=False,
-    )
 
 
 if __name__ == "__main__":

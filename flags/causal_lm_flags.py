@@ -103,6 +103,11 @@ def _define_data() -> None:
     flags.DEFINE_string(
         "output_file", "", "With --mode=score: JSONL; '' = standard output."
     )
+    flags.DEFINE_bool(
+        "score_line_end",
+        CausalLMOptions.score_line_end,
+        "With --mode=score: the end of a line is scored, too.",
+    )
 
 
 def _define_evaluation() -> None:

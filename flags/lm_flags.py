@@ -169,6 +169,11 @@ def define_score() -> None:
     flags.DEFINE_bool(
         "per_token", default.per_token, "Also the pieces, each with its own."
     )
+    flags.DEFINE_bool(
+        "score_line_end",
+        default.score_line_end,
+        "The end of a line is scored, too; of left-to-right models.",
+    )
     flags.DEFINE_integer(
         "num_orders", default.num_orders, "Random orders per text."
     )

@@ -220,6 +220,7 @@ class ScoreOptions:
         was trained.
       max_chars: longest text.
       per_token: also give the log-probability of each piece.
+      score_line_end: a left-to-right model scores the end of a line, too.
     """
 
     text: tuple[str, ...]
@@ -231,6 +232,7 @@ class ScoreOptions:
     memory_len: int | None = None
     max_chars: int = 50_000
     per_token: bool = False
+    score_line_end: bool = True
 
     def __post_init__(self) -> None:
         require(self.text, "--text is missing: give the text to score")

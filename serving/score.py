@@ -9,8 +9,9 @@ an order only, so the first tokens, seen from little context, are scored by a
 model that has seldom seen such a question: --context_chars gives the model a
 beginning that is not scored. --order=all takes every order of a text of at most
 7 tokens: their mean is the paper's expectation, exactly. --per_token adds each
-piece's own log-probability: unlikely words stand out. A left-to-right model (Transformer-XL) has one
-order, reads every text as a line by itself and scores the line's end, too.
+piece's own log-probability: unlikely words stand out. A left-to-right model
+(Transformer-XL) has one order, reads every text as a line by itself and scores
+the line's end, too; --noscore_line_end leaves it open.
 """
 
 import json
@@ -78,6 +79,11 @@ def _permuted(
     texts: list[str], options: ScoreOptions, model_options: ModelOptions
 ) -> Iterator[Scored]:
     """Each text under every order that is asked for."""
+    if not options.score_line_end:
+        raise UserError(
+            f"--noscore_line_end: {model_options.checkpoint} is no "
+            "left-to-right model and scores no line end; leave it out"
+        )
     lm = load_model(model_options)
     memory = MEMORY if options.memory_len is None else options.memory_len
     scorer = Scorer(lm.model, options.max_seq_length, memory)
@@ -111,7 +117,10 @@ def _left_to_right(
             "left-to-right model; leave --order out"
         )
     lm = load_causal(model_options, options.memory_len)
-    rows = [lm.vocabulary.encode_line(text) for text in texts]
+    rows = [
+        lm.vocabulary.encode_line(text, options.score_line_end)
+        for text in texts
+    ]
     longest = min(options.max_seq_length, max(len(ids) for ids, _ in rows))
     scorer = CausalScorer(lm.model, lm.segment_len(longest))
     found = scorer.score([ids for ids, _ in rows])

@@ -189,7 +189,7 @@ def test_evaluations_in_every_unit_and_by_both_protocols(data, trained):
 @pytest.mark.slow
 def test_scores_of_lines_and_generated_lines(data, trained, tmp_path):
     lines = tmp_path / "lines.txt"
-    lines.write_text("the cat sat here .\nthe zebra ran .\n")
+    lines.write_text("the cat sat here .\n\nthe zebra ran .\n")
     out = tmp_path / "scores.jsonl"
     run(
         f"--data_dir={data / 'word'}",
@@ -198,7 +198,9 @@ def test_scores_of_lines_and_generated_lines(data, trained, tmp_path):
         f"--input_file={lines}",
         f"--output_file={out}",
     )
-    first, second = map(json.loads, out.read_text().splitlines())
+    first, blank, second = map(json.loads, out.read_text().splitlines())
+    assert blank["tokens"] == ["<eos>"]
+    assert [x["line"] for x in (first, blank, second)] == [1, 2, 3]
     assert first["tokens"] == ["the", "cat", "sat", "here", ".", "<eos>"]
     assert first["first_token_scored"]
     assert first["log_prob"] == pytest.approx(sum(first["log_probs"]), abs=1e-4)
@@ -242,16 +244,16 @@ def test_an_export_answers_as_the_model(data, trained, tmp_path):
     assert about["sizes"]["d_inner"] == 24  # a server bounds memory by them
     loaded = tf.saved_model.load(f"{tmp_path}/1")
     names = {"encode", "score", "generate", "generate_text", "serving_default"}
-    assert set(loaded.signatures) == names
+    assert set(loaded.signatures) == names | {"score_line", "score_text"}
     found = loaded.signatures["serving_default"](
         text=tf.constant(["the cat sat here .", "the  zebra"])
     )
     symbols = json.loads((data / "word" / "vocabulary.json").read_text())
     ids = found["token_ids"].numpy()
     words = [symbols["symbols"][i] for i in ids[0]]
-    assert words == "<eos> the cat sat here .".split()
+    assert words == "<eos> the cat sat here . <eos>".split()
     assert symbols["symbols"][ids[1][2]] == "<unk>"
-    assert list(found["num_tokens"].numpy()) == [6, 3]
+    assert list(found["num_tokens"].numpy()) == [7, 4]
     lines = tmp_path / "lines.txt"
     lines.write_text("the cat sat here .\n")
     scored = json.loads(
@@ -264,7 +266,7 @@ def test_an_export_answers_as_the_model(data, trained, tmp_path):
     )
     np.testing.assert_allclose(
         found["token_log_probs"].numpy()[0],
-        scored["log_probs"][:-1],
+        scored["log_probs"],
         atol=2e-5,
     )
     # Without the data, from the checkpoint; "the cat" is given.
@@ -313,6 +315,7 @@ def test_wrong_input_is_one_line(data, tmp_path):
         ([word, model, "--seq_len=100000"], "100000"),
         ([word, model, "--recipe=txl_ptbb"], "unknown --recipe"),
         ([word, model, "--mode=score"], "--input_file"),
+        ([word, model, "--noscore_line_end"], "is for --mode=score"),
         (
             [word, model, "--mode=eval", "--eval_split=test"],
             "holds no checkpoint|no test split",

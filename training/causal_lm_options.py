@@ -44,6 +44,7 @@ class CausalLMOptions:
       loss_chunk_size: rows of logits alive at a time; None = all.
       input_file: mode=score: one text per line.
       output_file: mode=score: JSONL; "" = standard output.
+      score_line_end: mode=score: the end of a line is scored, too.
 
     Raises:
       UserError: a value is out of range or missing.
@@ -69,6 +70,7 @@ class CausalLMOptions:
     loss_chunk_size: int | None = None
     input_file: str = ""
     output_file: str = ""
+    score_line_end: bool = True
 
     @property
     def only_evaluates(self) -> bool:
@@ -161,3 +163,5 @@ class CausalLMOptions:
             )
         if self.input_file and self.mode != "score":
             raise UserError("--input_file is for --mode=score")
+        if not self.score_line_end and self.mode != "score":
+            raise UserError("--noscore_line_end is for --mode=score")

@@ -77,17 +77,23 @@ class Vocabulary(abc.ABC):
     def save(self, path: str) -> None:
         """Writes the vocabulary, atomically; `load` reads it."""
 
-    def encode_line(self, line: str) -> tuple[np.ndarray, bool]:
+    def encode_line(
+        self, line: str, line_end: bool = True
+    ) -> tuple[np.ndarray, bool]:
         """Ids of a line by itself, and whether its first token has a score.
 
         The end of a line before it and its own stand around it where the
         vocabulary has one; else its first token has nothing to be predicted
         from.
+
+        Args:
+          line: without its end.
+          line_end: its own end follows it; False = the line is open.
         """
         if self.eos_id is None:
             return self.encode(line), False
-        ids = self.encode(line + "\n")
-        if self.line_end == "marks":
+        ids = self.encode(line + "\n" if line_end else line)
+        if self.line_end == "marks" and len(ids):
             return ids, True  # a mark opens it, that of a line
         return np.concatenate([np.asarray([self.eos_id], np.int32), ids]), True
 

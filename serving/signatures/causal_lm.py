@@ -12,6 +12,7 @@ vocabulary, G new tokens.
 import numpy as np
 import tensorflow as tf
 
+from data.text.units import NEWLINE
 from serving.generation import sampling
 from serving.generation.language_model import mask_logits
 from serving.generation.sampling import PICKING
@@ -72,19 +73,32 @@ def causal_signatures(
     # Places from the segment's end would depend on the longest line.
     if context.tokenizer is None or config.bound_to_segment:
         return found | {RAW: found["score"]}
-    found[RAW] = Signature(
-        lambda text: _score_text(context, text),
-        {"text": text_spec("text")},
-        {"text": ["It cost 12 francs.", "Nobody asked."]},
-        "lines of raw text in; ids, log-probability of each but the first, "
-        "their sum; each line by itself",
-    )
+    # Two rules, both by name; the default is that of the commands.
+    found["score_line"] = _score_signature(context, line_end=True)
+    found["score_text"] = _score_signature(context, line_end=False)
+    found[RAW] = found["score_line"]
     if generates:
         found["generate_text"] = _generate_text(context, found["generate"])
     return found
 
 
-def _score_text(context: Context, text: tf.Tensor) -> dict[str, tf.Tensor]:
+def _score_signature(context: Context, line_end: bool) -> Signature:
+    end = "and of its end" if line_end else "and not of its end"
+    return Signature(
+        lambda text: _score_text(context, text, line_end),
+        {"text": text_spec("text")},
+        {"text": ["It cost 12 francs.", "Nobody asked."]},
+        "lines of raw text in; ids, log-probability of each but the first "
+        f"{end}, their sum; each line by itself",
+    )
+
+
+def _score_text(
+    context: Context, text: tf.Tensor, line_end: bool
+) -> dict[str, tf.Tensor]:
+    """As `Vocabulary.encode_line` and `CausalScorer`, in a graph."""
+    if line_end and context.tokenizer.first is not None:
+        text = tf.strings.join([text, NEWLINE])
     rows = context.tokenizer.tokenize(text)
     ids = rows.to_tensor()  # [B, n]
     hidden = _from_the_start(context.model, ids)
@@ -96,6 +110,7 @@ def _score_text(context: Context, text: tf.Tensor) -> dict[str, tf.Tensor]:
         "token_log_probs": -losses * real,
         "log_prob": -tf.reduce_sum(losses * real, 1),
         "num_tokens": counts,
+        "num_scored": tf.maximum(counts - 1, 0),
     }
 
 

@@ -228,7 +228,8 @@ def test_a_left_to_right_export_is_served(left_to_right):
     status, answer = ask(url, json.dumps({"instances": texts}).encode())
     assert status == 200
     ids = [lm.prompt_ids(text) for text in texts]
-    wanted = CausalScorer(lm.model, 8).score(ids)
+    lines = [lm.vocabulary.encode_line(text)[0] for text in texts]
+    wanted = CausalScorer(lm.model, 8).score(lines)
     for row, scores in zip(answer["predictions"], wanted, strict=True):
         assert row["log_prob"] == pytest.approx(scores.sum(), abs=1e-3)
     whole = {"max_new_tokens": 5, "temperature": 0.0, "top_k": 0, "seed": 0}

@@ -97,7 +97,7 @@ def test_pieces_are_scored_and_continued(pieces):
     banned = np.sort(best[:200]).astype(np.int32)
     context = Context(model, None, tokenizer_of(vocabulary), None)
     found = causal_signatures(context, banned)
-    answer = found["serving_default"].function(text=tf.constant(TEXTS))
+    answer = found["score_text"].function(text=tf.constant(TEXTS))
     for i, text in enumerate(TEXTS):
         ids = [vocabulary.eos_id, *vocabulary.encode(text)]
         assert answer["token_ids"][i, : len(ids)].numpy().tolist() == ids
@@ -147,11 +147,19 @@ def test_texts_begin_as_in_evaluation(pieces, changes):
         assert "text" not in found["serving_default"].inputs
         return
     text = "It cost"
-    ids = np.asarray([vocabulary.eos_id, *vocabulary.encode(text)], np.int32)
-    (wanted,) = CausalScorer(model, len(ids) - 1, 1).score([ids])
-    answer = found["serving_default"].function(
-        text=tf.constant([text, TEXTS[0]])
-    )
-    np.testing.assert_allclose(
-        answer["token_log_probs"][0, : len(wanted)], wanted, atol=2e-5
-    )
+    sums = []
+    for name, line_end in (
+        *(("score_line", True), ("score_text", False)),
+        ("serving_default", True),
+    ):
+        ids, _ = vocabulary.encode_line(text, line_end)
+        (wanted,) = CausalScorer(model, len(ids) - 1, 1).score([ids])
+        answer = found[name].function(text=tf.constant([text, TEXTS[0]]))
+        np.testing.assert_allclose(
+            answer["token_log_probs"][0, : len(wanted)], wanted, atol=2e-5
+        )
+        assert answer["num_tokens"][0] == len(ids)
+        assert answer["num_scored"][0] == len(wanted)
+        sums.append(float(answer["log_prob"][0]))
+        assert sums[-1] == pytest.approx(wanted.sum(), abs=1e-4)
+    assert sums[0] == sums[2] < sums[1] - 1e-3

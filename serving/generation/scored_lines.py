@@ -1,0 +1,66 @@
+"""Lines of a file with their log-probabilities, an object for each."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from common import encodings, files
+from common.errors import UserError
+from data.text.vocabulary import Vocabulary
+from serving.generation.causal_scoring import CausalScorer
+
+
+def read_lines(path: str) -> list[str]:
+    """All lines of a file without their ends, blank ones too.
+
+    Raises:
+      UserError: it cannot be read, is no UTF-8 text in lines, or all of it is
+        blank.
+    """
+    try:
+        data = files.read_bytes(path)
+    except FileNotFoundError as e:
+        raise UserError(f"--input_file={path} does not exist") from e
+    found = encodings.lines(data, f"--input_file={path}")
+    if not any(line.strip() for line in found):
+        raise UserError(f"--input_file={path} holds no line to score")
+    return found
+
+
+def score_lines(
+    vocabulary: Vocabulary,
+    scorer: CausalScorer,
+    lines: Sequence[str],
+    line_end: bool = True,
+) -> list[dict[str, Any]]:
+    """An object for each line, in order; see docs/language_modeling.md.
+
+    Args:
+      vocabulary: of the model.
+      scorer: of the model.
+      lines: without their ends; a blank one is a line as every other.
+      line_end: the end of a line is scored, too.
+    """
+    rows = [vocabulary.encode_line(line, line_end) for line in lines]
+    scores = scorer.score([ids for ids, _ in rows])
+    has_end = line_end and vocabulary.eos_id is not None
+    found = []
+    for number, line in enumerate(lines, start=1):
+        (ids, first), log_probs = rows[number - 1], scores[number - 1]
+        count = len(log_probs)
+        total = float(log_probs.sum(dtype="float64")) if count else 0.0
+        found.append(
+            {
+                "line": number,
+                "text": line,
+                "tokens": [vocabulary.symbol(int(i)) for i in ids[1:]],
+                "log_probs": [round(float(x), 6) for x in log_probs],
+                "log_prob": round(total, 5),
+                "num_tokens": len(ids),
+                "num_scored": count,
+                "perplexity": math.exp(-total / count) if count else None,
+                "first_token_scored": first,
+                "line_end_scored": has_end,
+            }
+        )
+    return found
