@@ -21,9 +21,10 @@ from serving.web import page, schema, wire
 from serving.web.access import OPEN_PATHS, KeyCheck, Keys
 from serving.web.engine import Engine, Refused
 from serving.web.guard import Guard
-from serving.web.helper import Busy, Helper
+from serving.web.helper import Helper
 from serving.web.metrics import Metrics
 from serving.web.requests import Request, parse_request
+from serving.web.scheduler import Overloaded
 from serving.web.versions import Load, Versions
 
 _DEFAULT_NAME = "xlnet"  # of exports that do not say what they are
@@ -175,7 +176,7 @@ class _Server:
         return await self._counted(
             request,
             lambda engine: self._check(engine, name, version, label),
-            self._wire,
+            self._exact,
         )
 
     async def friendly(self, request: fastapi.Request):
@@ -216,17 +217,19 @@ class _Server:
 
     async def alive(self) -> dict:
         """200 while the process can answer; 503: start it again."""
-        self.engine.check_alive()
+        _refuse_if(self.engine.scheduler.stuck())
         return {"status": "ok"}
 
     async def ready(self) -> dict:
         """200 while requests are welcome; 503: send them elsewhere."""
-        self.engine.check_ready()
+        scheduler = self.engine.scheduler
+        ending = "the server is ending" if self.versions.draining else ""
+        _refuse_if(scheduler.stuck() or ending or scheduler.crowded())
         return {"status": "ready"}
 
     async def metrics_text(self):
         """Prometheus' text format."""
-        self.metrics.waiting.set(self.engine.waiting)
+        self.metrics.waiting.set(self.engine.scheduler.waiting)
         text = prometheus_client.generate_latest(self.metrics.registry)
         return _Text(text, media_type=prometheus_client.CONTENT_TYPE_LATEST)
 
@@ -245,7 +248,7 @@ class _Server:
             with self.versions.lease() as engine:
                 check(engine)
                 body = await self._body(http)
-                whole = self._parsed_and_answered(engine, body, answer)
+                whole = self._in_time(engine, body, answer)
                 result = await _unless_gone(http, whole)
                 status = 200
                 return result
@@ -297,38 +300,43 @@ class _Server:
             raise Refused(408, "the body came too slowly") from e
         return bytes(body)
 
-    async def _parsed_and_answered(self, engine, body: bytes, answer):
-        return await answer(engine, await self._parse(engine, body))
-
-    async def _parse(self, engine: Engine, body: bytes) -> Request:
+    async def _in_time(self, engine: Engine, body: bytes, answer: Callable):
+        """Reads, runs and writes: see `scheduler`."""
         arguments = (body, engine.model.description, self._options)
         large = len(body) > _LARGE_BODY
         try:
-            return await self._do(large, parse_request, *arguments)
+            async with asyncio.timeout(self._options.timeout_s):
+                request = await self._do(large, parse_request, *arguments)
+                return _json(await answer(engine, request))
+        except Overloaded as e:
+            raise Refused(
+                503, "too many requests are waiting; try later"
+            ) from e
+        except TimeoutError as e:
+            raise Refused(504, "the answer took too long; send less") from e
         except UserError as e:
             raise Refused(400, str(e)) from e
 
     async def _do(self, large: bool, function: Callable, *arguments):
         """`function(*arguments)`, by the helper where it is much work."""
-        if not large:
-            return function(*arguments)
-        try:
-            async with asyncio.timeout(self._options.timeout_s):
-                return await self._helper.run(function, *arguments)
-        except Busy as e:
-            raise Refused(503, "too much is waiting; try later") from e
-        except TimeoutError as e:
-            raise Refused(504, "the answer took too long; send less") from e
+        if large:
+            return await self._helper.run(function, *arguments)
+        return function(*arguments)
 
-    async def _wire(self, engine: Engine, request: Request):
+    async def _exact(self, engine: Engine, request: Request) -> bytes:
         rows = await engine.answer(request, alone=True)
         write = wire.predictions if request.row_format else wire.outputs
-        return _json(await self._do(_is_large(rows), write, rows))
+        return await self._do(_is_large(rows), write, rows)
 
-    async def _friendly(self, engine: Engine, request: Request):
+    async def _friendly(self, engine: Engine, request: Request) -> bytes:
         rows = await engine.answer(request, alone=False)
         arguments = (engine.model.description, rows)
-        return _json(await self._do(_is_large(rows), wire.answers, *arguments))
+        return await self._do(_is_large(rows), wire.answers, *arguments)
+
+
+def _refuse_if(problem: str) -> None:
+    if problem:
+        raise Refused(503, problem)
 
 
 def _json(content: bytes):

@@ -12,13 +12,10 @@ from collections.abc import Callable
 from concurrent.futures.process import BrokenProcessPool
 
 from common import workers
+from serving.web.scheduler import Overloaded
 
 _MOST_WAITING = 64  # pieces of work; each holds a body of at most its bound
 _NICENESS = 5
-
-
-class Busy(Exception):
-    """Too much is waiting, or the process was killed."""
 
 
 class Helper:
@@ -32,10 +29,11 @@ class Helper:
         """`function(*arguments)`; both and the result can be pickled.
 
         Raises:
-          Busy: see there. What the function raises is raised.
+          Overloaded: too much is waiting, or the process was killed. What the
+            function raises is raised, too.
         """
         if self._waiting >= _MOST_WAITING:
-            raise Busy
+            raise Overloaded
         if self._pool is None:
             self._pool = workers.open_pool(1, os.nice, (_NICENESS,))
         pool = self._pool
@@ -46,7 +44,7 @@ class Helper:
         except BrokenProcessPool as e:
             if pool is self._pool:
                 self._pool = None
-            raise Busy from e
+            raise Overloaded from e
         finally:
             self._waiting -= 1
 

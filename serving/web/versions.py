@@ -42,18 +42,19 @@ class Versions:
         metrics: Metrics,
         load: Load | None = None,
     ):
-        self.current = Engine(model, options, metrics)
         self.draining = False
+        self._first: SavedModel | None = model
         self._options = options
         self._metrics = metrics
         self._load = load
-        self._leases: dict[Engine, int] = {self.current: 0}
+        self._leases: dict[Engine, int] = {}
         self._skipped: dict[str, tuple] = {}
 
     @contextlib.asynccontextmanager
     async def run(self) -> AsyncIterator[None]:
-        """Starts the engine and, if asked for, looks for newer versions."""
-        self.current.start()
+        """Starts an engine and, if asked for, looks for newer versions."""
+        self._begin(self._first)
+        self._first = None  # else it stays when a newer version is served
         poll = None
         if self._load is not None and self._options.poll_s > 0:
             poll = asyncio.create_task(self._poll())
@@ -65,7 +66,12 @@ class Versions:
                 with contextlib.suppress(asyncio.CancelledError):
                     await poll
             for engine in list(self._leases):
-                await engine.stop()
+                await engine.scheduler.stop()
+
+    def _begin(self, model: SavedModel) -> None:
+        engine = Engine(model, self._options, self._metrics)
+        self._leases[engine] = 0
+        self.current = engine
 
     @contextlib.contextmanager
     def lease(self) -> Iterator[Engine]:
@@ -80,13 +86,11 @@ class Versions:
     def drain(self) -> None:
         """Says that the server is ending."""
         self.draining = True
-        for engine in self._leases:
-            engine.drain()
 
     @property
     def working(self) -> bool:
         """Whether a thread still runs a model."""
-        return any(engine.working for engine in self._leases)
+        return any(engine.scheduler.working for engine in self._leases)
 
     async def _poll(self) -> None:
         while not self.draining:
@@ -125,11 +129,7 @@ class Versions:
 
     async def _switch(self, model: SavedModel) -> None:
         old = self.current
-        fresh = Engine(model, self._options, self._metrics)
-        fresh.draining = self.draining
-        fresh.start()
-        self._leases[fresh] = 0
-        self.current = fresh
+        self._begin(model)
         _LOG.warning(
             "version %s is served; version %s ends with its last request",
             model.version,
@@ -138,13 +138,14 @@ class Versions:
         asyncio.create_task(self._end(old))
 
     async def _end(self, engine: Engine) -> None:
-        while self._leases[engine] or engine.working:
+        scheduler = engine.scheduler
+        while self._leases[engine] or scheduler.working:
             await asyncio.sleep(_DRAIN_SECONDS)
-        await engine.stop()
+        await scheduler.stop()
         del self._leases[engine]
-        while not engine.ended:  # its threads hold it
+        while not scheduler.ended:  # its threads hold it
             await asyncio.sleep(_DRAIN_SECONDS)
-        del engine
+        del engine, scheduler
         if gc.get_freeze_count():  # else what it loaded stays for ever
             gc.unfreeze()
             spare_the_collector()

@@ -15,6 +15,7 @@ class Worker:
     """Runs calls one after another; results go to asyncio futures."""
 
     def __init__(self, name: str):
+        self.name = name
         self._calls: queue.SimpleQueue = queue.SimpleQueue()
         self._since: float | None = None
         self._thread = threading.Thread(

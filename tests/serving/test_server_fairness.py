@@ -3,13 +3,11 @@
 import asyncio
 import types
 
-import numpy as np
 import pytest
 
 pytest.importorskip("fastapi")
 
-from serving.options import ServerOptions
-from serving.web import batching, engine, guard
+from serving.web import guard, scheduler
 from serving.web.metrics import Metrics
 
 
@@ -21,25 +19,6 @@ class Clock:
 
     def monotonic(self):
         return self.now
-
-
-class Model:
-    version = "1"
-    variable_shapes: dict = {}
-    description = {
-        "head": "classification",
-        "labels": [],
-        "max_seq_length": 16,
-        "signatures": {
-            "serving_default": {
-                "inputs": {"text": {"dtype": "string", "shape": [None]}},
-                "outputs": {"x": {"dtype": "float32", "shape": [None]}},
-            }
-        },
-    }
-
-    def __call__(self, inputs, signature, stop=None):
-        return {"x": np.zeros([len(inputs["text"])], np.float32)}
 
 
 @pytest.fixture
@@ -56,41 +35,37 @@ def slept(monkeypatch):
     return found
 
 
-def test_a_lane_rests_after_each_run(monkeypatch, slept):
+def test_the_costly_lane_rests_after_each_slice(monkeypatch, slept):
     clock, events = Clock(), []
-    monkeypatch.setattr(batching, "time", clock)
+    monkeypatch.setattr(scheduler, "time", clock)
 
     def model(signature, rows, stop):
-        clock.now += 3.0
-        events.append("run")
+        clock.now += 0.05
+        events.append(len(rows))
         return [0] * len(rows)
 
-    def rest(seconds, waited):
-        events.append((seconds, waited))
-        return 7.0
-
     async def run():
-        limits = batching.Limits(slice_tokens=lambda: 1, rest=rest, wait_ms=0)
-        lane = batching.Batcher(model, limits)
-        lane.start()
-        await lane.submit("s", [{"a": 1}] * 3, weight=1)
-        await lane.stop()
+        bounds = scheduler.Bounds(row_weight=2, wait_ms=0)
+        made = scheduler.Scheduler(model, bounds)
+        made.quick.last_used = clock.now
+        await made.submit("s", [{"a": 1}] * 5, weight=2)  # more than 4 rows
+        await made.submit("s", [{"a": 1}] * 4, weight=2)
+        await made.stop()
 
     asyncio.run(run())
-    assert events[:5] == ["run", (3.0, 3.0), "run", (3.0, 6.0), "run"]
-    assert [s for s in slept if s][:2] == [7.0, 7.0]
+    assert events == [1] * 5 + [4]
+    assert [s for s in slept if s] == pytest.approx([0.15] * 5)
 
 
 @pytest.fixture
-def lanes():
-    """The lanes of an engine that was started and stopped."""
+def made():
+    """A scheduler that was stopped."""
 
     async def run():
-        made = engine.Engine(Model(), ServerOptions(timeout_s=30.0), Metrics())
-        made.start()
-        lanes = dict(made._lanes)
+        bounds = scheduler.Bounds(row_weight=16, timeout_s=30.0)
+        made = scheduler.Scheduler(lambda *_: [], bounds)
         await made.stop()
-        return lanes
+        return made
 
     return asyncio.run(run())
 
@@ -115,15 +90,26 @@ class Busy:
         ([0.01] * 500, 100),  # one follows the other
     ],
 )
-def test_lanes_wait_for_short_runs_of_each_other(lanes, slept, ages, looks):
+def test_lanes_wait_for_short_runs_of_each_other(slept, ages, looks):
+    def model(signature, rows, stop):
+        return [0] * len(rows)
+
+    async def run(name, other):
+        made = scheduler.Scheduler(model, scheduler.Bounds(wait_ms=0))
+        made.quick_weight = 1 if name == "quick" else 0
+        worker = getattr(made, other).worker
+        getattr(made, other).worker = Busy(ages)
+        await made.submit("s", [{"a": 1}])
+        getattr(made, other).worker = worker
+        await made.stop()
+
     for name, other in (("quick", "costly"), ("costly", "quick")):
         slept.clear()
-        lanes[other].worker = Busy(ages)
-        asyncio.run(lanes[name]._limits.turn())
-        assert slept == [0.001] * looks
+        asyncio.run(run(name, other))
+        assert [s for s in slept if s] == [0.001] * looks
 
 
-def test_a_lane_takes_rows_when_its_turn_has_come():
+def test_a_lane_takes_rows_when_its_turn_has_come(monkeypatch):
     """Rows that come while it waits run with the first."""
     seen = []
 
@@ -133,38 +119,53 @@ def test_a_lane_takes_rows_when_its_turn_has_come():
 
     async def run():
         gate = asyncio.Event()
-        lane = batching.Batcher(
-            model, batching.Limits(turn=gate.wait, wait_ms=0)
-        )
-        lane.start()
-        first = asyncio.ensure_future(lane.submit("s", [{"a": 1}]))
+        made = scheduler.Scheduler(model, scheduler.Bounds(wait_ms=0))
+        monkeypatch.setattr(made, "_let_end", lambda other: gate.wait())
+        first = asyncio.ensure_future(made.submit("s", [{"a": 1}]))
         for _ in range(5):
             await asyncio.sleep(0)
-        second = asyncio.ensure_future(lane.submit("s", [{"a": 1}]))
+        second = asyncio.ensure_future(made.submit("s", [{"a": 1}]))
         for _ in range(5):
             await asyncio.sleep(0)
         assert not seen
         gate.set()
         await asyncio.gather(first, second)
-        await lane.stop()
+        await made.stop()
 
     asyncio.run(run())
     assert seen == [2]
 
 
-def test_costly_requests_rest_only_beside_quick_ones(lanes, monkeypatch):
+def test_costly_requests_rest_only_beside_quick_ones(made, monkeypatch):
     clock = Clock()
-    monkeypatch.setattr(engine, "time", clock)
-    quick, costly = lanes["quick"], lanes["costly"]._limits
-    assert quick._limits.rest is None
+    monkeypatch.setattr(scheduler, "time", clock)
+    quick, costly = made.quick, made.costly
+    job = types.SimpleNamespace(arrival=clock.now - 1.0, left=1)
+    costly.jobs.append(job)
     quick.last_used = clock.now - 1.0
-    assert costly.rest(0.02, 1.0) == pytest.approx(0.06)
-    assert costly.rest(9.0, 1.0) == 0.2
-    assert costly.slice_tokens() == 16
-    assert costly.rest(0.02, 15.5) == 0.0  # its deadline comes near
+    assert made._rest(0.02) == pytest.approx(0.06)
+    assert made._rest(9.0) == 0.2
+    assert made._most(costly) == 16 < made._most(quick)
+    job.arrival = clock.now - 15.5
+    assert made._rest(0.02) == 0.0  # its deadline comes near
+    job.arrival = clock.now - 1.0
     quick.last_used = clock.now - 2.5
-    assert costly.rest(0.02, 1.0) == 0.0
-    assert costly.slice_tokens() > 16
+    assert made._rest(0.02) == 0.0
+    assert made._most(costly) == made._most(quick) == 16_384
+
+
+def test_a_full_lane_refuses_and_the_other_one_does_not(made):
+    """Each has `queue` rows of its own."""
+    heavy = made.quick_weight + 1
+    for lane, weight in ((made.quick, 1), (made.costly, heavy)):
+        waiting = types.SimpleNamespace(left=1023)
+        lane.jobs.append(waiting)
+        with pytest.raises(scheduler.Overloaded):
+            asyncio.run(made.submit("s", [{"a": 1}] * 2, weight=weight))
+        assert made.crowded() == ""
+        waiting.left = 1024
+        assert bool(made.crowded()) == (lane is made.quick)
+        waiting.left = 0
 
 
 def test_mistakes_are_answered_at_a_bounded_rate():

@@ -1,6 +1,7 @@
 """Settings that a whole request has, and how the server orders its work."""
 
 import asyncio
+import time
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ testclient = pytest.importorskip("fastapi.testclient")
 
 from serving.options import ServerOptions  # noqa: E402
 from serving.web import app as app_lib  # noqa: E402
-from serving.web import batching, cost, helper  # noqa: E402
+from serving.web import cost, helper, scheduler  # noqa: E402
 
 PREDICT = "/v1/models/transformer_xl:predict"
 WHOLE = {"max_new_tokens": 3, "temperature": 0.5, "top_k": 2, "seed": 7}
@@ -143,20 +144,21 @@ def _order(weights: list[int], per_run: int) -> list[int]:
             seen.append(rows[0]["job"])
             return [0] * len(rows)
 
-        lane = batching.Batcher(
-            model,
-            batching.Limits(rows=8, slice_tokens=lambda: per_run, wait_ms=1),
+        bounds = scheduler.Bounds(
+            rows=8, tokens=1000, row_weight=per_run, wait_ms=1
         )
-        lane.start()
-        lane._token_seconds = 1.0
+        made = scheduler.Scheduler(model, bounds)
+        made.costly.token_seconds = 1.0
+        made.quick.last_used = time.monotonic()  # so runs are slices
+        made.quick_weight = 0
         tasks = [
             asyncio.ensure_future(
-                lane.submit("s", [{"job": i}] * (8 if w > 9 else 1), w, w)
+                made.submit("s", [{"job": i}] * (8 if w > 9 else 1), w, w)
             )
             for i, w in enumerate(weights)
         ]
         await asyncio.gather(*tasks)
-        await lane.stop()
+        await made.stop()
         return seen
 
     return asyncio.run(run())
