@@ -109,6 +109,18 @@ def _define_limits() -> None:
         default.max_queue,
         "Rows that may wait; more are answered with status 503.",
     )
+    flags.DEFINE_integer(
+        "max_connections",
+        default.max_connections,
+        "Connections at a time; one more takes the place of one that waits "
+        "for its client, or is closed.",
+    )
+    flags.DEFINE_integer(
+        "max_connections_per_address",
+        default.max_connections_per_address,
+        "Of these, connections of one address; all users of a proxy have its "
+        "address.",
+    )
     flags.DEFINE_float(
         "poll_s",
         default.poll_s,

@@ -304,6 +304,8 @@ class ServerOptions:
       max_batch_size: rows that run together.
       max_wait_ms: how long a first row waits for others.
       max_queue: rows that may wait; more are answered 503.
+      max_connections: in all.
+      max_connections_per_address: of one address.
       timeout_s: longest wait for an answer, then 504; a server told to end
         is gone by then.
       read_timeout_s: longest time that a client may take to send a request,
@@ -327,6 +329,8 @@ class ServerOptions:
     max_batch_size: int = 32
     max_wait_ms: float = 2.0
     max_queue: int = 1024
+    max_connections: int = 1000
+    max_connections_per_address: int = 500
     timeout_s: float = 30.0
     read_timeout_s: float = 30.0
     trust_model: bool = False
@@ -342,6 +346,8 @@ class ServerOptions:
             "max_cost",
             "max_batch_size",
             "max_queue",
+            "max_connections",
+            "max_connections_per_address",
         )
         within(self, ">= 0", "max_tokens", "max_wait_ms", "poll_s")
         within(self, "> 0", "timeout_s", "read_timeout_s")

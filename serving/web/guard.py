@@ -99,6 +99,8 @@ class Guard:
         if problem:
             await _send_error(guarded_send, 403, problem)
             return
+        if scope["method"] == "HEAD":  # who sends it leaves the body out
+            scope = scope | {"method": "GET"}
         try:
             await self._app(scope, receive, guarded_send)
         except ClientDisconnect:
@@ -118,11 +120,11 @@ class Guard:
     def _problem_of(self, method: str, headers) -> str:
         """Why a browser's request for another site is refused, or ""."""
         found = {k: v.decode("latin-1") for k, v in headers}
-        host = found.get(b"host", "")
+        host = found.get(b"host", "").lower()
         if self._hosts and host_name(host) not in self._hosts:
             return f"this server is not {host[:80]!r}: see --allowed_hosts"
         origin = found.get(b"origin")
-        if origin is not None and origin.partition("://")[2] != host:
+        if origin is not None and origin.lower().partition("://")[2] != host:
             return "pages of other sites may not ask this server"
         # A link to the page may stand anywhere; a question may not.
         foreign = found.get(b"sec-fetch-site") == "cross-site"

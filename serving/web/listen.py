@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import os
+import resource
 import signal
 import socket
 import sys
@@ -11,15 +12,17 @@ from collections.abc import Awaitable, Callable
 
 import fastapi
 import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from common import hangup
 from serving.options import ServerOptions
-from serving.web import wire
+from serving.web.connections import Connections, Listener
 from serving.web.metrics import RateLimit
+from serving.web.protocol import BoundedProtocol, Bounds
 from serving.web.versions import spare_the_collector
 
+_LOG = logging.getLogger("serving")
 BACKLOG = 2048
+_OTHER_FILES = 128  # that a server opens beside its connections
 _SWITCH_SECONDS = 0.001
 
 
@@ -44,21 +47,7 @@ def run(
     spare_the_collector()
     for name in ("serving", "uvicorn.error", "asyncio"):
         logging.getLogger(name).addFilter(RateLimit())
-    config = uvicorn.Config(
-        application,
-        http=_bounded_protocol(options.read_timeout_s),
-        log_level="warning",
-        backlog=BACKLOG,
-        server_header=False,
-        headers=[("X-Content-Type-Options", "nosniff")],
-        ssl_certfile=options.ssl_certfile or None,
-        ssl_keyfile=options.ssl_keyfile or None,
-        timeout_keep_alive=max(1, round(options.read_timeout_s)),
-        timeout_graceful_shutdown=0.7 * options.timeout_s,
-    )
-    server = _Server(
-        config, application.state.versions, options.timeout_s, at_start
-    )
+    server = make_server(application, options, at_start)
     # uvicorn raises the signal again at its end. Whoever dies of it leaves the
     # helper's semaphores to Python's tracker, and two lines of its own.
     if threading.current_thread() is threading.main_thread():
@@ -76,19 +65,59 @@ def run(
         _leave()
 
 
+def make_server(
+    application: fastapi.FastAPI,
+    options: ServerOptions,
+    at_start: Callable[[], Awaitable] | None = None,
+) -> "_Server":
+    """A server that does not run yet: see `run`."""
+    connections = Connections(
+        _raise_open_files(options.max_connections),
+        options.max_connections_per_address,
+    )
+    bounds = Bounds(options.read_timeout_s, connections)
+    config = uvicorn.Config(
+        application,
+        http=type("Protocol", (BoundedProtocol,), {"bounds": bounds}),
+        ws="none",
+        log_level="warning",
+        backlog=BACKLOG,
+        server_header=False,
+        headers=[("X-Content-Type-Options", "nosniff")],
+        ssl_certfile=options.ssl_certfile or None,
+        ssl_keyfile=options.ssl_keyfile or None,
+        timeout_keep_alive=max(1, round(options.read_timeout_s)),
+        timeout_graceful_shutdown=0.7 * options.timeout_s,
+    )
+    return _Server(
+        config,
+        application.state.versions,
+        options.timeout_s,
+        connections,
+        at_start,
+    )
+
+
 class _Server(uvicorn.Server):
     """Tells the application that the end comes, and sees to it that it does."""
 
-    def __init__(self, config, state, seconds: float, at_start):
+    def __init__(self, config, state, seconds: float, connections, at_start):
         super().__init__(config)
+        self._connections = connections
         self._state = state
         self._seconds = seconds
         self._at_start = at_start
         self._task: asyncio.Task | None = None
 
+    @property
+    def connections_refused(self) -> int:
+        """How many there was no room for."""
+        return self._connections.refused
+
     async def startup(self, sockets=None) -> None:
         """Begins to listen."""
-        await super().startup(sockets)
+        bounded = [Listener(s, self._connections) for s in sockets or ()]
+        await super().startup(bounded)
         if self._at_start is not None:
             self._task = asyncio.ensure_future(self._at_start())
 
@@ -102,66 +131,25 @@ class _Server(uvicorn.Server):
         super().handle_exit(sig, frame)
 
 
+def _raise_open_files(wanted: int) -> int:
+    """Lets the process open `wanted` connections; how many it may."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    need = wanted + _OTHER_FILES
+    if soft != resource.RLIM_INFINITY and soft < need:
+        soft = need if hard == resource.RLIM_INFINITY else min(need, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        if soft < need:
+            _LOG.warning(
+                "the system lets this process open %d files: "
+                "--max_connections is %d here",
+                soft,
+                soft - _OTHER_FILES,
+            )
+            return max(soft - _OTHER_FILES, 1)
+    return wanted
+
+
 def _leave() -> None:
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)
-
-
-def _bounded_protocol(seconds: float) -> type[H11Protocol]:
-    """A protocol that gives a client `seconds` for headers and for reading."""
-
-    class Bounded(H11Protocol):
-        """`seconds` from the first byte of a request to its last header."""
-
-        _timer: asyncio.TimerHandle | None = None
-        _reading: asyncio.TimerHandle | None = None
-
-        def connection_made(self, transport) -> None:
-            super().connection_made(transport)
-            self._arm()
-
-        def data_received(self, data: bytes) -> None:
-            super().data_received(data)
-            idle = self.cycle is None or self.cycle.response_complete
-            if not idle:
-                self._disarm()
-            elif self._timer is None:
-                self._arm()
-
-        def connection_lost(self, exc) -> None:
-            self._disarm()
-            self.resume_writing()
-            super().connection_lost(exc)
-
-        def pause_writing(self) -> None:
-            super().pause_writing()
-            self._reading = self.loop.call_later(seconds, self.transport.abort)
-
-        def resume_writing(self) -> None:
-            if self._reading is not None:
-                self._reading.cancel()
-                self._reading = None
-            super().resume_writing()
-
-        def send_400_response(self, msg: str) -> None:
-            if self.cycle is not None and not self.cycle.response_complete:
-                self.transport.close()  # in the middle of a body
-                return
-            body = wire.error(msg)
-            head = (
-                "HTTP/1.1 400 Bad Request\r\ncontent-type: application/json"
-                f"\r\ncontent-length: {len(body)}\r\nconnection: close\r\n\r\n"
-            )
-            self.transport.write(head.encode() + body)
-            self.transport.close()
-
-        def _arm(self) -> None:
-            self._timer = self.loop.call_later(seconds, self.transport.close)
-
-        def _disarm(self) -> None:
-            if self._timer is not None:
-                self._timer.cancel()
-                self._timer = None
-
-    return Bounded

@@ -1,0 +1,358 @@
+"""HTTP/1.1 of one connection: bounds first, then llhttp.
+
+Bytes are looked at in this order, so that each costs less than the next:
+
+    read       at most `_READ` bytes in a turn of the event loop
+    head       up to its empty line, with bounds on its bytes, its lines, the
+               URL; lines end in CRLF, the version is 1.0 or 1.1
+    parser     headers (httptools, which is llhttp)
+    body       by Content-Length, or in chunks that are not all frame
+    next head  only when this request has been answered; until then its bytes
+               are not read
+
+What breaks a rule is answered by one line, and its connection is closed.
+"""
+
+import asyncio
+import http
+import re
+from typing import NamedTuple
+
+import httptools
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from serving.web import wire
+from serving.web.connections import Connections
+
+_READ = 16_384  # bytes of a turn
+_BUFFER = memoryview(bytearray(_READ))  # each read is used up at once
+MOST_HEAD = 32_768  # bytes
+MOST_HEADERS = 100  # lines
+MOST_URL = 8_192  # bytes of the first line
+_SLICE = 4_096  # bytes of chunks between two looks at their number
+_FRAME = 4_096  # bytes that chunks may take beside their content ...
+_FRAME_SHARE = 8  # ... and one more for so many bytes of content
+_UNREAD = 262_144  # bytes that are thrown away after an early answer ...
+_UNREAD_SECONDS = 1.0  # ... and for how long
+_END = b"\r\n\r\n"
+_REQUEST_LINE = re.compile(rb"[A-Z]+ [!-~]+ HTTP/(\d\.\d)")
+
+# Nothing is upgraded here; the parser would take the body for something else.
+_UPGRADE = re.compile(rb"\r\nupgrade:[^\r\n]*", re.IGNORECASE)
+
+
+class Bounds(NamedTuple):
+    """What all connections of a server share.
+
+    Attributes:
+      seconds: for a head, for reading an answer.
+      connections: counts them.
+    """
+
+    seconds: float
+    connections: Connections
+
+
+class _Broken(Exception):
+    """A request that breaks a rule: a status and one line."""
+
+    def __init__(self, status: int, message: str):
+        super().__init__(message)
+        self.status = status
+        self.message = message
+
+
+class BoundedProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
+    """One connection; see above. A subclass sets `bounds`."""
+
+    bounds: Bounds
+    _timer: asyncio.TimerHandle | None = None
+    _reading: asyncio.TimerHandle | None = None
+    _left: int | None = 0  # bytes of the body that are to come; None = chunks
+    _framed = _content = 0  # bytes of chunks, and what they held
+    _unread: int | None = None  # bytes that may still be thrown away
+
+    # --- The connection ------------------------------------------------------
+
+    def connection_made(self, transport) -> None:
+        """Begins to wait for a head."""
+        super().connection_made(transport)
+        self._head = bytearray()
+        self._held = b""  # of the next request
+        self._arm()
+
+    def connection_lost(self, exc) -> None:
+        """Frees what the connection held."""
+        self._disarm()
+        self._held = b""
+        self.resume_writing()
+        super().connection_lost(exc)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Where the next bytes go."""
+        return _BUFFER
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Bytes have come."""
+        self.data_received(bytes(_BUFFER[:nbytes]))
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes have come."""
+        if self.transport.is_closing():
+            return
+        if self._unread is not None:
+            self._unread -= len(data)
+            if self._unread < 0:
+                self.transport.abort()
+            return
+        self._unset_keepalive_if_required()
+        self._take(data)
+
+    def give_way(self) -> None:
+        """Ends a connection whose client has the next move: others need it."""
+        self.transport.abort()
+
+    def pause_writing(self) -> None:
+        """The client does not read: it has `seconds` for it."""
+        super().pause_writing()
+        self._wait_for_client()
+        self._reading = self.loop.call_later(
+            self.bounds.seconds, self.transport.abort
+        )
+
+    def resume_writing(self) -> None:
+        """The client reads."""
+        if self._reading is not None:
+            self._reading.cancel()
+            self._reading = None
+            self.bounds.connections.works(self, self._address)
+        super().resume_writing()
+
+    # --- Bytes ---------------------------------------------------------------
+
+    def _take(self, data: bytes) -> None:
+        """Heads and bodies, as far as it is their turn."""
+        try:
+            while data and self._unread is None:
+                if self._in_body:
+                    data = self._take_body(data)
+                elif self._answering:
+                    self._held += data
+                    self.flow.pause_reading()
+                    return
+                else:
+                    data = self._take_head(data)
+        except _Broken as e:
+            self._refuse(e)
+
+    @property
+    def _in_body(self) -> bool:
+        return self._left != 0
+
+    @property
+    def _answering(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def _take_head(self, data: bytes) -> bytes:
+        """Adds to the head; a whole one is parsed. What follows it."""
+        head = self._head
+        if not head:
+            data = data.removeprefix(b"\r\n")  # of some clients, after a body
+        if self._timer is None:
+            self._arm()
+        seen = max(len(head) - len(_END) + 1, 0)
+        head += data
+        end = head.find(_END, seen)
+        if end < 0:
+            _check_part(head, seen)
+            return b""
+        whole, data = bytes(head[: end + 4]), bytes(head[end + 4 :])
+        head.clear()
+        _check_head(whole)
+        self._feed(_UPGRADE.sub(b"", whole))
+        return data
+
+    def _take_body(self, data: bytes) -> bytes:
+        """Parses what belongs to the body. What follows it."""
+        size = _SLICE if self._left is None else self._left
+        part, data = data[:size], data[size:]
+        if self._left is not None:
+            self._left -= len(part)
+            self._feed(part)
+            return data
+        self._framed += len(part)
+        self._feed(part)
+        frame = self._framed - self._content
+        if frame > _FRAME + self._content // _FRAME_SHARE:
+            raise _Broken(
+                400,
+                "the chunks are too small: send larger ones, or all at once",
+            )
+        return data
+
+    def _feed(self, data: bytes) -> None:
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserError as e:
+            cause = e.__context__
+            if not isinstance(cause, _Broken):
+                what = "chunk or trailer" if self._in_body else "request"
+                cause = _Broken(400, f"this is no valid HTTP {what}")
+            raise cause from e
+
+    # --- What the parser finds -----------------------------------------------
+
+    def on_message_begin(self) -> None:
+        """A request begins; behind chunks also one that came too early."""
+        if self._answering:
+            self.cycle.keep_alive = False
+            raise _Broken(0, "")  # the present answer is the last
+        super().on_message_begin()
+        self._left, self._framed, self._content = 0, 0, 0
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Trailers are left out."""
+        if not self._in_body:
+            super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        """The application begins."""
+        found: dict[bytes, list[bytes]] = {}
+        for name, value in self.headers:
+            found.setdefault(name, []).append(value)
+        hosts = len(found.get(b"host", ()))
+        if hosts > 1 or not hosts and self.parser.get_http_version() != "1.0":
+            raise _Broken(400, f"wanted one Host header, found {hosts}")
+        self._disarm()
+        self._wait_for_client()  # the body
+        super().on_headers_complete()
+        if b"transfer-encoding" in found:
+            self._left = None
+        elif b"content-length" in found:
+            self._left = int(found[b"content-length"][0])
+
+    def on_body(self, body: bytes) -> None:
+        """A part of the body."""
+        self._content += len(body)
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """The request is whole."""
+        self._left = 0
+        self.bounds.connections.works(self, self._address)
+        super().on_message_complete()
+
+    # --- Answers -------------------------------------------------------------
+
+    def on_response_complete(self) -> None:
+        """The next request, or the end."""
+        super().on_response_complete()
+        if self.transport.is_closing():
+            return
+        if self._in_body:  # the answer came before the whole question
+            self._close_slowly()
+        elif self._held:
+            self._unset_keepalive_if_required()
+            self.loop.call_soon(self._take_held)
+        else:
+            self._wait_for_client()
+
+    def _take_held(self) -> None:
+        data, self._held = self._held, b""
+        if not self.transport.is_closing():
+            self._take(data)
+
+    def _refuse(self, broken: _Broken) -> None:
+        if not broken.status:
+            self._unread = _UNREAD
+            return
+        if self._answering:
+            started = self.cycle.response_started
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+            if started:
+                self.transport.abort()
+                return
+        body = wire.error(broken.message)
+        phrase = http.HTTPStatus(broken.status).phrase
+        head = (
+            f"HTTP/1.1 {broken.status} {phrase}\r\ncontent-type: application/"
+            f"json\r\ncontent-length: {len(body)}\r\nconnection: close\r\n\r\n"
+        )
+        self.transport.write(head.encode() + body)
+        self._close_slowly()
+
+    def _close_slowly(self) -> None:
+        """Closes when the client has read the answer, or soon.
+
+        A socket that is closed with bytes unread takes back what was sent.
+        """
+        self._disarm()
+        self._unset_keepalive_if_required()
+        self._wait_for_client()
+        self._unread = _UNREAD
+        if not self.transport.can_write_eof():
+            self.transport.close()
+            return
+        self.transport.write_eof()
+        self.flow.resume_reading()
+        self._timer = self.loop.call_later(
+            _UNREAD_SECONDS, self.transport.abort
+        )
+
+    # --- Waiting -------------------------------------------------------------
+
+    @property
+    def _address(self) -> str:
+        return self.client[0] if self.client else ""
+
+    def _arm(self) -> None:
+        """A head is waited for."""
+        self._wait_for_client()
+        self._timer = self.loop.call_later(
+            self.bounds.seconds, self.transport.close
+        )
+
+    def _wait_for_client(self) -> None:
+        """Who needs the place of a connection may take it from this one."""
+        self.bounds.connections.waits(self, self._address)
+
+    def _disarm(self) -> None:
+        """Nothing is waited for."""
+        self.bounds.connections.works(self, self._address)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
+def _check_part(head: bytearray, seen: int) -> None:
+    """Raises _Broken when a head that is not whole is wrong already."""
+    if not b"A" <= head[:1] <= b"Z":
+        raise _Broken(400, "this is no HTTP request")
+    if len(head) > MOST_HEAD:
+        raise _Broken(431, f"the headers are larger than {MOST_HEAD} bytes")
+    if len(head) > MOST_URL and head.find(b"\r\n", 0, MOST_URL) < 0:
+        raise _Broken(414, f"the URL is longer than {MOST_URL} bytes")
+    if head.count(b"\n", seen) > head.count(b"\r\n", max(seen - 1, 0)):
+        raise _Broken(400, "wanted lines that end in CR LF")
+
+
+def _check_head(head: bytes) -> None:
+    """Raises _Broken unless a whole head is within its bounds."""
+    lines = head.count(b"\n")
+    if head.count(b"\r\n") != lines or head.count(b"\r") != lines:
+        raise _Broken(400, "wanted lines that end in CR LF")
+    if len(head) > MOST_HEAD or lines - 2 > MOST_HEADERS:
+        raise _Broken(
+            431,
+            f"wanted at most {MOST_HEADERS} headers of {MOST_HEAD} bytes, "
+            f"found {lines - 2} of {len(head)}",
+        )
+    first = head[: head.find(b"\r\n")]
+    if len(first) > MOST_URL:
+        raise _Broken(414, f"the URL is longer than {MOST_URL} bytes")
+    found = _REQUEST_LINE.fullmatch(first)
+    if found is None:
+        raise _Broken(400, "this is no HTTP request")
+    if found[1] not in (b"1.0", b"1.1"):
+        raise _Broken(505, "wanted HTTP/1.0 or HTTP/1.1")
