@@ -1,5 +1,7 @@
 """Flags of `serving.serve`."""
 
+import socket
+
 from absl import flags
 
 from flags import flag_values
@@ -30,8 +32,9 @@ def define() -> None:
     flags.DEFINE_list(
         "allowed_hosts",
         [],
-        "Names that callers may use for the server (the Host header). Default: "
-        "this machine's loopback names where --host is one of them, else any.",
+        "Names that callers may use for the server (the Host header) beside "
+        "addresses in numbers; * = any. Default: this machine's loopback names "
+        "and, unless --host is one of them, its host name.",
     )
     flags.DEFINE_integer(
         "port", 8501, "Port to listen on; 0 takes a free one.", 0, 65535
@@ -141,10 +144,19 @@ def _define_limits() -> None:
     )
 
 
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach a server at `host`."""
+    return host.lower() in _LOOPBACK
+
+
 def from_flags() -> tuple[ServerOptions, str, str, int]:
     """(ServerOptions, saved_model_dir, host, port)."""
     hosts = tuple(FLAGS.allowed_hosts)
-    if not hosts and FLAGS.host in _LOOPBACK:
+    if not hosts:
         hosts = _LOOPBACK
+        if not is_loopback(FLAGS.host):
+            hosts = (*hosts, FLAGS.host, socket.gethostname())
+    if "*" in hosts:
+        hosts = ()
     options = flag_values.build(ServerOptions, allowed_hosts=hosts)
     return options, FLAGS.saved_model_dir, FLAGS.host, FLAGS.port

@@ -197,7 +197,8 @@ def versions_below(directory: str) -> list[int]:
     if not tf.io.gfile.isdir(directory):
         return []
     names = (n.rstrip("/") for n in tf.io.gfile.listdir(directory))
-    return [int(n) for n in names if n.isdigit()]
+    # Not "²", which is a digit but no number, and not "007", which is not 7.
+    return [int(n) for n in names if n.isdecimal() and n == str(int(n))]
 
 
 def find_version(directory: str) -> str:

@@ -58,8 +58,21 @@ def main() -> None:
         file=sys.stderr,
         flush=True,
     )
+    warn_of_strangers(host, options)
     warm_up = application.state.warm_up
     listen.run(application, listener, options, at_start=warm_up)
+
+
+def warn_of_strangers(host: str, options: ServerOptions) -> None:
+    """One line where others than this machine's users may ask."""
+    if serve_flags.is_loopback(host) or options.api_keys_file:
+        return
+    print(
+        f"warning: at --host={host} everybody who reaches this machine may "
+        "ask: give --api_keys_file, or put a proxy with a login before it",
+        file=sys.stderr,
+        flush=True,
+    )
 
 
 def _load(path: str, options: ServerOptions):

@@ -61,7 +61,7 @@ def _follow(start, path: str):
     for part in path.split("/"):
         if isinstance(start, dict):
             start = start[part]
-        elif part.isdigit():
+        elif part.isdecimal():
             start = start[int(part)]
         else:
             start = getattr(start, part)

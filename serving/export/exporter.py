@@ -387,4 +387,4 @@ def _remove_leftovers(output_dir: str) -> None:
 def _next_version(output_dir: str) -> int:
     tf.io.gfile.makedirs(output_dir)
     names = (n.rstrip("/") for n in tf.io.gfile.listdir(output_dir))
-    return 1 + max((int(n) for n in names if n.isdigit()), default=0)
+    return 1 + max((int(n) for n in names if n.isdecimal()), default=0)

@@ -287,7 +287,7 @@ class _Server:
         limit = self._options.max_body_bytes
         message = f"the body is larger than {limit} bytes"
         length = request.headers.get("content-length", "0")
-        if length.isdigit() and int(length) > limit:
+        if length.isdecimal() and int(length) > limit:
             raise Refused(413, message)
         body = bytearray()
         try:

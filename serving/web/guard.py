@@ -1,6 +1,7 @@
 """What surrounds every call: clients that leave, errors, the end of service."""
 
 import asyncio
+import ipaddress
 import logging
 import time
 from collections.abc import Callable, Collection
@@ -71,7 +72,7 @@ class Guard:
         draining: Callable[[], bool],
         hosts: Collection[str] = (),
     ):
-        self._hosts = frozenset(hosts)
+        self._hosts = frozenset(host.lower() for host in hosts)
         self._app = app
         self._metrics = metrics
         self._draining = draining
@@ -121,7 +122,7 @@ class Guard:
         """Why a browser's request for another site is refused, or ""."""
         found = {k: v.decode("latin-1") for k, v in headers}
         host = found.get(b"host", "").lower()
-        if self._hosts and host_name(host) not in self._hosts:
+        if self._hosts and not self._is_known(host_name(host)):
             return f"this server is not {host[:80]!r}: see --allowed_hosts"
         origin = found.get(b"origin")
         if origin is not None and origin.lower().partition("://")[2] != host:
@@ -131,6 +132,16 @@ class Guard:
         if foreign and method != "GET":
             return "pages of other sites may not ask this server"
         return ""
+
+    def _is_known(self, name: str) -> bool:
+        """A page elsewhere can point a name at this machine, no address."""
+        if name in self._hosts:
+            return True
+        try:
+            ipaddress.ip_address(name.strip("[]"))
+        except ValueError:
+            return False
+        return True
 
 
 def host_name(host: str) -> str:

@@ -275,11 +275,14 @@ class BoundedProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
                 return
         body = wire.error(broken.message)
         phrase = http.HTTPStatus(broken.status).phrase
-        head = (
-            f"HTTP/1.1 {broken.status} {phrase}\r\ncontent-type: application/"
-            f"json\r\ncontent-length: {len(body)}\r\nconnection: close\r\n\r\n"
-        )
-        self.transport.write(head.encode() + body)
+        head = [f"HTTP/1.1 {broken.status} {phrase}".encode()]
+        head += [b": ".join(h) for h in self.server_state.default_headers]
+        head += [
+            b"content-type: application/json",
+            b"content-length: %d" % len(body),
+            b"connection: close",
+        ]
+        self.transport.write(b"\r\n".join(head) + _END + body)
         self._close_slowly()
 
     def _close_slowly(self) -> None:

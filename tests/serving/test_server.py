@@ -271,10 +271,12 @@ def test_other_sites_and_other_names_are_refused(model):
                 assert list(answer.json()) == ["error"]
             return answer.status_code
 
-        for host in ("localhost", "127.0.0.1:8501", "[::1]:8501"):
+        for host in ("LOCALHOST", "localhost", "127.0.0.1:8501", "[::1]:8501"):
             assert code(host=host) == 200
             assert code(host=host, origin=f"http://{host}") == 200
-        for host in ("evil.example", "localhost.evil.example:8501", ""):
+        # A name can be pointed at this machine from elsewhere, no address.
+        assert code(host="192.0.2.7:80") == code(host="[2001:db8::1]") == 200
+        for host in ("evil.example", "localhost.evil.example:8501", "", "1.2"):
             assert code(host=host) == 403
         host = "localhost:8501"
         for origin in ("http://evil.example", "null", "http://localhost:9"):

@@ -79,12 +79,18 @@ def test_sigterm_ends_within_the_timeout_whatever_runs():
 def test_answers_after_a_signal_close_their_connection(number):
     with running(8, 30) as (process, port):
         answers = []
+        idle = connect(port)
+        idle.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert idle.recv(1000).startswith(b"HTTP/1.1 200")
         ask = threading.Thread(
             target=lambda: answers.append(request(port, "1.5"))
         )
         ask.start()
         assert process.stdout.readline() == "sleeps\n"
         process.send_signal(number)
+        idle.settimeout(1.0)  # while the request still runs
+        assert idle.recv(100) == b""
+        idle.close()
         ask.join()
         assert answers[0].startswith("HTTP/1.1 200")
         assert "connection: close" in answers[0].lower()

@@ -1,5 +1,6 @@
 """A newer version takes over while requests run; a damaged one is skipped."""
 
+import asyncio
 import gc
 import logging
 import os
@@ -14,8 +15,10 @@ testclient = pytest.importorskip("fastapi.testclient")
 
 from common.errors import UserError  # noqa: E402
 from serving.options import ServerOptions  # noqa: E402
-from serving.saved_model import find_version  # noqa: E402
+from serving.saved_model import find_version, versions_below  # noqa: E402
 from serving.web.app import build_app  # noqa: E402
+from serving.web.metrics import Metrics  # noqa: E402
+from serving.web.versions import Versions  # noqa: E402
 from tests.serving.test_server import PREDICT, FakeModel  # noqa: E402
 
 
@@ -142,3 +145,23 @@ def test_a_start_takes_the_newest_whole_version(tmp_path, capsys):
     assert "10 is incomplete: skipped" in capsys.readouterr().err
     with pytest.raises(UserError, match="holds no SavedModel"):
         find_version(str(tmp_path / "10"))
+
+
+def test_what_is_no_number_is_no_version(tmp_path, models):
+    """Digits that `int` does not take, and names that are not their number."""
+    for name in ("\u00b2", "\u0663", "007", "-4", "5a", "3.tmp"):
+        write_version(tmp_path, name)
+    write_version(tmp_path, 1)
+    assert versions_below(str(tmp_path)) == [1]
+    model = models.load(write_version(tmp_path, 2))
+    versions = Versions(model, ServerOptions(), Metrics(), models.load)
+    write_version(tmp_path, 6)
+
+    async def look():
+        versions.current.start()
+        found = await versions.look()
+        for engine in list(versions._leases):
+            await engine.stop()
+        return found
+
+    assert asyncio.run(look()) and versions.current.model.version == "6"

@@ -106,7 +106,7 @@ def _lines_up_to(path: str, step: int) -> list[str]:
     kept = [lines[0]]
     for line in lines[1:]:
         number = line.split("\t", 1)[0]
-        if not number.isdigit() or int(number) > step:
+        if not number.isdecimal() or int(number) > step:
             break
         kept.append(line)
     return kept
