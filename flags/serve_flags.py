@@ -112,6 +112,11 @@ def _define_limits() -> None:
         default.max_queue,
         "Rows that may wait; more are answered with status 503.",
     )
+    _define_clients()
+
+
+def _define_clients() -> None:
+    default = ServerOptions
     flags.DEFINE_integer(
         "max_connections",
         default.max_connections,
