@@ -15,6 +15,7 @@ TensorFlow is imported after the flags are parsed, see `flags.app`.
 import dataclasses
 import functools
 import json
+import sys
 from typing import TYPE_CHECKING
 
 from common.errors import UserError
@@ -232,13 +233,14 @@ def score(
     from modeling.heads.causal_lm import CausalLanguageModel
     from serving.generation import scored_lines
     from serving.generation.causal_scoring import CausalScorer
-    from training.checkpoints import checkpoint_to_read
+    from training.checkpoints import weights_to_read
 
-    path = checkpoint_to_read(options)
+    source = weights_to_read(options)
+    print(source.line, file=sys.stderr)
     texts = scored_lines.read_lines(what.input_file)
     config, length = build_config(data, what, options)
     model = CausalLanguageModel(config)
-    restore.restore(model, path, require="all")
+    restore.restore(model, source, require="all")
     scorer = CausalScorer(
         model, what.eval_seq_len or length, options.eval_batch_size
     )

@@ -19,9 +19,9 @@ class UserError(Exception):
     names the file and the line or record. Commands print it without a stack
     trace and exit with status 1 (`flags.app.run`).
 
-    Args:
-      message: one line; its control characters are escaped.
+    Its text is one line: control characters are escaped. (`__init__` stays
+    Python's, so that TensorFlow can raise the same exception out of a graph.)
     """
 
-    def __init__(self, message: object = ""):
-        super().__init__(printable(str(message)))
+    def __str__(self) -> str:
+        return printable(super().__str__())

@@ -38,9 +38,14 @@ def find_folder(path: str) -> str | None:
     folder = path.rstrip("/")
     if not _is_folder(folder):
         folder = os.path.dirname(folder)
+    places = [folder]
+    # A model folder may be called so, too: its own file is the first.
     if os.path.basename(folder) == "best":
-        folder = os.path.dirname(folder)
-    return folder if _exists(os.path.join(folder, FILE_NAME)) else None
+        places.append(os.path.dirname(folder))
+    for place in places:
+        if _exists(os.path.join(place, FILE_NAME)):
+            return place or "."
+    return None
 
 
 def _exists(path: str) -> bool:

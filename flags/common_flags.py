@@ -2,7 +2,7 @@
 
 from absl import flags
 
-from flags import optim_flags, strategy_flags
+from flags import optim_flags, strategy_flags, weights_flags
 from flags.finetune_recipes import Recipe, describe
 from training.options import MEMORY_CHECKPOINTS, RunOptions
 
@@ -47,6 +47,7 @@ def _define_folders() -> None:
         "Warm start: a checkpoint of ours, a TF1 one or a Hugging Face "
         "folder; used when --model_dir has no checkpoint yet.",
     )
+    weights_flags.define()
 
 
 def _define_steps(get: dict) -> None:
@@ -145,6 +146,7 @@ def from_flags(**changes) -> RunOptions:
     values = dict(
         model_dir=FLAGS.model_dir,
         init_checkpoint=FLAGS.init_checkpoint,
+        checkpoint_choice=weights_flags.from_flags(),
         train_steps=FLAGS.train_steps,
         train_batch_size=FLAGS.train_batch_size,
         eval_batch_size=FLAGS.eval_batch_size,

@@ -3,6 +3,7 @@
 from absl import flags
 
 from common.heads import ENCODER, with_weights
+from flags import weights_flags
 from modeling.options import ConvertOptions
 
 FLAGS = flags.FLAGS
@@ -51,6 +52,7 @@ def define() -> None:
         "config.json of a larger model of the same kind (bert, albert, "
         "modernbert) that begins with these weights, tiled from the middle.",
     )
+    weights_flags.define()
 
 
 def from_flags() -> ConvertOptions:
@@ -63,4 +65,5 @@ def from_flags() -> ConvertOptions:
         config=FLAGS.config,
         head=FLAGS.head,
         grow_to=FLAGS.grow_to,
+        checkpoint_choice=weights_flags.from_flags(),
     )

@@ -2,7 +2,7 @@
 
 from absl import flags
 
-from flags import flag_values, text_flags
+from flags import flag_values, text_flags, weights_flags
 from serving.options import ExportOptions
 from training.options import EXPORT_PRECISIONS
 
@@ -26,7 +26,7 @@ def define() -> None:
     flags.DEFINE_string(
         "checkpoint",
         default.checkpoint,
-        "Weights to export; the newest of --model_dir if not given.",
+        "Weights to export; those of --model_dir if not given.",
     )
     flags.DEFINE_string(
         "spiece_model_file",
@@ -55,6 +55,7 @@ def define() -> None:
         "mixed_bfloat16: half the size; products are computed in bfloat16.",
     )
     text_flags.define()
+    weights_flags.define()
     flags.DEFINE_bool(
         "check",
         default.check,

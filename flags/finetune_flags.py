@@ -67,8 +67,8 @@ def _define_actions() -> None:
     flags.DEFINE_string(
         "predict_ckpt",
         "",
-        "Checkpoint to evaluate, predict and export with; default: the best "
-        "one, else the newest.",
+        "Checkpoint to evaluate, predict and export with; default: what "
+        "--checkpoint_choice says.",
     )
     flags.DEFINE_integer(
         "predict_batch_size",

@@ -2,7 +2,7 @@
 
 from absl import flags
 
-from flags import flag_values, text_flags
+from flags import flag_values, text_flags, weights_flags
 from serving.options import (
     EmbedOptions,
     FillOptions,
@@ -30,11 +30,15 @@ def _define_model() -> None:
         "SentencePiece file; spiece.model beside the checkpoint if not given.",
     )
     text_flags.define()
+    weights_flags.define()
 
 
 def _model_from_flags() -> ModelOptions:
     return ModelOptions(
-        FLAGS.checkpoint, FLAGS.spiece_model_file, text_flags.from_flags()
+        FLAGS.checkpoint,
+        FLAGS.spiece_model_file,
+        text_flags.from_flags(),
+        weights_flags.from_flags(),
     )
 
 

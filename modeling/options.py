@@ -3,7 +3,10 @@
 import dataclasses
 from typing import Any
 
-from common.checks import within
+from common.checks import one_of, within
+
+# Of the checkpoints of a folder: see `modeling.checkpoints.weights`.
+AUTO, BEST, LAST = CHECKPOINT_CHOICES = ("auto", "best", "last")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,6 +26,8 @@ class ConvertOptions:
         configuration says.
       task: head by the input's task.json, for "hf"; "" = there is none.
       head_options: of that head (`summary_type`, ...); None = not known.
+      checkpoint_choice: where `input` is a folder, one of
+        `CHECKPOINT_CHOICES`.
     """
 
     from_format: str
@@ -35,6 +40,10 @@ class ConvertOptions:
     labels: tuple[str, ...] = ()
     task: str = ""
     head_options: dict[str, Any] | None = None
+    checkpoint_choice: str = AUTO
+
+    def __post_init__(self):
+        one_of(self, checkpoint_choice=CHECKPOINT_CHOICES)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,6 +7,8 @@ Input, output and resume are those of `serving.predict`; one model alone gives
 its answers, byte by byte. How answers are joined: `serving.members`.
 """
 
+import sys
+
 from flags import app, predict_flags
 from serving.answering import answer
 from serving.members import Ensemble
@@ -18,6 +20,8 @@ def main() -> None:
     options = predict_flags.ensemble_from_flags()
     trust = options.rows.trust_model
     models = [SavedModel(folder, trust) for folder in options.ensemble]
+    for model in models:
+        print(model.weights_line, file=sys.stderr)
     answer(Ensemble(models, options.ensemble_weights), options.rows)
 
 

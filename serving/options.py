@@ -5,6 +5,7 @@ import re
 
 from common.checks import distinct, one_of, require, weights, within
 from common.text_settings import TextChoice
+from modeling.options import AUTO, CHECKPOINT_CHOICES
 from training.options import EXPORT_PRECISIONS
 
 
@@ -78,6 +79,8 @@ class ExportOptions:
       model_dir: of a fine-tuning or pretraining run.
       task: head or task name; empty = as in `task.json`.
       checkpoint: other weights than the directory's; empty = its own.
+      checkpoint_choice: which of a directory's, one of
+        `modeling.options.CHECKPOINT_CHOICES`.
       spiece_model_file: empty = the directory's copy.
       output_dir: parent of the version folders; empty = MODEL_DIR/export.
       max_seq_length: 0 = as in `task.json`.
@@ -90,6 +93,7 @@ class ExportOptions:
     model_dir: str
     task: str = ""
     checkpoint: str = ""
+    checkpoint_choice: str = AUTO
     spiece_model_file: str = ""
     output_dir: str = ""
     max_seq_length: int = 0
@@ -100,7 +104,11 @@ class ExportOptions:
 
     def __post_init__(self) -> None:
         within(self, ">= 0", "max_seq_length")
-        one_of(self, precision=EXPORT_PRECISIONS)
+        one_of(
+            self,
+            precision=EXPORT_PRECISIONS,
+            checkpoint_choice=CHECKPOINT_CHOICES,
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -111,11 +119,17 @@ class ModelOptions:
       checkpoint: directory, prefix or `.index`, of any known format.
       spiece_model_file: empty = `spiece.model` beside the checkpoint.
       text: what is said about text handling; records rule.
+      checkpoint_choice: where `checkpoint` is a folder, one of
+        `modeling.options.CHECKPOINT_CHOICES`.
     """
 
     checkpoint: str
     spiece_model_file: str = ""
     text: TextChoice | None = None
+    checkpoint_choice: str = AUTO
+
+    def __post_init__(self) -> None:
+        one_of(self, checkpoint_choice=CHECKPOINT_CHOICES)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -18,6 +18,7 @@ from tensorflow.python.eager import cancellation  # no public name has it
 
 from common import files
 from common.errors import UserError
+from common.weights_line import weights_line
 from serving import graph_check
 
 RAW = "serving_default"
@@ -72,6 +73,14 @@ class SavedModel:
         graph_check.check(self.version_dir, self._proto)
         with _checked_copy(self.version_dir, self._proto) as folder:
             self._loaded = _load(folder, self.version_dir)
+
+    @property
+    def weights_line(self) -> str:
+        """What a command says of the weights that it reads."""
+        # Exports of older versions do not say which they hold.
+        about = self.description.get("weights", {})
+        path = about.get("checkpoint", self.version_dir)
+        return weights_line(path, about.get("why", ""))
 
     def inputs(self, signature: str = RAW) -> dict[str, dict]:
         """Input name -> dtype and shape.

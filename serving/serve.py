@@ -80,6 +80,7 @@ def _load(path: str, options: ServerOptions):
     from serving.saved_model import SavedModel
 
     model = SavedModel(path, options.trust_model)
+    print(model.weights_line, file=sys.stderr)
     model.warm_up()
     return model
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from common.errors import UserError
+from modeling.checkpoints.restore import Source
 from modeling.encoders.transformer_xl.config import TransformerXLConfig
 from tests.test_run_lm import SIZES, data, evaluation, run
 from training import memory_sweep
@@ -94,7 +95,9 @@ class Planted:
         )
         monkeypatch.setattr(memory_sweep.loop, "evaluate", self._evaluate)
         monkeypatch.setattr(
-            memory_sweep, "checkpoint_to_read", lambda options: "ckpt-4"
+            memory_sweep,
+            "weights_to_read",
+            lambda options: Source("native", "ckpt-4", ""),
         )
         self.weights, self.steps, self.marks = "abc", -1, {"data": "d"}
         monkeypatch.setattr(

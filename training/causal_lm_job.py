@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from common.errors import UserError
 from training import loop
+from training.checkpoints import weights_to_read
 from training.pretraining_job import train
 
 __all__ = ["evaluate", "evaluation_lines", "train"]
@@ -14,7 +15,7 @@ Rates = Callable[[float], dict[str, float]]
 def evaluate(
     request: loop.TrainRequest, split: str, tokens: int, rates: Rates
 ) -> dict[str, float]:
-    """Evaluates the newest checkpoint on a split and prints the units.
+    """Evaluates the folder's weights on a split and prints the units.
 
     Args:
       request: with the objective and `eval_input_fn` of the split.
@@ -25,8 +26,13 @@ def evaluate(
     Returns:
       Unit -> value, and `predicted_tokens`.
     """
+    source = weights_to_read(request.options)
+    request.say(source.line)
     result = loop.evaluate(
-        request.objective, request.eval_input_fn, request.options
+        request.objective,
+        request.eval_input_fn,
+        request.options,
+        checkpoint=source,
     )
     predicted = round(result.counts["lm_loss"])
     values, lines = evaluation_lines(

@@ -5,8 +5,8 @@ recurrent memory every process does that has them.
 """
 
 import contextlib
+import dataclasses
 import functools
-import math
 import os
 import re
 import threading
@@ -17,7 +17,7 @@ import tensorflow as tf
 from common import files
 from common.errors import UserError
 from modeling.checkpoints import folder as checkpoint_folder
-from modeling.checkpoints import native, restore
+from modeling.checkpoints import native, restore, weights
 from modeling.encoders import registry
 from training import memory_files
 from training.background import Background
@@ -30,7 +30,6 @@ from training.strategy import Meeting
 # Seconds that an unfinished save gets when the run ends with an error.
 PATIENCE = 30.0
 PREFIX = "model.ckpt"
-BEST = "best"
 
 
 class RunCheckpoints:
@@ -204,7 +203,7 @@ class RunCheckpoints:
         for name, step, found in self._files():
             # A faster process may have begun with the rows of the next one.
             if name not in names and step <= newest:
-                _remove(found)
+                remove(found)
 
     def _remove_unfinished(self) -> None:
         """Deletes what a killed process left of the save it was making.
@@ -220,7 +219,7 @@ class RunCheckpoints:
         }
         for name, _, path in found:
             if name in gone or name not in weights:
-                _remove(path)
+                remove(path)
 
     def _files(self) -> Iterator[tuple[str, int, str]]:
         """(name of the checkpoint, its step, path) of everything of one."""
@@ -230,79 +229,6 @@ class RunCheckpoints:
             if match := pattern.match(name):
                 path = os.path.join(self.model_dir, name)
                 yield match[1], int(match[2]), path
-
-
-class BestCheckpoint:
-    """Keeps the weights with the best value of a metric in `best/`.
-
-    Args:
-      model_dir: parent of `best/`.
-      model: saved as attribute `model`.
-      metric: its name.
-      higher: a higher value is better.
-      chief: this process writes.
-    """
-
-    def __init__(
-        self,
-        model_dir: str,
-        model,
-        metric: str,
-        higher: bool,
-        chief: bool = True,
-    ):
-        self.metric = metric
-        self._sign = 1.0 if higher else -1.0
-        self._chief = chief
-        self.value = tf.Variable(
-            float("nan"), trainable=False, dtype=tf.float64, name="best"
-        )
-        self.step = tf.Variable(0, trainable=False, dtype=tf.int64)
-        self.directory = os.path.join(model_dir, BEST)
-        self._checkpoint = tf.train.Checkpoint(
-            model=model, value=self.value, step=self.step
-        )
-        found = checkpoint_folder.newest_prefix(self.directory, PREFIX)
-        if found:
-            reader = native.open_reader(found)
-            self.value.assign(
-                reader.get_tensor("value/.ATTRIBUTES/VARIABLE_VALUE")
-            )
-            self.step.assign(
-                reader.get_tensor("step/.ATTRIBUTES/VARIABLE_VALUE")
-            )
-
-    def offer(self, metrics: dict[str, float], step: int) -> bool:
-        """Saves when `metrics` beats the best so far; whether it did.
-
-        The first number is the best so far; NaN never is.
-
-        Raises:
-          UserError: the metric is not among `metrics`.
-        """
-        if self.metric not in metrics:
-            raise UserError(
-                f"`best_metric` is {self.metric!r} but the evaluation gives "
-                f"{sorted(metrics)}"
-            )
-        new, old = metrics[self.metric], float(self.value.numpy())
-        if math.isnan(new) or self._sign * new <= self._sign * old:
-            return False
-        self.value.assign(new)
-        self.step.assign(step)
-        if self._chief:
-            self._write(step)
-        return True
-
-    def _write(self, step: int) -> None:
-        tf.io.gfile.makedirs(self.directory)
-        path = os.path.join(self.directory, f"{PREFIX}-{step}")
-        self._checkpoint.write(path)
-        checkpoint_folder.publish(self.directory, [path])
-        start = os.path.join(self.directory, PREFIX + "-")
-        for found in files.beginning_with(start):
-            if not found.startswith((path + ".", path + "_")):
-                _remove(found)
 
 
 def check_config(model_dir: str, objective: Objective) -> None:
@@ -338,26 +264,37 @@ def _saved_config(objective: Objective):
     return objective.saved_config or objective.config
 
 
-def checkpoint_to_read(options: RunOptions) -> str:
-    """What evaluation and prediction use: `best/`, the newest, or the start.
+def weights_to_read(options: RunOptions) -> restore.Source:
+    """What evaluation and prediction use: the folder's weights, or the start's.
+
+    See `modeling.checkpoints.weights.choose`.
 
     Raises:
-      UserError: there is none.
+      UserError: there are none.
     """
-    for folder in (os.path.join(options.model_dir, BEST), options.model_dir):
-        found = checkpoint_folder.newest_prefix(folder)
-        if found:
-            return found
+    found = weights.choose(options.model_dir, options.checkpoint_choice)
+    if found:
+        source = restore.resolve(found.path)
+        return dataclasses.replace(source, why=found.why)
     if options.init_checkpoint:
-        return options.init_checkpoint
+        return restore.resolve(
+            options.init_checkpoint, options.checkpoint_choice
+        )
     raise UserError(
         f"{options.model_dir} holds no checkpoint: train first or give "
         "--init_checkpoint"
     )
 
 
-def restore_weights(strategy, model, path: str, require: str) -> None:
-    """Weights from any checkpoint that `modeling.checkpoints` reads."""
+def restore_weights(strategy, model, path, require: str) -> None:
+    """Weights from any checkpoint that `modeling.checkpoints` reads.
+
+    Args:
+      strategy: of the variables.
+      model: gets them.
+      path: as for `restore.restore`.
+      require: as there.
+    """
     with strategy.scope():
         restore.restore(model, path, require=require)
 
@@ -369,10 +306,11 @@ def _remove_files_of(path: str) -> None:
 
 def _remove_all(prefix: str) -> None:
     for found in files.beginning_with(prefix):
-        _remove(found)
+        remove(found)
 
 
-def _remove(path: str) -> None:
+def remove(path: str) -> None:
+    """Deletes a file or a folder that may be gone already."""
     with contextlib.suppress(tf.errors.OpError):
         if tf.io.gfile.isdir(path):
             tf.io.gfile.rmtree(path)

@@ -14,6 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from common.errors import UserError
+from modeling.checkpoints.restore import Source
 from training import checkpoints, strategy
 from training.guards import translate_errors
 from training.objectives.contract import Objective
@@ -84,8 +85,8 @@ class _Evaluation:
             **how,
         )
 
-    def restore(self, path: str) -> None:
-        """Every weight from a checkpoint."""
+    def restore(self, path) -> None:
+        """Every weight from a checkpoint, see `checkpoints.restore_weights`."""
         checkpoints.check_config(self._options.model_dir, self._objective)
         checkpoints.restore_weights(self._strategy, self._model, path, "all")
 
@@ -100,7 +101,7 @@ def _evaluation(objective, input_fn, options, checkpoint, model, **how):
     """An `_Evaluation` of `model`, `checkpoint` or what `model_dir` holds."""
     if model is not None:
         return _Evaluation(objective, input_fn, options, model, **how)
-    path = checkpoint or checkpoints.checkpoint_to_read(options)
+    path = checkpoint or checkpoints.weights_to_read(options)
     made = _Evaluation(objective, input_fn, options, **how)
     made.restore(path)
     return made
@@ -111,7 +112,7 @@ def evaluate(
     input_fn: InputFn,
     options: RunOptions,
     metric_fn: MetricFn | None = None,
-    checkpoint: str | None = None,
+    checkpoint: str | Source | None = None,
     model=None,
 ) -> EvalResult:
     """Evaluates a checkpoint on a whole labelled set.
@@ -121,8 +122,7 @@ def evaluate(
       input_fn: finite global batches with labels.
       options: `eval_batch_size`, `eval_steps`, `model_dir`, `strategy` count.
       metric_fn: more metrics from the predictions and labels.
-      checkpoint: default: `best/` of `model_dir`, its newest, then
-        `init_checkpoint`.
+      checkpoint: default: `checkpoints.weights_to_read`.
       model: use this model's weights instead (`TrainResult.model`).
 
     Returns:
@@ -138,7 +138,7 @@ def predict(
     objective: Objective,
     input_fn: InputFn,
     options: RunOptions,
-    checkpoint: str | None = None,
+    checkpoint: str | Source | None = None,
     model=None,
 ) -> dict[str, np.ndarray]:
     """Per-example outputs in input order, each once.

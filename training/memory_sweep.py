@@ -16,7 +16,7 @@ from common.errors import UserError
 from modeling.checkpoints.restore import content_digest
 from training import loop
 from training.causal_lm_options import CausalLMOptions
-from training.checkpoints import checkpoint_to_read
+from training.checkpoints import weights_to_read
 from training.run import TrainRequest
 
 RESULTS = "sweep.json"
@@ -157,7 +157,7 @@ def _identity(
 ) -> dict:
     """Everything that a number depends on: others are not taken for it."""
     run = request.options
-    checkpoint = checkpoint_to_read(run)
+    checkpoint = weights_to_read(run).path
     found = {
         "checkpoint": checkpoint,
         "weights": content_digest(checkpoint),

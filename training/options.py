@@ -8,6 +8,7 @@ default.
 import dataclasses
 
 from common.checks import one_of, require, within
+from modeling.options import AUTO, CHECKPOINT_CHOICES
 
 PRECISIONS = ("float32", "mixed_bfloat16", "mixed_float16")
 # Of the weights and products of a SavedModel; see `modeling.half_precision`.
@@ -182,6 +183,8 @@ class RunOptions:
         `run.json`, `losses.tsv` and TensorBoard files.
       init_checkpoint: warm start when `model_dir` has no checkpoint yet.
       init_require: "encoder" (heads may be new) or "all".
+      checkpoint_choice: of the checkpoints of a folder that is read: "best",
+        "last", or "auto", see `modeling.checkpoints.weights`.
       train_steps: optimizer steps of the whole run.
       train_batch_size: rows per optimizer step over all replicas.
       eval_batch_size: rows per evaluation step over all replicas.
@@ -212,6 +215,7 @@ class RunOptions:
     model_dir: str
     init_checkpoint: str | None = None
     init_require: str = "encoder"
+    checkpoint_choice: str = AUTO
     train_steps: int = 1000
     train_batch_size: int = 16
     eval_batch_size: int = 16
@@ -285,6 +289,7 @@ class RunOptions:
         one_of(
             self,
             init_require=("encoder", "all"),
+            checkpoint_choice=CHECKPOINT_CHOICES,
             memory_checkpoint=MEMORY_CHECKPOINTS,
             progress=("auto", "lines", "none"),
         )

@@ -16,6 +16,7 @@ from modeling.encoders.registry import (
     spec_of,
 )
 from training import loop
+from training.checkpoints import weights_to_read
 from training.options import RunOptions
 from training.run import run_training
 
@@ -41,12 +42,15 @@ def train(
 
 
 def evaluate(request: loop.TrainRequest, follow: bool = False) -> None:
-    """Held-out loss of the newest checkpoint, or of each new one."""
+    """Held-out loss of the folder's weights, or of each new checkpoint."""
     what = (request.objective, request.eval_input_fn, request.options)
     if follow:
         loop.evaluate_continuously(*what, say=request.say)
         return
-    for name, value in sorted(loop.evaluate(*what).metrics.items()):
+    source = weights_to_read(request.options)
+    request.say(source.line)
+    found = loop.evaluate(*what, checkpoint=source).metrics
+    for name, value in sorted(found.items()):
         request.say(f"{name} {value:.6g}")
 
 

@@ -13,6 +13,7 @@ from common import locks
 from common.errors import UserError
 from training import batch_warmup, strategy, train_step
 from training.batch_split import distribute
+from training.best_checkpoint import begin_anew
 from training.checkpoints import write_config
 from training.guards import check_finite, translate_errors
 from training.memory_replay import replay
@@ -131,7 +132,7 @@ class TrainingRun:
         self.processes = strategy.worker_count(learner.strategy)
         self.say = request.say if s.chief else lambda line: None
         self._record(request.must_match or {}, request.flags or {})
-        notes = [*request.notes, *s.notes]
+        notes = [*request.notes, *begin_anew(s), *s.notes]
         notes += self._remake_memory(request.input_fn)
         dataset, spec = distribute(
             learner.strategy, request.input_fn, learner.split, s.start_step

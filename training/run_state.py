@@ -7,6 +7,7 @@ import numpy as np
 import tf_keras
 
 from common.errors import UserError
+from modeling.checkpoints.restore import Source, resolve
 from training import late_parts, memory_files
 from training import strategy as strategy_lib
 from training.batch_split import BatchSplit
@@ -33,6 +34,7 @@ class RunState:
       meeting: of several processes, else None.
       start_step: updates that the restored checkpoint has made.
       restored_from: that checkpoint, or the one of a warm start, or None.
+      weights: of a warm start, and why these.
       notes: on what the checkpoint lacks, for the user.
     """
 
@@ -43,6 +45,7 @@ class RunState:
     meeting: strategy_lib.Meeting | None = None
     start_step: int = 0
     restored_from: str | None = None
+    weights: Source | None = None
     notes: tuple[str, ...] = ()
 
 
@@ -94,9 +97,11 @@ def open_run(
         meeting,
         options.async_save,
     )
-    step, path, notes = _restore(learner, checkpoints, options, warm_start)
+    step, path, start, notes = _restore(
+        learner, checkpoints, options, warm_start
+    )
     return RunState(
-        options, learner, checkpoints, chief, meeting, step, path, notes
+        options, learner, checkpoints, chief, meeting, step, path, start, notes
     )
 
 
@@ -105,8 +110,8 @@ def _restore(
     checkpoints: RunCheckpoints,
     options: RunOptions,
     warm_start: Callable | None,
-) -> tuple[int, str | None, tuple[str, ...]]:
-    """(step to go on from, checkpoint that was read, notes)."""
+) -> tuple[int, str | None, Source | None, tuple[str, ...]]:
+    """(step to go on from, what was read, weights that it began with, notes)."""
     strategy, optimizer = learner.strategy, learner.optimizer
     path = checkpoints.latest()
     if path:
@@ -121,18 +126,18 @@ def _restore(
         if saved:
             rows = np.sort(learner.memory.own_rows())
             learner.memory.from_host(saved.read(rows))
-        return int(optimizer.step.numpy()), path, tuple(notes)
+        return int(optimizer.step.numpy()), path, None, tuple(notes)
     if not options.init_checkpoint:
-        return 0, None, ()
-    path = options.init_checkpoint
-    restore_weights(strategy, learner.model, path, options.init_require)
+        return 0, None, None, ()
+    start = resolve(options.init_checkpoint, options.checkpoint_choice)
+    restore_weights(strategy, learner.model, start, options.init_require)
     with strategy.scope():
         if warm_start:
             warm_start(learner.model)
         # The average starts where the weights do.
         for name, average in optimizer.ema.items():
             average.assign(learner.variables[name])
-    return 0, path, ()
+    return 0, start.path, start, ()
 
 
 def _open_memory(path: str, wanted: RecurrentMemory):

@@ -75,7 +75,8 @@ def _copy_others(folder: str, target: str) -> None:
     """Vocabulary and task beside the weights, whatever their names."""
     for name in tf.io.gfile.listdir(folder):
         source = os.path.join(folder, name)
-        skip = name.startswith(("model.ckpt", "checkpoint", "events."))
+        # What an evaluation found is of other weights.
+        skip = name.startswith(("model.ckpt", "checkpoint", "events.", "eval_"))
         skip |= name in ("run.json", "losses.tsv", "evaluations.jsonl")
         goal = os.path.join(target, name)
         if skip or tf.io.gfile.isdir(source) or tf.io.gfile.exists(goal):

@@ -75,7 +75,7 @@ def convert(options: ConvertOptions) -> list[str]:
         folder = os.path.dirname(options.input)
         source = Source("torch", options.input, folder)
     else:
-        source = checkpoints.resolve(options.input)
+        source = checkpoints.resolve(options.input, options.checkpoint_choice)
     if source.format != options.from_format:
         raise UserError(
             f"{options.input} is a {source.format} checkpoint: wanted "
@@ -88,7 +88,7 @@ def convert(options: ConvertOptions) -> list[str]:
     weights = read(source, config, options.head or None)
     if options.grow_to:
         weights = _grown(weights, read_config(options.grow_to))
-    lines = list(weights.notes)
+    lines = [source.line, *weights.notes]
     lines += write(
         weights,
         options.to_format,

@@ -14,9 +14,9 @@ import tf_keras
 
 from common import files
 from common.errors import UserError
-from modeling.checkpoints import folder as checkpoint_folder
+from common.weights_line import weights_line
 from modeling.checkpoints import hf as hf_checkpoint
-from modeling.checkpoints import hf_files
+from modeling.checkpoints import hf_files, weights
 from modeling.checkpoints import native as native_checkpoint
 from modeling.checkpoints import tf1 as tf1_checkpoint
 from modeling.checkpoints.names import (
@@ -31,6 +31,7 @@ from modeling.encoders.registry import (
     config_file_names,
     read_config,
 )
+from modeling.options import AUTO
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,11 +42,18 @@ class Source:
       format: "native", "tf1" or "hf".
       path: checkpoint prefix, or the folder for "hf".
       folder: where the config and `spiece.model` are looked for.
+      why: this one of the folder's; "" = it was named, or it is the only one.
     """
 
     format: str
     path: str
     folder: str
+    why: str = ""
+
+    @property
+    def line(self) -> str:
+        """What a command says of the weights that it reads."""
+        return weights_line(self.path, self.why)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,27 +92,29 @@ class RestoreReport:
         return "\n".join(lines)
 
 
-def resolve(path: str) -> Source:
+def resolve(path: str, choice: str = AUTO) -> Source:
     """Finds the checkpoint that a user means.
 
     Args:
       path: a directory (native or HF), a prefix, an `.index` or `.data` file,
         or the `checkpoint` file beside them.
+      choice: of a directory's checkpoints, see `weights.choose`.
 
     Raises:
-      UserError: nothing there, nothing whole, or checkpoints of several names
-        without a `checkpoint` file.
+      UserError: nothing there, nothing whole, checkpoints of several names
+        without a `checkpoint` file, or not the one of `choice`.
     """
-    path = os.fspath(path)
+    path, why = os.fspath(path), ""
     if os.path.basename(path) == "checkpoint" and not tf.io.gfile.isdir(path):
         path = os.path.dirname(path) or "."
     if tf.io.gfile.isdir(path):
         folder = path
         if hf_files.holds_weights(path):
             return Source("hf", path, folder)
-        prefix = checkpoint_folder.newest_prefix(path)
-        if prefix is None:
+        found = weights.choose(path, choice)
+        if found is None:
             raise _no_checkpoint(path)
+        prefix, why = found
     else:
         prefix = path
         for ending in (".index", ".meta"):
@@ -116,20 +126,20 @@ def resolve(path: str) -> Source:
                 f"no checkpoint at {path}: wanted a directory, a prefix with "
                 f"{prefix}.index, or an HF folder with {hf_files.WEIGHTS}"
             )
-    native = native_checkpoint.is_native(prefix)
-    return Source("native" if native else "tf1", prefix, folder)
+    kind = "native" if native_checkpoint.is_native(prefix) else "tf1"
+    return Source(kind, prefix, weights.home_of(folder), why)
 
 
-def content_digest(path: str) -> str:
+def content_digest(path: str | Source) -> str:
     """SHA-256 over the files of a checkpoint's weights, wherever they lie.
 
     Args:
-      path: as for `resolve`.
+      path: as for `resolve`, or what it gave.
 
     Raises:
       UserError: see `resolve`.
     """
-    source = resolve(path)
+    source = path if isinstance(path, Source) else resolve(path)
     if source.format == "hf":
         there = files.beginning_with(os.path.join(source.path, ""))
         names = [name for name in there if name.endswith(".safetensors")]
@@ -142,6 +152,15 @@ def content_digest(path: str) -> str:
         ]
     found = [files.sha256_of_file(name) for name in names]
     return hashlib.sha256("".join(found).encode()).hexdigest()
+
+
+def description(source: Source) -> dict[str, str]:
+    """What an export says of the weights that it holds."""
+    return {
+        "checkpoint": source.path,
+        "why": source.why,
+        "sha256": content_digest(source),
+    }
 
 
 def _no_checkpoint(folder: str) -> UserError:
@@ -199,7 +218,7 @@ def read_arrays(
 
 
 def restore(
-    model: tf_keras.Model, path: str, require: str = "all"
+    model: tf_keras.Model, path: str | Source, require: str = "all"
 ) -> RestoreReport:
     """Gives a model the weights of a checkpoint of any format.
 
@@ -212,7 +231,7 @@ def restore(
 
     Args:
       model: backbone or task model.
-      path: see `resolve`.
+      path: see `resolve`, or what it gave.
       require: "all": every variable must be there; "encoder": every variable
         of the encoder, the head may start fresh.
 
@@ -227,7 +246,7 @@ def restore(
         raise ValueError(
             f"`require` must be 'all' or 'encoder', received {require!r}"
         )
-    source = resolve(path)
+    source = path if isinstance(path, Source) else resolve(path)
     variables = named_variables(model)
     arrays, surplus, stripped = read_arrays(source, model)
     for name in absent_as_zeros(model):

@@ -12,9 +12,11 @@ import os
 from common import files, text_settings, vocabulary
 from common.errors import UserError
 from data import task_spec
+from data.finetuning import thresholds
 from data.task_spec import TaskSpec
 from flags import app, export_flags
 from modeling.checkpoints import restore as checkpoints
+from modeling.checkpoints import weights
 from modeling.encoders.contract import EncoderConfig
 from modeling.half_precision import in_bfloat16
 from serving.export import export_model
@@ -30,32 +32,46 @@ LANGUAGE_MODEL = ("lm", "pretraining")
 def main() -> None:
     """The command."""
     options = export_flags.from_flags()
-    source = options.checkpoint or options.model_dir
+    source = checkpoints.resolve(
+        options.checkpoint or options.model_dir, options.checkpoint_choice
+    )
     output_dir = options.output_dir or os.path.join(options.model_dir, "export")
     if options.task in LANGUAGE_MODEL and options.precision != "float32":
         raise UserError(
             "--precision is for fine-tuned models: leave it out, a language "
             "model is exported in float32"
         )
-    if options.task in LANGUAGE_MODEL and is_causal(source):
-        lm = load_causal(ModelOptions(source, options.spiece_model_file))
+    if options.task in LANGUAGE_MODEL and is_causal(source.path):
+        lm = load_causal(
+            ModelOptions(
+                options.checkpoint or options.model_dir,
+                options.spiece_model_file,
+                checkpoint_choice=options.checkpoint_choice,
+            )
+        )
         path = export_causal(output_dir, lm, options.model_name, options.check)
         print(f"exported language_model to {path}")
         return
     spiece = options.spiece_model_file or vocabulary.find_or_refuse(
         options.model_dir
     )
-    spec = _read_spec(options, spiece)
-    output_dir = options.output_dir or os.path.join(options.model_dir, "export")
+    spec = _read_spec(options, spiece, source)
     files.check_output(os.path.join(output_dir, "1"))
-    config = checkpoints.find_config(source)
+    config = checkpoints.source_config(source)
     build = _build_objective(spec, config).build_model
     model = build()
     print(checkpoints.restore(model, source, require="all"))
+    print(source.line)
     if options.precision != "float32":
         model = in_bfloat16(build, model)
     path = export_model(
-        output_dir, model, spec, spiece, options.model_name, options.check
+        output_dir,
+        model,
+        spec,
+        spiece,
+        options.model_name,
+        options.check,
+        checkpoints.description(source),
     )
     print(f"exported {spec.head} to {path}")
 
@@ -70,13 +86,14 @@ def _build_objective(spec: TaskSpec, config: EncoderConfig) -> Objective:
     )
 
 
-def _read_spec(options: ExportOptions, spiece: str) -> TaskSpec:
+def _read_spec(
+    options: ExportOptions, spiece: str, source: checkpoints.Source
+) -> TaskSpec:
     if options.task in LANGUAGE_MODEL:
-        folder = checkpoints.resolve(
-            options.checkpoint or options.model_dir
-        ).folder
         found = vocabulary.read(spiece)
-        text = vocabulary.settle(found, options.text, options.model_dir, folder)
+        text = vocabulary.settle(
+            found, options.text, options.model_dir, source.folder
+        )
         print(f"text: {found.describe(text)}")
         spec = TaskSpec(
             task_name="lm",
@@ -102,7 +119,11 @@ def _read_spec(options: ExportOptions, spiece: str) -> TaskSpec:
     text_settings.resolve(options.text, spec.text, path)
     if options.max_seq_length:
         spec = dataclasses.replace(spec, max_seq_length=options.max_seq_length)
-    return spec
+    name = weights.name_in(options.model_dir, source.path)
+    found, lines = thresholds.for_weights(spec, name)
+    for line in lines:
+        print(line)
+    return thresholds.replace(spec, found)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ import os
 import tensorflow as tf
 
 from common import files
+from modeling.checkpoints.restore import description
 from serving.export.exporter import SIZES, publish
 from serving.generation.causal import CausalLM
 from serving.saved_model import FORMAT_VERSION
@@ -59,6 +60,8 @@ def export_causal(
         "mem_len": config.mem_len or 0,
         "sizes": {name: getattr(config, name) for name in SIZES},
     }
+    if lm.weights:
+        about["weights"] = description(lm.weights)
     assets = {name: files.read_bytes(lm.vocabulary_path)}
     return publish(
         output_dir, root, signatures, assets, about, model_name, check

@@ -56,6 +56,7 @@ def export_model(
     spiece_path: str,
     model_name: str = "xlnet",
     check: bool = True,
+    weights: Mapping[str, str] | None = None,
 ) -> str:
     """Writes a new version folder; nothing is left behind after an error.
 
@@ -66,6 +67,7 @@ def export_model(
       spiece_path: the SentencePiece file that the model was trained with.
       model_name: in the warm-up requests; TF-Serving's `--model_name`.
       check: reload in a fresh process and compare.
+      weights: what `modeling.checkpoints.restore.description` says of them.
 
     Returns:
       The version folder.
@@ -84,7 +86,7 @@ def export_model(
         vocabulary.copy_name(spiece_path): offline.vocabulary.content,
         "labels.txt": _lines(spec.labels),
     }
-    about = _about(spec, model)
+    about = _about(spec, model) | _of_weights(weights)
     if check:
         _check_ids(root, signatures, offline)
     return publish(
@@ -302,6 +304,10 @@ def _about(spec: TaskSpec, model) -> dict:
         "spiece_sha256": spec.spiece_sha256,
         "unicode_version": unicodedata.unidata_version,
     }
+
+
+def _of_weights(weights: Mapping[str, str] | None) -> dict:
+    return {"weights": dict(weights)} if weights else {}
 
 
 def _describe(signatures, concrete) -> dict:

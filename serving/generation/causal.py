@@ -2,6 +2,7 @@
 
 import os
 import re
+import sys
 from typing import NamedTuple
 
 import numpy as np
@@ -27,11 +28,13 @@ class CausalLM(NamedTuple):
       model: all weights restored, dropout off.
       vocabulary: that it was trained with.
       vocabulary_path: its file.
+      weights: what was restored; None = it was made here.
     """
 
     model: CausalLanguageModel
     vocabulary: Vocabulary
     vocabulary_path: str
+    weights: checkpoints.Source | None = None
 
     def banned_ids(self, allow_unk: bool = False) -> np.ndarray:
         """Ids that are never picked: `<unk>`, unless it is asked for."""
@@ -120,20 +123,22 @@ def load_causal(options: ModelOptions, mem_len: int | None = None) -> CausalLM:
       UserError: a weight is missing, or the vocabulary is missing or foreign.
     """
     config = checkpoints.find_config(options.checkpoint)
-    folder = checkpoints.resolve(options.checkpoint).folder
+    source = checkpoints.resolve(options.checkpoint, options.checkpoint_choice)
+    print(source.line, file=sys.stderr)  # standard output is for results
+    folder = source.folder
     path = options.spiece_model_file or _vocabulary_in(folder, config)
     vocabulary = _load_vocabulary(path, config)
     if mem_len is not None:
         config = config.with_memory(mem_len)
     model = CausalLanguageModel(config)
-    checkpoints.restore(model, options.checkpoint, require="all")
-    return CausalLM(model, vocabulary, path)
+    checkpoints.restore(model, source, require="all")
+    return CausalLM(model, vocabulary, path, source)
 
 
 def _vocabulary_in(folder: str, config: EncoderConfig) -> str:
     name = config.extra.get("vocabulary_file", vocabulary_lib.FILE_NAME)
     path = os.path.join(folder, name)
-    # `best/` and folders of averages lie below the run's.
+    # Folders of averages lie below the run's.
     above = os.path.join(os.path.dirname(folder.rstrip("/")), name)
     if not files.exists(path) and files.exists(above):
         path = above

@@ -63,7 +63,7 @@ def load_model(options: ModelOptions) -> LanguageModel:
     config = _config(options, tokenizer)
     require(config, "query_stream", f"--checkpoint={options.checkpoint}")
     model = PretrainingModel(config.with_memory(None))
-    checkpoints.restore(model, options.checkpoint, require="all")
+    checkpoints.restore(model, _weights(options), require="all")
     return LanguageModel(model, tokenizer)
 
 
@@ -94,8 +94,15 @@ def load_encoder(options: ModelOptions, memory_len: int | None):
         require(config, "memory", f"--memory_len={memory_len}")
     # A native checkpoint holds a task model: only its encoder is asked for.
     model = PretrainingModel(config.with_memory(memory_len or None))
-    checkpoints.restore(model, options.checkpoint, require="encoder")
+    checkpoints.restore(model, _weights(options), require="encoder")
     return model.encoder, tokenizer
+
+
+def _weights(options: ModelOptions) -> checkpoints.Source:
+    """The checkpoint that is meant, said where no result goes."""
+    source = checkpoints.resolve(options.checkpoint, options.checkpoint_choice)
+    print(source.line, file=sys.stderr)
+    return source
 
 
 def _config(options: ModelOptions, tokenizer: AnyTokenizer):

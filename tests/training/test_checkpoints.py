@@ -13,7 +13,8 @@ import tensorflow as tf
 import tf_keras
 
 from common.errors import UserError
-from training.checkpoints import BestCheckpoint, RunCheckpoints
+from training.best_checkpoint import BestCheckpoint
+from training.checkpoints import RunCheckpoints
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -202,7 +203,7 @@ def test_the_best_one_is_kept_over_restarts(tmp_path):
     best = BestCheckpoint(str(tmp_path), module, "f1", higher=True)
     assert best.offer({"f1": 0.5}, 10)
     module.w.assign(2.0)
-    again = BestCheckpoint(str(tmp_path), module, "f1", higher=True)
+    again = BestCheckpoint(str(tmp_path), module, "f1", True, start_step=10)
     assert not again.offer({"f1": 0.4}, 20)
     assert again.offer({"f1": 0.6}, 30)
     assert os.path.exists(tmp_path / "best" / "model.ckpt-30.index")

@@ -14,13 +14,10 @@ from modeling.checkpoints.folder import newest_prefix
 from training import loop, run_state
 from training import strategy as strategy_lib
 from training.batch_split import BatchSplit, distribute
-from training.checkpoints import (
-    PREFIX,
-    checkpoint_to_read,
-    restore_weights,
-)
+from training.checkpoints import PREFIX, restore_weights
 from training.finetuning.job import Job
 from training.finetuning.options import FinetuneOptions
+from training.finetuning.sources import weights_of
 from training.learner import build_learner
 from training.reporting import report, run_record
 from training.reporting.memory_estimate import estimate_lines
@@ -41,8 +38,9 @@ def check(job: Job, options: FinetuneOptions, objective, say) -> None:
         strategy = strategy_lib.setup(run.strategy)
         with strategy.scope():
             model = objective.build_model()
-        path = options.predict_ckpt or checkpoint_to_read(run)
-        restore_weights(strategy, model, path, "all")
+        source = weights_of(options)
+        say(source.line)
+        restore_weights(strategy, model, source, "all")
     one = run.replace(eval_steps=1)
     for name, split in job.evals.items():
         result = loop.evaluate(objective, split.input_fn, one, model=model)

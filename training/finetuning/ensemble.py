@@ -13,23 +13,30 @@ import tensorflow as tf
 
 from common import files
 from common.errors import UserError
-from data.finetuning import ensembles
+from data.finetuning import ensembles, thresholds
+from modeling.checkpoints.restore import Source
+from modeling.checkpoints.weights import name_in
 from modeling.ops import graph_memory
 from training import loop
 from training.finetuning import run as finetune
-from training.finetuning.job import THRESHOLDS, EvalSplit, Job
+from training.finetuning.job import EvalSplit, Job, with_threshold_of
 from training.finetuning.options import LOWER_IS_BETTER, FinetuneOptions
+from training.finetuning.sources import weights_of
 
 FILE_NAME = "ensemble.json"
 
 
 @dataclasses.dataclass(frozen=True)
 class Member:
-    """A trained model: its folder, its job and what was read of the flags."""
+    """A trained model: its folder, its job and what was read of the flags.
+
+    `weights` are those of the folder, once they are looked for.
+    """
 
     folder: str
     job: Job
     options: FinetuneOptions
+    weights: Source | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,6 +67,7 @@ def run(
     check_alike(members)
     with finetune.outputs_held(options):
         answers = []
+        members = [_with_weights(member, say) for member in members]
         for member in members:
             with graph_memory.released():  # before the next has its own
                 answers.append(_ask(member, say))
@@ -106,6 +114,14 @@ def _identity(job: Job) -> dict:
     return found | {"dev_fraction": share, "dev_seed": seed}
 
 
+def _with_weights(member: Member, say) -> Member:
+    """The member with its folder's weights, said, and their threshold."""
+    source = weights_of(member.options)
+    say(source.line)
+    job = with_threshold_of(member.job, member.folder, source.path, say)
+    return dataclasses.replace(member, job=job, weights=source)
+
+
 def _ask(member: Member, say) -> _Answers:
     """A member's outputs on all splits."""
     job, options = member.job, member.options
@@ -113,14 +129,21 @@ def _ask(member: Member, say) -> _Answers:
     evals, labels, predicts = {}, {}, {}
     if options.do_eval:
         for name, split in job.evals.items():
-            result = loop.evaluate(objective, split.input_fn, options.run)
+            result = loop.evaluate(
+                objective,
+                split.input_fn,
+                options.run,
+                checkpoint=member.weights,
+            )
             evals[name] = _collected(split, result.predictions)
             labels[name] = result.labels
             shown = _metrics(split, evals[name], labels[name])
             say(f"member {member.folder} {name}: {finetune.shown(shown)}")
     if options.do_predict:
         for name, split in job.predicts.items():
-            outputs = loop.predict(objective, split.input_fn, options.run)
+            outputs = loop.predict(
+                objective, split.input_fn, options.run, member.weights
+            )
             predicts[name] = _collected(split, outputs)
     return _Answers(evals, labels, predicts)
 
@@ -168,11 +191,14 @@ def _found_before(members, weights, options, say) -> dict:
     if files.exists(path):
         with files.open_binary(path) as f:
             earlier = json.loads(f.read())
-        folders = [m.folder for m in members]
-        if (earlier["members"], earlier["weights"]) == (folders, weights):
+        same = (earlier["members"], earlier["weights"]) == (
+            [m.folder for m in members],
+            weights,
+        )
+        if same and earlier.get("checkpoints") == _names(members):
             found = earlier["found"]
     # One that is given is for this run, and leaves what was found.
-    for name in () if job.export_options else THRESHOLDS:
+    for name in () if job.export_options else thresholds.NAMES:
         kept = job.spec.data_options.get(name)
         if name in found:
             job.predict_with(found[name])
@@ -182,6 +208,11 @@ def _found_before(members, weights, options, say) -> dict:
                 "--do_eval finds the ensemble's"
             )
     return found
+
+
+def _names(members: list[Member]) -> list[str]:
+    """The members' checkpoints, each as its folder calls it."""
+    return [name_in(m.folder, m.weights.path) for m in members]
 
 
 def _answer_together(members, answers, weights, scores, options, say):
@@ -208,6 +239,7 @@ def _answer_together(members, answers, weights, scores, options, say):
         os.path.join(options.run.model_dir, FILE_NAME),
         {
             "members": [m.folder for m in members],
+            "checkpoints": _names(members),
             "weights": weights,
             "scores": scores,
             "metrics": results,

@@ -15,6 +15,7 @@ from data import task_spec
 from data.task_spec import TaskSpec
 from modeling.checkpoints import restore
 from modeling.checkpoints.names import encoder_of, named_variables
+from modeling.options import AUTO
 from training.finetuning.multitask_options import TASKS
 from training.objectives.build import build_objective
 
@@ -22,7 +23,10 @@ _LOGIT = "model/classification/logit/"
 
 
 def head_start(
-    name: str, spec: TaskSpec, init_checkpoint: str | None
+    name: str,
+    spec: TaskSpec,
+    init_checkpoint: str | None,
+    choice: str = AUTO,
 ) -> Callable:
     """Model -> None: gives its head the values of another task's.
 
@@ -31,6 +35,7 @@ def head_start(
       spec: of the task that is trained.
       init_checkpoint: folder of the other task's model, or of a run on several
         tasks.
+      choice: of that folder's checkpoints.
 
     Raises:
       UserError: there is no such model, or the tasks share no label.
@@ -48,7 +53,8 @@ def head_start(
         found.head, restore.find_config(folder), **found.head_options
     )
     other = objective.build_model()
-    restore.restore(other, folder, require="all")
+    source = restore.resolve(folder, choice)
+    restore.restore(other, source, require="all")
     values = {n: v.numpy() for n, v in named_variables(other).items()}
     rows = _rows(spec.labels, found.labels)  # [Y, Y of the other]
 

@@ -6,17 +6,15 @@ from collections.abc import Callable
 import numpy as np
 
 from common.errors import UserError
-from data.finetuning import ensembles, table_files, task_settings
-from data.finetuning.classifier import tasks as classifier_tasks
+from data.finetuning import ensembles, table_files, task_settings, thresholds
 from data.finetuning.table import FeatureTable
 from data.finetuning.task import TaskBase
 from data.task_spec import TaskSpec
+from modeling.checkpoints.weights import name_in
 from training.finetuning.options import BALANCED
+from training.finetuning.sources import read_spec
 
 Outputs = dict[str, np.ndarray]
-# What evaluations find and task.json keeps.
-THRESHOLDS = (task_settings.THRESHOLD, classifier_tasks.THRESHOLD)
-KEPT = (*THRESHOLDS, task_settings.DEV_DATA)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,7 +69,7 @@ class Job:
       export_options: `data_options` of the export that task.json does not get.
       combine: outputs of several models, their weights -> outputs.
       predict_with: takes the threshold that predictions are written with,
-        where no flag gives one.
+        where no flag gives one; None = none is known.
     """
 
     spec: TaskSpec
@@ -87,7 +85,7 @@ class Job:
     objective_options: dict = dataclasses.field(default_factory=dict)
     export_options: dict = dataclasses.field(default_factory=dict)
     combine: Callable = ensembles.combine
-    predict_with: Callable[[float], None] | None = None
+    predict_with: Callable[[float | None], None] | None = None
 
 
 def with_data_options(job: Job, found: dict) -> Job:
@@ -107,10 +105,38 @@ def with_kept_threshold(job: Job, earlier: TaskSpec | None) -> Job:
       earlier: task.json of that folder, of the same task.
     """
     known = earlier.data_options if earlier else {}
-    found = {n: known[n] for n in KEPT if known.get(n) is not None}
-    if job.spec.data_options.get(task_settings.DEV_DATA):
-        found.pop(task_settings.DEV_DATA, None)
-    return with_data_options(job, found)
+    found = thresholds.of(earlier)
+    name = known.get(thresholds.WEIGHTS, "") if found else ""
+    spec = thresholds.replace(job.spec, found, name)
+    dev_data = task_settings.DEV_DATA
+    options = {dev_data: known.get(dev_data)} | spec.data_options
+    if options[dev_data] is None:
+        options[dev_data] = known.get(dev_data)
+    if options[dev_data] is not None:
+        spec = dataclasses.replace(spec, data_options=options)
+    return dataclasses.replace(job, spec=spec)
+
+
+def with_threshold_of(
+    job: Job, folder: str, path: str, say: Callable[[str], None]
+) -> Job:
+    """The job with the threshold of the weights that it reads, if one is known.
+
+    Args:
+      job: reads the weights.
+      folder: of the model that the weights are of; task.json is there.
+      path: prefix of the weights.
+      say: takes a line where the folder has one of other weights.
+    """
+    earlier = read_spec(folder)
+    found, lines = thresholds.for_weights(earlier, name_in(folder, path))
+    if not job.export_options:  # a flag gives one
+        for line in lines:
+            say(line)
+        if job.predict_with:
+            job.predict_with(next(iter(found.values()), None))
+    spec = thresholds.replace(job.spec, found)
+    return dataclasses.replace(job, spec=spec)
 
 
 class TaskJob(TaskBase):
@@ -227,8 +253,8 @@ class TaskJob(TaskBase):
             | must_match,
         )
 
-    def predict_with(self, threshold: float) -> None:
-        """Writes predictions with what an evaluation found; see `THRESHOLDS`."""
+    def predict_with(self, threshold: float | None) -> None:
+        """Writes predictions with what an evaluation found."""
         self.threshold = threshold
 
     def combine(self, members: list[Outputs], weights: list[float]) -> Outputs:

@@ -18,8 +18,9 @@ from common import files, locks, vocabulary
 from common.errors import UserError
 from data.finetuning.mixing import BLOCK, MixedBatches, TaskOrder
 from modeling.checkpoints import native, restore
+from modeling.checkpoints.folder import newest_prefix
 from training import loop, strategy
-from training.checkpoints import checkpoint_to_read
+from training.checkpoints import weights_to_read
 from training.finetuning import preflight
 from training.finetuning import run as finetune
 from training.finetuning.classifier import ClassifierJob
@@ -215,6 +216,9 @@ def _train(tasks, settings, options, objective, flags, say) -> bool:
             f"task         {task.name}: {task.job.train_rows} examples, "
             f"{count / BLOCK:.1%} of the steps"
         )
+    parts = os.path.join(home, TASKS)
+    if not newest_prefix(home) and tf.io.gfile.exists(parts):
+        tf.io.gfile.rmtree(parts)  # of a run that is gone
     tf.io.gfile.makedirs(home)
     vocabulary.copy(vocabulary.read(tasks[0].job.spiece_path), spec.text, home)
     run_options, make = options.run, None
@@ -292,7 +296,9 @@ def split_heads(tasks, options: FinetuneOptions, objective, say) -> None:
     if not strategy.may_write(options.run.strategy):
         return
     model = objective.build_model()
-    restore.restore(model, checkpoint_to_read(options.run), require="all")
+    source = weights_to_read(options.run)
+    say(source.line)
+    restore.restore(model, source, require="all")
     for task in tasks:
         folder = task_folder(options.run.model_dir, task.name)
         if tf.io.gfile.exists(folder):  # of the same run, of fewer steps

@@ -28,8 +28,8 @@ class FinetuneOptions:
       recompute_layers: run layers again in the backward pass.
       pack: short rows share one; results are as without it.
       predict_dir: where predictions go; empty = `<model_dir>/predictions`.
-      predict_ckpt: checkpoint to evaluate and predict with; empty = the best
-        one or the newest.
+      predict_ckpt: checkpoint to evaluate and predict with; empty = that of
+        `run.checkpoint_choice`.
       predict_batch_size: rows per prediction step; 0 = `eval_batch_size`.
       eval_all_ckpt: evaluate every checkpoint of `model_dir` and keep the one
         with the best dev metric.

@@ -21,7 +21,8 @@ from modeling.encoders.registry import (
     require_length,
     spec_of,
 )
-from training.checkpoints import PREFIX, checkpoint_to_read
+from modeling.options import BEST
+from training.checkpoints import PREFIX, weights_to_read
 from training.finetuning.job import Job
 from training.finetuning.options import FinetuneOptions
 
@@ -46,7 +47,14 @@ def check_places(options: FinetuneOptions) -> None:
     if options.predict_ckpt and not _will_be_made(options):
         checkpoints.resolve(options.predict_ckpt)
     if not options.do_train and not options.predict_ckpt:
-        checkpoint_to_read(run)
+        weights_to_read(run)
+    reads = options.do_eval or options.do_predict or options.do_export
+    keeps = run.eval_every or not options.do_train or options.predict_ckpt
+    if reads and run.checkpoint_choice == BEST and not keeps:
+        raise UserError(
+            "--checkpoint_choice=best: a training without --eval_every keeps "
+            "no best/; give --eval_every, or --checkpoint_choice=last"
+        )
 
 
 def _outputs(options: FinetuneOptions) -> dict[str, str]:

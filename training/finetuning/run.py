@@ -16,12 +16,12 @@ import tf_keras
 from common import files, locks, vocabulary
 from common.errors import UserError
 from data import task_spec
-from data.finetuning import task_settings
+from data.finetuning import task_settings, thresholds
 from data.task_spec import FILE_NAME, TaskSpec
 from modeling.checkpoints import folder as checkpoint_folder
 from modeling.checkpoints import restore as checkpoints
+from modeling.checkpoints import weights
 from modeling.half_precision import in_bfloat16
-from modeling.ops import graph_memory
 from training import loop, strategy
 from training.finetuning import (
     dry_run,
@@ -29,17 +29,16 @@ from training.finetuning import (
     length_slices,
     preflight,
 )
+from training.finetuning.all_checkpoints import best_of_all, metric_fn
 from training.finetuning.job import (
-    EvalSplit,
     Job,
     with_data_options,
     with_kept_threshold,
+    with_threshold_of,
 )
 from training.finetuning.options import LOWER_IS_BETTER, FinetuneOptions
-from training.finetuning.sources import find_config, read_spec
+from training.finetuning.sources import find_config, read_spec, weights_of
 from training.objectives import build as heads
-from training.options import RunOptions
-from training.reporting.evaluation import EvalResult
 
 
 def run(
@@ -142,17 +141,28 @@ def prediction_folder(options: FinetuneOptions) -> str:
 
 def _run(job, options, objective, export, flags, say):
     """`run`, with everything checked."""
-    model = None
+    model = newest = None
+    home = options.run.model_dir
     if options.do_train:
-        check_same_task(job, options.run.model_dir)
-        job = with_kept_threshold(job, read_spec(options.run.model_dir))
+        check_same_task(job, home)
+        if checkpoint_folder.newest_prefix(
+            home
+        ):  # else what is there is a dead run's
+            job = with_kept_threshold(job, read_spec(home))
         model = _train(job, options, objective, flags, say)
         if model is None:
             return {}  # stopped on request; the same command goes on
-    checkpoint = options.predict_ckpt or None
+        newest = checkpoint_folder.newest_prefix(home)
+    if not (options.do_eval or options.do_predict or options.do_export):
+        return {}
     if options.eval_all_ckpt:
-        checkpoint = _best_of_all(job, objective, options, say)
-    if checkpoint or options.run.optimizer.averages or _has_best(options.run):
+        checkpoint = best_of_all(job, objective, options, say)
+    else:
+        checkpoint = weights_of(options)
+    say(checkpoint.line)
+    folder = task_spec.find_folder(checkpoint.path) or home
+    job = with_threshold_of(job, folder, checkpoint.path, say)
+    if checkpoint.path != newest or options.run.optimizer.averages:
         model = None
     results, found = {}, {}
     if options.do_eval:
@@ -175,7 +185,10 @@ def _train(job, options, objective, flags, say):
     start = None
     if options.init_head:
         start = head_start.head_start(
-            options.init_head, job.spec, run_options.init_checkpoint
+            options.init_head,
+            job.spec,
+            run_options.init_checkpoint,
+            run_options.checkpoint_choice,
         )
     tf.io.gfile.makedirs(run_options.model_dir)
     _write_task(job, run_options.model_dir)
@@ -199,11 +212,6 @@ def _train(job, options, objective, flags, say):
         say=say,
     )
     return result.model if result.finished else None
-
-
-def _has_best(run_options: RunOptions) -> bool:
-    best = os.path.join(run_options.model_dir, loop.checkpoints.BEST)
-    return checkpoint_folder.newest(best) is not None
 
 
 def check_trained(job: Job, options: FinetuneOptions) -> list[str]:
@@ -256,21 +264,14 @@ def _write_task(job: Job, model_dir: str) -> None:
     job.spec.write(model_dir)
 
 
-def metric_fn(split: EvalSplit):
-    """The split's metrics of an evaluation's result."""
-
-    def of_result(result: EvalResult) -> dict[str, float]:
-        return split.metrics(result.predictions, result.labels)
-
-    return of_result
-
-
 def _evaluate(job, options, objective, checkpoint, model, say):
     """Metrics of every labelled split, and what they say about the task.
 
     Both are printed and written: `eval_<split>.json` and task.json.
     """
     results, found = {}, {}
+    home = options.run.model_dir
+    own_name = weights.name_in(home, checkpoint.path)
     for name, split in job.evals.items():
         result = loop.evaluate(
             objective,
@@ -283,18 +284,24 @@ def _evaluate(job, options, objective, checkpoint, model, say):
         if split.calibrate:
             found |= split.calibrate(result.predictions, result.labels)
         results[name] = report(
-            job, options, name, result.metrics, result.predictions, say
+            job,
+            options,
+            name,
+            result.metrics,
+            result.predictions,
+            say,
+            own_name,
         )
-    earlier = read_spec(options.run.model_dir)
+    earlier = read_spec(home)
     if found and earlier is not None and not options.predict_ckpt:
-        data_options = earlier.data_options | found
-        dataclasses.replace(earlier, data_options=data_options).write(
-            options.run.model_dir
-        )
+        found_so_far = thresholds.of(earlier) | found
+        thresholds.replace(earlier, found_so_far, own_name).write(home)
     return results, found
 
 
-def report(job, options, name, metrics, outputs, say) -> dict[str, float]:
+def report(
+    job, options, name, metrics, outputs, say, checkpoint: str = ""
+) -> dict[str, float]:
     """Says and writes what an evaluation of a split found.
 
     Args:
@@ -304,6 +311,7 @@ def report(job, options, name, metrics, outputs, say) -> dict[str, float]:
       metrics: name -> number.
       outputs: of every example, for the split's files.
       say: takes the lines.
+      checkpoint: name in the folder of the weights; "" = an ensemble's.
 
     Returns:
       The metrics as plain numbers.
@@ -313,7 +321,10 @@ def report(job, options, name, metrics, outputs, say) -> dict[str, float]:
     folder = prediction_folder(options)
     tf.io.gfile.makedirs(folder)
     path = os.path.join(options.run.model_dir, f"eval_{name}.json")
-    files.write_json(path, metrics)
+    about = {"checkpoint": checkpoint} if checkpoint else {}
+    for line in _better_before(path, job.main_metric, metrics, checkpoint):
+        say(line)
+    files.write_json(path, metrics | about)
     split = job.evals[name]
     if options.slice_by_length:
         rows = length_slices.by_quartile(
@@ -327,6 +338,21 @@ def report(job, options, name, metrics, outputs, say) -> dict[str, float]:
         for path in split.write(outputs, folder):
             say(f"wrote {path}")
     return metrics
+
+
+def _better_before(path: str, metric: str, found: dict, name: str) -> list[str]:
+    """A line where the file holds a better number of other weights."""
+    if not files.exists(path):
+        return []
+    earlier = files.read_json_object(path, "move it away")
+    old, whose = earlier.get(metric), earlier.get("checkpoint", name)
+    sign = -1.0 if metric in LOWER_IS_BETTER else 1.0
+    if whose == name or old is None or sign * old <= sign * found[metric]:
+        return []
+    return [
+        f"note: {path} had {metric} {old:.5g} of {whose}, and has now "
+        f"{found[metric]:.5g} of {name}"
+    ]
 
 
 def shown(metrics: dict[str, float]) -> str:
@@ -350,58 +376,25 @@ def _predict(job, options, objective, checkpoint, model, say) -> None:
             say(f"wrote {path}")
 
 
-def _best_of_all(job, objective, options, say) -> str:
-    """The checkpoint of `model_dir` with the best dev metric."""
-    paths = checkpoint_folder.whole(
-        options.run.model_dir, loop.checkpoints.PREFIX
-    )
-    if not paths:
-        raise UserError(f"{options.run.model_dir} holds no checkpoint")
-    name, split = next(iter(job.evals.items()))
-    scores = {}
-    for path in paths:
-        with graph_memory.released():
-            result = loop.evaluate(
-                objective,
-                split.input_fn,
-                options.run,
-                metric_fn(split),
-                path,
-            )
-        scores[path] = result.metrics[job.main_metric]
-        say(
-            f"{os.path.basename(path)} {name}: {job.main_metric} "
-            f"{scores[path]:.5g}"
-        )
-    # The first of equals; NaN is worse than any number.
-    sign = -1.0 if job.main_metric in LOWER_IS_BETTER else 1.0
-    best = max(paths, key=lambda p: (scores[p] == scores[p], sign * scores[p]))
-    say(f"best of {len(paths)}: {best} ({job.main_metric} {scores[best]:.5g})")
-    files.write_json(
-        os.path.join(options.run.model_dir, "eval_all_ckpt.json"),
-        {
-            "metric": job.main_metric,
-            "split": name,
-            "scores": {os.path.basename(p): s for p, s in scores.items()},
-            "best": os.path.basename(best),
-        },
-    )
-    return best
-
-
 def _export(job, options, objective, checkpoint, export, say) -> None:
     """A SavedModel of the evaluated weights, on one device."""
-    path = checkpoint or loop.checkpoints.checkpoint_to_read(options.run)
     policy = tf_keras.mixed_precision.global_policy()
     tf_keras.mixed_precision.set_global_policy("float32")
     try:
         model = objective.build_model()
-        checkpoints.restore(model, path, require="all")
+        checkpoints.restore(model, checkpoint, require="all")
         if options.export_precision != "float32":
             model = in_bfloat16(objective.build_model, model)
         folder = options.export_dir or os.path.join(
             options.run.model_dir, "export"
         )
-        say(f"exported {export(folder, model, job.spec, job.spiece_path)}")
+        made = export(
+            folder,
+            model,
+            job.spec,
+            job.spiece_path,
+            weights=checkpoints.description(checkpoint),
+        )
+        say(f"exported {made}")
     finally:
         tf_keras.mixed_precision.set_global_policy(policy)

@@ -20,6 +20,7 @@ from modeling.encoders.registry import (
     read_config,
     spec_of,
 )
+from training.checkpoints import weights_to_read
 from training.finetuning.options import FinetuneOptions
 
 
@@ -93,6 +94,18 @@ def read_spec(model_dir: str) -> TaskSpec | None:
     if not _exists(os.path.join(model_dir, FILE_NAME)):
         return None
     return TaskSpec.read(model_dir)
+
+
+def weights_of(options: FinetuneOptions) -> checkpoints.Source:
+    """The weights to evaluate, predict and export with.
+
+    Raises:
+      UserError: there are none.
+    """
+    run = options.run
+    if options.predict_ckpt:
+        return checkpoints.resolve(options.predict_ckpt, run.checkpoint_choice)
+    return weights_to_read(run)
 
 
 def find_spiece(options: FinetuneOptions, given: str) -> str:

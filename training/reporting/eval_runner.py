@@ -9,13 +9,11 @@ import orbit
 import tensorflow as tf
 
 from common import files
-from common.errors import UserError
-from training.checkpoints import BestCheckpoint
+from modeling.checkpoints.weights import LOG_NAME, read_log
+from training.best_checkpoint import BestCheckpoint
 from training.learner import Learner
 from training.reporting.evaluation import Evaluator
 from training.run_state import RunState
-
-LOG_NAME = "evaluations.jsonl"
 
 
 class EvaluatorRunner(orbit.AbstractEvaluator):
@@ -40,6 +38,7 @@ class EvaluatorRunner(orbit.AbstractEvaluator):
                 options.best_metric,
                 options.best_higher,
                 run.chief,
+                run.start_step,
             )
         self._log = None
         if run.chief:
@@ -132,22 +131,8 @@ class EvaluationLog:
 
     def __init__(self, model_dir: str, start_step: int):
         self._path = os.path.join(model_dir, LOG_NAME)
-        self._rows: dict[int, dict] = {}
-        if start_step and tf.io.gfile.exists(self._path):
-            with files.open_binary(self._path) as f:
-                lines = f.read().decode("utf-8").splitlines()
-            try:
-                rows = [json.loads(line) for line in lines]
-                self._rows = {
-                    row["step"]: row
-                    for row in rows
-                    if row["step"] <= start_step
-                }
-            except (ValueError, TypeError, KeyError, RecursionError) as e:
-                raise UserError(
-                    f"{self._path} is damaged ({e}): move it away; wanted one "
-                    "JSON object with a step per line"
-                ) from e
+        rows = read_log(model_dir) if start_step else {}
+        self._rows = {s: row for s, row in rows.items() if s <= start_step}
 
     def has(self, step: int) -> bool:
         """There is a line of this step."""

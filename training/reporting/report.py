@@ -67,6 +67,7 @@ def start_lines(run: RunState, extra: list[str]) -> list[str]:
         f"parameters   {sum(sizes.values()):,d} in {len(sizes)} variables",
         *variable_groups.describe(learner.groups, sizes, o),
         *extra,
+        *([run.weights.line] if run.weights else []),
         f"start        {start}; to step {options.train_steps}",
     ]
 

@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from data.finetuning import task_settings
 from data.finetuning.classifier.tasks import THRESHOLD
@@ -127,6 +128,7 @@ def test_training_again_keeps_the_threshold(
     home = tmp_path / "model"
     home.mkdir()
     keeping(job, 0.3).write(str(home))
+    tf.train.Checkpoint(x=tf.Variable(1)).write(str(home / "model.ckpt-4"))
 
     def train(*arguments, **more):
         raise KeyboardInterrupt  # the folder is as a finished run leaves it

@@ -67,6 +67,7 @@ def test_predictions_have_the_ensembles_own_threshold(
     logits = test_classifier.outputs_and_labels(None)[0]
     answers = ensemble._Answers({}, {}, {"test": logits})
     monkeypatch.setattr(ensemble, "_ask", lambda *arguments: answers)
+    monkeypatch.setattr(ensemble, "_with_weights", lambda member, say: member)
     home = tmp_path / "model"
 
     def predict(folders=("a", "b"), **data):

@@ -28,8 +28,9 @@ from data.task_spec import TaskSpec
 from data.text.tokenizer import Tokenizer
 from modeling.checkpoints import restore as checkpoints
 from modeling.ops import graph_memory
+from modeling.options import AUTO
 from training import loop
-from training.checkpoints import checkpoint_to_read
+from training.checkpoints import weights_to_read
 from training.finetuning import sources
 from training.finetuning.ranking.folded import (
     Task,
@@ -112,8 +113,12 @@ class CrossEncoder:
             **self.head_options(),
         )
         # What counts is what the weights are, not where they lie.
-        start = finetune.run.init_checkpoint
-        self._start = checkpoints.content_digest(start) if start else None
+        self._start, run = None, finetune.run
+        if run.init_checkpoint:
+            start = checkpoints.resolve(
+                run.init_checkpoint, run.checkpoint_choice
+            )
+            self._start = checkpoints.content_digest(start)
 
     def head_options(self) -> dict:
         """Keywords of the model's head."""
@@ -209,6 +214,8 @@ class CrossEncoder:
             key["first_seed"] = strategy.seed + seed
         if strategy.precision != "float32":
             key["precision"] = strategy.precision
+        if run.checkpoint_choice != AUTO:
+            key["checkpoint_choice"] = run.checkpoint_choice
         return key | fold_seed_key(data)
 
     def _every(self) -> int:
@@ -261,7 +268,9 @@ class CrossEncoder:
                 "goes on"
             )
         test_input, rows = self._candidates(fold.test)
-        found = loop.predict(self.objective, test_input, run)
+        source = weights_to_read(run)
+        self.say(source.line)
+        found = loop.predict(self.objective, test_input, run, source)
         return _best_of(found["logits"], rows)
 
     def write_export(self, export: Callable[..., str]) -> None:
@@ -269,12 +278,15 @@ class CrossEncoder:
         folder = self.folder(0, 0)
         run = self.finetune.run.replace(model_dir=folder)
         model = self.objective.build_model()
-        checkpoints.restore(model, checkpoint_to_read(run), require="all")
+        source = weights_to_read(run)
+        self.say(source.line)
+        checkpoints.restore(model, source, require="all")
         target = self.finetune.export_dir or os.path.join(
             self.finetune.run.model_dir, "export"
         )
         spiece = vocabulary.find_or_refuse(folder)
-        made = export(target, model, self.spec(), spiece)
+        about = checkpoints.description(source)
+        made = export(target, model, self.spec(), spiece, weights=about)
         self.say(f"exported {made}, the ranker of fold 0")
 
     def _passages(self, query: str, name: str, first_only: bool):

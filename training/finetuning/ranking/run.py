@@ -24,6 +24,7 @@ from data.finetuning.ranking.folds import Fold
 from data.finetuning.ranking.options import RankingDataOptions
 from data.finetuning.ranking.runs import Run
 from data.text.tokenizer import Tokenizer
+from modeling.checkpoints import restore as checkpoints
 from modeling.heads.kernel_pooling import Kernels
 from training import strategy
 from training.finetuning import sources
@@ -234,11 +235,16 @@ class RankingRun:
         if options.vectors != ENCODER:
             return self.table(options.vectors)
         config = sources.find_config(finetune, self.tokenizer.vocab_size)
-        checkpoint = finetune.run.init_checkpoint
+        start, checkpoint = finetune.run.init_checkpoint, None
+        if start:
+            checkpoint = checkpoints.resolve(
+                start, finetune.run.checkpoint_choice
+            )
+            self.say(checkpoint.line)
         self.say(
             f"encoder      {config.model_type}, {config.n_layer} layers, "
             f"{config.d_model} wide, "
-            + (f"weights of {checkpoint}" if checkpoint else "random weights")
+            + (f"weights of {start}" if start else "random weights")
         )
         return vectors.open_encoder(
             config,

@@ -153,7 +153,7 @@ def _fingerprint(model, layers: Sequence[int]) -> str:
 
 def open_encoder(
     config: EncoderConfig,
-    checkpoint: str | None,
+    checkpoint: checkpoints.Source | None,
     ids: SymbolIds,
     options: RankerOptions,
     seed: int = 0,

@@ -1,0 +1,57 @@
+"""Thresholds that an evaluation found, and the weights that they are of.
+
+task.json keeps them among its `data_options`: other weights of the same folder
+have others.
+"""
+
+import dataclasses
+
+from data.finetuning import task_settings
+from data.finetuning.classifier import tasks as classifier_tasks
+from data.task_spec import TaskSpec
+
+NAMES = (task_settings.THRESHOLD, classifier_tasks.THRESHOLD)
+WEIGHTS = "threshold_weights"
+
+
+def of(spec: TaskSpec | None) -> dict[str, float]:
+    """Name -> threshold that a task.json holds."""
+    known = spec.data_options if spec else {}
+    return {n: known[n] for n in NAMES if known.get(n) is not None}
+
+
+def for_weights(
+    spec: TaskSpec | None, name: str
+) -> tuple[dict[str, float], list[str]]:
+    """The thresholds of these weights, and lines about those of others.
+
+    Args:
+      spec: task.json of the weights' folder; None = there is none.
+      name: of the checkpoint in that folder, e.g. "best/model.ckpt-2".
+    """
+    found = of(spec)
+    # A file of a version that did not write it says nothing.
+    theirs = spec.data_options.get(WEIGHTS, name) if spec else name
+    if theirs == name:
+        return found, []
+    return {}, [
+        f"note: {kind}={value:.5g} was found with {theirs}: not used with "
+        f"{name}; --do_eval finds one"
+        for kind, value in found.items()
+    ]
+
+
+def replace(spec: TaskSpec, found: dict, name: str = "") -> TaskSpec:
+    """`spec` with these thresholds and no other ones.
+
+    Args:
+      spec: a task.json.
+      found: name -> threshold.
+      name: of the weights that they were found with.
+    """
+    others = {n: None for n in NAMES if n in spec.data_options}
+    options = spec.data_options | others | found
+    options.pop(WEIGHTS, None)
+    if found and name:
+        options[WEIGHTS] = name
+    return dataclasses.replace(spec, data_options=options)
