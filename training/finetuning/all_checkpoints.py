@@ -10,7 +10,8 @@ from modeling.checkpoints import restore as checkpoints
 from modeling.checkpoints import weights
 from modeling.ops import graph_memory
 from training import loop
-from training.finetuning.job import LOWER_IS_BETTER, EvalSplit
+from training.finetuning.job import EvalSplit
+from training.finetuning.options import LOWER_IS_BETTER
 from training.reporting.evaluation import EvalResult
 
 
