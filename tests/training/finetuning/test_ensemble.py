@@ -1,5 +1,6 @@
 """Members of an ensemble: what they must have in common."""
 
+import dataclasses
 import json
 
 import pytest
@@ -8,6 +9,7 @@ from common.errors import UserError
 from common.text_settings import TextSettings
 from data.finetuning.classifier.tasks import THRESHOLD
 from data.task_spec import TaskSpec
+from modeling.checkpoints import restore as checkpoints
 from tests.training.finetuning import test_classifier
 from training.finetuning import ensemble
 from training.finetuning.job import EvalSplit, Job, PredictSplit
@@ -67,7 +69,13 @@ def test_predictions_have_the_ensembles_own_threshold(
     logits = test_classifier.outputs_and_labels(None)[0]
     answers = ensemble._Answers({}, {}, {"test": logits})
     monkeypatch.setattr(ensemble, "_ask", lambda *arguments: answers)
-    monkeypatch.setattr(ensemble, "_with_weights", lambda member, say: member)
+    monkeypatch.setattr(
+        ensemble,
+        "_with_weights",
+        lambda member, say: dataclasses.replace(
+            member, weights=checkpoints.Source("native", "model.ckpt-1", "")
+        ),
+    )
     home = tmp_path / "model"
 
     def predict(folders=("a", "b"), **data):
