@@ -32,9 +32,12 @@ LANGUAGE_MODEL = ("lm", "pretraining")
 def main() -> None:
     """The command."""
     options = export_flags.from_flags()
-    source = checkpoints.resolve(
-        options.checkpoint or options.model_dir, options.checkpoint_choice
+    options = dataclasses.replace(
+        options,
+        checkpoint=options.checkpoint or options.model_dir,
+        model_dir=weights.home_of(options.model_dir),
     )
+    source = checkpoints.resolve(options.checkpoint, options.checkpoint_choice)
     output_dir = options.output_dir or os.path.join(options.model_dir, "export")
     if options.task in LANGUAGE_MODEL and options.precision != "float32":
         raise UserError(
@@ -44,7 +47,7 @@ def main() -> None:
     if options.task in LANGUAGE_MODEL and is_causal(source.path):
         lm = load_causal(
             ModelOptions(
-                options.checkpoint or options.model_dir,
+                options.checkpoint,
                 options.spiece_model_file,
                 checkpoint_choice=options.checkpoint_choice,
             )

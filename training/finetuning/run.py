@@ -145,9 +145,8 @@ def _run(job, options, objective, export, flags, say):
     home = options.run.model_dir
     if options.do_train:
         check_same_task(job, home)
-        if checkpoint_folder.newest_prefix(
-            home
-        ):  # else what is there is a dead run's
+        # Without a checkpoint what is there is a dead run's.
+        if checkpoint_folder.newest_prefix(home):
             job = with_kept_threshold(job, read_spec(home))
         model = _train(job, options, objective, flags, say)
         if model is None:

@@ -1,0 +1,410 @@
+"""Every command reads the same weights of a folder, and says the same line.
+
+One tiny model is trained; what else can become of its folder is made with its
+files. Commands are called as functions.
+"""
+
+import dataclasses
+import json
+import shutil
+
+import pytest
+import sentencepiece
+import tensorflow as tf
+
+from data.finetuning.options import FeatureOptions
+from modeling.checkpoints import conversion, native, restore
+from modeling.options import ConvertOptions
+from serving.export import __main__ as export_command
+from serving.generation.language_model import load_encoder
+from serving.options import ExportOptions, ModelOptions
+from serving.saved_model import SavedModel
+from tests.data import builds
+from tests.test_run_classifier import CONFIG, make_job, make_options, write_task
+from training import run_state
+from training.finetuning import ensemble
+from training.finetuning import run as finetune
+from training.finetuning.options import FinetuneOptions
+from training.objectives.build import build_objective
+
+BEST, LAST = "best/model.ckpt-2", "model.ckpt-4"
+RUN = {"save_steps": 2, "iterations": 2, "max_save": 0}
+
+
+@dataclasses.dataclass(frozen=True)
+class World:
+    """A task, its vocabulary, and the folder of the trained model."""
+
+    folder: object
+    spiece: str
+
+    def options(self, model_dir, steps=4, **changes) -> FinetuneOptions:
+        run = RUN | {"model_dir": str(model_dir)} | changes.pop("run", {})
+        return make_options(self.folder, steps=steps, run=run, **changes)
+
+    def job(self, options):
+        features = FeatureOptions(self.spiece, 16)
+        return make_job(self.folder, self.spiece, options, features)
+
+    def run(self, model_dir, steps=4, **changes) -> list[str]:
+        """The lines of a run_classifier.py."""
+        options, said = self.options(model_dir, steps, **changes), []
+        export = changes.pop("export", None)
+        finetune.run(self.job(options), options, export, say=said.append)
+        return said
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("weights")
+    corpus = builds.write_corpus(folder / "corpus.txt")
+    spiece = builds.train_spiece(folder, corpus)
+    made = World(folder, spiece)
+    write_task(folder, rows=12)
+    size = sentencepiece.SentencePieceProcessor(spiece).get_piece_size()
+    config = CONFIG | {
+        "n_token": size,
+        "n_layer": 1,
+        "d_model": 18,
+        "d_head": 6,
+    }
+    (folder / "config.json").write_text(json.dumps(config))
+    made.run(
+        folder / "model",
+        do_train=True,
+        best_metric="loss",
+        run={"eval_every": 2},
+    )
+    _make_best_the_first(folder / "model")
+    return made
+
+
+def _make_best_the_first(model):
+    """Whatever the losses were: step 2 is the best of 2 and 4."""
+    path = model / "evaluations.jsonl"
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    rows[0]["loss"], rows[1]["loss"] = 0.25, 0.5
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    source = restore.resolve(str(model / "model.ckpt-2"))
+    objective = build_objective(
+        "classification", restore.find_config(str(model)), num_labels=2
+    )
+    network = objective.build_model()
+    restore.restore(network, source)
+    shutil.rmtree(model / "best")
+    (model / "best").mkdir()
+    tf.train.Checkpoint(
+        model=network,
+        value=tf.Variable(0.25, dtype=tf.float64),
+        step=tf.Variable(2, dtype=tf.int64),
+        metric=tf.Variable("loss", dtype=tf.string),
+    ).write(str(model / BEST))
+    text = 'model_checkpoint_path: "model.ckpt-2"\n'
+    (model / "best" / "checkpoint").write_text(text)
+
+
+# --- States of a folder: (folder to name, checkpoint that is meant) -------------
+
+
+def copied(world, to):
+    """Another folder with the files of the trained model."""
+    shutil.copytree(world.folder / "model", to)
+    return to
+
+
+def end_at(model, step, evaluated):
+    """As if it had been trained on from 4, with or without evaluations."""
+    for path in model.glob("model.ckpt-4.*"):
+        shutil.copy(path, model / path.name.replace("-4.", f"-{step}."))
+    text = f'model_checkpoint_path: "model.ckpt-{step}"\n'
+    (model / "checkpoint").write_text(text)
+    if evaluated:
+        with open(model / "evaluations.jsonl", "a") as f:
+            f.write(json.dumps({"step": step, "loss": 0.75}) + "\n")
+
+
+def fine_tuned(world, to):
+    return copied(world, to), BEST
+
+
+def resumed(world, to):
+    end_at(copied(world, to), 6, evaluated=True)
+    return to, BEST
+
+
+def resumed_without_evaluation(world, to):
+    end_at(copied(world, to), 6, evaluated=False)
+    return to, "model.ckpt-6"
+
+
+def restarted(world, to):
+    """The checkpoints of the first run are gone, but not its `best/`."""
+    model = copied(world, to)
+    for path in (*model.glob("model.ckpt-*"), model / "checkpoint"):
+        path.unlink()
+    said = world.run(model, steps=1, do_train=True, run={"progress": "lines"})
+    assert any("is of an earlier run" in line for line in said)
+    assert (model / "best.old").is_dir() and not (model / "best").exists()
+    assert not (model / "evaluations.jsonl").exists()
+    return model, "model.ckpt-1"
+
+
+def renamed_to_best(world, to):
+    model = copied(world, to).rename(to.parent / "best")
+    return model, BEST
+
+
+def best_alone(world, to):
+    model = copied(world, to)
+    for path in (*model.glob("model.ckpt-*"), model / "checkpoint"):
+        path.unlink()
+    return model, BEST
+
+
+def multi_task_part(world, to):
+    """As run_multitask.py writes a task's folder."""
+    whole = str(world.folder / "model")
+    source, config = restore.resolve(whole), restore.find_config(whole)
+    model = build_objective(
+        "classification", config, num_labels=2
+    ).build_model()
+    restore.restore(model, source)
+    native.write(str(to), model, config)
+    for name in ("task.json", "spiece.model"):
+        shutil.copy(world.folder / "model" / name, to)
+    return to, "ckpt-1"
+
+
+STATES = (
+    fine_tuned,
+    resumed,
+    resumed_without_evaluation,
+    restarted,
+    renamed_to_best,
+    best_alone,
+    multi_task_part,
+)
+
+
+# --- Commands: folder -> the line about the weights -----------------------------
+
+
+def line_of(said) -> str:
+    (found,) = {line for line in said if line.startswith("weights  ")}
+    return found
+
+
+def evaluate(world, model, capsys):
+    found = line_of(world.run(model, do_eval=True))
+    stored = json.loads((model / "eval_dev.json").read_text())
+    assert str(model / stored["checkpoint"]) in found
+    return found
+
+
+def predict(world, model, capsys):
+    return line_of(world.run(model, do_predict=True))
+
+
+def member(world, model, capsys):
+    """Of an ensemble: its own folder is not the ensemble's."""
+    own = world.options(model, do_predict=True)
+    home = model.parent / "together"
+    home.mkdir(exist_ok=True)
+    together = world.options(home, do_predict=True)
+    said = []
+    one = ensemble.Member(str(model), world.job(own), own)
+    ensemble.run([one], together, said.append)
+    record = json.loads((home / "ensemble.json").read_text())
+    found = line_of(said)
+    assert str(model / record["checkpoints"][0]) in found
+    return found
+
+
+def served(about: dict) -> str:
+    """What predict and serve say of an export that describes its weights."""
+    model = object.__new__(SavedModel)
+    model.version_dir, model.description = "1", {"weights": about}
+    return model.weights_line
+
+
+def export_of_run(world, model, capsys):
+    told = []
+
+    def export(folder, network, spec, spiece, weights):
+        told.append(weights)
+        return folder
+
+    options = world.options(model, do_export=True)
+    said = []
+    finetune.run(world.job(options), options, export, say=said.append)
+    found = line_of(said)
+    digest = restore.content_digest(told[0]["checkpoint"])
+    assert told[0]["sha256"] == digest and served(told[0]) == found
+    return found
+
+
+def export(world, model, capsys):
+    told = []
+
+    def write(output, network, spec, spiece, name, check, weights):
+        told.append(weights)
+        return output
+
+    options = ExportOptions(str(model))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(export_command, "export_model", write)
+        patch.setattr(
+            export_command.export_flags, "from_flags", lambda: options
+        )
+        export_command.main()
+    found = line_of(capsys.readouterr().out.splitlines())
+    assert served(told[0]) == found
+    return found
+
+
+def convert(world, model, capsys):
+    target = model.parent / "converted"
+    lines = conversion.convert(
+        ConvertOptions("native", "hf", str(model), str(target))
+    )
+    shutil.rmtree(target)
+    return line_of(lines)
+
+
+def embed(world, model, capsys):
+    load_encoder(ModelOptions(str(model), world.spiece), 0)
+    return line_of(capsys.readouterr().err.splitlines())
+
+
+def warm_start(world, model, capsys):
+    options = world.options(
+        model.parent / "next",
+        run={"init_checkpoint": str(model)},
+        do_train=True,
+    )
+    objective = finetune.build_objective(world.job(options), options)
+    return run_state.open_run(objective, options.run).weights.line
+
+
+COMMANDS = (
+    evaluate,
+    predict,
+    member,
+    export_of_run,
+    export,
+    convert,
+    embed,
+    warm_start,
+)
+
+
+@pytest.mark.parametrize("state", STATES, ids=lambda f: f.__name__)
+def test_all_commands_read_the_same_weights(
+    world, state, tmp_path, capsys, monkeypatch
+):
+    model, wanted = state(world, tmp_path / "m")
+    digest = restore.content_digest(str(model / wanted))
+    capsys.readouterr()
+    read = []
+    plain = native.read
+    monkeypatch.setattr(native, "read", lambda p: read.append(p) or plain(p))
+    lines = set()
+    for command in COMMANDS:
+        read.clear()
+        lines.add(command(world, model, capsys))
+        found = {restore.content_digest(path) for path in read}
+        assert found == {digest}, command.__name__
+    (line,) = lines
+    assert line.partition(" (")[0] == f"weights      {model / wanted}"
+
+
+def test_best_is_a_path_of_its_own(world, tmp_path, capsys):
+    """It has the model's settings, whatever was trained since."""
+    model, _ = resumed_without_evaluation(world, tmp_path / "m")
+    for command in (export, convert, embed, warm_start):
+        found = command(world, model / "best", capsys)
+        assert found == f"weights      {model / BEST} (the newest)"
+    said = world.run(model, do_predict=True, predict_ckpt=str(model / "best"))
+    assert line_of(said) == found
+
+
+def test_a_line_for_a_worse_number_of_other_weights(world, tmp_path):
+    model = copied(world, tmp_path / "m")
+    path = model / "eval_dev.json"
+
+    def evaluated(number):
+        path.write_text(json.dumps({"accuracy": number, "checkpoint": LAST}))
+        said = world.run(model, do_eval=True)
+        assert json.loads(path.read_text())["checkpoint"] == BEST
+        return [line for line in said if line.startswith("note")]
+
+    (line,) = evaluated(1.01)
+    assert f"had accuracy 1.01 of {LAST}, and has now" in line
+    assert line.endswith(f" of {BEST}") and evaluated(-0.01) == []
+
+
+def test_all_checkpoints_and_the_best_one(world, tmp_path):
+    model = copied(world, tmp_path / "m")
+    said = world.run(model, do_eval=True, eval_all_ckpt=True)
+    found = json.loads((model / "eval_all_ckpt.json").read_text())
+    assert list(found["scores"]) == [BEST, "model.ckpt-2", LAST]
+    assert found["scores"][BEST] == found["scores"]["model.ckpt-2"]
+    assert str(model / found["best"]) in line_of(said)
+    assert found["best"] != "model.ckpt-2"  # the first of equals
+
+
+def test_the_metric_of_the_best_cannot_change_unseen(world, tmp_path):
+    """By accuracy, too, the kept one must be the best; else it is refused."""
+    from common.errors import UserError
+    from training.best_checkpoint import BestCheckpoint
+
+    model = copied(world, tmp_path / "m")
+    path = model / "evaluations.jsonl"
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+
+    def log(*accuracies):
+        text = ""
+        for row, value in zip(rows, accuracies, strict=True):
+            text += json.dumps(row | {"accuracy": value}) + "\n"
+        path.write_text(text)
+
+    def resume(metric, higher):
+        return BestCheckpoint(
+            str(model), tf.Module(), metric, higher, start_step=4
+        )
+
+    log(0.5, 0.75)
+    with pytest.raises(
+        UserError, match="kept by loss .* best by accuracy is at step 4"
+    ):
+        resume("accuracy", True)
+    log(0.75, 0.75)  # the first of equals
+    assert float(resume("accuracy", True).value) == 0.75
+    assert float(resume("loss", False).value) == 0.25
+    with pytest.raises(UserError, match="best by f2 is in no evaluation"):
+        resume("f2", True)
+
+
+def test_a_model_folder_called_best_has_settings_of_its_own(world, tmp_path):
+    from data import task_spec
+
+    model = copied(world, tmp_path / "best")
+    for path in (model, model / "best", model / BEST):
+        assert task_spec.find_folder(str(path)) == str(model)
+    # One level up another model has its own.
+    shutil.copy(model / "task.json", tmp_path)
+    assert task_spec.find_folder(str(model)) == str(model)
+    assert task_spec.find_folder(str(model / LAST)) == str(model)
+
+
+def test_a_run_cannot_begin_anew_with_its_own_best(world, tmp_path):
+    from common.errors import UserError
+
+    model, _ = best_alone(world, tmp_path / "m")
+    with pytest.raises(
+        UserError, match="begins anew: give another --model_dir"
+    ):
+        world.run(
+            model, do_train=True, run={"init_checkpoint": str(model / "best")}
+        )
+    assert (model / "best").is_dir()
