@@ -11,7 +11,7 @@ setup requirements.txt
 
 run() {
   printf '\n$ python'
-  printf ' %s' "$@"
+  printf ' %q' "$@"
   printf '\n'
   "$PY" "$@"
 }
