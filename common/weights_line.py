@@ -1,4 +1,8 @@
-"""How commands say which checkpoint they read."""
+"""Which checkpoint of a folder commands read, and how they say it (L0)."""
+
+# Of the checkpoints of a folder: see `modeling.checkpoints.weights`. They stand
+# here so that flags know them without TensorFlow.
+AUTO, BEST, LAST = CHECKPOINT_CHOICES = ("auto", "best", "last")
 
 
 def weights_line(path: str, why: str = "") -> str:

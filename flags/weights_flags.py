@@ -2,7 +2,7 @@
 
 from absl import flags
 
-from modeling.options import AUTO, CHECKPOINT_CHOICES
+from common.weights_line import AUTO, CHECKPOINT_CHOICES
 
 FLAGS = flags.FLAGS
 

@@ -4,9 +4,7 @@ import dataclasses
 from typing import Any
 
 from common.checks import one_of, within
-
-# Of the checkpoints of a folder: see `modeling.checkpoints.weights`.
-AUTO, BEST, LAST = CHECKPOINT_CHOICES = ("auto", "best", "last")
+from common.weights_line import AUTO, CHECKPOINT_CHOICES
 
 
 @dataclasses.dataclass(frozen=True)

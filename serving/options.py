@@ -5,7 +5,7 @@ import re
 
 from common.checks import distinct, one_of, require, weights, within
 from common.text_settings import TextChoice
-from modeling.options import AUTO, CHECKPOINT_CHOICES
+from common.weights_line import AUTO, CHECKPOINT_CHOICES
 from training.options import EXPORT_PRECISIONS
 
 
@@ -80,7 +80,7 @@ class ExportOptions:
       task: head or task name; empty = as in `task.json`.
       checkpoint: other weights than the directory's; empty = its own.
       checkpoint_choice: which of a directory's, one of
-        `modeling.options.CHECKPOINT_CHOICES`.
+        `common.weights_line.CHECKPOINT_CHOICES`.
       spiece_model_file: empty = the directory's copy.
       output_dir: parent of the version folders; empty = MODEL_DIR/export.
       max_seq_length: 0 = as in `task.json`.
@@ -120,7 +120,7 @@ class ModelOptions:
       spiece_model_file: empty = `spiece.model` beside the checkpoint.
       text: what is said about text handling; records rule.
       checkpoint_choice: where `checkpoint` is a folder, one of
-        `modeling.options.CHECKPOINT_CHOICES`.
+        `common.weights_line.CHECKPOINT_CHOICES`.
     """
 
     checkpoint: str

@@ -7,9 +7,9 @@ import tensorflow as tf
 
 from common import files
 from common.errors import UserError
+from common.weights_line import BEST
 from modeling.checkpoints import folder as checkpoint_folder
 from modeling.checkpoints import restore, weights
-from modeling.options import BEST
 from training.checkpoints import PREFIX, remove
 
 OLD_BEST = "best.old"

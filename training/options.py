@@ -8,7 +8,7 @@ default.
 import dataclasses
 
 from common.checks import one_of, require, within
-from modeling.options import AUTO, CHECKPOINT_CHOICES
+from common.weights_line import AUTO, CHECKPOINT_CHOICES
 
 PRECISIONS = ("float32", "mixed_bfloat16", "mixed_float16")
 # Of the weights and products of a SavedModel; see `modeling.half_precision`.

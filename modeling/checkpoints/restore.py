@@ -14,7 +14,7 @@ import tf_keras
 
 from common import files
 from common.errors import UserError
-from common.weights_line import weights_line
+from common.weights_line import AUTO, weights_line
 from modeling.checkpoints import hf as hf_checkpoint
 from modeling.checkpoints import hf_files, weights
 from modeling.checkpoints import native as native_checkpoint
@@ -31,7 +31,6 @@ from modeling.encoders.registry import (
     config_file_names,
     read_config,
 )
-from modeling.options import AUTO
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 from common import files
 from common.errors import UserError
+from common.weights_line import AUTO, BEST, LAST
 from modeling.checkpoints import native
 from modeling.checkpoints.folder import newest_prefix
 from modeling.encoders.registry import config_file_in
-from modeling.options import AUTO, BEST, LAST
 
 LOG_NAME = "evaluations.jsonl"
 _VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
@@ -114,7 +114,7 @@ def choose(folder: str, choice: str = AUTO) -> Chosen | None:
 
     Args:
       folder: a model's, or `best/` of one.
-      choice: one of `modeling.options.CHECKPOINT_CHOICES`; "best" and "last"
+      choice: one of `common.weights_line.CHECKPOINT_CHOICES`; "best" and "last"
         name one of the two.
 
     Raises:

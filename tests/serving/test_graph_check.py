@@ -151,8 +151,14 @@ def test_no_file_is_written_by_a_version_that_a_server_finds(
     versions = Versions(
         model, options, Metrics(), lambda path: serve._load(path, options)
     )
-    assert not asyncio.run(versions.look())
-    assert versions.current.model is model
+
+    async def look():
+        async with versions.run():
+            found = await versions.look()
+            return found, versions.current.model
+
+    found, served = asyncio.run(look())
+    assert not found and served is model
     assert "version 2 is skipped" in caplog.text
     assert not (tmp_path / "target").exists()
 

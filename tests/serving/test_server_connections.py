@@ -25,6 +25,8 @@ def running(timeout_s, read_timeout_s):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        # Who runs the tests may ignore SIGHUP (`nohup`); the server then would.
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),
     )
     try:
         port = int(process.stdout.readline())

@@ -158,10 +158,8 @@ def test_what_is_no_number_is_no_version(tmp_path, models):
     write_version(tmp_path, 6)
 
     async def look():
-        versions.current.start()
-        found = await versions.look()
-        for engine in list(versions._leases):
-            await engine.stop()
-        return found
+        async with versions.run():
+            found = await versions.look()
+            return found and versions.current.model.version
 
-    assert asyncio.run(look()) and versions.current.model.version == "6"
+    assert asyncio.run(look()) == "6"

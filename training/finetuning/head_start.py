@@ -11,11 +11,11 @@ from collections.abc import Callable
 import numpy as np
 
 from common.errors import UserError
+from common.weights_line import AUTO
 from data import task_spec
 from data.task_spec import TaskSpec
 from modeling.checkpoints import restore
 from modeling.checkpoints.names import encoder_of, named_variables
-from modeling.options import AUTO
 from training.finetuning.multitask_options import TASKS
 from training.objectives.build import build_objective
 

@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from common import files
 from common.errors import UserError
+from common.weights_line import BEST
 from data.symbols import CLS_LAST
 from modeling.checkpoints import restore as checkpoints
 from modeling.checkpoints.folder import whole
@@ -21,7 +22,6 @@ from modeling.encoders.registry import (
     require_length,
     spec_of,
 )
-from modeling.options import BEST
 from training.checkpoints import PREFIX, weights_to_read
 from training.finetuning.job import Job
 from training.finetuning.options import FinetuneOptions

@@ -15,6 +15,7 @@ import numpy as np
 
 from common import files, vocabulary
 from common.errors import UserError
+from common.weights_line import AUTO
 from data import symbols
 from data.finetuning import batches as finetune_batches
 from data.finetuning import cache, pair_features
@@ -28,7 +29,6 @@ from data.task_spec import TaskSpec
 from data.text.tokenizer import Tokenizer
 from modeling.checkpoints import restore as checkpoints
 from modeling.ops import graph_memory
-from modeling.options import AUTO
 from training import loop
 from training.checkpoints import weights_to_read
 from training.finetuning import sources
