@@ -31,23 +31,26 @@ ALLOWED = frozenset(
     """
     Abs AddN AddV2 All Any ArgMax Assert BatchMatMulV2 BiasAdd
     BroadcastGradientArgs BroadcastTo Cast ConcatV2 Const Cos Cumsum
-    DenseBincount Einsum EnsureShape Equal Erfc Exp ExpandDims Fill FloorDiv
-    FloorMod GatherNd GatherV2 Greater GreaterEqual HashTableV2 Identity
-    IdentityN If Less LessEqual Log LogSoftmax LogicalAnd LogicalNot LogicalOr
+    DenseBincount Einsum EnsureShape Equal Erfc Exp ExpandDims
+    FastWordpieceTokenizeWithOffsets Fill FloorDiv FloorMod GatherNd
+    GatherV2 Greater GreaterEqual HashTableV2 Identity IdentityN If Less
+    LessEqual Log LogSoftmax LogicalAnd LogicalNot LogicalOr
     LookupTableFindV2 LookupTableImportV2 LowerBound MatMul MatrixDiagV3 Max
-    Maximum Mean Minimum Mul Neg NoOp NotEqual OneHot OnesLike Pack Pad PadV2
-    PartitionedCall Pow Prod RaggedGather RaggedRange RaggedTensorFromVariant
-    RaggedTensorToTensor RaggedTensorToVariant Range ReadVariableOp RealDiv
-    ReduceJoin Relu ReluGrad Reshape ResourceGather ReverseV2 Rsqrt SegmentMax
-    SelectV2 SentencepieceDetokenizeOp SentencepieceOp SentencepieceTokenizeOp
+    Maximum Mean Minimum Mul Neg NoOp NotEqual OneHot OnesLike Pack Pad
+    PadV2 PartitionedCall Pow Prod RaggedGather RaggedRange
+    RaggedTensorFromVariant RaggedTensorToTensor RaggedTensorToVariant Range
+    ReadVariableOp RealDiv ReduceJoin Relu ReluGrad Reshape ResourceGather
+    ReverseV2 Rsqrt SegmentMax SelectV2 SentencepieceDetokenizeOp
+    SentencepieceOp SentencepieceTokenizeOp
     SentencepieceTokenizeWithOffsetsOp Shape Sigmoid Sin Size Softmax Split
     SplitV Square Squeeze StatefulPartitionedCall StatelessIf
     StatelessMultinomial StatelessWhile StaticRegexReplace StopGradient
-    StridedSlice StringJoin StringLength StringSplit StringSplitV2 Sub Substr
-    Sum Tanh TanhGrad TensorListConcatV2 TensorListFromTensor
-    TensorListGetItem TensorListReserve TensorListSetItem TensorListStack Tile
-    TopKV2 Transpose UnicodeDecode UnicodeEncode Unpack UnsortedSegmentJoin
-    UnsortedSegmentMin UnsortedSegmentSum UpperBound Where While ZerosLike
+    StridedSlice StringJoin StringLength StringSplit StringSplitV2 Sub
+    Substr Sum Tanh TanhGrad TensorListConcatV2 TensorListFromTensor
+    TensorListGetItem TensorListReserve TensorListSetItem TensorListStack
+    TensorScatterUpdate Tile TopKV2 Transpose UnicodeDecode UnicodeEncode
+    Unpack UnsortedSegmentJoin UnsortedSegmentMin UnsortedSegmentSum
+    UpperBound Where While ZerosLike
     """.split()
 )
 # Of the graph and of functions that only it calls, which TensorFlow is not

@@ -13,6 +13,7 @@ Source: Devlin et al., 2019, and the rules of BERT's released vocabularies.
 import functools
 import importlib
 import json
+import types
 from typing import NamedTuple
 
 import numpy as np
@@ -205,12 +206,15 @@ class GraphWordPiece(tf.Module):
     def __init__(self, file: WordPieceFile):
         super().__init__(name="graph_wordpiece")
         self.vocab_size = len(file.pieces)
-        self._file = file
+        # A module would save tuples and dictionaries as objects of their own.
+        self._file = types.SimpleNamespace(**file._asdict())
         with tf.init_scope():
             self._pieces = tf.constant(file.pieces)
             rewrite, classes = _tables(file.rules)
             self._rewrite = graph_text.Rewriting(rewrite)
-            self._classes = tuple(map(tf.constant, classes))
+            self._classes = types.SimpleNamespace(
+                pages=tuple(map(tf.constant, classes))
+            )
             # Code points above all of Unicode stand for the symbols.
             self._symbol_ids = tf.constant([*file.symbols.values(), 0])
         # Ids without a piece, and symbols, must not be met in words.
@@ -297,7 +301,7 @@ class GraphWordPiece(tf.Module):
         """Code points without blanks, and which of them begin a word."""
         is_symbol = flat.points >= CODE_POINTS
         kind = graph_text.lookup(
-            self._classes, tf.where(is_symbol, 0, flat.points)
+            self._classes.pages, tf.where(is_symbol, 0, flat.points)
         )
         kind = tf.where(is_symbol, _ALONE, kind)
         alone = tf.equal(kind, _ALONE)
