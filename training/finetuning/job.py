@@ -109,10 +109,8 @@ def with_kept_threshold(job: Job, earlier: TaskSpec | None) -> Job:
     name = known.get(thresholds.WEIGHTS, "") if found else ""
     spec = thresholds.replace(job.spec, found, name)
     dev_data = task_settings.DEV_DATA
-    options = {dev_data: known.get(dev_data)} | spec.data_options
-    if options[dev_data] is None:
-        options[dev_data] = known.get(dev_data)
-    if options[dev_data] is not None:
+    if spec.data_options.get(dev_data) is None and known.get(dev_data):
+        options = spec.data_options | {dev_data: known[dev_data]}
         spec = dataclasses.replace(spec, data_options=options)
     return dataclasses.replace(job, spec=spec)
 
