@@ -45,7 +45,7 @@ def as_json(path: str, content: bytes, config: Mapping) -> bytes:
         raise UserError(
             f"{path}: wanted one WordPiece per line with {', '.join(SYMBOLS)} "
             f"among them, {', '.join(missing)} is missing; give the vocab.txt "
-            "of a BERT"
+            "of a BERT, a tokenizer.json or a SentencePiece model"
         )
     lower = config.get("do_lower_case", _is_uncased(pieces))
     value = {
