@@ -130,6 +130,12 @@ def _define_clients() -> None:
         "address.",
     )
     flags.DEFINE_float(
+        "max_requests_per_address",
+        default.max_requests_per_address,
+        "Requests of one address in a second, of whatever kind; one more is "
+        "answered with status 429. 0 = any number.",
+    )
+    flags.DEFINE_float(
         "poll_s",
         default.poll_s,
         "Look for a newer version below --saved_model_dir every so many "

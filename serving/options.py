@@ -320,6 +320,7 @@ class ServerOptions:
       max_queue: rows that may wait; more are answered 503.
       max_connections: in all.
       max_connections_per_address: of one address.
+      max_requests_per_address: of one address in a second; 0 = any number.
       timeout_s: longest wait for an answer, then 504; a server told to end
         is gone by then.
       read_timeout_s: longest time that a client may take to send a request,
@@ -345,6 +346,7 @@ class ServerOptions:
     max_queue: int = 1024
     max_connections: int = 1000
     max_connections_per_address: int = 500
+    max_requests_per_address: float = 1000.0
     timeout_s: float = 30.0
     read_timeout_s: float = 30.0
     trust_model: bool = False
@@ -363,7 +365,14 @@ class ServerOptions:
             "max_connections",
             "max_connections_per_address",
         )
-        within(self, ">= 0", "max_tokens", "max_wait_ms", "poll_s")
+        within(
+            self,
+            ">= 0",
+            "max_requests_per_address",
+            "max_tokens",
+            "max_wait_ms",
+            "poll_s",
+        )
         within(self, "> 0", "timeout_s", "read_timeout_s")
         require(
             self.ssl_certfile or not self.ssl_keyfile,

@@ -19,7 +19,8 @@ import threading
 import time
 from collections.abc import Callable
 
-from benchmarks.soak.hostile import Stop, attacks
+from benchmarks.soak.attack_table import attacks
+from benchmarks.soak.hostile import Stop, repeat
 
 
 def burn(share: float, stop: Stop) -> None:
@@ -63,7 +64,7 @@ def main() -> None:
     else:
         known = attacks(a.row)
         calls = [
-            lambda attack=known[name]: attack(a.port, stop)
+            lambda attack=known[name]: repeat(attack, a.port, stop)
             for name in a.names
             for _ in range(a.each)
         ]

@@ -28,7 +28,8 @@ from collections.abc import Iterator
 import numpy as np
 import psutil
 
-from benchmarks.soak.hostile import HOST, PREDICT, TIMEOUT, WAIT, attacks
+from benchmarks.soak.attack_table import PREDICT, attacks
+from benchmarks.soak.hostile import HOST, TIMEOUT, WAIT
 from benchmarks.soak.starting import ROOT
 
 _HEAD = (

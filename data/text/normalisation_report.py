@@ -1,11 +1,11 @@
 """What normalisation does to a corpus: counts, examples, a warning (L1)."""
 
-import unicodedata
 from collections import Counter
 
 import sentencepiece
 
 from common.text_settings import TextSettings
+from data.text.normalization import unicode_form
 
 EXAMPLES = 3
 WARN_ABOVE = 0.01
@@ -63,10 +63,10 @@ class Changes:
         if new == raw:
             return
         plain = raw.lower() if self._settings.uncased else raw
-        lost = _lost(*(unicodedata.normalize("NFC", t) for t in (plain, new)))
+        lost = _lost(*(unicode_form("NFC", t) for t in (plain, new)))
         if not lost:
             return
-        other = _lost(*(unicodedata.normalize("NFKC", t) for t in (plain, new)))
+        other = _lost(*(unicode_form("NFKC", t) for t in (plain, new)))
         self.changed += lost
         self.compatible += max(lost - other, 0)
         kind = self._severe if other else self._mild

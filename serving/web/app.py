@@ -43,7 +43,7 @@ def build_app(
 ) -> fastapi.FastAPI:
     """The application around a loaded model.
 
-    `app.state.versions` runs the model; `app.state.versions.drain()` tells it
+    `app.state.metrics` are its series. `app.state.versions` runs the model; `app.state.versions.drain()` tells it
     that the end comes. `app.state.name` is the model's name in its calls;
     `app.state.warm_up()` makes the first large request wait less.
 
@@ -79,6 +79,7 @@ def build_app(
         draining=lambda: server.versions.draining,
         hosts=options.allowed_hosts,
     )
+    app.state.metrics = server.metrics
     app.state.versions = server.versions
     app.state.name = options.model_name
     app.state.warm_up = server.warm_up

@@ -1,10 +1,13 @@
-"""Who may connect: bounds in all and per address, refused before any work.
+"""Who may connect and ask: bounds in all and per address, before any work.
 
 A connection that its client has closed again, or that is one too many, costs
 two system calls. Who comes when a bound is reached takes the place of the
 connection that has waited longest for a request: of the same address where the
 address has reached its bound, else of the address that has most. So idle
 connections never keep others out.
+
+Requests are counted by address as well: as many as a second allows may come at
+once, then one whenever its time has come (a token bucket).
 """
 
 import collections
@@ -12,10 +15,13 @@ import functools
 import ipaddress
 import logging
 import socket
+import time
+from collections.abc import Callable
 from typing import Protocol
 
 _LOG = logging.getLogger("serving")
 _EACH_TURN = 32  # connections looked at in one turn of the event loop
+_MOST_ADDRESSES = 10_000  # whose requests are remembered
 
 
 class Idle(Protocol):
@@ -31,15 +37,21 @@ class Connections:
     Args:
       most: in all.
       per_address: of one address; an IPv6 network of 64 bits is one.
+      on_refused: called for each that there is no room for.
     """
 
-    def __init__(self, most: int, per_address: int):
+    def __init__(
+        self,
+        most: int,
+        per_address: int,
+        on_refused: Callable[[], None] = lambda: None,
+    ):
+        self._on_refused = on_refused
         self._most = most
         self._per_address = min(per_address, most)
         self._open: collections.Counter[str] = collections.Counter()
         self._idle: dict[str, dict[Idle, None]] = {}
         self.total = 0
-        self.refused = 0
 
     def enter(self, address: str) -> bool:
         """Counts one more; False: there is no room for it."""
@@ -48,7 +60,7 @@ class Connections:
         if full or self.total >= self._most:
             if not self._make_room(name if full else self._largest()):
                 self._open += collections.Counter()  # without zeros
-                self.refused += 1
+                self._on_refused()
                 _LOG.warning(
                     "a connection of %s is refused: %d are open, %d of them "
                     "its own; see --max_connections and "
@@ -94,6 +106,49 @@ class Connections:
         self.works(oldest, name)
         oldest.give_way()
         return True
+
+
+class Rates:
+    """Counts requests by address.
+
+    Of more than `_MOST_ADDRESSES` the one that has not asked for longest is
+    forgotten, so many addresses take no memory.
+
+    Args:
+      rate: requests of an address in a second, and at once; 0 = any number.
+      on_refused: called for each that comes too early.
+      clock: gives seconds.
+    """
+
+    def __init__(
+        self,
+        rate: float,
+        on_refused: Callable[[], None] = lambda: None,
+        clock: Callable[[], float] = time.monotonic,
+    ):
+        self._step = 1.0 / rate if rate else 0.0
+        self._lead = max(1.0 - self._step, 0.0)
+        self._on_refused = on_refused
+        self._clock = clock
+        # When each would have asked all that it did at its rate.
+        self._paid: dict[str, float] = {}
+
+    def seconds(self, address: str) -> float:
+        """0: it may ask now; else in so many seconds."""
+        if not self._step:
+            return 0.0
+        name, now = owner(address), self._clock()
+        paid = max(self._paid.pop(name, now), now)
+        early = paid - self._lead - now
+        if early <= 0.0:
+            paid += self._step
+        self._paid[name] = paid
+        if len(self._paid) > _MOST_ADDRESSES:
+            del self._paid[next(iter(self._paid))]
+        if early <= 0.0:
+            return 0.0
+        self._on_refused()
+        return early
 
 
 @functools.lru_cache(maxsize=4096)

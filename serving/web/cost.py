@@ -13,6 +13,7 @@ import psutil
 
 from common.errors import UserError
 from data.symbols import MASK
+from data.text.normalization import most_chars
 from serving.options import ServerOptions
 
 _LARGEST_RUN = 16_384  # tokens: a run should not keep its neighbours waiting
@@ -78,7 +79,8 @@ class Work(NamedTuple):
       tokens: that run at once for it: sequences x (length + memory).
       cost: tokens that pass through the model for it, in all runs.
       chosen: the client chose the length, not the model.
-      chars: that are cut into pieces, whatever is read of them.
+      chars: of the normalised texts, which are cut into pieces, whatever is
+        read of them.
     """
 
     tokens: int
@@ -113,6 +115,7 @@ class Budget:
         options: ServerOptions,
         free: int,
     ):
+        most_chars("\u00e9")  # its table is made before the first request
         self._head = description.get("head", "")
         self._unit = description.get("unit", "piece")
         self.row_tokens = int(description.get("max_seq_length", 512))
@@ -165,22 +168,26 @@ class Budget:
         masks = 0
         if signature == "fill_mask":
             masks = sum(text.count(MASK) for text in texts)
-        chars = sum(len(text) for text in texts) - masks * len(MASK)
+        raw = sum(map(len, texts)) - masks * len(MASK)
+        chars = sum(map(most_chars, texts)) - masks * len(MASK)
         if signature == "tokenize":
             return Work(1, 1 + chars // _CHARS_PER_PIECE, False, chars)
-        found = self._text_work(signature, row, chars, masks)
+        if self._head == "language_model":  # its symbols are cut from raw text
+            found = self._symbols_work(raw)
+        else:
+            found = self._text_work(signature, row, chars, masks)
         tokens, cost = found.tokens + steps, found.cost + _STEP * steps
         return found._replace(tokens=tokens, cost=cost, chars=chars)
+
+    def _symbols_work(self, chars: int) -> Work:
+        """What a language model does with a text, which it reads whole."""
+        most = {"byte": 4 * chars + 1, "char": chars + 1}
+        symbols = most.get(self._unit, chars // _CHARS_PER_PIECE + 8)
+        return Work(symbols, symbols, True)
 
     def _text_work(self, signature, row, chars: int, masks: int) -> Work:
         """What the model does with so many characters of text."""
         pieces = chars // _CHARS_PER_PIECE + masks + 8
-        if self._head == "language_model":  # nothing is cut
-            most = {"byte": 4, "char": 1}
-            pieces = (
-                chars * most[self._unit] + 1 if self._unit in most else pieces
-            )
-            return Work(pieces, pieces, True)
         length = min(pieces, self.row_tokens)
         lists = [len(v) for v in row.values() if isinstance(v, list)]
         if lists:  # options: each is a sequence with the passage

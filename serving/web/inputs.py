@@ -12,6 +12,7 @@ import numpy as np
 
 from common.errors import UserError
 from data.finetuning.pair_features import SEGMENT_IDS
+from data.text.normalization import most_chars
 from serving import limits
 from serving.options import ServerOptions
 
@@ -25,6 +26,8 @@ _SETTINGS = {
     "top_k": (0, _INT32[1]),
 }
 _SHARED = (*_SETTINGS, "seed")  # one value for all rows
+# Korean of `max_chars` becomes 3 times as long; one character may become 18.
+_MOST_GROWTH = 3
 _MAX_TEXTS = 64  # strings of a list, e.g. the options of a question
 
 
@@ -137,15 +140,23 @@ def _check(value, spec: dict, where: str, limit: ServerOptions):
 
 def _check_texts(value, rank: int, where: str, limit: ServerOptions):
     if rank == 0:
-        return limits.check_text(_decoded(value, where), where, limit.max_chars)
+        return _text(value, where, limit)
     if not isinstance(value, list) or not 1 <= len(value) <= _MAX_TEXTS:
         raise UserError(f"{where}: wanted a list of 1 to {_MAX_TEXTS} strings")
-    return [
-        limits.check_text(
-            _decoded(v, f"{where}[{i}]"), f"{where}[{i}]", limit.max_chars
+    return [_text(v, f"{where}[{i}]", limit) for i, v in enumerate(value)]
+
+
+def _text(value, where: str, limit: ServerOptions) -> str:
+    """A text that a model can take, and that does not become a long one."""
+    text = limits.check_text(_decoded(value, where), where, limit.max_chars)
+    found, most = most_chars(text), _MOST_GROWTH * limit.max_chars
+    if found > most:
+        raise UserError(
+            f"{where}: wanted at most {most} characters once the text is "
+            f"normalised (NFKD), found {found}; cut the text or raise "
+            "--max_chars"
         )
-        for i, v in enumerate(value)
-    ]
+    return text
 
 
 def is_base64(value) -> bool:

@@ -15,7 +15,7 @@ import uvicorn
 
 from common import hangup
 from serving.options import ServerOptions
-from serving.web.connections import Connections, Listener
+from serving.web.connections import Connections, Listener, Rates
 from serving.web.metrics import RateLimit
 from serving.web.protocol import BoundedProtocol, Bounds
 from serving.web.versions import spare_the_collector
@@ -71,11 +71,14 @@ def make_server(
     at_start: Callable[[], Awaitable] | None = None,
 ) -> "_Server":
     """A server that does not run yet: see `run`."""
+    metrics = application.state.metrics
     connections = Connections(
         _raise_open_files(options.max_connections),
         options.max_connections_per_address,
+        metrics.connections_refused.inc,
     )
-    bounds = Bounds(options.read_timeout_s, connections)
+    rates = Rates(options.max_requests_per_address, metrics.too_often.inc)
+    bounds = Bounds(options.read_timeout_s, connections, rates)
     config = uvicorn.Config(
         application,
         http=type("Protocol", (BoundedProtocol,), {"bounds": bounds}),
@@ -108,11 +111,6 @@ class _Server(uvicorn.Server):
         self._seconds = seconds
         self._at_start = at_start
         self._task: asyncio.Task | None = None
-
-    @property
-    def connections_refused(self) -> int:
-        """How many there was no room for."""
-        return self._connections.refused
 
     async def startup(self, sockets=None) -> None:
         """Begins to listen."""

@@ -24,6 +24,13 @@ class Metrics:
         self.unauthorized = self._counter(
             "xlnet_unauthorized", "Calls without a known key."
         )
+        self.connections_refused = self._counter(
+            "xlnet_connections_refused", "Connections there was no room for."
+        )
+        self.too_often = self._counter(
+            "xlnet_requests_refused",
+            "Requests of addresses that asked too often.",
+        )
         self.seconds = prometheus_client.Histogram(
             "xlnet_request_seconds",
             "Time from a request's arrival to its answer.",

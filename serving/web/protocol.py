@@ -4,7 +4,8 @@ Bytes are looked at in this order, so that each costs less than the next:
 
     read       at most `_READ` bytes in a turn of the event loop
     head       up to its empty line, with bounds on its bytes, its lines, the
-               URL; lines end in CRLF, the version is 1.0 or 1.1
+               URL; lines end in CRLF, the version is 1.0 or 1.1; its address
+               may ask that often
     parser     headers (httptools, which is llhttp)
     body       by Content-Length, or in chunks that are not all frame
     next head  only when this request has been answered; until then its bytes
@@ -15,6 +16,7 @@ What breaks a rule is answered by one line, and its connection is closed.
 
 import asyncio
 import http
+import math
 import re
 from typing import NamedTuple
 
@@ -22,7 +24,7 @@ import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from serving.web import wire
-from serving.web.connections import Connections
+from serving.web.connections import Connections, Rates
 
 _READ = 16_384  # bytes of a turn
 _BUFFER = memoryview(bytearray(_READ))  # each read is used up at once
@@ -47,19 +49,22 @@ class Bounds(NamedTuple):
     Attributes:
       seconds: for a head, for reading an answer.
       connections: counts them.
+      rates: counts requests.
     """
 
     seconds: float
     connections: Connections
+    rates: Rates
 
 
 class _Broken(Exception):
-    """A request that breaks a rule: a status and one line."""
+    """A request that breaks a rule: a status, one line, more headers."""
 
-    def __init__(self, status: int, message: str):
+    def __init__(self, status: int, message: str, *headers: bytes):
         super().__init__(message)
         self.status = status
         self.message = message
+        self.headers = headers
 
 
 class BoundedProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
@@ -168,9 +173,21 @@ class BoundedProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
             return b""
         whole, data = bytes(head[: end + 4]), bytes(head[end + 4 :])
         head.clear()
+        self._check_rate()
         _check_head(whole)
         self._feed(_UPGRADE.sub(b"", whole))
         return data
+
+    def _check_rate(self) -> None:
+        """Raises _Broken when its address has asked too often."""
+        seconds = self.bounds.rates.seconds(self._address)
+        if seconds:
+            raise _Broken(
+                429,
+                "too many requests of this address: see "
+                "--max_requests_per_address",
+                b"retry-after: %d" % math.ceil(seconds),
+            )
 
     def _take_body(self, data: bytes) -> bytes:
         """Parses what belongs to the body. What follows it."""
@@ -281,6 +298,7 @@ class BoundedProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
             b"content-type: application/json",
             b"content-length: %d" % len(body),
             b"connection: close",
+            *broken.headers,
         ]
         self.transport.write(b"\r\n".join(head) + _END + body)
         self._close_slowly()

@@ -138,6 +138,38 @@ def test_masks_are_counted_as_one_piece_each():
     assert not work.chosen
 
 
+def test_a_text_costs_what_it_becomes():
+    """Before it is normalised: U+FDFA becomes 18 characters."""
+    cost = pytest.importorskip("serving.web.cost")
+    span = DESCRIPTION | {"head": "span"}
+    plain, long = (
+        cost.Budget(span, None, ServerOptions(), 10**9).row_work(
+            "serving_default", {"question": "a", "paragraph": char * 2000}
+        )
+        for char in ("a", "\ufdfa")
+    )
+    assert (plain.chars, long.chars) == (2001, 36_001)
+    assert long.cost > 15 * plain.cost and long.weight > 15 * plain.weight
+
+
+def test_characters_of_a_language_model_are_not_normalised():
+    cost = pytest.importorskip("serving.web.cost")
+    for unit, most in (("char", 1), ("byte", 4)):
+        told = DESCRIPTION | {"head": "language_model", "unit": unit}
+        budget = cost.Budget(told, None, ServerOptions(), 10**9)
+        work = budget.row_work("score", {"text": "\ufdfa" * 100})
+        assert work.tokens == work.cost == 100 * most + 1
+
+
+def test_a_text_that_becomes_too_long_is_refused():
+    model = Model()
+    with client_of(model, max_chars=100) as client:
+        for text, status in (("\ud7a3" * 100, 200), ("\ufdfa" * 17, 400)):
+            answer = client.post(PREDICT, json={"instances": [text]})
+            assert answer.status_code == status, answer.text
+    assert "300 characters once" in answer.json()["error"]
+
+
 def test_neighbours_pass_a_costly_request():
     model = Model(seconds=0.05)
     with client_of(model, max_tokens=128, timeout_s=20.0) as client:

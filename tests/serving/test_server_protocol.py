@@ -2,6 +2,7 @@
 
 import collections
 import json
+import re
 import socket
 import threading
 import time
@@ -14,7 +15,7 @@ pytest.importorskip("httptools")
 from serving.options import ServerOptions
 from serving.web import connections, listen, protocol
 from serving.web.app import build_app
-from serving.web.connections import Connections, owner
+from serving.web.connections import Connections, Rates, owner
 from tests.serving.slow_server import SleepyModel
 
 PATH = b"/v1/models/xlnet:predict"
@@ -31,6 +32,7 @@ def served():
     options = ServerOptions(
         max_connections=MOST,
         max_connections_per_address=MOST_EACH,
+        max_requests_per_address=0.0,
         max_body_bytes=100_000,
         allowed_hosts=("localhost",),
     )
@@ -285,8 +287,16 @@ def test_who_comes_takes_the_place_of_who_waits(served, port):
         s.close()
 
 
+def refused(port, source="127.0.0.1", what="connections"):
+    """What /metrics says."""
+    with connect(port, source) as s:
+        s.sendall(b"GET /metrics HTTP/1.0\r\n" + HOST + b"\r\n")
+        text = read_all(s).decode()
+    return float(re.search(rf"\nxlnet_{what}_refused_total (\S+)", text)[1])
+
+
 def test_connections_at_work_keep_their_place(served, port):
-    before = served.connections_refused
+    before = refused(port)
     busy = [connect(port, "127.0.0.2") for _ in range(MOST_EACH)]
     for s in busy:
         s.sendall(
@@ -297,7 +307,7 @@ def test_connections_at_work_keep_their_place(served, port):
     time.sleep(0.1)
     with connect(port, "127.0.0.2") as s:
         assert s.recv(1) == b""
-    assert served.connections_refused == before + 1
+    assert refused(port, "127.0.0.4") == before + 1
     with connect(port, "127.0.0.4") as s:
         s.sendall(GET + b"\r\n")
         assert read_one(s)[0] == 200
@@ -334,7 +344,8 @@ class Waiting:
 
 def test_places_of_waiting_connections():
     gone: list[str] = []
-    places = Connections(5, 3)
+    refusals: list[None] = []
+    places = Connections(5, 3, lambda: refusals.append(None))
     names = ["a1", "a2", "b1", "b2", "a3"]
     made = {name: Waiting(gone, name) for name in names}
     for name in names:
@@ -348,10 +359,56 @@ def test_places_of_waiting_connections():
     places.works(made["b2"], "b")
     places.works(made["a3"], "a")
     assert not places.enter("d") and not places.enter("a")
-    assert (places.total, places.refused) == (5, 2)
+    assert (places.total, len(refusals)) == (5, 2)
     for name in "aaabc":
         places.leave(name)
     assert places.total == 0 and places._open == collections.Counter()
+
+
+def test_an_address_may_ask_as_often_as_its_rate():
+    now, refusals = [100.0], []
+    rates = Rates(4.0, lambda: refusals.append(None), lambda: now[0])
+    assert [rates.seconds("a") for _ in range(6)] == [0.0] * 4 + [0.25] * 2
+    assert rates.seconds("b") == 0.0
+    now[0] += 0.25  # one more; what was refused costs nothing
+    assert [rates.seconds("a") for _ in range(2)] == [0.0, 0.25]
+    now[0] += 60.0  # no more than at first
+    assert [rates.seconds("a") for _ in range(5)] == [0.0] * 4 + [0.25]
+    assert len(refusals) == 4
+    assert [Rates(0.0).seconds("a") for _ in range(9)] == [0.0] * 9
+    slow = Rates(0.5, clock=lambda: now[0])
+    assert [slow.seconds("a"), slow.seconds("a")] == [0.0, 2.0]
+
+
+def test_few_addresses_are_remembered(monkeypatch):
+    monkeypatch.setattr(connections, "_MOST_ADDRESSES", 3)
+    rates = Rates(1.0, clock=lambda: 5.0)
+    for name in ("a", "b", "c"):
+        assert rates.seconds(name) == 0.0
+    assert rates.seconds("a") == 1.0
+    assert rates.seconds("d") == 0.0  # "b" has not asked for longest
+    assert set(rates._paid) == {"c", "a", "d"}
+
+
+def test_who_asks_too_often_is_told_when_to_come_again(
+    served, port, monkeypatch
+):
+    source = "127.0.0.9"  # others may go on
+    before = refused(port, what="requests")
+    count = served.config.app.state.metrics.too_often.inc
+    protocol_class = served.config.http
+    bounds = protocol_class.bounds._replace(rates=Rates(5, count, lambda: 1.0))
+    monkeypatch.setattr(protocol_class, "bounds", bounds)
+    with connect(port, source) as s:
+        for _ in range(5):
+            s.sendall(GET + b"\r\n")
+            assert read_one(s)[0] == 200
+        s.sendall(GET + b"\r\n")
+        answer = read_all(s)  # ends, so the connection was closed
+    assert answer.startswith(b"HTTP/1.1 429 Too Many Requests\r\n")
+    assert b"\r\nretry-after: 1\r\n" in answer
+    assert "address" in json.loads(answer.partition(b"\r\n\r\n")[2])["error"]
+    assert refused(port, what="requests") == before + 1
 
 
 def test_an_ipv6_network_is_one_address():

@@ -9,6 +9,8 @@ words, in paragraphs that are not ASCII alone.
 import unicodedata
 from collections.abc import Iterator
 
+from data.text.normalization import unicode_form
+
 _SHOWN = 60  # characters of a text in a message
 
 
@@ -101,8 +103,8 @@ def _other_counts(context: str, start: int) -> Iterator[tuple[str, int]]:
         ("composed characters (NFC)", "NFC", "NFD"),
         ("characters and marks taken apart (NFD)", "NFD", "NFC"),
     ):
-        before = unicodedata.normalize(form, context)[:start]
-        yield unit, len(unicodedata.normalize(other, before))
+        before = unicode_form(form, context)[:start]
+        yield unit, len(unicode_form(other, before))
     pairs, single = context.replace("\n", "\r\n"), context.replace("\r\n", "\n")
     yield "\\r\\n as two characters", len(pairs[:start].replace("\r\n", "\n"))
     yield (
