@@ -227,25 +227,15 @@ def _hugging_face(path: str) -> TextSettings | None:
     config = _json_object(os.path.join(os.path.dirname(path), HF_CONFIG)) or {}
     names = ("do_lower_case", "keep_accents", "remove_space")
     kind = str(config.get("tokenizer_class", "XLNet"))
-    if not kind.startswith("XLNet") or not set(names) & set(config):
+    # The second is what we write.
+    known = kind.startswith(("XLNet", "PreTrainedTokenizerFast"))
+    if not known or not set(names) & set(config):
         return None
     settings = TextSettings.from_flags(
         config.get("do_lower_case", False), config.get("keep_accents", False)
     )
     space = bool(config.get("remove_space", True))
     return dataclasses.replace(settings, remove_space=space)
-
-
-def write_hugging_face(settings: TextSettings, folder: str) -> None:
-    """Adds the settings to `tokenizer_config.json`."""
-    path = os.path.join(folder, HF_CONFIG)
-    config = {"tokenizer_class": "XLNetTokenizer"} | (_json_object(path) or {})
-    config |= {
-        "do_lower_case": settings.uncased,
-        "keep_accents": settings.keep_accents,
-        "remove_space": settings.remove_space,
-    }
-    files.write_json(path, config)
 
 
 # --- Models that were trained with it -----------------------------------------

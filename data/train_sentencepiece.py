@@ -32,6 +32,7 @@ from data.corpus.options import SentencePieceOptions
 from data.text import composition
 from data.text import normalization as text
 from data.text.normalisation_report import Changes
+from data.text.spiece_messages import messages
 from flags import app, demo_flags
 
 CONTROL = (symbols.CLS, symbols.SEP, symbols.PAD, symbols.MASK, symbols.EOD)
@@ -137,7 +138,7 @@ def train(options: SentencePieceOptions, log=print) -> dict:
     """
     if finished := already_finished(options):
         return finished
-    _messages()  # before minutes of training
+    messages()  # before minutes of training
     with tempfile.TemporaryDirectory() as scratch:
         rules = normalisation_rules(options, scratch)
         changes = Changes(options.text, rules)
@@ -189,7 +190,7 @@ def without_paths(model: bytes, options: SentencePieceOptions) -> bytes:
     """The model with our rules' name instead of the path of their file."""
     if options.text.rule == text_settings.ORIGINAL:
         return model
-    proto = _messages().ModelProto.FromString(model)
+    proto = messages().ModelProto.FromString(model)
     proto.normalizer_spec.name = composition.NAME
     proto.normalizer_spec.ClearField("normalization_rule_tsv")
     return proto.SerializeToString(deterministic=True)
@@ -199,31 +200,16 @@ def with_unused(model: bytes, count: int) -> bytes:
     """The model with so many more pieces of type UNUSED, the last ids."""
     if not count:
         return model
-    messages = _messages()
-    proto = messages.ModelProto.FromString(model)
+    kinds = messages().ModelProto
+    proto = kinds.FromString(model)
     for i in range(count):
         proto.pieces.add(
             piece=f"<unused{i}>",
             score=0.0,
-            type=messages.ModelProto.SentencePiece.UNUSED,
+            type=kinds.SentencePiece.UNUSED,
         )
     proto.trainer_spec.vocab_size = len(proto.pieces)
     return proto.SerializeToString(deterministic=True)
-
-
-def _messages():
-    """SentencePiece's protocol messages, which want a protobuf of their own."""
-    from google.protobuf import runtime_version
-
-    try:
-        from sentencepiece import sentencepiece_model_pb2
-    except runtime_version.VersionError as e:
-        raise UserError(
-            "sentencepiece cannot use the installed protobuf: "
-            f"{str(e).split('. ')[0]}; train the vocabulary in an environment "
-            "without requirements-beam.txt"
-        ) from e
-    return sentencepiece_model_pb2
 
 
 def train_model(

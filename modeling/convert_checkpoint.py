@@ -1,10 +1,13 @@
 """`python -m modeling.convert_checkpoint`: tf1, hf and native, both ways."""
 
 import dataclasses
+import functools
 
 from data import task_spec
+from data.text import hf_folder
 from flags import app, convert_checkpoint_flags
 from modeling.checkpoints import conversion
+from modeling.encoders.registry import spec_of
 
 
 def main() -> None:
@@ -14,16 +17,41 @@ def main() -> None:
     """
     options = convert_checkpoint_flags.from_flags()
     folder = task_spec.find_folder(options.input)
+    longest = None
     if folder and options.to_format == "hf":
         spec = task_spec.TaskSpec.read(folder)
+        longest = spec.max_seq_length
         options = dataclasses.replace(
             options,
             labels=spec.labels,
             task=spec.head,
             head_options=spec.head_options,
         )
-    for line in conversion.convert(options):
+    write = functools.partial(write_text, longest=longest)
+    for line in conversion.convert(options, write):
         print(line)
+
+
+def write_text(folder, config, head, longest: int | None = None):
+    """A `conversion.TextWriter`.
+
+    Args:
+      folder: with the vocabulary.
+      config: of the encoder.
+      head: of the model.
+      longest: rows of the task; None = what the encoder has places for.
+    """
+    kinds = getattr(config, "type_vocab_size", None)
+    if longest is None:
+        longest = getattr(config, "max_position_embeddings", None)
+    symbols, lines = hf_folder.write(
+        folder,
+        spec_of(config.model_type).capabilities.layout,
+        token_types=config.model_type == "xlnet" or bool(kinds),
+        max_length=longest,
+        reads_mask=head == "pretraining",
+    )
+    return dataclasses.asdict(symbols) if symbols else {}, lines
 
 
 if __name__ == "__main__":

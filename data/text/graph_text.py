@@ -18,14 +18,15 @@ import numpy as np
 import tensorflow as tf
 
 from common.text_settings import TextSettings
+from data.text import normalization
 
 CODE_POINTS = 0x110000
 SURROGATES = range(0xD800, 0xE000)
 PAGE = 256  # code points per page of the two-stage tables
 _SPACE, _SIGMA, _FINAL_SIGMA, _SMALL_SIGMA = 0x20, 0x3A3, 0x3C2, 0x3C3
 
-# Classes of the final-sigma rule, as `str.lower` sees them.
-_OTHER, _CASED, _IGNORABLE = 0, 1, 2
+# Classes of the final-sigma rule; 0 = neither.
+_CASED, _IGNORABLE = 1, 2
 
 
 # --- Tables, made once per process by Python's own string methods ------------
@@ -42,15 +43,6 @@ def _rewrite(char: str, options: TextSettings) -> str:
     if options.uncased:
         char = "".join(c if ord(c) == _SIGMA else c.lower() for c in char)
     return char
-
-
-def _sigma_class(char: str) -> int:
-    """Asks `str.lower` how the final-sigma rule sees `char`."""
-    if (char + "\u03a3").lower()[-1] == "\u03c2":
-        return _CASED
-    if ("a" + char + "\u03a3").lower()[-1] == "\u03c2":
-        return _IGNORABLE
-    return _OTHER
 
 
 def two_stage(dense: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -97,9 +89,8 @@ def _option_tables(options: TextSettings) -> tuple[np.ndarray, ...]:
 @functools.lru_cache(maxsize=1)
 def _sigma_tables() -> tuple[np.ndarray, np.ndarray]:
     dense = np.zeros(CODE_POINTS, np.int32)
-    for point in range(CODE_POINTS):
-        if point not in SURROGATES:
-            dense[point] = _sigma_class(chr(point))
+    cased, ignorable = normalization.sigma_classes()
+    dense[cased], dense[ignorable] = _CASED, _IGNORABLE
     return two_stage(dense)
 
 

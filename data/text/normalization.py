@@ -242,3 +242,20 @@ def _lower(aligned: Aligned) -> Aligned:
         np.repeat(aligned.starts, lengths),
         np.repeat(aligned.ends, lengths),
     )
+
+
+@functools.lru_cache(maxsize=1)
+def sigma_classes() -> tuple[list[int], list[int]]:
+    """Cased and ignorable code points, as `str.lower`'s final-sigma rule sees.
+
+    A capital sigma is a final one behind a cased character and before none,
+    whatever ignorable ones stand between.
+    """
+    cased, ignorable = [], []
+    for point in range(sys.maxunicode + 1):
+        char = chr(point)
+        if (char + "\u03a3").lower()[-1] == "\u03c2":
+            cased.append(point)
+        elif ("a" + char + "\u03a3").lower()[-1] == "\u03c2":
+            ignorable.append(point)
+    return cased, ignorable

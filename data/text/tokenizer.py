@@ -159,6 +159,10 @@ class Tokenizer:
         comma = self.piece_to_id(",")
         self._by_surface = comma == self.symbols.unk
 
+    def is_split(self, index: int) -> bool:
+        """Whether other pieces replace the one with an id in 0..V-1."""
+        return index in self._splits
+
     # --- Encoding -------------------------------------------------------------
 
     def normalise(self, text: str) -> str:

@@ -7,7 +7,7 @@ Every variable is consumed, or left out for a reason that the report names.
 
 import dataclasses
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,7 +34,7 @@ from modeling.encoders.registry import read_config, spec_of, write_config
 from modeling.heads import table as heads
 from modeling.options import ConvertOptions
 
-# What stands beside a released tokenizer and says how it is called.
+# What stands beside a tokenizer elsewhere and says how it is called.
 _BESIDE = (
     vocabulary.HF_CONFIG,
     "special_tokens_map.json",
@@ -64,8 +64,21 @@ class Weights:
     notes: list[str]
 
 
-def convert(options: ConvertOptions) -> list[str]:
+# (folder with a vocabulary, config, head) -> ids of symbols by name, lines
+# for the report; writes what a Hugging Face tokenizer needs.
+TextWriter = Callable[
+    [str, EncoderConfig, str], tuple[dict[str, int], list[str]]
+]
+
+
+def convert(
+    options: ConvertOptions, write_text: TextWriter | None = None
+) -> list[str]:
     """Converts a checkpoint and returns the report, a line per variable.
+
+    Args:
+      options: what, from where, to where.
+      write_text: for "hf"; None = the folder's tokenizer stays as it is.
 
     Raises:
       UserError: wrong format, a variable missing, surplus or misshapen, or
@@ -97,6 +110,7 @@ def convert(options: ConvertOptions) -> list[str]:
         options.labels,
         options.task,
         options.head_options,
+        write_text,
     )
     return lines
 
@@ -227,6 +241,7 @@ def write(
     labels: Sequence[str] = (),
     task: str = "",
     head_options: Mapping[str, Any] | None = None,
+    write_text: TextWriter | None = None,
 ) -> list[str]:
     """Writes a model in a format; returns report lines.
 
@@ -237,6 +252,7 @@ def write(
       source: where it was read; its vocabulary goes along.
       labels: names of the outputs, for "hf".
       task, head_options: see `ConvertOptions`, for "hf".
+      write_text: see `convert`.
     """
     config, extra = weights.config, dict(weights.config.extra)
     arrays = {
@@ -256,6 +272,10 @@ def write(
     if to_format == "hf":
         with native_checkpoint.new_folder(output) as folder:
             hf_checkpoint.write_weights(folder, arrays, config, weights.head)
+            _copy_vocabulary(source.folder, folder)
+            symbols, said = {}, []
+            if write_text:
+                symbols, said = write_text(folder, config, weights.head)
             notes = hf_checkpoint.write_config(
                 folder,
                 config,
@@ -264,9 +284,9 @@ def write(
                 labels,
                 task,
                 head_options,
+                symbols,
             )
-            _copy_vocabulary(source.folder, folder, hugging_face=True)
-        return _lines(arrays) + notes + [f"written: {output}"]
+        return _lines(arrays) + notes + said + [f"written: {output}"]
     notes = []
     for name in absent_as_zeros(weights.model):
         if not arrays[name].any():
@@ -287,9 +307,7 @@ def _lines(arrays) -> list[str]:
     ]
 
 
-def _copy_vocabulary(
-    from_folder: str, to_folder: str, hugging_face: bool = False
-) -> None:
+def _copy_vocabulary(from_folder: str, to_folder: str) -> None:
     """The vocabulary with its text settings, where there is one."""
     source = vocabulary.find(from_folder)
     if source is None or vocabulary.find(to_folder):
@@ -297,18 +315,8 @@ def _copy_vocabulary(
     found = vocabulary.read(source)
     settings = vocabulary.settle(found, None, from_folder)
     vocabulary.copy(found, settings, to_folder)
-    if vocabulary.is_released(source):
-        _copy_released(from_folder, to_folder)
-    elif hugging_face:
-        config = os.path.join(from_folder, vocabulary.HF_CONFIG)
-        if tf.io.gfile.exists(config):
-            own = os.path.join(to_folder, vocabulary.HF_CONFIG)
-            tf.io.gfile.copy(config, own)
-        vocabulary.write_hugging_face(settings, to_folder)
-
-
-def _copy_released(from_folder: str, to_folder: str) -> None:
     for name in _BESIDE:
         path = os.path.join(from_folder, name)
         if tf.io.gfile.exists(path):
-            tf.io.gfile.copy(path, os.path.join(to_folder, name))
+            own = os.path.join(to_folder, name)
+            tf.io.gfile.copy(path, own, overwrite=True)

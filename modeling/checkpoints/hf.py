@@ -59,6 +59,7 @@ def write_config(
     names: Sequence[str] = (),
     task: str = "",
     options: Mapping[str, Any] | None = None,
+    symbols: Mapping[str, int] | None = None,
 ) -> list[str]:
     """Writes `config.json`; returns lines for the report.
 
@@ -71,6 +72,7 @@ def write_config(
         where they are as many, else `LABEL_0`, ...
       task: the head by its task.json; "" = there is none.
       options: of that head; None = not known.
+      symbols: ids by name; None = no vocabulary is known.
 
     Raises:
       UserError: there are more or fewer names than outputs, or their class
@@ -78,6 +80,7 @@ def write_config(
     """
     family = _family(config.model_type)
     theirs = family.write_config(config)
+    ours = bool(task) or "architectures" not in theirs
     theirs["architectures"] = [family.class_name(head, arrays)]
     outputs = _outputs(head, arrays)
     labels = len(theirs.get("id2label", {})) or theirs.get("num_labels", 2)
@@ -94,6 +97,11 @@ def write_config(
         theirs["problem_type"] = _MULTI_LABEL
     elif task and theirs.get("problem_type") == _MULTI_LABEL:
         del theirs["problem_type"]  # of the model that it began with
+    family.write_token_ids(theirs, symbols or {})
+    if ours and head not in (heads.ENCODER, "pretraining"):
+        family.write_task(theirs)
+        if head == "regression":
+            theirs["problem_type"] = "regression"
     notes = []
     if head in _POOLED:
         options = options or {}

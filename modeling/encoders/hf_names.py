@@ -6,6 +6,7 @@ cannot be written.
 """
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,8 @@ class HuggingFaceNames:
       buffers: ends of names that hold no weights.
       projection: canonical name of a weight that only a summary with a
         projection has.
+      token_ids: key of their `config.json` -> (our name of the symbol, what
+        their class takes without the key).
     """
 
     class_prefix: str
@@ -47,6 +50,7 @@ class HuggingFaceNames:
     ties: tuple[tuple[str, str], ...] = ()
     buffers: tuple[str, ...] = ()
     projection: str = f"{SUMMARY_SCOPE}/summary/kernel"
+    token_ids: Mapping[str, tuple[str, int]] = {"pad_token_id": ("pad", 0)}
 
     def names(self, config: Any) -> Names:
         """Of the encoder's variables."""
@@ -88,6 +92,26 @@ class HuggingFaceNames:
     def write_config(self, config: Any) -> dict[str, Any]:
         """Ours as theirs."""
         raise NotImplementedError
+
+    def write_token_ids(
+        self, theirs: dict[str, Any], symbols: Mapping[str, int]
+    ) -> None:
+        """Puts ids of symbols into their `config.json`, where it is wrong.
+
+        Args:
+          theirs: with `vocab_size`.
+          symbols: name -> id, below 0 = none; {} = no vocabulary is known.
+        """
+        for key, (name, default) in self.token_ids.items():
+            found = theirs.get(key, default)
+            wanted = symbols.get(name, found)
+            if wanted is not None and not 0 <= wanted < theirs["vocab_size"]:
+                wanted = None  # theirs asks for a row of the embedding
+            if wanted != found:
+                theirs[key] = wanted
+
+    def write_task(self, theirs: dict[str, Any]) -> None:
+        """What a fine-tuned model's `config.json` needs besides."""
 
     def write_summary(
         self, theirs: dict[str, Any], summary: Summary

@@ -268,6 +268,8 @@ def test_a_protobuf_that_does_not_fit_is_told_before_the_training(
         runtime_version, "ValidateProtobufRuntimeVersion", refuse
     )
     monkeypatch.setattr(command, "train_model", None)  # never called
-    with pytest.raises(UserError, match="gencode 7 runtime 6; train the"):
+    with pytest.raises(
+        UserError, match="gencode 7 runtime 6; use an environment"
+    ):
         command.train(options(text, tmp_path))
     assert not list(tmp_path.iterdir())

@@ -200,6 +200,12 @@ class AlbertHuggingFace(HuggingFace):
 
     class_prefix = "Albert"
     scope = "albert."
+    # Theirs begins a text with CLS and ends it with SEP.
+    token_ids = {
+        "pad_token_id": ("pad", 0),
+        "bos_token_id": ("cls", 2),
+        "eos_token_id": ("sep", 3),
+    }
     config_class = AlbertConfig
     ties = (
         (

@@ -51,6 +51,13 @@ class HuggingFace(HuggingFaceNames):
     class_prefix = "ModernBert"
     scope = "model."
     projection = "model/lm_loss/transform/kernel"
+    token_ids = {
+        "pad_token_id": ("pad", 50283),
+        "bos_token_id": ("cls", 50281),
+        "eos_token_id": ("sep", 50282),
+        "cls_token_id": ("cls", 50281),
+        "sep_token_id": ("sep", 50282),
+    }
     ties = (("decoder.weight", "model.embeddings.tok_embeddings.weight"),)
 
     def names(self, config: ModernBertConfig) -> Names:

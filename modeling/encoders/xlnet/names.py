@@ -76,6 +76,11 @@ class HuggingFace(HuggingFaceNames):
 
     class_prefix = "XLNet"
     scope = "transformer."
+    token_ids = {
+        "pad_token_id": ("pad", 5),
+        "bos_token_id": ("bos", 1),
+        "eos_token_id": ("eos", 2),
+    }
     ties = (("lm_loss.weight", "transformer.word_embedding.weight"),)
 
     def names(self, config: XLNetConfig) -> dict[str, tuple[str, bool]]:
@@ -187,6 +192,10 @@ class HuggingFace(HuggingFaceNames):
         if beside := _beside(config):
             theirs["xlnet_config"] = beside
         return theirs
+
+    def write_task(self, theirs: dict[str, Any]) -> None:
+        """Without memory in the answers: pipelines cannot cut it into rows."""
+        theirs["use_mems_eval"] = False
 
     def write_summary(
         self, theirs: dict[str, Any], summary: Summary

@@ -17,7 +17,7 @@ from modeling import (
     XLNetConfig,
     convert_checkpoint,
 )
-from modeling.checkpoints import conversion
+from modeling.checkpoints import conversion, hf
 from modeling.checkpoints import restore as checkpoints
 from modeling.checkpoints.names import named_variables
 from modeling.encoders.bert.config import AlbertConfig, BertConfig
@@ -243,3 +243,71 @@ def test_the_command_hands_the_tasks_options_on(tmp_path, monkeypatch):
     assert found["classifier_pooling"] == "mean"
     assert found["problem_type"] == "multi_label_classification"
     assert found["id2label"]["2"] == "c"
+
+
+@pytest.mark.parametrize(
+    "config", [XLNET, BERT, ALBERT, MODERN], ids=lambda c: c.model_type
+)
+def test_ids_of_symbols_are_the_vocabularys(config, tmp_path):
+    """A class of theirs takes ids of its released vocabulary without them."""
+    wanted = {
+        "xlnet": {"pad_token_id": 7, "bos_token_id": None, "eos_token_id": 9},
+        "bert": {"pad_token_id": 7},
+        "albert": {"pad_token_id": 7, "bos_token_id": 3, "eos_token_id": 4},
+        "modernbert": {
+            "pad_token_id": 7,
+            **{"bos_token_id": 3, "cls_token_id": 3},
+            **{"eos_token_id": 4, "sep_token_id": 4},
+        },
+    }[config.model_type]
+    symbols = {"pad": 7, "bos": -1, "eos": 9, "cls": 3, "sep": 4}
+    arrays = {"model/lm_loss/bias": np.zeros(13)}
+    said = {}
+    for known in (symbols, None):
+        hf.write_config(
+            str(tmp_path), config, "pretraining", arrays, symbols=known
+        )
+        written = json.loads((tmp_path / "config.json").read_text())
+        said[known is None] = {
+            k: v for k, v in written.items() if k.endswith("token_id")
+        }
+    assert said[False] == wanted
+    # No vocabulary is known: only what lies outside the embedding goes.
+    assert set(said[True].values()) <= {None}
+    assert ("pad_token_id" in said[True]) == (config is MODERN)
+
+
+def test_ids_that_are_right_stay_as_they_are(tmp_path):
+    """A released folder comes back key by key."""
+    config = BERT.replace(extra={"pad_token_id": 5})
+    arrays = {"model/lm_loss/bias": np.zeros(13)}
+    for pad, extra in ((5, {"pad_token_id": 5}), (0, {})):
+        config = BERT.replace(extra=extra)
+        hf.write_config(
+            str(tmp_path), config, "pretraining", arrays, symbols={"pad": pad}
+        )
+        written = json.loads((tmp_path / "config.json").read_text())
+        found = {k: v for k, v in written.items() if k.endswith("_id")}
+        assert found == extra
+
+
+def test_what_a_pipeline_needs_of_a_fine_tuned_model(tmp_path):
+    (tmp_path / "one").mkdir()
+    found, _, hf_folder = _written(XLNET, tmp_path / "one")
+    assert found["use_mems_eval"] is False
+    # Of a folder that others wrote every key stays as it is.
+    native, back = str(tmp_path / "n"), str(tmp_path / "back")
+    path = pathlib.Path(hf_folder, "config.json")
+    theirs = json.loads(path.read_text())
+    del theirs["use_mems_eval"]
+    path.write_text(json.dumps(theirs))
+    conversion.convert(ConvertOptions("hf", "native", hf_folder, native))
+    conversion.convert(ConvertOptions("native", "hf", native, back))
+    assert json.loads(pathlib.Path(back, "config.json").read_text()) == theirs
+    arrays = {
+        "model/regression/logit/kernel": np.zeros((8, 1)),
+        "model/sequnece_summary/summary/kernel": np.zeros((8, 8)),
+    }
+    hf.write_config(str(tmp_path), BERT, "regression", arrays)
+    found = json.loads((tmp_path / "config.json").read_text())
+    assert found["problem_type"] == "regression"  # else a sigmoid
