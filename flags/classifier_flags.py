@@ -13,17 +13,7 @@ FLAGS = flags.FLAGS
 def define() -> None:
     """Registers the flags."""
     tuning_flags.define(max_seq_length=128)
-    flags.DEFINE_string(
-        "task_name",
-        None,
-        "mnli, qnli, qqp, rte, sst-2, mrpc, cola, sts-b, wnli, imdb, yelp-2, "
-        "yelp-5, dbpedia, ag, amazon-2, amazon-5, tsv, csv, jsonl or "
-        "tfds:NAME; any case.",
-        required=True,
-    )
-    flags.DEFINE_string(
-        "data_dir", "", "The task's files in their official layout."
-    )
+    flag_values.define(ClassifierDataOptions, data_dir="")
     flags.DEFINE_bool(
         "is_regression", False, "tsv, csv, jsonl: the label is a number."
     )
@@ -31,70 +21,6 @@ def define() -> None:
         "multi_label",
         False,
         "tsv, csv, jsonl: a row may have several labels or none.",
-    )
-    flags.DEFINE_list(
-        "text_columns",
-        [],
-        "tsv, csv, jsonl: the columns of text in order, up to 32; default: "
-        "those named text, sentence1, question, ...",
-    )
-    flags.DEFINE_string(
-        "label_column", "", "tsv, csv, jsonl: the column of the label."
-    )
-    flags.DEFINE_bool(
-        "has_header",
-        True,
-        "tsv, csv: the first row names the columns; else they are numbered "
-        "from 0.",
-    )
-    flags.DEFINE_string(
-        "label_separator", "|", "Between the labels of a multi-label row."
-    )
-    flags.DEFINE_bool(
-        "allow_empty_text", False, "An empty text is data and not a bad row."
-    )
-    flags.DEFINE_list(
-        "labels",
-        [],
-        "tsv, csv, jsonl: class names in order; default: those of the "
-        "training file, sorted.",
-    )
-    _define_ranking()
-    _define_evaluation()
-
-
-def _define_ranking() -> None:
-    flags.DEFINE_bool(
-        "ranking",
-        False,
-        "qnli, wnli: candidates compete, those of a question in pairs and those "
-        "for a pronoun by their probabilities, as in the XLNet paper; see "
-        "docs/classification.md.",
-    )
-    flags.DEFINE_float(
-        "ranking_alpha", 5.0, "--ranking, wnli: weight of the margin's loss."
-    )
-    flags.DEFINE_float("ranking_beta", 0.2, "--ranking, wnli: the margin.")
-
-
-def _define_evaluation() -> None:
-    flags.DEFINE_string(
-        "eval_split", "", "Evaluate this split; default: all dev splits."
-    )
-    flags.DEFINE_float(
-        "dev_fraction",
-        0.0,
-        "Without a dev file: this share of the training file's rows is the "
-        "dev split and is not trained on.",
-    )
-    flags.DEFINE_integer(
-        "dev_seed", 0, "Which rows --dev_fraction takes; not --seed."
-    )
-    flags.DEFINE_float(
-        "label_threshold",
-        None,
-        "--multi_label: probabilities above it are labels; default: the best "
-        "one on dev, where that was evaluated, else 0.5.",
     )
 
 

@@ -18,8 +18,7 @@ from flags import (
     strategy_flags,
     text_flags,
 )
-from training.finetuning.options import POOLINGS, SUMMARY_TYPES, FinetuneOptions
-from training.options import EXPORT_PRECISIONS
+from training.finetuning.options import FinetuneOptions
 
 FLAGS = flags.FLAGS
 
@@ -32,6 +31,22 @@ CONFIG_FLAGS = (
     "blind_rows",
 )
 
+# Fields of `FinetuneOptions`: how long a training is, and what is done with
+# several runs. Not every command has them.
+TRAINING = ("train_epochs", "best_metric")
+RUNS = (
+    "class_weights",
+    "label_smoothing",
+    "init_head",
+    "dry_run",
+    "num_seeds",
+    "ensemble",
+    "ensemble_weights",
+    "greedy",
+    "train_examples",
+    "slice_by_length",
+)
+
 
 def define(max_seq_length: int, **defaults) -> None:
     """Registers these flags and those of `common_flags`.
@@ -41,111 +56,24 @@ def define(max_seq_length: int, **defaults) -> None:
       **defaults: defaults of `common_flags`, by flag name.
     """
     common_flags.define(**defaults)
-    _define_actions()
-    _define_features(max_seq_length)
-    _define_model()
-
-
-def _define_actions() -> None:
     flags.DEFINE_string(
         "recipe",
         None,
         "Preset of Table 8 of the paper, e.g. race, squad_large_v1; flags "
         "that are given override it.",
     )
-    flags.DEFINE_bool("do_train", False, "Train on the train split.")
-    flags.DEFINE_bool("do_eval", False, "Evaluate on the labelled dev split.")
-    flags.DEFINE_bool(
-        "do_predict", False, "Write predictions of the test (or dev) split."
+    flag_values.define(
+        FinetuneOptions, without=(*TRAINING, *RUNS), summary_type=None
     )
-    flags.DEFINE_bool("do_export", False, "Write a SavedModel.")
-    flags.DEFINE_string(
-        "predict_dir",
-        "",
-        "Where predictions go; default MODEL_DIR/predictions.",
-    )
-    flags.DEFINE_string(
-        "predict_ckpt",
-        "",
-        "Checkpoint to evaluate, predict and export with; default: what "
-        "--checkpoint_choice says.",
-    )
-    flags.DEFINE_integer(
-        "predict_batch_size",
-        0,
-        "Rows per prediction step; 0 = --eval_batch_size.",
-    )
-    flags.DEFINE_bool(
-        "eval_all_ckpt",
-        False,
-        "Evaluate every checkpoint of --model_dir and go on with the best.",
-    )
-    flags.DEFINE_string(
-        "export_dir", "", "SavedModel folder; default MODEL_DIR/export."
-    )
-    flags.DEFINE_enum(
-        "export_precision",
-        "float32",
-        EXPORT_PRECISIONS,
-        "Of the SavedModel; mixed_bfloat16 has half the size.",
-    )
-
-
-def _define_features(max_seq_length: int) -> None:
-    flags.DEFINE_string(
-        "spiece_model_file",
-        "",
-        "SentencePiece model; default: the copy in --model_dir or beside "
-        "--init_checkpoint.",
-    )
-    flags.DEFINE_integer(
-        "max_seq_length", max_seq_length, "Longest input in tokens."
+    flag_values.define(
+        FeatureOptions, spiece_model_file="", max_seq_length=max_seq_length
     )
     text_flags.define()
-    flags.DEFINE_bool(
-        "skip_bad_rows",
-        False,
-        "Leave rows that cannot be used out, and count them, instead of "
-        "stopping at the first one.",
-    )
-    flags.DEFINE_integer(
-        "num_proc",
-        1,
-        "Processes that make features; 0 = one per core.",
-    )
-    flags.DEFINE_string(
-        "output_dir",
-        "",
-        "Keep features here under a hash of data, vocabulary and options; "
-        "empty = do not keep them.",
-    )
-    flags.DEFINE_string(
-        "length_buckets",
-        "",
-        'Shorter batches for shorter texts: rising lengths such as "64,128" '
-        'or "auto"; empty = always --max_seq_length.',
-    )
-    flags.DEFINE_bool(
-        "pack",
-        False,
-        "Short texts share a row and see themselves only: the same results in "
-        "less time, for encoders without memory.",
-    )
-    flags.DEFINE_integer(
-        "segment_recurrence",
-        0,
-        "Read texts longer than --max_seq_length in up to so many segments "
-        "that carry memory; 0 = cut them.",
-    )
+    _define_model()
 
 
 def _define_model() -> None:
-    flags.DEFINE_string(
-        "model_config_path",
-        "",
-        "Architecture (xlnet_config.json); default: the one beside the "
-        "checkpoint.",
-    )
+    """Fields of the architecture; without a value as its file says."""
     flags.DEFINE_float(
         "dropout", None, "Dropout; default: the architecture file's."
     )
@@ -168,23 +96,6 @@ def _define_model() -> None:
         ["zero", "original"],
         "What query rows that see no key get; of importance to pretraining "
         "and generation alone. Default: the file's.",
-    )
-    flags.DEFINE_enum(
-        "summary_type",
-        None,
-        SUMMARY_TYPES,
-        "How hidden states become one vector; default: CLS, which is the last "
-        "real token of XLNet's rows and the first of others'.",
-    )
-    flags.DEFINE_bool(
-        "use_summ_proj", True, "Project that vector through tanh."
-    )
-    flags.DEFINE_enum(
-        "pooling",
-        POOLINGS[0],
-        POOLINGS,
-        "What mean, first and last look at: masked = real tokens, original = "
-        "padding, too, as in a checkpoint that the original fine-tuned.",
     )
 
 
@@ -270,32 +181,18 @@ def from_flags(run: dict | None = None, **more) -> FinetuneOptions:
 
     Args:
       run: fields of `RunOptions` that the command sets itself.
-      **more: fields of `FinetuneOptions` that are none of these flags.
+      **more: fields of `FinetuneOptions` that are none of its flags.
     """
     changes = {
         name: FLAGS[name].value
         for name in CONFIG_FLAGS
         if FLAGS[name].value is not None
     }
-    return FinetuneOptions(
+    return flag_values.build(
+        FinetuneOptions,
         run=common_flags.from_flags(**run or {}),
-        do_train=FLAGS.do_train,
-        do_eval=FLAGS.do_eval,
-        do_predict=FLAGS.do_predict,
-        do_export=FLAGS.do_export,
-        model_config_path=FLAGS.model_config_path,
         config_changes=changes,
-        summary_type=FLAGS.summary_type,
-        use_summ_proj=FLAGS.use_summ_proj,
-        pooling=FLAGS.pooling,
         recompute_layers=strategy_flags.recompute_layers(),
-        pack=FLAGS.pack,
-        predict_dir=FLAGS.predict_dir,
-        predict_ckpt=FLAGS.predict_ckpt,
-        predict_batch_size=FLAGS.predict_batch_size,
-        eval_all_ckpt=FLAGS.eval_all_ckpt,
-        export_dir=FLAGS.export_dir,
-        export_precision=FLAGS.export_precision,
         **more,
     )
 
@@ -316,8 +213,6 @@ def features_from_flags(
         FeatureOptions,
         spiece_model_file=spiece_model_file,
         text=text or text_choice(),
-        num_workers=FLAGS.num_proc,
-        cache_dir=FLAGS.output_dir,
         static_shapes=strategy_flags.on_tpu(),
         layout=layout,
     )

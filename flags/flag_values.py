@@ -1,33 +1,103 @@
-"""Options from parsed flags: a field takes the flag of its name (L4)."""
+"""Flags from the settings of dataclasses, and dataclasses from flags (L4)."""
 
 import dataclasses
+import typing
+from typing import Any
 
 from absl import flags
 
 from common.errors import UserError
+from common.settings import REQUIRED, Setting, settings_of
 
 FLAGS = flags.FLAGS
+_SCALARS = {
+    bool: flags.DEFINE_bool,
+    int: flags.DEFINE_integer,
+    float: flags.DEFINE_float,
+    str: flags.DEFINE_string,
+}
+# A flag belongs to the module that asks for it, which titles it in --help.
+flags.disclaim_key_flags()
+
+
+def define(
+    cls: type, *names: str, without: tuple[str, ...] = (), **defaults: Any
+) -> None:
+    """Registers the flags of a dataclass's settings.
+
+    Args:
+      cls: its fields with a `common.settings.Setting` have flags.
+      *names: fields to take; none = all.
+      without: fields to leave out.
+      **defaults: field or flag -> default of the flag, where it is not the
+        field's; others are ignored.
+    """
+    settings = settings_of(cls)
+    unknown = {*names, *without} - set(settings)
+    if unknown:
+        raise ValueError(f"no settings of {cls.__name__}: {sorted(unknown)}")
+    fields = {field.name: field for field in dataclasses.fields(cls)}
+    for name in names or settings:
+        if name in without:
+            continue
+        flag = settings[name].flag or name
+        default = defaults.get(name, defaults.get(flag, fields[name].default))
+        _define(flag, _kind(fields[name].type), default, settings[name])
+
+
+def _define(flag: str, kind: Any, default: Any, one: Setting) -> None:
+    required = {"required": True} if default is REQUIRED else {}
+    if required:
+        default = None
+    if typing.get_origin(kind) is tuple:
+        if default is not None:
+            default = list(default)
+        make = flags.DEFINE_multi_string if one.repeated else flags.DEFINE_list
+        make(flag, default, one.help, **required)
+    elif one.choices:
+        flags.DEFINE_enum(flag, default, one.choices, one.help, **required)
+    else:
+        _SCALARS[kind](flag, default, one.help, **required)
+
+
+def _kind(annotation: Any) -> Any:
+    """The type without None."""
+    parts = [a for a in typing.get_args(annotation) if a is not type(None)]
+    is_tuple = typing.get_origin(annotation) is tuple
+    return annotation if is_tuple or not parts else parts[0]
 
 
 def build(cls, **given):
     """Options of a dataclass.
 
     Args:
-      cls: dataclass whose fields are called as the command's flags.
-      **given: fields whose value is not that of the flag of their name.
+      cls: see `define`.
+      **given: fields whose value is not that of their flag.
 
     Returns:
-      `cls` with every other field from its flag, lists as tuples; a field that
-      the command has no flag for keeps its default.
+      `cls` with every other setting from its flag, lists as tuples of the
+      field's type; a setting that the command has no flag for keeps its
+      default.
+
+    Raises:
+      UserError: a part of a list is no number where the field's are.
     """
-    names = {f.name for f in dataclasses.fields(cls)} - set(given)
-    values = {n: FLAGS[n].value for n in names if n in FLAGS}
-    return cls(
-        **given,
-        **{
-            k: tuple(v) if isinstance(v, list) else v for k, v in values.items()
-        },
-    )
+    fields = {field.name: field for field in dataclasses.fields(cls)}
+    for name, one in settings_of(cls).items():
+        flag = one.flag or name
+        if name not in given and flag in FLAGS:
+            given[name] = _value(flag, fields[name].type)
+    return cls(**given)
+
+
+def _value(flag: str, annotation: Any) -> Any:
+    value = FLAGS[flag].value
+    if not isinstance(value, list):
+        return value
+    kind = typing.get_args(_kind(annotation))[0]
+    if kind is int:
+        return whole_numbers(flag, value)
+    return numbers(flag, value) if kind is float else tuple(value)
 
 
 def whole_numbers(name: str, value: list[str]) -> tuple[int, ...]:

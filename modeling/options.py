@@ -3,8 +3,11 @@
 import dataclasses
 from typing import Any
 
-from common.checks import one_of, within
+from common.heads import ENCODER, with_weights
+from common.settings import REQUIRED, check, setting
 from common.weights_line import AUTO, CHECKPOINT_CHOICES
+
+FORMATS = ("tf1", "hf", "native")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -12,95 +15,152 @@ class ConvertOptions:
     """Options of `modeling.convert_checkpoint`.
 
     Attributes:
-      from_format: "tf1", "hf", "native" or "torch" (a `state_dict`).
-      to_format: one of the first three.
-      input: checkpoint to read.
-      output: prefix for tf1, new folder for native and hf.
-      config: configuration file to use; "" = the one beside the input.
-      head: which head to take where there are several; "" = the only one.
-      grow_to: configuration of a larger model of the same kind, which begins
-        with the input's weights tiled from the middle; "" = no other size.
       labels: names of the outputs for "hf"; () = what the input's
         configuration says.
       task: head by the input's task.json, for "hf"; "" = there is none.
       head_options: of that head (`summary_type`, ...); None = not known.
-      checkpoint_choice: where `input` is a folder, one of
-        `CHECKPOINT_CHOICES`.
     """
 
-    from_format: str
-    to_format: str
-    input: str
-    output: str
-    config: str = ""
-    head: str = ""
-    grow_to: str = ""
+    from_format: str = setting(
+        REQUIRED,
+        "What --input is: the original's layout, a Hugging Face folder, a "
+        "checkpoint of this project, or torch: the file of a state_dict "
+        "(Transformer-XL's PyTorch release), read without PyTorch.",
+        choices=(*FORMATS, "torch"),
+    )
+    to_format: str = setting(
+        REQUIRED,
+        "What --output becomes.",
+        choices=("tf1", "hf", "native"),
+    )
+    input: str = setting(
+        REQUIRED,
+        "Checkpoint to read: a folder, a prefix or an .index file.",
+    )
+    output: str = setting(
+        REQUIRED,
+        "Where to write: a checkpoint prefix for tf1, else a new folder.",
+    )
+    config: str = setting(
+        "",
+        "Configuration file; the one beside --input if not given.",
+    )
+    head: str = setting(
+        "",
+        "Which head to take where --input has several.",
+        choices=("", ENCODER, *with_weights()),
+    )
+    grow_to: str = setting(
+        "",
+        "config.json of a larger model of the same kind (bert, albert, "
+        "modernbert) that begins with these weights, tiled from the middle.",
+    )
     labels: tuple[str, ...] = ()
     task: str = ""
     head_options: dict[str, Any] | None = None
-    checkpoint_choice: str = AUTO
+    checkpoint_choice: str = setting(
+        AUTO,
+        "Of a folder that is read: its best/, its last checkpoint, or "
+        "(auto) best/ where the run evaluated to its end, else the last. A "
+        "path names any other one.",
+        choices=CHECKPOINT_CHOICES,
+    )
 
     def __post_init__(self):
-        one_of(self, checkpoint_choice=CHECKPOINT_CHOICES)
+        check(self)
 
 
 @dataclasses.dataclass(frozen=True)
 class ExplainOptions:
-    """Options of `modeling.explain_permutation`.
+    """Options of `modeling.explain_permutation`."""
 
-    Attributes:
-      text: the sentence.
-      order: factorization order, places from 1.
-      split: "words" or "pieces".
-      spiece_model_file: for "pieces".
-      output: picture to draw, or "".
-      view: "masks", or the graph of the layers: "joint" or "split".
-      stream: of the graph: "content", "query" or "both".
-      n_layer, memory: of the graph: layers, and slots before the segment.
-      partial: of the graph: so many targets, the last of the order; 0 = all.
-    """
+    text: str = setting(
+        REQUIRED,
+        "The sentence to explain.",
+    )
+    order: tuple[int, ...] = setting(
+        REQUIRED,
+        "Factorization order: the places in the text, from 1, in the order "
+        "in which they are predicted, e.g. 3,2,4,1.",
+    )
+    split: str = setting(
+        "words",
+        "Cut the text at blanks or into SentencePiece pieces.",
+        choices=("words", "pieces"),
+    )
+    spiece_model_file: str = setting(
+        "",
+        "SentencePiece file, for --split=pieces.",
+    )
+    output: str = setting(
+        "",
+        "Also draw it: both matrices as PNG, a graph as PNG or SVG.",
+    )
+    view: str = setting(
+        "masks",
+        "The masks as matrices; or the layers as a graph, all in one "
+        "(joint) or a view of each last node (split), as Figures 3 and 4 of"
+        " the paper.",
+        choices=("masks", "joint", "split"),
+    )
+    stream: str = setting(
+        "both",
+        "Graph: which stream.",
+        choices=("content", "query", "both"),
+    )
+    n_layer: int = setting(
+        2,
+        "Graph: layers.",
+    )
+    memory: int = setting(
+        0,
+        "Graph: slots of memory.",
+    )
+    partial: int = setting(
+        0,
+        "Graph: predict only so many, the last of the order; 0 = all.",
+    )
 
-    text: str
-    order: tuple[int, ...]
-    split: str = "words"
-    spiece_model_file: str = ""
-    output: str = ""
-    view: str = "masks"
-    stream: str = "both"
-    n_layer: int = 2
-    memory: int = 0
-    partial: int = 0
+    def __post_init__(self) -> None:
+        check(self)
 
 
 @dataclasses.dataclass(frozen=True)
 class DependencyOptions:
-    """Options of `modeling.explain_dependencies`.
+    """Options of `modeling.explain_dependencies`."""
 
-    Attributes:
-      text: the sentence.
-      targets: words of it or places from 1, in the order of prediction.
-    """
-
-    text: str = "New York is a city"
-    targets: tuple[str, ...] = ("New", "York")
+    text: str = setting(
+        "New York is a city",
+        "The sentence, in words.",
+    )
+    targets: tuple[str, ...] = setting(
+        ("New", "York"),
+        "Words to predict, or their places from 1, in the order in which "
+        "they are predicted.",
+    )
 
 
 @dataclasses.dataclass(frozen=True)
 class AverageOptions:
     """A mean of checkpoints.
 
-    Attributes:
-      model_dir: of a run.
-      output: new model folder.
-      last: so many of its newest checkpoints.
-
     Raises:
       UserError: `last` is not positive.
     """
 
-    model_dir: str
-    output: str
-    last: int = 5
+    model_dir: str = setting(
+        REQUIRED,
+        "Folder of a run with several checkpoints.",
+    )
+    output: str = setting(
+        REQUIRED,
+        "New model folder.",
+    )
+    last: int = setting(
+        5,
+        "So many of its newest checkpoints.",
+        bounds=">= 1",
+    )
 
     def __post_init__(self):
-        within(self, ">= 1", "last")
+        check(self)

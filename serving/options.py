@@ -3,48 +3,82 @@
 import dataclasses
 import re
 
-from common.checks import distinct, one_of, require, weights, within
+from common.checks import distinct, require, weights
+from common.settings import REQUIRED, check, setting
 from common.text_settings import TextChoice
 from common.weights_line import AUTO, CHECKPOINT_CHOICES
 from training.options import EXPORT_PRECISIONS
 
+ORDERS = ("left_to_right", "right_to_left", "random")
+
 
 @dataclasses.dataclass(frozen=True)
 class PredictOptions:
-    """Batch prediction.
+    """Batch prediction."""
 
-    Attributes:
-      saved_model_dir: exported version folder, or its parent.
-      text: texts given on the command line.
-      input_file: CSV, TSV, JSONL or one text per line (plain, .gz or .xz).
-      output_file: JSONL; empty = standard output.
-      batch_size: rows per call.
-      max_chars: longest text.
-      skip_bad_rows: answer bad rows with {"error": ...} and go on.
-      text_columns: columns of the texts, names or numbers from 0; empty = as
-        in training.
-      label_column, key_column: of the true label and of the row's key; empty =
-        as in training, or by their usual names.
-      has_header: the first row of CSV and TSV holds names; None = where it
-        holds those of the texts.
-      trust_model: run a graph with operations on files or Python.
-    """
-
-    saved_model_dir: str
-    text: tuple[str, ...] = ()
-    input_file: str = ""
-    output_file: str = ""
-    batch_size: int = 32
-    max_chars: int = 50_000
-    skip_bad_rows: bool = False
-    text_columns: tuple[str, ...] = ()
-    label_column: str = ""
-    key_column: str = ""
-    has_header: bool | None = None
-    trust_model: bool = False
+    saved_model_dir: str = setting(
+        REQUIRED,
+        "Exported version folder, or its parent (the newest is taken).",
+    )
+    text: tuple[str, ...] = setting(
+        (),
+        "Text to predict; may be given again. A model of several texts "
+        "takes them divided by tabs.",
+        repeated=True,
+    )
+    input_file: str = setting(
+        "",
+        "Rows to predict: .csv, .tsv or .jsonl with the columns of "
+        "training, else one row per line with tabs between texts; plain, "
+        ".gz or .xz.",
+    )
+    output_file: str = setting(
+        "",
+        "JSONL with one answer per row, in input order; standard output if "
+        "not given. An interrupted run goes on where it stopped.",
+    )
+    batch_size: int = setting(
+        32,
+        "Rows per call of the model.",
+        bounds=">= 1",
+        flag="predict_batch_size",
+    )
+    max_chars: int = setting(
+        50000,
+        "Longest text in characters.",
+        bounds=">= 1",
+    )
+    skip_bad_rows: bool = setting(
+        False,
+        'Answer bad rows with {"error": ...} instead of stopping there.',
+    )
+    text_columns: tuple[str, ...] = setting(
+        (),
+        "Columns of the texts in order, names or numbers from 0; default: "
+        "those of training.",
+    )
+    label_column: str = setting(
+        "",
+        "Column of the true label, which the answers then repeat.",
+    )
+    key_column: str = setting(
+        "",
+        "Column that names the rows in the answers; default: id, guid, key,"
+        " index, idx or uid, else rows are numbered from 0.",
+    )
+    has_header: bool | None = setting(
+        None,
+        "Whether the first row of .csv and .tsv holds names; default: where"
+        " it holds those of the texts.",
+    )
+    trust_model: bool = setting(
+        False,
+        "Run a SavedModel whose graph holds operations on files or Python; "
+        "it can do whatever you can.",
+    )
 
     def __post_init__(self) -> None:
-        within(self, ">= 1", "batch_size", "max_chars")
+        check(self)
         require(
             bool(self.text) != bool(self.input_file),
             "give one of --text and --input_file",
@@ -57,13 +91,17 @@ class EnsembleOptions:
 
     Attributes:
       rows: what is answered, and where answers go.
-      ensemble: exported version folders, or their parents.
-      ensemble_weights: one per folder; empty = all alike.
     """
 
     rows: PredictOptions
-    ensemble: tuple[str, ...]
-    ensemble_weights: tuple[float, ...] = ()
+    ensemble: tuple[str, ...] = setting(
+        REQUIRED,
+        "Exported version folders, or their parents, of the same task.",
+    )
+    ensemble_weights: tuple[float, ...] = setting(
+        (),
+        "A positive number for each of --ensemble; default: all alike.",
+    )
 
     def __post_init__(self) -> None:
         require(self.ensemble, "--ensemble is empty: give exported folders")
@@ -76,39 +114,58 @@ class ExportOptions:
     """Export of a model directory.
 
     Attributes:
-      model_dir: of a fine-tuning or pretraining run.
-      task: head or task name; empty = as in `task.json`.
-      checkpoint: other weights than the directory's; empty = its own.
-      checkpoint_choice: which of a directory's, one of
-        `common.weights_line.CHECKPOINT_CHOICES`.
-      spiece_model_file: empty = the directory's copy.
-      output_dir: parent of the version folders; empty = MODEL_DIR/export.
-      max_seq_length: 0 = as in `task.json`.
-      model_name: in the warm-up requests.
       text: what is said about text handling; records rule.
-      check: reload and compare.
-      precision: of weights and products, one of `EXPORT_PRECISIONS`.
     """
 
-    model_dir: str
-    task: str = ""
-    checkpoint: str = ""
-    checkpoint_choice: str = AUTO
-    spiece_model_file: str = ""
-    output_dir: str = ""
-    max_seq_length: int = 0
-    model_name: str = "xlnet"
+    model_dir: str = setting(
+        REQUIRED,
+        "Directory of a fine-tuning or pretraining run.",
+    )
+    task: str = setting(
+        "",
+        "lm for a pretraining run; else not needed, and checked when given.",
+    )
+    checkpoint: str = setting(
+        "",
+        "Weights to export; those of --model_dir if not given.",
+    )
+    checkpoint_choice: str = setting(
+        AUTO,
+        "Of a folder that is read: its best/, its last checkpoint, or "
+        "(auto) best/ where the run evaluated to its end, else the last. A "
+        "path names any other one.",
+        choices=CHECKPOINT_CHOICES,
+    )
+    spiece_model_file: str = setting(
+        "",
+        "SentencePiece file; MODEL_DIR/spiece.model if not given.",
+    )
+    output_dir: str = setting(
+        "",
+        "Parent of the version folders; MODEL_DIR/export if not given.",
+    )
+    max_seq_length: int = setting(
+        0,
+        "Longest input in tokens; 0 = as trained (lm: 512).",
+        bounds=">= 0",
+    )
+    model_name: str = setting(
+        "xlnet",
+        "Name in the warm-up requests, TF-Serving's --model_name.",
+    )
     text: TextChoice | None = None
-    check: bool = True
-    precision: str = "float32"
+    check: bool = setting(
+        True,
+        "Load the result in a fresh process and compare its answers.",
+    )
+    precision: str = setting(
+        "float32",
+        "mixed_bfloat16: half the size; products are computed in bfloat16.",
+        choices=EXPORT_PRECISIONS,
+    )
 
     def __post_init__(self) -> None:
-        within(self, ">= 0", "max_seq_length")
-        one_of(
-            self,
-            precision=EXPORT_PRECISIONS,
-            checkpoint_choice=CHECKPOINT_CHOICES,
-        )
+        check(self)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,48 +173,71 @@ class ModelOptions:
     """A pretrained checkpoint.
 
     Attributes:
-      checkpoint: directory, prefix or `.index`, of any known format.
-      spiece_model_file: empty = `spiece.model` beside the checkpoint.
       text: what is said about text handling; records rule.
-      checkpoint_choice: where `checkpoint` is a folder, one of
-        `common.weights_line.CHECKPOINT_CHOICES`.
     """
 
-    checkpoint: str
-    spiece_model_file: str = ""
+    checkpoint: str = setting(
+        REQUIRED,
+        "Checkpoint: a directory, prefix or .index; ours, the original's or"
+        " Hugging Face's.",
+    )
+    spiece_model_file: str = setting(
+        "",
+        "SentencePiece file; spiece.model beside the checkpoint if not given.",
+    )
     text: TextChoice | None = None
-    checkpoint_choice: str = AUTO
+    checkpoint_choice: str = setting(
+        AUTO,
+        "Of a folder that is read: its best/, its last checkpoint, or "
+        "(auto) best/ where the run evaluated to its end, else the last. A "
+        "path names any other one.",
+        choices=CHECKPOINT_CHOICES,
+    )
 
     def __post_init__(self) -> None:
-        one_of(self, checkpoint_choice=CHECKPOINT_CHOICES)
+        check(self)
 
 
 @dataclasses.dataclass(frozen=True)
 class SamplingOptions:
-    """How new tokens are picked.
+    """How new tokens are picked."""
 
-    Attributes:
-      max_new_tokens: at most so many.
-      num_samples: continuations of one prompt.
-      temperature: 0 = always the most probable token.
-      top_k: only the k most probable; 0 = all.
-      top_p: only the most probable with this much probability; 1 = all.
-      seed: equal seeds give equal text.
-      use_cache: keep keys and values (the results are the same).
-    """
-
-    max_new_tokens: int = 100
-    num_samples: int = 1
-    temperature: float = 1.0
-    top_k: int = 0
-    top_p: float = 0.9
-    seed: int = 0
-    use_cache: bool = True
+    max_new_tokens: int = setting(
+        100,
+        "Pieces to add at most.",
+        bounds=">= 1",
+    )
+    num_samples: int = setting(
+        1,
+        "Continuations of the prompt.",
+        bounds=">= 1",
+    )
+    temperature: float = setting(
+        1.0,
+        "Divides the logits; 0 takes the most probable piece.",
+        bounds=">= 0",
+    )
+    top_k: int = setting(
+        0,
+        "Sample among so many best pieces; 0 = all.",
+        bounds=">= 0",
+    )
+    top_p: float = setting(
+        0.9,
+        "Sample among the best pieces of this total probability; 1 = all.",
+        bounds="(0, 1]",
+    )
+    seed: int = setting(
+        0,
+        "Equal seeds give equal text.",
+    )
+    use_cache: bool = setting(
+        True,
+        "Keep keys and values; without it the text is the same, only slower.",
+    )
 
     def __post_init__(self) -> None:
-        within(self, ">= 1", "max_new_tokens", "num_samples")
-        within(self, ">= 0", "temperature", "top_k")
-        within(self, "(0, 1]", "top_p")
+        check(self)
         require(
             -(2**31) <= self.seed < 2**31,
             f"--seed must fit 32 bits, received {self.seed}",
@@ -166,129 +246,202 @@ class SamplingOptions:
 
 @dataclasses.dataclass(frozen=True)
 class GenerateOptions:
-    """`serving.generate` beside `SamplingOptions`.
+    """`serving.generate` beside `SamplingOptions`."""
 
-    Attributes:
-      prompt: the text to continue.
-      priming_file: UTF-8 text that comes first, closed by `<eod>`.
-      max_chars: longest prompt or priming text.
-      mem_len: left-to-right models: how many tokens back they look; None = as
-        trained.
-      stop_lines: left-to-right models: a sample ends after so many lines; 0 =
-        never.
-      allow_unk: left-to-right models: `<unk>` may be picked.
-    """
-
-    prompt: str
-    priming_file: str = ""
-    max_chars: int = 50_000
-    mem_len: int | None = None
-    stop_lines: int = 0
-    allow_unk: bool = False
+    prompt: str = setting(
+        REQUIRED,
+        "Text to continue.",
+    )
+    priming_file: str = setting(
+        "",
+        "UTF-8 text to read before the prompt, closed by <eod>.",
+    )
+    max_chars: int = setting(
+        50000,
+        "Longest text in characters.",
+        bounds=">= 1",
+    )
+    mem_len: int | None = setting(
+        None,
+        "Left-to-right models: tokens they look back; as trained if not given.",
+        bounds=">= 1",
+    )
+    stop_lines: int = setting(
+        0,
+        "Left-to-right models: end a sample after so many lines; 0 = never.",
+        bounds=">= 0",
+    )
+    allow_unk: bool = setting(
+        False,
+        "Left-to-right models: <unk> may be picked.",
+    )
 
     def __post_init__(self) -> None:
-        within(self, ">= 1", "max_chars", "mem_len")
-        within(self, ">= 0", "stop_lines")
+        check(self)
 
 
 @dataclasses.dataclass(frozen=True)
 class FillOptions:
-    """`serving.fill_mask`.
+    """`serving.fill_mask`."""
 
-    Attributes:
-      text: holds `<mask>`.
-      fill: texts for the masks, divided by "|"; empty = search.
-      order: see `serving.generation.fill.parse_order`.
-      beam_size: fillings kept while searching, and given.
-      seed: of a random order.
-      max_chars: longest text.
-      compare_independent: also give each place without the other ones.
-      attribution: also give how much each given piece says.
-    """
-
-    text: str
-    fill: str = ""
-    order: str = "left_to_right"
-    beam_size: int = 5
-    seed: int = 0
-    max_chars: int = 50_000
-    compare_independent: bool = False
-    attribution: bool = False
+    text: str = setting(
+        REQUIRED,
+        "Text with <mask> where something is hidden.",
+    )
+    fill: str = setting(
+        "",
+        "Fillings to score, one per <mask>, divided by '|'; if not given, "
+        "the best ones are searched.",
+    )
+    order: str = setting(
+        "left_to_right",
+        "Order in which hidden pieces are predicted: left_to_right, "
+        "right_to_left, random, or places such as 2,0,1.",
+    )
+    beam_size: int = setting(
+        5,
+        "Fillings kept by the search.",
+        bounds=">= 1",
+    )
+    seed: int = setting(
+        0,
+        "Of a random order.",
+    )
+    max_chars: int = setting(
+        50000,
+        "Longest text in characters.",
+        bounds=">= 1",
+    )
+    compare_independent: bool = setting(
+        False,
+        "Also predict each hidden piece without the others, as masked LM "
+        "does: the joint, the product of these, and the information between"
+        " places.",
+    )
+    attribution: bool = setting(
+        False,
+        "Also how much each given piece says about the filling (leave one "
+        "out).",
+    )
 
     def __post_init__(self) -> None:
-        within(self, ">= 1", "beam_size", "max_chars")
+        check(self)
 
 
 @dataclasses.dataclass(frozen=True)
 class ScoreOptions:
-    """`serving.score`.
+    """`serving.score`."""
 
-    Attributes:
-      text: the texts.
-      order: "left_to_right", "right_to_left", "random" or "all".
-      num_orders: random orders per text.
-      seed: of the first random order.
-      context_chars: so many first characters are given, not scored.
-      max_seq_length: T of a segment.
-      memory_len: M between segments; None = 384, or as a left-to-right model
-        was trained.
-      max_chars: longest text.
-      per_token: also give the log-probability of each piece.
-      score_line_end: a left-to-right model scores the end of a line, too.
-    """
-
-    text: tuple[str, ...]
-    order: str = "left_to_right"
-    num_orders: int = 4
-    seed: int = 0
-    context_chars: int = 0
-    max_seq_length: int = 512
-    memory_len: int | None = None
-    max_chars: int = 50_000
-    per_token: bool = False
-    score_line_end: bool = True
+    text: tuple[str, ...] = setting(
+        REQUIRED,
+        "Text to score; may be repeated.",
+        repeated=True,
+    )
+    order: str = setting(
+        "left_to_right",
+        "Factorization order; all: every one, at most 7 tokens.",
+        choices=(*ORDERS, "all"),
+    )
+    num_orders: int = setting(
+        4,
+        "Random orders per text.",
+        bounds=">= 1",
+    )
+    seed: int = setting(
+        0,
+        "Of the first random order.",
+    )
+    context_chars: int = setting(
+        0,
+        "First characters that are given and not scored.",
+        bounds=">= 0",
+    )
+    max_seq_length: int = setting(
+        512,
+        "Tokens of a segment; longer texts are read in several.",
+        bounds=">= 1",
+    )
+    memory_len: int | None = setting(
+        None,
+        "Tokens of earlier segments that a segment sees; not given: 512, "
+        "or 0 without memory.",
+        bounds=">= 0",
+    )
+    max_chars: int = setting(
+        50000,
+        "Longest text in characters.",
+        bounds=">= 1",
+    )
+    per_token: bool = setting(
+        False,
+        "Also the pieces, each with its own.",
+    )
+    score_line_end: bool = setting(
+        True,
+        "The end of a line is scored, too; of left-to-right models.",
+    )
 
     def __post_init__(self) -> None:
+        check(self)
         require(self.text, "--text is missing: give the text to score")
-        within(self, ">= 1", "num_orders", "max_seq_length", "max_chars")
-        within(self, ">= 0", "context_chars", "memory_len")
 
 
 @dataclasses.dataclass(frozen=True)
 class EmbedOptions:
-    """`serving.embed`.
+    """`serving.embed`."""
 
-    Attributes:
-      text: texts of the command line.
-      input_file: one text per line.
-      output_file: .npz, .jsonl or .csv; empty = JSON lines to the terminal.
-      layer: 0 = word embeddings, -1 = the last.
-      pooling: "none", "mean", "cls" or "last"; empty = as a
-        sentence-transformers folder says, elsewhere "none".
-      max_seq_length: T of a segment.
-      memory_len: M between segments; 0 = segments do not see each other; None
-        = 512 where the encoder has memory.
-      embed_batch_size: texts at a time.
-      max_chars: longest text.
-    """
-
-    text: tuple[str, ...] = ()
-    input_file: str = ""
-    output_file: str = ""
-    layer: int = -1
-    pooling: str = ""
-    max_seq_length: int = 512
-    memory_len: int | None = None
-    embed_batch_size: int = 8
-    max_chars: int = 1_000_000
+    text: tuple[str, ...] = setting(
+        (),
+        "Text to embed; may be repeated.",
+        repeated=True,
+    )
+    input_file: str = setting(
+        "",
+        "UTF-8 file with a text per line.",
+    )
+    output_file: str = setting(
+        "",
+        "Vectors: .npz, .jsonl or .csv; JSON lines to the terminal if not "
+        "given.",
+    )
+    layer: int = setting(
+        -1,
+        "Layer of the vectors: 0 = word embeddings, -1 = the last.",
+    )
+    pooling: str = setting(
+        "",
+        "One vector per piece (none) or per text; if not given what a "
+        "sentence-transformers folder says, elsewhere none.",
+        choices=("", "none", "mean", "cls", "last"),
+    )
+    max_seq_length: int = setting(
+        512,
+        "Tokens of a segment; longer texts are read in several.",
+        bounds=">= 1",
+    )
+    memory_len: int | None = setting(
+        None,
+        "Tokens of earlier segments that a segment sees; not given: 512, "
+        "or 0 without memory.",
+        bounds=">= 0",
+    )
+    embed_batch_size: int = setting(
+        8,
+        "Texts at a time.",
+        bounds=">= 1",
+    )
+    max_chars: int = setting(
+        1000000,
+        "Longest text in characters.",
+        bounds=">= 1",
+    )
 
     def __post_init__(self) -> None:
+        check(self)
         require(
             bool(self.text) != bool(self.input_file),
             "give one of --text and --input_file",
         )
-        within(self, ">= 1", "max_seq_length", "embed_batch_size", "max_chars")
-        within(self, ">= 0", "memory_len")
         require(
             not self.output_file
             or self.output_file.endswith((".npz", ".jsonl", ".csv")),
@@ -302,78 +455,126 @@ class ServerOptions:
     """How the local server takes requests.
 
     Attributes:
-      model_name: NAME of `/v1/models/NAME`; empty = the encoder's.
-      version_labels: labels of the version that is served.
-      allowed_hosts: names that callers may use for the server; () = any.
-      api_keys_file: hashes of keys, one of which a caller needs; empty = all
-        may ask.
-      ssl_certfile, ssl_keyfile: PEM files for HTTPS; the key may stand in the
-        first. Empty = HTTP.
-      max_body_bytes: of one request.
-      max_chars: of one text.
-      max_instances: rows of one request.
       max_numbers: numbers of one row's array.
-      max_tokens: rows x length that run together; 0 = from free memory.
-      max_cost: tokens of one request through the model, in all its runs.
-      max_batch_size: rows that run together.
-      max_wait_ms: how long a first row waits for others.
-      max_queue: rows that may wait; more are answered 503.
-      max_connections: in all.
-      max_connections_per_address: of one address.
-      max_requests_per_address: of one address in a second; 0 = any number.
-      timeout_s: longest wait for an answer, then 504; a server told to end
-        is gone by then.
-      read_timeout_s: longest time that a client may take to send a request,
-        or be silent between two.
-      trust_model: run a graph with operations on files or Python.
-      poll_s: look for newer versions so often; 0 = never.
     """
 
-    model_name: str = ""
-    version_labels: tuple[str, ...] = ()
-    allowed_hosts: tuple[str, ...] = ()
-    api_keys_file: str = ""
-    ssl_certfile: str = ""
-    ssl_keyfile: str = ""
-    max_body_bytes: int = 1_000_000
-    max_chars: int = 50_000
-    max_instances: int = 64
+    model_name: str = setting(
+        "",
+        "NAME of /v1/models/NAME. Default: the encoder's, such as bert.",
+    )
+    version_labels: tuple[str, ...] = setting(
+        (),
+        "Labels of the served version: /v1/models/NAME/labels/LABEL.",
+    )
+    allowed_hosts: tuple[str, ...] = setting(
+        (),
+        "Names that callers may use for the server (the Host header) beside"
+        " addresses in numbers; * = any. Default: this machine's loopback "
+        "names and, unless --host is one of them, its host name.",
+    )
+    api_keys_file: str = setting(
+        "",
+        "Callers need one of these keys: a file of lines NAME sha256:HEX, "
+        "read again when it changes. Default: all may ask.",
+    )
+    ssl_certfile: str = setting(
+        "",
+        "PEM file of the certificate and those above it; the server then "
+        "speaks HTTPS alone.",
+    )
+    ssl_keyfile: str = setting(
+        "",
+        "PEM file of the certificate's private key, not encrypted. Default:"
+        " it stands in --ssl_certfile.",
+    )
+    max_body_bytes: int = setting(
+        1000000,
+        "Largest request body.",
+        bounds=">= 1",
+    )
+    max_chars: int = setting(
+        50000,
+        "Longest text in characters.",
+        bounds=">= 1",
+    )
+    max_instances: int = setting(
+        64,
+        "Rows of one request.",
+        bounds=">= 1",
+    )
     max_numbers: int = 1_000_000
-    max_tokens: int = 0
-    max_cost: int = 262_144
-    max_batch_size: int = 32
-    max_wait_ms: float = 2.0
-    max_queue: int = 1024
-    max_connections: int = 1000
-    max_connections_per_address: int = 500
-    max_requests_per_address: float = 1000.0
-    timeout_s: float = 30.0
-    read_timeout_s: float = 30.0
-    trust_model: bool = False
-    poll_s: float = 0.0
+    max_tokens: int = setting(
+        0,
+        "Rows x length that run together, memory slots included; a longer "
+        "row is answered with status 400. 0 = by the model's size and the "
+        "free memory.",
+        bounds=">= 0",
+    )
+    max_cost: int = setting(
+        262144,
+        "Tokens that one request may take through the model in all (rows x "
+        "length, times the masks when filling); more: status 400.",
+        bounds=">= 1",
+    )
+    max_batch_size: int = setting(
+        32,
+        "Rows that run together.",
+        bounds=">= 1",
+    )
+    max_wait_ms: float = setting(
+        2.0,
+        "How long a first row waits for others to share its batch.",
+        bounds=">= 0",
+    )
+    max_queue: int = setting(
+        1024,
+        "Rows that may wait; more are answered with status 503.",
+        bounds=">= 1",
+    )
+    max_connections: int = setting(
+        1000,
+        "Connections at a time; one more takes the place of one that waits "
+        "for its client, or is closed.",
+        bounds=">= 1",
+    )
+    max_connections_per_address: int = setting(
+        500,
+        "Of these, connections of one address; all users of a proxy have "
+        "its address.",
+        bounds=">= 1",
+    )
+    max_requests_per_address: float = setting(
+        1000.0,
+        "Requests of one address in a second, of whatever kind; one more is "
+        "answered with status 429. 0 = any number.",
+        bounds=">= 0",
+    )
+    timeout_s: float = setting(
+        30.0,
+        "Longest wait for an answer in seconds, then status 504; SIGTERM "
+        "ends the server within this time.",
+        bounds="> 0",
+    )
+    read_timeout_s: float = setting(
+        30.0,
+        "Longest time in seconds that a client may take to send a request "
+        "or to be silent between two.",
+        bounds="> 0",
+    )
+    trust_model: bool = setting(
+        False,
+        "Serve a SavedModel whose graph holds operations on files or "
+        "Python; it can do whatever you can.",
+    )
+    poll_s: float = setting(
+        0.0,
+        "Look for a newer version below --saved_model_dir every so many "
+        "seconds and go over to it; 0 = never.",
+        bounds=">= 0",
+    )
 
     def __post_init__(self) -> None:
-        within(
-            self,
-            ">= 1",
-            "max_body_bytes",
-            "max_chars",
-            "max_instances",
-            "max_cost",
-            "max_batch_size",
-            "max_queue",
-            "max_connections",
-            "max_connections_per_address",
-        )
-        within(
-            self,
-            ">= 0",
-            "max_requests_per_address",
-            "max_tokens",
-            "max_wait_ms",
-            "poll_s",
-        )
-        within(self, "> 0", "timeout_s", "read_timeout_s")
+        check(self)
         require(
             self.ssl_certfile or not self.ssl_keyfile,
             "--ssl_keyfile is the key of a certificate: give --ssl_certfile",

@@ -3,8 +3,8 @@
 import dataclasses
 from collections.abc import Callable
 
-from common.checks import one_of, within
 from common.errors import UserError
+from common.settings import REQUIRED, check, setting
 
 MODES = ("train", "eval", "sweep", "score", "train_and_eval")
 PROTOCOLS = ("lanes", "anchor", "sliding")
@@ -16,61 +16,115 @@ class CausalLMOptions:
     """What is read, and what is trained or evaluated on it.
 
     Attributes:
-      data_dir: output of `data.create_lm_data`.
-      mode: a name of `MODES`.
-      seq_len: T of training; None = as the model was trained.
-      eval_split: split that is evaluated.
-      eval_seq_len: T of evaluations; None = `seq_len`.
       eval_changes: fields of the configuration that mode=eval, mode=sweep and
         mode=score change: `mem_len`, `clamp_len`, `same_length`, `memory_start`.
-      protocol: "lanes" predicts every token of the split but the first once;
-        "anchor" is the original's: B rows side by side, the rest is dropped
-        and the first token of every row is not predicted; "sliding" predicts
-        every token from the window before it, without memory.
-      eval_stride: how far that window moves.
-      sweep_step: mode=sweep: what the memory grows by; None = T.
-      sweep_max: mode=sweep: the longest memory.
-      sweep_clamp_lens: mode=sweep: values of `clamp_len` that each memory is
-        evaluated with; () = the model's.
-      sweep_gain: mode=sweep: it ends where perplexity falls by a smaller
-        share.
-      sweep_dir: mode=sweep: takes the results.
-      order: "ordered" reads the stream as it is; "shuffled" draws an order of
-        its sentences each epoch (One Billion Word).
-      vary_length: training segments of random lengths around T.
-      count_mark_pairs: False leaves the nearly free `<S>` after `<S>` of One
-        Billion Word out of evaluations.
-      half_loss: train on the later half of every segment only.
-      loss_chunk_size: rows of logits alive at a time; None = all.
-      input_file: mode=score: one text per line.
-      output_file: mode=score: JSONL; "" = standard output.
-      score_line_end: mode=score: the end of a line is scored, too.
 
     Raises:
       UserError: a value is out of range or missing.
     """
 
-    data_dir: str
-    mode: str = "train_and_eval"
-    seq_len: int | None = None
-    eval_split: str = "valid"
-    eval_seq_len: int | None = None
+    data_dir: str = setting(
+        REQUIRED,
+        "Output of data.create_lm_data: streams, vocabulary, manifest.json.",
+    )
+    mode: str = setting(
+        "train_and_eval",
+        "train_and_eval also evaluates; sweep evaluates with more and more "
+        "memory; score gives log-probabilities of the lines of "
+        "--input_file.",
+        choices=MODES,
+    )
+    seq_len: int | None = setting(
+        None,
+        "T, tokens of a training segment. Default: 150, or as the model was"
+        " trained.",
+        bounds=">= 1",
+    )
+    eval_split: str = setting(
+        "valid",
+        "Split to evaluate.",
+    )
+    eval_seq_len: int | None = setting(
+        None,
+        "T of evaluations. Default: --seq_len.",
+        bounds=">= 1",
+    )
     eval_changes: dict = dataclasses.field(default_factory=dict)
-    protocol: str = "lanes"
-    eval_stride: int = 1
-    sweep_step: int | None = None
-    sweep_max: int = 4096
-    sweep_clamp_lens: tuple[int, ...] = ()
-    sweep_gain: float = 0.001
-    sweep_dir: str = ""
-    order: str = "ordered"
-    vary_length: bool = False
-    count_mark_pairs: bool = True
-    half_loss: bool = False
-    loss_chunk_size: int | None = None
-    input_file: str = ""
-    output_file: str = ""
-    score_line_end: bool = True
+    protocol: str = setting(
+        "lanes",
+        "lanes predicts every token of the split but the first once; anchor"
+        " drops the rest of the division into rows and the first of each "
+        "row, as the original; sliding predicts each from the "
+        "--eval_seq_len tokens before it, without memory.",
+        choices=PROTOCOLS,
+    )
+    eval_stride: int = setting(
+        1,
+        "Of --protocol=sliding: tokens that a window predicts and moves by.",
+        bounds=">= 1",
+    )
+    sweep_step: int | None = setting(
+        None,
+        "Of --mode=sweep: what the memory grows by. Default: --eval_seq_len.",
+        bounds=">= 1",
+    )
+    sweep_max: int = setting(
+        4096,
+        "Of --mode=sweep: longest memory.",
+        bounds=">= 1",
+    )
+    sweep_clamp_lens: tuple[int, ...] = setting(
+        (),
+        "Of --mode=sweep: each memory is evaluated with these --clamp_len; "
+        "-1 = off. Default: the model's.",
+    )
+    sweep_gain: float = setting(
+        0.001,
+        "Of --mode=sweep: it ends where perplexity falls by a smaller share.",
+        bounds="(0, 1)",
+    )
+    sweep_dir: str = setting(
+        "",
+        "Of --mode=sweep: takes table and figure. Default: sweep_SPLIT in "
+        "--model_dir.",
+    )
+    order: str = setting(
+        "ordered",
+        "ordered reads the stream as it is; shuffled draws an order of its "
+        "sentences each epoch.",
+        choices=ORDERS,
+    )
+    vary_length: bool = setting(
+        False,
+        "Training segments of random lengths around --seq_len, T / 2 for "
+        "one in twenty; CPU and GPU.",
+    )
+    count_mark_pairs: bool = setting(
+        True,
+        "False: the nearly free <S> after <S> of One Billion Word does not "
+        "count in evaluations.",
+    )
+    half_loss: bool = setting(
+        False,
+        "Train on the later half of every segment only (Table 5).",
+    )
+    loss_chunk_size: int | None = setting(
+        None,
+        "Make logits for so many targets at a time: less memory.",
+        bounds=">= 1",
+    )
+    input_file: str = setting(
+        "",
+        "With --mode=score: one text per line.",
+    )
+    output_file: str = setting(
+        "",
+        "With --mode=score: JSONL; '' = standard output.",
+    )
+    score_line_end: bool = setting(
+        True,
+        "With --mode=score: the end of a line is scored, too.",
+    )
 
     @property
     def only_evaluates(self) -> bool:
@@ -120,18 +174,7 @@ class CausalLMOptions:
         return True, []
 
     def __post_init__(self):
-        one_of(self, mode=MODES, protocol=PROTOCOLS, order=ORDERS)
-        within(
-            self,
-            ">= 1",
-            "seq_len",
-            "eval_seq_len",
-            "loss_chunk_size",
-            "eval_stride",
-            "sweep_step",
-            "sweep_max",
-        )
-        within(self, "(0, 1)", "sweep_gain")
+        check(self)
         if self.eval_changes.get("mem_len", 0) < 0:
             raise UserError(
                 "`eval_mem_len` must be >= 0, received "

@@ -7,7 +7,8 @@ default.
 
 import dataclasses
 
-from common.checks import one_of, require, within
+from common.checks import one_of, require
+from common.settings import REQUIRED, check, setting
 from common.weights_line import AUTO, CHECKPOINT_CHOICES
 
 PRECISIONS = ("float32", "mixed_bfloat16", "mixed_float16")
@@ -23,84 +24,121 @@ LAYER_DECAY_STYLES = ("learning_rate", "gradient")
 
 @dataclasses.dataclass(frozen=True)
 class OptimizerOptions:
-    """AdamW (or plain Adam) and its schedule.
+    """AdamW (or plain Adam) and its schedule."""
 
-    Attributes:
-      learning_rate: peak rate.
-      warmup_steps: steps of linear warm-up; the first update has rate 0.
-      decay_method: "poly" (linear), "cos" or "constant" after the warm-up;
-        "wsd" (warm-up, stable, decay) stays at the peak and falls in the last
-        `decay_steps` only.
-      decay_steps: of "wsd"; 0 = it never falls.
-      decay_shape: of "wsd": "linear", or "1-sqrt" of the share that is done.
-      optimizer: "adamw" or "stable_adamw" (ModernBERT's).
-      decouple_lr: of "stable_adamw": decay in units of the peak rate.
-      min_lr_ratio: the rate at the last step over the peak rate.
-      weight_decay: decoupled; 0 selects the original's bias-corrected Adam.
-      beta1: decay of the first moment.
-      beta2: decay of the second moment.
-      adam_epsilon: added to the root of the second moment.
-      clip: largest global norm of the gradient, after aggregation; 0 = off.
-      lr_layer_decay_rate: a; layer m of L learns with a^(L-m) of the rate.
-      lr_layer_decay_style: "learning_rate" scales the update and the decay;
-        "gradient" scales the clipped gradients, as the original does.
-      ema_decay: of an exponential moving average of the weights; 0 = off.
-      average_last: keep the mean of the weights after each of the last so many
-        updates; 0 = off.
-      average_trigger: keep the mean of the weights from the evaluation on
-        whose loss is above the best of those more than so many evaluations
-        old (NT-ASGD); 0 = off.
-      freeze_layers: the embeddings and so many lower layers stay as they are.
-    """
-
-    learning_rate: float = 1e-5
-    warmup_steps: int = 0
-    decay_method: str = "poly"
-    decay_steps: int = 0
-    decay_shape: str = "linear"
-    optimizer: str = "adamw"
-    decouple_lr: bool = False
-    min_lr_ratio: float = 0.0
-    weight_decay: float = 0.0
-    beta1: float = 0.9
-    beta2: float = 0.999
-    adam_epsilon: float = 1e-8
-    clip: float = 1.0
-    lr_layer_decay_rate: float = 1.0
-    lr_layer_decay_style: str = "learning_rate"
-    ema_decay: float = 0.0
-    average_last: int = 0
-    average_trigger: int = 0
-    freeze_layers: int = 0
+    learning_rate: float = setting(
+        1e-05,
+        "Largest learning rate.",
+        bounds="> 0",
+    )
+    warmup_steps: int = setting(
+        0,
+        "Steps in which the learning rate rises from 0.",
+        bounds=">= 0",
+    )
+    decay_method: str = setting(
+        "poly",
+        "How the rate falls after the warm-up: poly is a straight line; wsd"
+        " stays at the peak until the last --decay_steps.",
+        choices=DECAY_METHODS,
+    )
+    decay_steps: int = setting(
+        0,
+        "With --decay_method=wsd: steps in which the rate falls at the end.",
+        bounds=">= 0",
+    )
+    decay_shape: str = setting(
+        "linear",
+        "With --decay_method=wsd: a straight line, or 1 - sqrt of what is "
+        "done.",
+        choices=DECAY_SHAPES,
+    )
+    optimizer: str = setting(
+        "adamw",
+        "stable_adamw clips each tensor's update by its own size: give "
+        "--clip=0 with it.",
+        choices=OPTIMIZERS,
+    )
+    decouple_lr: bool = setting(
+        False,
+        "stable_adamw: weight decay is a share per step at the peak rate, "
+        "not times the rate.",
+    )
+    min_lr_ratio: float = setting(
+        0.0,
+        "Last learning rate over the largest one.",
+        bounds="[0, 1]",
+    )
+    weight_decay: float = setting(
+        0.0,
+        "Decoupled decay; 0 selects the original's bias-corrected Adam.",
+        bounds=">= 0",
+    )
+    beta1: float = setting(
+        0.9,
+        "Decay of the first moment.",
+        bounds="[0, 1)",
+        flag="adam_beta1",
+    )
+    beta2: float = setting(
+        0.999,
+        "Decay of the second moment.",
+        bounds="[0, 1)",
+        flag="adam_beta2",
+    )
+    adam_epsilon: float = setting(
+        1e-08,
+        "Added to the root of the second moment.",
+        bounds="> 0",
+    )
+    clip: float = setting(
+        1.0,
+        "Largest norm of the whole gradient, after aggregation; 0 = off.",
+        bounds=">= 0",
+    )
+    lr_layer_decay_rate: float = setting(
+        1.0,
+        "a: layer m of L learns with a^(L-m) of the rate, embeddings a^L.",
+        bounds="(0, 1]",
+    )
+    lr_layer_decay_style: str = setting(
+        "learning_rate",
+        "What the layer-wise factor scales; gradient is the original's, "
+        "which Adam nearly cancels.",
+        choices=LAYER_DECAY_STYLES,
+    )
+    ema_decay: float = setting(
+        0.0,
+        "Decay of a moving average of the weights that evaluations use; 0 ="
+        " off.",
+        bounds="[0, 1)",
+    )
+    average_last: int = setting(
+        0,
+        "Evaluations use the mean of the weights after each of the last so "
+        "many updates; 0 = off.",
+        bounds=">= 0",
+    )
+    average_trigger: int = setting(
+        0,
+        "NT-ASGD: evaluations use the mean of the weights from the "
+        "evaluation on whose loss is above the best of those more than so "
+        "many evaluations old; needs --eval_every; 0 = off.",
+        bounds=">= 0",
+    )
+    freeze_layers: int = setting(
+        0,
+        "The embeddings and so many lower layers are not trained.",
+        bounds=">= 0",
+    )
 
     def __post_init__(self):
-        within(self, "> 0", "learning_rate", "adam_epsilon")
-        within(
-            self,
-            ">= 0",
-            "warmup_steps",
-            "decay_steps",
-            "weight_decay",
-            "clip",
-            "freeze_layers",
-            "average_last",
-            "average_trigger",
-        )
-        within(self, "[0, 1)", "beta1", "beta2", "ema_decay")
-        within(self, "[0, 1]", "min_lr_ratio")
-        within(self, "(0, 1]", "lr_layer_decay_rate")
+        check(self)
         kinds = ("ema_decay", "average_last", "average_trigger")
         given = [name for name in kinds if getattr(self, name)]
         require(
             len(given) < 2,
             f"one average of the weights at a time, received {given}",
-        )
-        one_of(
-            self,
-            decay_method=DECAY_METHODS,
-            decay_shape=DECAY_SHAPES,
-            optimizer=OPTIMIZERS,
-            lr_layer_decay_style=LAYER_DECAY_STYLES,
         )
         require(
             self.decay_method == "wsd" or not self.decay_steps,
@@ -121,57 +159,92 @@ class OptimizerOptions:
 
 @dataclasses.dataclass(frozen=True)
 class StrategyOptions:
-    """Where and in which precision the steps run.
+    """Where and in which precision the steps run."""
 
-    Attributes:
-      distribution_strategy: a name of `STRATEGIES`.
-      num_gpus: GPUs used by "one_device" and "mirrored"; -1 = all there are.
-      all_reduce_alg: "nccl", "hierarchical_copy", "ring" or None.
-      num_virtual_replicas: > 1 splits the CPU into so many replicas of
-        "mirrored"; for tests, it is not faster.
-      tpu: name or address of the TPU; "local" on a TPU VM.
-      tpu_zone: zone of a named TPU.
-      gcp_project: project of a named TPU.
-      num_hosts: hosts that must be there; None = any number.
-      num_core_per_host: replicas per host that must be there; None = any.
-      worker_hosts: "host:port" of every worker, comma-separated; None reads
-        TF_CONFIG.
-      task_index: which of `worker_hosts` this process is.
-      precision: a name of `PRECISIONS`.
-      jit_compile: compile the step with XLA (always so on TPU).
-      deterministic: TensorFlow's deterministic ops; exact resume needs them.
-      intra_op_threads: threads of one op; 0 leaves it to TensorFlow.
-      inter_op_threads: ops at a time; 0 leaves it to TensorFlow.
-      seed: of weights, dropout and data order.
-    """
-
-    distribution_strategy: str = "one_device"
-    num_gpus: int = -1
-    all_reduce_alg: str | None = None
-    num_virtual_replicas: int = 0
-    tpu: str | None = None
-    tpu_zone: str | None = None
-    gcp_project: str | None = None
-    num_hosts: int | None = None
-    num_core_per_host: int | None = None
-    worker_hosts: str | None = None
-    task_index: int = -1
-    precision: str = "float32"
-    jit_compile: bool = False
-    deterministic: bool = True
-    intra_op_threads: int = 0
-    inter_op_threads: int = 0
-    seed: int = 0
+    distribution_strategy: str = setting(
+        "one_device",
+        "Default: tpu with --use_tpu, else mirrored with several GPUs or "
+        "--num_core_per_host, else one_device.",
+        choices=STRATEGIES,
+    )
+    num_gpus: int = setting(
+        -1,
+        "GPUs to use; -1 = all there are.",
+    )
+    all_reduce_alg: str | None = setting(
+        None,
+        "How gradients are added up.",
+        choices=("nccl", "hierarchical_copy", "ring"),
+    )
+    num_virtual_replicas: int = setting(
+        0,
+        "Split the CPU into so many replicas; for tests, it is not faster.",
+    )
+    tpu: str | None = setting(
+        None,
+        'Name or grpc:// address of the TPU; "local" on a TPU VM.',
+    )
+    tpu_zone: str | None = setting(
+        None,
+        "Zone of the TPU that --tpu names.",
+    )
+    gcp_project: str | None = setting(
+        None,
+        "Project of the TPU.",
+    )
+    num_hosts: int | None = setting(
+        None,
+        "Hosts that are expected; the run stops when there are others.",
+    )
+    num_core_per_host: int | None = setting(
+        None,
+        "Replicas per host that are expected: TPU cores, or GPUs.",
+    )
+    worker_hosts: str | None = setting(
+        None,
+        "host:port of every process of multi_worker_mirrored; default: "
+        "TF_CONFIG.",
+    )
+    task_index: int = setting(
+        -1,
+        "Which of --worker_hosts this process is.",
+    )
+    precision: str = setting(
+        "float32",
+        "Of matrix products; softmax, norms and losses are always float32. "
+        "Default: float32, or what --use_bfloat16 says.",
+        choices=PRECISIONS,
+    )
+    jit_compile: bool = setting(
+        False,
+        "Compile the step with XLA.",
+    )
+    deterministic: bool = setting(
+        True,
+        "Deterministic operations; without them a resumed run is only close.",
+    )
+    intra_op_threads: int = setting(
+        0,
+        "Threads of one operation; 0 leaves it to TensorFlow.",
+    )
+    inter_op_threads: int = setting(
+        0,
+        "Operations at a time; 0 leaves it to TensorFlow.",
+    )
+    seed: int = setting(
+        0,
+        "Of weights, dropout and the order of the data.",
+        bounds="[0, 2147483648)",
+    )
 
     def __post_init__(self):
-        one_of(self, distribution_strategy=STRATEGIES, precision=PRECISIONS)
+        check(self)
         require(
             self.num_virtual_replicas <= 1
             or self.distribution_strategy == "mirrored",
             "--num_virtual_replicas needs --distribution_strategy=mirrored, "
             f"received {self.distribution_strategy!r}",
         )
-        within(self, "[0, 2147483648)", "seed")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -179,88 +252,128 @@ class RunOptions:
     """One run of a `run_*.py` command.
 
     Attributes:
-      model_dir: holds checkpoints, `checkpoint`, `xlnet_config.json`,
-        `run.json`, `losses.tsv` and TensorBoard files.
-      init_checkpoint: warm start when `model_dir` has no checkpoint yet.
       init_require: "encoder" (heads may be new) or "all".
-      checkpoint_choice: of the checkpoints of a folder that is read: "best",
-        "last", or "auto", see `modeling.checkpoints.weights`.
-      train_steps: optimizer steps of the whole run.
-      train_batch_size: rows per optimizer step over all replicas.
-      eval_batch_size: rows per evaluation step over all replicas.
-      grad_accumulation_steps: micro-batches that a batch goes through in.
-      min_batch_size, batch_size_warmup_tokens: see
-        `training.batch_warmup`; 0 = every step is whole.
-      iterations: steps per host loop.
-      save_steps: a checkpoint at every multiple; 0 = at the end only.
-      max_save: checkpoints kept; 0 = all.
-      eval_every: evaluate at every multiple of so many steps; 0 = at the end.
       eval_at_start: also evaluate before the first step.
-      eval_steps: batches per evaluation; -1 = the whole set.
       best_metric: name of the metric that `best/` is kept by; None = off.
       best_higher: True when a higher value of it is better.
-      patience: stop after so many evaluations without a better `best_metric`;
-        0 = never.
-      reset_memory: start with empty memory instead of the checkpoint's.
-      memory_checkpoint: "exact" keeps the recurrent memory beside every
-        checkpoint; after a restore "recompute" makes it again from the
-        segments before, and "none" starts with an empty one.
-      async_save: write checkpoints beside the next steps.
-      max_hours: save and stop cleanly after so many hours; 0 = off.
-      progress: "auto" (a bar on a terminal, lines elsewhere), "lines", "none".
       optimizer: see `OptimizerOptions`.
       strategy: see `StrategyOptions`.
     """
 
-    model_dir: str
-    init_checkpoint: str | None = None
+    model_dir: str = setting(
+        REQUIRED,
+        "Folder of the run: checkpoints, xlnet_config.json, run.json, "
+        "losses.tsv, TensorBoard files. A run goes on from what is there.",
+    )
+    init_checkpoint: str | None = setting(
+        None,
+        "Warm start: a checkpoint of ours, a TF1 one or a Hugging Face "
+        "folder; used when --model_dir has no checkpoint yet.",
+    )
     init_require: str = "encoder"
-    checkpoint_choice: str = AUTO
-    train_steps: int = 1000
-    train_batch_size: int = 16
-    eval_batch_size: int = 16
-    grad_accumulation_steps: int = 1
-    min_batch_size: int = 0
-    batch_size_warmup_tokens: int = 0
-    iterations: int = 100
-    save_steps: int = 1000
-    max_save: int = 3
-    eval_every: int = 0
+    checkpoint_choice: str = setting(
+        AUTO,
+        "Of a folder that is read: its best/, its last checkpoint, or "
+        "(auto) best/ where the run evaluated to its end, else the last. A "
+        "path names any other one.",
+        choices=CHECKPOINT_CHOICES,
+    )
+    train_steps: int = setting(
+        1000,
+        "Optimizer steps of the whole run.",
+        bounds=">= 1",
+    )
+    train_batch_size: int = setting(
+        16,
+        "Rows per optimizer step, over all replicas and accumulation steps.",
+        bounds=">= 1",
+    )
+    eval_batch_size: int = setting(
+        16,
+        "Rows per evaluation step over all replicas.",
+        bounds=">= 1",
+    )
+    grad_accumulation_steps: int = setting(
+        1,
+        "The training batch goes through in so many equal parts.",
+        bounds=">= 1",
+    )
+    min_batch_size: int = setting(
+        0,
+        "Rows of the first steps, whole micro-batches of "
+        "--grad_accumulation_steps; 0 = always --train_batch_size.",
+        bounds=">= 0",
+    )
+    batch_size_warmup_tokens: int = setting(
+        0,
+        "Positions over which the batch grows from --min_batch_size.",
+        bounds=">= 0",
+    )
+    iterations: int = setting(
+        100,
+        "Steps per host loop and log line.",
+        bounds=">= 1",
+    )
+    save_steps: int = setting(
+        1000,
+        "A checkpoint at every multiple of so many steps; 0 = at the end.",
+        bounds=">= 0",
+    )
+    max_save: int = setting(
+        3,
+        "Checkpoints that are kept; 0 = all.",
+        bounds=">= 0",
+    )
+    eval_every: int = setting(
+        0,
+        "Evaluate at every multiple of so many steps; 0 = at the end.",
+        bounds=">= 0",
+    )
     eval_at_start: bool = False
-    eval_steps: int = -1
+    eval_steps: int = setting(
+        -1,
+        "Batches per evaluation; -1 = the whole set, as fine-tuning wants it.",
+    )
     best_metric: str | None = None
     best_higher: bool = True
-    patience: int = 0
-    reset_memory: bool = False
-    memory_checkpoint: str = "exact"
-    async_save: bool = False
-    max_hours: float = 0.0
-    progress: str = "auto"
+    patience: int = setting(
+        0,
+        "Stop after so many evaluations (--eval_every) without a better "
+        "--best_metric; 0 = never.",
+        bounds=">= 0",
+    )
+    reset_memory: bool = setting(
+        False,
+        "Start with empty memory instead of the checkpoint's; needed when "
+        "the batch size changes.",
+    )
+    memory_checkpoint: str = setting(
+        "exact",
+        "exact: checkpoints hold the recurrent memory. recompute: they do "
+        "not; after a restart it is made again from the segments before, "
+        "not bit for bit. none: it starts empty.",
+        choices=MEMORY_CHECKPOINTS,
+    )
+    async_save: bool = setting(
+        False,
+        "Copy what is saved and write it beside the next steps.",
+    )
+    max_hours: float = setting(
+        0.0,
+        "Save and stop cleanly after so many hours; 0 = off.",
+        bounds=">= 0",
+    )
+    progress: str = setting(
+        "auto",
+        "A bar on a terminal and lines elsewhere, always lines, or nothing.",
+        choices=("auto", "lines", "none"),
+    )
     optimizer: OptimizerOptions = OptimizerOptions()
     strategy: StrategyOptions = StrategyOptions()
 
     def __post_init__(self):
+        check(self)
         require(self.model_dir, "--model_dir must be given")
-        within(
-            self,
-            ">= 1",
-            "train_steps",
-            "train_batch_size",
-            "eval_batch_size",
-            "grad_accumulation_steps",
-            "iterations",
-        )
-        within(
-            self,
-            ">= 0",
-            "save_steps",
-            "max_save",
-            "eval_every",
-            "max_hours",
-            "patience",
-            "min_batch_size",
-            "batch_size_warmup_tokens",
-        )
         require(
             self.eval_steps >= 1 or self.eval_steps == -1,
             f"--eval_steps must be >= 1 or -1 (all), got {self.eval_steps}",
@@ -286,13 +399,7 @@ class RunOptions:
             self.eval_every or not self.optimizer.average_trigger,
             "--average_trigger counts evaluations: give --eval_every",
         )
-        one_of(
-            self,
-            init_require=("encoder", "all"),
-            checkpoint_choice=CHECKPOINT_CHOICES,
-            memory_checkpoint=MEMORY_CHECKPOINTS,
-            progress=("auto", "lines", "none"),
-        )
+        one_of(self, init_require=("encoder", "all"))
 
     def replace(self, **changes) -> "RunOptions":
         """A copy with some fields changed."""

@@ -2,8 +2,9 @@
 
 import dataclasses
 
-from common.checks import one_of, within
 from common.errors import UserError
+from common.settings import REQUIRED, check, setting
+from data.pretraining.options import TARGET_ORDERS
 
 MODES = ("train", "eval", "train_and_eval")
 OBJECTIVES = ("permutation_lm", "mlm")
@@ -30,52 +31,89 @@ class PretrainOptions:
     """What is read, and what is trained on it.
 
     Attributes:
-      data_dir: with the `manifest.json` of the training data.
-      eval_data_dir: held-out data; None = the dev split of `data_dir`, if it
-        has one.
-      mode: "train_and_eval" evaluates when there are held-out data; "eval"
-        only evaluates.
-      follow: with mode=eval: every new checkpoint of another job.
       wanted: manifest property -> value that the user gave; must be equal.
-      spiece_model_file: must be the file of the data; None = not compared.
-      loss_chunk_size: rows of LM logits alive at a time; None = all.
-      next_sentence: train the ablation's head, too.
-      reset_memory_at_document: empty a row's memory where a document starts.
-      resample_permutation: a fresh order of the stored targets each epoch.
-      resample_targets: fresh targets each epoch, too.
-      objective: one of `OBJECTIVES`; None = permutation LM where the encoder
-        has a query stream, else masked LM.
-      mask_rate: masked LM: share of the tokens that are targets; 0 = the
-        records' own targets.
-      sentence_order: masked LM: the second head tells swapped halves.
-      pack: masked LM: rows that are not full share one.
-      mlm_stream: masked LM: predict from the "content" stream (BERT) or from
-        the "query" stream, whose rows do not see their own token.
-      target_order: permutation LM: one of
-        `data.pretraining.options.TARGET_ORDERS`.
     """
 
-    data_dir: str
-    eval_data_dir: str | None = None
-    mode: str = "train_and_eval"
-    follow: bool = False
+    data_dir: str = setting(
+        REQUIRED,
+        "Output of data.create_pretraining_data: records and manifest.json.",
+    )
+    eval_data_dir: str | None = setting(
+        None,
+        "Held-out data of the same vocabulary; default: the dev split of "
+        "--data_dir, if it has one.",
+    )
+    mode: str = setting(
+        "train_and_eval",
+        "train_and_eval evaluates where there are held-out data.",
+        choices=MODES,
+    )
+    follow: bool = setting(
+        False,
+        "With --mode=eval: evaluate every new checkpoint of another job "
+        "that writes --model_dir.",
+    )
     wanted: dict = dataclasses.field(default_factory=dict)
-    spiece_model_file: str | None = None
-    loss_chunk_size: int | None = None
-    next_sentence: bool = False
-    reset_memory_at_document: bool = False
-    resample_permutation: bool = False
-    resample_targets: bool = False
-    objective: str | None = None
-    mask_rate: float = 0.0
-    sentence_order: bool = False
-    pack: bool = False
-    mlm_stream: str = "content"
-    target_order: str = "random"
+    spiece_model_file: str | None = setting(
+        None,
+        "SentencePiece file, to check that the data were made with it.",
+    )
+    loss_chunk_size: int | None = setting(
+        None,
+        "Make LM logits for so many targets at a time: less memory.",
+        bounds=">= 1",
+    )
+    next_sentence: bool = setting(
+        False,
+        "Also train next-sentence prediction (Table 6).",
+    )
+    reset_memory_at_document: bool = setting(
+        False,
+        "Empty a row's memory where a document starts, not at lanes only.",
+    )
+    resample_permutation: bool = setting(
+        False,
+        "Draw a fresh factorization order of the stored targets each epoch.",
+    )
+    resample_targets: bool = setting(
+        False,
+        "Draw fresh targets each epoch, too.",
+    )
+    objective: str | None = setting(
+        None,
+        "permutation_lm, or mlm: masked language modelling of the same "
+        "records (with XLNet: the denoising row of Table 6). Default: "
+        "permutation_lm for XLNet, mlm for encoders without a query stream.",
+        choices=OBJECTIVES,
+    )
+    mask_rate: float = setting(
+        0.0,
+        "mlm: this share of a row's tokens, drawn anew in every step; 0 = "
+        "the targets of the records.",
+    )
+    sentence_order: bool = setting(
+        False,
+        "mlm: also train sentence-order prediction (ALBERT).",
+    )
+    pack: bool = setting(
+        False,
+        "mlm: rows that are not full share one, for encoders without memory.",
+    )
+    mlm_stream: str = setting(
+        "content",
+        "mlm: predict from the content stream, as BERT does, or (XLNet) "
+        "from the query stream, whose rows do not see their own token.",
+        choices=("content", "query"),
+    )
+    target_order: str = setting(
+        "random",
+        "permutation_lm: the records' orders; none = targets see the "
+        "context and not each other; forward = left to right.",
+        choices=TARGET_ORDERS,
+    )
 
     def __post_init__(self):
-        one_of(self, mode=MODES, objective=OBJECTIVES)
-        within(self, ">= 1", "loss_chunk_size")
+        check(self)
         if self.next_sentence and self.sentence_order:
             raise UserError(
                 "give one of --next_sentence and --sentence_order: there is "

@@ -3,7 +3,8 @@
 import dataclasses
 
 from common import text_settings
-from common.checks import one_of, require, within
+from common.checks import require
+from common.settings import REQUIRED, check, setting
 from common.text_settings import TextSettings
 
 MODEL_TYPES = ("unigram", "bpe", "char")
@@ -11,21 +12,25 @@ MODEL_TYPES = ("unigram", "bpe", "char")
 
 @dataclasses.dataclass(frozen=True)
 class DemoCorpusOptions:
-    """Where the corpus goes and how much of it.
+    """Where the corpus goes and how much of it."""
 
-    Attributes:
-      output_dir: receives `pretrain.txt`, `classification/` and `corpus.json`.
-      max_megabytes: size at which the pretraining text is cut, in 1e6 bytes.
-      examples_per_class: training rows of the classification set per class.
-    """
-
-    output_dir: str
-    max_megabytes: float = 8.0
-    examples_per_class: int = 600
+    output_dir: str = setting(
+        REQUIRED,
+        "Folder that receives the corpus.",
+    )
+    max_megabytes: float = setting(
+        8.0,
+        "Cut the pretraining text at so many megabytes.",
+        bounds="> 0",
+    )
+    examples_per_class: int = setting(
+        600,
+        "Rows per class of the classification training split.",
+        bounds=">= 2",
+    )
 
     def __post_init__(self) -> None:
-        within(self, "> 0", "max_megabytes")
-        within(self, ">= 2", "examples_per_class")
+        check(self)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,38 +38,61 @@ class SentencePieceOptions:
     """How a vocabulary is trained.
 
     Attributes:
-      input_glob: text files (plain or .gz), one sentence per line.
-      model_prefix: writes `<prefix>.model` and `<prefix>.vocab`.
-      vocab_size: pieces, special symbols included.
-      model_type: one of `MODEL_TYPES`.
-      character_coverage: share of the text's characters that get a piece.
       text: how text is handled before it is cut into pieces.
-      input_sentence_size: sentences sampled for training; 0 = all.
-      seed: of that sample.
-      num_unused: of these, pieces `<unused0>`, ... at the end that no text
-        gives, for symbols that are added later.
-      byte_fallback: characters without a piece become pieces of their bytes.
-      num_threads: of the training. Another number may choose other unigram
-        pieces; the same one chooses the same.
     """
 
-    input_glob: str
-    model_prefix: str
-    vocab_size: int = 32000
-    model_type: str = "unigram"
-    character_coverage: float = 0.9995
+    input_glob: str = setting(
+        REQUIRED,
+        "Text files to learn from: one sentence per line, plain or .gz; "
+        "comma-separated globs.",
+    )
+    model_prefix: str = setting(
+        REQUIRED,
+        "Output prefix: writes PREFIX.model and PREFIX.vocab.",
+    )
+    vocab_size: int = setting(
+        32000,
+        "Pieces in the vocabulary, the nine special symbols included.",
+    )
+    model_type: str = setting(
+        "unigram",
+        "Kind of vocabulary.",
+        choices=MODEL_TYPES,
+    )
+    character_coverage: float = setting(
+        0.9995,
+        "Share of the text's characters that get a piece; 1.0 for small "
+        "alphabets, 0.9995 for Chinese or Japanese.",
+        bounds="[0.9, 1]",
+    )
     text: TextSettings = TextSettings(rule=text_settings.COMPOSED)
-    input_sentence_size: int = 10_000_000
-    seed: int = 0
-    num_unused: int = 0
-    byte_fallback: bool = False
-    num_threads: int = 1
+    input_sentence_size: int = setting(
+        10000000,
+        "Sample so many sentences to learn from; 0 takes all.",
+        bounds=">= 0",
+    )
+    seed: int = setting(
+        0,
+        "Seed of the sample of sentences.",
+    )
+    num_unused: int = setting(
+        0,
+        "Of --vocab_size, pieces <unused0>, ... for symbols added later.",
+        bounds=">= 0",
+    )
+    byte_fallback: bool = setting(
+        False,
+        "Cut characters without a piece into bytes; needs 256 pieces.",
+    )
+    num_threads: int = setting(
+        1,
+        "Threads that train. The file is the same wherever their number is;"
+        " another number may give other unigram pieces.",
+        bounds=">= 1",
+    )
 
     def __post_init__(self) -> None:
-        within(self, ">= 0", "num_unused", "input_sentence_size")
-        within(self, ">= 1", "num_threads")
-        within(self, "[0.9, 1]", "character_coverage")
-        one_of(self, model_type=MODEL_TYPES)
+        check(self)
         require(
             self.vocab_size - self.num_unused >= 16,
             "--vocab_size must be at least 16 (9 symbols and the characters) "
@@ -77,22 +105,28 @@ CORPUS_LAYOUTS = ("wikitext", "book", "wikiextractor")
 
 @dataclasses.dataclass(frozen=True)
 class ConvertOptions:
-    """What `data.convert_corpus` reads and writes.
+    """What `data.convert_corpus` reads and writes."""
 
-    Attributes:
-      input_glob: files, plain or .gz; commas separate patterns.
-      output_file: one sentence per line, an empty line ends a document.
-      layout: one of `CORPUS_LAYOUTS`.
-      paragraphs: end paragraphs with `<eop>`.
-    """
-
-    input_glob: str
-    output_file: str
-    layout: str = "wikitext"
-    paragraphs: bool = False
+    input_glob: str = setting(
+        REQUIRED,
+        "Files to convert, plain or .gz.",
+    )
+    output_file: str = setting(
+        REQUIRED,
+        "Text file that is written.",
+    )
+    layout: str = setting(
+        "wikitext",
+        "Layout of the input.",
+        choices=CORPUS_LAYOUTS,
+    )
+    paragraphs: bool = setting(
+        False,
+        "End paragraphs with <eop>.",
+    )
 
     def __post_init__(self) -> None:
-        one_of(self, layout=CORPUS_LAYOUTS)
+        check(self)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,53 +134,80 @@ class FilterOptions:
     """Which documents `data.filter_corpus` leaves out.
 
     Attributes:
-      input_glob: text or JSONL, plain or .gz; commas separate patterns.
-      output_file: text, or JSONL by its name; empty only with `dry_run`.
-      text_field: of JSONL files.
-      min_characters: shorter documents are left out.
-      max_symbol_ratio: largest share of symbols; 1 = any.
-      languages: codes of the languages that stay; empty = all.
-      max_repeated_lines: largest share of the characters in lines that came
-        before in the document; 1 = any.
-      near_duplicates: a document whose share of common runs of five words
-        with an earlier one is at least this is left out; 1 = exact copies
-        only.
-      max_boilerplate: largest share of the characters in lines that stand in
-        many documents; 1 = any.
-      boilerplate_documents: how many are many.
-      dry_run: count and show examples, write nothing.
-      examples: shown for each reason.
       block_bytes: text that is read at once.
-      num_workers: processes; any number gives the same bytes.
     """
 
-    input_glob: str
-    output_file: str = ""
-    text_field: str = "text"
-    min_characters: int = 200
-    max_symbol_ratio: float = 0.3
-    languages: tuple[str, ...] = ()
-    max_repeated_lines: float = 0.3
-    near_duplicates: float = 0.8
-    max_boilerplate: float = 0.5
-    boilerplate_documents: int = 10
-    dry_run: bool = False
-    examples: int = 3
+    input_glob: str = setting(
+        REQUIRED,
+        "Text (documents divided by an empty line) or .jsonl files, plain "
+        "or .gz; commas separate patterns.",
+    )
+    output_file: str = setting(
+        "",
+        "Text file that is written, or JSONL by its name.",
+    )
+    text_field: str = setting(
+        "text",
+        "Text field of JSONL files.",
+    )
+    min_characters: int = setting(
+        200,
+        "Leave out shorter documents.",
+        bounds=">= 0",
+    )
+    max_symbol_ratio: float = setting(
+        0.3,
+        "Leave out documents with a larger share of characters that are no "
+        "letters, marks, numbers or white space; 1 = none.",
+        bounds="(0, 1]",
+    )
+    languages: tuple[str, ...] = setting(
+        (),
+        "Leave out documents in other languages, e.g. en,de; empty = none. "
+        "Needs requirements-corpus.txt.",
+    )
+    max_repeated_lines: float = setting(
+        0.3,
+        "Leave out documents with a larger share of characters in lines "
+        "that came before in the document; 1 = none.",
+        bounds="(0, 1]",
+    )
+    near_duplicates: float = setting(
+        0.8,
+        "Leave out documents that share so much with an earlier one "
+        "(Jaccard index of runs of five words, estimated); 1 = exact copies"
+        " only. Needs requirements-corpus.txt.",
+        bounds="(0, 1]",
+    )
+    max_boilerplate: float = setting(
+        0.5,
+        "Leave out documents with a larger share of characters in lines "
+        "that stand in --boilerplate_documents documents; 1 = none.",
+        bounds="(0, 1]",
+    )
+    boilerplate_documents: int = setting(
+        10,
+        "A line in so many documents is boilerplate.",
+        bounds=">= 2",
+    )
+    dry_run: bool = setting(
+        False,
+        "Count and show examples; write nothing.",
+    )
+    examples: int = setting(
+        3,
+        "Examples of each reason.",
+        bounds=">= 0",
+    )
     block_bytes: int = 32 << 20
-    num_workers: int = 1
+    num_workers: int = setting(
+        1,
+        "Processes; any number gives the same bytes.",
+        bounds=">= 1",
+    )
 
     def __post_init__(self) -> None:
-        within(self, ">= 0", "min_characters", "examples")
-        within(self, ">= 2", "boilerplate_documents")
-        within(self, ">= 1", "num_workers")
-        within(
-            self,
-            "(0, 1]",
-            "max_symbol_ratio",
-            "max_repeated_lines",
-            "near_duplicates",
-            "max_boilerplate",
-        )
+        check(self)
         require(
             bool(self.output_file) != self.dry_run,
             "give either --output_file or --dry_run",

@@ -2,8 +2,9 @@
 
 import dataclasses
 
-from common.checks import FIELD, distinct, one_of, require, weights, within
+from common.checks import FIELD, distinct, one_of, require, weights
 from common.errors import UserError
+from common.settings import REQUIRED, check, setting
 from common.text_settings import TextChoice, TextSettings
 from data.symbols import CLS_LAST, LAYOUTS
 
@@ -16,36 +17,57 @@ class FeatureOptions:
     """What every task needs to turn text into features.
 
     Attributes:
-      spiece_model_file: the vocabulary.
-      max_seq_length: T.
       text: what is said about text handling; the vocabulary's record rules.
-      skip_bad_rows: leave bad rows out, count and report them.
-      num_workers: processes that tokenize; 0 = one per core, 1 = none extra.
-      cache_dir: features are kept here under a hash of their content; empty =
-        not kept.
-      length_buckets: "" (always T), "auto" or rising lengths "64,128".
-      segment_recurrence: read documents of more than T tokens in segments that
-        carry memory; at most so many segments; 0 = off.
       static_shapes: all batches have one shape (TPU); length buckets are then
         cut out of it by the step.
       layout: one of `data.symbols.LAYOUTS`, the encoder's.
     """
 
-    spiece_model_file: str
-    max_seq_length: int = 128
+    spiece_model_file: str = setting(
+        REQUIRED,
+        "SentencePiece model; default: the copy in --model_dir or beside "
+        "--init_checkpoint.",
+    )
+    max_seq_length: int = setting(
+        128,
+        "Longest input in tokens.",
+        bounds=">= 4",
+    )
     text: TextChoice | TextSettings | None = None
-    skip_bad_rows: bool = False
-    num_workers: int = 1
-    cache_dir: str = ""
-    length_buckets: str = ""
-    segment_recurrence: int = 0
+    skip_bad_rows: bool = setting(
+        False,
+        "Leave rows that cannot be used out, and count them, instead of "
+        "stopping at the first one.",
+    )
+    num_workers: int = setting(
+        1,
+        "Processes that make features; 0 = one per core.",
+        bounds=">= 0",
+        flag="num_proc",
+    )
+    cache_dir: str = setting(
+        "",
+        "Keep features here under a hash of data, vocabulary and options; "
+        "empty = do not keep them.",
+        flag="output_dir",
+    )
+    length_buckets: str = setting(
+        "",
+        'Shorter batches for shorter texts: rising lengths such as "64,128"'
+        ' or "auto"; empty = always --max_seq_length.',
+    )
+    segment_recurrence: int = setting(
+        0,
+        "Read texts longer than --max_seq_length in up to so many segments "
+        "that carry memory; 0 = cut them.",
+        bounds=">= 0",
+    )
     static_shapes: bool = False
     layout: str = CLS_LAST
 
     def __post_init__(self) -> None:
+        check(self)
         one_of(self, form=FIELD, layout=LAYOUTS)
-        within(self, ">= 4", "max_seq_length")
-        within(self, ">= 0", "num_workers", "segment_recurrence")
         if self.segment_recurrence and self.length_buckets:
             raise UserError(
                 "--segment_recurrence reads segments of one length: leave out "
@@ -63,50 +85,91 @@ class ClassifierDataOptions:
     """A classification or regression task.
 
     Attributes:
-      task_name: see `data.finetuning.classifier.tasks.task_names()`.
-      data_dir: the task's files.
       head: one of `CLASSIFIER_HEADS`; only for generic tables.
-      text_columns, label_column, has_header, label_separator,
-        allow_empty_text: see `data.finetuning.classifier.sources.TableOptions`.
-      labels: class names in order of the logits; empty = the task's own, or
-        the sorted ones of the training file.
-      eval_split: the split to evaluate; empty = every dev split.
-      dev_fraction: without a dev file, the share of the training file's rows
-        that is held out as dev; 0 = none.
-      dev_seed: which rows.
-      label_threshold: of several labels, probabilities above it are labels;
-        None = the best one on dev, where that was evaluated, else 0.5.
-      ranking: candidates compete; for `RANKED` tasks.
-      ranking_alpha, ranking_beta: see
-        `training.objectives.candidates.CandidateObjective`.
     """
 
-    task_name: str
-    data_dir: str
+    task_name: str = setting(
+        REQUIRED,
+        "mnli, qnli, qqp, rte, sst-2, mrpc, cola, sts-b, wnli, imdb, "
+        "yelp-2, yelp-5, dbpedia, ag, amazon-2, amazon-5, tsv, csv, jsonl "
+        "or tfds:NAME; any case.",
+    )
+    data_dir: str = setting(
+        REQUIRED,
+        "The task's files in their official layout.",
+    )
     head: str = "classification"
-    text_columns: tuple[str, ...] = ()
-    label_column: str = ""
-    has_header: bool = True
-    label_separator: str = "|"
-    allow_empty_text: bool = False
-    labels: tuple[str, ...] = ()
-    eval_split: str = ""
-    dev_fraction: float = 0.0
-    dev_seed: int = 0
-    label_threshold: float | None = None
-    ranking: bool = False
-    ranking_alpha: float = 5.0
-    ranking_beta: float = 0.2
+    text_columns: tuple[str, ...] = setting(
+        (),
+        "tsv, csv, jsonl: the columns of text in order, up to 32; default: "
+        "those named text, sentence1, question, ...",
+    )
+    label_column: str = setting(
+        "",
+        "tsv, csv, jsonl: the column of the label.",
+    )
+    has_header: bool = setting(
+        True,
+        "tsv, csv: the first row names the columns; else they are numbered "
+        "from 0.",
+    )
+    label_separator: str = setting(
+        "|",
+        "Between the labels of a multi-label row.",
+    )
+    allow_empty_text: bool = setting(
+        False,
+        "An empty text is data and not a bad row.",
+    )
+    labels: tuple[str, ...] = setting(
+        (),
+        "tsv, csv, jsonl: class names in order; default: those of the "
+        "training file, sorted.",
+    )
+    eval_split: str = setting(
+        "",
+        "Evaluate this split; default: all dev splits.",
+    )
+    dev_fraction: float = setting(
+        0.0,
+        "Without a dev file: this share of the training file's rows is the "
+        "dev split and is not trained on.",
+        bounds="[0, 1)",
+    )
+    dev_seed: int = setting(
+        0,
+        "Which rows --dev_fraction takes; not --seed.",
+    )
+    label_threshold: float | None = setting(
+        None,
+        "--multi_label: probabilities above it are labels; default: the "
+        "best one on dev, where that was evaluated, else 0.5.",
+        bounds="(0, 1)",
+    )
+    ranking: bool = setting(
+        False,
+        "qnli, wnli: candidates compete, those of a question in pairs and "
+        "those for a pronoun by their probabilities, as in the XLNet paper;"
+        " see docs/classification.md.",
+    )
+    ranking_alpha: float = setting(
+        5.0,
+        "--ranking, wnli: weight of the margin's loss.",
+        bounds=">= 0",
+    )
+    ranking_beta: float = setting(
+        0.2,
+        "--ranking, wnli: the margin.",
+        bounds=">= 0",
+    )
 
     def __post_init__(self) -> None:
-        within(self, "(0, 1)", "label_threshold")
-        within(self, ">= 0", "ranking_alpha", "ranking_beta")
+        check(self)
         if self.ranking and self.task_name.lower() not in RANKED:
             raise UserError(
                 f"--ranking is for {' and '.join(RANKED)}, received "
                 f"--task_name={self.task_name}"
             )
-        within(self, "[0, 1)", "dev_fraction")
         one_of(self, head=CLASSIFIER_HEADS)
         distinct(self, "labels", "a class")
         if self.head == "multi_label" and not self.label_separator:
@@ -115,47 +178,65 @@ class ClassifierDataOptions:
 
 @dataclasses.dataclass(frozen=True)
 class SquadDataOptions:
-    """SQuAD files and how windows and answers are made.
+    """SQuAD files and how windows and answers are made."""
 
-    Attributes:
-      train_file, predict_file: SQuAD 1.1 or 2.0 JSON; empty where not needed.
-        Several training files have commas between them.
-      train_weights: how often a window of each training file is drawn,
-        relatively; empty = all alike.
-      max_query_length: longest question in tokens.
-      doc_stride: tokens between the starts of two windows of a paragraph.
-      n_best_size, max_answer_length: see `AnswerOptions`.
-      start_n_top, end_n_top: beams.
-      null_score_diff_threshold: null odds above it give "" in predictions;
-        None = the best text always, as the original writes.
-      original_last_token_bug: the last paragraph token of a window is never
-        in an answer (parity with the original).
-    """
-
-    train_file: str = ""
-    predict_file: str = ""
-    train_weights: tuple[float, ...] = ()
-    max_query_length: int = 64
-    doc_stride: int = 128
-    n_best_size: int = 5
-    max_answer_length: int = 64
-    start_n_top: int = 5
-    end_n_top: int = 5
-    null_score_diff_threshold: float | None = None
-    original_last_token_bug: bool = False
+    train_file: str = setting(
+        "",
+        "SQuAD 1.1 or 2.0 JSON to train on; several with commas.",
+    )
+    predict_file: str = setting(
+        "",
+        "SQuAD JSON to evaluate and predict.",
+    )
+    train_weights: tuple[float, ...] = setting(
+        (),
+        "How often a window of each training file is drawn, relatively; "
+        "default: all alike.",
+    )
+    max_query_length: int = setting(
+        64,
+        "Longest question in tokens; the rest is cut.",
+        bounds=">= 1",
+    )
+    doc_stride: int = setting(
+        128,
+        "Tokens between the starts of two windows of a paragraph.",
+        bounds=">= 1",
+    )
+    n_best_size: int = setting(
+        5,
+        "Answers kept per question.",
+        bounds=">= 1",
+    )
+    max_answer_length: int = setting(
+        64,
+        "Longest answer in tokens.",
+        bounds=">= 1",
+    )
+    start_n_top: int = setting(
+        5,
+        "Starts that the beam keeps.",
+        bounds=">= 1",
+    )
+    end_n_top: int = setting(
+        5,
+        "Ends that the beam keeps per start.",
+        bounds=">= 1",
+    )
+    null_score_diff_threshold: float | None = setting(
+        None,
+        "Null odds above it make a prediction empty; default: never, as the"
+        " original writes (its evaluation searches the threshold).",
+    )
+    original_last_token_bug: bool = setting(
+        False,
+        "Never answer with the last paragraph token of a window, as the "
+        "original does.",
+    )
 
     def __post_init__(self) -> None:
+        check(self)
         weights(self, "train_weights", len(self.train_files), "training file")
-        within(
-            self,
-            ">= 1",
-            "max_query_length",
-            "doc_stride",
-            "n_best_size",
-            "max_answer_length",
-            "start_n_top",
-            "end_n_top",
-        )
 
     @property
     def train_files(self) -> list[str]:
@@ -177,25 +258,36 @@ def require_paragraph_room(max_seq_length: int, max_query_length: int) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class RaceDataOptions:
-    """RACE folders.
+    """RACE folders."""
 
-    Attributes:
-      data_dir: holds `train`, `dev`, `test` with `middle` and `high`.
-      max_qa_length: tokens kept (the last ones) of question + option.
-      high_only, middle_only: use one level.
-      eval_split: the split to evaluate.
-      accumulate_options: the original's aliasing bug, for parity.
-    """
-
-    data_dir: str
-    max_qa_length: int = 128
-    high_only: bool = False
-    middle_only: bool = False
-    eval_split: str = "dev"
-    accumulate_options: bool = False
+    data_dir: str = setting(
+        REQUIRED,
+        "The RACE folder: train, dev, test.",
+    )
+    max_qa_length: int = setting(
+        128,
+        "Tokens kept, the last ones, of question and option.",
+        bounds=">= 1",
+    )
+    high_only: bool = setting(
+        False,
+        "Only the high level.",
+    )
+    middle_only: bool = setting(
+        False,
+        "Only the middle level.",
+    )
+    eval_split: str = setting(
+        "dev",
+        "Split to evaluate.",
+    )
+    accumulate_options: bool = setting(
+        False,
+        "Let each option see the options before it, as the original does.",
+    )
 
     def __post_init__(self) -> None:
-        within(self, ">= 1", "max_qa_length")
+        check(self)
         require(
             not (self.high_only and self.middle_only),
             "give one of --high_only and --middle_only",
@@ -204,31 +296,51 @@ class RaceDataOptions:
 
 @dataclasses.dataclass(frozen=True)
 class TaggingDataOptions:
-    """Tagged text.
+    """Tagged text."""
 
-    Attributes:
-      data_dir: a folder with train, dev and test files by the names of
-        `data.finetuning.tagging.examples.SPLIT_NAMES`.
-      train_file, eval_file, predict_file: files that are named instead.
-      text_column, tag_column, token_separator: see
-        `data.finetuning.tagging.examples.ColumnOptions`.
-      labels: tags in the order of the logits; empty = those of the training
-        file.
-      doc_stride: pieces between the starts of two windows of a long text.
-    """
-
-    data_dir: str = ""
-    train_file: str = ""
-    eval_file: str = ""
-    predict_file: str = ""
-    text_column: int = 0
-    tag_column: int = -1
-    token_separator: str = "auto"
-    labels: tuple[str, ...] = ()
-    doc_stride: int = 64
+    data_dir: str = setting(
+        "",
+        "Folder with train, dev and test files: NAME.conll, .txt, .tsv, "
+        ".bio (a token and its tag per line) or NAME.jsonl (text and "
+        "spans).",
+    )
+    train_file: str = setting(
+        "",
+        "File to train on.",
+    )
+    eval_file: str = setting(
+        "",
+        "Labelled file to evaluate.",
+    )
+    predict_file: str = setting(
+        "",
+        "File to predict.",
+    )
+    text_column: int = setting(
+        0,
+        "Column of the token, from 0.",
+    )
+    tag_column: int = setting(
+        -1,
+        "Column of the tag; -1 = the last.",
+    )
+    token_separator: str = setting(
+        "auto",
+        "What stands between tokens in the text; auto = a blank, but not "
+        "between characters of scripts that are written without.",
+    )
+    labels: tuple[str, ...] = setting(
+        (),
+        "Tags in the order of the logits; default: those of the training file.",
+    )
+    doc_stride: int = setting(
+        64,
+        "Pieces between the starts of two windows of a long text.",
+        bounds=">= 1",
+    )
 
     def __post_init__(self) -> None:
-        within(self, ">= 1", "doc_stride")
+        check(self)
         distinct(self, "labels", "a tag")
         if self.text_column == self.tag_column:
             raise UserError(

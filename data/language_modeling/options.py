@@ -3,7 +3,8 @@
 import dataclasses
 
 from common.checks import FIELD, one_of, require, within
-from data.records.options import check_factory
+from common.settings import REQUIRED, check, setting
+from data.records.options import RUNNERS, check_factory
 
 SPLITS = ("train", "valid", "test")
 DATASETS = (
@@ -54,55 +55,114 @@ class LMDataOptions:
     """How text becomes token streams. What is None is the data set's own.
 
     Attributes:
-      output_dir: receives the records, `manifest.json` and the vocabulary.
-      dataset: one of `DATASETS`.
-      data_path: folder (enwik8, text8: or file) of an official data set.
-      train_glob, valid_glob, test_glob: files of dataset "text".
-      unit: "word", "char", "byte" or "piece".
-      line_end: what a line's end becomes (`data.text.units`).
-      lower_case: lower-case words and characters.
-      vocab_file: a vocabulary to use: ours (.json), a SentencePiece file
-        (.model) or a plain list of words; empty = it is counted.
-      vocab_from: splits it is counted from; "fixed" = all 256 bytes.
-      unknown: "unk": what is not in the vocabulary becomes `<unk>`; "error".
-      min_count: symbols that occur less often are left out.
-      max_symbols: symbols that are kept, special ones apart; 0 = all.
-      held_out_size: bytes (characters) of enwik8's (text8's) valid and test.
-      record_tokens: tokens of a record.
-      text_field, block_megabytes, seed, num_workers, runner, beam_options: as
-        in the pretraining builder.
+      seed: as in the pretraining builder.
     """
 
-    output_dir: str
-    dataset: str = "text"
-    data_path: str = ""
-    train_glob: str = ""
-    valid_glob: str = ""
-    test_glob: str = ""
-    unit: str | None = None
-    line_end: str | None = None
-    lower_case: bool | None = None
-    vocab_file: str = ""
-    vocab_from: str | None = None
-    unknown: str = "unk"
-    min_count: int = 0
-    max_symbols: int = 0
-    held_out_size: int = 5_000_000
-    record_tokens: int = 1024
-    text_field: str = "text"
-    block_megabytes: float = 8.0
+    output_dir: str = setting(
+        REQUIRED,
+        "Folder that receives the records.",
+    )
+    dataset: str = setting(
+        "text",
+        "Official data set, read as the original reads it, or any text.",
+        choices=DATASETS,
+    )
+    data_path: str = setting(
+        "",
+        "Folder of the official data set; enwik8 and text8: or the file.",
+    )
+    train_glob: str = setting(
+        "",
+        "Text or .jsonl files of the train split, for --dataset=text; "
+        "commas separate patterns.",
+    )
+    valid_glob: str = setting(
+        "",
+        "Text or .jsonl files of the valid split, for --dataset=text; "
+        "commas separate patterns.",
+    )
+    test_glob: str = setting(
+        "",
+        "Text or .jsonl files of the test split, for --dataset=text; commas"
+        " separate patterns.",
+    )
+    unit: str | None = setting(
+        None,
+        "What a token is; default: the data set's own, word for any text.",
+        choices=("word", "char", "byte", "piece"),
+    )
+    line_end: str | None = setting(
+        None,
+        "What a line's end becomes: <eos>, <S> around lines (marks) or "
+        "between them (mark), a newline symbol, nothing; default: the data "
+        "set's own.",
+        choices=("eos", "marks", "mark", "newline", "none"),
+    )
+    lower_case: bool | None = setting(
+        None,
+        "Lower-case words and characters; default: the data set's own.",
+    )
+    vocab_file: str = setting(
+        "",
+        "Vocabulary to use: vocabulary.json, a SentencePiece .model or a "
+        "list of words; default: it is counted.",
+    )
+    vocab_from: str | None = setting(
+        None,
+        "Splits that the vocabulary is counted from; fixed = all 256 bytes.",
+        choices=VOCAB_SOURCES,
+    )
+    unknown: str = setting(
+        "unk",
+        "What is not in the vocabulary becomes <unk>, or is an error.",
+        choices=("unk", "error"),
+    )
+    min_count: int = setting(
+        0,
+        "Leave symbols out of the vocabulary that occur less often.",
+        bounds=">= 0",
+    )
+    max_symbols: int = setting(
+        0,
+        "Most frequent symbols that the vocabulary keeps; 0 = all.",
+        bounds=">= 0",
+    )
+    held_out_size: int = setting(
+        5000000,
+        "Bytes of the valid and of the test split of enwik8 and text8.",
+        bounds=">= 1",
+    )
+    record_tokens: int = setting(
+        1024,
+        "Tokens of a record.",
+    )
+    text_field: str = setting(
+        "text",
+        "Field of JSONL files that holds the text.",
+    )
+    block_megabytes: float = setting(
+        8.0,
+        "Text per block, the unit of work, in 1e6 bytes.",
+    )
     seed: int = 0
-    num_workers: int = 1
-    runner: str = "local"
-    beam_options: str = ""
+    num_workers: int = setting(
+        1,
+        "Processes; any number gives the same bytes.",
+    )
+    runner: str = setting(
+        "local",
+        "Where the blocks are built.",
+        choices=RUNNERS,
+    )
+    beam_options: str = setting(
+        "",
+        "Beam's own command line, for --runner=beam.",
+    )
 
     def __post_init__(self) -> None:
+        check(self)
         check_factory(self)
-        one_of(self, dataset=DATASETS)
         self._fill()
-        one_of(self, vocab_from=VOCAB_SOURCES)
-        within(self, ">= 0", "min_count", "max_symbols")
-        within(self, ">= 1", "held_out_size")
         require(
             8 <= self.record_tokens <= 1 << 16 and self.record_tokens % 8 == 0,
             "--record_tokens must be a multiple of 8 in 8..65536, received "

@@ -3,9 +3,10 @@
 import dataclasses
 import math
 
-from common.checks import FIELD, one_of, require, within
+from common.checks import FIELD, one_of, require
+from common.settings import REQUIRED, check, setting
 from common.text_settings import TextChoice, TextSettings
-from data.records.options import LaneOptions, check_factory
+from data.records.options import RUNNERS, LaneOptions, check_factory
 
 SPAN_UNITS = ("word", "token", "single")
 SPAN_LENGTHS = ("inverse", "uniform")
@@ -39,86 +40,160 @@ class BuildOptions:
     part of the data's identity and stored in the manifest.
 
     Attributes:
-      input_glob: text (one sentence per line, an empty line ends a document)
-        or .jsonl files, each also as .gz; commas separate several patterns,
-        `name=pattern` makes sources that are counted apart.
-      spiece_model_file: SentencePiece model.
-      output_dir: receives the records and `manifest.json`.
-      seq_len: T, positions per segment.
-      reuse_len: positions of the part that becomes memory; 0 = none.
-      num_predict: P, capacity of targets; None = `default_slots`.
-      perm_size: positions per permutation; 0 = the whole part.
-      bi_data: write backward lanes, too.
-      source_weights: `name=number`, with commas: how often the documents of
-        a source are read.
       text: what is said about text handling; the vocabulary's record rules.
-      mask_alpha, mask_beta: beta of alpha tokens are targets.
-      span_unit: "word", "token" or "single" (one token, for the ablation).
-      span_lengths: "inverse" (weights 1/n) or "uniform" over 1..max_span.
-      max_span: longest span, in units.
-      sampler: "balanced": every word has the same chance, the targets of a
-        segment vary little; "context": contexts in pieces, cut into parts that
-        each have a share of P (the rule of format 1); "original": the
-        released code's exact rule.
-      order_context: give every token a place in the order (paper, Figure 3).
-      functional_as_context: SEP and CLS get no place in the order.
-      segments_per_lane: S; 0 = chosen from the corpus's size.
-      dev_fraction: share of documents held out as the dev split.
-      num_passes: independent draws of targets, orders and B, all stored.
-      seed: of everything drawn.
-      block_megabytes: text per block, the unit of work.
-      min_document_tokens: shorter documents are left out.
-      max_symbol_ratio: documents with a larger share of symbols (characters
-        that are no letters, marks, numbers or white space) are left out.
-      dedup: leave out documents whose text came before.
-      materialize_masks: write permutation masks and target mappings, too.
-      materialize_batches: also write train records in the order of batches of
-        so many rows; 0 = no.
-      max_empty_share: of the train split's records, at most; more is an error.
-      text_field: of JSONL files.
-      num_workers: processes; any number gives the same bytes.
-      runner: "local" or "beam".
-      beam_options: Beam's own command line.
     """
 
-    input_glob: str
-    spiece_model_file: str
-    output_dir: str
-    seq_len: int = 512
-    reuse_len: int = 256
-    num_predict: int | None = None
-    perm_size: int = 0
-    bi_data: bool = True
-    source_weights: str = ""
+    input_glob: str = setting(
+        REQUIRED,
+        "Text or .jsonl files, plain or .gz; commas separate patterns. All "
+        "as name=pattern: sources that are counted apart.",
+    )
+    spiece_model_file: str = setting(
+        REQUIRED,
+        "SentencePiece model that cuts the text.",
+    )
+    output_dir: str = setting(
+        REQUIRED,
+        "Folder that receives the records.",
+    )
+    seq_len: int = setting(
+        512,
+        "Positions per segment.",
+        bounds="[8, 16384]",
+    )
+    reuse_len: int = setting(
+        256,
+        "Positions of the part that becomes memory; 0 = none.",
+    )
+    num_predict: int | None = setting(
+        None,
+        "Target slots per segment; by default enough for 99 % of the targets.",
+    )
+    perm_size: int = setting(
+        0,
+        "Positions that are permuted together; 0 = the whole part.",
+    )
+    bi_data: bool = setting(
+        True,
+        "Write backward lanes, too.",
+    )
+    source_weights: str = setting(
+        "",
+        "How often a source's documents are read: wiki=2,books=0.5; others "
+        "once.",
+    )
     text: TextChoice | TextSettings | None = None
-    mask_alpha: int = 6
-    mask_beta: int = 1
-    span_unit: str = "word"
-    span_lengths: str = "inverse"
-    max_span: int = 5
-    sampler: str = "balanced"
-    order_context: bool = False
-    functional_as_context: bool = False
-    segments_per_lane: int = 0
-    dev_fraction: float = 0.0
-    num_passes: int = 1
-    seed: int = 0
-    block_megabytes: float = 8.0
-    min_document_tokens: int = 0
-    max_symbol_ratio: float = 1.0
-    dedup: bool = False
-    materialize_masks: bool = False
-    materialize_batches: int = 0
-    max_empty_share: float = 0.2
-    text_field: str = "text"
-    num_workers: int = 1
-    runner: str = "local"
-    beam_options: str = ""
+    mask_alpha: int = setting(
+        6,
+        "Of so many tokens, mask_beta are targets.",
+    )
+    mask_beta: int = setting(
+        1,
+        "Targets among mask_alpha tokens.",
+    )
+    span_unit: str = setting(
+        "word",
+        "What spans are made of.",
+        choices=SPAN_UNITS,
+    )
+    span_lengths: str = setting(
+        "inverse",
+        "Weights of the spans' lengths.",
+        choices=SPAN_LENGTHS,
+    )
+    max_span: int = setting(
+        5,
+        "Longest span of targets, in units.",
+        bounds=">= 1",
+    )
+    sampler: str = setting(
+        "balanced",
+        "How spans are placed; 'context' is the rule of format 1, "
+        "'original' the released code's, exactly.",
+        choices=SAMPLERS,
+    )
+    order_context: bool = setting(
+        False,
+        "Give every token a place in the order.",
+    )
+    functional_as_context: bool = setting(
+        False,
+        "Give SEP and CLS no place in the order.",
+    )
+    segments_per_lane: int = setting(
+        0,
+        "Segments per lane; 0 = by the corpus's size.",
+        bounds=">= 0",
+    )
+    dev_fraction: float = setting(
+        0.0,
+        "Share of documents held out as the dev split.",
+        bounds="[0, 1)",
+    )
+    num_passes: int = setting(
+        1,
+        "Independent draws of targets and orders, all stored.",
+        bounds=">= 1",
+    )
+    seed: int = setting(
+        0,
+        "Seed of everything that is drawn.",
+    )
+    block_megabytes: float = setting(
+        8.0,
+        "Text per block, the unit of work, in 1e6 bytes.",
+    )
+    min_document_tokens: int = setting(
+        0,
+        "Leave out documents with fewer tokens.",
+        bounds=">= 0",
+    )
+    max_symbol_ratio: float = setting(
+        1.0,
+        "Leave out documents with a larger share of characters that are no "
+        "letter, digit or white space.",
+        bounds="(0, 1]",
+    )
+    dedup: bool = setting(
+        False,
+        "Leave out documents whose text came before.",
+    )
+    materialize_masks: bool = setting(
+        False,
+        "Write permutation masks and target mappings, too.",
+    )
+    materialize_batches: int = setting(
+        0,
+        "Also write records in order of batches of so many rows; 0 = no.",
+        bounds=">= 0",
+    )
+    max_empty_share: float = setting(
+        0.2,
+        "Empty train records, at the ends of lanes, that are no error.",
+        bounds="[0, 1]",
+    )
+    text_field: str = setting(
+        "text",
+        "Field of JSONL files that holds the text.",
+    )
+    num_workers: int = setting(
+        1,
+        "Processes; any number gives the same bytes.",
+    )
+    runner: str = setting(
+        "local",
+        "Where the blocks are built.",
+        choices=RUNNERS,
+    )
+    beam_options: str = setting(
+        "",
+        "Beam's own command line, for --runner=beam.",
+    )
 
     def __post_init__(self) -> None:
+        check(self)
         self._check_lengths()
         self._check_choices()
-        self._check_ranges()
         check_factory(self)
         if self.num_predict is None:
             object.__setattr__(self, "num_predict", default_slots(self))
@@ -130,7 +205,6 @@ class BuildOptions:
         )
 
     def _check_lengths(self) -> None:
-        within(self, "[8, 16384]", "seq_len")
         limit = self.seq_len - MIN_SECOND_PART
         require(
             0 <= self.reuse_len <= limit,
@@ -149,12 +223,6 @@ class BuildOptions:
         )
 
     def _check_choices(self) -> None:
-        one_of(
-            self,
-            span_unit=SPAN_UNITS,
-            span_lengths=SPAN_LENGTHS,
-            sampler=SAMPLERS,
-        )
         if self.sampler == "original":
             size = self.perm_size or self.reuse_len
             parts = (self.reuse_len, self.seq_len - self.reuse_len)
@@ -169,19 +237,6 @@ class BuildOptions:
                 f"parts, of {parts[0]} and {parts[1]} positions, received "
                 f"{self.perm_size}",
             )
-
-    def _check_ranges(self) -> None:
-        within(self, ">= 1", "max_span", "num_passes")
-        within(
-            self,
-            ">= 0",
-            "segments_per_lane",
-            "min_document_tokens",
-            "materialize_batches",
-        )
-        within(self, "[0, 1)", "dev_fraction")
-        within(self, "(0, 1]", "max_symbol_ratio")
-        within(self, "[0, 1]", "max_empty_share")
 
     def identity(self) -> dict:
         """What equal data share; paths and how it was run are left out."""
@@ -227,43 +282,64 @@ INSPECT_SPLITS = (*SPLITS, "valid", "test")  # streams have the last two
 
 @dataclasses.dataclass(frozen=True)
 class InspectOptions:
-    """What to show of a data directory.
+    """What to show of a data directory."""
 
-    Attributes:
-      data_dir: the builder's output.
-      mode: "record", "check" or "statistics".
-      split: one of `INSPECT_SPLITS`.
-      direction: "forward" or "backward".
-      pass_number: of the stored passes.
-      lane, segment: which record.
-      record_number: which record of a token stream.
-      spiece_model_file: prints pieces; empty = the folder's copy.
-      mask_size: positions of the printed mask's rows and columns, at most.
-      max_records: records that statistics read; 0 = all.
-      plot_file: PNG of the statistics; empty = none.
-    """
-
-    data_dir: str
-    mode: str = "check"
-    split: str = "train"
-    direction: str = "forward"
-    pass_number: int = 0
-    lane: int = 0
-    segment: int = 0
-    record_number: int = 0
-    spiece_model_file: str = ""
-    mask_size: int = 32
-    max_records: int = 100_000
-    plot_file: str = ""
+    data_dir: str = setting(
+        REQUIRED,
+        "Folder with the builder's output.",
+    )
+    mode: str = setting(
+        "check",
+        "What to do with the data.",
+        choices=INSPECT_MODES,
+    )
+    split: str = setting(
+        "train",
+        "Split whose records are shown.",
+        choices=INSPECT_SPLITS,
+    )
+    direction: str = setting(
+        "forward",
+        "Direction whose records are shown.",
+        choices=("forward", "backward"),
+    )
+    pass_number: int = setting(
+        0,
+        "Stored pass to show.",
+        bounds=">= 0",
+    )
+    lane: int = setting(
+        0,
+        "Lane to show.",
+        bounds=">= 0",
+    )
+    segment: int = setting(
+        0,
+        "Segment to show.",
+        bounds=">= 0",
+    )
+    record_number: int = setting(
+        0,
+        "Record of a token stream to show.",
+        bounds=">= 0",
+    )
+    spiece_model_file: str = setting(
+        "",
+        "SentencePiece model of the data; default: the copy in --data_dir.",
+    )
+    mask_size: int = setting(
+        32,
+        "Rows and columns of the mask to print.",
+        bounds=">= 0",
+    )
+    max_records: int = setting(
+        100000,
+        "Records that the statistics read; 0 = all.",
+    )
+    plot_file: str = setting(
+        "",
+        "PNG that receives the statistics; empty = none.",
+    )
 
     def __post_init__(self) -> None:
-        one_of(self, mode=INSPECT_MODES, split=INSPECT_SPLITS)
-        within(
-            self,
-            ">= 0",
-            "lane",
-            "segment",
-            "record_number",
-            "pass_number",
-            "mask_size",
-        )
+        check(self)

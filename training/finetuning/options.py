@@ -2,8 +2,9 @@
 
 import dataclasses
 
-from common.checks import distinct, one_of, weights, within
+from common.checks import distinct, one_of, weights
 from common.errors import UserError
+from common.settings import check, setting
 from training.options import EXPORT_PRECISIONS, RunOptions
 
 # Metrics of which a smaller value is better.
@@ -19,72 +20,145 @@ class FinetuneOptions:
 
     Attributes:
       run: steps, batches, optimizer, strategy.
-      do_train, do_eval, do_predict, do_export: what to do, in this order.
-      model_config_path: architecture; empty = the one beside the checkpoint.
       config_changes: fields of the architecture's file to replace (dropout).
-      summary_type, use_summ_proj: how a sequence becomes one vector; None:
-        `training.finetuning.sources.settle` asks the encoder.
-      pooling: whether padding counts there; see `modeling.heads.pooling`.
       recompute_layers: run layers again in the backward pass.
-      pack: short rows share one; results are as without it.
-      predict_dir: where predictions go; empty = `<model_dir>/predictions`.
-      predict_ckpt: checkpoint to evaluate and predict with; empty = that of
-        `run.checkpoint_choice`.
-      predict_batch_size: rows per prediction step; 0 = `eval_batch_size`.
-      eval_all_ckpt: evaluate every checkpoint of `model_dir` and keep the one
-        with the best dev metric.
-      export_dir: SavedModel folder; empty = `<model_dir>/export`.
-      export_precision: of its weights and products.
-      train_epochs: passes over the training examples instead of
-        `run.train_steps`; 0 = the steps count.
-      best_metric: of the dev split, keeps `best/` and ends by `run.patience`;
-        empty = the task's first one.
-      class_weights: of the classes in order, or (`BALANCED`,).
-      label_smoothing: see `training.objectives.finetuning.ClassObjective`.
-      init_head: task whose head the classifier begins with; empty = none.
-      dry_run: check everything, compute one step, write nothing.
-      num_seeds: so many runs from `run.strategy.seed` on, each in a folder
-        `seed_N` of `model_dir`.
-      ensemble: folders of trained models that answer together.
-      ensemble_weights: of these; empty = all alike.
-      greedy: take of these only what makes the dev metric better.
-      train_examples: train on so many of the training examples, drawn with
-        the run's seed; 0 = all.
-      slice_by_length: evaluate the quartiles of the passages' lengths, too.
     """
 
     run: RunOptions
-    do_train: bool = False
-    do_eval: bool = False
-    do_predict: bool = False
-    do_export: bool = False
-    model_config_path: str = ""
+    do_train: bool = setting(
+        False,
+        "Train on the train split.",
+    )
+    do_eval: bool = setting(
+        False,
+        "Evaluate on the labelled dev split.",
+    )
+    do_predict: bool = setting(
+        False,
+        "Write predictions of the test (or dev) split.",
+    )
+    do_export: bool = setting(
+        False,
+        "Write a SavedModel.",
+    )
+    model_config_path: str = setting(
+        "",
+        "Architecture (xlnet_config.json); default: the one beside the "
+        "checkpoint.",
+    )
     config_changes: dict = dataclasses.field(default_factory=dict)
-    summary_type: str | None = "last"
-    use_summ_proj: bool = True
-    pooling: str = "masked"
+    summary_type: str | None = setting(
+        "last",
+        "How hidden states become one vector; default: CLS, which is the "
+        "last real token of XLNet's rows and the first of others'.",
+        choices=SUMMARY_TYPES,
+    )
+    use_summ_proj: bool = setting(
+        True,
+        "Project that vector through tanh.",
+    )
+    pooling: str = setting(
+        "masked",
+        "What mean, first and last look at: masked = real tokens, original "
+        "= padding, too, as in a checkpoint that the original fine-tuned.",
+        choices=POOLINGS,
+    )
     recompute_layers: bool = False
-    pack: bool = False
-    predict_dir: str = ""
-    predict_ckpt: str = ""
-    predict_batch_size: int = 0
-    eval_all_ckpt: bool = False
-    export_dir: str = ""
-    export_precision: str = "float32"
-    train_epochs: float = 0.0
-    best_metric: str = ""
-    class_weights: tuple[float | str, ...] = ()
-    label_smoothing: float = 0.0
-    init_head: str = ""
-    dry_run: bool = False
-    num_seeds: int = 1
-    ensemble: tuple[str, ...] = ()
-    ensemble_weights: tuple[float, ...] = ()
-    greedy: bool = False
-    train_examples: int = 0
-    slice_by_length: bool = False
+    pack: bool = setting(
+        False,
+        "Short texts share a row and see themselves only: the same results "
+        "in less time, for encoders without memory.",
+    )
+    predict_dir: str = setting(
+        "",
+        "Where predictions go; default MODEL_DIR/predictions.",
+    )
+    predict_ckpt: str = setting(
+        "",
+        "Checkpoint to evaluate, predict and export with; default: what "
+        "--checkpoint_choice says.",
+    )
+    predict_batch_size: int = setting(
+        0,
+        "Rows per prediction step; 0 = --eval_batch_size.",
+    )
+    eval_all_ckpt: bool = setting(
+        False,
+        "Evaluate every checkpoint of --model_dir and go on with the best.",
+    )
+    export_dir: str = setting(
+        "",
+        "SavedModel folder; default MODEL_DIR/export.",
+    )
+    export_precision: str = setting(
+        "float32",
+        "Of the SavedModel; mixed_bfloat16 has half the size.",
+        choices=EXPORT_PRECISIONS,
+    )
+    train_epochs: float = setting(
+        0.0,
+        "Passes over the training examples, instead of --train_steps.",
+        bounds=">= 0",
+    )
+    best_metric: str = setting(
+        "",
+        "Dev metric that picks the best checkpoint, e.g. macro_f1 or loss; "
+        "default: the task's first one.",
+    )
+    class_weights: tuple[float | str, ...] = setting(
+        (),
+        "Weights of the classes in the training loss, in the order of the "
+        'labels, or "balanced".',
+    )
+    label_smoothing: float = setting(
+        0.0,
+        "Share of the training target that goes to all classes alike.",
+        bounds="[0, 1)",
+    )
+    init_head: str = setting(
+        "",
+        "Begin with the head of this task, e.g. mnli for rte, of the model "
+        "in --init_checkpoint; labels of the same name begin as those.",
+    )
+    dry_run: bool = setting(
+        False,
+        "Check data, checkpoints, folders and disk, compute one step and "
+        "one batch of every split, write nothing.",
+    )
+    num_seeds: int = setting(
+        1,
+        "So many runs, from --seed on, each in a folder seed_N of "
+        "--model_dir; median, mean and deviation of their metrics.",
+        bounds=">= 1",
+    )
+    ensemble: tuple[str, ...] = setting(
+        (),
+        "Folders of trained models that answer together; --model_dir gets "
+        "their common metrics and predictions.",
+    )
+    ensemble_weights: tuple[float, ...] = setting(
+        (),
+        "A positive number for each of --ensemble; default: all alike.",
+    )
+    greedy: bool = setting(
+        False,
+        "Of --ensemble take only the models that make the dev metric "
+        "better, the best one first.",
+    )
+    train_examples: int = setting(
+        0,
+        "Train on so many of the training examples, drawn with --seed; 0 = "
+        "all. Those of a smaller number are among those of a larger one.",
+        bounds=">= 0",
+    )
+    slice_by_length: bool = setting(
+        False,
+        "Evaluate the quartiles of the passages' lengths, too: "
+        "eval_<split>_by_length.json in --model_dir.",
+    )
 
     def __post_init__(self) -> None:
+        check(self)
         self._check_training()
         self._check_ensemble()
         if not (
@@ -101,7 +175,6 @@ class FinetuneOptions:
                 "fine-tuning are of whole sets; leave it out (--eval_every=N "
                 "says how often)"
             )
-        one_of(self, pooling=POOLINGS, export_precision=EXPORT_PRECISIONS)
         if self.summary_type is not None:
             one_of(self, summary_type=SUMMARY_TYPES)
         if self.pack and self.pooling == "original":
@@ -115,9 +188,6 @@ class FinetuneOptions:
 
     def _check_training(self) -> None:
         """What changes a training."""
-        within(self, ">= 0", "train_epochs", "train_examples")
-        within(self, "[0, 1)", "label_smoothing")
-        within(self, ">= 1", "num_seeds")
         if self.class_weights != (BALANCED,) and any(
             isinstance(w, str) or not 0 < w < float("inf")
             for w in self.class_weights

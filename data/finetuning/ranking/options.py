@@ -3,8 +3,9 @@
 import dataclasses
 import os
 
-from common.checks import one_of, within
+from common.checks import within
 from common.errors import UserError
+from common.settings import check, setting
 
 TOPICS_FORMATS = ("auto", "trec", "web", "tsv", "jsonl", "smart", "cranfield")
 DOCUMENTS_FORMATS = ("auto", "trec", "jsonl", "tsv", "smart", "cranfield")
@@ -38,58 +39,109 @@ class RankingDataOptions:
     """A collection, its candidates and how results are judged.
 
     Attributes:
-      topics_file, documents, qrels_file: the files; `documents` may hold
-        comma-separated patterns.
-      dataset: instead of the three files an id of `ir_datasets`.
-      topics_format, documents_format, qrels_format: their forms; "auto" tells
-        them by their first lines.
-      topic_fields: what makes the text of a TREC query.
-      run_file: candidates of another system; empty = `retriever` finds them.
-      retriever: "bm25".
-      depth: candidates per query.
-      bm25_k1, bm25_b: of BM25.
-      stop_words: that BM25 leaves out: English ones ("en"), none (""), or
-        those of a file.
-      folds: parts of the cross-validation over queries.
-      folds_file: read the folds from here instead of drawing them.
       fold_seed: of the draw.
-      unjudged: a candidate without judgement has grade 0 ("zero") or makes no
-        pair ("skip").
-      max_pairs_per_query: pairs to train on per query; 0 = all.
-      cutoff: of gdeval's measures.
-      err_max_grade: G of ERR; higher grades are refused.
-      trec_measures: trec_eval's measures beside them.
     """
 
-    topics_file: str = ""
-    documents: str = ""
-    qrels_file: str = ""
-    dataset: str = ""
-    topics_format: str = "auto"
-    documents_format: str = "auto"
-    qrels_format: str = "auto"
-    topic_fields: tuple[str, ...] = ("title",)
-    run_file: str = ""
-    retriever: str = "bm25"
-    depth: int = 100
-    bm25_k1: float = 0.9
-    bm25_b: float = 0.4
-    stop_words: str = "en"
-    folds: int = 5
-    folds_file: str = ""
+    topics_file: str = setting(
+        "",
+        "Queries, one file.",
+    )
+    documents: str = setting(
+        "",
+        "Documents; patterns with commas.",
+    )
+    qrels_file: str = setting(
+        "",
+        "Relevance judgements of them.",
+    )
+    dataset: str = setting(
+        "",
+        "Instead of files an id of ir_datasets "
+        "(requirements-irdatasets.txt), as clueweb09/en/trec-web-2009.",
+    )
+    topics_format: str = setting(
+        "auto",
+        "Form of --topics_file; auto: by its first line.",
+        choices=TOPICS_FORMATS,
+    )
+    documents_format: str = setting(
+        "auto",
+        "Form of --documents; auto: by each file's first line.",
+        choices=DOCUMENTS_FORMATS,
+    )
+    qrels_format: str = setting(
+        "auto",
+        "Form of --qrels_file; auto: by its columns.",
+        choices=QRELS_FORMATS,
+    )
+    topic_fields: tuple[str, ...] = setting(
+        ("title",),
+        "What makes a TREC query's text: title, desc, narr.",
+    )
+    run_file: str = setting(
+        "",
+        "Candidates: a TREC run of another system.",
+    )
+    retriever: str = setting(
+        "bm25",
+        "What finds the candidates where there is no --run_file.",
+        choices=RETRIEVERS,
+    )
+    depth: int = setting(
+        100,
+        "Candidates per query.",
+        bounds=">= 1",
+    )
+    bm25_k1: float = setting(
+        0.9,
+        "k1 of BM25, from 0.",
+        bounds=">= 0",
+    )
+    bm25_b: float = setting(
+        0.4,
+        "b of BM25, in 0..1.",
+        bounds="[0, 1]",
+    )
+    stop_words: str = setting(
+        "en",
+        "That BM25 leaves out: en, a file with a word per line, or nothing.",
+    )
+    folds: int = setting(
+        5,
+        "Of the cross-validation over queries.",
+    )
+    folds_file: str = setting(
+        "",
+        "Folds to use, as folds.json has them.",
+    )
     fold_seed: int = 0
-    unjudged: str = "zero"
-    max_pairs_per_query: int = 200
-    cutoff: int = 20
-    err_max_grade: int = 4
-    trec_measures: tuple[str, ...] = (
-        "ndcg_cut_20",
-        "map",
-        "recip_rank",
-        "recall_100",
+    unjudged: str = setting(
+        "zero",
+        "Candidates without judgement: grade 0, or in no training pair.",
+        choices=UNJUDGED,
+    )
+    max_pairs_per_query: int = setting(
+        200,
+        "Training pairs per query; 0 = all.",
+        bounds=">= 0",
+    )
+    cutoff: int = setting(
+        20,
+        "Rank that NDCG and ERR look down to.",
+        bounds=">= 1",
+    )
+    err_max_grade: int = setting(
+        4,
+        "Highest grade (G of ERR); higher ones are refused, as by gdeval.",
+        bounds=">= 1",
+    )
+    trec_measures: tuple[str, ...] = setting(
+        ("ndcg_cut_20", "map", "recip_rank", "recall_100"),
+        "Measures of trec_eval, by its names.",
     )
 
     def __post_init__(self) -> None:
+        check(self)
         for flag in ("topics_file", "documents", "qrels_file"):
             if self.dataset and getattr(self, flag):
                 raise UserError(
@@ -101,17 +153,7 @@ class RankingDataOptions:
                     f"--{flag} must be given (or --collection with "
                     "--data_dir, or --dataset)"
                 )
-        one_of(
-            self,
-            topics_format=TOPICS_FORMATS,
-            documents_format=DOCUMENTS_FORMATS,
-            qrels_format=QRELS_FORMATS,
-            retriever=RETRIEVERS,
-            unjudged=UNJUDGED,
-        )
-        within(self, ">= 1", "depth", "cutoff", "err_max_grade")
-        within(self, ">= 0", "max_pairs_per_query", "fold_seed", "bm25_k1")
-        within(self, "[0, 1]", "bm25_b")
+        within(self, ">= 0", "fold_seed")
         if not self.folds_file and self.folds < 3:
             raise UserError(
                 "--folds must be at least 3 (train, validation, test), "

@@ -2,8 +2,9 @@
 
 import dataclasses
 
-from common.checks import one_of, within
+from common.checks import within
 from common.errors import UserError
+from common.settings import check, setting
 
 RANKERS = ("bm25", "cosine", "knrm", "cross_encoder")
 LOSSES = ("hinge", "ranknet", "softmax", "pointwise")
@@ -19,91 +20,149 @@ class RankerOptions:
     """One run of run_ranking.py.
 
     Attributes:
-      ranker: of `RANKERS`.
-      seeds: rankers with initial weights and orders of their own.
-      vectors: "encoder" (frozen hidden states), "random" (a Gaussian vector
-        per piece) or the path of an .npy table [V, D].
-      vector_size: D of random vectors.
-      layer: 0 = the embedding table, ... L; "auto" = chosen per fold on its
-        validation queries.
-      center: subtract the mean vector of all candidates' pieces.
-      idf: weigh query pieces by their idf among the candidates.
-      unit: what has a vector: a piece, or a word (the mean of its pieces).
-      stopwords: leave stop words out of queries and documents.
-      train_embeddings: K-NRM whose table of vectors is trained, beside it.
-      bins: kernels besides the exact-match one.
-      exact_sigma: width of that one.
-      max_doc_length, max_query_length: pieces that are read.
-      embed_batch_size: texts per step of the encoder.
-      embedding_dtype: of stored vectors; cosines are float32 always.
-      with_candidate_score: the candidates' score is one more feature.
-      control: K-NRM on random vectors beside it.
-      learning_rate, adam_epsilon, batch_size: of K-NRM's training.
-      epochs: most passes over the pairs.
-      patience: stop after so many passes without a better validation NDCG.
-      rank_loss: of the cross-encoder.
-      list_size: documents per query in its batches.
-      passage_stride: pieces between the starts of a document's windows; 0 =
-        only the first window.
-      max_passages: most windows of a document.
       segment_recurrence: instead of windows read rows in up to so many
         segments that carry memory; 0 = do not.
     """
 
-    ranker: str = "knrm"
-    seeds: int = 5
-    vectors: str = ENCODER
-    vector_size: int = 192
-    layer: str = AUTO
-    center: bool = False
-    idf: bool = False
-    unit: str = PIECE
-    stopwords: bool = False
-    train_embeddings: bool = False
-    bins: int = 10
-    exact_sigma: float = 1e-3
-    max_doc_length: int = 512
-    max_query_length: int = 64
-    embed_batch_size: int = 16
-    embedding_dtype: str = "float32"
-    with_candidate_score: bool = True
-    control: bool = True
-    learning_rate: float = 1e-3
-    adam_epsilon: float = 1e-5
-    batch_size: int = 16
-    epochs: int = 20
-    patience: int = 3
-    rank_loss: str = "hinge"
-    list_size: int = 2
-    passage_stride: int = 0
-    max_passages: int = 4
+    ranker: str = setting(
+        "knrm",
+        "How candidates are ranked.",
+        choices=RANKERS,
+    )
+    seeds: int = setting(
+        5,
+        "Rankers with other initial weights and orders.",
+        bounds=">= 1",
+    )
+    vectors: str = setting(
+        ENCODER,
+        "encoder (frozen hidden states; random weights without "
+        "--init_checkpoint), random (one per piece) or an .npy table [V, "
+        "D].",
+    )
+    vector_size: int = setting(
+        192,
+        "D of random vectors.",
+        bounds=">= 1",
+    )
+    layer: str = setting(
+        AUTO,
+        "0 = embeddings, ... L; auto: each fold's validation queries choose.",
+    )
+    center: bool = setting(
+        False,
+        "Subtract the mean vector of all pieces.",
+    )
+    idf: bool = setting(
+        False,
+        "Weigh query pieces by idf.",
+    )
+    unit: str = setting(
+        PIECE,
+        "What has a vector: a piece, or a word, the mean of its pieces.",
+        choices=UNITS,
+    )
+    stopwords: bool = setting(
+        False,
+        "Leave --stop_words out of K-NRM's queries and documents, too.",
+    )
+    train_embeddings: bool = setting(
+        False,
+        "K-NRM whose piece vectors are trained, too, beside the frozen one.",
+    )
+    bins: int = setting(
+        10,
+        "Kernels besides the exact-match one.",
+        bounds=">= 1",
+        flag="kernel_bins",
+    )
+    exact_sigma: float = setting(
+        0.001,
+        "Width of the exact-match kernel.",
+        bounds="> 0",
+    )
+    max_doc_length: int = setting(
+        512,
+        "First pieces of a document.",
+        bounds=">= 1",
+    )
+    max_query_length: int = setting(
+        64,
+        "First pieces of a query.",
+        bounds=">= 1",
+    )
+    embed_batch_size: int = setting(
+        16,
+        "Texts per encoder step.",
+        bounds=">= 1",
+    )
+    embedding_dtype: str = setting(
+        "float32",
+        "Of stored vectors; cosines are float32 always.",
+        choices=EMBEDDING_DTYPES,
+    )
+    with_candidate_score: bool = setting(
+        True,
+        "The candidates' score is one more feature of K-NRM.",
+    )
+    control: bool = setting(
+        True,
+        "K-NRM on random vectors beside it.",
+    )
+    learning_rate: float = setting(
+        0.001,
+        "Rate of its Adam.",
+        bounds="> 0",
+        flag="knrm_learning_rate",
+    )
+    adam_epsilon: float = setting(
+        1e-05,
+        "Epsilon of it.",
+        bounds="> 0",
+        flag="knrm_adam_epsilon",
+    )
+    batch_size: int = setting(
+        16,
+        "Pairs per step of K-NRM.",
+        bounds=">= 1",
+        flag="knrm_batch_size",
+    )
+    epochs: int = setting(
+        20,
+        "Most passes over the pairs.",
+        bounds=">= 1",
+    )
+    patience: int = setting(
+        3,
+        "Stop after so many passes without a better validation NDCG.",
+        bounds=">= 1",
+    )
+    rank_loss: str = setting(
+        "hinge",
+        "Loss of the cross-encoder.",
+        choices=LOSSES,
+    )
+    list_size: int = setting(
+        2,
+        "Documents per query in its batches.",
+        bounds=">= 2",
+    )
+    passage_stride: int = setting(
+        0,
+        "Pieces between the windows of a long document, whose best score "
+        "counts; 0 = the first window alone.",
+        bounds=">= 0",
+    )
+    max_passages: int = setting(
+        4,
+        "Most windows of a document.",
+        bounds=">= 1",
+    )
     segment_recurrence: int = 0
 
     def __post_init__(self) -> None:
-        one_of(
-            self,
-            ranker=RANKERS,
-            rank_loss=LOSSES,
-            embedding_dtype=EMBEDDING_DTYPES,
-            unit=UNITS,
-        )
-        within(
-            self,
-            ">= 1",
-            "seeds",
-            "vector_size",
-            "bins",
-            "max_doc_length",
-            "max_query_length",
-            "embed_batch_size",
-            "batch_size",
-            "epochs",
-            "patience",
-            "max_passages",
-        )
-        within(self, ">= 2", "list_size")
-        within(self, ">= 0", "passage_stride", "segment_recurrence")
-        within(self, "> 0", "exact_sigma", "learning_rate", "adam_epsilon")
+        check(self)
+        within(self, ">= 0", "segment_recurrence")
         if self.layer != AUTO and not self.layer.isdigit():
             raise UserError(
                 f"--layer must be a number from 0 or auto, received "

@@ -1,0 +1,91 @@
+"""A setting is one field of a dataclass: everything about it stands there (L0).
+
+    learning_rate: float = setting(1e-5, "Largest rate.", bounds="> 0")
+
+The command-line flag (`flags.flag_values`), the check of its value (`check`)
+and the table of flags in the documentation are made from the field.
+"""
+
+import dataclasses
+from typing import Any
+
+from common import checks
+from common.errors import UserError
+
+REQUIRED = dataclasses.MISSING
+_KEY = "setting"
+
+
+@dataclasses.dataclass(frozen=True)
+class Setting:
+    """What a field's type and default do not say.
+
+    Attributes:
+      help: what the value means, for `--help` and the documentation.
+      bounds: interval as `checks.within` takes it; "" = any number.
+      choices: the values that a string may have; () = any.
+      flag: name of the flag; "" = that of the field.
+      repeated: each use of the flag gives one value of a tuple, which may
+        hold commas.
+    """
+
+    help: str
+    bounds: str = ""
+    choices: tuple[str, ...] = ()
+    flag: str = ""
+    repeated: bool = False
+
+
+def setting(default: Any, help: str, **more: Any) -> Any:
+    """A dataclass field with a `Setting`.
+
+    Args:
+      default: of the field; `REQUIRED` = it has none.
+      help: see `Setting`.
+      **more: other attributes of `Setting`.
+    """
+    if "choices" in more:
+        more["choices"] = tuple(more["choices"])
+    return dataclasses.field(
+        default=default, metadata={_KEY: Setting(help, **more)}
+    )
+
+
+def settings_of(options: Any) -> dict[str, Setting]:
+    """Field name -> its setting, of a dataclass or an instance of one."""
+    return {
+        field.name: field.metadata[_KEY]
+        for field in dataclasses.fields(options)
+        if _KEY in field.metadata
+    }
+
+
+def check(options: Any) -> None:
+    """Requires every setting to be within its bounds and choices.
+
+    None passes where the field's type or default allows it.
+
+    Raises:
+      UserError: names the first flag whose value is not.
+    """
+    fields = {field.name: field for field in dataclasses.fields(options)}
+    for name, one in settings_of(options).items():
+        value = getattr(options, name)
+        if value is None and _takes_none(fields[name]):
+            continue
+        form = f"--{one.flag or name}"
+        if one.bounds:
+            checks.within(options, one.bounds, name, form=form)
+        if one.choices:
+            for part in value if isinstance(value, tuple) else (value,):
+                if part not in one.choices:
+                    raise UserError(
+                        f"{form} must be one of {', '.join(one.choices)}, "
+                        f"received {part!r}"
+                    )
+
+
+def _takes_none(field: dataclasses.Field) -> bool:
+    return field.default is None or type(None) in getattr(
+        field.type, "__args__", ()
+    )
