@@ -17,7 +17,7 @@ from benchmarks.system_ours import config
 from benchmarks.workloads import Workload
 from modeling import PretrainingModel
 from serving.generation.decoder import Generator
-from serving.options import SamplingOptions
+from serving.lm_options import SamplingOptions
 
 PROMPT = 128
 

@@ -20,7 +20,7 @@ from benchmarks.system_ours import lm_config
 from benchmarks.workloads import Workload
 from modeling.heads.causal_lm import CausalLanguageModel
 from serving.generation.causal_decoder import CausalGenerator
-from serving.options import SamplingOptions
+from serving.lm_options import SamplingOptions
 
 MEMORY, ROUNDS = 512, 3
 

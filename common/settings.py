@@ -25,6 +25,7 @@ class Setting:
       bounds: interval as `checks.within` takes it; "" = any number.
       choices: the values that a string may have; () = any.
       flag: name of the flag; "" = that of the field.
+      often: most people who use the command need it: `--help` shows it.
       repeated: each use of the flag gives one value of a tuple, which may
         hold commas.
     """
@@ -33,6 +34,7 @@ class Setting:
     bounds: str = ""
     choices: tuple[str, ...] = ()
     flag: str = ""
+    often: bool = False
     repeated: bool = False
 
 

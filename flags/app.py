@@ -50,7 +50,7 @@ def run(main: Callable[[], None]) -> None:
             fail(line)
 
     if help_text.asked(sys.argv[1:]):
-        print(help_text.text())
+        print(help_text.text(sys.argv[1:]))
         return
     if line := other_names.hint(sys.argv[1:], flags.FLAGS):
         fail(line)

@@ -23,6 +23,7 @@ _CHANGES = (
 
 def define() -> None:
     """Registers these flags and those of model, optimizer and strategy."""
+    flag_values.often |= {"recipe"}
     common_flags.define(
         # The original's defaults.
         learning_rate=2.5e-4,

@@ -12,6 +12,7 @@ FLAGS = flags.FLAGS
 
 def define() -> None:
     """Registers the flags."""
+    flag_values.often |= {"is_regression", "multi_label"}
     tuning_flags.define(max_seq_length=128)
     flag_values.define(ClassifierDataOptions, data_dir="")
     flags.DEFINE_bool(

@@ -55,6 +55,7 @@ def define(max_seq_length: int, **defaults) -> None:
       max_seq_length: default of that flag.
       **defaults: defaults of `common_flags`, by flag name.
     """
+    flag_values.often |= {"recipe"}
     common_flags.define(**defaults)
     flags.DEFINE_string(
         "recipe",

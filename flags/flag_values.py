@@ -16,6 +16,8 @@ _SCALARS = {
     float: flags.DEFINE_float,
     str: flags.DEFINE_string,
 }
+# Names of flags that `--help` shows of a command with many.
+often: set[str] = set()
 # A flag belongs to the module that asks for it, which titles it in --help.
 flags.disclaim_key_flags()
 
@@ -41,6 +43,8 @@ def define(
         if name in without:
             continue
         flag = settings[name].flag or name
+        if settings[name].often:
+            often.add(flag)
         default = defaults.get(name, defaults.get(flag, fields[name].default))
         _define(flag, _kind(fields[name].type), default, settings[name])
 

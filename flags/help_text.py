@@ -4,27 +4,57 @@ import sys
 
 from absl import flags
 
-ASKED = ("--help", "-help", "-h", "--helpshort", "-helpshort")
+from flags import flag_values
+
+SHORT = ("--help", "-help", "-h", "--helpshort", "-helpshort")
+FULL = ("--helpfull", "-helpfull")
+# A command with more flags shows those that most people need.
+MANY = 25
 _OWN = "This command"
 
 
 def asked(argv: list[str]) -> bool:
-    """Whether help is wanted (`--helpfull` stays absl's: every library's)."""
-    return any(argument in ASKED for argument in argv)
+    """Whether help is wanted."""
+    return any(argument in SHORT + FULL for argument in argv)
 
 
-def text() -> str:
-    """The main module's docstring and the flags of every `flags/` module."""
+def text(argv: list[str]) -> str:
+    """The main module's docstring and flags by subject.
+
+    Args:
+      argv: of the command; `--helpfull` asks for all flags, absl's too.
+    """
+    full = any(argument in FULL for argument in argv)
     main = sys.modules["__main__"]
     parts = [(main.__doc__ or "").strip(), ""]
-    for title, module in _groups():
-        body = flags.FLAGS.module_help(module).split(":\n", 1)[-1]
-        parts += [f"{title}:", body.rstrip(), ""]
-    parts.append("--helpfull lists the flags of the libraries, too.")
-    return "\n".join(parts)
+    by_module = flags.FLAGS.flags_by_module_dict()
+    count = sum(len(by_module[module]) for _, module in groups())
+    short = not full and count > MANY
+    for title, module in groups():
+        shown = [f for f in by_module[module] if not short or _needed(f)]
+        if shown:
+            parts += [f"{title}:", _help_of(shown), ""]
+    if full:
+        for module in sorted(m for m in by_module if m.startswith("absl.")):
+            parts += [f"{module}:", _help_of(by_module[module]), ""]
+    more = f"{count} flags in all, and absl's" if short else "Flags of absl"
+    parts.append(f"{more}: --helpfull; docs/flags.md says the same.")
+    return "\n".join(parts[:-1] if full else parts)
 
 
-def _groups() -> list[tuple[str, str]]:
+def _needed(flag: flags.Flag) -> bool:
+    return flag.name in flag_values.often
+
+
+def _help_of(shown: list[flags.Flag]) -> str:
+    """As absl writes it."""
+    values = flags.FlagValues()
+    for flag in shown:
+        flags.DEFINE_flag(flag, values, module_name=_OWN)
+    return values.module_help(_OWN).split(":\n", 1)[-1].rstrip()
+
+
+def groups() -> list[tuple[str, str]]:
     """(title, absl's name of the module), this command's own first.
 
     What a command shares with others is defined before its own.
@@ -38,7 +68,9 @@ def _groups() -> list[tuple[str, str]]:
             title = (module.__doc__ or name).strip().splitlines()[0]
             title = title.rstrip(".").removeprefix("Flags of ")
             title = title.removeprefix("Flags that ")
-            found.append((title[:1].upper() + title[1:], name))
+            if not title.startswith("run_"):
+                title = title[:1].upper() + title[1:]
+            found.append((title, name))
         elif name == sys.argv[0]:
             found.append((_OWN, name))
     return found[::-1]

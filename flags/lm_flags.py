@@ -3,7 +3,7 @@
 from absl import flags
 
 from flags import flag_values, text_flags
-from serving.options import (
+from serving.lm_options import (
     EmbedOptions,
     FillOptions,
     GenerateOptions,

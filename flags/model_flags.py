@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from absl import flags
 
 from common.errors import UserError
+from flags import flag_values
 
 if TYPE_CHECKING:
     from modeling.encoders.contract import EncoderConfig
@@ -53,6 +54,14 @@ DEFAULTS = dict(n_layer=12, d_model=768, n_head=12, d_head=64, d_inner=3072)
 
 def define() -> None:
     """Registers the flags."""
+    flag_values.often |= {
+        "model_type",
+        "n_layer",
+        "d_model",
+        "n_head",
+        "mem_len",
+        "model_config_path",
+    }
     flags.DEFINE_string(
         "model_config_path",
         None,

@@ -30,6 +30,7 @@ DATA_FLAGS = (
 
 def define() -> None:
     """Registers these flags and those of model, optimizer and strategy."""
+    flag_values.often |= {"recipe"}
     common_flags.define(
         # The original's pretraining defaults, where it has some.
         learning_rate=2.5e-4,

@@ -16,6 +16,7 @@ _UNUSED = ("skip_bad_rows", "num_proc", "output_dir", "length_buckets")
 
 def define() -> None:
     """Registers the flags."""
+    flag_values.often |= {"collection", "data_dir"}
     finetune_flags.define(max_seq_length=512)
     FLAGS.set_default("do_train", True)
     FLAGS.set_default("do_eval", True)

@@ -11,6 +11,7 @@ FLAGS = flags.FLAGS
 
 def define() -> None:
     """Registers the flags."""
+    flag_values.often |= {"use_tpu"}
     flag_values.define(
         StrategyOptions, distribution_strategy=None, precision=None
     )

@@ -50,6 +50,7 @@ DEFAULTS = dict(n_layer=16, d_model=410, n_head=10, d_head=41, d_inner=2100)
 
 def define() -> None:
     """Registers the flags."""
+    flag_values.often |= {"n_layer", "d_model", "n_head", "mem_len"}
     flags.DEFINE_string(
         "model_config_path",
         None,

@@ -27,7 +27,7 @@ from serving.generation.causal import is_causal, load_causal
 from serving.generation.causal_scoring import CausalScorer
 from serving.generation.language_model import load_model
 from serving.generation.scoring import Scorer
-from serving.options import ModelOptions, ScoreOptions
+from serving.lm_options import ModelOptions, ScoreOptions
 
 # M of a permutation model: the original's share of 512.
 MEMORY = 384

@@ -2,19 +2,28 @@
 
 import ast
 import collections
-import dataclasses
-import importlib
+import functools
+import json
 import pathlib
+import subprocess
+import sys
 
+from flags import help_text
 from tests import layers
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
+GOLDEN = ROOT / "tests" / "golden" / "flags.tsv"
+PRINT_PAGE = "from scripts import flags_page; print(flags_page.page(), end='')"
+# (command, flag): see CHANGELOG.md.
+CHANGED = {("serving.embed", "pooling")}
 
 
 def flag_definitions() -> list[tuple[pathlib.Path, str, str]]:
     """(file, flag, help) of every DEFINE_* call with literal arguments."""
     found = []
     for path in sorted((ROOT / "flags").glob("*.py")):
+        if path.stem in ("flag_values", "help_text"):  # any flag
+            continue
         for node in ast.walk(ast.parse(path.read_text())):
             if not (
                 isinstance(node, ast.Call)
@@ -57,26 +66,87 @@ def names_in_tables(tree: ast.Module) -> set[str]:
     }
 
 
-def fields_that_are_built(path: pathlib.Path, tree: ast.Module) -> set[str]:
-    """Fields of the options that `flag_values.build` takes from flags."""
-    found = set()
-    for node in ast.walk(tree):
-        if (
-            isinstance(node, ast.Call)
-            and ast.unparse(node.func) == "flag_values.build"
-        ):
-            module = importlib.import_module(f"flags.{path.stem}")
-            options = getattr(module, node.args[0].id)
-            found |= {f.name for f in dataclasses.fields(options)}
-            found -= {k.arg for k in node.keywords}
+@functools.cache
+def listing() -> dict[str, dict[str, dict]]:
+    """Command -> flag -> what it is, in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, ROOT / "scripts" / "flags_page.py", "--json"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return json.loads(done.stdout)
+
+
+def read_golden() -> dict[str, dict[str, tuple]]:
+    """Command -> flag -> (type, default, choices) of an earlier version."""
+    found = collections.defaultdict(dict)
+    with open(GOLDEN, encoding="utf-8") as file:
+        for line in file:
+            name, kind, default, choices, commands = line[:-1].split("\t")
+            for command in commands.split(","):
+                value = (kind, json.loads(default), choices)
+                found[command][name] = value
     return found
+
+
+def test_types_defaults_and_choices_are_kept():
+    """Flags may be added; what there was is changed in the CHANGELOG alone."""
+    now = listing()
+    differing = {}
+    for command, flags in read_golden().items():
+        for name, value in flags.items():
+            flag = now[command].get(name)
+            found = flag and (
+                flag["type"],
+                flag["default"],
+                "|".join(flag["choices"]),
+            )
+            if found != value and (command, name) not in CHANGED:
+                differing[command, name] = (value, found)
+    assert not differing
+
+
+def test_the_page_of_flags_is_current():
+    done = subprocess.run(
+        [sys.executable, "-c", PRINT_PAGE],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    page = (ROOT / "docs" / "flags.md").read_text(encoding="utf-8")
+    assert done.stdout == page, "run scripts/flags_page.py"
+
+
+def test_help_shows_what_most_people_need():
+    for command, flags in listing().items():
+        often = [name for name, flag in flags.items() if flag["often"]]
+        if len(flags) > help_text.MANY:
+            assert 5 <= len(often) <= help_text.MANY, (command, often)
+
+
+def test_settings_that_are_flags_are_built():
+    """A class whose settings have flags is made from them somewhere."""
+    calls = {"define": set(), "build": set()}
+    for path in sorted((ROOT / "flags").glob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and node.args:
+                name = ast.unparse(node.func).removeprefix("flag_values.")
+                if name in calls:
+                    calls[name].add(ast.unparse(node.args[0]))
+                if name == "_define":  # of several classes
+                    calls["define"] |= set(map(ast.unparse, node.args))
+    classes = {n for n in calls["define"] if n.endswith("Options")}
+    assert len(classes) > 25
+    assert classes <= calls["build"]
 
 
 def test_every_flag_is_read():
     reads = set()
     for path in layers.source_files():
         tree = ast.parse(path.read_text())
-        reads |= names_in_tables(tree) | fields_that_are_built(path, tree)
+        reads |= names_in_tables(tree)
         for node in ast.walk(tree):
             if isinstance(node, ast.Attribute):
                 if getattr(node.value, "id", "") in ("FLAGS", "values"):
@@ -92,9 +162,10 @@ def test_every_flag_is_read():
 
 
 def test_help_texts_are_unique():
-    texts = collections.defaultdict(set)
-    for path, name, text in flag_definitions():
-        assert len(text) > 10, f"{path.name}: --{name} says too little"
-        texts[(path, text)].add(name)
-    shared = [n for n in texts.values() if len(n) > 1]
-    assert not shared, f"flags with the same help text: {shared}"
+    for command, flags in listing().items():
+        texts = collections.defaultdict(list)
+        for name, flag in flags.items():
+            assert len(flag["help"]) > 6, f"{command} --{name} says too little"
+            texts[flag["help"]].append(name)
+        shared = [names for names in texts.values() if len(names) > 1]
+        assert not shared, f"{command}: {shared} have one help text"

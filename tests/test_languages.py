@@ -216,7 +216,7 @@ def test_fill_mask_generate_and_embed_read_the_pieces(world, wanted):
     from serving.embeddings import Embedder
     from serving.generation import fill
     from serving.generation.language_model import load_encoder, load_model
-    from serving.options import ModelOptions
+    from serving.lm_options import ModelOptions
 
     options = ModelOptions(str(world / "model"))
     lm = load_model(options)  # as `serving.generate` does
@@ -245,7 +245,7 @@ def test_a_replaced_vocabulary_is_refused_at_every_load(world, tmp_path):
     from data.corpus.options import SentencePieceOptions
     from data.train_sentencepiece import train
     from serving.generation.language_model import load_tokenizer
-    from serving.options import ModelOptions
+    from serving.lm_options import ModelOptions
     from training.finetuning import sources
     from training.finetuning.options import FinetuneOptions
     from training.options import RunOptions

@@ -26,6 +26,7 @@ class CausalLMOptions:
     data_dir: str = setting(
         REQUIRED,
         "Output of data.create_lm_data: streams, vocabulary, manifest.json.",
+        often=True,
     )
     mode: str = setting(
         "train_and_eval",
@@ -33,16 +34,19 @@ class CausalLMOptions:
         "memory; score gives log-probabilities of the lines of "
         "--input_file.",
         choices=MODES,
+        often=True,
     )
     seq_len: int | None = setting(
         None,
         "T, tokens of a training segment. Default: 150, or as the model was"
         " trained.",
         bounds=">= 1",
+        often=True,
     )
     eval_split: str = setting(
         "valid",
         "Split to evaluate.",
+        often=True,
     )
     eval_seq_len: int | None = setting(
         None,
@@ -116,6 +120,7 @@ class CausalLMOptions:
     input_file: str = setting(
         "",
         "With --mode=score: one text per line.",
+        often=True,
     )
     output_file: str = setting(
         "",

@@ -30,6 +30,7 @@ class OptimizerOptions:
         1e-05,
         "Largest learning rate.",
         bounds="> 0",
+        often=True,
     )
     warmup_steps: int = setting(
         0,
@@ -214,6 +215,7 @@ class StrategyOptions:
         "Of matrix products; softmax, norms and losses are always float32. "
         "Default: float32, or what --use_bfloat16 says.",
         choices=PRECISIONS,
+        often=True,
     )
     jit_compile: bool = setting(
         False,
@@ -235,6 +237,7 @@ class StrategyOptions:
         0,
         "Of weights, dropout and the order of the data.",
         bounds="[0, 2147483648)",
+        often=True,
     )
 
     def __post_init__(self):
@@ -264,11 +267,13 @@ class RunOptions:
         REQUIRED,
         "Folder of the run: checkpoints, xlnet_config.json, run.json, "
         "losses.tsv, TensorBoard files. A run goes on from what is there.",
+        often=True,
     )
     init_checkpoint: str | None = setting(
         None,
         "Warm start: a checkpoint of ours, a TF1 one or a Hugging Face "
         "folder; used when --model_dir has no checkpoint yet.",
+        often=True,
     )
     init_require: str = "encoder"
     checkpoint_choice: str = setting(
@@ -282,11 +287,13 @@ class RunOptions:
         1000,
         "Optimizer steps of the whole run.",
         bounds=">= 1",
+        often=True,
     )
     train_batch_size: int = setting(
         16,
         "Rows per optimizer step, over all replicas and accumulation steps.",
         bounds=">= 1",
+        often=True,
     )
     eval_batch_size: int = setting(
         16,
@@ -318,6 +325,7 @@ class RunOptions:
         1000,
         "A checkpoint at every multiple of so many steps; 0 = at the end.",
         bounds=">= 0",
+        often=True,
     )
     max_save: int = setting(
         3,

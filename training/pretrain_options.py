@@ -4,10 +4,11 @@ import dataclasses
 
 from common.errors import UserError
 from common.settings import REQUIRED, check, setting
-from data.pretraining.options import TARGET_ORDERS
 
 MODES = ("train", "eval", "train_and_eval")
 OBJECTIVES = ("permutation_lm", "mlm")
+# See `data.pretraining.target_orders`.
+TARGET_ORDERS = ("random", "none", "forward")
 # Flags of one objective -> the value that says nothing.
 _PERMUTATION = {"target_order": "random"}
 _MASKED = {
@@ -37,6 +38,7 @@ class PretrainOptions:
     data_dir: str = setting(
         REQUIRED,
         "Output of data.create_pretraining_data: records and manifest.json.",
+        often=True,
     )
     eval_data_dir: str | None = setting(
         None,
@@ -47,6 +49,7 @@ class PretrainOptions:
         "train_and_eval",
         "train_and_eval evaluates where there are held-out data.",
         choices=MODES,
+        often=True,
     )
     follow: bool = setting(
         False,
@@ -85,6 +88,7 @@ class PretrainOptions:
         "records (with XLNet: the denoising row of Table 6). Default: "
         "permutation_lm for XLNet, mlm for encoders without a query stream.",
         choices=OBJECTIVES,
+        often=True,
     )
     mask_rate: float = setting(
         0.0,

@@ -27,11 +27,13 @@ class FeatureOptions:
         REQUIRED,
         "SentencePiece model; default: the copy in --model_dir or beside "
         "--init_checkpoint.",
+        often=True,
     )
     max_seq_length: int = setting(
         128,
         "Longest input in tokens.",
         bounds=">= 4",
+        often=True,
     )
     text: TextChoice | TextSettings | None = None
     skip_bad_rows: bool = setting(
@@ -93,20 +95,24 @@ class ClassifierDataOptions:
         "mnli, qnli, qqp, rte, sst-2, mrpc, cola, sts-b, wnli, imdb, "
         "yelp-2, yelp-5, dbpedia, ag, amazon-2, amazon-5, tsv, csv, jsonl "
         "or tfds:NAME; any case.",
+        often=True,
     )
     data_dir: str = setting(
         REQUIRED,
         "The task's files in their official layout.",
+        often=True,
     )
     head: str = "classification"
     text_columns: tuple[str, ...] = setting(
         (),
         "tsv, csv, jsonl: the columns of text in order, up to 32; default: "
         "those named text, sentence1, question, ...",
+        often=True,
     )
     label_column: str = setting(
         "",
         "tsv, csv, jsonl: the column of the label.",
+        often=True,
     )
     has_header: bool = setting(
         True,
@@ -183,10 +189,12 @@ class SquadDataOptions:
     train_file: str = setting(
         "",
         "SQuAD 1.1 or 2.0 JSON to train on; several with commas.",
+        often=True,
     )
     predict_file: str = setting(
         "",
         "SQuAD JSON to evaluate and predict.",
+        often=True,
     )
     train_weights: tuple[float, ...] = setting(
         (),
@@ -263,6 +271,7 @@ class RaceDataOptions:
     data_dir: str = setting(
         REQUIRED,
         "The RACE folder: train, dev, test.",
+        often=True,
     )
     max_qa_length: int = setting(
         128,
@@ -303,18 +312,22 @@ class TaggingDataOptions:
         "Folder with train, dev and test files: NAME.conll, .txt, .tsv, "
         ".bio (a token and its tag per line) or NAME.jsonl (text and "
         "spans).",
+        often=True,
     )
     train_file: str = setting(
         "",
         "File to train on.",
+        often=True,
     )
     eval_file: str = setting(
         "",
         "Labelled file to evaluate.",
+        often=True,
     )
     predict_file: str = setting(
         "",
         "File to predict.",
+        often=True,
     )
     text_column: int = setting(
         0,

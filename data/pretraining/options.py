@@ -12,7 +12,6 @@ SPAN_UNITS = ("word", "token", "single")
 SPAN_LENGTHS = ("inverse", "uniform")
 SAMPLERS = ("balanced", "context", "original")
 SPLITS = ("train", "dev")
-TARGET_ORDERS = ("random", "none", "forward")  # of a run; see target_orders.py
 MIN_SECOND_PART = 5  # A, SEP, B, SEP, CLS
 FUNCTIONAL = 3  # SEP, SEP, CLS
 
@@ -47,27 +46,33 @@ class BuildOptions:
         REQUIRED,
         "Text or .jsonl files, plain or .gz; commas separate patterns. All "
         "as name=pattern: sources that are counted apart.",
+        often=True,
     )
     spiece_model_file: str = setting(
         REQUIRED,
         "SentencePiece model that cuts the text.",
+        often=True,
     )
     output_dir: str = setting(
         REQUIRED,
         "Folder that receives the records.",
+        often=True,
     )
     seq_len: int = setting(
         512,
         "Positions per segment.",
         bounds="[8, 16384]",
+        often=True,
     )
     reuse_len: int = setting(
         256,
         "Positions of the part that becomes memory; 0 = none.",
+        often=True,
     )
     num_predict: int | None = setting(
         None,
         "Target slots per segment; by default enough for 99 % of the targets.",
+        often=True,
     )
     perm_size: int = setting(
         0,
@@ -76,6 +81,7 @@ class BuildOptions:
     bi_data: bool = setting(
         True,
         "Write backward lanes, too.",
+        often=True,
     )
     source_weights: str = setting(
         "",
@@ -129,15 +135,18 @@ class BuildOptions:
         0.0,
         "Share of documents held out as the dev split.",
         bounds="[0, 1)",
+        often=True,
     )
     num_passes: int = setting(
         1,
         "Independent draws of targets and orders, all stored.",
         bounds=">= 1",
+        often=True,
     )
     seed: int = setting(
         0,
         "Seed of everything that is drawn.",
+        often=True,
     )
     block_megabytes: float = setting(
         8.0,
@@ -179,6 +188,7 @@ class BuildOptions:
     num_workers: int = setting(
         1,
         "Processes; any number gives the same bytes.",
+        often=True,
     )
     runner: str = setting(
         "local",

@@ -22,7 +22,8 @@ from modeling.half_precision import in_bfloat16
 from serving.export import export_model
 from serving.export.causal import export_causal
 from serving.generation.causal import is_causal, load_causal
-from serving.options import ExportOptions, ModelOptions
+from serving.lm_options import ModelOptions
+from serving.options import ExportOptions
 from training.objectives.build import build_objective
 from training.objectives.contract import Objective
 

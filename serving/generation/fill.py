@@ -15,9 +15,9 @@ from common.errors import UserError
 from data.symbols import MASK
 from data.text.masked import MaskedEncoder, encode_filled
 from serving.generation.language_model import LanguageModel, mask_logits
+from serving.lm_options import ORDERS
 
 _ROWS = 64
-ORDERS = ("left_to_right", "right_to_left", "random")
 
 
 class Hidden(NamedTuple):

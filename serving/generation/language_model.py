@@ -12,7 +12,7 @@ from data.text.opening import AnyTokenizer, open_tokenizer
 from modeling import PretrainingModel
 from modeling.checkpoints import restore as checkpoints
 from modeling.encoders.registry import require, spec_of
-from serving.options import ModelOptions
+from serving.lm_options import ModelOptions
 
 DEFAULT_MEMORY = 512  # slots of embedded segments
 

@@ -18,7 +18,7 @@ from modeling.options import ConvertOptions
 from serving.embeddings import Embedder
 from serving.export import export_model
 from serving.generation.language_model import load_encoder
-from serving.options import ModelOptions
+from serving.lm_options import ModelOptions
 from serving.saved_model import SavedModel
 from tests import released
 

@@ -15,7 +15,11 @@ from tensorflow.python.client import pywrap_tf_session
 from common.errors import UserError
 from flags import predict_flags
 from serving import ensemble, graph_check, predict, saved_model, serve
-from serving.options import EnsembleOptions, PredictOptions, ServerOptions
+from serving.options import (
+    EnsembleOptions,
+    PredictOptions,
+    ServerOptions,
+)
 from serving.saved_model import SavedModel
 from serving.web.metrics import Metrics
 from serving.web.versions import Versions

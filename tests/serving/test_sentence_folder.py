@@ -9,7 +9,7 @@ from common.errors import UserError
 from serving import sentence_folder
 from serving.embeddings import Embedder
 from serving.generation.language_model import load_encoder
-from serving.options import ModelOptions
+from serving.lm_options import ModelOptions
 from tests import released
 
 PARTS = ("Transformer", "Pooling", "Normalize")

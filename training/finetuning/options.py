@@ -28,18 +28,22 @@ class FinetuneOptions:
     do_train: bool = setting(
         False,
         "Train on the train split.",
+        often=True,
     )
     do_eval: bool = setting(
         False,
         "Evaluate on the labelled dev split.",
+        often=True,
     )
     do_predict: bool = setting(
         False,
         "Write predictions of the test (or dev) split.",
+        often=True,
     )
     do_export: bool = setting(
         False,
         "Write a SavedModel.",
+        often=True,
     )
     model_config_path: str = setting(
         "",
@@ -99,6 +103,7 @@ class FinetuneOptions:
         0.0,
         "Passes over the training examples, instead of --train_steps.",
         bounds=">= 0",
+        often=True,
     )
     best_metric: str = setting(
         "",
@@ -124,6 +129,7 @@ class FinetuneOptions:
         False,
         "Check data, checkpoints, folders and disk, compute one step and "
         "one batch of every split, write nothing.",
+        often=True,
     )
     num_seeds: int = setting(
         1,

@@ -45,19 +45,23 @@ class RankingDataOptions:
     topics_file: str = setting(
         "",
         "Queries, one file.",
+        often=True,
     )
     documents: str = setting(
         "",
         "Documents; patterns with commas.",
+        often=True,
     )
     qrels_file: str = setting(
         "",
         "Relevance judgements of them.",
+        often=True,
     )
     dataset: str = setting(
         "",
         "Instead of files an id of ir_datasets "
         "(requirements-irdatasets.txt), as clueweb09/en/trec-web-2009.",
+        often=True,
     )
     topics_format: str = setting(
         "auto",

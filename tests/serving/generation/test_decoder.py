@@ -8,7 +8,7 @@ from modeling import PretrainingModel, XLNetConfig
 from serving.generation import sampling
 from serving.generation.decoder import Generator
 from serving.generation.scoring import Scorer
-from serving.options import SamplingOptions
+from serving.lm_options import SamplingOptions
 
 
 def make_generator(**overrides) -> Generator:

@@ -20,7 +20,7 @@ from serving.embeddings import Embedder
 from serving.generation import fill
 from serving.generation.language_model import LanguageModel
 from serving.generation.scoring import Scorer
-from serving.options import ModelOptions, ScoreOptions
+from serving.lm_options import ModelOptions, ScoreOptions
 from serving.signatures.language_model import _embed, lm_signatures
 from serving.signatures.sequence import Context
 

@@ -6,7 +6,6 @@ import tensorflow as tf
 
 from common.errors import UserError
 from data.pretraining import masking
-from data.pretraining.options import TARGET_ORDERS
 from data.pretraining.target_orders import reorder
 from modeling import PretrainingModel, XLNetConfig
 from modeling.encoders.bert.config import BertConfig
@@ -14,7 +13,7 @@ from tests.data.pretraining.test_masking import IDS
 from tests.modeling.test_leaks import influence
 from training.objectives.masked_lm import MaskedLMObjective
 from training.objectives.permutation_lm import order_arguments
-from training.pretrain_options import PretrainOptions
+from training.pretrain_options import TARGET_ORDERS, PretrainOptions
 
 V, T, REUSE = 23, 9, 4
 CONFIG = XLNetConfig(

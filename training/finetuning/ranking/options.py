@@ -28,11 +28,13 @@ class RankerOptions:
         "knrm",
         "How candidates are ranked.",
         choices=RANKERS,
+        often=True,
     )
     seeds: int = setting(
         5,
         "Rankers with other initial weights and orders.",
         bounds=">= 1",
+        often=True,
     )
     vectors: str = setting(
         ENCODER,
