@@ -110,6 +110,7 @@ XLNET_IS_MEANT = (
     "modeling",
     "modeling.encoders.xlnet",
     "modeling.encoders.transformer_xl",  # its fields have the same names
+    "modeling.reference",
     "flags.model_flags",
     "flags.plan_flags",
     "training.memory_sweep",  # it evaluates one with other values

@@ -1,6 +1,4 @@
-"""Random configs and calls against the papers' formulas in plain numpy."""
-
-import dataclasses
+"""Random configs and calls against the papers' formulas."""
 
 import numpy as np
 import pytest
@@ -8,10 +6,11 @@ import tensorflow as tf
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from modeling import XLNetConfig, XLNetModel
+from modeling import XLNetConfig, XLNetModel, reference
 from modeling.checkpoints.names import named_variables
+from modeling.encoders.transformer_xl.config import TransformerXLConfig
+from modeling.heads.causal_lm import CausalLanguageModel
 from modeling.ops import fused as fusion
-from tests.modeling import reference
 
 
 @st.composite
@@ -46,8 +45,12 @@ def cases(draw):
         batch["segment_ids"] = rng.integers(0, 4, (b, t))
     if draw(st.booleans()):
         batch["input_mask"] = (rng.random((b, t)) < 0.7).astype(np.int32)
-    if draw(st.booleans()):
+    order = draw(st.sampled_from(["none", "mask", "ranks"]))
+    if order == "mask":
         batch["perm_mask"] = (rng.random((b, t, t)) < 0.5).astype(np.float32)
+    if order == "ranks":
+        batch["ranks"] = rng.integers(0, t, (b, t)).astype(np.int32)
+        batch["is_target"] = (rng.random((b, t)) < 0.4).astype(np.int32)
     if m:
         batch["memory"] = [
             rng.normal(size=(b, m, config.d_model)).astype(np.float32)
@@ -61,13 +64,27 @@ def cases(draw):
     return config, batch, shift, rng
 
 
+def plain(config, model, batch):
+    """The same call of the reference in float64."""
+    weights = {
+        k: tf.constant(v.numpy(), tf.float64)
+        for k, v in named_variables(model).items()
+    }
+    batch = {
+        k: v if k == "bi_data" else tf.nest.map_structure(tf.constant, v)
+        for k, v in batch.items()
+    }
+    if "memory" in batch:
+        batch["memory"] = [tf.cast(m, tf.float64) for m in batch["memory"]]
+    return reference.xlnet(config, weights, **batch)
+
+
 def _check(case, run):
     config, batch, shift, rng = case
     model = XLNetModel(config, query_shift=shift)
     for variable in model.variables:
         variable.assign(rng.normal(size=variable.shape) * 0.5)
-    weights = {k: v.numpy() for k, v in named_variables(model).items()}
-    expected = reference.forward(config, weights, batch)
+    expected = plain(config, model, batch)
     output = run(model, batch)
     for value, wanted in zip(
         (output.sequence_output, output.query_output), expected, strict=False
@@ -78,7 +95,7 @@ def _check(case, run):
     if not config.mem_len:
         assert output.new_memory is None
         return
-    for value, wanted in zip(output.new_memory, expected[2], strict=True):
+    for value, wanted in zip(output.new_memory, expected.memory, strict=True):
         np.testing.assert_allclose(value, wanted, atol=2e-4, rtol=2e-4)
 
 
@@ -167,7 +184,6 @@ def test_unknown_batch_and_length(attn_type):
         )
 
     rng = np.random.default_rng(0)
-    weights = {k: v.numpy() for k, v in named_variables(model).items()}
     for b, t, m, p in ((1, 5, 1, 2), (3, 2, 4, 1), (2, 9, 6, 4)):
         batch = {
             "input_ids": rng.integers(0, 13, (b, t)).astype(np.int32),
@@ -180,8 +196,59 @@ def test_unknown_batch_and_length(attn_type):
         output = run(*batch.values())
         batch["segment_ids"] = batch["input_ids"] % 2
         batch["memory_length"] = np.ones(b, int)
-        expected = reference.forward(
-            dataclasses.replace(config), weights, batch
-        )
+        expected = plain(config, model, batch)
         for value, wanted in zip(output[:2], expected, strict=False):
             np.testing.assert_allclose(value, wanted, atol=2e-4)
+
+
+@pytest.mark.parametrize("untie_r, same_length", [(False, True), (True, False)])
+def test_a_language_model_over_three_segments(untie_r, same_length):
+    """Hidden states, memory and probabilities, each segment from the last."""
+    config = TransformerXLConfig(
+        vocab_size=23,
+        d_model=6,
+        n_layer=2,
+        n_head=3,
+        d_head=2,
+        d_inner=9,
+        untie_r=untie_r,
+        same_length=same_length,
+        clamp_len=4,
+        mem_len=5,
+        dropout=0.0,
+        init_std=0.5,
+    )
+    tf.keras.utils.set_random_seed(11)
+    model = CausalLanguageModel(config)
+    weights = {
+        k: tf.constant(v.numpy(), tf.float64)
+        for k, v in named_variables(model).items()
+    }
+    rng = np.random.default_rng(4)
+    memory, lengths = model.empty_memory(2)
+    kept = [tf.cast(m, tf.float64) for m in memory]
+    for t in (3, 7, 4):
+        ids = tf.constant(rng.integers(0, 23, (2, t)), tf.int32)
+        output = model.read_on(ids, memory, lengths)
+        expected, logits = reference.transformer_xl(
+            config, weights, ids, kept, lengths
+        )
+        wanted = tf.nn.log_softmax(logits)
+        found = model.log_probs(output.sequence_output)
+        np.testing.assert_allclose(found, wanted, atol=2e-5)
+        np.testing.assert_allclose(
+            output.sequence_output, expected.content, atol=2e-5
+        )
+        for new, old in zip(output.new_memory, expected.memory, strict=True):
+            np.testing.assert_allclose(new, old, atol=2e-5)
+        memory, lengths = output.new_memory, output.new_memory_length
+        kept = expected.memory
+
+
+def test_an_order_is_a_mask():
+    """Context 0 and 3 see each other; 2 comes before 1 in the order."""
+    ranks = tf.constant([[0, 2, 1, 0]])
+    hidden = reference.order_mask(ranks, tf.constant([[0, 1, 1, 0]]))
+    assert hidden.numpy().astype(int).tolist() == [
+        [[0, 1, 1, 0], [0, 1, 0, 0], [0, 1, 1, 0], [0, 1, 1, 0]]
+    ]
