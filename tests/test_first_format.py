@@ -10,12 +10,12 @@ import json
 import os
 import pathlib
 import shutil
-import subprocess
-import sys
 import tarfile
 
 import numpy as np
 import pytest
+
+from tests import commands
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 ARCHIVE = ROOT / "tests" / "fixtures" / "first_format.tar.xz"
@@ -130,15 +130,9 @@ def test_a_stopped_run_goes_on(first, tmp_path):
     changed = ("--data_dir=", "--model_dir=", "--dropout=", "--dropatt=")
     command = [a for a in command if not a.startswith(changed)]
     before = (folder / "losses.tsv").read_text().splitlines()
-    done = subprocess.run(
-        [
-            *(sys.executable, *command, f"--data_dir={first}/records"),
-            *(f"--model_dir={folder}", "--dropout=0", "--dropatt=0"),
-        ],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        env=os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3"},
+    done = commands.run(
+        *(*command, f"--data_dir={first}/records"),
+        *(f"--model_dir={folder}", "--dropout=0", "--dropatt=0"),
     )
     assert done.returncode == 0, done.stderr[-2000:]
     assert "model.ckpt-4, step 4; to step 8" in done.stdout

@@ -5,20 +5,16 @@ begins with "next:" is run as it was printed.
 """
 
 import json
-import os
 import pathlib
 import shlex
 import shutil
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 
 from common.errors import UserError
 from data.text.tokenizer import Tokenizer
-from tests import languages
-from tests.conftest import ROOT
+from tests import commands, languages
 
 pytestmark = pytest.mark.slow
 EAST = ("ja", "ko", "zh", "th")
@@ -27,13 +23,7 @@ EAST = ("ja", "ko", "zh", "th")
 def run(command: list[str]) -> str:
     """A command of the project; its standard output."""
     assert command[0] == "python"
-    done = subprocess.run(
-        [sys.executable, *command[1:]],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        env=os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3"},
-    )
+    done = commands.run(*command[1:])
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout
 
@@ -298,13 +288,8 @@ def test_a_replaced_vocabulary_is_refused_at_every_load(world, tmp_path):
             (folder / "spiece.json").unlink(missing_ok=True)
     for task in ([], ["--task=lm"]):
         folder = pretrained if task else tuned
-        command = [sys.executable, "-m", "serving.export", *task]
-        done = subprocess.run(
-            [*command, f"--model_dir={folder}", "--nocheck"],
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-        )
+        command = ("-m", "serving.export", *task, f"--model_dir={folder}")
+        done = commands.run(*command, "--nocheck")
         assert done.returncode == 1
         assert "wanted" in done.stderr.splitlines()[-1], done.stderr
 

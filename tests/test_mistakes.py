@@ -3,22 +3,17 @@
 import pathlib
 import random
 import subprocess
-import sys
 
 import pytest
+
+from tests import commands
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 pytestmark = pytest.mark.slow
 
 
 def run(*command) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        [sys.executable, *map(str, command)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
+    return commands.run(*command)
 
 
 def make_text(path, seed, documents=40):

@@ -14,6 +14,7 @@ import pytest
 
 from data.language_modeling import build
 from data.language_modeling.options import LMDataOptions
+from tests import commands
 from tests.conftest import ROOT
 from training.reporting import loss_log
 
@@ -77,13 +78,7 @@ def command(*arguments, module=None):
 
 
 def run(*arguments, module=None, status=0):
-    done = subprocess.run(
-        command(*arguments, module=module),
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = commands.run(*command(*arguments, module=module)[1:])
     assert done.returncode == status, done.stdout + done.stderr
     return done.stdout if status == 0 else done.stderr
 
@@ -389,13 +384,7 @@ def in_one_process(body, argument):
         "            F.set_default(name, first[name])\n"
         "    F(['run_lm.py', *arguments])\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script + body, json.dumps(argument)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = commands.run("-c", script + body, json.dumps(argument))
     assert done.returncode == 0, done.stdout + done.stderr
     lines = done.stdout.splitlines()
     return [x for x in lines if x.startswith(('"', "[", "nothing"))]

@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+from tests import commands
 from tests.training.finetuning.ranking import toy
 from tests.training.finetuning.ranking.test_run import contents
 
@@ -30,9 +31,7 @@ def command(folder, *flags):
 
 
 def run(*command):
-    return subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, check=False
-    )
+    return commands.run(*command[1:])
 
 
 @pytest.mark.slow

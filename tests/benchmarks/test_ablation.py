@@ -22,6 +22,7 @@ from flags import (
     pretrain_flags,
     squad_flags,
 )
+from tests import commands
 from tests.conftest import ROOT
 from tests.flags.test_pretrain_flags import remove_ours
 
@@ -204,9 +205,10 @@ def test_a_table_beside_a_run(options, tmp_path):
     given = load(str(options), {})
 
     def look(*more):
-        command = [sys.executable, "-m", "benchmarks.ablation", "--table"]
-        command += [f"--output_dir={folder}", f"--options={options}", *more]
-        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+        return commands.run(
+            *("-m", "benchmarks.ablation", "--table"),
+            *(f"--output_dir={folder}", f"--options={options}", *more),
+        )
 
     with locks.held(str(folder)):
         empty = ablation.Ablation(str(folder), given, only_read=True)

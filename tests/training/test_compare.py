@@ -1,13 +1,11 @@
 """Runs side by side: flags that differ, metrics, curves, and bad folders."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 
 from common.errors import UserError
-from tests.conftest import ROOT
+from tests import commands
 from training import compare
 
 
@@ -29,11 +27,11 @@ def write_run(folder, rate, accuracy, steps=50, **changes):
 def test_the_command_shows_what_differs(tmp_path):
     one = write_run(tmp_path / "runs/a", 1e-3, 0.75)
     other = write_run(tmp_path / "runs/b", 2e-3, 0.5, seed=7)
-    command = [sys.executable, "-m", "training.compare"]
-    command += [f"--model_dirs={one},{other}", f"--output_dir={tmp_path}/out"]
-    done = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, check=True
+    done = commands.run(
+        *("-m", "training.compare", f"--model_dirs={one},{other}"),
+        f"--output_dir={tmp_path}/out",
     )
+    assert done.returncode == 0, done.stderr
     rows = dict(
         (line.split("  ")[0], line.split()[-2:])
         for line in done.stdout.splitlines()

@@ -1,8 +1,6 @@
 """Finding, restoring and converting; damage and misfits are named."""
 
 import pathlib
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -22,6 +20,7 @@ from modeling.checkpoints import tf1 as tf1_checkpoint
 from modeling.checkpoints.names import named_variables
 from modeling.encoders.xlnet import original
 from modeling.options import ConvertOptions
+from tests import commands
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 CONFIG = XLNetConfig(
@@ -243,32 +242,22 @@ def test_an_output_folder_is_not_overwritten(tmp_path):
 @pytest.mark.slow
 def test_command(tmp_path):
     folder = _native(tmp_path, PretrainingModel(CONFIG))
-    command = [sys.executable, "-m", "modeling.convert_checkpoint"]
-    done = subprocess.run(
-        [
-            *command,
-            "--from_format=native",
-            "--to_format=tf1",
-            f"--input={folder}",
-            f"--output={tmp_path}/out/xlnet_model.ckpt",
-        ],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
+    command = ("-m", "modeling.convert_checkpoint")
+    done = commands.run(
+        *command,
+        "--from_format=native",
+        "--to_format=tf1",
+        f"--input={folder}",
+        f"--output={tmp_path}/out/xlnet_model.ckpt",
     )
+    assert done.returncode == 0, done.stderr
     assert "model/lm_loss/bias [11] float32" in done.stdout
-    wrong = subprocess.run(
-        [
-            *command,
-            "--from_format=hf",
-            "--to_format=tf1",
-            f"--input={folder}",
-            f"--output={tmp_path}/no/xlnet_model.ckpt",
-        ],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
+    wrong = commands.run(
+        *command,
+        "--from_format=hf",
+        "--to_format=tf1",
+        f"--input={folder}",
+        f"--output={tmp_path}/no/xlnet_model.ckpt",
     )
     assert wrong.returncode == 1 and "--from_format=native" in wrong.stderr
     assert "Traceback" not in wrong.stderr

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import subprocess
 import sys
 import types
 
@@ -10,9 +9,9 @@ import pytest
 
 from common.errors import UserError
 from modeling import ClassificationModel, XLNetConfig
+from tests import commands
 from tests.test_run_classifier import (
     CONFIG,
-    ROOT,
     make_job,
     make_options,
     run,
@@ -139,9 +138,7 @@ def test_evaluation_alone_takes_the_settings_of_the_folder(
     ]
 
     def call(*flags):
-        done = subprocess.run(
-            [*command, *flags], cwd=ROOT, capture_output=True, text=True
-        )
+        done = commands.run(*command[1:], *flags)
         path = tmp_path / "model" / "eval_dev.json"
         return done, json.loads(path.read_text()) if path.exists() else None
 
