@@ -32,6 +32,7 @@ from benchmarks.soak.attack_table import PREDICT, attacks
 from benchmarks.soak.hostile import HOST, TIMEOUT, WAIT
 from benchmarks.soak.starting import ROOT
 
+ALL = "all at once"
 _HEAD = (
     "attack", "p50 ms", "p99 ms", "control p99", "p99 / quiet",
     "p99 / control", "attackers' CPU", "server's CPU", "asked", "failed",
@@ -197,16 +198,24 @@ def measure(server, name: str, seconds: float, *arguments: str) -> Row:
 def run(
     server, seconds: float, each: int, names: list[str], say=print
 ) -> list[Row]:
-    """The quiet measurement, then one per attack, then all at once."""
+    """The quiet measurement, then one per attack or `ALL` of them at once.
+
+    Args:
+      server: to attack.
+      seconds: of each measurement.
+      each: attackers of each attack; one of each for all at once.
+      names: of attacks; () = every one, then `ALL`.
+      say: called with every line of the table.
+    """
     good = server.good_row()
-    names = names or list(attacks(good))
+    known = list(attacks(good))
     ask(server.port, good, min(seconds, 1.0), clients=4)
-    quiet = measure(server, "quiet", seconds)
+    quiet = measure(server, "quiet", 3 * seconds)
     quiet = dataclasses.replace(quiet, control=quiet.p99)
     found, controls = [quiet], {0.0: quiet.p99}
     where = (f"--port={server.port}", f"--row={json.dumps(good)}")
-    tried = [(name, each, [name]) for name in names]
-    for name, count, chosen in [*tried, ("all at once", 1, names)]:
+    for name in names or [*known, ALL]:
+        count, chosen = (1, known) if name == ALL else (each, [name])
         row = measure(server, name, seconds, *where, f"--each={count}", *chosen)
         share = round(row.attackers_cpu, 1)
         if share not in controls:
@@ -216,6 +225,13 @@ def run(
         found.append(row)
         say(line(row, quiet.p99))
     return found
+
+
+def part(names: list[str], which: str) -> list[str]:
+    """The second third of `names` for "2/3"."""
+    number, count = map(int, which.split("/"))
+    ends = [len(names) * i // count for i in (number - 1, number)]
+    return names[slice(*ends)]
 
 
 def line(row: Row, quiet: float) -> str:
@@ -243,13 +259,16 @@ def main() -> None:
     parser.add_argument("--saved_model_dir", required=True)
     parser.add_argument("--seconds", type=float, default=6)
     parser.add_argument("--attackers", type=int, default=8)
-    parser.add_argument("--only", default="", help="names, with commas")
+    parser.add_argument("--only", default="", help="names, with semicolons")
+    parser.add_argument("--part", default="1/1", help="of all attacks: 2/3")
     a = parser.parse_args()
     server = Server(a.saved_model_dir)
     try:
         print(f"| {' | '.join(_HEAD)} |")
         print("|---" * len(_HEAD) + "|", flush=True)
-        names = list(filter(None, a.only.split(",")))
+        names = list(filter(None, a.only.split(";")))
+        if not names:
+            names = part([*attacks(server.good_row()), ALL], a.part)
         rows = run(
             server,
             a.seconds,
