@@ -337,6 +337,17 @@ def test_who_closes_at_once_is_not_let_in():
             one.accept()
 
 
+def test_an_address_at_its_bound_takes_its_own_place():
+    """Not one of the address that has most that wait."""
+    gone: list[str] = []
+    places = Connections(9, 2)
+    for name in ("a1", "a2", "b1", "b2"):
+        assert places.enter(name[0])
+        if name != "a2":
+            places.waits(Waiting(gone, name), name[0])
+    assert places.enter("a") and gone == ["a1"]
+
+
 class Waiting:
     def __init__(self, gone, name):
         self.give_way = lambda: gone.append(name)
