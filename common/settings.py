@@ -16,6 +16,29 @@ REQUIRED = dataclasses.MISSING
 _KEY = "setting"
 
 
+# What an older task.json does not say and nothing can tell.
+UNKNOWN = object()
+HEAD, DATA = "head_options", "data_options"
+
+
+@dataclasses.dataclass(frozen=True)
+class Kept:
+    """A trained model keeps the value, in its task.json.
+
+    Attributes:
+      part: `HEAD`, `DATA` or "" for a field of `TaskSpec`.
+      meaning: another value would make it another model; else it may be
+        changed (lengths, lists of answers, names of columns) and is said.
+      before: the value of a task.json that was written before it was kept.
+      key: its name in `part`; "" = that of the field.
+    """
+
+    part: str
+    meaning: bool
+    before: Any = UNKNOWN
+    key: str = ""
+
+
 @dataclasses.dataclass(frozen=True)
 class Setting:
     """What a field's type and default do not say.
@@ -25,6 +48,7 @@ class Setting:
       bounds: interval as `checks.within` takes it; "" = any number.
       choices: the values that a string may have; () = any.
       flag: name of the flag; "" = that of the field.
+      kept: where a trained model keeps it; None = it does not.
       often: most people who use the command need it: `--help` shows it.
       repeated: each use of the flag gives one value of a tuple, which may
         hold commas.
@@ -34,6 +58,7 @@ class Setting:
     bounds: str = ""
     choices: tuple[str, ...] = ()
     flag: str = ""
+    kept: Kept | None = None
     often: bool = False
     repeated: bool = False
 

@@ -4,7 +4,7 @@ import dataclasses
 
 from common.checks import FIELD, distinct, one_of, require, weights
 from common.errors import UserError
-from common.settings import REQUIRED, check, setting
+from common.settings import DATA, HEAD, REQUIRED, Kept, check, setting
 from common.text_settings import TextChoice, TextSettings
 from data.symbols import CLS_LAST, LAYOUTS
 
@@ -34,6 +34,7 @@ class FeatureOptions:
         "Longest input in tokens.",
         bounds=">= 4",
         often=True,
+        kept=Kept("", False),
     )
     text: TextChoice | TextSettings | None = None
     skip_bad_rows: bool = setting(
@@ -63,6 +64,7 @@ class FeatureOptions:
         "Read texts longer than --max_seq_length in up to so many segments "
         "that carry memory; 0 = cut them.",
         bounds=">= 0",
+        kept=Kept(DATA, True, 0),
     )
     static_shapes: bool = False
     layout: str = CLS_LAST
@@ -108,29 +110,35 @@ class ClassifierDataOptions:
         "tsv, csv, jsonl: the columns of text in order, up to 32; default: "
         "those named text, sentence1, question, ...",
         often=True,
+        kept=Kept(DATA, False),
     )
     label_column: str = setting(
         "",
         "tsv, csv, jsonl: the column of the label.",
         often=True,
+        kept=Kept(DATA, False),
     )
     has_header: bool = setting(
         True,
         "tsv, csv: the first row names the columns; else they are numbered "
         "from 0.",
+        kept=Kept(DATA, False),
     )
     label_separator: str = setting(
         "|",
         "Between the labels of a multi-label row.",
+        kept=Kept(DATA, False, "|"),
     )
     allow_empty_text: bool = setting(
         False,
         "An empty text is data and not a bad row.",
+        kept=Kept(DATA, False),
     )
     labels: tuple[str, ...] = setting(
         (),
         "tsv, csv, jsonl: class names in order; default: those of the "
         "training file, sorted.",
+        kept=Kept("", True),
     )
     eval_split: str = setting(
         "",
@@ -141,10 +149,12 @@ class ClassifierDataOptions:
         "Without a dev file: this share of the training file's rows is the "
         "dev split and is not trained on.",
         bounds="[0, 1)",
+        kept=Kept(DATA, True, 0.0),
     )
     dev_seed: int = setting(
         0,
         "Which rows --dev_fraction takes; not --seed.",
+        kept=Kept(DATA, True, 0),
     )
     label_threshold: float | None = setting(
         None,
@@ -157,6 +167,7 @@ class ClassifierDataOptions:
         "qnli, wnli: candidates compete, those of a question in pairs and "
         "those for a pronoun by their probabilities, as in the XLNet paper;"
         " see docs/classification.md.",
+        kept=Kept(DATA, True, False),
     )
     ranking_alpha: float = setting(
         5.0,
@@ -205,31 +216,37 @@ class SquadDataOptions:
         64,
         "Longest question in tokens; the rest is cut.",
         bounds=">= 1",
+        kept=Kept(DATA, False, 64),
     )
     doc_stride: int = setting(
         128,
         "Tokens between the starts of two windows of a paragraph.",
         bounds=">= 1",
+        kept=Kept(DATA, False, 128),
     )
     n_best_size: int = setting(
         5,
         "Answers kept per question.",
         bounds=">= 1",
+        kept=Kept(DATA, False, 5),
     )
     max_answer_length: int = setting(
         64,
         "Longest answer in tokens.",
         bounds=">= 1",
+        kept=Kept(DATA, False, 64),
     )
     start_n_top: int = setting(
         5,
         "Starts that the beam keeps.",
         bounds=">= 1",
+        kept=Kept(HEAD, False, 5),
     )
     end_n_top: int = setting(
         5,
         "Ends that the beam keeps per start.",
         bounds=">= 1",
+        kept=Kept(HEAD, False, 5),
     )
     null_score_diff_threshold: float | None = setting(
         None,
@@ -240,6 +257,7 @@ class SquadDataOptions:
         False,
         "Never answer with the last paragraph token of a window, as the "
         "original does.",
+        kept=Kept(DATA, False, False),
     )
 
     def __post_init__(self) -> None:
@@ -277,6 +295,7 @@ class RaceDataOptions:
         128,
         "Tokens kept, the last ones, of question and option.",
         bounds=">= 1",
+        kept=Kept(DATA, False, 128),
     )
     high_only: bool = setting(
         False,
@@ -293,6 +312,7 @@ class RaceDataOptions:
     accumulate_options: bool = setting(
         False,
         "Let each option see the options before it, as the original does.",
+        kept=Kept(DATA, True, False),
     )
 
     def __post_init__(self) -> None:
@@ -332,24 +352,29 @@ class TaggingDataOptions:
     text_column: int = setting(
         0,
         "Column of the token, from 0.",
+        kept=Kept(DATA, False, 0),
     )
     tag_column: int = setting(
         -1,
         "Column of the tag; -1 = the last.",
+        kept=Kept(DATA, False, -1),
     )
     token_separator: str = setting(
         "auto",
         "What stands between tokens in the text; auto = a blank, but not "
         "between characters of scripts that are written without.",
+        kept=Kept(DATA, False, "auto"),
     )
     labels: tuple[str, ...] = setting(
         (),
         "Tags in the order of the logits; default: those of the training file.",
+        kept=Kept("", True),
     )
     doc_stride: int = setting(
         64,
         "Pieces between the starts of two windows of a long text.",
         bounds=">= 1",
+        kept=Kept(DATA, False, 128),
     )
 
     def __post_init__(self) -> None:

@@ -1,92 +1,85 @@
-"""Which settings belong to a trained model: one table for all commands (L0).
+"""Which settings belong to a trained model: of all commands (L0).
 
-`task.json` is written from this table and nothing else, and read by it: a
-field of the tasks' option classes is either a `Setting` or named with the
-reason in `tests/data/finetuning/test_task_settings.py`. Evaluation, prediction
-and export take recorded values from the model's folder
+A field whose setting is `common.settings.Kept` is written to `task.json` and
+read from it; every other field of the tasks' options is named with the reason
+in `tests/data/finetuning/test_task_settings.py`. Evaluation, prediction and
+export take recorded values from the model's folder
 (`flags.finetune_flags.adopt`).
 """
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from common.errors import UserError
+from common.settings import DATA, HEAD, UNKNOWN, Kept, settings_of
+from data.finetuning import options
 from data.symbols import CLS_LAST
 from data.task_spec import TaskSpec
-
-# What an older task.json does not say and nothing can tell.
-UNKNOWN = object()
+from training.finetuning.options import FinetuneOptions
 
 CLASSIFIER, SQUAD, RACE = "classifier", "squad", "race"
 TAGGER = "tagger"
 ALL = (CLASSIFIER, SQUAD, RACE, TAGGER)
-POOLED = (CLASSIFIER, RACE)
+# Options -> the commands that have them.
+_COMMANDS = {
+    options.FeatureOptions: ALL,
+    FinetuneOptions: (CLASSIFIER, RACE),
+    options.ClassifierDataOptions: (CLASSIFIER,),
+    options.SquadDataOptions: (SQUAD,),
+    options.RaceDataOptions: (RACE,),
+    options.TaggingDataOptions: (TAGGER,),
+}
 
 
 @dataclasses.dataclass(frozen=True)
-class Setting:
+class TrainedSetting:
     """One value that a trained model keeps.
 
     Attributes:
       name: of the flag and of the field of the options.
-      part: "head_options", "data_options" or "" for a field of `TaskSpec`.
-      meaning: another value would make it another model; else it may be
-        changed (lengths, lists of answers, names of columns) and is said.
-      default: of a task.json that was written before it was recorded.
+      kept: where, and what another value means.
       commands: who has it.
-      key: its name in `part`; empty = `name`.
       has_flag: False where several flags make the value.
     """
 
     name: str
-    part: str
-    meaning: bool
-    default: object = UNKNOWN
+    kept: Kept
     commands: tuple[str, ...] = ALL
-    key: str = ""
     has_flag: bool = True
 
+    @property
+    def meaning(self) -> bool:
+        """Another value would make it another model."""
+        return self.kept.meaning
+
+    @property
+    def key(self) -> str:
+        """Its name in the file."""
+        return self.kept.key or self.name
+
     def read(self, spec: TaskSpec) -> object:
-        """Its value in a task.json, or `default`."""
-        key = self.key or self.name
-        if not self.part:
-            return getattr(spec, key)
-        return getattr(spec, self.part).get(key, self.default)
+        """Its value in a task.json, or that of a file that lacks it."""
+        if not self.kept.part:
+            return getattr(spec, self.key)
+        return getattr(spec, self.kept.part).get(self.key, self.kept.before)
 
 
-_HEAD, _DATA = "head_options", "data_options"
-_TABLE = (CLASSIFIER,)
-SETTINGS = (
-    Setting("head", "", True, commands=_TABLE, has_flag=False),
-    Setting("labels", "", True, commands=(CLASSIFIER, TAGGER)),
-    Setting("max_seq_length", "", False),
-    Setting("text", "", True, has_flag=False),
-    Setting("summary_type", _HEAD, True, "last", POOLED),
-    Setting("use_summ_proj", _HEAD, True, True, POOLED, key="use_proj"),
-    Setting("pooling", _HEAD, True, "masked", POOLED),
-    Setting("segment_recurrence", _DATA, True, 0),
-    Setting("layout", _DATA, True, CLS_LAST, has_flag=False),
-    Setting("text_columns", _DATA, False, commands=_TABLE),
-    Setting("label_column", _DATA, False, commands=_TABLE),
-    Setting("has_header", _DATA, False, commands=_TABLE),
-    Setting("label_separator", _DATA, False, "|", _TABLE),
-    Setting("allow_empty_text", _DATA, False, commands=_TABLE),
-    Setting("dev_fraction", _DATA, True, 0.0, _TABLE),
-    Setting("dev_seed", _DATA, True, 0, _TABLE),
-    Setting("ranking", _DATA, True, False, _TABLE),
-    Setting("start_n_top", _HEAD, False, 5, (SQUAD,)),
-    Setting("end_n_top", _HEAD, False, 5, (SQUAD,)),
-    Setting("max_query_length", _DATA, False, 64, (SQUAD,)),
-    Setting("doc_stride", _DATA, False, 128, (SQUAD, TAGGER)),
-    Setting("max_answer_length", _DATA, False, 64, (SQUAD,)),
-    Setting("n_best_size", _DATA, False, 5, (SQUAD,)),
-    Setting("original_last_token_bug", _DATA, False, False, (SQUAD,)),
-    Setting("max_qa_length", _DATA, False, 128, (RACE,)),
-    Setting("accumulate_options", _DATA, True, False, (RACE,)),
-    Setting("text_column", _DATA, False, 0, (TAGGER,)),
-    Setting("tag_column", _DATA, False, -1, (TAGGER,)),
-    Setting("token_separator", _DATA, False, "auto", (TAGGER,)),
-)
+def _settings() -> Iterator[TrainedSetting]:
+    yield TrainedSetting("head", Kept("", True), (CLASSIFIER,), False)
+    yield TrainedSetting("text", Kept("", True), has_flag=False)
+    layout = Kept(DATA, True, CLS_LAST)
+    yield TrainedSetting("layout", layout, has_flag=False)
+    kept, commands = {}, {}
+    for cls, having in _COMMANDS.items():
+        for name, setting in settings_of(cls).items():
+            if setting.kept:
+                kept[name] = setting.kept
+                commands[name] = commands.get(name, ()) + having
+    for name in kept:
+        yield TrainedSetting(name, kept[name], commands[name])
+
+
+SETTINGS = tuple(_settings())
 # Found by an evaluation and kept in `data_options`; see `data.finetuning.squad.task`.
 THRESHOLD = "null_score_diff_threshold"
 # Of `data_options`: the hash of the training's dev file, on which alone
@@ -94,7 +87,7 @@ THRESHOLD = "null_score_diff_threshold"
 DEV_DATA = "dev_data"
 
 
-def of_command(command: str) -> tuple[Setting, ...]:
+def of_command(command: str) -> tuple[TrainedSetting, ...]:
     """The settings of a command."""
     return tuple(s for s in SETTINGS if command in s.commands)
 
@@ -122,11 +115,10 @@ def make_spec(
     """
     parts: dict[str, dict] = {
         "": {"labels": tuple(labels), "head": head},
-        _HEAD: dict(head_options or {}),
-        _DATA: dict(data_options or {}),
+        HEAD: dict(head_options or {}),
+        DATA: dict(data_options or {}),
     }
     for setting in of_command(command):
-        key = setting.key or setting.name
         if setting.name in values:
             value = values[setting.name]
         elif setting.name in ("head", "labels"):
@@ -134,12 +126,12 @@ def make_spec(
         else:
             source = next(s for s in sources if hasattr(s, setting.name))
             value = getattr(source, setting.name)
-        parts[setting.part][key] = plain(value)
+        parts[setting.kept.part][setting.key] = plain(value)
     return TaskSpec(
         task_name=task_name,
         spiece_sha256=spiece_sha256,
-        head_options=parts[_HEAD],
-        data_options=parts[_DATA],
+        head_options=parts[HEAD],
+        data_options=parts[DATA],
         **parts[""],
     )
 
@@ -149,7 +141,7 @@ def plain(value: object) -> object:
     return list(value) if isinstance(value, tuple) else value
 
 
-def differing(found: TaskSpec, wanted: TaskSpec) -> list[Setting]:
+def differing(found: TaskSpec, wanted: TaskSpec) -> list[TrainedSetting]:
     """Settings that both know and that are not equal.
 
     Args:
@@ -164,7 +156,7 @@ def differing(found: TaskSpec, wanted: TaskSpec) -> list[Setting]:
     return result
 
 
-def difference(setting: Setting, path: str, found, wanted) -> str:
+def difference(setting: TrainedSetting, path: str, found, wanted) -> str:
     """One line: what the model has and what was asked for.
 
     Raises:

@@ -4,7 +4,7 @@ import dataclasses
 
 from common.checks import distinct, one_of, weights
 from common.errors import UserError
-from common.settings import check, setting
+from common.settings import HEAD, Kept, check, setting
 from training.options import EXPORT_PRECISIONS, RunOptions
 
 # Metrics of which a smaller value is better.
@@ -56,16 +56,19 @@ class FinetuneOptions:
         "How hidden states become one vector; default: CLS, which is the "
         "last real token of XLNet's rows and the first of others'.",
         choices=SUMMARY_TYPES,
+        kept=Kept(HEAD, True, "last"),
     )
     use_summ_proj: bool = setting(
         True,
         "Project that vector through tanh.",
+        kept=Kept(HEAD, True, True, "use_proj"),
     )
     pooling: str = setting(
         "masked",
         "What mean, first and last look at: masked = real tokens, original "
         "= padding, too, as in a checkpoint that the original fine-tuned.",
         choices=POOLINGS,
+        kept=Kept(HEAD, True, "masked"),
     )
     recompute_layers: bool = False
     pack: bool = setting(

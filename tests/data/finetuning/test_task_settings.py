@@ -141,7 +141,7 @@ def make_spec(command, name=None):
     settings = task_settings.of_command(command)
     plain = {}
     for setting in settings:
-        value = setting.default
+        value = setting.kept.before
         if value is task_settings.UNKNOWN:
             value = {
                 "max_seq_length": 128,
