@@ -31,7 +31,7 @@ class HeadSpec:
     Attributes:
       name: as in `task.json`, flags and reports.
       model: its task model, "module:class".
-      objective: its loss and outputs, "module:class".
+      objective: its loss and outputs, "module:class"; "" = it is not trained.
       signatures: what an export of it can be asked, "module:function"; "" =
         it has none.
       metric: picks the best checkpoint of a run; larger is better. "" = no
@@ -230,6 +230,14 @@ _ROWS = (
         hf_class="ForTokenClassification",
         hf_names=_dense("model/token_classification/logit", "classifier"),
         counts_outputs=True,
+    ),
+    HeadSpec(
+        name="embedding",
+        model=f"{_MODELS}.embedding:EmbeddingModel",
+        objective="",
+        signatures=f"{_SIGNATURES}.embedding:embedding_signatures",
+        metric="",
+        fields={},
     ),
 )
 HEADS = {row.name: row for row in _ROWS}

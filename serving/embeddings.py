@@ -19,9 +19,8 @@ from data.symbols import CLS_FIRST
 from data.text.opening import AnyTokenizer
 from modeling.encoders.base import Encoder
 from modeling.encoders.registry import spec_of
+from serving.lm_options import TEXT_POOLINGS
 from serving.sentence_folder import SentenceFolder
-
-POOLINGS = ("none", "mean", "cls", "last")
 
 
 class Embedded(NamedTuple):
@@ -41,15 +40,17 @@ class Embedded(NamedTuple):
     ends: list[int]
 
     def pooled(self, pooling: str) -> np.ndarray:
-        """float32 [D]: "mean" over the pieces, "last" piece, or "cls"."""
+        """float32 [D]: "mean" or "max" over the pieces, the "last", or "cls"."""
         if pooling == "cls" or not len(self.vectors):
             return self.cls
         if pooling == "last":
             return self.vectors[-1]
         if pooling == "mean":
             return self.vectors.mean(0, dtype=np.float64).astype(np.float32)
+        if pooling == "max":
+            return self.vectors.max(0)
         raise ValueError(
-            f"`pooling` must be one of {POOLINGS[1:]}, received {pooling!r}"
+            f"`pooling` must be one of {TEXT_POOLINGS}, received {pooling!r}"
         )
 
 

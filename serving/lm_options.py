@@ -7,6 +7,8 @@ from common.settings import REQUIRED, check, setting
 from common.text_settings import TextChoice
 from common.weights_line import AUTO, CHECKPOINT_CHOICES
 
+# How the vectors of a text's tokens become one.
+TEXT_POOLINGS = ("mean", "cls", "max", "last")
 ORDERS = ("left_to_right", "right_to_left", "random")
 
 
@@ -254,7 +256,7 @@ class EmbedOptions:
         "",
         "One vector per piece (none) or per text; if not given what a "
         "sentence-transformers folder says, elsewhere none.",
-        choices=("", "none", "mean", "cls", "last"),
+        choices=("", "none", *TEXT_POOLINGS),
     )
     max_seq_length: int = setting(
         512,

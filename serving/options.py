@@ -7,6 +7,7 @@ from common.checks import distinct, require, weights
 from common.settings import REQUIRED, check, setting
 from common.text_settings import TextChoice
 from common.weights_line import AUTO, CHECKPOINT_CHOICES
+from serving.lm_options import TEXT_POOLINGS
 from training.options import EXPORT_PRECISIONS
 
 
@@ -121,7 +122,8 @@ class ExportOptions:
     )
     task: str = setting(
         "",
-        "lm for a pretraining run; else not needed, and checked when given.",
+        "lm for a pretraining run, embedding for vectors of texts; else not "
+        "needed, and checked when given.",
     )
     checkpoint: str = setting(
         "",
@@ -160,6 +162,12 @@ class ExportOptions:
         "float32",
         "mixed_bfloat16: half the size; products are computed in bfloat16.",
         choices=EXPORT_PRECISIONS,
+    )
+    pooling: str = setting(
+        "",
+        "--task=embedding: how the vectors of a text's tokens become one; if "
+        "not given as a sentence-transformers folder says.",
+        choices=("", *TEXT_POOLINGS),
     )
 
     def __post_init__(self) -> None:

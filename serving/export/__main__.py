@@ -1,9 +1,11 @@
 """Exports a model directory.
 
     python -m serving.export --model_dir=DIR [--task=lm] [--output_dir=DIR]
+    python -m serving.export --model_dir=DIR --task=embedding [--pooling=mean]
 
 A fine-tuned directory says in `task.json` what it is; a pretraining run has
-none: give --task=lm (and --spiece_model_file where no copy lies there).
+none: give --task=lm (and --spiece_model_file where no copy lies there). Any
+encoder gives vectors of texts: --task=embedding.
 """
 
 import dataclasses
@@ -21,6 +23,8 @@ from modeling.encoders.contract import EncoderConfig
 from modeling.half_precision import in_bfloat16
 from serving.export import export_model
 from serving.export.causal import export_causal
+from serving.export.embedding import HEAD as EMBEDDING
+from serving.export.embedding import export_embedding
 from serving.generation.causal import is_causal, load_causal
 from serving.lm_options import ModelOptions
 from serving.options import ExportOptions
@@ -55,6 +59,14 @@ def main() -> None:
         )
         path = export_causal(output_dir, lm, options.model_name, options.check)
         print(f"exported language_model to {path}")
+        return
+    if options.pooling and options.task != EMBEDDING:
+        raise UserError(
+            f"--pooling={options.pooling} is for --task={EMBEDDING}"
+        )
+    if options.task == EMBEDDING:
+        path = export_embedding(output_dir, options, source)
+        print(f"exported {EMBEDDING} to {path}")
         return
     spiece = options.spiece_model_file or vocabulary.find_or_refuse(
         options.model_dir

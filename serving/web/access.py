@@ -139,7 +139,9 @@ class KeyCheck:
                 "this API key is not known here"
                 if key
                 else "an API key is needed: send 'Authorization: Bearer KEY' "
-                "or 'X-API-Key: KEY'"
+                "or 'X-API-Key: KEY'",
+                401,
+                scope.get("path", ""),
             ),
             401,
             {

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import dataclasses
-import json
 import time
 from collections.abc import Callable
 
@@ -11,19 +10,18 @@ import fastapi
 import numpy as np
 import prometheus_client
 from fastapi import responses
-from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from common.errors import UserError
 from serving.options import ServerOptions, check_model_name
 from serving.saved_model import SavedModel
-from serving.web import page, schema, wire
-from serving.web.access import OPEN_PATHS, KeyCheck, Keys
+from serving.web import clients, page, replies, schema, wire
+from serving.web.access import KeyCheck, Keys
 from serving.web.engine import Engine, Refused
 from serving.web.guard import Guard
 from serving.web.helper import Helper
 from serving.web.metrics import Metrics
-from serving.web.requests import Request, parse_request
+from serving.web.requests import RAW, Request, parse_request
 from serving.web.scheduler import Overloaded
 from serving.web.versions import Load, Versions
 
@@ -69,8 +67,7 @@ def build_app(
         redoc_url=None,
         telemetry=_TELEMETRY,
     )
-    app.add_exception_handler(Refused, _refused)
-    app.add_exception_handler(HTTPException, _http_error)
+    replies.handle_errors(app)
     if server.keys is not None:
         app.add_middleware(KeyCheck, keys=server.keys, metrics=server.metrics)
     app.add_middleware(
@@ -84,7 +81,7 @@ def build_app(
     app.state.name = options.model_name
     app.state.warm_up = server.warm_up
     app.include_router(_routes(server, model, options))
-    _finish_openapi(app, options)
+    replies.finish_openapi(app, options)
     return app
 
 
@@ -102,6 +99,30 @@ def _routes(server: "_Server", model, options) -> fastapi.APIRouter:
             responses=errors,
             route_class_override=_Plain,
         )
+    for path, call, taken, wanted in (
+        (
+            wire.EMBEDDINGS,
+            server.embeddings,
+            schema.embeddings_body(options),
+            clients.gives_vectors(model.description),
+        ),
+        (
+            wire.RERANK,
+            server.rerank,
+            schema.rerank_body(options),
+            clients.ranks(model.description),
+        ),
+    ):
+        router.add_api_route(
+            path,
+            call,
+            methods=["POST"],
+            openapi_extra=taken,
+            responses=errors,
+            route_class_override=_Plain,
+            include_in_schema=wanted,
+        )
+    router.add_api_route(wire.MODELS, server.models)
     missing = schema.responses(404)
     for version in _VERSIONS:
         router.add_api_route(
@@ -180,9 +201,25 @@ class _Server:
             self._exact,
         )
 
+    async def embeddings(self, request: fastapi.Request):
+        """Vectors of texts, as OpenAI's clients ask for them."""
+        return await self._counted(
+            request, _any, self._embeddings, clients.parse_embeddings
+        )
+
+    async def rerank(self, request: fastapi.Request):
+        """Texts in order, as text-embeddings-inference's clients ask."""
+        return await self._counted(
+            request, _any, self._rerank, clients.parse_rerank
+        )
+
+    async def models(self):
+        """The model that is served, in OpenAI's form."""
+        return replies.as_json(clients.write_models(self._options.model_name))
+
     async def friendly(self, request: fastapi.Request):
         """The same question; probabilities by class, padding left out."""
-        return await self._counted(request, lambda _: None, self._friendly)
+        return await self._counted(request, _any, self._friendly)
 
     async def status(self, name: str, version: str = "", label: str = ""):
         """Whether the model can be asked."""
@@ -193,7 +230,7 @@ class _Server:
             "state": "AVAILABLE",
             "status": status,
         }
-        return _indented({"model_version_status": [entry]})
+        return replies.indented({"model_version_status": [entry]})
 
     async def metadata(self, name: str, version: str = "", label: str = ""):
         """The SavedModel's signatures."""
@@ -204,7 +241,7 @@ class _Server:
             "version": str(self.engine.model.version),
         }
         found = {"signature_def": self.engine.model.signature_defs}
-        return _indented(
+        return replies.indented(
             {"model_spec": spec, "metadata": {"signature_def": found}}
         )
 
@@ -241,7 +278,11 @@ class _Server:
     # --- Steps of a prediction ---------------------------------------------
 
     async def _counted(
-        self, http: fastapi.Request, check: Callable, answer: Callable
+        self,
+        http: fastapi.Request,
+        check: Callable,
+        answer: Callable,
+        parse: Callable = parse_request,
     ):
         start = time.perf_counter()
         status = 500
@@ -249,8 +290,8 @@ class _Server:
             with self.versions.lease() as engine:
                 check(engine)
                 body = await self._body(http)
-                whole = self._in_time(engine, body, answer)
-                result = await _unless_gone(http, whole)
+                whole = self._in_time(engine, body, parse, answer)
+                result = await replies.unless_gone(http, whole)
                 status = 200
                 return result
         except Refused as e:
@@ -301,14 +342,16 @@ class _Server:
             raise Refused(408, "the body came too slowly") from e
         return bytes(body)
 
-    async def _in_time(self, engine: Engine, body: bytes, answer: Callable):
+    async def _in_time(
+        self, engine: Engine, body: bytes, parse: Callable, answer: Callable
+    ):
         """Reads, runs and writes: see `scheduler`."""
         arguments = (body, engine.model.description, self._options)
         large = len(body) > _LARGE_BODY
         try:
             async with asyncio.timeout(self._options.timeout_s):
-                request = await self._do(large, parse_request, *arguments)
-                return _json(await answer(engine, request))
+                request = await self._do(large, parse, *arguments)
+                return replies.as_json(await answer(engine, request))
         except Overloaded as e:
             raise Refused(
                 503, "too many requests are waiting; try later"
@@ -334,81 +377,41 @@ class _Server:
         arguments = (engine.model.description, rows)
         return await self._do(_is_large(rows), wire.answers, *arguments)
 
+    async def _embeddings(
+        self, engine: Engine, question: clients.Embeddings
+    ) -> bytes:
+        name = self._options.model_name
+        if question.model != name:
+            raise Refused(
+                404, f"model: wanted {name!r}, found {question.model[:40]!r}"
+            )
+        asked = Request(question.signature, question.rows, True)
+        rows = await engine.answer(asked, alone=False)
+        write = clients.write_embeddings
+        return await self._do(_is_large(rows), write, question, rows)
+
+    async def _rerank(self, engine: Engine, question: clients.Rerank) -> bytes:
+        asked = Request(RAW, question.rows, True)
+        rows = await engine.answer(asked, alone=False)
+        cut = [] if question.may_cut else clients.cut_texts(question, rows)
+        if cut:
+            raise Refused(
+                413,
+                f"texts[{cut[0]}]: it is longer than the model reads (with the "
+                "query); send less, or leave `truncate` out to have it cut",
+            )
+        write = clients.write_rerank
+        return await self._do(_is_large(rows), write, question, rows)
+
+
+def _any(engine: Engine) -> None:
+    """Whatever model is asked for."""
+
 
 def _refuse_if(problem: str) -> None:
     if problem:
         raise Refused(503, problem)
 
 
-def _json(content: bytes):
-    return responses.Response(content, media_type="application/json")
-
-
 def _is_large(rows: list[dict]) -> bool:
     return sum(np.size(v) for r in rows for v in r.values()) > _LARGE_ANSWER
-
-
-def _indented(value: dict):
-    return _json((json.dumps(value, indent=1) + "\n").encode())
-
-
-async def _unless_gone(request: fastapi.Request, answer):
-    """The answer; ClientDisconnect when the client leaves before it."""
-    task = asyncio.ensure_future(answer)
-    gone = asyncio.ensure_future(_left(request))
-    try:
-        await asyncio.wait((task, gone), return_when=asyncio.FIRST_COMPLETED)
-        if not task.done():
-            raise ClientDisconnect
-        return task.result()
-    finally:
-        task.cancel()
-        gone.cancel()
-
-
-async def _left(request: fastapi.Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
-
-
-async def _refused(request, error: Refused):
-    del request
-    headers = {}
-    if error.status == 405:
-        headers["Allow"] = "POST"
-    if error.status in (408, 413):  # the rest of the body is not read
-        headers["Connection"] = "close"
-    return _error(error.status, error.message, headers)
-
-
-async def _http_error(request, error: HTTPException):
-    """Starlette's own 404 and 405."""
-    del request
-    text = {404: "there is no such path", 405: "this path takes other methods"}
-    message = text.get(error.status_code, str(error.detail))
-    return _error(error.status_code, message, error.headers)
-
-
-def _error(status: int, message: str, headers=None):
-    return responses.Response(
-        wire.error(message), status, headers, "application/json"
-    )
-
-
-def _finish_openapi(app: fastapi.FastAPI, options: ServerOptions) -> None:
-    """Bodies are checked here, so no call ever answers FastAPI's 422."""
-    make = app.openapi
-
-    def openapi() -> dict:
-        made = make()
-        for path in made["paths"].values():
-            for call in path.values():
-                call["responses"].pop("422", None)
-                for parameter in call.get("parameters", []):
-                    if parameter["name"] == "name":
-                        parameter["schema"]["enum"] = [options.model_name]
-        if options.api_keys_file:
-            schema.add_keys(made, OPEN_PATHS)
-        return made
-
-    app.openapi = openapi

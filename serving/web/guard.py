@@ -96,9 +96,10 @@ class Guard:
                     message = message | {"headers": [*headers, _CLOSE]}
             await send(message)
 
+        path = scope["path"]
         problem = self._problem_of(scope["method"], scope["headers"])
         if problem:
-            await _send_error(guarded_send, 403, problem)
+            await _send_error(guarded_send, path, 403, problem)
             return
         if scope["method"] == "HEAD":  # who sends it leaves the body out
             scope = scope | {"method": "GET"}
@@ -107,16 +108,16 @@ class Guard:
         except ClientDisconnect:
             self._metrics.disconnects.inc()
             if not started:  # nobody reads it, but a call must be answered
-                await _send_error(guarded_send, 499, "the client left")
+                await _send_error(guarded_send, path, 499, "the client left")
         except asyncio.CancelledError:  # the server's time is over
             if started:
                 raise
-            await _send_error(guarded_send, 503, "the server is ending")
+            await _send_error(guarded_send, path, 503, "the server is ending")
         except Exception as e:
             _LOG.error("request failed", exc_info=e)
             if started:
                 raise
-            await _send_error(guarded_send, 500, "internal error")
+            await _send_error(guarded_send, path, 500, "internal error")
 
     def _problem_of(self, method: str, headers) -> str:
         """Why a browser's request for another site is refused, or ""."""
@@ -151,8 +152,8 @@ def host_name(host: str) -> str:
     return host.rpartition(":")[0] if ":" in host else host
 
 
-async def _send_error(send, status: int, message: str) -> None:
-    body = wire.error(message)
+async def _send_error(send, path: str, status: int, message: str) -> None:
+    body = wire.error(message, status, path)
     headers = [
         (b"content-type", b"application/json"),
         (b"content-length", str(len(body)).encode()),

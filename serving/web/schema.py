@@ -61,33 +61,75 @@ def predict_body(description: dict, limit: ServerOptions) -> dict:
     }
     if len(specs) == 1:  # the bare value will do
         row = {"anyOf": [row, *row["properties"].values()]}
+    return _object(
+        {
+            "signature_name": {"type": "string", "enum": [RAW]},
+            "instances": _list(row, limit),
+        },
+        ("instances",),
+    )
+
+
+def embeddings_body(limit: ServerOptions) -> dict:
+    """`openapi_extra` of `/v1/embeddings`: texts."""
+    text = _text(limit)
+    return _object(
+        {
+            "input": {"anyOf": [text, _list(text, limit)]},
+            "model": {"type": "string", "enum": [limit.model_name]},
+            "encoding_format": {"type": "string", "enum": ["float", "base64"]},
+            "user": {"type": "string"},
+        },
+        ("input", "model"),
+    )
+
+
+def rerank_body(limit: ServerOptions) -> dict:
+    """`openapi_extra` of `/rerank`."""
+    flags = ("raw_scores", "return_text")
+    return _object(
+        {
+            "query": _text(limit),
+            "texts": _list(_text(limit), limit),
+            **{name: {"type": "boolean"} for name in flags},
+        },
+        ("query", "texts"),
+    )
+
+
+def _object(properties: dict, required: Collection[str]) -> dict:
     schema = {
         "type": "object",
-        "properties": {
-            "signature_name": {"type": "string", "enum": [RAW]},
-            "instances": {
-                "type": "array",
-                "items": row,
-                "minItems": 1,
-                "maxItems": limit.max_instances,
-            },
-        },
-        "required": ["instances"],
+        "properties": properties,
+        "required": list(required),
         "additionalProperties": False,
     }
     content = {"application/json": {"schema": schema}}
     return {"requestBody": {"required": True, "content": content}}
 
 
-def _value(spec: dict, limit: ServerOptions) -> dict:
-    if spec["dtype"] != "string":
-        return _numbers(len(spec["shape"]) - 1, spec["dtype"])
-    text = {
+def _list(items: dict, limit: ServerOptions) -> dict:
+    return {
+        "type": "array",
+        "items": items,
+        "minItems": 1,
+        "maxItems": limit.max_instances,
+    }
+
+
+def _text(limit: ServerOptions) -> dict:
+    return {
         "type": "string",
         "minLength": 1,
         "maxLength": limit.max_chars,
         "pattern": _TEXT_PATTERN,
     }
+
+
+def _value(spec: dict, limit: ServerOptions) -> dict:
+    if spec["dtype"] != "string":
+        return _numbers(len(spec["shape"]) - 1, spec["dtype"])
+    text = _text(limit)
     if len(spec["shape"]) == 1:
         return text
     return {"type": "array", "items": text, "minItems": 1, "maxItems": 64}

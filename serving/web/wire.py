@@ -11,12 +11,16 @@ output's name ends in `_bytes` are {"b64": ...}.
 import base64
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from serving import rows as rows_lib
 
+# Paths whose errors have the form of other programs.
+EMBEDDINGS, MODELS, RERANK = "/v1/embeddings", "/v1/models", "/rerank"
+_MEMBER = re.compile(r"(input|model|encoding_format|dimensions)[:.\[]")
 _BYTES = "_bytes"
 _INDENT = 4 * " "
 
@@ -66,10 +70,32 @@ def answers(description: Mapping, rows: Sequence[Mapping]) -> bytes:
     return json.dumps({"answers": shown}, ensure_ascii=False).encode()
 
 
-def error(message: str) -> bytes:
-    """{"error": message}."""
-    text = json.dumps(message, ensure_ascii=False)
-    return f'{{\n{_INDENT}"error": {text}\n}}'.encode()
+def error(message: str, status: int = 400, path: str = "") -> bytes:
+    """{"error": message}, or what clients of a path's form want of it."""
+    if path in (EMBEDDINGS, MODELS):
+        value: object = _openai_error(message, status)
+    elif path == RERANK:
+        kinds = {413: "Validation", 503: "Overloaded"}
+        kind = kinds.get(status, "Validation" if status < 500 else "Backend")
+        value = {"error": message, "error_type": kind}
+    else:
+        text = json.dumps(message, ensure_ascii=False)
+        return f'{{\n{_INDENT}"error": {text}\n}}'.encode()
+    return json.dumps(value, ensure_ascii=False).encode()
+
+
+def _openai_error(message: str, status: int) -> dict:
+    """The member that a message begins with is `param`."""
+    member = _MEMBER.match(message)
+    codes = {401: "invalid_api_key", 404: "model_not_found"}
+    return {
+        "error": {
+            "message": message,
+            "type": "invalid_request_error" if status < 500 else "server_error",
+            "param": member[1] if member else None,
+            "code": codes.get(status),
+        }
+    }
 
 
 def _line(value, as_bytes: bool, depth: int) -> str:

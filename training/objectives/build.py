@@ -27,10 +27,15 @@ def build_objective(
         `answerability`, ...).
 
     Raises:
-      UserError: unknown head, one that reads no segments, or an encoder that
-        cannot do what is asked.
+      UserError: unknown head, one that is not trained or reads no segments, or
+        an encoder that cannot do what is asked.
     """
     row = get(head)
+    if not row.objective:
+        able = [name for name, row in HEADS.items() if row.objective]
+        raise UserError(
+            f"the head `{head}` is not trained: wanted one of {able}"
+        )
     if row.encoders and config.model_type not in row.encoders:
         raise UserError(
             f"the head `{head}` needs model_type {' or '.join(row.encoders)}, "

@@ -1,0 +1,105 @@
+"""An encoder -> a SavedModel that gives texts their vectors."""
+
+from common.errors import UserError
+from data.symbols import CLS_FIRST
+from data.task_spec import TaskSpec
+from modeling.checkpoints import restore as checkpoints
+from modeling.encoders.registry import spec_of
+from modeling.half_precision import in_bfloat16
+from modeling.heads.embedding import EmbeddingModel
+from serving import sentence_folder
+from serving.export.exporter import export_model
+from serving.generation.language_model import load_tokenizer
+from serving.lm_options import ModelOptions
+from serving.options import ExportOptions
+
+HEAD = "embedding"
+_LONGEST = 512  # tokens, where neither flag nor folder says less
+
+
+def export_embedding(
+    output_dir: str, options: ExportOptions, source: checkpoints.Source
+) -> str:
+    """Writes a new version folder, as `exporter.export_model` does.
+
+    Args:
+      output_dir: parent of the version folders.
+      options: `pooling`, or else what a sentence-transformers folder says.
+      source: any checkpoint with an encoder that reads rows with CLS.
+
+    Returns:
+      The version folder.
+
+    Raises:
+      UserError: nothing says how to pool, or the encoder has no CLS.
+    """
+    config = checkpoints.source_config(source)
+    layout = spec_of(config.model_type).capabilities.layout
+    if layout == "stream":
+        raise UserError(
+            f"{source.path}: wanted an encoder of rows with CLS, found "
+            f"model_type {config.model_type!r}"
+        )
+    tokenizer = load_tokenizer(
+        ModelOptions(
+            options.checkpoint,
+            options.spiece_model_file,
+            options.text,
+            options.checkpoint_choice,
+        )
+    )
+    head_options, length = _rule(options, layout)
+    longest = getattr(config, "max_position_embeddings", None)
+    spec = TaskSpec(
+        task_name=HEAD,
+        head=HEAD,
+        labels=(),
+        max_seq_length=min(length, longest or length),
+        text=tokenizer.settings,
+        spiece_sha256=tokenizer.sha256,
+        head_options=head_options,
+        data_options={"layout": layout} | head_options,
+    )
+
+    def build() -> EmbeddingModel:
+        return EmbeddingModel(config.with_memory(None), **head_options)
+
+    model = build()
+    print(checkpoints.restore(model, source, require="all"))
+    print(source.line)
+    if options.precision != "float32":
+        model = in_bfloat16(build, model)
+    return export_model(
+        output_dir,
+        model,
+        spec,
+        tokenizer.path,
+        options.model_name,
+        options.check,
+        checkpoints.description(source),
+    )
+
+
+def _rule(options: ExportOptions, layout: str) -> tuple[dict, int]:
+    """(arguments of `EmbeddingModel`, tokens of a row)."""
+    length = options.max_seq_length or _LONGEST
+    if options.pooling:
+        return {"pooling": options.pooling}, length
+    rule = sentence_folder.read(options.checkpoint)
+    if rule is None:
+        raise UserError(
+            f"{options.checkpoint} holds no {sentence_folder.MODULES}, which "
+            "would say how one vector is made of a text: give --pooling"
+        )
+    if layout != CLS_FIRST:
+        raise UserError(
+            f"{options.checkpoint}: sentence vectors are of an encoder that "
+            "has CLS first (bert, albert, modernbert); give --pooling"
+        )
+    print(f"vectors: {options.checkpoint} says {rule}")
+    found = {
+        "pooling": rule.pooling,
+        "normalize": rule.normalize,
+        "with_symbols": True,
+    }
+    return found, min(length, rule.max_seq_length or length)

@@ -1,0 +1,73 @@
+"""One vector of a text: raw text, pieces or ids in, vectors out."""
+
+import tensorflow as tf
+
+from serving.signatures import graph_features
+from serving.signatures.graph_features import Features
+from serving.signatures.sequence import (
+    EXAMPLE_TEXTS,
+    FEATURE_SPECS,
+    IDS,
+    RAW,
+    TOKENIZE,
+    Context,
+    Signature,
+    ids_signature,
+    layout_of,
+    text_spec,
+    tokenize_signature,
+)
+
+PIECES = "pieces"  # ids without symbols in
+VECTOR = "embedding"  # the output
+
+
+def embedding_signatures(context: Context) -> dict[str, Signature]:
+    """Every signature of `modeling.heads.embedding`."""
+
+    def vector_of(features: Features) -> dict[str, tf.Tensor]:
+        vector = context.model(
+            features.input_ids,
+            segment_ids=features.segment_ids,
+            input_mask=features.input_mask,
+            training=False,
+        )
+        return {VECTOR: vector}  # float32 [B, D]
+
+    def from_rows(pieces: tf.RaggedTensor) -> dict[str, tf.Tensor]:
+        features = graph_features.join_segments(
+            [pieces],
+            context.spec.max_seq_length,
+            context.ids,
+            layout=layout_of(context.spec),
+        )
+        return vector_of(features) | {
+            "num_tokens": features.lengths,
+            "truncated": features.truncated,
+        }
+
+    def from_pieces(input_ids, input_mask):
+        counts = tf.reduce_sum(input_mask, 1)
+        return from_rows(tf.RaggedTensor.from_tensor(input_ids, counts))
+
+    unknown = context.ids.unk
+    return {
+        RAW: Signature(
+            lambda text: from_rows(context.tokenizer.tokenize(text)),
+            {"text": text_spec("text")},
+            {"text": list(EXAMPLE_TEXTS)},
+            "raw text in, its vector out",
+        ),
+        PIECES: Signature(
+            from_pieces,
+            {k: FEATURE_SPECS[k] for k in ("input_ids", "input_mask")},
+            {
+                "input_ids": [[unknown, unknown], [unknown, 0]],
+                "input_mask": [[1, 1], [1, 0]],
+            },
+            "piece ids in as `tokenize` gives them, padded on the right "
+            "(input_mask 0); vectors out",
+        ),
+        IDS: ids_signature(context, vector_of),
+        TOKENIZE: tokenize_signature(context),
+    }

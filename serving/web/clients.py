@@ -1,0 +1,300 @@
+"""Questions in other programs' forms, asked of the same model.
+
+| call | form | exports that answer |
+|---|---|---|
+| `/v1/embeddings` | OpenAI's | those with an output `embedding` |
+| `/rerank` | text-embeddings-inference's | rankers; regressions of two texts; embeddings, by cosine |
+
+A question becomes rows of one signature, which the scheduler runs as those of
+`:predict`.
+"""
+
+import base64
+import json
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from common.errors import UserError
+from serving import limits
+from serving.options import ServerOptions
+from serving.web import inputs
+from serving.web.requests import RAW, parse_body
+
+PIECES, VECTOR = "pieces", "embedding"
+
+
+class Embeddings(NamedTuple):
+    """Texts whose vectors are wanted.
+
+    Attributes:
+      signature: that takes the rows.
+      rows: one per text, of equal shapes.
+      model: the name that was asked for.
+      as_base64: vectors as bytes of little-endian float32.
+    """
+
+    signature: str
+    rows: list[dict]
+    model: str
+    as_base64: bool
+
+
+class Rerank(NamedTuple):
+    """Texts to be put into the order in which they fit a query.
+
+    Attributes:
+      rows: one per text; where vectors are compared the query's comes first.
+      texts: as they came; () = not given back.
+      output: that holds the score, or `VECTOR`.
+      raw_scores: else those of rankers are taken through a sigmoid.
+      may_cut: texts that are too long are cut, else refused.
+    """
+
+    rows: list[dict]
+    texts: tuple[str, ...]
+    output: str
+    raw_scores: bool
+    may_cut: bool
+
+
+def gives_vectors(description: Mapping) -> bool:
+    """Whether an export answers `/v1/embeddings`."""
+    raw = description["signatures"][RAW]
+    return set(raw["inputs"]) == {"text"} and VECTOR in raw["outputs"]
+
+
+def ranks(description: Mapping) -> bool:
+    """Whether an export answers `/rerank`."""
+    return bool(_score_of(description))
+
+
+def parse_embeddings(
+    body: bytes, description: Mapping, limit: ServerOptions
+) -> Embeddings:
+    """OpenAI's form, checked.
+
+    Args:
+      body: the raw body.
+      description: content of `signature.json`.
+      limit: see `ServerOptions`.
+
+    Raises:
+      UserError: one line that begins with the wrong member.
+    """
+    value = parse_body(body)
+    if not gives_vectors(description):
+        raise UserError(
+            "model: this one gives no vectors; export one with "
+            "`python -m serving.export --task=embedding`"
+        )
+    known = ("input", "model", "encoding_format", "dimensions", "user")
+    _check_members(value, known, ("input", "model"))
+    form = value.get("encoding_format") or "float"
+    if form not in ("float", "base64"):
+        raise UserError(
+            f'encoding_format: wanted "float" or "base64", found {_shown(form)}'
+        )
+    (_, width) = description["signatures"][RAW]["outputs"][VECTOR]["shape"]
+    asked = value.get("dimensions")
+    if asked is not None and (asked != width or isinstance(asked, bool)):
+        raise UserError(
+            f"dimensions: wanted {width}, all that this model has: a part of "
+            f"its vectors means nothing; found {_shown(asked)}"
+        )
+    if not isinstance(value["model"], str):
+        raise UserError(f"model: wanted a name, found {_shown(value['model'])}")
+    signature, rows = _inputs_of(value["input"], description, limit)
+    return Embeddings(signature, rows, value["model"], form == "base64")
+
+
+def _inputs_of(value, description: Mapping, limit: ServerOptions):
+    """(signature, rows) of a text, texts, ids, or lists of ids."""
+    one = isinstance(value, str) or (
+        isinstance(value, list) and value and _is_id(value[0])
+    )
+    items = [value] if one else value
+    if not isinstance(items, list) or not (
+        1 <= len(items) <= limit.max_instances
+    ):
+        raise UserError(
+            f"input: wanted a text or 1 to {limit.max_instances} of them, or "
+            f"lists of ids, found {_shown(value)}"
+        )
+    places = ["input" if one else f"input[{i}]" for i in range(len(items))]
+    if not isinstance(items[0], list):
+        checked = [
+            limits.check_text(item, place, limit.max_chars)
+            for item, place in zip(items, places, strict=True)
+        ]
+        return RAW, [{"text": text} for text in checked]
+    if PIECES not in description["signatures"]:
+        raise UserError("input: this model takes texts, no ids")
+    specs = {"input_ids": {"dtype": "int32", "shape": [None, None]}}
+    ids = [
+        inputs.check_row({"input_ids": item}, specs, place, limit, description)[
+            "input_ids"
+        ]
+        for item, place in zip(items, places, strict=True)
+    ]
+    width = max(map(len, ids))
+    return PIECES, [
+        {
+            "input_ids": np.pad(row, (0, width - len(row))),
+            "input_mask": np.pad(np.ones_like(row), (0, width - len(row))),
+        }
+        for row in ids
+    ]
+
+
+def _is_id(value) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def write_embeddings(question: Embeddings, answers: list[dict]) -> bytes:
+    """OpenAI's answer; `truncated` is added where a text was cut."""
+    data, tokens = [], 0
+    for i, answer in enumerate(answers):
+        vector = np.asarray(answer[VECTOR], "<f4")
+        entry = {"object": "embedding", "index": i}
+        if question.as_base64:
+            entry["embedding"] = base64.b64encode(vector.tobytes()).decode()
+        else:
+            entry["embedding"] = [float(f"{x:.9g}") for x in vector]
+        if answer["truncated"]:
+            entry["truncated"] = True
+        data.append(entry)
+        tokens += int(answer["num_tokens"])
+    usage = {"prompt_tokens": tokens, "total_tokens": tokens}
+    value = {"object": "list", "data": data, "model": question.model}
+    return json.dumps(value | {"usage": usage}).encode()
+
+
+def write_models(name: str) -> bytes:
+    """OpenAI's list of models: the one that is served."""
+    about = {"id": name, "object": "model", "created": 0, "owned_by": "local"}
+    return json.dumps({"object": "list", "data": [about]}).encode()
+
+
+def parse_rerank(
+    body: bytes, description: Mapping, limit: ServerOptions
+) -> Rerank:
+    """text-embeddings-inference's form, checked.
+
+    Args:
+      body: the raw body.
+      description: content of `signature.json`.
+      limit: see `ServerOptions`.
+
+    Raises:
+      UserError: one line that begins with the wrong member.
+    """
+    value = parse_body(body)
+    output = _score_of(description)
+    if not output:
+        raise UserError(
+            "this model compares no texts: serve a ranker, a regression of "
+            "two texts, or an export of --task=embedding"
+        )
+    flags = ("raw_scores", "return_text", "truncate")
+    known = ("query", "texts", *flags, "truncation_direction")
+    _check_members(value, known, ("query", "texts"))
+    for name in flags:
+        if not isinstance(value.get(name, False), bool | None):
+            raise UserError(
+                f"{name}: wanted true or false, found {_shown(value[name])}"
+            )
+    if str(value.get("truncation_direction", "right")).lower() != "right":
+        raise UserError('truncation_direction: wanted "right"')
+    texts = value["texts"]
+    if not isinstance(texts, list) or not 1 <= len(texts) <= (
+        limit.max_instances
+    ):
+        raise UserError(
+            f"texts: wanted 1 to {limit.max_instances} texts, found "
+            f"{_shown(texts)}"
+        )
+    query = limits.check_text(value["query"], "query", limit.max_chars)
+    for i, text in enumerate(texts):
+        limits.check_text(text, f"texts[{i}]", limit.max_chars)
+    return Rerank(
+        _pairs(output, query, texts),
+        tuple(texts) if value.get("return_text") else (),
+        output,
+        bool(value.get("raw_scores")),
+        value.get("truncate") is not False,
+    )
+
+
+def _score_of(description: Mapping) -> str:
+    """The output of the raw signature that `/rerank` orders by, or ""."""
+    names = set(description["signatures"][RAW]["inputs"])
+    if names == {"query", "documents"}:
+        return "scores"
+    if names == {"text_a", "text_b"} and description.get("head") == (
+        "regression"
+    ):
+        return "value"
+    return VECTOR if gives_vectors(description) else ""
+
+
+def _pairs(output: str, query: str, texts: list[str]) -> list[dict]:
+    if output == "scores":
+        return [{"query": query, "documents": [text]} for text in texts]
+    if output == "value":
+        return [{"text_a": query, "text_b": text} for text in texts]
+    return [{"text": text} for text in (query, *texts)]
+
+
+def cut_texts(question: Rerank, answers: list[dict]) -> list[int]:
+    """The places of texts of which the model did not read all."""
+    first = int(question.output == VECTOR)
+    return [
+        max(i - first, 0)
+        for i, answer in enumerate(answers)
+        if np.any(answer["truncated"])
+    ]
+
+
+def write_rerank(question: Rerank, answers: list[dict]) -> bytes:
+    """The texts' places and scores, the best first."""
+    found = []
+    for i, score in enumerate(_scores(question, answers)):
+        entry = {"index": i, "score": float(f"{score:.9g}")}
+        if question.texts:
+            entry["text"] = question.texts[i]
+        found.append(entry)
+    found.sort(key=lambda entry: -entry["score"])  # stable
+    return json.dumps(found, ensure_ascii=False).encode()
+
+
+def _scores(question: Rerank, answers: list[dict]) -> np.ndarray:
+    """float64 [N]."""
+    values = [np.asarray(a[question.output], np.float64) for a in answers]
+    if question.output == VECTOR:
+        vectors = np.stack(values)
+        sizes = np.linalg.norm(vectors, axis=1)
+        products = vectors[1:] @ vectors[0]
+        return products / np.maximum(sizes[1:] * sizes[0], 1e-12)
+    logits = np.asarray([value.reshape(-1)[0] for value in values])
+    if question.raw_scores:
+        return logits
+    return 0.5 * (1.0 + np.tanh(logits / 2.0))  # the sigmoid
+
+
+def _check_members(value: dict, known, wanted) -> None:
+    for name in value:
+        if name not in known:
+            raise UserError(
+                f"unknown key {name[:40]!r}: wanted {', '.join(known)}"
+            )
+    for name in wanted:
+        if name not in value:
+            raise UserError(f"{name}: it is missing")
+
+
+def _shown(value) -> str:
+    if isinstance(value, list):
+        return f"{len(value)} of them"
+    return json.dumps(value)[:40]
