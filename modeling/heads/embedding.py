@@ -3,7 +3,6 @@
 import tensorflow as tf
 import tf_keras
 
-from data.symbols import CLS_FIRST
 from modeling.encoders.registry import spec_of
 from modeling.task_model import TaskModel
 
@@ -66,7 +65,8 @@ class EmbeddingModel(TaskModel):
         real = tf.cast(mask, tf.bool)
         behind = tf.cumsum(mask, 1, reverse=True)  # real tokens from here on
         before = tf.cumsum(mask, 1)
-        if spec_of(self.config.model_type).capabilities.layout == CLS_FIRST:
+        able = spec_of(self.config.model_type).capabilities
+        if able.summary_type == "first":
             is_cls = real & (before == 1)
             used = real & (before > 1) & (behind > 1)
         else:
