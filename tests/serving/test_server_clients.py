@@ -340,12 +340,13 @@ def test_keys_limits_and_metrics_are_those_of_predict(tmp_path):
 
 @pytest.fixture(scope="module")
 def port():
-    options = ServerOptions(max_instances=5)
+    options = ServerOptions(max_instances=5, max_requests_per_address=0.0)
     server = listen.make_server(build_app(Vectors(), options), options)
     listener = socket.create_server(("127.0.0.1", 0))
+    found = listener.getsockname()[1]
     thread = threading.Thread(target=server.run, args=([listener],))
     thread.start()
-    yield listener.getsockname()[1]
+    yield found
     server.should_exit = True
     thread.join(20)
 
