@@ -118,26 +118,52 @@ JSON = {
 # --- Files of a folder ----------------------------------------------------------
 
 
-def _inside(pattern: str, spoil: Damage) -> Damage:
-    """Spoils the last file that fits a pattern below the folder."""
+def _inside(pattern: str, spoil: Damage, every: bool) -> Damage:
+    """Spoils the last file that fits a pattern below the folder, or all."""
 
     def damage(path: str) -> str:
-        spoil(sorted(glob.glob(os.path.join(path, pattern)))[-1])
+        found = sorted(glob.glob(os.path.join(path, pattern)))
+        for name in found if every else found[-1:]:
+            spoil(name)
         return path
 
     return damage
 
 
-def _each(short: str, pattern: str, faults: dict) -> dict[str, Damage]:
+def _each(
+    short: str, pattern: str, faults: dict, every: bool = False
+) -> dict[str, Damage]:
     return {
-        f"{short}: {name}": _inside(pattern, spoil)
+        f"{short}: {name}": _inside(pattern, spoil, every)
         for name, spoil in faults.items()
     }
 
 
+def _names_nothing(path: str) -> str:
+    """A `checkpoint` file of another place."""
+    return _write(path, b'model_checkpoint_path: "/old/model.ckpt-9"\n')
+
+
+def _with_signs(path: str) -> str:
+    """A folder whose name is a pattern."""
+    os.rename(path, path + " [1]*?")
+    return path + " [1]*?"
+
+
 _BYTES = {"cut": cut, "empty": empty, "other bytes": flipped}
 _GONE = _BYTES | {"missing": missing}
-_WEIGHTS = _each("index", "*.index", _BYTES) | _each("data", "*.data-*", _GONE)
+# A run of the world has two checkpoints. Of both, of the newer one, and what
+# takes no step away.
+_WEIGHTS = _each("index", "*.index", _GONE, every=True) | _each(
+    "data", "*.data-*", _GONE, every=True
+)
+_CUT = {"cut": cut, "missing": missing}
+_NEWEST = _each("newest index", "*.index", _CUT) | _each(
+    "newest data", "*.data-*", _CUT
+)
+_NAMED = _each(
+    "checkpoint", "checkpoint", _CUT | {"names nothing": _names_nothing}
+) | {"signs in the folder's name": _with_signs}
 _CONFIG = _each("config", "*_config.json", JSON)
 _GZIP = {
     f"{ending[1:]}: {name}": _spoiled_archive(module, ending, spoil)
@@ -166,9 +192,12 @@ KINDS: dict[str, dict[str, Damage]] = {
     "config": JSON | {"missing": missing},
     "records": _each("manifest.json", "manifest.json", JSON)
     | _each("records", "*.tfrecord", _GONE),
-    "weights": _WEIGHTS | _CONFIG,
+    "weights": _WEIGHTS | _NEWEST | _NAMED | _CONFIG,
+    "steps": _NEWEST | _NAMED | _each("run.json", "run.json", _CUT),
     "run": _WEIGHTS
-    | _each("run.json", "run.json", JSON)
+    | _NEWEST
+    | _NAMED
+    | _each("run.json", "run.json", JSON | {"missing": missing})
     | _each("config", "*_config.json", {"zeros": JSON["zeros"]}),
     "ranking": _each(
         "documents",
@@ -182,9 +211,23 @@ KINDS: dict[str, dict[str, Damage]] = {
         "run.json",
         {k: JSON[k] for k in ("cut", "empty", "deep JSON", "a JSON list")},
     ),
-    "model": _WEIGHTS | _CONFIG | _each("task.json", "task.json", JSON),
+    "model": _WEIGHTS
+    | _NEWEST
+    | _NAMED
+    | _CONFIG
+    | _each("task.json", "task.json", JSON),
     "saved_model": _each("saved_model.pb", "*/saved_model.pb", _BYTES)
     | _each("variables' index", "*/variables/*.index", _GONE)
     | _each("variables' data", "*/variables/*.data-*", _GONE)
     | _each("signature.json", "*/signature.json", JSON),
 }
+# Kinds that hold the steps of a run, and the faults after which a command goes
+# on: from which of the world's two steps.
+STEPS = ("run", "steps", "weights", "model")
+GOES_ON = {
+    "newest index: cut": 1,
+    "newest index: missing": 1,
+    "newest data: missing": 1,
+    "run.json: missing": 2,
+    "signs in the folder's name": 2,
+} | {f"checkpoint: {name}": 2 for name in (*_CUT, "names nothing")}

@@ -8,8 +8,9 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
+from benchmarks.faults import damage, steps
 from benchmarks.faults.server import NOISE
-from benchmarks.faults.table import INTERRUPTED, OUTPUT, Cell
+from benchmarks.faults.table import INTERRUPTED, OUTPUT, Cell, command_named
 
 ROOT = os.path.dirname(
     os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -26,16 +27,22 @@ class Outcome:
       cell: what was tried.
       status: its exit status.
       text: its standard error.
+      said: its standard output.
       left: half-written files.
       seconds: that it took.
+      before: what `steps.look` found after the fault.
+      after: the same after the command.
       skipped: why it was not tried, or "".
     """
 
     cell: Cell
     status: int = 0
     text: str = ""
+    said: str = ""
     left: tuple[str, ...] = ()
     seconds: float = 0.0
+    before: dict = dataclasses.field(default_factory=dict)
+    after: dict = dataclasses.field(default_factory=dict)
     skipped: str = ""
 
     @property
@@ -50,19 +57,38 @@ class Outcome:
             return ""
         lines = self.text.splitlines()
         noise = [x for x in lines if NOISE.search(x)]
-        errors = [x for x in lines if x.startswith("error: ")]
-        wanted = 130 if self.cell.fault == INTERRUPTED else 1
+        wanted = self._wanted_status()
         if "Traceback" in self.text:
             return f"a stack trace: {lines[-1][:200]}"
         if self.status != wanted:
             return f"exit status {self.status}: {self.text[-200:]!r}"
-        if len(errors) != 1 or lines[-1] != errors[0]:
-            return f"wanted one line of error at the end: {self.text[-300:]!r}"
         if noise:
             return f"noise: {noise[0][:200]}"
         if self.left:
             return f"left behind: {', '.join(self.left)}"
-        if wanted == 1 and not self._names_a_file():
+        said = self._problem_of_the_line() if wanted else ""
+        if said or not self._has_steps():
+            return said
+        said = self.said + self.text
+        return steps.problem(
+            self.cell.fault, self.status, said, self.before, self.after
+        )
+
+    def _wanted_status(self) -> int:
+        if self.cell.fault == INTERRUPTED:
+            return 130
+        return int(self.cell.fault not in damage.GOES_ON)
+
+    def _has_steps(self) -> bool:
+        kind = command_named(self.cell.command).inputs.get(self.cell.input)
+        return kind in damage.STEPS
+
+    def _problem_of_the_line(self) -> str:
+        lines = self.text.splitlines()
+        errors = [x for x in lines if x.startswith("error: ")]
+        if len(errors) != 1 or lines[-1] != errors[0]:
+            return f"wanted one line of error at the end: {self.text[-300:]!r}"
+        if self.status == 1 and not self._names_a_file():
             return f"names no file: {errors[0][:300]}"
         return ""
 

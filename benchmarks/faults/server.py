@@ -26,7 +26,7 @@ import time
 import traceback
 from collections.abc import Iterator
 
-from benchmarks.faults import damage, table, world
+from benchmarks.faults import damage, steps, table, world
 from common import locks
 
 # XLA's note of its first compilation (I0000) comes in good runs, too.
@@ -117,12 +117,15 @@ class Runner:
         if cell.input in command.inputs:
             kind = command.inputs[cell.input]
             copy = _copy(paths[cell.input], scratch)
+            if kind in damage.STEPS:
+                steps.mark(copy)
             paths[cell.input] = damage.KINDS[kind][cell.fault](copy)
         elif cell.fault == table.INTERRUPTED and not command.writes:
             for name in command.inputs:  # a run writes into its folder
                 paths[name] = _copy(paths[name], scratch)
         arguments = [a.format(**paths) for a in command.arguments]
         watched = [p for p in paths.values() if p.startswith(scratch)]
+        before = steps.look(paths.get(cell.input, ""))
         begin = time.monotonic()
         limit = None
         with contextlib.ExitStack() as stack:
@@ -144,9 +147,21 @@ class Runner:
         return {
             "status": status,
             "text": text,
+            "said": self._said(),
             "left": left,
             "seconds": time.monotonic() - begin,
+            "before": before,
+            "after": steps.look(paths.get(cell.input, "")),
         }
+
+    def _said(self) -> str:
+        """Standard output of the last command."""
+        with open(self._output, errors="replace") as f:
+            return f.read()
+
+    @property
+    def _output(self) -> str:
+        return os.path.join(self.folder, "said.txt")
 
     def _prepare_output(self, stack, fault: str, out: str) -> int | None:
         """Makes `out` bad; the limit on sizes of files, if that is the way."""
@@ -182,6 +197,8 @@ class Runner:
         child = os.fork()
         if not child:
             os.close(reader)
+            out = os.open(self._output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            os.dup2(out, 1)
             _child(module, arguments, writer, limit, interrupted, self.folder)
         os.close(writer)
         signal.alarm(_SECONDS)
@@ -224,7 +241,6 @@ def _child(module, arguments, writer, limit, interrupted, folder) -> None:
     try:
         null = os.open(os.devnull, os.O_RDWR)
         os.dup2(null, 0)
-        os.dup2(null, 1)
         os.dup2(writer, 2)
         sys.argv = [module, *arguments]
         if interrupted:

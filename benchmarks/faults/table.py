@@ -41,6 +41,7 @@ _TUNE = (
     *("--do_train", _SPIECE, "--model_config_path={config}"),
     *("--max_seq_length=24", "--model_dir={out}/model", *TRAIN),
 )
+_MORE = (*TRAIN, "--train_steps=3")  # than the two of the world
 _LM = {"lm": "weights"}
 _RANK = (
     *("--topics_file={ranking}/topics.tsv", "--qrels_file={ranking}/qrels"),
@@ -50,6 +51,18 @@ _RANK = (
 
 def _trained(name: str, *more: str) -> tuple[str, ...]:
     return (f"--model_dir={{{name}}}", *more)
+
+
+def _resumed(command: str, model: str, source: str, *more: str) -> Command:
+    """The run of the world goes on: one step more."""
+    return Command(
+        f"{command}, resumed",
+        command,
+        (f"--model_dir={{{model}}}", "--do_train", "--max_seq_length=24")
+        + (_SPIECE, "--model_config_path={config}", *_MORE, *more),
+        {source: "", "spiece": "", "config": "", model: "steps"},
+        writes=False,
+    )
 
 
 COMMANDS = (
@@ -72,7 +85,7 @@ COMMANDS = (
         "run_pretrain, resumed",
         "run_pretrain",
         ("--data_dir={records}", "--model_dir={lm}", "--mode=train")
-        + (*SIZES, *TRAIN, "--mem_len=12", "--train_steps=2"),
+        + (*SIZES, *_MORE, "--mem_len=12"),
         {"records": "", "lm": "run"},
         writes=False,
     ),
@@ -83,6 +96,14 @@ COMMANDS = (
         + (*SIZES, *TRAIN, "--mem_len=12"),
         {"streams": "records"},
         locks="model",
+    ),
+    Command(
+        "run_lm, resumed",
+        "run_lm",
+        ("--data_dir={streams}", "--model_dir={causal_lm}", "--seq_len=12")
+        + (*SIZES, *_MORE, "--mem_len=12"),
+        {"streams": "", "causal_lm": "steps"},
+        writes=False,
     ),
     Command(
         "run_lm, evaluation",
@@ -98,6 +119,13 @@ COMMANDS = (
         ("--task_name=tsv", "--data_dir={task}", *_TUNE),
         {"task": "table", "spiece": "spiece", "config": "config"},
         locks="model",
+    ),
+    _resumed(
+        "run_classifier",
+        "classifier",
+        "task",
+        "--task_name=tsv",
+        "--data_dir={task}",
     ),
     Command(
         "run_classifier, evaluation",
@@ -115,6 +143,14 @@ COMMANDS = (
         {"squad_file": "json", "spiece": "", "config": "config"},
         locks="model",
     ),
+    _resumed(
+        "run_squad",
+        "squad",
+        "squad_file",
+        "--train_file={squad_file}",
+        "--max_query_length=4",
+        "--doc_stride=8",
+    ),
     Command(
         "run_squad, evaluation",
         "run_squad",
@@ -128,6 +164,12 @@ COMMANDS = (
         ("--data_dir={race_data}", *_TUNE),
         {"race_data": "race", "spiece": "", "config": "config"},
         locks="model",
+    ),
+    _resumed(
+        "run_race",
+        "race",
+        "race_data",
+        "--data_dir={race_data}",
     ),
     Command(
         "run_race, evaluation",
@@ -143,6 +185,13 @@ COMMANDS = (
         {"tags": "rows", "spiece": "", "config": "config"},
         locks="model",
     ),
+    _resumed(
+        "run_tagger",
+        "tagger",
+        "tags",
+        "--train_file={tags}",
+        "--doc_stride=8",
+    ),
     Command(
         "run_tagger, evaluation",
         "run_tagger",
@@ -156,6 +205,13 @@ COMMANDS = (
         ("--task_name=tsv", "--data_dir={task}", *_TUNE),
         {"task": "table", "spiece": "", "config": "config"},
         locks="model",
+    ),
+    _resumed(
+        "run_multitask",
+        "multitask",
+        "task",
+        "--task_name=tsv",
+        "--data_dir={task}",
     ),
     Command(
         "run_ranking",

@@ -13,6 +13,7 @@ SIZES = ["--n_layer=1", "--d_model=8", "--n_head=2", "--d_head=4"]
 SIZES += ["--d_inner=8"]
 TRAIN = ["--train_steps=1", "--iterations=1", "--train_batch_size=4"]
 TRAIN += ["--save_steps=1", "--progress=none", "--learning_rate=1e-3"]
+TWO_STEPS = [*TRAIN, "--train_steps=2"]  # each saved: two checkpoints
 CONFIG = {
     "d_head": 4,
     "d_inner": 8,
@@ -157,7 +158,7 @@ def _finetune(command: str, out: str, *more: str) -> list[str]:
         "--max_seq_length=24",
         "--eval_batch_size=4",
         "--do_train",
-        *TRAIN,
+        *TWO_STEPS,
         *more,
     ]
 
@@ -194,12 +195,12 @@ RECIPES: dict[str, tuple[str, Recipe]] = {
     "causal_lm": (
         "causal_lm",
         ["run_lm", "--data_dir={streams}", "--model_dir={world}/causal_lm"]
-        + [*SIZES, *TRAIN, "--mem_len=12", "--seq_len=12"],
+        + [*SIZES, *TWO_STEPS, "--mem_len=12", "--seq_len=12"],
     ),
     "lm": (
         "lm",
         ["run_pretrain", "--data_dir={records}", "--model_dir={world}/lm"]
-        + [*SIZES, *TRAIN, "--mem_len=12", "--mode=train"]
+        + [*SIZES, *TWO_STEPS, "--mem_len=12", "--mode=train"]
         + ["--spiece_model_file={spiece}"],
     ),
     "classifier": (
@@ -220,6 +221,11 @@ RECIPES: dict[str, tuple[str, Recipe]] = {
         "tagger",
         _finetune("run_tagger", "{world}/tagger", "--train_file={tags}")
         + ["--doc_stride=8"],
+    ),
+    "multitask": (
+        "multitask",
+        _finetune("run_multitask", "{world}/multitask", "--task_name=tsv")
+        + ["--data_dir={task}"],
     ),
     "export": (
         "export",

@@ -11,9 +11,10 @@ import re
 import sys
 from collections.abc import Callable, Iterable
 
-import tensorflow as tf
+from google.protobuf import text_format
 from google.protobuf.message import DecodeError
 from tensorflow.core.protobuf import tensor_bundle_pb2
+from tensorflow.python.training import checkpoint_state_pb2
 
 from common import files
 from common.errors import UserError
@@ -209,12 +210,14 @@ def _base_of(folder: str, names: set[str], hint: str | None) -> str | None:
 
 def _hint(folder: str) -> str | None:
     """The name in the `checkpoint` file; its folder may have been moved."""
+    state = checkpoint_state_pb2.CheckpointState()
     try:
-        state = tf.train.get_checkpoint_state(folder)
-    except (tf.errors.OpError, ValueError):
+        # `tf.train.get_checkpoint_state` warns where this is damaged.
+        data = files.read_bytes(os.path.join(folder, HINT))
+        text_format.Parse(data, state)
+    except (OSError, ValueError, text_format.ParseError):
         return None
-    path = state.model_checkpoint_path if state else ""
-    return os.path.basename(path) or None
+    return os.path.basename(state.model_checkpoint_path) or None
 
 
 def _fault(folder: str, name: str, shards: dict[str, set[str]]) -> str:
