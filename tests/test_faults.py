@@ -9,6 +9,7 @@ import ast
 import pytest
 
 from benchmarks.faults import run, table
+from benchmarks.faults import steps as faults_steps
 from tests import layers
 
 # Cells that need no trained model.
@@ -124,7 +125,7 @@ def test_faults_on_every_command(server):
 
 def outcome(text, status=1, left=(), fault="cut"):
     cell = table.Cell("data.inspect", "records", fault)
-    return run.Outcome(cell, status, text, left).problem()
+    return run.Outcome(cell, status, text, left=left).problem()
 
 
 def test_a_fault_that_was_not_held_is_seen():
@@ -140,3 +141,58 @@ def test_a_fault_that_was_not_held_is_seen():
     assert "names no file" in outcome("error: something is wrong\n")
     assert "left behind" in outcome(good, left=("/x/.a.tmp-3",))
     assert "status 1" in outcome(good, fault=table.INTERRUPTED)
+
+
+KEPT = ["1\t0.25", "2\t1.25"]
+BOTH = ["model.ckpt-1.index", "model.ckpt-2.index"]
+
+
+def steps(
+    fault, rows, status=0, said="note: from there\n", text="", kept=BOTH, **more
+):
+    """What is wrong with a run that met a fault, from its log afterwards."""
+    cell = table.Cell("run_pretrain, resumed", "lm", fault)
+    before = {"rows": KEPT, "checkpoints": BOTH}
+    after = {"rows": rows, "checkpoints": [*kept, "model.ckpt-3.index"]}
+    found = run.Outcome(cell, status, text, said, (), 1.0, before, after)
+    return found.problem()
+
+
+def test_a_run_that_begins_anew_has_not_held():
+    newest, named = "newest index: missing", "checkpoint: missing"
+    new = ["1\t6.5", "2\t6.25", "3\t6.125"]
+    assert "from step 1, found the log" in steps(newest, new)
+    assert "from step 2, found the log" in steps(named, new)
+    assert steps(newest, [KEPT[0], *new[1:]]) == ""
+    assert steps(named, [*KEPT, new[2]]) == ""
+    # One step more than was lost is trained again.
+    assert "from step 2, found" in steps(named, [KEPT[0], *new[1:]])
+    assert "without a line" in steps(named, [*KEPT, new[2]], said="")
+    assert "without a line" not in steps(
+        "signs in the folder's name", [*KEPT, new[2]], said=""
+    )
+    # It may stop where nothing else is promised, and loses nothing then.
+    line = "error: /x/cell/lm is damaged\n"
+    assert steps("index: cut", KEPT, 1, text=line) == ""
+    assert "steps were lost" in steps("index: cut", new, 1, text=line)
+    assert "steps were lost" in steps(
+        "index: cut", KEPT, 1, text=line, kept=BOTH[:1]
+    )
+    assert "status 1" in steps(newest, KEPT, 1, text=line)
+    # A reader says whose weights it took.
+    said = "note: took\nweights      /x/cell/lm/model.ckpt-{} (newest)\n"
+    assert steps(newest, KEPT, said=said.format(1)) == ""
+    assert "wanted the weights of step 1" in steps(
+        newest, KEPT, said=said.format(2)
+    )
+    assert "wanted the weights" in steps(newest, KEPT)
+
+
+def test_rows_are_marked_as_no_training_writes_them(tmp_path):
+    log = tmp_path / "losses.tsv"
+    log.write_text("step\tloss\n1\t6.5\n2\t6.25\n")
+    faults_steps.mark(str(tmp_path))
+    (tmp_path / "model.ckpt-2.index").touch()
+    found = faults_steps.look(str(tmp_path))
+    assert found == {"rows": KEPT, "checkpoints": BOTH[1:]}
+    assert faults_steps.look(str(tmp_path / "none"))["rows"] == []

@@ -6,6 +6,7 @@ Q query pieces, U document pieces.
 
 import tensorflow as tf
 import tf_keras
+from tf_keras.src.mixed_precision import autocast_variable
 
 from modeling.heads import kernel_pooling
 from modeling.heads.kernel_pooling import Kernels
@@ -42,7 +43,8 @@ class KernelRankingModel(TaskModel):
         with_candidate_score: bool = False,
         **kwargs,
     ):
-        super().__init__(config, **kwargs)
+        # Cosines of bfloat16 vectors would say little: see `call`.
+        super().__init__(config, **{"autocast": False} | kwargs)
         self.mu, self.sigma, self.layer = tuple(mu), tuple(sigma), layer
         self.with_candidate_score = with_candidate_score
         self.kernels = Kernels(self.mu, self.sigma)
@@ -93,7 +95,7 @@ class KernelRankingModel(TaskModel):
         document_mask: tf.Tensor,
         candidate_scores: tf.Tensor | None = None,
     ) -> tf.Tensor:
-        """Scores, float32 [P].
+        """Scores, float32 [P], computed in float32 under every policy.
 
         Args:
           query: `vectors` [P, Q, D] of the queries' pieces.
@@ -103,6 +105,25 @@ class KernelRankingModel(TaskModel):
           document_mask: [P, U].
           candidate_scores: [P]; only with `with_candidate_score`.
         """
+        with autocast_variable.enable_auto_cast_variables(tf.float32):
+            return self._scores(
+                query,
+                query_ids,
+                query_mask,
+                document,
+                document_mask,
+                candidate_scores,
+            )
+
+    def _scores(
+        self,
+        query,
+        query_ids,
+        query_mask,
+        document,
+        document_mask,
+        candidate_scores,
+    ):
         weights = tf.gather(self.kernel_piece_weights, query_ids)
         weights *= tf.cast(query_mask, tf.float32)
         phi = kernel_pooling.pair_features(

@@ -10,6 +10,8 @@ Letters: B batch, T segment length, M memory slots, L layers, D model, P masks.
 
 import tensorflow as tf
 
+from data import symbols
+from modeling.encoders.registry import spec_of
 from serving.signatures import graph_features
 from serving.signatures.continuation import continuation_signature
 from serving.signatures.sequence import (
@@ -27,15 +29,24 @@ DEFAULT_MEMORY = 384  # slots kept where the config names none
 
 
 def lm_signatures(context: Context) -> dict[str, Signature]:
-    """Every signature of a pretrained model."""
+    """Every signature of a pretrained model.
+
+    Filling, streams and continuation need memory and a query stream: an
+    encoder without them gives vectors alone.
+    """
     text = {"text": text_spec("text")}
-    return {
+    found = {
         RAW: Signature(
             lambda text: _embed(context, text),
             text,
             {"text": ["It cost 12,000 francs.", "Nobody asked."]},
             "raw text in; vectors of the text (mean of its pieces, and CLS)",
         ),
+        TOKENIZE: tokenize_signature(context),
+    }
+    if not _capabilities(context).query_stream:
+        return found
+    return found | {
         "fill_mask": Signature(
             lambda text: _fill(context, text),
             text,
@@ -45,8 +56,11 @@ def lm_signatures(context: Context) -> dict[str, Signature]:
         ),
         **_stream_signatures(context),
         "generate_text": continuation_signature(context),
-        TOKENIZE: tokenize_signature(context),
     }
+
+
+def _capabilities(context: Context):
+    return spec_of(context.model.config.model_type).capabilities
 
 
 def _stream_signatures(context: Context) -> dict[str, Signature]:
@@ -146,8 +160,9 @@ def _new_memory(states, memory, memory_length, slots):
 
 def _embed(context: Context, text: tf.Tensor) -> dict[str, tf.Tensor]:
     ids = context.tokenizer.tokenize(text)
+    layout = _capabilities(context).layout
     features = graph_features.join_segments(
-        [ids], context.spec.max_seq_length, context.ids
+        [ids], context.spec.max_seq_length, context.ids, layout=layout
     )
     output = context.model(
         features.input_ids,
@@ -156,13 +171,20 @@ def _embed(context: Context, text: tf.Tensor) -> dict[str, tf.Tensor]:
         training=False,
     )
     hidden = tf.cast(output.sequence_output, tf.float32)  # [B, T, D]
-    # On the left lies padding, on the right SEP and CLS.
-    weights = tf.cast(features.input_mask, tf.float32)[:, :-2]
-    total = tf.einsum("btd,bt->bd", hidden[:, :-2], weights)
+    weights = features.input_mask
+    if layout == symbols.CLS_LAST:  # padding, pieces, SEP, CLS
+        cls, part = -1, slice(-2)
+    else:  # CLS, pieces, SEP, padding
+        cls, part = 0, slice(1, None)
+        weights = tf.sequence_mask(
+            features.lengths - 1, tf.shape(weights)[1], weights.dtype
+        )
+    weights = tf.cast(weights, tf.float32)[:, part]
+    total = tf.einsum("btd,bt->bd", hidden[:, part], weights)
     count = tf.maximum(tf.reduce_sum(weights, 1, keepdims=True), 1.0)
     return {
         "embedding": total / count,
-        "cls": hidden[:, -1],
+        "cls": hidden[:, cls],
         "num_tokens": features.lengths,
         "truncated": features.truncated,
     }

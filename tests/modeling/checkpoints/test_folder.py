@@ -62,6 +62,15 @@ def test_signs_of_patterns_in_the_path(whole, tmp_path, name):
         native.open_reader(str(tmp_path / "a*"))
 
 
+@pytest.mark.parametrize("text", [b"", b'model_checkpoint_path: "a', b"\xff"])
+def test_a_damaged_checkpoint_file_names_nothing(folder, text, caplog):
+    (folder / "checkpoint").write_bytes(text)
+    found = checkpoints.newest(str(folder))
+    assert checkpoints.step_of(found.prefix) == 10
+    assert "no `checkpoint` file says which" in found.why
+    assert not caplog.records  # TensorFlow warns
+
+
 @pytest.mark.parametrize("ending", [".index", DATA])
 def test_a_missing_file_of_the_newest(folder, ending):
     os.remove(folder / f"{BASE}-10{ending}")
