@@ -53,7 +53,7 @@ ALLOWED = frozenset(
     UpperBound Where While ZerosLike
     """.split()
 )
-# Of those: what no export of this version holds, and why it is allowed.
+# Of those: what no export that the test makes holds, and why it is allowed.
 NAMED: dict[str, str] = {}
 # Of the graph and of functions that only it calls, which TensorFlow is not
 # given: they save and restore checkpoints.

@@ -16,7 +16,7 @@ import tensorflow_text  # noqa: F401  registers the SentencePiece op
 from google.protobuf import json_format
 from tensorflow.python.eager import cancellation  # no public name has it
 
-from common import files
+from common import bundle, files
 from common.errors import UserError
 from common.weights_line import weights_line
 from serving import graph_check
@@ -71,6 +71,9 @@ class SavedModel:
             self._loaded = _load(self.version_dir, self.version_dir)
             return
         graph_check.check(self.version_dir, self._proto)
+        weights = os.path.join(self.version_dir, _VARIABLES, _VARIABLES)
+        if files.exists(weights + ".index"):
+            bundle.check(weights)
         with _checked_copy(self.version_dir, self._proto) as folder:
             self._loaded = _load(folder, self.version_dir)
 

@@ -13,6 +13,11 @@ from benchmarks.faults import damage
 
 _LOG = "losses.tsv"
 _WHOLE = ".index"
+# Lines that say whose weights a command read.
+_OF_WEIGHTS = re.compile(
+    r"^weights +\S.*|.* averaged over 1 checkpoints: .*", re.MULTILINE
+)
+_STEP = re.compile(r"model\.ckpt-(\d+)")
 
 
 def mark(folder: str) -> None:
@@ -54,10 +59,8 @@ def problem(fault: str, status: int, said: str, before, after) -> str:
         return ""
     step = damage.GOES_ON[fault]
     if rows == marked:  # an evaluation, a reader
-        read = re.findall(
-            r"^weights +\S.*model\.ckpt-(\d+)", said, re.MULTILINE
-        )
-        if set(read) != {str(step)}:
+        read = set(_STEP.findall("\n".join(_OF_WEIGHTS.findall(said))))
+        if read != {str(step)}:
             return f"wanted the weights of step {step}, found {read}: {said!r}"
     else:
         numbers = [row.split("\t")[0] for row in rows]

@@ -14,7 +14,7 @@ import tensorflow as tf
 import tf_keras
 from tensorflow.core.protobuf import trackable_object_graph_pb2
 
-from common import files
+from common import bundle, files
 from common.errors import UserError
 from modeling.checkpoints.folder import publish
 from modeling.encoders.contract import EncoderConfig
@@ -26,6 +26,7 @@ AVERAGES = ("optimizer", "ema")
 
 _GRAPH_KEY = "_CHECKPOINTABLE_OBJECT_GRAPH"
 _VALUE = "VARIABLE_VALUE"
+_LONGEST = 1000  # characters of an attribute path
 
 
 def is_native(prefix: str) -> bool:
@@ -37,7 +38,7 @@ def readable(prefix: str) -> str:
     """The prefix that TensorFlow's readers take (`files.plain_folder`).
 
     Raises:
-      UserError: its name has signs of a pattern.
+      UserError: its name has signs of a pattern, or its index is damaged.
     """
     folder, name = os.path.split(prefix)
     if re.search(r"[\[*?\\]", name):
@@ -45,6 +46,7 @@ def readable(prefix: str) -> str:
             f"{prefix}: TensorFlow takes [ * ? and \\ in the name of a "
             "checkpoint for a pattern; rename its files"
         )
+    bundle.check(prefix)
     return os.path.join(files.plain_folder(folder), name)
 
 
@@ -96,6 +98,8 @@ def read(prefix: str) -> dict[tuple[str, ...], np.ndarray]:
         seen.add(node_id)
         for child in nodes[node_id].children:
             below = f"{path}/{child.local_name}" if path else child.local_name
+            if len(below) > _LONGEST:  # a chain of objects: longer and longer
+                raise UserError(f"{prefix}: its objects are nested too deeply")
             queue.append((child.node_id, below))
     return {
         tuple(paths): read_tensor(reader, key, prefix)
