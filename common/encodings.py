@@ -64,6 +64,11 @@ def decode(data: bytes, where: str) -> str:
     except UnicodeDecodeError as e:
         line = e.object.count(b"\n", 0, e.start) + 1
         raise UserError(f"{where}:{line}: is not UTF-8 {not_utf8(e)}") from e
+    return line_feeds(text)
+
+
+def line_feeds(text: str) -> str:
+    """Text whose lines end with LF; whole lines, which may end with CR LF."""
     return text.replace("\r\n", "\n").removesuffix("\r")
 
 

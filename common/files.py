@@ -14,7 +14,7 @@ import re
 import shutil
 import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import IO, Any
 
 from common.errors import UserError
@@ -73,6 +73,28 @@ def check_output(path: str) -> None:
             pass
     except OSError as e:
         raise OSError(e.errno, os.strerror(e.errno or 0), path) from e
+
+
+def refuse_input(output: str, inputs: Iterable[str]) -> None:
+    """What is read is not replaced by what is made of it.
+
+    Args:
+      output: a file to be; "" = none.
+      inputs: files that are read.
+
+    Raises:
+      UserError: the output is one of them, by whatever name.
+    """
+    for path in inputs if output else ():
+        same = path == output
+        if not is_remote(path) and not is_remote(output):
+            there = os.path.exists(path) and os.path.exists(output)
+            same = same or there and os.path.samefile(path, output)
+        if same:
+            raise UserError(
+                f"{output} would replace the input {path}: give the output "
+                "another name"
+            )
 
 
 def is_remote(path: str) -> bool:

@@ -120,8 +120,10 @@ def _json_paragraphs(line: str, where: str) -> Iterator[str]:
 def convert(options: ConvertOptions) -> int:
     """Writes the output file; returns the number of documents."""
     documents = 0
+    paths = corpus.list_files(options.input_glob)
+    files.refuse_input(options.output_file, paths)
     with files.atomic_open(options.output_file, "w") as out:
-        for path in corpus.list_files(options.input_glob):
+        for path in paths:
             found = _convert_file(path, options, out)
             documents += found
     return documents

@@ -121,6 +121,7 @@ def _question(entry: object, name: str, text: str):
 
 def main() -> None:
     """Converts what the flags say."""
+    files.refuse_input(FLAGS.output, [FLAGS.input])
     bad = BadRows(FLAGS.skip_bad_rows)
     squad, counts = convert(
         read_json(FLAGS.input), FLAGS.input, FLAGS.split, bad

@@ -14,6 +14,7 @@ read, and with --dev_fraction none of the rows that `run_classifier.py` holds ou
 with the same flags. docs/pretraining.md says what to do with the file.
 """
 
+import os
 from collections.abc import Iterable, Iterator
 
 from absl import flags
@@ -92,6 +93,7 @@ def _read(name: str, bad: BadRows) -> Iterable[tuple[str, ...]]:
     if name == "squad":
         if not FLAGS.train_file:
             raise UserError("--task_name=squad needs --train_file")
+        files.refuse_input(FLAGS.output_file, [FLAGS.train_file])
         path = packed(FLAGS.train_file)
         paragraphs = read_squad(path, False, bad).paragraphs
         return ((text,) for text in paragraphs)
@@ -100,6 +102,8 @@ def _read(name: str, bad: BadRows) -> Iterable[tuple[str, ...]]:
     if name == "race":
         found = read_race(FLAGS.data_dir, "train", bad)
         return ((example.article,) for example in found)
+    folder = files.beginning_with(os.path.join(FLAGS.data_dir, ""))
+    files.refuse_input(FLAGS.output_file, folder)
     return texts_of_rows(
         ClassifierDataOptions(
             task_name=FLAGS.task_name,

@@ -36,6 +36,7 @@ REASONS = (
     "near_duplicate",
     "boilerplate",
 )
+REPORT = ".report.json"
 _COMPACT = 4_000_000  # line hashes that are counted at once
 _SHOWN = 200  # characters of an example
 
@@ -210,9 +211,12 @@ def filter_corpus(options: FilterOptions) -> Report:
     """
     if options.languages:
         quality.check_languages(options.languages)
+    paths = corpus.list_files(options.input_glob)
+    for output in (options.output_file, options.output_file + REPORT):
+        files.refuse_input(output, paths)
     blocks = [
         block
-        for path in corpus.list_files(options.input_glob)
+        for path in paths
         for block in corpus_plan.plan_blocks(path, options.block_bytes)
     ]
     report = Report(options)
@@ -225,12 +229,12 @@ def filter_corpus(options: FilterOptions) -> Report:
         for document in _kept_documents(
             options, blocks, kept, frequent, report
         ):
-            out.write(_format(document, options.output_file))
+            out.write(_format(document, options))
         if not report.documents["kept"]:
             raise UserError(
                 "no document is left; run with --dry_run to see why"
             )
-    files.write_json(options.output_file + ".report.json", report.as_dict())
+    files.write_json(options.output_file + REPORT, report.as_dict())
     return report
 
 
@@ -366,15 +370,16 @@ def _kept_documents(
             yield document
 
 
-def _format(document: Document, path: str) -> str:
+def _format(document: Document, options: FilterOptions) -> str:
     """A document as it stood in its file, with what ends it."""
     lines = [
         line + EOP if i in document.paragraph_ends else line
         for i, line in enumerate(document.lines)
     ]
     text = "\n".join(lines)
-    if corpus.is_jsonl(path):
-        return json.dumps({"text": text}, ensure_ascii=False) + "\n"
+    if corpus.is_jsonl(options.output_file):
+        row = {options.text_field: text}
+        return json.dumps(row, ensure_ascii=False) + "\n"
     return text + "\n\n"
 
 
@@ -385,7 +390,7 @@ def main() -> None:
     for line in report.lines(examples=options.dry_run):
         print(line)
     if not options.dry_run:
-        print(f"{options.output_file} and {options.output_file}.report.json")
+        print(f"{options.output_file} and {options.output_file}{REPORT}")
 
 
 if __name__ == "__main__":

@@ -30,6 +30,8 @@ def main() -> None:
     options, model_options = lm_flags.embed_from_flags()
     texts = _texts(options)
     if options.output_file:
+        if options.input_file:
+            files.refuse_input(options.output_file, [options.input_file])
         files.check_output(options.output_file)
     encoder, tokenizer = load_encoder(model_options, options.memory_len)
     try:

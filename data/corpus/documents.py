@@ -166,13 +166,13 @@ def documents(
       CorpusError: bytes that are not UTF-8, a JSONL line that is no object
         with a text field; file and line are named.
     """
-    text = decode(data, block)
+    text = encodings.line_feeds(decode(data, block))
     # Only "\n" ends a line: others (form feed, U+2028) are white space in it.
     lines = text.split("\n")
     if is_jsonl(block.path):
         return _json_documents(lines, block, text_field)
     found, current, first = [], [], 0
-    for number, line in enumerate(lines):
+    for number, line in enumerate([*lines, ""]):
         if line and not line.isspace():
             if not current:
                 first = number
@@ -180,9 +180,7 @@ def documents(
         elif current:
             found.append(_document(current, first))
             current = []
-    if current:
-        found.append(_document(current, first))
-    return found
+    return [d for d in found if _has_text(d.lines)]
 
 
 def decode_lines(path: str, lines: Iterable[bytes]) -> Iterator[str]:
@@ -283,10 +281,16 @@ def _json_documents(lines, block: Block, text_field: str) -> list[Document]:
                 f"{text_field!r}, found {line[:60]!r}"
             ) from e
         _refuse_surrogates(text, block, number)
-        kept = [x for x in text.split("\n") if x and not x.isspace()]
+        lines_of = encodings.line_feeds(text).split("\n")
+        kept = [x for x in lines_of if x and not x.isspace()]
         if kept:
             found.append(_document(kept, number))
-    return found
+    return [d for d in found if _has_text(d.lines)]
+
+
+def _has_text(lines: list[str]) -> bool:
+    """False of a document that only ends paragraphs."""
+    return any(line and not line.isspace() for line in lines)
 
 
 def _document(lines: list[str], line_number: int) -> Document:

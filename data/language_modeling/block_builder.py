@@ -47,6 +47,7 @@ def text_of(parts: list[bytes], blocks, options: LMDataOptions) -> str | bytes:
 
     Bytes with unit byte. JSONL files give the lines of their texts. Official
     files of one line (enwik8, text8) are cut anywhere and stay as they are.
+    Elsewhere CR LF ends a line as LF does (`common.encodings.decode`).
 
     Raises:
       CorpusError: bytes that are not UTF-8, JSON lines without a text.
@@ -64,7 +65,9 @@ def text_of(parts: list[bytes], blocks, options: LMDataOptions) -> str | bytes:
             continue
         if options.dataset not in ("enwik8", "text8"):
             # Blocks end where a line does, or at the end of a file.
-            data += b"" if data.endswith(b"\n") else b"\n"
+            data = data.replace(b"\r\n", b"\n")
+            if not data.endswith(b"\n"):
+                data = data.removesuffix(b"\r") + b"\n"
             if not block.start:
                 data = data.removeprefix(encodings.BOM)
         if options.unit == "byte":

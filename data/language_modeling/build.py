@@ -195,7 +195,7 @@ def _given(options: LMDataOptions) -> vocabulary_lib.Vocabulary | None:
             path, options.line_end, Tokenizer(path)
         )
     if not path.endswith(".json"):
-        symbols = vocabulary_counts.read_list(path)
+        symbols = vocabulary_counts.read_list(path, options.unit)
         if not symbols:
             raise UserError(
                 f"--vocab_file={path} is empty: give one word a line"

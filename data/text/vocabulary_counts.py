@@ -9,8 +9,12 @@ from common.errors import UserError
 NEWLINE = "\n"
 
 
-def read_list(path: str) -> list[str]:
+def read_list(path: str, unit: str = "word") -> list[str]:
     """Symbols of a plain list: the first column of each line.
+
+    Args:
+      path: one symbol a line, and what white space divides from it.
+      unit: of characters ("char"), one that is white space itself is a symbol.
 
     Raises:
       UserError: it cannot be read.
@@ -22,7 +26,16 @@ def read_list(path: str) -> list[str]:
     except OSError as e:
         raise UserError(f"--vocab_file={path} cannot be read: {e}") from e
     lines = encodings.lines(data, f"--vocab_file={path}")
+    if unit == "char":
+        return [_character(line) for line in lines if line]
     return [line.split()[0] for line in lines if line.split()]
+
+
+def _character(line: str) -> str:
+    """The first column of a line, which may be white space."""
+    if line[1:2].isspace() or len(line) == 1:
+        return line[0]
+    return line.split()[0]
 
 
 def count(text: str | bytes, unit: str, lower_case: bool, newline: bool):

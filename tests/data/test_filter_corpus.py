@@ -209,6 +209,32 @@ def test_paragraph_ends_and_jsonl(tmp_path):
         assert [json.loads(line) for line in f] == [{"text": text}]
 
 
+def test_the_text_keeps_its_field(tmp_path):
+    path = tmp_path / "in.jsonl"
+    path.write_text(json.dumps({"body": "One line.", "text": "other"}) + "\n")
+    output = tmp_path / "out.jsonl"
+    run(
+        *(path,),
+        min_characters=5,
+        text_field="body",
+        output_file=str(output),
+    )
+    assert json.loads(output.read_text()) == {"body": "One line."}
+
+
+@pytest.mark.parametrize("output", ["in.txt", "./in.txt", "link.txt", "in"])
+def test_the_input_is_not_replaced(tmp_path, monkeypatch, output):
+    monkeypatch.chdir(tmp_path)
+    path = write(tmp_path / "in.txt", [prose(1)])
+    (tmp_path / "link.txt").symlink_to(path)
+    write(tmp_path / "in.report.json", [prose(2)])
+    before = path.read_bytes()
+    pattern = "in.txt,in.report.json"
+    with pytest.raises(UserError, match="would replace the input"):
+        run(path, input_glob=pattern, output_file=output, text_field="a")
+    assert path.read_bytes() == before
+
+
 def test_errors_leave_nothing(tmp_path, monkeypatch):
     path = write(tmp_path / "in.txt", [prose(1), ["short"]])
     with pytest.raises(UserError, match="no document is left"):

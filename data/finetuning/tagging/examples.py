@@ -7,11 +7,13 @@ Offsets are raw characters (code points), the end excluded.
 """
 
 import dataclasses
+import itertools
 import os
 import re
+from collections.abc import Iterator
 
 from common.errors import UserError
-from data.finetuning import table_files
+from data.finetuning import table_columns, table_files
 from data.finetuning.examples import BadRows
 
 OUTSIDE = "O"
@@ -27,6 +29,7 @@ JSON_SUFFIXES = ("jsonl", "json")
 _DOCUMENT = "-DOCSTART-"
 # CoNLL-U: words are numbered; "1-2" are ranges of them, "8.1" empty nodes.
 _CONLLU_COLUMNS = 10
+_CONLLU_FIRST = re.compile(r"(1|1-\d+|0\.1)\t")
 _CONLLU_BESIDE = re.compile(r"\d+[-.]\d+\t")
 _BLANKS = " \t\r\n"
 # Written without blanks between words: no blank is put between two of these.
@@ -41,7 +44,8 @@ class TaggedText:
     """One text with its gold tags.
 
     Attributes:
-      guid: its number in the file, from 0.
+      guid: its `id` in JSON lines, else its number in the file, from 0;
+        texts that are left out count.
       text: raw text; of CoNLL files the tokens, joined.
       units: (start, end) of each token (CoNLL) or of each span (JSON lines).
       tags: one per unit; None where the file gives none. Of JSON lines the
@@ -51,7 +55,7 @@ class TaggedText:
       where: "file:line", for messages.
     """
 
-    guid: str
+    guid: str | int
     text: str
     units: tuple[tuple[int, int], ...]
     tags: tuple[str, ...] | None
@@ -153,8 +157,9 @@ def join_tokens(
 def _read_columns(path, bad, columns, labelled) -> list[TaggedText]:
     examples: list[TaggedText] = []
     rows: list[tuple[str, str | None]] = []
-    first, broken, wanted = 1, False, 0
-    conllu = re.sub(r"\.(gz|xz)$", "", path.lower()).endswith(".conllu")
+    first, broken, wanted, skipped = 1, False, 0, 0
+    lines = table_files.read_lines(path, bad)
+    conllu, lines = _is_conllu(path, lines)
     if conllu:
         wanted = _CONLLU_COLUMNS
         if columns.text_column == 0:
@@ -164,6 +169,8 @@ def _read_columns(path, bad, columns, labelled) -> list[TaggedText]:
             )
 
     def finish() -> None:
+        nonlocal skipped
+        skipped += broken
         if rows and not broken:
             text, units = join_tokens(
                 [t for t, _ in rows], columns.token_separator
@@ -171,7 +178,7 @@ def _read_columns(path, bad, columns, labelled) -> list[TaggedText]:
             tags = tuple(tag for _, tag in rows)
             examples.append(
                 TaggedText(
-                    str(len(examples)),
+                    len(examples) + skipped,
                     text,
                     units,
                     None if None in tags else tags,
@@ -181,7 +188,7 @@ def _read_columns(path, bad, columns, labelled) -> list[TaggedText]:
             )
         rows.clear()
 
-    for number, line in table_files.read_lines(path, bad):
+    for number, line in lines:
         if not line.strip():
             finish()
             first, broken = number + 1, False
@@ -202,6 +209,25 @@ def _read_columns(path, bad, columns, labelled) -> list[TaggedText]:
             rows.append(row)
     finish()
     return examples
+
+
+def _is_conllu(path: str, lines: Iterator[tuple[int, str]]):
+    """Whether a file is CoNLL-U, and its lines, the first ones again.
+
+    By its name, or by its first row below comments: ten columns by tabs, the
+    first one the number of a word.
+    """
+    if re.sub(r"\.(gz|xz)$", "", path.lower()).endswith(".conllu"):
+        return True, lines
+    seen = []
+    for number, line in lines:
+        seen.append((number, line))
+        row = line.strip() and not line.startswith(("#", _DOCUMENT))
+        if row:
+            many = line.count("\t") == _CONLLU_COLUMNS - 1
+            found = many and _CONLLU_FIRST.match(line)
+            return bool(found), itertools.chain(seen, lines)
+    return False, iter(seen)
 
 
 def _fields(line: str) -> list[str]:
@@ -242,6 +268,7 @@ def _row(line: str, columns: ColumnOptions, labelled: bool):
 
 def _read_json_lines(path, bad, labelled) -> list[TaggedText]:
     examples: list[TaggedText] = []
+    before = bad.count
     for where, value in table_files.read_jsonl(path, bad):
         text, spans = value.get("text"), value.get("spans")
         if not isinstance(text, str) or not text.strip():
@@ -254,9 +281,11 @@ def _read_json_lines(path, bad, labelled) -> list[TaggedText]:
             if problem:
                 bad.report(where, problem)
                 continue
+        number = len(examples) + bad.count - before
+        key = value.get(table_columns.find_key(value))
         examples.append(
             TaggedText(
-                str(len(examples)),
+                key if isinstance(key, str | int) else number,
                 text,
                 tuple((s, e) for s, e, _ in found or ()),
                 None if found is None else tuple(t for _, _, t in found),

@@ -163,8 +163,8 @@ def baseline_guesses(
 def prediction_text(examples: Sequence[TaggedText], answers: Answers) -> str:
     """The file of predictions, in the layout of the input.
 
-    CoNLL: token, gold tag (where known), guess; JSON lines: `spans` with
-    `confidence`, and `gold` where known.
+    CoNLL: token, gold tag (where known), guess; JSON lines: `id` (or the row's
+    number), `spans` with `confidence`, and `gold` where known.
     """
     lines = []
     for example, tags, spans, sure in zip(
@@ -177,7 +177,8 @@ def prediction_text(examples: Sequence[TaggedText], answers: Answers) -> str:
                 lines.append("\t".join(fields))
             lines.append("")
             continue
-        row = {"text": example.text, "spans": _span_rows(spans, sure)}
+        row = {"id": example.guid, "text": example.text}
+        row["spans"] = _span_rows(spans, sure)
         if example.tags is not None:
             row["gold"] = [
                 {"start": s, "end": e, "label": t}

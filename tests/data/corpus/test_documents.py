@@ -57,6 +57,19 @@ def test_documents():
         )
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_a_document_has_text_and_lines_without_their_ends(end):
+    lines = ["a", "<eop>", "b <eop>", "", "<eop>", " <eop>", "", "c ", "", "d"]
+    data = end.join(lines).encode() + (b"\r" if "\r" in end else b"")
+    found = corpus.documents(data, corpus.Block("x.txt", 0, 0))
+    assert [d.lines for d in found] == [["a", "", "b "], ["c "], ["d"]]
+    assert [d.line_number for d in found] == [0, 7, 9]
+    rows = ["a" + end + "b", "<eop>", "<eop>" + end + "<eop>"]
+    data = "\n".join(json.dumps({"text": row}) for row in rows).encode()
+    found = corpus.documents(data, corpus.Block("x.jsonl", 0, 0))
+    assert [d.lines for d in found] == [["a", "b"]]
+
+
 OTHER_FILES = [
     ("One.\nTwo.\n".encode("utf-16"), "x.txt: line 1: the file is UTF-16 by"),
     ("One.\n".encode("utf-16-be"), "x.txt: line 1: .* begins as UTF-16BE"),

@@ -139,6 +139,22 @@ def test_files_keep_order_and_settings(tmp_path):
     )
 
 
+def test_white_space_of_a_list_of_characters_is_a_symbol(tmp_path):
+    path = tmp_path / "characters.txt"
+    path.write_text("<unk> 9\na 5\n \n\u3000\t3\n\n\u00a0\n\t 2\nb\n")
+    found = vocabulary_counts.read_list(str(path), "char")
+    assert found == ["<unk>", "a", " ", "\u3000", "\u00a0", "\t", "b"]
+    vocabulary = SymbolVocabulary("char", found, "newline")
+    assert vocabulary.encode("a\u3000b ").tolist() == [1, 3, 6, 2]
+    assert vocabulary_counts.read_list(str(path)) == [
+        "<unk>",
+        "a",
+        "3",
+        "2",
+        "b",
+    ]
+
+
 @pytest.mark.parametrize(
     "arguments,message",
     [

@@ -1,5 +1,6 @@
 """Tagged text: readers, the rule for pieces that cross a boundary, scores."""
 
+import gzip
 import json
 
 import numpy as np
@@ -95,6 +96,47 @@ def test_conllu_has_words_only_and_ten_columns(tmp_path):
     (tmp_path / "a.conll").write_text("a X B\nb B\n")
     with pytest.raises(UserError, match=":2: wanted 3 columns, found 2"):
         tagging.read(str(tmp_path / "a.conll"), BadRows())
+
+
+@pytest.mark.parametrize("name", ["a.conllu", "a.conll", "a.txt", "a.bio.gz"])
+def test_conllu_is_known_by_its_rows(tmp_path, name):
+    rows = ["# sent_id = 1", "# a\tb"]
+    for number, form, tag in (
+        ("1-2", "zum", "_"),
+        ("1", "zu", "P"),
+        ("2", "#", "D"),
+        ("2.1", "gone", "V"),
+    ):
+        rows.append("\t".join([number, form, "_", tag, *"_" * 6]))
+    data = ("\n".join(rows) + "\n").encode()
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+    wanted = ColumnOptions(text_column=1, tag_column=3)
+    (found,) = tagging.read(str(path), BadRows(), wanted)
+    assert (found.text, found.tags) == ("zu #", ("P", "D"))
+    with pytest.raises(UserError, match="give --text_column=1"):
+        tagging.read(str(path), BadRows())
+    # Columns of another file: "#" is a token, numbers are tokens.
+    other = tmp_path / "b.conll"
+    other.write_text("# O\n1 B\n1-2 B\n")
+    (found,) = tagging.read(str(other), BadRows())
+    assert found.text == "# 1 1-2"
+
+
+def test_texts_keep_their_ids_and_numbers(tmp_path):
+    path = tmp_path / "dev.jsonl"
+    rows = [{"text": "a", "id": 7}, {"text": ""}, {"text": "b"}]
+    rows += [{"text": "c", "GUID": "x-1", "spans": []}, {"text": "d", "id": []}]
+    path.write_text("".join(json.dumps(r) + "\n" for r in rows))
+    found = tagging.read(str(path), BadRows(skip=True), labelled=False)
+    assert [e.guid for e in found] == [7, 2, "x-1", 4]
+    answers = task.Answers([[]] * 4, [[]] * 4, [[]] * 4)
+    lines = task.prediction_text(found, answers).splitlines()
+    assert [json.loads(line)["id"] for line in lines] == [7, 2, "x-1", 4]
+    path = tmp_path / "dev.conll"
+    path.write_text("a A\n\nb\nb B\n\n\nc C\n")
+    found = tagging.read(str(path), BadRows(skip=True))
+    assert [(e.guid, e.text) for e in found] == [(0, "a"), (2, "c")]
 
 
 def test_spans_are_read_sorted_and_without_blanks(tmp_path):
