@@ -68,6 +68,8 @@ def _segments(request: "TrainRequest", what: CausalLMOptions) -> str:
     config = request.objective.config
     length = what.eval_seq_len or request.must_match["seq_len"]
     line = f"evaluates {what.eval_split} with T={length}"
+    if config.clamp_len > 0:
+        line += f", clamp_len {config.clamp_len}"
     if what.protocol == "sliding":
         return f"{line}, windows that move by {what.eval_stride}, no memory"
     same = ", same_length" * config.same_length

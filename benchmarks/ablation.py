@@ -42,6 +42,7 @@ from flags import app
 
 FLAGS = flags.FLAGS
 _DEFAULT = os.path.join(os.path.dirname(__file__), "ablation.toml")
+EVALUATIONS = "evaluations.jsonl"
 _RATE = 0.005  # of the wanted rate, that a row's may miss
 _TRIES = 6
 
@@ -91,6 +92,7 @@ class Ablation(Jobs):
             for job in self._jobs(row, records[row.key])
         ]
         if not self.only_read:
+            self._check_held_out(records)
             self._say(self.budget(self.listed, self._speeds(records)))
         by_seed = itertools.groupby(
             sorted(self.listed, key=_round), lambda job: _round(job)[0]
@@ -146,6 +148,31 @@ class Ablation(Jobs):
                 f"{wanted:.2%} were wanted"
             )
         return home, ""
+
+    def _check_held_out(self, records: dict[str, tuple[str, str]]) -> None:
+        """Before the first pretraining: there is what a column is read from.
+
+        Raises:
+          UserError: a row's records have an empty dev split, a column is of
+            the evaluations, and nothing else is evaluated on.
+        """
+        names = [
+            c.name
+            for c in self.options.columns_of("pretrain")
+            if c.file == EVALUATIONS
+        ]
+        for row in self.options.rows if names else ():
+            home, failed = records[row.key]
+            own = self.options.pretrain.flags | row.pretrain
+            if failed or own.get("eval_data_dir"):
+                continue
+            if ablation_report.without_held_out(home):
+                raise UserError(
+                    f"{home} has an empty dev split, and the column "
+                    f"{names[0]!r} is of evaluations on it: give [records] "
+                    "more text or a larger dev_fraction, or [pretrain] an "
+                    "eval_data_dir"
+                )
 
     def _speeds(self, records) -> dict[str, Speed]:
         """Of pretraining per kind of model, and of every task.

@@ -23,6 +23,13 @@ def target_rate(data_dir: str) -> tuple[float, float | None, int]:
     return *manifest.target_rates("train"), manifest.num_predict
 
 
+def without_held_out(data_dir: str) -> bool:
+    """Whether these are records that a pretraining is not evaluated on."""
+    if kind_of(data_dir) != PretrainingManifest.KIND:
+        return False
+    return not PretrainingManifest.load(data_dir).has_dev()
+
+
 def text(
     options: AblationOptions,
     rows: Sequence[Row],

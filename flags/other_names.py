@@ -6,6 +6,7 @@ of this table, and docs/flag_names.md shows it.
 """
 
 ORIGINAL, HUGGING_FACE = "the original", "Hugging Face"
+TRANSFORMER_XL, SPM_TRAIN = "the original Transformer-XL", "spm_train"
 _LENGTHS = "--max_seq_length (fine-tuning), --seq_len (records)"
 _FEATURES = "features are made when they are needed and kept in --output_dir"
 # name: (whose, what to write instead)
@@ -19,6 +20,15 @@ NAMES = {
         "records hold no batch size; --train_batch_size of run_pretrain.py",
     ),
     "num_core_per_host_data": (ORIGINAL, "records hold no number of cores"),
+    "num_core_per_host": (
+        ORIGINAL,
+        "records hold no number of cores; training takes it",
+    ),
+    "num_hosts": (ORIGINAL, "training takes it; --num_workers makes data"),
+    "num_passes": (
+        ORIGINAL,
+        "the records say it: --num_passes of data.create_pretraining_data",
+    ),
     "num_task": (ORIGINAL, "--num_workers; resuming needs no tasks"),
     "task": (ORIGINAL, "--num_workers; resuming needs no tasks"),
     "use_eod": (ORIGINAL, "documents always end with <eod>"),
@@ -26,6 +36,23 @@ NAMES = {
     "sp_path": (ORIGINAL, "--spiece_model_file"),
     "save_dir": (ORIGINAL, "--output_dir"),
     "run_id": (ORIGINAL, "give another --model_dir"),
+    "d_embed": (ORIGINAL, "words are as wide as --d_model"),
+    "perm_size": (
+        ORIGINAL,
+        "the records say it: --perm_size of data.create_pretraining_data",
+    ),
+    "track_mean": (ORIGINAL, "lines are means over --iterations steps always"),
+    "leak_ratio": (ORIGINAL, "targets are hidden always"),
+    "bsz_per_core": (
+        ORIGINAL,
+        "--train_batch_size, which is the global and effective one",
+    ),
+    "num_gpu": (ORIGINAL, "--num_gpus"),
+    "log_step": (ORIGINAL, "--iterations"),
+    "proc_id": (ORIGINAL, "one command makes all features, with --num_proc"),
+    "target_eval_key": (ORIGINAL, "--best_metric"),
+    "shuffle_buffer": (ORIGINAL, "every epoch is shuffled whole"),
+    "tpu_job_name": (ORIGINAL, "--tpu names the TPU, and nothing else does"),
     "max_save_steps": (ORIGINAL, "--save_steps"),
     "adam_b1": (ORIGINAL, "--adam_beta1"),
     "adam_b2": (ORIGINAL, "--adam_beta2"),
@@ -37,6 +64,39 @@ NAMES = {
         "heads are taken over where they fit; --init_checkpoint says which",
     ),
     "predict_threshold": (ORIGINAL, "--null_score_diff_threshold"),
+    "corpus_info_path": (
+        TRANSFORMER_XL,
+        "--data_dir: its vocabulary lies beside the records",
+    ),
+    "tgt_len": (TRANSFORMER_XL, "--seq_len"),
+    "per_host_train_bsz": (
+        TRANSFORMER_XL,
+        "records hold no batch size; --train_batch_size of run_lm.py",
+    ),
+    "per_host_valid_bsz": (
+        TRANSFORMER_XL,
+        "records hold no batch size; --eval_batch_size of run_lm.py",
+    ),
+    "per_host_test_bsz": (
+        TRANSFORMER_XL,
+        "records hold no batch size; --eval_batch_size of run_lm.py",
+    ),
+    "max_eval_batch": (TRANSFORMER_XL, "--eval_steps"),
+    "warm_start_path": (TRANSFORMER_XL, "--init_checkpoint"),
+    "eval_ckpt_path": (TRANSFORMER_XL, "--init_checkpoint, with --mode=eval"),
+    "input": (SPM_TRAIN, "--input_glob"),
+    "input_format": (SPM_TRAIN, "text and .jsonl are told by their names"),
+    "control_symbols": (SPM_TRAIN, "they are always the original's"),
+    "user_defined_symbols": (SPM_TRAIN, "they are always the original's"),
+    "shuffle_input_sentence": (
+        SPM_TRAIN,
+        "--input_sentence_size samples with --seed",
+    ),
+    "normalization_rule_name": (SPM_TRAIN, "--text_rule"),
+    "max_sentence_length": (
+        SPM_TRAIN,
+        "longer sentences are cut, none is lost",
+    ),
     "lr": (HUGGING_FACE, "--learning_rate"),
     "max_steps": (HUGGING_FACE, "--train_steps"),
     "num_train_epochs": (HUGGING_FACE, "--train_epochs"),

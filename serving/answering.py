@@ -7,9 +7,10 @@ of the row. Other files hold one text per line.
 Rows stream through in batches of consecutive rows; answers come in input
 order, one JSON object per line. Answers go to OUTPUT.partial, which becomes
 OUTPUT at the end; the same command goes on with the row after its last whole
-line.
+line. Where no row was answered nothing is left.
 """
 
+import contextlib
 import itertools
 import json
 import os
@@ -77,17 +78,21 @@ def _predict_to_file(
         print(f"going on after row {done} of {partial}", file=sys.stderr)
     count = 0
     progress = _Progress(done)
-    with files.writing(partial), open(partial, "ab") as out:
-        rest = itertools.islice(source, done, None)
-        for answer in predict_rows(model, rest, options):
-            line = json.dumps(answer, ensure_ascii=False) + "\n"
-            out.write(line.encode())
-            count += 1
-            progress.show(done + count)
-        out.flush()
-        os.fsync(out.fileno())
+    try:
+        with files.writing(partial), open(partial, "ab") as out:
+            rest = itertools.islice(source, done, None)
+            for answer in predict_rows(model, rest, options):
+                line = json.dumps(answer, ensure_ascii=False) + "\n"
+                out.write(line.encode())
+                count += 1
+                progress.show(done + count)
+            out.flush()
+            os.fsync(out.fileno())
+    finally:
+        if not os.path.getsize(partial):
+            _remove(partial)
     os.replace(partial, options.output_file)
-    os.remove(partial + ".json")
+    _remove(partial)
     progress.finish(done + count)
     return count
 
@@ -187,28 +192,46 @@ def _digest(model: SavedModel) -> str:
 
 
 def _resume(partial: str, identity: dict) -> int:
-    """Cuts a half-written line; the number of rows that are done."""
+    """Cuts a half-written line; the number of rows that are done.
+
+    Raises:
+      UserError: there are answers, and they are another run's.
+    """
     record = partial + ".json"
-    if not os.path.exists(partial) or not os.path.exists(record):
+    done = size = 0
+    if os.path.exists(partial) and os.path.exists(record):
+        done, size = _whole_lines(partial)
+    if not done:  # nobody's answers are lost
         open(partial, "wb").close()
         files.write_json(record, identity)
         return 0
-    with open(record) as f:
-        found = json.load(f)
+    found = files.read_json_object(record, f"remove {partial} to begin anew")
     if found != identity:
         wrong = [k for k in identity if found.get(k) != identity[k]]
         raise UserError(
-            f"{partial} belongs to another run (different: "
+            f"{partial} has {done} answers of another run (different: "
             f"{', '.join(wrong)}): remove it to begin anew"
         )
-    done, size = 0, 0
-    with open(partial, "rb") as f:
+    os.truncate(partial, size)
+    return done
+
+
+def _whole_lines(path: str) -> tuple[int, int]:
+    """Number and bytes of a file's lines that end."""
+    done = size = 0
+    with open(path, "rb") as f:
         for line in f:
             if line.endswith(b"\n"):
                 done += 1
                 size += len(line)
-    os.truncate(partial, size)
-    return done
+    return done, size
+
+
+def _remove(partial: str) -> None:
+    """A file of answers and its record."""
+    for path in (partial, partial + ".json"):
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(path)
 
 
 class _Progress:

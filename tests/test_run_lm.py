@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+import types
 
 import numpy as np
 import pytest
@@ -429,3 +430,23 @@ def test_every_recipe_is_a_whole_command_with_the_published_count():
         near = 1e-3 if name in ("txl_enwik8_18", "txl_ptb") else 0
         assert count == pytest.approx(wanted, rel=near, abs=0), name
         assert shown > 20 and length
+
+
+@pytest.mark.parametrize("protocol", ["segments", "sliding"])
+def test_an_evaluation_says_how_far_distances_count(protocol):
+    """What changes the numbers is in the line beside them."""
+    from run_lm import _segments
+
+    config = types.SimpleNamespace(
+        mem_len=6, memory_start="empty", same_length=True, clamp_len=5
+    )
+    request = types.SimpleNamespace(
+        objective=types.SimpleNamespace(config=config),
+        must_match={"seq_len": 8},
+    )
+    what = types.SimpleNamespace(
+        eval_split="valid", eval_seq_len=0, protocol=protocol, eval_stride=1
+    )
+    assert "T=8, clamp_len 5, " in _segments(request, what)
+    config.clamp_len = -1
+    assert "clamp_len" not in _segments(request, what)

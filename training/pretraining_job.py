@@ -144,11 +144,7 @@ def _report(
     """The last lines: how far it came, and what to run next."""
     options, say = request.options, request.say
     if result.last:
-        known = ", ".join(f"{k} {v:.4f}" for k, v in baselines.items())
-        say(
-            f"training loss {result.last['loss']:.4f} (last "
-            f"{options.iterations} steps or fewer); {known}"
-        )
+        say(loss_line(result.last, options.iterations, baselines))
     if len(result.evaluations) > 1:
         (first, before), *_, (last, after) = result.evaluations
         name = request.objective.perplexity
@@ -156,6 +152,28 @@ def _report(
             f"held-out {name.replace('_', ' ')} {before[name]:.2f} at step "
             f"{first}, {after[name]:.2f} at step {last}"
         )
+
+
+def loss_line(
+    means: dict[str, float], steps: int, baselines: dict[str, float]
+) -> str:
+    """The training loss beside what models that know no context have.
+
+    Args:
+      means: `loss` and its parts, over the last steps.
+      steps: at most so many of them.
+      baselines: name -> loss of the tokens; where pairs have a loss, too
+        (next sentence, sentence order), they stand beside `lm_loss`.
+    """
+    known = ", ".join(f"{k} {v:.4f}" for k, v in baselines.items())
+    line = f"training loss {means['loss']:.4f} (last {steps} steps or fewer)"
+    if "next_sentence_accuracy" not in means:
+        return f"{line}; {known}"
+    tokens = means["lm_loss"]
+    pair = means["loss"] - tokens
+    return (
+        f"{line} = lm_loss {tokens:.4f} + pair {pair:.4f}; of lm_loss: {known}"
+    )
 
 
 def _say_next(request: loop.TrainRequest) -> None:

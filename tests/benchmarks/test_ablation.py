@@ -24,6 +24,7 @@ from flags import (
 )
 from tests import commands
 from tests.conftest import ROOT
+from tests.data import builds
 from tests.flags.test_pretrain_flags import remove_ours
 
 # Leaves what a command leaves; its numbers are a function of its flags.
@@ -358,3 +359,47 @@ def test_speeds_that_cannot_be_measured_are_left_out(options, tmp_path):
     assert set(asked) == set(kinds) and speeds == {}
     records = {"a": bad, "b": bad, "c": bad}
     assert timings(given, tmp_path, records) == ({}, {})
+
+
+def test_an_empty_held_out_split_ends_before_the_first_pretraining(
+    tmp_path, monkeypatch
+):
+    """Where a column is read from evaluations on it."""
+    text = OPTIONS.replace(
+        'loss", file = "eval.json"', 'loss", file = "evaluations.jsonl"'
+    )
+    path = tmp_path / "options.toml"
+    path.write_text(text)
+    given, done = load(str(path), {}), []
+    dev = {"a": True, "b": False, "c": False}
+
+    class Runner(ablation.Ablation):
+        def do(self, job):
+            done.append(job.name)
+            return {}
+
+        def _records(self, row):
+            return row.key, ""
+
+    monkeypatch.setattr(
+        ablation_report, "without_held_out", lambda home: not dev[home]
+    )
+    runner = Runner(str(tmp_path / "out"), given)
+    wrong = "b has an empty dev split, and the column 'loss'"
+    with pytest.raises(UserError, match=wrong):
+        runner.run()
+    assert not done
+    for row in given.rows[1:]:
+        row.pretrain["eval_data_dir"] = "other"
+    runner._check_held_out({key: (key, "") for key in dev})
+    only = ablation.Ablation(str(tmp_path / "x"), load(str(path), {}), True)
+    only.run()  # a table of what is there is none of its business
+
+
+def test_records_tell_whether_they_are_held_out(tmp_path):
+    for fraction, wanted in ((0.0, True), (0.4, False)):
+        manifest = builds.run(tmp_path, str(fraction), dev_fraction=fraction)
+        found = ablation_report.without_held_out(manifest.data_dir)
+        assert found == wanted
+    (tmp_path / "manifest.json").write_text('{"kind": "stub"}')
+    assert not ablation_report.without_held_out(str(tmp_path))

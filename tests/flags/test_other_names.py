@@ -7,6 +7,13 @@ from absl import flags
 from flags import other_names
 from tests.conftest import ROOT
 
+SECTIONS = {
+    other_names.ORIGINAL: "The original",
+    other_names.TRANSFORMER_XL: "The original Transformer-XL",
+    other_names.SPM_TRAIN: "spm_train",
+    other_names.HUGGING_FACE: "Hugging Face's scripts",
+}
+
 
 def own_flags():
     """Names of all flags that any command defines."""
@@ -20,7 +27,7 @@ def own_flags():
 def test_the_table_leads_to_flags_that_exist():
     own = own_flags()
     for name, (whose, instead) in other_names.NAMES.items():
-        assert whose in (other_names.ORIGINAL, other_names.HUGGING_FACE), name
+        assert whose in SECTIONS, name
         for flag in re.findall(r"--(\w+)", instead):
             assert flag in own, f"{name}: --{flag}"
 
@@ -62,8 +69,12 @@ def test_shares_of_tokens_lead_to_shares():
 
 def test_the_page_has_every_name():
     page = (ROOT / "docs/flag_names.md").read_text()
-    rows = re.findall(r"^\| `--(\w+)` \| (.*) \|$", page, re.M)
-    assert dict(rows) == {
-        name: re.sub(r"--\w+(=\w+)?", r"`\g<0>`", instead)
-        for name, (_, instead) in other_names.NAMES.items()
-    }
+    parts = re.split(r"^## (.*)$", page, flags=re.M)
+    found = dict(zip(parts[1::2], parts[2::2], strict=True))
+    for whose, title in SECTIONS.items():
+        rows = re.findall(r"^\| `--(\w+)` \| (.*) \|$", found[title], re.M)
+        assert dict(rows) == {
+            name: re.sub(r"--\w+(=\w+)?", r"`\g<0>`", instead)
+            for name, (owner, instead) in other_names.NAMES.items()
+            if owner == whose
+        }

@@ -153,6 +153,16 @@ def look(address: str, fields: dict, folder, *extra: str) -> str:
     return done.stdout
 
 
+def shown_forms(page: str) -> dict[str, bool]:
+    """Form -> whether it is shown; its tab says the same."""
+    page = re.sub(r"<script>.*?</script>", "", page, flags=re.S)
+    sections = re.findall(r'<section data-key="(\w+)"( hidden)?', page)
+    shown = {key: not hidden for key, hidden in sections}
+    tabs = re.findall(r'data-key="(\w+)" aria-selected="(\w+)"', page)
+    assert {key: chosen == "true" for key, chosen in tabs} == shown
+    return shown
+
+
 @pytest.mark.slow
 @pytest.mark.shared
 @pytest.mark.skipif(CHROMIUM is None, reason="no chromium here")
@@ -260,11 +270,13 @@ def test_the_page_goes_on_with_a_text(left_to_right, tmp_path):
     added = re.findall(r'the &lt;b&gt; cat<span class="new">([^<]*)', page)
     assert len(added) == 1
     assert len(added[0].replace("&lt;unk&gt;", "?")) == 7
+    assert shown_forms(page) == {"continue": True, "score": False}
     assert "perplexity" not in re.sub(r"<script>.*", "", page, flags=re.S)
     fields = {"form": "score", "text": "the cat\na dog"}
     page = look(address, fields, tmp_path / "b", "--dump-dom")
     rows = re.findall(r"<tr><th>([^<]+)</th><td>(\d+)</td>", page)
     # Characters and the end of the line.
     assert rows == [("the cat", "8"), ("a dog", "6")]
+    assert shown_forms(page) == {"continue": False, "score": True}
     assert 'class="new"' not in re.sub(r"<script>.*", "", page, flags=re.S)
     assert 'class="error"' not in page

@@ -101,11 +101,42 @@ def test_a_stopped_run_goes_on(tmp_path):
 
 
 def test_another_input_does_not_go_on(tmp_path):
-    (tmp_path / "in.txt").write_text("a\n\nb\n")
-    with pytest.raises(UserError, match=r"in.txt:2: text: the text is empty"):
+    (tmp_path / "in.txt").write_text("a\nb\nc\nd\n\nb\n")
+    with pytest.raises(UserError, match=r"in.txt:5: text: the text is empty"):
         answering.predict_file(FakeModel(), options(tmp_path))
-    (tmp_path / "in.txt").write_text("a\nb\nb\n")
-    with pytest.raises(UserError, match="belongs to another run"):
+    (tmp_path / "in.txt").write_text("a\nb\nc\nd\nb\nb\n")
+    with pytest.raises(UserError, match="has 3 answers of another run"):
+        answering.predict_file(FakeModel(), options(tmp_path))
+
+
+def test_a_failed_command_leaves_nothing_in_the_way(tmp_path):
+    """Where no row was answered; not even what a killed one left."""
+    partial = tmp_path / "out.jsonl.partial"
+    for left in ("", '{"leng', None):
+        if left is not None:  # of a killed run of another input
+            partial.write_text(left)
+            (tmp_path / "out.jsonl.partial.json").write_text('{"a": 1}')
+        (tmp_path / "in.txt").write_text("a\n\nb\n")
+        with pytest.raises(UserError, match="in.txt:2: .* is empty"):
+            answering.predict_file(FakeModel(), options(tmp_path))
+        assert [p.name for p in tmp_path.iterdir()] == ["in.txt"]
+    (tmp_path / "in.txt").write_text("a\nb\n")
+    assert answering.predict_file(FakeModel(), options(tmp_path)) == 2
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["in.txt", "out.jsonl"]
+
+
+def test_a_file_without_rows_leaves_nothing(tmp_path):
+    (tmp_path / "in.txt").write_text("")
+    with pytest.raises(UserError, match="holds no row"):
+        answering.predict_file(FakeModel(), options(tmp_path))
+    assert [p.name for p in tmp_path.iterdir()] == ["in.txt"]
+
+
+def test_a_damaged_record_is_one_line(tmp_path):
+    (tmp_path / "in.txt").write_text("a\n")
+    (tmp_path / "out.jsonl.partial").write_text("{}\n")
+    (tmp_path / "out.jsonl.partial.json").write_text("{")
+    with pytest.raises(UserError, match="partial.json is not valid JSON"):
         answering.predict_file(FakeModel(), options(tmp_path))
 
 
@@ -115,7 +146,7 @@ def test_another_model_in_the_same_place_does_not_go_on(tmp_path):
     (tmp_path / "1" / "variables").mkdir(parents=True)
     weights = tmp_path / "1" / "variables" / "variables.index"
     weights.write_bytes(b"one")
-    (tmp_path / "in.txt").write_text("a\n\nb\n")
+    (tmp_path / "in.txt").write_text("a\nb\nc\nd\n\nb\n")
     for _ in range(2):  # the same model goes on
         with pytest.raises(UserError, match="the text is empty"):
             answering.predict_file(model, options(tmp_path))
