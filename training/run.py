@@ -228,6 +228,10 @@ class TrainingRun:
                 except _Stop as stop:
                     finished, reason = False, str(stop)
                 self._in_saves(s.checkpoints.wait)
+                if s.meeting:
+                    # What comes next reads the folder: the chief's last
+                    # checkpoint, `best/` and log are there from now on.
+                    s.meeting.total(0.0)
         finally:
             s.checkpoints.close()
             self.progress.close()

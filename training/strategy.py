@@ -13,18 +13,25 @@ from common.errors import UserError
 from training.options import StrategyOptions
 
 
-@functools.cache
 def setup(options: StrategyOptions) -> tf.distribute.Strategy:
     """Prepares TensorFlow for a run and makes the strategy.
 
     Sets threads, virtual devices, determinism, the global seed and the Keras
     precision policy, so it must come before anything touches a device. A
-    second call with equal options returns the same strategy.
+    second call with equal options returns the same strategy; the policy is set
+    by every call, as a run of another precision may lie between.
 
     Raises:
       UserError: the devices asked for are not there, or this environment
         cannot drive a TPU.
     """
+    strategy = _made_once(options)
+    tf_keras.mixed_precision.set_global_policy(options.precision)
+    return strategy
+
+
+@functools.cache
+def _made_once(options: StrategyOptions) -> tf.distribute.Strategy:
     if options.distribution_strategy == "tpu":
         tpu_build.check(options.tpu)
     _set_threads(options)
@@ -34,7 +41,6 @@ def setup(options: StrategyOptions) -> tf.distribute.Strategy:
     tf_keras.utils.set_random_seed(options.seed)
     if options.deterministic and options.distribution_strategy != "tpu":
         tf.config.experimental.enable_op_determinism()
-    tf_keras.mixed_precision.set_global_policy(options.precision)
     if options.num_virtual_replicas > 1:
         # `distribute_utils` gives "mirrored" a single CPU.
         strategy = tf.distribute.MirroredStrategy(
@@ -236,6 +242,13 @@ def may_write(options: StrategyOptions) -> bool:
         return task["type"] == "worker" and int(task["index"]) == 0
     except (ValueError, KeyError, TypeError):
         return True  # `setup` says what is wrong with it
+
+
+def wait_for_all(options: StrategyOptions) -> None:
+    """Returns when all processes of a run are here, so that files are there."""
+    meeting = meeting_of(setup(options))
+    if meeting:
+        meeting.total(0.0)
 
 
 def is_chief(strategy: tf.distribute.Strategy) -> bool:

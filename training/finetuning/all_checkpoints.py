@@ -9,7 +9,7 @@ from modeling.checkpoints import folder as checkpoint_folder
 from modeling.checkpoints import restore as checkpoints
 from modeling.checkpoints import weights
 from modeling.ops import graph_memory
-from training import loop
+from training import loop, strategy
 from training.finetuning.job import EvalSplit
 from training.finetuning.options import LOWER_IS_BETTER
 from training.reporting.evaluation import EvalResult
@@ -52,13 +52,12 @@ def best_of_all(job, objective, options, say) -> checkpoints.Source:
     sign = -1.0 if job.main_metric in LOWER_IS_BETTER else 1.0
     best = max(paths, key=lambda p: (scores[p] == scores[p], sign * scores[p]))
     why = f"the best of {len(paths)} by {job.main_metric}, {scores[best]:.5g}"
-    files.write_json(
-        os.path.join(home, "eval_all_ckpt.json"),
-        {
-            "metric": job.main_metric,
-            "split": name,
-            "scores": {weights.name_in(home, p): s for p, s in scores.items()},
-            "best": weights.name_in(home, best),
-        },
-    )
+    found = {
+        "metric": job.main_metric,
+        "split": name,
+        "scores": {weights.name_in(home, p): s for p, s in scores.items()},
+        "best": weights.name_in(home, best),
+    }
+    if strategy.may_write(options.run.strategy):
+        files.write_json(os.path.join(home, "eval_all_ckpt.json"), found)
     return dataclasses.replace(checkpoints.resolve(best), why=why)

@@ -136,10 +136,9 @@ class Command:
         summary = summarize(list(found.values()))
         for line in summary_lines(summary):
             self.say(line)
-        files.write_json(
-            os.path.join(home, SEEDS),
-            {"seeds": {str(s): r for s, r in found.items()}, "of": summary},
-        )
+        of_all = {"seeds": {str(s): r for s, r in found.items()}, "of": summary}
+        if finetune.writes(options):
+            files.write_json(os.path.join(home, SEEDS), of_all)
         return {
             split: {name: v["median"] for name, v in metrics.items()}
             for split, metrics in summary.items()

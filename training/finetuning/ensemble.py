@@ -64,6 +64,8 @@ def run(
     Raises:
       UserError: members of different tasks, or what a member's run raises.
     """
+    if not finetune.writes(options):
+        say = finetune.silent
     check_alike(members)
     with finetune.outputs_held(options):
         answers = []
@@ -228,6 +230,8 @@ def _answer_together(members, answers, weights, scores, options, say):
         results[name] = finetune.report(
             job, options, name, metrics, outputs, say
         )
+    if not finetune.writes(options):
+        return results
     if options.do_predict:
         folder = finetune.prediction_folder(options)
         tf.io.gfile.makedirs(folder)

@@ -74,6 +74,8 @@ def run(
     Raises:
       UserError: anything the user can put right.
     """
+    if not finetune.writes(options):
+        say = finetune.silent
     options = _settle_steps(tasks, options, say)
     home = options.run.model_dir
     with _folder_held(options):
@@ -82,6 +84,8 @@ def run(
             if not _train(tasks, settings, options, objective, flags, say):
                 return {}  # stopped on request; the same command goes on
             split_heads(tasks, options, objective, say)
+            # The tasks' folders are there for every process.
+            strategy.wait_for_all(options.run.strategy)
         results = {}
         more = options.do_eval or options.do_predict or options.do_export
         for task in tasks if more else ():
@@ -91,7 +95,7 @@ def run(
             found = finetune.run(task.job, own, export, flags, say)
             if found:
                 results[task.name] = found
-    if results:
+    if results and finetune.writes(options):
         means = [
             next(iter(results[t.name].values()))[t.job.main_metric]
             for t in tasks
@@ -106,7 +110,7 @@ def run(
 
 def _folder_held(options: FinetuneOptions):
     """The run's folder is this process' own while it trains there."""
-    if options.do_train and strategy.may_write(options.run.strategy):
+    if options.do_train and finetune.writes(options):
         return locks.held(options.run.model_dir)
     return contextlib.nullcontext()
 
@@ -216,11 +220,13 @@ def _train(tasks, settings, options, objective, flags, say) -> bool:
             f"task         {task.name}: {task.job.train_rows} examples, "
             f"{count / BLOCK:.1%} of the steps"
         )
-    parts = os.path.join(home, TASKS)
-    if not newest_prefix(home) and tf.io.gfile.exists(parts):
-        tf.io.gfile.rmtree(parts)  # of a run that is gone
-    tf.io.gfile.makedirs(home)
-    vocabulary.copy(vocabulary.read(tasks[0].job.spiece_path), spec.text, home)
+    if finetune.writes(options):
+        parts = os.path.join(home, TASKS)
+        if not newest_prefix(home) and tf.io.gfile.exists(parts):
+            tf.io.gfile.rmtree(parts)  # of a run that is gone
+        tf.io.gfile.makedirs(home)
+        read = vocabulary.read(tasks[0].job.spiece_path)
+        vocabulary.copy(read, spec.text, home)
     run_options, make = options.run, None
     if run_options.eval_every:
         best = options.best_metric or MEAN
@@ -293,7 +299,7 @@ class _Together:
 
 def split_heads(tasks, options: FinetuneOptions, objective, say) -> None:
     """Writes the best weights as one single-task folder per task."""
-    if not strategy.may_write(options.run.strategy):
+    if not finetune.writes(options):
         return
     model = objective.build_model()
     source = weights_to_read(options.run)

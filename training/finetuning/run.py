@@ -63,6 +63,8 @@ def run(
     Raises:
       UserError: anything the user can put right.
     """
+    if not writes(options):
+        say = silent
     options = settle_steps(job, options, say)
     objective = build_objective(job, options)
     if options.dry_run:
@@ -116,6 +118,15 @@ def settle_steps(job: Job, options: FinetuneOptions, say) -> FinetuneOptions:
     return dataclasses.replace(options, run=run_options)
 
 
+def writes(options: FinetuneOptions) -> bool:
+    """Whether this process writes files and lines; one of a run does."""
+    return strategy.may_write(options.run.strategy)
+
+
+def silent(line: str) -> None:
+    """`say` of the processes that do not write."""
+
+
 @contextlib.contextmanager
 def outputs_held(options: FinetuneOptions):
     """The folders that are written are this process' own.
@@ -124,7 +135,7 @@ def outputs_held(options: FinetuneOptions):
     files. Exports hold their folder themselves.
     """
     with contextlib.ExitStack() as stack:
-        if strategy.may_write(options.run.strategy):
+        if writes(options):
             if options.do_train:
                 stack.enter_context(locks.held(options.run.model_dir))
             if options.do_eval or options.do_predict:
@@ -170,7 +181,7 @@ def _run(job, options, objective, export, flags, say):
         )
     if options.do_predict:
         _predict(job, options, objective, checkpoint, model, say)
-    if options.do_export:
+    if options.do_export and writes(options):
         if export is None:
             raise ValueError("`export` must be given for do_export")
         job = with_data_options(job, found | job.export_options)
@@ -189,8 +200,9 @@ def _train(job, options, objective, flags, say):
             run_options.init_checkpoint,
             run_options.checkpoint_choice,
         )
-    tf.io.gfile.makedirs(run_options.model_dir)
-    _write_task(job, run_options.model_dir)
+    if writes(options):
+        tf.io.gfile.makedirs(run_options.model_dir)
+        _write_task(job, run_options.model_dir)
     eval_split = next(iter(job.evals.values()), None)
     if run_options.eval_every and eval_split is not None:
         run_options = run_options.replace(
@@ -292,7 +304,8 @@ def _evaluate(job, options, objective, checkpoint, model, say):
             own_name,
         )
     earlier = read_spec(home)
-    if found and earlier is not None and not options.predict_ckpt:
+    kept = writes(options) and not options.predict_ckpt
+    if found and earlier is not None and kept:
         found_so_far = thresholds.of(earlier) | found
         thresholds.replace(earlier, found_so_far, own_name).write(home)
     return results, found
@@ -316,6 +329,8 @@ def report(
       The metrics as plain numbers.
     """
     metrics = {k: float(v) for k, v in metrics.items()}
+    if not writes(options):
+        return metrics
     say(f"{job.spec.task_name} {name}: {shown(metrics)}")
     folder = prediction_folder(options)
     tf.io.gfile.makedirs(folder)
@@ -361,7 +376,6 @@ def shown(metrics: dict[str, float]) -> str:
 
 def _predict(job, options, objective, checkpoint, model, say) -> None:
     folder = prediction_folder(options)
-    tf.io.gfile.makedirs(folder)
     run_options = options.run
     if options.predict_batch_size:
         run_options = run_options.replace(
@@ -371,8 +385,10 @@ def _predict(job, options, objective, checkpoint, model, say) -> None:
         outputs = loop.predict(
             objective, split.input_fn, run_options, checkpoint, model
         )
-        for path in split.write(outputs, folder):
-            say(f"wrote {path}")
+        if writes(options):
+            tf.io.gfile.makedirs(folder)
+            for path in split.write(outputs, folder):
+                say(f"wrote {path}")
 
 
 def _export(job, options, objective, checkpoint, export, say) -> None:

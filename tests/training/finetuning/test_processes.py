@@ -1,0 +1,102 @@
+"""Several processes of one fine-tuning: one writes, all read what it wrote."""
+
+import dataclasses
+import json
+
+import pytest
+import sentencepiece
+
+from tests.data import builds
+from tests.test_run_classifier import (
+    CONFIG,
+    make_job,
+    make_options,
+    write_task,
+)
+from training import strategy
+from training.finetuning import ensemble
+from training.finetuning import run as finetune
+from training.options import StrategyOptions
+
+SECOND = StrategyOptions(
+    distribution_strategy="multi_worker_mirrored",
+    worker_hosts="localhost:1,localhost:2",
+    task_index=1,
+)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """The folder of a task, its vocabulary and a model of one step."""
+    folder = tmp_path_factory.mktemp("processes")
+    spiece = builds.train_spiece(folder, builds.write_corpus(folder / "c.txt"))
+    write_task(folder, rows=12)
+    size = sentencepiece.SentencePieceProcessor(spiece).get_piece_size()
+    config = CONFIG | {"n_token": size, "n_layer": 1}
+    (folder / "config.json").write_text(json.dumps(config))
+    options = make_options(folder, steps=1, do_train=True)
+    finetune.run(make_job(folder, spiece, options), options, say=str)
+    return folder, spiece
+
+
+def as_second(options, monkeypatch):
+    """Options of the second process, whose collectives are this one's own."""
+    made = strategy.setup(options.run.strategy)
+    monkeypatch.setattr(strategy, "setup", lambda options: made)
+    run = options.run.replace(strategy=SECOND)
+    return dataclasses.replace(options, run=run)
+
+
+def contents(folder):
+    return {p: p.stat().st_mtime_ns for p in folder.rglob("*") if p.is_file()}
+
+
+def test_the_second_process_writes_and_says_nothing(trained, monkeypatch):
+    folder, spiece = trained
+    before, said = contents(folder), []
+    options = make_options(
+        folder,
+        do_eval=True,
+        do_predict=True,
+        do_export=True,
+        eval_all_ckpt=True,
+        slice_by_length=True,
+    )
+    options = as_second(options, monkeypatch)
+    job = make_job(folder, spiece, options)
+    found = finetune.run(job, options, lambda *a, **k: 1 / 0, say=said.append)
+    member = ensemble.Member(
+        options.run.model_dir,
+        job,
+        dataclasses.replace(options, eval_all_ckpt=False),
+    )
+    together = ensemble.run([member], member.options, said.append)
+    assert together["dev"].items() < found["dev"].items()  # no loss
+    assert contents(folder) == before and said == []
+    # It knows the numbers, as all processes do.
+    assert 0.0 <= found["dev"]["accuracy"] <= 1.0
+
+
+def test_processes_meet_when_the_folder_is_whole(trained, monkeypatch):
+    """What follows reads it: another process would find other weights."""
+    folder, spiece = trained
+    model = folder / "whole"
+    found = []
+
+    class Meeting:
+        def total(self, value):
+            log = model / "evaluations.jsonl"
+            steps = log.read_text().count("\n") if log.exists() else 0
+            pointer = (model / "checkpoint").exists()
+            found.append((steps, pointer))
+            return value
+
+    monkeypatch.setattr(strategy, "meeting_of", lambda strategy: Meeting())
+    options = make_options(
+        folder,
+        steps=2,
+        do_train=True,
+        run={"model_dir": str(model), "eval_every": 1, "iterations": 1},
+    )
+    finetune.run(make_job(folder, spiece, options), options, say=str)
+    assert found[-1] == (2, True) and (model / "best").is_dir()
