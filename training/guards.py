@@ -22,13 +22,18 @@ _PEER_ERRORS = (
 def check_finite(
     rows: np.ndarray, names: list[str], first_step: int, run: RunState
 ) -> None:
-    """Stops at a loss (or gradient norm, unless loss-scaled) of NaN or inf.
+    """Stops at a loss or gradient norm of NaN or inf.
+
+    With a loss scale such a norm only leaves a step out, until the scale is as
+    small as it can be: from then on nothing would be trained.
 
     Raises:
       UserError: the steps, the value and the last good checkpoint.
     """
     columns = ["loss"]
-    if run.learner.loss_scale is None:
+    scale = run.learner.loss_scale
+    last = rows[-1, names.index("gradient_norm")]
+    if scale is None or (not np.isfinite(last) and scale.is_least):
         columns.append("gradient_norm")
     for column in columns:
         values = rows[:, names.index(column)]

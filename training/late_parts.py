@@ -14,6 +14,7 @@ from modeling.checkpoints import native
 from training.learner import Learner
 
 _PARTS = ("step", "m", "v", "ema", "turns", "trigger")
+_SCALE_PARTS = ("scale", "good_steps")  # of versions that counted no more
 _MORE = "the run goes on, but not bit for bit as before"
 
 
@@ -61,9 +62,16 @@ class Late:
                     setattr(kept, name, getattr(state, name))
             self.items["optimizer"] = kept
         if "loss_scale" in self.items:
-            if not native.names_below(path, "loss_scale"):
+            there = native.names_below(path, "loss_scale")
+            if not there:
                 del self.items["loss_scale"]
                 late.add("loss_scale")
+            elif "skipped" not in there:
+                kept = tf.Module(name="loss_scale")
+                for name in _SCALE_PARTS:
+                    setattr(kept, name, getattr(learner.loss_scale, name))
+                self.items["loss_scale"] = kept
+                late.add("skipped")
         self._late = late
 
     def _check_slots(self, there: set[str]) -> None:
@@ -95,6 +103,8 @@ class Late:
             # As before each task had a count of its own.
             optimizer.turns.assign(tf.fill(optimizer.turns.shape, step))
             notes.append(f"updates of each task are counted from step {step}")
+        if "skipped" in late:
+            notes.append(f"steps with an overflow are counted from step {step}")
         if "loss_scale" in late:
             notes.append(f"the loss scale begins at step {step}")
         return [f"note: {note}: {_MORE}" for note in notes]

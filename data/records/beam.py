@@ -7,15 +7,22 @@ other machines need the input, the vocabulary and the output on paths that all
 of them reach (`gs://...`).
 """
 
+import re
 import shlex
+from collections.abc import Callable
 
 from common.errors import UserError
+from data.corpus.documents import CorpusError
 from data.records.layout import Plan
 from data.records.options import FactoryOptions
 
 
 def run(
-    builder: type, options: FactoryOptions, plan: Plan, blocks: list[int]
+    builder: type,
+    options: FactoryOptions,
+    plan: Plan,
+    blocks: list[int],
+    say: Callable[[str], None] = print,
 ) -> None:
     """Builds blocks and waits until all are there.
 
@@ -24,9 +31,11 @@ def run(
       options: of the build; `beam_options` is Beam's command line.
       plan: of the build.
       blocks: numbers of the blocks to build.
+      say: takes a line.
 
     Raises:
-      UserError: Beam is not installed.
+      UserError: Beam is not installed, does not take its options, or what a
+        worker raised.
     """
     try:
         import apache_beam as beam
@@ -47,13 +56,59 @@ def run(
             self._builder.build(block)
             yield block
 
-    arguments = PipelineOptions(
-        shlex.split(options.beam_options), save_main_session=False
-    )
-    with beam.Pipeline(options=arguments) as pipeline:
-        _ = (
-            pipeline
-            | "blocks" >> beam.Create(blocks)
-            | "spread" >> beam.Reshuffle()
-            | "build" >> beam.ParDo(BuildBlock())
+    try:
+        arguments = PipelineOptions(
+            shlex.split(options.beam_options), save_main_session=False
         )
+        pipeline = beam.Pipeline(options=arguments)
+    except ValueError as e:
+        raise UserError(
+            f"--beam_options={options.beam_options!r}: {_first_line(e)}"
+        ) from e
+    _say_unknown(arguments, say)
+    try:
+        with pipeline:
+            _ = (
+                pipeline
+                | "blocks" >> beam.Create(blocks)
+                | "spread" >> beam.Reshuffle()
+                | "build" >> beam.ParDo(BuildBlock())
+            )
+    except Exception as e:
+        # Of the worker's exception Beam keeps the text, not always the kind.
+        raise _of_worker(e) or e from e
+
+
+def _say_unknown(arguments, say) -> None:
+    """A line about options that Beam would leave out without one."""
+    known = arguments.get_all_options()
+    every = arguments.get_all_options(retain_unknown_options=True)
+    unknown = sorted(every.keys() - known.keys())
+    if unknown:
+        say(
+            f"note: --beam_options: Beam's runners do not know "
+            f"{', '.join('--' + name for name in unknown)}"
+        )
+
+
+def _of_worker(error: Exception) -> UserError | None:
+    """The error that a user can put right, as raised in a worker."""
+    if isinstance(error, UserError):
+        return type(error)(_plain(str(error)))
+    found = re.findall(
+        r"^[\w.]*(UserError|CorpusError): (.*)", str(error), re.M
+    )
+    if not found:
+        return None
+    kind, text = found[-1]
+    kinds = {"CorpusError": CorpusError, "UserError": UserError}
+    return kinds[kind](_plain(text))
+
+
+def _plain(text: str) -> str:
+    """Without the name of the step, which Beam puts behind."""
+    return text.partition(" [while running")[0].strip()
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0]

@@ -93,11 +93,12 @@ def _build_blocks(layout: BuildLayout, plan: Plan, log) -> list[dict]:
     if options.runner == "beam":
         from data.records import beam as beam_runner
 
-        beam_runner.run(layout.block_builder, options, plan, missing)
+        beam_runner.run(layout.block_builder, options, plan, missing, log)
         # Of workers that were killed meanwhile; all others are done.
         remove_leftovers(options.output_dir)
         for block in missing:
             summaries[block] = _finished_block(options.output_dir, block)
+        _check_finished(options.output_dir, summaries)
         missing = []
     results = workers.run(
         make_block_call,
@@ -113,6 +114,18 @@ def _build_blocks(layout: BuildLayout, plan: Plan, log) -> list[dict]:
             f"{tokens / 1e6:.2f} million tokens"
         )
     return [summaries[block] for block in range(len(plan.blocks))]
+
+
+def _check_finished(output_dir: str, summaries: dict) -> None:
+    """Raises UserError where Beam's workers wrote into another folder."""
+    lost = [b for b, summary in summaries.items() if summary is None]
+    if lost:
+        raise UserError(
+            f"--output_dir={output_dir} lacks {len(lost)} of {len(summaries)} "
+            f"blocks that Beam's workers have built (the first is "
+            f"{min(lost)}): it must be a path that all of them and this "
+            "process reach, such as gs://..."
+        )
 
 
 def _finished_block(output_dir: str, block: int) -> dict | None:

@@ -163,3 +163,36 @@ def test_what_is_no_number_is_no_version(tmp_path, models):
             return found and versions.current.model.version
 
     assert asyncio.run(look()) == "6"
+
+
+def test_the_openapi_description_is_of_the_version_that_is_served(
+    tmp_path, models
+):
+    model = models.load(write_version(tmp_path, 1))
+    options = ServerOptions(poll_s=0.01)
+
+    def load(path):
+        newer = models.load(path)
+        spec = {"dtype": "string", "shape": [None]}
+        pair = {"inputs": {"text_a": spec, "text_b": spec}, "outputs": {}}
+        newer.description = {"signatures": {"serving_default": pair}}
+        return newer
+
+    with testclient.TestClient(build_app(model, options, load)) as client:
+
+        def described():
+            found = client.get("/openapi.json").json()
+            (call,) = (
+                calls["post"]
+                for path, calls in found["paths"].items()
+                if path.endswith("{name}:predict")
+            )
+            content = call["requestBody"]["content"]["application/json"]
+            rows = content["schema"]["properties"]["instances"]["items"]
+            row = rows["anyOf"][0] if "anyOf" in rows else rows
+            return found["info"]["version"], row["required"]
+
+        assert described() == ("1", ["text"])
+        write_version(tmp_path, 2)
+        wait(lambda: served(client) == "2")
+        assert described() == ("2", ["text_a", "text_b"])

@@ -85,7 +85,7 @@ def test_a_mean_of_the_last_steps_needs_them(run):
     assert result.step == 6 and _noted(lines, "begin at step 4")
 
 
-def test_a_loss_scale_begins_where_it_is_added(run):
+def _open_in_float16(run):
     options = toy.run_options(run, train_steps=6)
     options = options.replace(
         strategy=dataclasses.replace(
@@ -93,12 +93,36 @@ def test_a_loss_scale_begins_where_it_is_added(run):
         )
     )
     try:
-        state = open_run(toy.ToyObjective(), options)
+        return open_run(toy.ToyObjective(), options)
     finally:
         tf_keras.mixed_precision.set_global_policy("float32")
+
+
+def test_a_loss_scale_begins_where_it_is_added(run):
+    state = _open_in_float16(run)
     assert state.start_step == 4
     assert state.learner.loss_scale.scale.numpy() == 2.0**15
     assert _noted(state.notes, "loss scale begins at step 4")
+
+
+def test_a_loss_scale_that_counted_no_overflows_counts_them_from_now(run):
+    state = _open_in_float16(run)
+    scale = state.learner.loss_scale
+    scale.scale.assign(8.0)
+    state.learner.optimizer.step.assign(5)
+    skipped = scale.state.skipped
+    del scale.state.skipped  # as of an earlier version
+    state.checkpoints.save(5)
+    again = _open_in_float16(run)
+    assert again.learner.loss_scale.scale.numpy() == 8.0
+    assert _noted(again.notes, "overflow are counted from step 5")
+    # From then on the count is saved.
+    scale.state.skipped = skipped
+    skipped.assign(3)
+    state.learner.optimizer.step.assign(6)
+    state.checkpoints.save(6)
+    again = _open_in_float16(run)
+    assert int(again.learner.loss_scale.skipped) == 3 and not again.notes
 
 
 def test_another_optimizer_goes_on(run):

@@ -1,5 +1,7 @@
 """The loss log, run.json, the loss scale and the memory estimate."""
 
+import types
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -8,9 +10,11 @@ from common.errors import UserError
 from modeling import XLNetConfig
 from modeling.encoders.transformer_xl.config import TransformerXLConfig
 from modeling.heads import cluster_losses
+from training import guards
 from training.optim.loss_scale import GROWTH_STEPS, LossScale
 from training.optim.optimizer import AdamW
 from training.optim.schedules import Schedule
+from training.optim.stable_adamw import build_optimizer
 from training.optim.variable_groups import build_groups
 from training.options import OptimizerOptions
 from training.pretrain_options import PretrainOptions
@@ -95,6 +99,7 @@ def test_loss_scale_skips_an_overflow_and_grows_later():
     scale = LossScale(8.0)
     step = optimizer.step
     scale.apply(optimizer, [tf.constant([1.0, 1.0])], tf.constant(np.inf), step)
+    step.assign_add(1)
     assert variables["model/lm_loss/bias"].numpy().tolist() == [1.0, 2.0]
     assert float(scale.scale) == 4.0
     scale.apply(optimizer, [tf.zeros([2])], tf.constant(0.0), step)
@@ -156,3 +161,52 @@ def test_logits_of_an_adaptive_softmax_are_those_that_are_made():
     assert logit_count(clusters, rows, None) == rows * 102 + chunk * 700
     assert logit_count(clusters, 600, 50) == 50 * (102 + 700)
     assert logit_count(XLNetConfig.base(), 4, None) == 4 * 32000
+
+
+def _adam(**options):
+    options = OptimizerOptions(learning_rate=0.1, clip=0.0, **options)
+    variables = {"model/lm_loss/bias": tf.Variable([1.0, 2.0])}
+    optimizer = build_optimizer(
+        options,
+        Schedule(options, 10**6),
+        variables,
+        build_groups(variables, 1, options),
+    )
+    return optimizer, variables["model/lm_loss/bias"]
+
+
+@pytest.mark.parametrize("kind", ["adamw", "stable_adamw"])
+def test_steps_with_an_overflow_are_no_updates_to_adam(kind):
+    """The first of them are left out nearly always: the scale begins high."""
+
+    def trained(*norms):
+        optimizer, weights = _adam(optimizer=kind, weight_decay=0.0)
+        scale, found = LossScale(), []
+        for norm in norms:
+            gradients = [tf.constant([0.5, -0.25])]
+            step = optimizer.step.read_value()
+            scale.apply(optimizer, gradients, tf.constant(norm), step)
+            optimizer.step.assign_add(1)
+            found.append(weights.numpy().tolist())
+        return found, scale
+
+    wanted, _ = trained(1.0, 1.0)
+    found, scale = trained(np.inf, np.inf, 1.0, np.inf, 1.0)
+    assert [found[i] for i in (2, 4)] == [pytest.approx(w) for w in wanted]
+    assert int(scale.skipped) == 3
+
+
+def test_a_norm_that_is_never_finite_ends_the_run():
+    """A finite loss would go on for ever without training anything."""
+    names = ["loss", "gradient_norm"]
+    rows = np.array([[2.5, 1.0], [2.5, np.nan]], np.float32)
+    scale = LossScale(2.0)
+    run = types.SimpleNamespace(
+        learner=types.SimpleNamespace(loss_scale=scale),
+        checkpoints=types.SimpleNamespace(latest=lambda: "m-4"),
+    )
+    guards.check_finite(rows, names, 5, run)  # left out, and the scale falls
+    scale.scale.assign(1.0)
+    with pytest.raises(UserError, match="gradient_norm is nan at step 6 .*m-4"):
+        guards.check_finite(rows, names, 5, run)
+    guards.check_finite(rows[:1], names, 5, run)

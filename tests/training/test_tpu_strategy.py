@@ -104,3 +104,12 @@ def test_the_environment_is_checked_before_anything_is_set(monkeypatch):
             )
         )
     assert tf_keras.mixed_precision.global_policy().name == before
+
+
+def test_the_precision_is_that_of_the_last_setup():
+    """Runs of two precisions by turns in one process."""
+    found = []
+    for precision in ("float32", "mixed_bfloat16", "float32", "mixed_bfloat16"):
+        strategy.setup(StrategyOptions(precision=precision))
+        found.append(tf_keras.mixed_precision.global_policy().name)
+    assert found == ["float32", "mixed_bfloat16"] * 2

@@ -5,12 +5,14 @@ import tensorflow as tf
 from training.optim.optimizer import AdamW
 
 GROWTH_STEPS = 2000
+LEAST = 1.0
 
 
 class LossScale:
     """Doubles after `GROWTH_STEPS` finite steps, halves at once otherwise.
 
-    A step whose gradient is not finite changes neither weights nor slots.
+    A step whose gradient is not finite changes neither weights nor slots, and it
+    is no update: the optimizer's bias corrections count those that were made.
     Create it inside the strategy's scope; `state` is saved.
 
     Args:
@@ -23,9 +25,16 @@ class LossScale:
         self._rows = float(row_count)
         self.scale = tf.Variable(initial, trainable=False, name="loss_scale")
         self.good_steps = tf.Variable(0, trainable=False, dtype=tf.int32)
+        self.skipped = tf.Variable(0, trainable=False, dtype=tf.int64)
         self.state = tf.Module(name="loss_scale")
         self.state.scale = self.scale
         self.state.good_steps = self.good_steps
+        self.state.skipped = self.skipped
+
+    @property
+    def is_least(self) -> bool:
+        """Whether the scale cannot be halved any more."""
+        return float(self.scale.numpy()) <= LEAST
 
     def scale_loss(self, loss_sum: tf.Tensor) -> tf.Tensor:
         """The scalar to differentiate."""
@@ -47,7 +56,8 @@ class LossScale:
         """`optimizer.apply` if `norm` is finite; the update's squares."""
 
         def good():
-            squares = optimizer.apply(gradients, step, factor, task)
+            updates = step - self.skipped.read_value()
+            squares = optimizer.apply(gradients, step, factor, task, updates)
             count = self.good_steps.read_value() + 1
             grow = count >= GROWTH_STEPS
             self.good_steps.assign(tf.where(grow, 0, count))
@@ -58,7 +68,8 @@ class LossScale:
 
         def bad():
             self.good_steps.assign(0)
-            self.scale.assign(tf.maximum(self.scale * 0.5, 1.0))
+            self.skipped.assign_add(1)
+            self.scale.assign(tf.maximum(self.scale * 0.5, LEAST))
             return tf.constant(0.0)
 
         return tf.cond(tf.math.is_finite(norm), good, bad)

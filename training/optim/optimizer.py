@@ -127,14 +127,17 @@ class AdamW:
         step: tf.Tensor,
         factor: tf.Tensor | float = 1.0,
         task: tf.Tensor | None = None,
+        updates: tf.Tensor | None = None,
     ) -> tf.Tensor:
         """Updates weights and slots, not the step.
 
         Args:
           gradients: dense, in the order of `trained`.
-          step: int64 scalar, the number of updates made so far.
+          step: int64 scalar, steps of the run so far: it gives the rate.
           factor: from `clip`; the gradients are multiplied by it.
           task: int32 scalar, whose turn it is; None with one task only.
+          updates: int64 scalar, updates made so far, which bias corrections
+            count; None = `step`, no step was left out.
 
         Returns:
           The sum of squares of the update, float32 scalar.
@@ -153,7 +156,7 @@ class AdamW:
                 for row in rows.get(number, ())
             ]
 
-        squares = update(None, step)
+        squares = update(None, step if updates is None else updates)
         if self.turns is not None:
             squares.append(self._take_turn(update, task))
         if self.ema:
