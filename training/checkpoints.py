@@ -163,6 +163,19 @@ class RunCheckpoints:
             self._meeting.total(0.0)
         self._background.wait()
 
+    def finish(self) -> None:
+        """After the last save and evaluation: the folder is whole for all.
+
+        What comes next reads it, in every process: without the chief's last
+        checkpoint, `best/` and log another one would take other weights.
+
+        Raises:
+          As `wait`.
+        """
+        self.wait()
+        if self._meeting:
+            self._meeting.total(0.0)
+
     def close(self) -> None:
         """After an error: what is being written may become whole."""
         limit = PATIENCE if self._meeting else None

@@ -227,11 +227,7 @@ class TrainingRun:
                     self._run(self._controller())
                 except _Stop as stop:
                     finished, reason = False, str(stop)
-                self._in_saves(s.checkpoints.wait)
-                if s.meeting:
-                    # What comes next reads the folder: the chief's last
-                    # checkpoint, `best/` and log are there from now on.
-                    s.meeting.total(0.0)
+                self._in_saves(s.checkpoints.finish)
         finally:
             s.checkpoints.close()
             self.progress.close()

@@ -81,7 +81,7 @@ def build_app(
     app.state.name = options.model_name
     app.state.warm_up = server.warm_up
     app.include_router(_routes(server, model, options))
-    replies.finish_openapi(app, options)
+    replies.finish_openapi(app, lambda: server.engine.model, options)
     return app
 
 

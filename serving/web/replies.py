@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Callable
 
 import fastapi
 from fastapi import responses
@@ -9,6 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from serving.options import ServerOptions
+from serving.saved_model import SavedModel
 from serving.web import schema, wire
 from serving.web.access import OPEN_PATHS
 from serving.web.engine import Refused
@@ -70,13 +72,26 @@ def _error(request, status: int, message: str, headers=None):
     return responses.Response(body, status, headers, "application/json")
 
 
-def finish_openapi(app: fastapi.FastAPI, options: ServerOptions) -> None:
-    """Bodies are checked here, so no call ever answers FastAPI's 422."""
+def finish_openapi(
+    app: fastapi.FastAPI,
+    served: Callable[[], SavedModel],
+    options: ServerOptions,
+) -> None:
+    """Makes `/openapi.json` that of the version that is served now.
+
+    Bodies are checked here, so no call ever answers FastAPI's 422.
+    """
     make = app.openapi
 
     def openapi() -> dict:
+        model = served()
+        if app.version != str(model.version):
+            app.version, app.openapi_schema = str(model.version), None
         made = make()
-        for path in made["paths"].values():
+        body = schema.predict_body(model.description, options)
+        for name, path in made["paths"].items():
+            if name.endswith((":predict", "/answer")):
+                path["post"] |= body
             for call in path.values():
                 call["responses"].pop("422", None)
                 for parameter in call.get("parameters", []):
