@@ -2,7 +2,8 @@
 
 Bytes are looked at in this order, so that each costs less than the next:
 
-    read       at most `_READ` bytes in a turn of the event loop
+    read       at most `_READ` bytes in a turn of the event loop; after a few
+               bytes of a request that is not whole, the next ones gather
     head       up to its empty line, with bounds on its bytes, its lines, the
                URL; lines end in CRLF, the version is 1.0 or 1.1; its address
                may ask that often
@@ -34,6 +35,8 @@ MOST_URL = 8_192  # bytes of the first line
 _SLICE = 4_096  # bytes of chunks between two looks at their number
 _FRAME = 4_096  # bytes that chunks may take beside their content ...
 _FRAME_SHARE = 8  # ... and one more for so many bytes of content
+_SMALL = 64  # bytes: pieces of a request that are smaller gather ...
+_GATHER_SECONDS = 0.005  # ... for so long, as each read is work
 _UNREAD = 262_144  # bytes that are thrown away after an early answer ...
 _UNREAD_SECONDS = 1.0  # ... and for how long
 _END = b"\r\n\r\n"
@@ -73,6 +76,7 @@ class BoundedProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
     bounds: Bounds
     _timer: asyncio.TimerHandle | None = None
     _reading: asyncio.TimerHandle | None = None
+    _gathering: asyncio.TimerHandle | None = None
     _left: int | None = 0  # bytes of the body that are to come; None = chunks
     _framed = _content = 0  # bytes of chunks, and what they held
     _unread: int | None = None  # bytes that may still be thrown away
@@ -89,6 +93,8 @@ class BoundedProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
     def connection_lost(self, exc) -> None:
         """Frees what the connection held."""
         self._disarm()
+        if self._gathering is not None:
+            self._gathering.cancel()
         self._held = b""
         self.resume_writing()
         super().connection_lost(exc)
@@ -112,6 +118,16 @@ class BoundedProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
             return
         self._unset_keepalive_if_required()
         self._take(data)
+        if len(data) < _SMALL and (self._head or self._in_body):
+            self.transport.pause_reading()
+            self._gathering = self.loop.call_later(
+                _GATHER_SECONDS, self._read_on
+            )
+
+    def _read_on(self) -> None:
+        """What has gathered is read, unless others wait to be answered."""
+        if not self.flow.read_paused:
+            self.transport.resume_reading()
 
     def give_way(self) -> None:
         """Ends a connection whose client has the next move: others need it."""

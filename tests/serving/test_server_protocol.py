@@ -190,6 +190,27 @@ def test_a_head_may_come_byte_by_byte(port):
         assert read_one(s)[0] == 200
 
 
+def test_small_pieces_gather(served, port, monkeypatch):
+    """A packet of a byte is not worth a turn of the event loop."""
+    reads = []
+    take = protocol.BoundedProtocol._take
+
+    def noted(self, data):
+        reads.append(len(data))
+        take(self, data)
+
+    monkeypatch.setattr(protocol.BoundedProtocol, "_take", noted)
+    monkeypatch.setattr(protocol, "_GATHER_SECONDS", 0.3)
+    body = chunks(BODY, 1) + b"\r\n"
+    data = post(CHUNKED, b"X: " + b"a" * 300, body=body)
+    with connect(port) as s:
+        s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for i in range(len(data)):
+            s.sendall(data[i : i + 1])
+        assert read_one(s)[0] == 200
+    assert sum(reads) == len(data) and len(reads) < 5
+
+
 def test_a_request_waits_until_the_one_before_it_is_answered(port):
     """Pipelined requests are answered one after another, in their order."""
     with connect(port) as s:
