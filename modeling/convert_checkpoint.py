@@ -42,14 +42,14 @@ def write_text(folder, config, head, longest: int | None = None):
       longest: rows of the task; None = what the encoder has places for.
     """
     kinds = getattr(config, "type_vocab_size", None)
-    if longest is None:
-        longest = getattr(config, "max_position_embeddings", None)
+    places = getattr(config, "max_position_embeddings", None)
     symbols, lines = hf_folder.write(
         folder,
         spec_of(config.model_type).capabilities.layout,
         token_types=config.model_type == "xlnet" or bool(kinds),
-        max_length=longest,
+        max_length=longest or places,
         reads_mask=head == "pretraining",
+        tuned=longest is not None,
     )
     return dataclasses.asdict(symbols) if symbols else {}, lines
 

@@ -10,28 +10,44 @@ of what each place would be without the others, which is all that a masked
 language model has, and the (pointwise mutual) information between the places:
 the joint less that, in nats. With --attribution how much each given piece says
 about the filling: the joint less what it is where nobody sees that piece.
+
+BERT, ALBERT and ModernBERT predict each place by itself (`"independent": true`):
+there is no order, and the sum of the log-probabilities is no joint one.
 """
 
 import json
+from collections.abc import Iterator
 
 import numpy as np
 
+from common.errors import UserError
 from flags import app, lm_flags
+from modeling.encoders.registry import spec_of
 from serving import limits
 from serving.generation import fill
 from serving.generation.language_model import load_model
+from serving.generation.masked_fill import MaskedFiller
+from serving.lm_options import FillOptions
 
 
 def main() -> None:
     """The command."""
     options, model_options = lm_flags.fill_from_flags()
     text = limits.check_text(options.text, "--text", options.max_chars)
-    lm = load_model(model_options)
+    lm = load_model(model_options, masked_too=True)
     fills = options.fill.split("|") if options.fill else None
     hidden = fill.parse(lm, text, fills)
+    able = spec_of(lm.model.config.model_type).capabilities
+    answers = in_order if able.query_stream else by_themselves
+    for answer in answers(lm, hidden, options, fills is not None):
+        print(json.dumps(answer, ensure_ascii=False))
+
+
+def in_order(lm, hidden, options: FillOptions, given: bool) -> Iterator[dict]:
+    """Answers of a model that predicts in any order."""
     order = fill.parse_order(options.order, len(hidden.positions), options.seed)
     filler = fill.Filler(lm)
-    if fills is not None:
+    if given:
         found = [filler.score(hidden, order)]
     else:
         found = filler.search(hidden, order, options.beam_size)
@@ -41,17 +57,54 @@ def main() -> None:
             answer |= independent(filler, hidden, filling)
         if options.attribution:
             answer["attribution"] = attribution(filler, hidden, order, filling)
-        print(json.dumps(answer, ensure_ascii=False))
+        yield answer
+
+
+def by_themselves(
+    lm, hidden, options: FillOptions, given: bool
+) -> Iterator[dict]:
+    """Answers of a masked language model.
+
+    Raises:
+      UserError: an option that asks for an order or a joint probability.
+    """
+    wrong = [
+        f"--{name}"
+        for name in ("order", "compare_independent", "attribution")
+        if getattr(options, name) != getattr(FillOptions, name)
+    ]
+    if wrong:
+        kind = lm.model.config.model_type
+        raise UserError(
+            f"{' and '.join(wrong)}: wanted an encoder that predicts in an "
+            f"order (xlnet), found {kind}, which predicts each place by "
+            "itself; leave the option out"
+        )
+    filler = MaskedFiller(lm)
+    if given:
+        found = [filler.score(hidden)]
+    else:
+        found = filler.search(hidden, options.beam_size)
+    for filling in found:
+        yield {
+            **_pieces(lm, hidden, filling),
+            "independent": True,
+            "log_probs": [round(float(x), 6) for x in filling.log_probs],
+            "sum_log_probs": round(filling.joint, 6),
+        }
+
+
+def _pieces(lm, hidden, filling) -> dict:
+    ids = hidden.ids.copy()
+    ids[hidden.positions] = filling.ids
+    pieces = [lm.tokenizer.id_to_piece(int(i)) for i in filling.ids]
+    return {"text": lm.tokenizer.decode(ids), "pieces": pieces}
 
 
 def describe(lm, hidden, order, filling) -> dict:
     """A filling as a JSON object."""
-    ids = hidden.ids.copy()
-    ids[hidden.positions] = filling.ids
-    pieces = [lm.tokenizer.id_to_piece(int(i)) for i in filling.ids]
     return {
-        "text": lm.tokenizer.decode(ids),
-        "pieces": pieces,
+        **_pieces(lm, hidden, filling),
         "order": [int(place) for place in order],
         "log_probs": [round(float(x), 6) for x in filling.log_probs],
         "joint_log_prob": round(filling.joint, 6),

@@ -29,6 +29,7 @@ def write(
     token_types: bool,
     max_length: int | None,
     reads_mask: bool,
+    tuned: bool = False,
 ) -> tuple[symbols_lib.SymbolIds | None, list[str]]:
     """Completes a folder that holds a vocabulary.
 
@@ -39,6 +40,7 @@ def write(
       max_length: longest row; None = any.
       reads_mask: `<mask>` and other symbols in a text are symbols, as a filled
         text needs it; else they are text, as in our tasks.
+      tuned: `max_length` is a task's, and holds for released tokenizers, too.
 
     Returns:
       The symbols' ids, None without a vocabulary; lines for the report.
@@ -56,6 +58,9 @@ def write(
         about = files.read_json_object(config_path, "remove it")
     if isinstance(tokenizer, ReleasedTokenizer):
         if about:
+            if tuned:
+                about["model_max_length"] = max_length
+                files.write_json(config_path, about)
             return tokenizer.symbols, []
         content = hf_tokenizer.with_template(tokenizer, layout)
         lines = []

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import sentencepiece
 
+from data.text.released_tokenizer import ReleasedTokenizer
 from data.text.tokenizer import WORD_MARK, Tokenizer
 
 # Characters without a meaning of their own.
@@ -82,6 +83,17 @@ class MaskedEncoder:
         return [i if i < size else mask for i in self._tokenizer.encode(text)]
 
 
+def masked_ids(
+    tokenizer: Tokenizer | ReleasedTokenizer, parts: Sequence[str]
+) -> list[int]:
+    """Ids of a text with the mask's id between the parts, of any tokenizer."""
+    if isinstance(tokenizer, ReleasedTokenizer):
+        # It reads its own symbol in a text.
+        mask = tokenizer.id_to_piece(tokenizer.symbols.mask)
+        return tokenizer.encode(mask.join(parts))
+    return MaskedEncoder(tokenizer).encode(parts)
+
+
 class FilledText(NamedTuple):
     """A text whose places are filled, and the pieces of each filling.
 
@@ -96,7 +108,9 @@ class FilledText(NamedTuple):
 
 
 def encode_filled(
-    tokenizer: Tokenizer, parts: Sequence[str], fills: Sequence[str]
+    tokenizer: Tokenizer | ReleasedTokenizer,
+    parts: Sequence[str],
+    fills: Sequence[str],
 ) -> FilledText:
     """Encodes the whole text, and finds the pieces of each filling.
 

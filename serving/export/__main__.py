@@ -32,6 +32,7 @@ from training.objectives.build import build_objective
 from training.objectives.contract import Objective
 
 LANGUAGE_MODEL = ("lm", "pretraining")
+_LENGTH = 512  # rows of language models, where nothing else is said
 
 
 def main() -> None:
@@ -71,9 +72,9 @@ def main() -> None:
     spiece = options.spiece_model_file or vocabulary.find_or_refuse(
         options.model_dir
     )
-    spec = _read_spec(options, spiece, source)
-    files.check_output(os.path.join(output_dir, "1"))
     config = checkpoints.source_config(source)
+    spec = _read_spec(options, spiece, source, config)
+    files.check_output(os.path.join(output_dir, "1"))
     build = _build_objective(spec, config).build_model
     model = build()
     print(checkpoints.restore(model, source, require="all"))
@@ -103,7 +104,10 @@ def _build_objective(spec: TaskSpec, config: EncoderConfig) -> Objective:
 
 
 def _read_spec(
-    options: ExportOptions, spiece: str, source: checkpoints.Source
+    options: ExportOptions,
+    spiece: str,
+    source: checkpoints.Source,
+    config: EncoderConfig,
 ) -> TaskSpec:
     if options.task in LANGUAGE_MODEL:
         found = vocabulary.read(spiece)
@@ -115,7 +119,10 @@ def _read_spec(
             task_name="lm",
             head="pretraining",
             labels=(),
-            max_seq_length=options.max_seq_length or 512,
+            max_seq_length=options.max_seq_length
+            or min(
+                _LENGTH, getattr(config, "max_position_embeddings", _LENGTH)
+            ),
             text=text,
             spiece_sha256=found.sha256,
         )

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from common.errors import UserError
 from data.symbols import MASK
-from data.text.masked import MaskedEncoder, encode_filled
+from data.text.masked import encode_filled, masked_ids
 from serving.generation.language_model import LanguageModel, mask_logits
 from serving.lm_options import ORDERS
 
@@ -56,7 +56,7 @@ def parse(lm: LanguageModel, text: str, fills: list[str] | None) -> Hidden:
 
     Args:
       lm: for its tokenizer.
-      text: each `<mask>` hides one piece, with the space before it, or all
+      text: each `<mask>` (or the tokenizer's own symbol, `[MASK]`) hides one piece, with the space before it, or all
         pieces of the whole text that hold a character of its filling.
       fills: a text per `<mask>`; None = one unknown piece each.
 
@@ -64,7 +64,8 @@ def parse(lm: LanguageModel, text: str, fills: list[str] | None) -> Hidden:
       UserError: no mask, a wrong number of fillings, an empty one, or one
         with a symbol or a character that the vocabulary lacks.
     """
-    parts = text.split(MASK)
+    own = lm.tokenizer.id_to_piece(lm.tokenizer.symbols.mask)
+    parts = text.replace(own, MASK).split(MASK)
     if len(parts) < 2:
         raise UserError(
             f"--text holds no {MASK}: write it where text is hidden"
@@ -75,7 +76,7 @@ def parse(lm: LanguageModel, text: str, fills: list[str] | None) -> Hidden:
             f"{MASK}, found {len(fills)}"
         )
     if fills is None:
-        ids = np.asarray(MaskedEncoder(lm.tokenizer).encode(parts), np.int32)
+        ids = np.asarray(masked_ids(lm.tokenizer, parts), np.int32)
         return Hidden(ids, np.flatnonzero(ids == lm.tokenizer.symbols.mask))
     filled = encode_filled(lm.tokenizer, parts, fills)
     for number, hidden in enumerate(filled.hidden, 1):

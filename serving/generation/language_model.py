@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from common import vocabulary
 from common.errors import UserError
+from data.symbols import CLS_FIRST
 from data.text.opening import AnyTokenizer, open_tokenizer
 from modeling import PretrainingModel
 from modeling.checkpoints import restore as checkpoints
@@ -52,8 +53,14 @@ def load_tokenizer(options: ModelOptions) -> AnyTokenizer:
     return open_tokenizer(path, settings)
 
 
-def load_model(options: ModelOptions) -> LanguageModel:
+def load_model(
+    options: ModelOptions, masked_too: bool = False
+) -> LanguageModel:
     """A language model with its head; every weight must be restored.
+
+    Args:
+      options: where it is.
+      masked_too: one that predicts hidden places only will do.
 
     Raises:
       UserError: see `modeling.checkpoints.restore.restore`; or the vocabulary is of
@@ -61,7 +68,9 @@ def load_model(options: ModelOptions) -> LanguageModel:
     """
     tokenizer = load_tokenizer(options)
     config = _config(options, tokenizer)
-    require(config, "query_stream", f"--checkpoint={options.checkpoint}")
+    masked = spec_of(config.model_type).capabilities.layout == CLS_FIRST
+    if not (masked and masked_too):
+        require(config, "query_stream", f"--checkpoint={options.checkpoint}")
     model = PretrainingModel(config.with_memory(None))
     checkpoints.restore(model, _weights(options), require="all")
     return LanguageModel(model, tokenizer)

@@ -14,6 +14,7 @@ from data import symbols
 from modeling.encoders.registry import spec_of
 from serving.signatures import graph_features
 from serving.signatures.continuation import continuation_signature
+from serving.signatures.masked_lm import fill_signature
 from serving.signatures.sequence import (
     RAW,
     TOKENIZE,
@@ -31,8 +32,8 @@ DEFAULT_MEMORY = 384  # slots kept where the config names none
 def lm_signatures(context: Context) -> dict[str, Signature]:
     """Every signature of a pretrained model.
 
-    Filling, streams and continuation need memory and a query stream: an
-    encoder without them gives vectors alone.
+    Streams and continuation need memory and a query stream; an encoder without
+    them fills each place by itself.
     """
     text = {"text": text_spec("text")}
     found = {
@@ -45,7 +46,7 @@ def lm_signatures(context: Context) -> dict[str, Signature]:
         TOKENIZE: tokenize_signature(context),
     }
     if not _capabilities(context).query_stream:
-        return found
+        return found | {"fill_mask": fill_signature(context)}
     return found | {
         "fill_mask": Signature(
             lambda text: _fill(context, text),

@@ -118,6 +118,9 @@ class Budget:
         most_chars("\u00e9")  # its table is made before the first request
         self._head = description.get("head", "")
         self._unit = description.get("unit", "piece")
+        # Masked language models fill all places in one run.
+        fill = description["signatures"].get("fill_mask", {})
+        self._at_once = "independent" in fill.get("outputs", ())
         self.row_tokens = int(description.get("max_seq_length", 512))
         self._segments = int(description.get("segments", 1))
         self._max_cost = options.max_cost
@@ -198,7 +201,8 @@ class Budget:
             tokens = min(windows, _WINDOWS) * length
             return Work(tokens, windows * length, False)
         if signature == "fill_mask":
-            return Work(length, length * max(1, min(masks, length)), False)
+            runs = 1 if self._at_once else max(1, min(masks, length))
+            return Work(length, length * runs, False)
         segments = min(self._segments, 1 + pieces // self.row_tokens)
         return Work(length, length * segments, False)
 

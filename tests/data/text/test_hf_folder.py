@@ -67,6 +67,9 @@ def test_a_released_tokenizer_stays_and_gets_what_is_missing(tmp_path):
     hf_folder.write(str(tmp_path), CLS_FIRST, True, 24, False)
     assert (tmp_path / "tokenizer_config.json").read_bytes() == about
     assert not (tmp_path / "tokenizer.json").exists()
+    hf_folder.write(str(tmp_path), CLS_FIRST, True, 24, False, tuned=True)
+    config = json.loads((tmp_path / "tokenizer_config.json").read_text())
+    assert config == {"do_lower_case": True, "model_max_length": 24}
     # A model folder of ours has the tokenizer alone.
     alone = tmp_path / "alone"
     alone.mkdir()

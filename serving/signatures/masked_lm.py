@@ -1,0 +1,89 @@
+"""Hidden places filled by a masked language model (BERT, ALBERT, ModernBERT).
+
+Letters: B batch, T row length, D model, V vocabulary, P masks, K choices.
+"""
+
+import tensorflow as tf
+
+from data import symbols
+from serving.generation.masked_fill import not_offered
+from serving.signatures import graph_features
+from serving.signatures.sequence import Context, Signature, text_spec
+
+_TOP = 10  # pieces given for each mask
+_EXAMPLES = ["It cost <mask> francs.", "<mask> asked <mask>."]
+
+
+def fill_signature(context: Context) -> Signature:
+    """`fill_mask` of an encoder without an order."""
+    return Signature(
+        lambda text: _fill(context, text),
+        {"text": text_spec("text")},
+        {"text": _EXAMPLES},
+        "fills <mask>s, each by itself: no place knows what another one was "
+        "filled with",
+    )
+
+
+def _fill(context: Context, text: tf.Tensor) -> dict[str, tf.Tensor]:
+    features = graph_features.join_segments(
+        [_masked_ids(context, text)],
+        context.spec.max_seq_length,
+        context.ids,
+        layout=symbols.CLS_FIRST,
+    )
+    ids = features.input_ids  # [B, T]
+    is_mask = tf.equal(ids, context.ids.mask)
+    is_mask &= tf.cast(features.input_mask, tf.bool)
+    count = tf.reduce_sum(tf.cast(is_mask, tf.int32), 1)  # [B]
+    places = tf.RaggedTensor.from_row_lengths(
+        tf.cast(tf.where(is_mask)[:, 1], tf.int32), count, validate=False
+    ).to_tensor()  # [B, P]
+    output = context.model(
+        ids,
+        segment_ids=features.segment_ids,
+        input_mask=features.input_mask,
+        training=False,
+    )
+    hidden = tf.gather(output.sequence_output, places, batch_dims=1)
+    shares = tf.nn.softmax(context.model.lm_logits(hidden))  # [B, P, V]
+    # As they are: what is not offered keeps its share.
+    offered = tf.where(_banned(context), -1.0, shares)
+    top, index = tf.math.top_k(offered, _TOP)  # [B, P, K]
+    there = tf.sequence_mask(count, tf.shape(places)[1])[:, :, tf.newaxis]
+    first = tf.where(there[:, :, 0], index[:, :, 0], 0)
+    at = tf.where(is_mask)
+    filled = tf.tensor_scatter_nd_update(
+        ids, at, tf.boolean_mask(first, there[:, :, 0])
+    )
+    lengths = features.lengths - 2
+    rows = tf.RaggedTensor.from_tensor(filled[:, 1:], lengths=lengths)
+    return {
+        "pieces": context.tokenizer.id_to_piece(tf.where(there, index, 0)),
+        "probabilities": tf.where(there, top, 0.0),
+        "filled": context.tokenizer.detokenize(rows),
+        "num_masks": count,
+        "truncated": features.truncated,
+        "independent": tf.ones_like(features.truncated),
+    }
+
+
+def _masked_ids(context: Context, text: tf.Tensor) -> tf.RaggedTensor:
+    """int32 [B, (pieces)] with the mask's id at each `<mask>`."""
+    tokenizer, mask = context.tokenizer, context.ids.mask
+    if hasattr(tokenizer, "tokenize_masked"):
+        return tokenizer.tokenize_masked(text, mask)
+    # Released tokenizers read their own symbol in a text.
+    own = tokenizer.id_to_piece(tf.constant(mask))
+    return tokenizer.tokenize(tf.strings.regex_replace(text, symbols.MASK, own))
+
+
+def _banned(context: Context) -> tf.Tensor:
+    """bool [V]."""
+    return tf.constant(
+        not_offered(
+            context.ids,
+            context.tokenizer.vocab_size,
+            context.model.config.vocab_size,
+        )
+    )
