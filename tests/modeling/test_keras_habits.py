@@ -64,3 +64,19 @@ def test_fit_evaluate_and_predict_take_dictionaries():
     # A call of one's own that trains still needs a seed.
     with pytest.raises(ValueError, match="seed"):
         model(rows, training=True)
+
+
+def test_a_fitted_model_is_saved_and_comes_back(tmp_path):
+    """As a folder (SavedModel) and as a `.keras` file."""
+    rows, labels = make_rows(count=4)
+    model = make_model()
+    model.fit(rows, labels, verbose=0)
+    model.evaluate(rows, labels, verbose=0)
+    wanted = model.predict(rows, verbose=0)
+    for name in ("folder", "file.keras"):
+        path = str(tmp_path / name)
+        model.save(path)
+        again = tf_keras.models.load_model(path)
+        assert isinstance(again, ClassificationModel)
+        np.testing.assert_allclose(again(rows), wanted, atol=1e-6)
+    model.fit(rows, labels, verbose=0)  # goes on as before
