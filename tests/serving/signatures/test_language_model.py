@@ -26,7 +26,7 @@ SIZES = dict(vocab_size=1000, d_model=8, n_head=2, d_inner=6)
     ],
     ids=lambda config: config.model_type,
 )
-def test_one_stream_gives_vectors_alone(config, spiece_model):
+def test_one_stream_gives_vectors_and_fills(config, spiece_model):
     """Nothing that needs memory, and CLS is the first row."""
     tf.keras.utils.set_random_seed(5)
     model = PretrainingModel(config)
@@ -34,7 +34,7 @@ def test_one_stream_gives_vectors_alone(config, spiece_model):
     spec = TaskSpec("lm", "pretraining", (), 9, tokenizer.settings, "")
     graph = GraphTokenizer(tokenizer.vocabulary.content, tokenizer.settings)
     found = lm_signatures(Context(model, spec, graph, tokenizer.symbols))
-    assert found.keys() == {"serving_default", "tokenize"}
+    assert found.keys() == {"serving_default", "tokenize", "fill_mask"}
     texts = ["It cost 12,000 francs and nobody asked.", "No"]
     answers = found["serving_default"].function(text=tf.constant(texts))
     for i, text in enumerate(texts):
