@@ -77,6 +77,8 @@ def _dense(scope: str, theirs: str) -> dict[str, tuple[str, bool]]:
 # The original's spelling; released and fine-tuned checkpoints carry it.
 SUMMARY_SCOPE = "model/sequnece_summary"
 _SUMMARY = _dense(f"{SUMMARY_SCOPE}/summary", "sequence_summary.summary")
+# Of start and end by themselves, the head of other people's models.
+SPAN_LOGIT = "model/span/logit"
 _MODELS = "modeling.heads"
 _OBJECTIVES = "training.objectives.finetuning"
 _LONG = "training.objectives.segment_recurrent"
@@ -183,10 +185,16 @@ _ROWS = (
             "end_positions": Field("B", "int32", "last piece of the answer"),
             "is_impossible": Field("B", "float32", "1 = no answer here"),
         },
-        marker=("start_logits/dense/kernel", "start_dense/kernel"),
-        scopes=("start_logits", "end_logits", "answer_class"),
+        marker=(
+            "start_logits/dense/kernel",
+            "start_dense/kernel",
+            f"{SPAN_LOGIT}/kernel",
+            "span_dense/kernel",
+        ),
+        scopes=("start_logits", "end_logits", "answer_class", "span"),
         hf_class="ForQuestionAnswering",
-        hf_names=_dense("start_logits/dense", "start_logits.dense")
+        hf_names=_dense(SPAN_LOGIT, "qa_outputs")
+        | _dense("start_logits/dense", "start_logits.dense")
         | _dense("end_logits/dense_0", "end_logits.dense_0")
         | _dense("end_logits/dense_1", "end_logits.dense_1")
         | _dense("answer_class/dense_0", "answer_class.dense_0")

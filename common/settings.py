@@ -19,6 +19,7 @@ _KEY = "setting"
 # What an older task.json does not say and nothing can tell.
 UNKNOWN = object()
 HEAD, DATA = "head_options", "data_options"
+FOLDER, VOCABULARY, CONFIG = "folder", "vocabulary", "config"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,6 +51,8 @@ class Setting:
       flag: name of the flag; "" = that of the field.
       kept: where a trained model keeps it; None = it does not.
       often: most people who use the command need it: `--help` shows it.
+      released: it may be a name on Hugging Face's hub: `FOLDER` with its
+        weights, or the `VOCABULARY` or `CONFIG` of one; "" = it may not.
       repeated: each use of the flag gives one value of a tuple, which may
         hold commas.
     """
@@ -60,6 +63,7 @@ class Setting:
     flag: str = ""
     kept: Kept | None = None
     often: bool = False
+    released: str = ""
     repeated: bool = False
 
 

@@ -1,8 +1,25 @@
 """Which checkpoint of a folder commands read, and how they say it (L0)."""
 
+from typing import Any
+
+from common.heads import ENCODER
+from common.hub import origin
+from common.settings import setting
+
 # Of the checkpoints of a folder: see `modeling.checkpoints.weights`. They stand
 # here so that flags know them without TensorFlow.
 AUTO, BEST, LAST = CHECKPOINT_CHOICES = ("auto", "best", "last")
+
+
+def part_setting() -> Any:
+    """A field: what of a released folder is read, "" = all of it."""
+    return setting(
+        "",
+        "encoder: of a Hugging Face folder take the encoder alone and leave "
+        "the head out that it was trained with.",
+        choices=("", ENCODER),
+        flag="head",
+    )
 
 
 def weights_line(path: str, why: str = "") -> str:
@@ -11,5 +28,7 @@ def weights_line(path: str, why: str = "") -> str:
     Args:
       path: of the checkpoint.
       why: this one of its folder's; "" = it was named.
+
+    A path in the cache of Hugging Face's hub is told by repository and commit.
     """
-    return f"weights      {path}" + (f" ({why})" if why else "")
+    return f"weights      {origin(path) or path}" + (f" ({why})" if why else "")

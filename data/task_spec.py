@@ -11,11 +11,15 @@ import os
 
 from common import files, vocabulary
 from common.errors import UserError
+from common.references import resolve
 from common.text_settings import TextSettings
 
 FILE_NAME = "task.json"
 SPIECE_NAME = vocabulary.FILE_NAME
 FORMAT_VERSION = 2
+# Of models that others fine-tuned, and that have no task.json.
+_RELEASED = "modeling.checkpoints.released_task"
+_CONFIG = "config.json"
 _TYPES = {
     "task_name": str,
     "head": str,
@@ -31,6 +35,8 @@ _TYPES = {
 def find_folder(path: str) -> str | None:
     """The folder with the task.json of a checkpoint or model directory.
 
+    A released folder whose `config.json` names a head counts, too.
+
     Args:
       path: a directory, a checkpoint's prefix or its `.index` file, in a model
         directory or in its `best/`.
@@ -45,6 +51,9 @@ def find_folder(path: str) -> str | None:
     for place in places:
         if _exists(os.path.join(place, FILE_NAME)):
             return place or "."
+    if _exists(os.path.join(folder, _CONFIG)):
+        if resolve(f"{_RELEASED}:head_in")(folder):
+            return folder or "."
     return None
 
 
@@ -97,10 +106,15 @@ class TaskSpec:
     def read(cls, model_dir: str) -> "TaskSpec":
         """Reads `task.json` of a model directory.
 
+        Of a released folder without one it is what its configuration says.
+
         Raises:
           UserError: the file is missing, is no JSON or of another version.
         """
         path = os.path.join(model_dir, FILE_NAME)
+        if not _exists(path) and _exists(os.path.join(model_dir, _CONFIG)):
+            if found := resolve(f"{_RELEASED}:fields")(model_dir):
+                return cls(**found)
         try:
             with files.open_binary(path) as f:
                 value = json.loads(f.read())

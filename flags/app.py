@@ -13,7 +13,13 @@ from absl import app, flags, logging
 
 from common import memory, tpu_build
 from common.errors import UserError, printable
-from flags import faults, help_text, other_names, strategy_flags
+from flags import (
+    faults,
+    help_text,
+    hub_flags,
+    other_names,
+    strategy_flags,
+)
 
 _INTERRUPTED = "interrupted; the same command goes on or begins anew"
 
@@ -35,6 +41,7 @@ def run(main: Callable[[], None]) -> None:
             logging.set_verbosity(logging.WARNING)
         try:
             _check_tpu()
+            hub_flags.make_local()
             main()
             sys.stdout.flush()
         except KeyboardInterrupt:

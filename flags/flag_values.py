@@ -18,6 +18,8 @@ _SCALARS = {
 }
 # Names of flags that `--help` shows of a command with many.
 often: set[str] = set()
+# Flags whose value may be a name on the hub -> what of the model they name.
+released: dict[str, str] = {}
 # A flag belongs to the module that asks for it, which titles it in --help.
 flags.disclaim_key_flags()
 
@@ -45,6 +47,8 @@ def define(
         flag = settings[name].flag or name
         if settings[name].often:
             often.add(flag)
+        if settings[name].released:
+            released[flag] = settings[name].released
         default = defaults.get(name, defaults.get(flag, fields[name].default))
         _define(flag, _kind(fields[name].type), default, settings[name])
 

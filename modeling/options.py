@@ -4,7 +4,14 @@ import dataclasses
 from typing import Any
 
 from common.heads import ENCODER, with_weights
-from common.settings import REQUIRED, check, setting
+from common.settings import (
+    CONFIG,
+    FOLDER,
+    REQUIRED,
+    VOCABULARY,
+    check,
+    setting,
+)
 from common.weights_line import AUTO, CHECKPOINT_CHOICES
 
 FORMATS = ("tf1", "hf", "native")
@@ -36,6 +43,7 @@ class ConvertOptions:
     input: str = setting(
         REQUIRED,
         "Checkpoint to read: a folder, a prefix or an .index file.",
+        released=FOLDER,
     )
     output: str = setting(
         REQUIRED,
@@ -44,6 +52,7 @@ class ConvertOptions:
     config: str = setting(
         "",
         "Configuration file; the one beside --input if not given.",
+        released=CONFIG,
     )
     head: str = setting(
         "",
@@ -91,6 +100,7 @@ class ExplainOptions:
     spiece_model_file: str = setting(
         "",
         "SentencePiece file, for --split=pieces.",
+        released=VOCABULARY,
     )
     output: str = setting(
         "",

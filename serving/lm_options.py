@@ -3,9 +3,9 @@
 import dataclasses
 
 from common.checks import require
-from common.settings import REQUIRED, check, setting
+from common.settings import FOLDER, REQUIRED, VOCABULARY, check, setting
 from common.text_settings import TextChoice
-from common.weights_line import AUTO, CHECKPOINT_CHOICES
+from common.weights_line import AUTO, CHECKPOINT_CHOICES, part_setting
 
 # How the vectors of a text's tokens become one.
 TEXT_POOLINGS = ("mean", "cls", "max", "last")
@@ -24,10 +24,12 @@ class ModelOptions:
         REQUIRED,
         "Checkpoint: a directory, prefix or .index; ours, the original's or"
         " Hugging Face's.",
+        released=FOLDER,
     )
     spiece_model_file: str = setting(
         "",
         "SentencePiece file; spiece.model beside the checkpoint if not given.",
+        released=VOCABULARY,
     )
     text: TextChoice | None = None
     checkpoint_choice: str = setting(
@@ -37,6 +39,7 @@ class ModelOptions:
         "path names any other one.",
         choices=CHECKPOINT_CHOICES,
     )
+    part: str = part_setting()
 
     def __post_init__(self) -> None:
         check(self)

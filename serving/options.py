@@ -4,7 +4,7 @@ import dataclasses
 import re
 
 from common.checks import distinct, require, weights
-from common.settings import REQUIRED, check, setting
+from common.settings import FOLDER, REQUIRED, VOCABULARY, check, setting
 from common.text_settings import TextChoice
 from common.weights_line import AUTO, CHECKPOINT_CHOICES
 from serving.lm_options import TEXT_POOLINGS
@@ -119,6 +119,7 @@ class ExportOptions:
     model_dir: str = setting(
         REQUIRED,
         "Directory of a fine-tuning or pretraining run.",
+        released=FOLDER,
     )
     task: str = setting(
         "",
@@ -128,6 +129,7 @@ class ExportOptions:
     checkpoint: str = setting(
         "",
         "Weights to export; those of --model_dir if not given.",
+        released=FOLDER,
     )
     checkpoint_choice: str = setting(
         AUTO,
@@ -139,6 +141,7 @@ class ExportOptions:
     spiece_model_file: str = setting(
         "",
         "SentencePiece file; MODEL_DIR/spiece.model if not given.",
+        released=VOCABULARY,
     )
     output_dir: str = setting(
         "",

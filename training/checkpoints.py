@@ -291,7 +291,9 @@ def weights_to_read(options: RunOptions) -> restore.Source:
         return dataclasses.replace(source, why=found.why)
     if options.init_checkpoint:
         return restore.resolve(
-            options.init_checkpoint, options.checkpoint_choice
+            options.init_checkpoint,
+            options.checkpoint_choice,
+            options.init_part,
         )
     raise UserError(
         f"{options.model_dir} holds no checkpoint: train first or give "

@@ -8,8 +8,8 @@ default.
 import dataclasses
 
 from common.checks import one_of, require
-from common.settings import REQUIRED, check, setting
-from common.weights_line import AUTO, CHECKPOINT_CHOICES
+from common.settings import FOLDER, REQUIRED, check, setting
+from common.weights_line import AUTO, CHECKPOINT_CHOICES, part_setting
 
 PRECISIONS = ("float32", "mixed_bfloat16", "mixed_float16")
 # Of the weights and products of a SavedModel; see `modeling.half_precision`.
@@ -274,6 +274,7 @@ class RunOptions:
         "Warm start: a checkpoint of ours, a TF1 one or a Hugging Face "
         "folder; used when --model_dir has no checkpoint yet.",
         often=True,
+        released=FOLDER,
     )
     init_require: str = "encoder"
     checkpoint_choice: str = setting(
@@ -283,6 +284,7 @@ class RunOptions:
         "path names any other one.",
         choices=CHECKPOINT_CHOICES,
     )
+    init_part: str = part_setting()
     train_steps: int = setting(
         1000,
         "Optimizer steps of the whole run.",

@@ -3,7 +3,7 @@
 import dataclasses
 
 from common.errors import UserError
-from common.settings import REQUIRED, check, setting
+from common.settings import REQUIRED, VOCABULARY, check, setting
 
 MODES = ("train", "eval", "train_and_eval")
 OBJECTIVES = ("permutation_lm", "mlm")
@@ -60,6 +60,7 @@ class PretrainOptions:
     spiece_model_file: str | None = setting(
         None,
         "SentencePiece file, to check that the data were made with it.",
+        released=VOCABULARY,
     )
     loss_chunk_size: int | None = setting(
         None,

@@ -129,7 +129,9 @@ def _restore(
         return int(optimizer.step.numpy()), path, None, tuple(notes)
     if not options.init_checkpoint:
         return 0, None, None, ()
-    start = resolve(options.init_checkpoint, options.checkpoint_choice)
+    start = resolve(
+        options.init_checkpoint, options.checkpoint_choice, options.init_part
+    )
     restore_weights(strategy, learner.model, start, options.init_require)
     with strategy.scope():
         if warm_start:

@@ -4,7 +4,15 @@ import dataclasses
 
 from common.checks import FIELD, distinct, one_of, require, weights
 from common.errors import UserError
-from common.settings import DATA, HEAD, REQUIRED, Kept, check, setting
+from common.settings import (
+    DATA,
+    HEAD,
+    REQUIRED,
+    VOCABULARY,
+    Kept,
+    check,
+    setting,
+)
 from common.text_settings import TextChoice, TextSettings
 from data.symbols import CLS_LAST, LAYOUTS
 
@@ -28,6 +36,7 @@ class FeatureOptions:
         "SentencePiece model; default: the copy in --model_dir or beside "
         "--init_checkpoint.",
         often=True,
+        released=VOCABULARY,
     )
     max_seq_length: int = setting(
         128,

@@ -60,7 +60,9 @@ class TrainedSetting:
     def read(self, spec: TaskSpec) -> object:
         """Its value in a task.json, or that of a file that lacks it."""
         if not self.kept.part:
-            return getattr(spec, self.key)
+            value = getattr(spec, self.key)
+            unknown = self.key == "labels" and unnamed(value)
+            return UNKNOWN if unknown else value
         return getattr(spec, self.kept.part).get(self.key, self.kept.before)
 
 
@@ -85,6 +87,13 @@ THRESHOLD = "null_score_diff_threshold"
 # Of `data_options`: the hash of the training's dev file, on which alone
 # thresholds are found.
 DEV_DATA = "dev_data"
+
+
+def unnamed(labels: Sequence[str]) -> bool:
+    """Whether labels have the names that stand for none (`LABEL_0`, ...)."""
+    return bool(labels) and list(labels) == [
+        f"LABEL_{i}" for i in range(len(labels))
+    ]
 
 
 def of_command(command: str) -> tuple[TrainedSetting, ...]:

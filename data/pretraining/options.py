@@ -4,7 +4,7 @@ import dataclasses
 import math
 
 from common.checks import FIELD, one_of, require
-from common.settings import REQUIRED, check, setting
+from common.settings import REQUIRED, VOCABULARY, check, setting
 from common.text_settings import TextChoice, TextSettings
 from data.records.options import RUNNERS, LaneOptions, check_factory
 
@@ -52,6 +52,7 @@ class BuildOptions:
         REQUIRED,
         "SentencePiece model that cuts the text.",
         often=True,
+        released=VOCABULARY,
     )
     output_dir: str = setting(
         REQUIRED,
@@ -336,6 +337,7 @@ class InspectOptions:
     spiece_model_file: str = setting(
         "",
         "SentencePiece model of the data; default: the copy in --data_dir.",
+        released=VOCABULARY,
     )
     mask_size: int = setting(
         32,

@@ -18,10 +18,10 @@ from common.errors import UserError
 from common.heads import ENCODER
 from common.references import resolve
 from modeling.checkpoints import hf as hf_checkpoint
+from modeling.checkpoints import hf_files, tiling
 from modeling.checkpoints import native as native_checkpoint
 from modeling.checkpoints import restore as checkpoints
 from modeling.checkpoints import tf1 as tf1_checkpoint
-from modeling.checkpoints import tiling, torch_files
 from modeling.checkpoints.names import (
     absent_as_zeros,
     encoder_of,
@@ -134,7 +134,7 @@ def read(source: Source, config: EncoderConfig, head: str | None) -> Weights:
         names = _state_dict_names(source, config)
         config = names.adapt(config)
         arrays = names.from_state_dict(
-            torch_files.load_state_dict(source.path), config, source.path
+            hf_files.load_file(source.path), config, source.path
         )
         head = heads.find(arrays, source.path, head)
         model = heads.build(head, config, _shapes(arrays))
@@ -148,12 +148,14 @@ def read(source: Source, config: EncoderConfig, head: str | None) -> Weights:
             arrays, other = _split(arrays, model)
             notes += [f"left out, another head: {name}" for name in other]
     else:
-        arrays, found = hf_checkpoint.read_weights(source.folder, config)
-        if head not in (None, found):
+        part = ENCODER if head == ENCODER else ""
+        found = hf_checkpoint.read_weights(source.folder, config, part)
+        if head not in (None, found.head):
             raise UserError(
-                f"{source.path}: wanted the head `{head}`, found `{found}`"
+                f"{source.path}: wanted the head `{head}`, found `{found.head}`"
             )
-        head = found
+        arrays, head = found.arrays, found.head
+        notes += [f"left out, another head: {n}" for n in found.left_out]
         more = hf_checkpoint.head_options(source.folder, head)
         notes += [f"its {name}: {value}" for name, value in more.items()]
         model = heads.build(head, config, _shapes(arrays), **more)

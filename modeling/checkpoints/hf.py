@@ -1,4 +1,4 @@
-"""Hugging Face folders: `config.json` and `model.safetensors`, without torch.
+"""Hugging Face folders: `config.json` and weights, without torch.
 
 What belongs to an encoder is in its `names.HuggingFace`, a
 `modeling.encoders.hf_names.HuggingFaceNames`. Their dense kernels are
@@ -7,15 +7,15 @@ transposed; where everything else has another shape than ours it says so.
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from common import files, heads
 from common.errors import UserError
 from common.references import resolve
+from common.released_weights import WEIGHTS
 from modeling.checkpoints import hf_files
-from modeling.checkpoints.hf_files import WEIGHTS
 from modeling.encoders.contract import EncoderConfig
 from modeling.encoders.hf_names import HuggingFaceNames, Summary
 from modeling.encoders.registry import spec_of
@@ -23,10 +23,15 @@ from modeling.encoders.registry import spec_of
 CONFIG = "config.json"
 # Heads that read one vector of a sequence.
 _POOLED = ("classification", "regression", "multiple_choice")
-_MULTI_LABEL = "multi_label_classification"
+MULTI_LABEL = "multi_label_classification"
 
 
-def _family(model_type: str) -> HuggingFaceNames:
+def family_of(model_type: str) -> HuggingFaceNames:
+    """An encoder's names there.
+
+    Raises:
+      UserError: it has none.
+    """
     reference = spec_of(model_type).hugging_face
     if not reference:
         raise UserError(
@@ -45,7 +50,7 @@ def read_config(folder: str) -> EncoderConfig:
     theirs = _read_json(folder)
     path = os.path.join(folder, CONFIG)
     try:
-        family = _family(theirs.get("model_type"))
+        family = family_of(theirs.get("model_type"))
     except UserError as e:
         raise UserError(f"{path}: {e}") from e
     return family.read_config(theirs, path)
@@ -78,7 +83,7 @@ def write_config(
       UserError: there are more or fewer names than outputs, or their class
         would give other numbers.
     """
-    family = _family(config.model_type)
+    family = family_of(config.model_type)
     theirs = family.write_config(config)
     ours = bool(task) or "architectures" not in theirs
     theirs["architectures"] = [family.class_name(head, arrays)]
@@ -94,8 +99,8 @@ def write_config(
         theirs["id2label"] = {str(i): name for i, name in enumerate(names)}
         theirs["label2id"] = {name: i for i, name in enumerate(names)}
     if head == "classification" and task == "multi_label":
-        theirs["problem_type"] = _MULTI_LABEL
-    elif task and theirs.get("problem_type") == _MULTI_LABEL:
+        theirs["problem_type"] = MULTI_LABEL
+    elif task and theirs.get("problem_type") == MULTI_LABEL:
         del theirs["problem_type"]  # of the model that it began with
     family.write_token_ids(theirs, symbols or {})
     if ours and head not in (heads.ENCODER, "pretraining"):
@@ -125,57 +130,87 @@ def head_options(folder: str, head: str) -> dict[str, Any]:
         return {}
     theirs = _read_json(folder)
     path = os.path.join(folder, CONFIG)
-    return _family(theirs.get("model_type")).read_summary(theirs, path)
+    return family_of(theirs.get("model_type")).read_summary(theirs, path)
 
 
 def name_table(config: EncoderConfig, head: str) -> dict[str, tuple[str, bool]]:
     """Canonical name -> (their name, transposed) for one head."""
-    family = _family(config.model_type)
+    family = family_of(config.model_type)
     return family.names(config) | family.head_names(head)
+
+
+class Found(NamedTuple):
+    """What a folder holds.
+
+    Attributes:
+      arrays: by canonical name.
+      head: as `find_head` gives it.
+      left_out: names of tensors that were not wanted.
+    """
+
+    arrays: dict[str, np.ndarray]
+    head: str
+    left_out: tuple[str, ...] = ()
+
+
+def head_of_classes(
+    family: HuggingFaceNames, classes: Sequence[str], among: Sequence[str]
+) -> str | None:
+    """The first of some heads that one of their classes has, or None."""
+    for name in among:
+        kinds = family.class_kinds(name)
+        if any(family.class_prefix + kind in classes for kind in kinds):
+            return name
+    return None
 
 
 def find_head(family: HuggingFaceNames, theirs, config: dict[str, Any]) -> str:
     """The head of a set of their names.
 
-    Sequence classification, regression and multiple choice have the same
-    names: the configuration or, at last, the number of outputs tells.
+    Heads may have the same names there: the configuration's class tells. A
+    class that is not known is no head of ours, whatever its names are.
     """
     present = []
     for row in heads.with_weights().values():
         names = family.head_names(row.name)
-        if names and names[row.marker[0]][0] in theirs:
-            present.append(row)
-    if not present:
-        return heads.ENCODER
+        marks = [names[m][0] for m in row.marker if m in names]
+        if any(mark in theirs for mark in marks):
+            present.append(row.name)
     classes = config.get("architectures") or []
-    named = [
-        row
-        for row in present
-        if any(
-            family.class_prefix + kind in classes
-            for kind in family.class_kinds(row.name)
-        )
-    ]
-    row = (named or present)[0]
-    if row.name == "classification":
-        logit = family.head_names(row.name)[row.marker[0]][0]
-        one = theirs[logit].shape[0] == 1
+    found = head_of_classes(family, classes, present)
+    if found is None and _knows_none(family, classes):
+        found = (present or [heads.ENCODER])[0]
+    if found == "classification":
+        marker = heads.HEADS[found].marker[0]
+        one = theirs[family.head_names(found)[marker][0]].shape[0] == 1
         if one or config.get("problem_type") == "regression":
             return "regression"
-    return row.name
+    return found or heads.ENCODER
 
 
-def read_weights(
-    folder: str, config: EncoderConfig
-) -> tuple[dict[str, np.ndarray], str]:
-    """The tensors, in one file or in shards, by canonical name; their head.
+def _knows_none(family: HuggingFaceNames, classes: Sequence[str]) -> bool:
+    """Whether the classes say nothing of the head: an encoder's, or none."""
+    known = [heads.ENCODER, *heads.with_weights()]
+    own = [name for name in classes if name.startswith(family.class_prefix)]
+    return not own or bool(head_of_classes(family, own, known))
+
+
+def read_weights(folder: str, config: EncoderConfig, part: str = "") -> Found:
+    """The tensors, in one file or in shards, by canonical name.
+
+    A pooler that the head does not read is left out.
+
+    Args:
+      folder: with `config.json` and weights.
+      config: of the encoder.
+      part: `heads.ENCODER` leaves every head out.
 
     Raises:
       UserError: unreadable, a tensor that no name takes, or untied weights
         where the model ties them.
     """
     theirs, path = hf_files.load_tensors(folder)
-    family = _family(config.model_type)
+    family = family_of(config.model_type)
     theirs = {
         family.old_names(name): value
         for name, value in theirs.items()
@@ -183,12 +218,28 @@ def read_weights(
     }
     if theirs and not any(name.startswith(family.scope) for name in theirs):
         theirs = {family.scope + name: v for name, v in theirs.items()}
-    head = find_head(family, theirs, _read_json(folder))
+    described = _read_json(folder)
+    head = part or find_head(family, theirs, described)
     arrays, left = {}, dict(theirs)
     for ours, (name, flip) in name_table(config, head).items():
         if name in left:
             value = left.pop(name)
             arrays[ours] = np.ascontiguousarray(value.T) if flip else value
+    if not part:
+        _drop_ties(family, theirs, left, path)
+    spare = {name for name, _ in family.head_names(heads.ENCODER).values()}
+    spare |= {n for n in left if part and not n.startswith(family.scope)}
+    left_out = sorted(spare & set(left))
+    for name in left_out:
+        del left[name]
+    if left:
+        raise UserError(_not_taken(path, described, head, sorted(left), family))
+    family.from_theirs(arrays, config, path)
+    return Found(arrays, head, tuple(left_out))
+
+
+def _drop_ties(family: HuggingFaceNames, theirs, left, path: str) -> None:
+    """Takes stored copies out of `left`, which must be equal."""
     for copy, original in family.ties:
         tied = left.pop(copy, None)
         if tied is None or original not in theirs:
@@ -198,13 +249,20 @@ def read_weights(
                 f"{path}: `{copy}` differs from `{original}`: only tied "
                 "language models are supported"
             )
-    if left:
-        raise UserError(
-            f"{path}: no variable takes {sorted(left)[:5]} "
-            f"({len(left)} tensors in all)"
-        )
-    family.from_theirs(arrays, config, path)
-    return arrays, head
+
+
+def _not_taken(
+    path: str, described: dict, head: str, left: list[str], family
+) -> str:
+    """What to say of tensors that no name takes."""
+    line = f"{path}: no variable takes {left[:5]} ({len(left)} tensors in all)"
+    if any(name.startswith(family.scope) for name in left):
+        return line
+    classes = ", ".join(map(str, described.get("architectures") or ["none"]))
+    return (
+        f"{line}: its class is {classes}, the head {head} was looked for; "
+        "--head=encoder leaves the head out"
+    )
 
 
 def write_weights(
@@ -233,7 +291,7 @@ def to_theirs(
     Raises:
       UserError: an array that their class has no place for.
     """
-    family = _family(config.model_type)
+    family = family_of(config.model_type)
     arrays = dict(arrays)
     family.to_theirs(arrays, config)
     table = name_table(config, head)

@@ -1,73 +1,78 @@
-"""The files of a Hugging Face folder's tensors: one, or shards with an index.
+"""The tensors of a Hugging Face folder, in whatever form they lie there.
 
-Pickled weights (`pytorch_model.bin`) are never opened: loading one runs
-whatever its author put into it.
+Forms in order of preference: safetensors, PyTorch's `state_dict` (read by
+`torch_files`, which runs nothing of the file), HDF5 of the TensorFlow classes;
+the first two in one file or in shards with an index.
 """
 
 import os
+from collections.abc import Callable
 
 import numpy as np
 
 from common import files
 from common.errors import UserError
+from common.released_weights import FORMS, H5, TORCH, WEIGHTS
+from modeling.checkpoints import h5_files, torch_files
 
-WEIGHTS = "model.safetensors"
-INDEX = "model.safetensors.index.json"
-_PICKLED = ("pytorch_model.bin", "pytorch_model.bin.index.json")
-_CONVERSION = (
-    'where torch and transformers are installed: python -c "from transformers '
-    "import AutoModel; AutoModel.from_pretrained('{folder}').save_pretrained"
-    "('{folder}', safe_serialization=True)\""
-)
+Tensors = dict[str, np.ndarray]
 
 
-def holds_weights(folder: str) -> bool:
-    """Whether a local or remote folder has tensors in a form that is read."""
-    return any(_has(folder, name) for name in (WEIGHTS, INDEX))
+def form_of(folder: str) -> str | None:
+    """The name of the file that a folder's weights begin at, or None.
+
+    Args:
+      folder: local or remote.
+
+    Returns:
+      One of `FORMS`: a file of tensors, or an index of shards.
+    """
+    return next((n for n in FORMS if _has(folder, n)), None)
 
 
-def refuse_pickles(folder: str) -> None:
-    """Says how to convert pickled weights, where a folder has such.
+def weight_files(folder: str) -> list[str]:
+    """Paths of the files that `load_tensors` reads the tensors from.
 
     Raises:
-      UserError: it has.
+      UserError: there is none, or the index is damaged.
     """
-    if any(_has(folder, name) for name in _PICKLED):
-        raise UserError(
-            f"{folder}: wanted {WEIGHTS}, found {_PICKLED[0]}, which is a "
-            "pickle and could run any code; convert it "
-            + _CONVERSION.format(folder=folder)
-        )
+    form = form_of(folder) or WEIGHTS
+    path = os.path.join(folder, form)
+    if not form.endswith(".json"):
+        return [path]
+    return [
+        os.path.join(folder, n) for n in sorted(set(_places(path).values()))
+    ]
 
 
-def load_tensors(folder: str) -> tuple[dict[str, np.ndarray], str]:
-    """Every tensor by its name in the file, and the path for messages.
+def load_tensors(folder: str) -> tuple[Tensors, str]:
+    """Every tensor by its PyTorch name, and the path for messages.
 
     Raises:
       UserError: a file is missing or unreadable, or shards and index do not
         agree.
     """
-    path = os.path.join(folder, WEIGHTS)
-    index = os.path.join(folder, INDEX)
-    if files.exists(path) or not files.exists(index):
+    form = form_of(folder) or WEIGHTS
+    path = os.path.join(folder, form)
+    if not form.endswith(".json"):
         return load_file(path), path
-    places = _places(index)
-    tensors: dict[str, np.ndarray] = {}
+    places = _places(path)
+    tensors: Tensors = {}
     for name in sorted(set(places.values())):
         for key, value in load_file(os.path.join(folder, name)).items():
             if places.get(key) != name:
                 raise UserError(
-                    f"{index}: wanted `{key}` in {places.get(key)}, found it "
+                    f"{path}: wanted `{key}` in {places.get(key)}, found it "
                     f"in {name}; get the folder anew"
                 )
             tensors[key] = value
     missing = sorted(set(places) - set(tensors))
     if missing:
         raise UserError(
-            f"{index}: `{missing[0]}` is not in {places[missing[0]]} "
+            f"{path}: `{missing[0]}` is not in {places[missing[0]]} "
             f"({len(missing)} tensors are missing); get the folder anew"
         )
-    return tensors, index
+    return tensors, path
 
 
 def _places(index: str) -> dict[str, str]:
@@ -84,12 +89,17 @@ def _places(index: str) -> dict[str, str]:
     return places
 
 
-def load_file(path: str) -> dict[str, np.ndarray]:
-    """Every tensor of one safetensors file.
+def load_file(path: str) -> Tensors:
+    """Every tensor of one file; its ending says the form.
 
     Raises:
-      UserError: it is missing or unreadable.
+      UserError: it is missing, unreadable, or holds anything but tensors.
     """
+    ending = os.path.splitext(path)[1]
+    return _READERS.get(ending, torch_files.load_state_dict)(path)
+
+
+def _load_safetensors(path: str) -> Tensors:
     from safetensors import SafetensorError
     from safetensors.numpy import load_file as load
 
@@ -97,6 +107,13 @@ def load_file(path: str) -> dict[str, np.ndarray]:
         return load(path)
     except (SafetensorError, OSError) as e:
         raise UserError(f"{path} is no readable safetensors file: {e}") from e
+
+
+_READERS: dict[str, Callable[[str], Tensors]] = {
+    os.path.splitext(WEIGHTS)[1]: _load_safetensors,
+    os.path.splitext(TORCH)[1]: torch_files.load_state_dict,
+    os.path.splitext(H5)[1]: h5_files.load,
+}
 
 
 def _has(folder: str, name: str) -> bool:

@@ -1,7 +1,8 @@
 """Finding, reading and restoring checkpoints of three formats.
 
 native: `tf.train.Checkpoint` with a task model as `model`; tf1: the original's
-released layout; hf: a folder with `config.json` and `model.safetensors`.
+released layout; hf: a folder with `config.json` and weights in one of the
+forms of `hf_files`.
 """
 
 import dataclasses
@@ -12,8 +13,9 @@ import numpy as np
 import tensorflow as tf
 import tf_keras
 
-from common import files
+from common import files, hub
 from common.errors import UserError
+from common.released_weights import FORMS
 from common.weights_line import AUTO, weights_line
 from modeling.checkpoints import hf as hf_checkpoint
 from modeling.checkpoints import hf_files, weights
@@ -42,12 +44,14 @@ class Source:
       path: checkpoint prefix, or the folder for "hf".
       folder: where the config and `spiece.model` are looked for.
       why: this one of the folder's; "" = it was named, or it is the only one.
+      part: "encoder" leaves the head of a Hugging Face folder out.
     """
 
     format: str
     path: str
     folder: str
     why: str = ""
+    part: str = ""
 
     @property
     def line(self) -> str:
@@ -91,25 +95,26 @@ class RestoreReport:
         return "\n".join(lines)
 
 
-def resolve(path: str, choice: str = AUTO) -> Source:
+def resolve(path: str, choice: str = AUTO, part: str = "") -> Source:
     """Finds the checkpoint that a user means.
 
     Args:
       path: a directory (native or HF), a prefix, an `.index` or `.data` file,
-        or the `checkpoint` file beside them.
+        the `checkpoint` file beside them, or a name on the hub (`common.hub`).
       choice: of a directory's checkpoints, see `weights.choose`.
+      part: "encoder" leaves the head of a Hugging Face folder out.
 
     Raises:
       UserError: nothing there, nothing whole, checkpoints of several names
         without a `checkpoint` file, or not the one of `choice`.
     """
-    path, why = os.fspath(path), ""
+    path, why = hub.local(path), ""
     if os.path.basename(path) == "checkpoint" and not tf.io.gfile.isdir(path):
         path = os.path.dirname(path) or "."
     if tf.io.gfile.isdir(path):
         folder = path
-        if hf_files.holds_weights(path):
-            return Source("hf", path, folder)
+        if hf_files.form_of(path):
+            return Source("hf", path, folder, part=part)
         found = weights.choose(path, choice)
         if found is None:
             raise _no_checkpoint(path)
@@ -123,7 +128,7 @@ def resolve(path: str, choice: str = AUTO) -> Source:
         if not tf.io.gfile.exists(prefix + ".index"):
             raise UserError(
                 f"no checkpoint at {path}: wanted a directory, a prefix with "
-                f"{prefix}.index, or an HF folder with {hf_files.WEIGHTS}"
+                f"{prefix}.index, or an HF folder with {FORMS[0]}"
             )
     kind = "native" if native_checkpoint.is_native(prefix) else "tf1"
     return Source(kind, prefix, weights.home_of(folder), why)
@@ -140,8 +145,7 @@ def content_digest(path: str | Source) -> str:
     """
     source = path if isinstance(path, Source) else resolve(path)
     if source.format == "hf":
-        there = files.beginning_with(os.path.join(source.path, ""))
-        names = [name for name in there if name.endswith(".safetensors")]
+        names = hf_files.weight_files(source.path)
     else:
         names = [
             name
@@ -155,18 +159,19 @@ def content_digest(path: str | Source) -> str:
 
 def description(source: Source) -> dict[str, str]:
     """What an export says of the weights that it holds."""
-    return {
+    found = {
         "checkpoint": source.path,
         "why": source.why,
         "sha256": content_digest(source),
     }
+    where = hub.origin(source.path)
+    return found | ({"origin": where} if where else {})
 
 
 def _no_checkpoint(folder: str) -> UserError:
-    hf_files.refuse_pickles(folder)
     return UserError(
         f"{folder} holds no checkpoint: wanted a `checkpoint` file with "
-        f"its .index, or {hf_files.WEIGHTS}"
+        f"its .index, or one of {', '.join(FORMS)}"
     )
 
 
@@ -179,7 +184,7 @@ def find_config(path: str) -> EncoderConfig:
     Raises:
       UserError: no config there.
     """
-    path = os.fspath(path)
+    path = hub.local(path)
     beside = config_file_in(path)
     if beside:
         return read_config(beside)
@@ -205,8 +210,10 @@ def read_arrays(
 ) -> tuple[dict[str, np.ndarray], list[str], list[str]]:
     """(arrays by canonical name, unknown names, stripped names)."""
     if source.format == "hf":
-        arrays, _ = hf_checkpoint.read_weights(source.folder, model.config)
-        return arrays, [], []
+        found = hf_checkpoint.read_weights(
+            source.folder, model.config, source.part
+        )
+        return found.arrays, list(found.left_out), []
     if source.format == "tf1":
         arrays, stripped, _ = tf1_checkpoint.read(source.path, model.config)
         return arrays, [], stripped

@@ -80,16 +80,12 @@ def load_state_dict(path: str) -> dict[str, np.ndarray]:
     """Every tensor of a file by name; half precision stays, bfloat16 does not.
 
     Args:
-      path: written by `torch.save(model.state_dict(), path)`, or safetensors.
+      path: written by `torch.save(model.state_dict(), path)`.
 
     Raises:
       UserError: unreadable, damaged, no `state_dict`, or it names anything
         that is no tensor.
     """
-    if path.endswith(".safetensors"):
-        from modeling.checkpoints import hf_files
-
-        return hf_files.load_file(path)
     data = _read(path)
     try:
         stored, storages = _open(data)

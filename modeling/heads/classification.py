@@ -4,7 +4,7 @@ import tensorflow as tf
 import tf_keras
 
 from common.heads import SUMMARY_SCOPE
-from modeling.heads.pooling import build_pooler
+from modeling.heads.pooling import build_pooler, has_prediction_head
 from modeling.ops.shapes import sizes
 from modeling.task_model import TaskModel, dense_paths, pooler_paths
 
@@ -20,15 +20,12 @@ _ATTENTION = (
     "model/lm_loss/summary_bias",
     "pooler/attention/summary_bias",
 )
-_PREDICTION_HEAD = ("model/lm_loss/transform/kernel",)
-_LANGUAGE_MODEL = ("model/lm_loss/bias",)
 
 
 def _pooling_of(shape):
     """How a model pools, from the variables that it has."""
     projected = shape(_PROJECTION) is not None
-    # By canonical name a language model's is called the same.
-    if shape(_PREDICTION_HEAD) is not None and shape(_LANGUAGE_MODEL) is None:
+    if has_prediction_head(shape):
         projected = True
     return {
         "summary_type": None if shape(_ATTENTION) is None else "attn",
@@ -219,25 +216,45 @@ class TokenClassificationModel(TaskModel):
     Args:
       config: an `EncoderConfig`, or its `to_dict()`.
       num_labels: Y.
+      use_proj: the logits read the pooler's projection of every token, as
+        Hugging Face's ModernBERT has it.
       **kwargs: of `TaskModel`.
 
     Call: the backbone's arguments -> float32 [B, T, Y].
     """
 
-    head_arguments = ("num_labels",)
+    head_arguments = ("num_labels", "use_proj")
 
-    def __init__(self, config, num_labels: int, **kwargs):
+    def __init__(
+        self, config, num_labels: int, use_proj: bool = False, **kwargs
+    ):
         super().__init__(config, **kwargs)
         self.num_labels = num_labels
+        self.use_proj = use_proj
+        self.pooler = None
+        if use_proj:
+            self.pooler = build_pooler(self.config, "first")
+            self.pooler.build([None, None, self.config.d_model])
         self.token_dense = self.dense(num_labels, "logit")
         self.token_dense.build([None, None, self.config.d_model])
+
+    @classmethod
+    def options_of(cls, shape):
+        return {"use_proj": has_prediction_head(shape)}
 
     def call(self, input_ids, training=False, seed=None, **arguments):
         """float32 [B, T, Y]; arguments as the encoder's."""
         output = self.encode(
             input_ids, training=training, seed=seed, **arguments
         )
-        return self.token_dense(output.sequence_output)
+        hidden = output.sequence_output
+        if self.pooler is not None:
+            hidden = self.pooler.projection(hidden)
+        return self.token_dense(hidden)
 
     def head_variable_paths(self):
-        return dense_paths("model/token_classification/logit", "token_dense")
+        scope = "model/token_classification/logit"
+        own = dense_paths(scope, "token_dense")
+        if self.pooler is None:
+            return own
+        return own | pooler_paths(scope, self.pooler)

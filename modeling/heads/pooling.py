@@ -1,5 +1,7 @@
 """One vector per sequence: last, first, mean or attention pooling."""
 
+from collections.abc import Callable
+
 import tensorflow as tf
 import tf_keras
 
@@ -12,6 +14,25 @@ from modeling.ops.normalization import LayerNorm
 
 SUMMARY_TYPES = ("last", "first", "mean", "attn")
 POOLINGS = ("masked", "original")
+
+
+# Canonical names: ModernBERT's head before decoder and classifiers, and what
+# only a language model has beside it.
+_PREDICTION_HEAD = (
+    "model/lm_loss/transform/kernel",
+    "pooler/projection/dense/kernel",
+)
+_LANGUAGE_MODEL = ("model/lm_loss/bias",)
+
+
+def has_prediction_head(shape: Callable) -> bool:
+    """Whether the logits of a head read ModernBERT's prediction head.
+
+    Args:
+      shape: (canonical name, attribute path) -> shape, or None.
+    """
+    found = shape(_PREDICTION_HEAD) is not None
+    return found and shape(_LANGUAGE_MODEL) is None
 
 
 def build_pooler(

@@ -1,15 +1,24 @@
-"""Extractive question answering: start and end beams, answerability."""
+"""Extractive question answering: start and end beams, answerability.
+
+The original's head conditions the end on the start and has a logit for "no
+answer". Models that others trained often have two independent logits per token
+(`independent`); for them CLS as start and end stands for "no answer".
+"""
 
 from typing import NamedTuple
 
 import tensorflow as tf
 import tf_keras
 
+from common.heads import SPAN_LOGIT
 from modeling.attention.masks import MASK_VALUE
 from modeling.encoders.registry import spec_of
+from modeling.heads.pooling import build_pooler, has_prediction_head
 from modeling.ops import dropout
 from modeling.ops.normalization import LayerNorm
-from modeling.task_model import TaskModel, dense_paths
+from modeling.task_model import TaskModel, dense_paths, pooler_paths
+
+_LONGEST_LOG2 = 15  # of a row's tokens
 
 
 class SpanTrainingOutput(NamedTuple):
@@ -52,18 +61,38 @@ class SpanModel(TaskModel):
       config: an `EncoderConfig`, or its `to_dict()`.
       start_n_top: S, start beam.
       end_n_top: E, end beam.
+      independent: start and end have a logit each, and nothing else.
+      use_proj: those logits read the pooler's projection of every token.
       **kwargs: of `TaskModel`.
     """
 
-    head_arguments = ("start_n_top", "end_n_top")
+    head_arguments = ("start_n_top", "end_n_top", "independent", "use_proj")
 
     def __init__(
-        self, config, start_n_top: int = 5, end_n_top: int = 5, **kwargs
+        self,
+        config,
+        start_n_top: int = 5,
+        end_n_top: int = 5,
+        independent: bool = False,
+        use_proj: bool = False,
+        **kwargs,
     ):
         super().__init__(config, **kwargs)
         self.start_n_top = start_n_top
         self.end_n_top = end_n_top
+        self.independent = independent
+        self.use_proj = use_proj
         d = self.config.d_model
+        if independent:
+            self.pooler = None
+            if use_proj:
+                self.pooler = build_pooler(self.config, "first")
+                self.pooler.build([None, None, d])
+            self.span_dense = self.dense(2, "span_logits")
+            self.span_dense.build([None, None, d])
+            return
+        if use_proj:
+            raise ValueError("`use_proj` is for `independent` logits")
         self.start_dense = self.dense(1, "start_logits")
         self.start_dense.build([None, d])
         self.end_dense_0 = self.dense(d, "end_logits_0")
@@ -76,6 +105,14 @@ class SpanModel(TaskModel):
         self.answer_dense_0.build([None, 2 * d])
         self.answer_dense_1 = self.dense(1, "answer_1", use_bias=False)
         self.answer_dense_1.build([None, d])
+
+    @classmethod
+    def options_of(cls, shape):
+        conditioned = ("start_logits/dense/kernel", "start_dense/kernel")
+        own = (f"{SPAN_LOGIT}/kernel", "span_dense/kernel")
+        if shape(own) is None or shape(conditioned) is not None:
+            return {}
+        return {"independent": True, "use_proj": has_prediction_head(shape)}
 
     def call(
         self,
@@ -108,6 +145,10 @@ class SpanModel(TaskModel):
         hidden = tf.cast(hidden, tf.float32)  # [B, T, D]
         if cls_index is None:
             cls_index = self._cls_index(hidden, arguments.get("input_mask"))
+        if self.independent:
+            return self._independent(
+                hidden, paragraph_mask, cls_index, start_positions is not None
+            )
 
         logits = tf.squeeze(self.start_dense(hidden), -1)  # [B, T]
         logits = _hide(logits, paragraph_mask)
@@ -126,6 +167,10 @@ class SpanModel(TaskModel):
         starts = tf.gather(hidden, index, batch_dims=1)  # [B, S, D]
         ends = self._end_log_probs(hidden, starts, paragraph_mask)
         end_top, end_index = tf.math.top_k(ends, self.end_n_top)  # [B, S, E]
+        return self._beams(top, index, end_top, end_index, cls_logits)
+
+    def _beams(self, top, index, end_top, end_index, cls_logits):
+        """`SpanOutput` of ends [B, S, E]."""
         flat = [-1, self.start_n_top * self.end_n_top]
         return SpanOutput(
             top,
@@ -134,6 +179,31 @@ class SpanModel(TaskModel):
             tf.reshape(end_index, flat),
             cls_logits,
         )
+
+    def _independent(self, hidden, paragraph_mask, cls_index, training):
+        """`call` of two logits per token, hidden states float32 [B, T, D].
+
+        Starts are those of the best spans whose end is not before the start.
+        """
+        if self.pooler is not None:
+            hidden = self.pooler.projection(hidden)
+        pair = self.span_dense(hidden)  # [B, T, 2]
+        starts = tf.nn.log_softmax(_hide(pair[..., 0], paragraph_mask))
+        ends = tf.nn.log_softmax(_hide(pair[..., 1], paragraph_mask))
+        place = tf.range(tf.shape(ends)[1])
+        at_cls = tf.equal(place, cls_index[:, tf.newaxis])  # [B, T]
+        best = starts + _best_from_here(tf.where(at_cls, MASK_VALUE, ends))
+        best = tf.where(at_cls, MASK_VALUE, best)
+        cls = tf.where(at_cls, starts + ends, 0.0)
+        cls_logits = tf.reduce_sum(cls, 1) - tf.reduce_max(best, 1)
+        if training:
+            return SpanTrainingOutput(starts, ends, cls_logits)
+        _, index = tf.math.top_k(best, self.start_n_top)  # [B, S]
+        before = place < index[..., tf.newaxis]  # [B, S, T]
+        after = tf.where(before, MASK_VALUE, ends[:, tf.newaxis])
+        end_top, end_index = tf.math.top_k(after, self.end_n_top)
+        top = tf.gather(starts, index, batch_dims=1)
+        return self._beams(top, index, end_top, end_index, cls_logits)
 
     def _cls_index(self, hidden, input_mask):
         """int32 [B]."""
@@ -176,6 +246,11 @@ class SpanModel(TaskModel):
         return tf.squeeze(self.answer_dense_1(x), -1)
 
     def head_variable_paths(self):
+        if self.independent:
+            own = dense_paths(SPAN_LOGIT, "span_dense")
+            if self.pooler is None:
+                return own
+            return own | pooler_paths(SPAN_LOGIT, self.pooler)
         return (
             dense_paths("start_logits/dense", "start_dense")
             | dense_paths("end_logits/dense_0", "end_dense_0")
@@ -187,6 +262,18 @@ class SpanModel(TaskModel):
             | dense_paths("answer_class/dense_0", "answer_dense_0")
             | dense_paths("answer_class/dense_1", "answer_dense_1", False)
         )
+
+
+def _best_from_here(scores):
+    """[B, T] -> [B, T]: the largest at a place or behind it."""
+    length, found = tf.shape(scores)[1], scores
+    for k in range(_LONGEST_LOG2):  # twice as far in every step
+        gap = tf.minimum(2**k, length)
+        moved = tf.pad(
+            found[:, gap:], [[0, 0], [0, gap]], constant_values=MASK_VALUE
+        )
+        found = tf.maximum(found, moved)
+    return found
 
 
 def _hide(logits, paragraph_mask):

@@ -11,7 +11,7 @@ encoder gives vectors of texts: --task=embedding.
 import dataclasses
 import os
 
-from common import files, text_settings, vocabulary
+from common import files, hub, text_settings, vocabulary
 from common.errors import UserError
 from data import task_spec
 from data.finetuning import thresholds
@@ -45,6 +45,11 @@ def main() -> None:
     )
     source = checkpoints.resolve(options.checkpoint, options.checkpoint_choice)
     output_dir = options.output_dir or os.path.join(options.model_dir, "export")
+    if not options.output_dir and hub.origin(options.model_dir):
+        raise UserError(
+            "--output_dir is needed: the folder of --model_dir is in the cache "
+            "of the hub"
+        )
     if options.task in LANGUAGE_MODEL and options.precision != "float32":
         raise UserError(
             "--precision is for fine-tuned models: leave it out, a language "
@@ -128,7 +133,7 @@ def _read_spec(
         )
         return spec
     path = os.path.join(options.model_dir, task_spec.FILE_NAME)
-    if not os.path.exists(path) and not files.is_remote(path):
+    if not task_spec.find_folder(options.model_dir):
         raise UserError(
             f"{path} does not exist: give the --model_dir of a fine-tuning "
             "run, or --task=lm for one of run_pretrain.py"

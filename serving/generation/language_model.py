@@ -109,7 +109,9 @@ def load_encoder(options: ModelOptions, memory_len: int | None):
 
 def _weights(options: ModelOptions) -> checkpoints.Source:
     """The checkpoint that is meant, said where no result goes."""
-    source = checkpoints.resolve(options.checkpoint, options.checkpoint_choice)
+    source = checkpoints.resolve(
+        options.checkpoint, options.checkpoint_choice, options.part
+    )
     print(source.line, file=sys.stderr)
     return source
 

@@ -58,7 +58,7 @@ class ClassifierJob(TaskJob):
             )
         self.task = self.task.with_metric(options.best_metric)
         self.train_hash = ""
-        self.num_texts = 1
+        self.num_texts, self.any_texts = 1, not self.trained
         # Of several labels: kept in the folder, then found by an evaluation.
         self.threshold = data_options.label_threshold
         # What task.json says beside the flag: a flag is of one run.
@@ -73,7 +73,10 @@ class ClassifierJob(TaskJob):
                 self.kept[classifier_tasks.THRESHOLD] = found
                 if self.threshold is None:
                     self.threshold = found
-            self.num_texts = int(self.trained.data_options.get("num_texts", 1))
+            known = self.trained.data_options
+            self.num_texts = int(known.get("num_texts", 1))
+            # Who released a model does not say it.
+            self.any_texts = bool(known.get("released"))
 
     def _dev_split(self) -> str:
         """The split that a threshold may be found on."""
@@ -160,7 +163,7 @@ class ClassifierJob(TaskJob):
         if split == "train":
             examples = self.training_part(examples)
         counts = {len(e.texts) for e in examples}
-        if self.trained and max(counts) != self.num_texts:
+        if not self.any_texts and max(counts) != self.num_texts:
             raise UserError(
                 f"{self.task.path(split)}: wanted {self.num_texts} texts per "
                 f"row, as the model was trained with, found {max(counts)}; "

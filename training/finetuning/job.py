@@ -15,6 +15,8 @@ from training.finetuning.options import BALANCED
 from training.finetuning.sources import read_spec
 
 Outputs = dict[str, np.ndarray]
+# Of heads that others trained; ours have them at their defaults.
+KEPT_OPTIONS = ("independent", "use_proj")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -250,6 +252,13 @@ class TaskJob(TaskBase):
             | loss
             | must_match,
         )
+
+    def kept_head_options(self, trained: TaskSpec | None) -> dict:
+        """Options of a trained head that no flag gives."""
+        if trained is None or self.options.do_train:
+            return {}
+        known = trained.head_options
+        return {name: known[name] for name in KEPT_OPTIONS if name in known}
 
     def predict_with(self, threshold: float | None) -> None:
         """Writes predictions with what an evaluation found."""

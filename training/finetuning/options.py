@@ -4,7 +4,7 @@ import dataclasses
 
 from common.checks import distinct, one_of, weights
 from common.errors import UserError
-from common.settings import HEAD, Kept, check, setting
+from common.settings import CONFIG, FOLDER, HEAD, Kept, check, setting
 from training.options import EXPORT_PRECISIONS, RunOptions
 
 # Metrics of which a smaller value is better.
@@ -49,6 +49,7 @@ class FinetuneOptions:
         "",
         "Architecture (xlnet_config.json); default: the one beside the "
         "checkpoint.",
+        released=CONFIG,
     )
     config_changes: dict = dataclasses.field(default_factory=dict)
     summary_type: str | None = setting(
@@ -84,6 +85,7 @@ class FinetuneOptions:
         "",
         "Checkpoint to evaluate, predict and export with; default: what "
         "--checkpoint_choice says.",
+        released=FOLDER,
     )
     predict_batch_size: int = setting(
         0,

@@ -73,7 +73,7 @@ class SquadJob(TaskJob):
                 "reads long paragraphs in windows (--doc_stride)"
             )
         check_beams(data_options, features)
-        self.data_options = data_options
+        self.data_options, self.trained = data_options, trained
         # Of the null odds: kept in the folder, then found by an evaluation.
         if trained is not None and not options.do_train:
             self.threshold = trained.data_options.get(task_settings.THRESHOLD)
@@ -199,6 +199,7 @@ class SquadJob(TaskJob):
             (self.features, self.data_options),
             task_name="squad",
             head=squad_task.HEAD,
+            head_options=self.kept_head_options(self.trained),
             text=self.tokenizer.settings,
             spiece_sha256=self.tokenizer.sha256,
             data_options={

@@ -38,7 +38,7 @@ class TaggingJob(TaskJob):
         trained: TaskSpec | None = None,
     ):
         super().__init__(features, options)
-        self.data_options = data_options
+        self.data_options, self.trained = data_options, trained
         self.labels = data_options.labels
         if not self.labels and trained is not None:
             self.labels = trained.labels
@@ -123,7 +123,8 @@ class TaggingJob(TaskJob):
             task_name="tagging",
             head=tagging_task.HEAD,
             labels=self.labels,
-            head_options={"num_labels": len(self.labels)},
+            head_options={"num_labels": len(self.labels)}
+            | self.kept_head_options(self.trained),
             text=self.tokenizer.settings,
             spiece_sha256=self.tokenizer.sha256,
         )

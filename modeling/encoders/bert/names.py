@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from common.errors import UserError
-from common.heads import ENCODER, SUMMARY_SCOPE
+from common.heads import ENCODER, SPAN_LOGIT, SUMMARY_SCOPE
 from modeling.encoders.bert.config import AlbertConfig, BertConfig
 from modeling.encoders.hf_names import (
     HuggingFaceNames,
@@ -128,6 +128,8 @@ class HuggingFace(HuggingFaceNames):
                 **pooler,
                 **dense(_NSP, self.second),
             }
+        if head == "span":
+            return dense(SPAN_LOGIT, "qa_outputs")
         if head not in _LOGITS:
             return {}
         logits = dense(_LOGITS[head], "classifier")

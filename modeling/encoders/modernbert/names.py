@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from common.errors import UserError
-from common.heads import ENCODER
+from common.heads import ENCODER, SPAN_LOGIT
 from modeling.encoders.hf_names import (
     HuggingFaceNames,
     Names,
@@ -37,15 +37,15 @@ _LOGITS = {
     "classification": "model/classification/logit",
     "regression": "model/regression/logit",
     "multiple_choice": "logits/dense",
+    "token_classification": "model/token_classification/logit",
+    "span": SPAN_LOGIT,
 }
 
 
 class HuggingFace(HuggingFaceNames):
     """ModernBERT's names there.
 
-    Their token classifier has the prediction head before it, and their
-    multiple choice and question answering differ from ours: these heads have
-    no form there.
+    Every head of theirs has the prediction head before it.
     """
 
     class_prefix = "ModernBert"
@@ -97,7 +97,7 @@ class HuggingFace(HuggingFaceNames):
             return {}
         if head == "pretraining":
             return _HEAD | {"model/lm_loss/bias": ("decoder.bias", False)}
-        if head in ("classification", "regression"):
+        if head in _LOGITS:
             return _HEAD | dense(_LOGITS[head], "classifier")
         return {}
 

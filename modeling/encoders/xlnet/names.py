@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from common.errors import UserError
+from common.heads import SPAN_LOGIT
 from modeling.encoders.hf_names import HuggingFaceNames, Summary
 from modeling.encoders.xlnet.config import XLNetConfig
 
@@ -82,6 +83,16 @@ class HuggingFace(HuggingFaceNames):
         "eos_token_id": ("eos", 2),
     }
     ties = (("lm_loss.weight", "transformer.word_embedding.weight"),)
+
+    def class_kinds(self, head: str) -> tuple[str, ...]:
+        if head == "span":
+            return ("ForQuestionAnswering", "ForQuestionAnsweringSimple")
+        return super().class_kinds(head)
+
+    def class_name(self, head: str, arrays: Any = ()) -> str:
+        if head == "span" and f"{SPAN_LOGIT}/kernel" in arrays:
+            return self.class_prefix + "ForQuestionAnsweringSimple"
+        return super().class_name(head)
 
     def names(self, config: XLNetConfig) -> dict[str, tuple[str, bool]]:
         """Canonical name -> (their name, is it a transposed kernel)."""

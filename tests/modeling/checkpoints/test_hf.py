@@ -307,12 +307,6 @@ def test_shards_are_the_same_weights(tmp_path):
             _model(tmp_path / "shards")
 
 
-def test_pickled_weights_are_refused_with_the_way_out(tmp_path):
-    (tmp_path / "pytorch_model.bin").write_bytes(b"\x80\x04.")
-    with pytest.raises(UserError, match="could run any code; convert it"):
-        checkpoints.resolve(str(tmp_path))
-
-
 def test_labels_have_the_tasks_names(tmp_path):
     """What AutoModelForSequenceClassification and pipelines show."""
     config = XLNetConfig(

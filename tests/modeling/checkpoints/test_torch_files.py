@@ -7,7 +7,6 @@ import zipfile
 
 import numpy as np
 import pytest
-from safetensors.numpy import save_file
 
 from common.errors import UserError
 from modeling.checkpoints import conversion, restore, torch_files
@@ -69,15 +68,6 @@ def test_both_layouts(tmp_path, legacy):
     with pytest.raises(UserError, match="damaged|ends before") as caught:
         torch_files.load_state_dict(str(path))
     assert "\n" not in str(caught.value)
-
-
-def test_safetensors(tmp_path):
-    path = str(tmp_path / "model.safetensors")
-    wanted = arrays()["a"]
-    save_file({"a": wanted}, path)
-    found = torch_files.load_state_dict(path)
-    assert list(found) == ["a"]
-    np.testing.assert_array_equal(found["a"], wanted)
 
 
 class Runs:

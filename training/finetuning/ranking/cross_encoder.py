@@ -214,6 +214,8 @@ class CrossEncoder:
             key["first_seed"] = strategy.seed + seed
         if strategy.precision != "float32":
             key["precision"] = strategy.precision
+        if run.init_part:
+            key["init_part"] = run.init_part
         if run.checkpoint_choice != AUTO:
             key["checkpoint_choice"] = run.checkpoint_choice
         return key | fold_seed_key(data)

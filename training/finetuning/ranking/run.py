@@ -238,7 +238,9 @@ class RankingRun:
         start, checkpoint = finetune.run.init_checkpoint, None
         if start:
             checkpoint = checkpoints.resolve(
-                start, finetune.run.checkpoint_choice
+                start,
+                finetune.run.checkpoint_choice,
+                finetune.run.init_part,
             )
             self.say(checkpoint.line)
         self.say(

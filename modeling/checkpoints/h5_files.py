@@ -1,0 +1,88 @@
+"""`tf_model.h5` of a Hugging Face folder: Keras weights by PyTorch's names.
+
+A weight lies at `LAYER/MODEL/PATH:0`. The parts of `PATH` are those of the
+PyTorch name, with these differences: `layer_._3` is `layer.3`, `mlm___cls` is
+`cls`, the last part has Keras' word, and dense kernels are transposed.
+
+HDF5 files can point to other files and can hold little that unpacks to much.
+Only plain numbers that lie in the file itself are read.
+"""
+
+import os
+
+import numpy as np
+
+from common.errors import UserError
+
+# Keras' word for a weight -> PyTorch's.
+_WORDS = {
+    "kernel": "weight",
+    "gamma": "weight",
+    "embeddings": "weight",
+    "beta": "bias",
+}
+_KINDS = ("<f4", "<f2", "<f8")
+
+
+def load(path: str) -> dict[str, np.ndarray]:
+    """Every tensor of a file, by its PyTorch name and in its shape.
+
+    Raises:
+      UserError: missing, unreadable, or something is not stored as plain
+        numbers.
+    """
+    import h5py
+
+    found: dict[str, np.ndarray] = {}
+    room = os.path.getsize(path) if os.path.exists(path) else 0
+
+    def visit(name: str, item) -> None:
+        nonlocal room
+        if not isinstance(item, h5py.Dataset):
+            return
+        _require_plain(path, name, item)
+        room -= item.nbytes
+        if room < 0:
+            raise UserError(f"{path}: `{name}` is longer than the file")
+        ours, flip = _name(name)
+        if ours in found:
+            raise UserError(f"{path} holds `{ours}` twice")
+        value = item[()]
+        found[ours] = value.T if flip else value
+
+    try:
+        with h5py.File(path, "r") as f:
+            f.visititems(visit)  # follows no link to another place
+    # The library raises what a damaged file leads it to.
+    except (OSError, RuntimeError, ValueError, TypeError, KeyError) as e:
+        what = str(e).split("\n")[0]
+        raise UserError(f"{path} is no readable HDF5 file: {what}") from e
+    if not found:
+        raise UserError(f"{path}: wanted Keras weights, found none")
+    return found
+
+
+def _require_plain(path: str, name: str, item) -> None:
+    """Numbers that stand in the file, unpacked, in the order of their shape."""
+    plain = (
+        item.dtype.str in _KINDS
+        and item.chunks is None
+        and item.external is None
+        and not item.is_virtual
+        and item.shape is not None
+    )
+    if not plain:
+        raise UserError(
+            f"{path}: wanted plain numbers as Keras stores weights, found "
+            f"`{name}` of {item.dtype}, stored in another way; take "
+            "model.safetensors or pytorch_model.bin of this model"
+        )
+
+
+def _name(path: str) -> tuple[str, bool]:
+    """(PyTorch's name, is it transposed) of `LAYER/MODEL/PATH:0`."""
+    parts = path.removesuffix(":0").split("/")[2:] or path.split("/")
+    parts = [part.rpartition("___")[2] for part in parts]
+    last = parts[-1]
+    name = ".".join([*parts[:-1], _WORDS.get(last, last)])
+    return name.replace("_._", "."), last == "kernel"

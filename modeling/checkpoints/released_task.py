@@ -1,0 +1,157 @@
+"""What a released folder's `config.json` says of the task of its head.
+
+The fields of `task.json` for a model that others fine-tuned: its class names
+the head, `id2label` the labels, `problem_type` the kind of classification.
+"""
+
+import os
+from typing import Any
+
+from common import files, heads, hub, vocabulary
+from common.errors import UserError
+from common.text_settings import TextSettings
+from modeling.checkpoints import hf, hf_files
+from modeling.encoders.registry import spec_of
+
+_MULTI_LABEL = "multi_label"
+_TASKS = {"span": "squad", "multiple_choice": "race"}
+_NAMED = ("classification", _MULTI_LABEL, "token_classification")
+# Rows are at most so long where the user says nothing.
+_LENGTH = 512
+# Classes with the prediction head before every token's logits.
+_TOKENS = ("span", "token_classification")
+
+
+def head_in(folder: str) -> str | None:
+    """The head that a folder's configuration names, None without one.
+
+    Language models and bare encoders have no task.
+    """
+    theirs = _config(folder)
+    return _head(theirs) if theirs else None
+
+
+def fields(folder: str) -> dict[str, Any] | None:
+    """The fields of `data.task_spec.TaskSpec`; None where there is no task.
+
+    Raises:
+      UserError: labels or vocabulary are damaged.
+    """
+    theirs = _config(folder)
+    head = _head(theirs) if theirs else None
+    if theirs is None or head is None:
+        return None
+    able = spec_of(theirs["model_type"]).capabilities
+    labels = _labels(theirs, folder) if head in _NAMED else ()
+    options: dict[str, Any] = {"num_labels": len(labels)} if labels else {}
+    if head in _TOKENS:
+        options |= _of_tokens(theirs, head)
+    else:
+        options |= {
+            "summary_type": able.summary_type,
+            "use_proj": theirs.get("summary_use_proj", True) is not False,
+            "pooling": "masked",
+        } | _pooling(theirs, folder, head)
+    text, digest = _vocabulary(folder)
+    longest = theirs.get("max_position_embeddings")
+    return {
+        "task_name": _TASKS.get(head, "released"),
+        "head": head,
+        "labels": labels if head != "multiple_choice" else tuple("ABCD"),
+        "max_seq_length": min(
+            _LENGTH, longest if isinstance(longest, int) else _LENGTH
+        ),
+        "text": text,
+        "spiece_sha256": digest,
+        "head_options": options,
+        "data_options": {"layout": able.layout, "released": True},
+    }
+
+
+def _config(folder: str) -> dict[str, Any] | None:
+    """`config.json` of an encoder of ours with weights beside it, or None."""
+    path = os.path.join(folder, hub.CONFIG)
+    if not files.exists(path) or not hf_files.form_of(folder):
+        return None
+    theirs = files.read_json_object(path, "wanted a Hugging Face folder")
+    try:
+        known = spec_of(theirs.get("model_type")).hugging_face
+    except UserError:
+        return None
+    return theirs if known else None
+
+
+def _head(theirs: dict[str, Any]) -> str | None:
+    family = hf.family_of(theirs["model_type"])
+    classes = theirs.get("architectures")
+    if not isinstance(classes, list):
+        return None
+    known = [n for n in heads.with_weights() if n != "pretraining"]
+    head = hf.head_of_classes(family, classes, known)
+    if head != "classification":
+        return head
+    kind = theirs.get("problem_type")
+    if kind == hf.MULTI_LABEL:
+        return _MULTI_LABEL
+    one = kind is None and _count(theirs) == 1
+    return "regression" if one or kind == "regression" else head
+
+
+def _count(theirs: dict[str, Any]) -> int:
+    names = theirs.get("id2label")
+    return (
+        len(names) if isinstance(names, dict) else theirs.get("num_labels", 2)
+    )
+
+
+def _labels(theirs: dict[str, Any], folder: str) -> tuple[str, ...]:
+    """Names of the outputs in the order of the logits."""
+    names = theirs.get("id2label")
+    count = _count(theirs)
+    if names is None:
+        return tuple(f"LABEL_{i}" for i in range(count))
+    found = {str(key): value for key, value in names.items()}
+    wanted = [str(i) for i in range(count)]
+    if sorted(found) != sorted(wanted) or not all(
+        isinstance(value, str) for value in found.values()
+    ):
+        raise UserError(
+            f"{os.path.join(folder, hub.CONFIG)}: wanted in id2label a name "
+            f"for each of 0 to {count - 1}, found {str(names)[:60]}"
+        )
+    if len(set(found.values())) != count:
+        raise UserError(
+            f"{os.path.join(folder, hub.CONFIG)}: id2label gives a name twice"
+        )
+    return tuple(found[key] for key in wanted)
+
+
+def _of_tokens(theirs: dict[str, Any], head: str) -> dict[str, Any]:
+    """Of heads that read every token."""
+    family = hf.family_of(theirs["model_type"])
+    projected = family.projection in family.head_names(head)
+    found = {"use_proj": True} if projected else {}
+    if head == "token_classification":
+        return found
+    beams = {n: theirs[n] for n in ("start_n_top", "end_n_top") if n in theirs}
+    conditioned = f"{family.class_prefix}ForQuestionAnswering"
+    starts = heads.HEADS[head].marker[0] in family.head_names(head)
+    if starts and conditioned in theirs["architectures"]:
+        return beams
+    return found | {"independent": True}
+
+
+def _pooling(theirs: dict[str, Any], folder: str, head: str) -> dict[str, Any]:
+    """How a classifier makes one vector, where it is not the usual way."""
+    if theirs.get("classifier_pooling") == "mean":
+        return {"summary_type": "mean"}
+    return hf.head_options(folder, "classification")
+
+
+def _vocabulary(folder: str) -> tuple[TextSettings, str]:
+    """Its text settings and digest; "" where a folder has none."""
+    path = vocabulary.find(folder)
+    if path is None:
+        return TextSettings(), ""
+    found = vocabulary.read(path)
+    return vocabulary.settle(found, None, folder), found.sha256

@@ -1,0 +1,255 @@
+"""Heads that others trained: their logits, loaded with the head or without."""
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from common.errors import UserError
+from data.task_spec import TaskSpec, find_folder
+from modeling.checkpoints import conversion, hf, released_task
+from modeling.checkpoints import restore as checkpoints
+from modeling.checkpoints.names import encoder_of, named_variables
+from modeling.encoders.registry import build_encoder
+from modeling.options import ConvertOptions
+from tests.golden.make_hf_heads import CASES
+from training.objectives.build import build_objective
+
+STORED = pathlib.Path(__file__).resolve().parents[2] / "golden" / "hf_heads"
+UNKNOWN = "bert_next_sentence"
+KNOWN = [name for name in CASES if name != UNKNOWN]
+# What each folder is: head by its task.json, labels, options of the head.
+_LABELS, _TAGS = ("bad", "fair", "good"), ("O", "B-x", "I-x", "B-y")
+
+
+def _sequence(summary_type, head="classification", pooling="masked", count=3):
+    labels = _LABELS[:count]
+    options = {"num_labels": count} if count else {}
+    pooled = {"summary_type": summary_type, "pooling": pooling}
+    return head, labels, options | pooled | {"use_proj": True}
+
+
+def _tokens(**options):
+    return "token_classification", _TAGS, {"num_labels": 4} | options
+
+
+TASKS = {
+    "xlnet_sequence": _sequence("last"),
+    "xlnet_first": _sequence("first", pooling="original"),
+    "xlnet_token": _tokens(),
+    "xlnet_span": ("span", (), {"independent": True}),
+    "xlnet_beams": ("span", (), {"start_n_top": 3, "end_n_top": 2}),
+    "bert_sequence": _sequence("first"),
+    "bert_multi_label": _sequence("first", "multi_label"),
+    "bert_regression": _sequence("first", "regression", count=0),
+    "bert_choice": (
+        "multiple_choice",
+        tuple("ABCD"),
+        _sequence("first", count=0)[2],
+    ),
+    "bert_token": _tokens(),
+    "bert_span": ("span", (), {"independent": True}),
+    "albert_sequence": _sequence("first"),
+    "albert_token": _tokens(),
+    "albert_span": ("span", (), {"independent": True}),
+    "modernbert_sequence": _sequence("first"),
+    "modernbert_mean": _sequence("mean"),
+    "modernbert_token": _tokens(use_proj=True),
+    "modernbert_span": ("span", (), {"independent": True, "use_proj": True}),
+}
+
+
+def _compare(folder, name, tolerance=2e-5):
+    """The model that its configuration describes gives their numbers."""
+    spec = TaskSpec.read(str(folder))
+    config = checkpoints.find_config(str(folder))
+    model = build_objective(
+        spec.head, config, **spec.head_options
+    ).build_model()
+    report = checkpoints.restore(model, str(folder), require="all")
+    assert not report.fresh
+    with np.load(folder / "outputs.npz") as f:
+        inputs = {k[3:]: tf.constant(f[k]) for k in f.files if k[:3] == "in/"}
+        wanted = {k[4:]: f[k] for k in f.files if k[:4] == "out/"}
+    call = {
+        "input_ids": inputs["input_ids"],
+        "segment_ids": inputs.get("token_type_ids"),
+        "input_mask": inputs["attention_mask"],
+    }
+    real = inputs["attention_mask"].numpy() > 0
+    if name.endswith("span"):
+        zeros = tf.zeros(len(real), tf.int32)
+        out = model(**call, start_positions=zeros, cls_index=zeros)
+        for key in ("start", "end"):
+            theirs = tf.nn.log_softmax(wanted[f"{key}_logits"])
+            ours = getattr(out, f"{key}_log_probs")
+            np.testing.assert_allclose(ours, theirs, atol=tolerance)
+        return
+    if name.endswith("beams"):
+        out = model(**call)
+        ours = np.exp(out.start_top_log_probs)
+        np.testing.assert_allclose(
+            ours, wanted["start_top_log_probs"], atol=tolerance
+        )
+        np.testing.assert_array_equal(
+            out.start_top_index, wanted["start_top_index"]
+        )
+        return
+    logits, theirs = model(**call).numpy(), wanted["logits"]
+    if name.endswith("token"):
+        logits, theirs = logits[real], theirs[real]
+    np.testing.assert_allclose(logits, theirs, atol=tolerance)
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_stored_heads_have_their_numbers(name):
+    _compare(STORED / name, name)
+
+
+@pytest.mark.bench
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_heads_of_the_installed_transformers(tmp_path):
+    """Other random weights, made now; TORCH_PYTHON may name an environment."""
+    python = os.environ.get("TORCH_PYTHON")
+    if not python:
+        pytest.importorskip("torch")
+        pytest.importorskip("transformers")
+    script = STORED.parent / "make_hf_heads.py"
+    subprocess.run(
+        [python or sys.executable, str(script), str(tmp_path), "7"],
+        check=True,
+        capture_output=True,
+    )
+    for name in KNOWN:
+        _compare(tmp_path / name, name)
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_the_configuration_tells_the_task(name):
+    folder = str(STORED / name)
+    spec = TaskSpec.read(folder)
+    assert (spec.head, spec.labels, spec.head_options) == TASKS[name]
+    layout = "cls_last" if name.startswith("xlnet") else "cls_first"
+    assert spec.data_options["layout"] == layout
+    assert spec.max_seq_length == (512 if layout == "cls_last" else 16)
+    assert find_folder(folder) == folder
+    assert released_task.head_in(folder) == spec.head
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_encoder_alone(name):
+    """Every weight of it, whatever the head is."""
+    folder = str(STORED / name)
+    config = checkpoints.find_config(folder)
+    model = build_encoder(config)
+    source = checkpoints.resolve(folder, part="encoder")
+    report = checkpoints.restore(model, source, require="all")
+    assert not report.fresh and report.unused
+    whole = hf.read_weights(folder, config, "encoder").arrays
+    for variable, value in named_variables(model).items():
+        np.testing.assert_array_equal(value, whole[variable])
+    assert encoder_of(model) is model
+
+
+def test_an_unknown_head_is_refused_with_the_way_out(tmp_path):
+    folder = str(STORED / UNKNOWN)
+    assert find_folder(folder) is None
+    config = checkpoints.find_config(folder)
+    with pytest.raises(UserError) as caught:
+        checkpoints.restore(build_encoder(config), folder, require="encoder")
+    line = str(caught.value)
+    assert "BertForNextSentencePrediction" in line and "\n" not in line
+    assert "--head=encoder leaves the head out" in line
+    options = ConvertOptions(
+        "hf", "native", folder, str(tmp_path / "native"), head="encoder"
+    )
+    lines = conversion.convert(options)
+    assert any("cls.seq_relationship" in line for line in lines)
+
+
+def _changed(tmp_path, name, **changes):
+    folder = tmp_path / name
+    shutil.copytree(STORED / name, folder)
+    path = folder / "config.json"
+    config = json.loads(path.read_text()) | changes
+    path.write_text(json.dumps(config))
+    return str(folder)
+
+
+def test_a_class_that_is_not_known_is_no_head_of_ours(tmp_path):
+    """Its tensors have the names of another head's."""
+    folder = _changed(
+        tmp_path, "bert_sequence", architectures=["BertForSomethingElse"]
+    )
+    config = checkpoints.find_config(folder)
+    with pytest.raises(UserError, match="BertForSomethingElse"):
+        hf.read_weights(folder, config)
+
+
+@pytest.mark.parametrize(
+    "names,message",
+    [
+        ({"0": "a", "2": "b"}, "a name for each of 0 to 1"),
+        ({"0": "a", "1": 7}, "a name for each of 0 to 1"),
+        ({"0": "a", "1": "a"}, "gives a name twice"),
+    ],
+)
+def test_labels_that_are_none(tmp_path, names, message):
+    folder = _changed(tmp_path, "bert_sequence", id2label=names)
+    with pytest.raises(UserError, match=message):
+        TaskSpec.read(folder)
+
+
+def test_a_pooler_that_the_head_does_not_read_is_left_out(tmp_path):
+    """As older releases have it beside question answering."""
+    from safetensors.numpy import load_file, save_file
+
+    folder = _changed(tmp_path, "bert_span")
+    path = os.path.join(folder, "model.safetensors")
+    pooler = {
+        "bert.pooler.dense.weight": np.ones((8, 8), np.float32),
+        "bert.pooler.dense.bias": np.ones(8, np.float32),
+    }
+    save_file(load_file(path) | pooler, path)
+    found = hf.read_weights(folder, checkpoints.find_config(folder))
+    assert found.head == "span" and set(found.left_out) == set(pooler)
+    _compare(pathlib.Path(folder), "bert_span")
+
+
+@pytest.mark.parametrize("name", ["xlnet_span", "bert_span", "modernbert_span"])
+def test_answers_of_independent_logits(name):
+    """The best beam is the best span of all; CLS stands for no answer."""
+    folder = str(STORED / name)
+    spec = TaskSpec.read(folder)
+    model = build_objective(
+        "span", checkpoints.find_config(folder), **spec.head_options
+    ).build_model()
+    model.start_n_top, model.end_n_top = 3, 2
+    checkpoints.restore(model, folder)
+    ids = tf.constant([[7, 9, 11, 13, 17, 19]])
+    mask = tf.constant([[1, 0, 1, 1, 1, 1]])
+    zero = tf.constant([0])
+    pair = model(ids, paragraph_mask=mask, cls_index=zero, start_positions=zero)
+    starts, ends = (x.numpy()[0].astype(float) for x in pair[:2])
+    spans = {
+        (i, j): starts[i] + ends[j] for i in range(2, 6) for j in range(i, 6)
+    }
+    best = max(spans, key=spans.get)
+    out = model(ids, paragraph_mask=mask, cls_index=zero)
+    beams = {}
+    for k in range(6):
+        i, j = int(out.start_top_index[0, k // 2]), int(out.end_top_index[0, k])
+        value = out.start_top_log_probs[0, k // 2] + out.end_top_log_probs[0, k]
+        if i <= j:
+            beams[i, j] = float(value)
+            assert beams[i, j] == pytest.approx(spans[i, j], abs=1e-5)
+    assert max(beams, key=beams.get) == best
+    odds = starts[0] + ends[0] - spans[best]
+    assert float(out.cls_logits[0]) == pytest.approx(odds, abs=1e-4)
