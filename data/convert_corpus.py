@@ -6,13 +6,17 @@
         --output_file=novels.txt
     python -m data.convert_corpus --layout=wikiextractor \\
         --input_glob='extracted/*/wiki_*' --output_file=wiki.txt
+    python -m data.convert_corpus --layout=cirrussearch \\
+        --input_glob='enwiki-*-cirrussearch-content.json.gz' --output_file=wiki.txt
 
 `wikitext`: a line ` = Title = ` between empty lines starts a document, deeper
 headings are left out, a line is a paragraph, the tokenizer's `@-@` and spaces before punctuation
 are taken back. `book`: a file is a document, lines are joined, an empty line
 ends a paragraph. `wikiextractor`: one JSON object per line (`--json`) or
 `<doc ...>` and `</doc>` around each article; a line is a paragraph, the title
-is left out. Paragraphs end with `<eop>` when --paragraphs is given.
+is left out. `cirrussearch`: Wikipedia's JSON dumps of its search index, an
+article's fields in every second line; its text is one paragraph, and pages that
+are no articles are left out. Paragraphs end with `<eop>` when --paragraphs is given.
 """
 
 import html
@@ -117,6 +121,41 @@ def _json_paragraphs(line: str, where: str) -> Iterator[str]:
     yield from (part for part in text.split("\n") if part.strip())
 
 
+def cirrussearch_paragraphs(
+    lines: Iterator[str], path: str = ""
+) -> Iterator[str | None]:
+    """Texts of the articles of a search index's dump, None after each.
+
+    Args:
+      lines: of a file: `{"index": ...}` and the page's fields, in turn.
+      path: for messages.
+
+    Raises:
+      CorpusError: a line is no JSON object, or a page has no text.
+    """
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        where = f"{path}: line {number}"
+        try:
+            page = json.loads(line)
+            if not isinstance(page, dict):
+                raise TypeError
+            if set(page) == {"index"}:
+                continue
+            namespace, text = page.get("namespace", 0), page["text"]
+            if not isinstance(text, str):
+                raise TypeError
+        except (ValueError, KeyError, TypeError, RecursionError) as e:
+            raise CorpusError(
+                f"{where}: wanted a page of a cirrussearch dump, a JSON object "
+                f"with a text in the field 'text', found {line[:60]!r}"
+            ) from e
+        if namespace == 0 and text.strip():
+            yield " ".join(text.split())
+            yield None
+
+
 def convert(options: ConvertOptions) -> int:
     """Writes the output file; returns the number of documents."""
     documents = 0
@@ -135,6 +174,7 @@ def _convert_file(path: str, options: ConvertOptions, out) -> int:
         "wikitext": wikitext_paragraphs,
         "book": book_paragraphs,
         "wikiextractor": lambda lines: wikiextractor_paragraphs(lines, path),
+        "cirrussearch": lambda lines: cirrussearch_paragraphs(lines, path),
     }[options.layout]
     documents, begun = 0, False
     with corpus.open_text(path) as f:

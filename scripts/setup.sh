@@ -5,9 +5,9 @@ say() { printf '\n\033[1m== %s\033[0m\n' "$*"; }
 die() { printf 'error: %s\n' "$*" >&2; exit 1; }
 
 find_python() {
-  for candidate in "${PYTHON:-}" python3.11 python3.12 python3 python; do
+  for candidate in "${PYTHON:-}" python3.11 python3.12 python3.13 python3 python; do
     [ -n "$candidate" ] || continue
-    if "$candidate" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 12))' 2>/dev/null; then
+    if "$candidate" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null; then
       printf '%s' "$candidate"
       return
     fi
@@ -22,7 +22,7 @@ setup() {
   VENV="${VENV:-.venv}"
   if [ ! -x "$VENV/bin/python" ]; then
     python=$(find_python)
-    [ -n "$python" ] || die "no Python 3.11 or 3.12 found; install one or set PYTHON=/path/to/python3.11"
+    [ -n "$python" ] || die "no Python 3.11, 3.12 or 3.13 found; install one or set PYTHON=/path/to/python3.11"
     say "making $VENV with $("$python" --version)"
     "$python" -m venv "$VENV" || die "$python -m venv failed (on Debian: apt-get install python3-venv)"
   fi

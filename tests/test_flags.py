@@ -15,7 +15,10 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 GOLDEN = ROOT / "tests" / "golden" / "flags.tsv"
 PRINT_PAGE = "from scripts import flags_page; print(flags_page.page(), end='')"
 # (command, flag): see CHANGELOG.md.
-CHANGED = {("serving.embed", "pooling")}
+CHANGED = {
+    ("data.convert_corpus", "layout"),
+    ("serving.embed", "pooling"),
+}
 
 
 def flag_definitions() -> list[tuple[pathlib.Path, str, str]]:

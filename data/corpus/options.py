@@ -100,7 +100,7 @@ class SentencePieceOptions:
         )
 
 
-CORPUS_LAYOUTS = ("wikitext", "book", "wikiextractor")
+CORPUS_LAYOUTS = ("wikitext", "book", "wikiextractor", "cirrussearch")
 
 
 @dataclasses.dataclass(frozen=True)

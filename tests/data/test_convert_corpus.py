@@ -1,5 +1,6 @@
 """Public layouts become sentences and documents."""
 
+import gzip
 import json
 import lzma
 import subprocess
@@ -165,3 +166,40 @@ def test_wikiextractors_files_without_an_ending(tmp_path):
     ):
         with pytest.raises(UserError, match=message):
             convert(tmp_path, bad, "wikiextractor", "wiki_02")
+
+
+def _page(**fields):
+    index = {"index": {"_type": "_doc", "_id": "12"}}
+    return json.dumps(index) + "\n" + json.dumps(fields) + "\n"
+
+
+def test_wikipedias_dumps_of_the_search_index(tmp_path):
+    """Two articles, a talk page and an empty one, as the dumps hold them."""
+    path = tmp_path / "simplewiki-20260101-cirrussearch-content.json.gz"
+    pages = (
+        _page(title="Mill", namespace=0, text="A mill grinds. It\u00a0turns."),
+        _page(title="Talk:Mill", namespace=1, text="Is it so?"),
+        _page(title="Empty", namespace=0, text=" "),
+        _page(title="Rye", namespace=0, text="Rye is a grain.", wiki="x"),
+    )
+    with gzip.open(path, "wt", encoding="utf-8") as f:
+        f.write("".join(pages))
+    out = tmp_path / "out.txt"
+    options = ConvertOptions(str(path), str(out), "cirrussearch")
+    assert convert_corpus.convert(options) == 2
+    assert out.read_text() == (
+        "A mill grinds.\nIt turns.\n\nRye is a grain.\n\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "line", ['{"title": "x"}', "[]", "{", '{"text": 3}', "<doc>"]
+)
+def test_what_is_no_page_of_a_dump_is_refused(tmp_path, line):
+    path = tmp_path / "dump.json"
+    path.write_text(_page(namespace=0, text="A.") + line + "\n")
+    out = tmp_path / "out.txt"
+    options = ConvertOptions(str(path), str(out), "cirrussearch")
+    with pytest.raises(UserError, match="line 3: wanted a page"):
+        convert_corpus.convert(options)
+    assert not out.exists()
