@@ -7,6 +7,13 @@ graph already; what is left to store of a layer is its variables.
 
 import tf_keras
 
+_TRACED = (
+    "train_function",
+    "train_tf_function",
+    "test_function",
+    "predict_function",
+)
+
 
 class VariablesOnly:
     """Mixin before `tf_keras.layers.Layer` or `tf_keras.Model`."""
@@ -26,6 +33,14 @@ class Layer(VariablesOnly, tf_keras.layers.Layer):
 
 class Model(VariablesOnly, tf_keras.Model):
     """Base of the models of this package."""
+
+    def _trackable_children(self, save_type="checkpoint", **kwargs):
+        children = super()._trackable_children(save_type, **kwargs)
+        if save_type == "savedmodel":
+            # What `fit` has traced belongs to the process, not to the file.
+            for name in _TRACED:
+                children.pop(name, None)
+        return children
 
 
 class Dense(VariablesOnly, tf_keras.layers.Dense):
