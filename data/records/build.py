@@ -50,6 +50,8 @@ def build(layout: BuildLayout, log=print) -> Manifest:
         if finished:
             build_plan.check_finished_text(layout, blocks)
             log(f"{options.output_dir} is finished: nothing to do")
+            # Of a process that was killed behind its manifest.
+            remove_summaries(options.output_dir)
             return layout.load()
         log(f"{len(layout.paths)} files, {len(blocks)} blocks")
         try:

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from common.errors import UserError
 from modeling.checkpoints import conversion, native
-from modeling.checkpoints.folder import whole
+from modeling.checkpoints.folder import newest, whole
 from modeling.checkpoints.names import named_variables
 from modeling.checkpoints.restore import Source
 from modeling.encoders.registry import config_file_in, read_config
@@ -64,7 +64,9 @@ def average(options: AverageOptions) -> list[str]:
         config,
         lambda target: _copy_others(folder, target),
     )
+    found = newest(folder)
     return [
+        *([found.why] if found and found.why else []),
         f"{len(arrays)} variables averaged over {len(prefixes)} checkpoints: "
         + ", ".join(os.path.basename(prefix) for prefix in prefixes),
         f"written: {options.output}",
