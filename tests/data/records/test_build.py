@@ -86,8 +86,13 @@ def test_finished_output_is_left_alone(folder, capsys):
     manifest = builds.run(folder, "done")
     path = os.path.join(manifest.data_dir, "manifest.json")
     before = os.stat(path).st_mtime_ns
+    # What a process left that was killed behind its manifest.
+    left = os.path.join(manifest.data_dir, "block-00000.json")
+    with open(left, "w") as f:
+        f.write("{}")
     builds.run(folder, "done", quiet=False)
     assert "nothing to do" in capsys.readouterr().out
+    assert not os.path.exists(left)
     assert os.stat(path).st_mtime_ns == before
     with pytest.raises(UserError, match="num_predict: wanted 5, found 16"):
         builds.run(folder, "done", num_predict=5)
