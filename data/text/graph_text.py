@@ -303,6 +303,23 @@ class GraphNormalizer:
         return flat
 
 
+def points_of_bytes(
+    sizes: tf.Tensor, start: tf.Tensor, end: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Spans of bytes -> the spans of code points that they touch.
+
+    Args:
+      sizes: int32 [n] bytes of each code point (`utf8_sizes`).
+      start, end: int32 [m] bytes of the text of all code points.
+
+    Returns:
+      int32 [m] first code point of each span, and one past its last.
+    """
+    begins = tf.cumsum(sizes, exclusive=True)  # [n] bytes before each
+    first = tf.searchsorted(begins, start, side="right") - 1
+    return tf.maximum(first, 0), tf.searchsorted(begins, end, side="left")
+
+
 # UTF-8 takes one byte more from each of these on.
 _UTF8_LIMITS = (0x80, 0x800, 0x10000)
 

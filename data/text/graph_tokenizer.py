@@ -17,7 +17,13 @@ import tensorflow_text as tf_text
 
 from common.text_settings import TextSettings
 from data.symbols import MASK
-from data.text.graph_text import GraphNormalizer, encode, expand, utf8_sizes
+from data.text.graph_text import (
+    GraphNormalizer,
+    encode,
+    expand,
+    points_of_bytes,
+    utf8_sizes,
+)
 from data.text.masked import with_places
 
 _ZERO_WIDTH_SPACE = 0x200B
@@ -199,14 +205,11 @@ class GraphTokenizer(tf.Module):
     def _points_of(self, flat, rows, start, end):
         """Byte spans in the rows' text -> spans of code points, trimmed."""
         sizes = utf8_sizes(flat.points)
-        begins = tf.cumsum(sizes, exclusive=True)  # [n] bytes before each
         row_starts = tf.cumsum(flat.lengths(), exclusive=True)
-        padded = tf.concat([begins, [tf.reduce_sum(sizes)]], 0)
-        base = tf.gather(padded, tf.gather(row_starts, rows))
+        before = tf.concat([[0], tf.cumsum(sizes)], 0)  # bytes before each
+        base = tf.gather(before, tf.gather(row_starts, rows))
         row_end = tf.gather(row_starts + flat.lengths(), rows)
-        first = tf.searchsorted(begins, base + start, side="right") - 1
-        last = tf.searchsorted(begins, base + end, side="left")
-        first = tf.maximum(first, 0)
+        first, last = points_of_bytes(sizes, base + start, base + end)
         # A character that SentencePiece itself took apart (keep_accents) ends
         # in its last piece only: the pieces before get its whole span, too.
         last = tf.where(end > start, last, tf.minimum(first + 1, row_end))

@@ -33,14 +33,14 @@ def check_graph(offline: AnyTokenizer) -> None:
       UserError: as `graph_tokenizer`.
     """
     if not isinstance(offline, Tokenizer):
-        _wordpiece(offline)
+        _graph_module(offline).parse(offline)
 
 
 def graph_tokenizer(offline: AnyTokenizer):
     """The same ids and offsets inside a TensorFlow graph.
 
     Returns:
-      A `GraphTokenizer` or `GraphWordPiece`; both have `tokenize`,
+      A `GraphTokenizer`, `GraphWordPiece` or `GraphBpe`; all have `tokenize`,
       `tokenize_with_offsets`, `id_to_piece`, `detokenize` and `vocab_size`.
 
     Raises:
@@ -51,19 +51,23 @@ def graph_tokenizer(offline: AnyTokenizer):
         from data.text.graph_tokenizer import GraphTokenizer
 
         return GraphTokenizer(offline.vocabulary.content, offline.settings)
-    from data.text.graph_wordpiece import GraphWordPiece
+    module = _graph_module(offline)
+    return module.Graph(module.parse(offline))
 
-    return GraphWordPiece(_wordpiece(offline))
 
-
-def _wordpiece(offline: ReleasedTokenizer):
+def _graph_module(offline: ReleasedTokenizer):
+    """What reads a kind of `tokenizer.json` for a graph."""
     kind = (offline.rules.get("model") or {}).get("type")
-    if kind != "WordPiece":
-        raise UserError(
-            f"{offline.path}: a SavedModel cuts text by SentencePiece or "
-            f"WordPiece, this file's model is {kind}; leave the export out and "
-            "predict with --do_predict"
-        )
-    from data.text import graph_wordpiece
+    if kind == "WordPiece":
+        from data.text import graph_wordpiece
 
-    return graph_wordpiece.parse(offline)
+        return graph_wordpiece
+    if kind == "BPE":
+        from data.text import graph_bpe
+
+        return graph_bpe
+    raise UserError(
+        f"{offline.path}: a SavedModel cuts text by SentencePiece, WordPiece or "
+        f"byte-level BPE, this file's model is {kind}; leave the export out "
+        "and predict with --do_predict"
+    )

@@ -17,10 +17,10 @@ from common.text_settings import TextChoice, TextSettings
 from data import symbols as symbols_lib
 
 REQUIREMENTS = "requirements-tokenizers.txt"
-# Names of the symbols in BERT's, ALBERT's and ModernBERT's files.
+# Names of the symbols in the files of BERT, ALBERT, ModernBERT and RoBERTa.
 _NAMES = {
-    "cls": ("[CLS]", symbols_lib.CLS),
-    "sep": ("[SEP]", symbols_lib.SEP),
+    "cls": ("[CLS]", symbols_lib.CLS, symbols_lib.BOS),
+    "sep": ("[SEP]", symbols_lib.SEP, symbols_lib.EOS),
     "pad": ("[PAD]", symbols_lib.PAD),
     "mask": ("[MASK]", symbols_lib.MASK),
     "unk": ("[UNK]", symbols_lib.UNK),
@@ -72,6 +72,8 @@ class ReleasedTokenizer:
         # Rows are cut and padded as every encoder's are, not by the file.
         self.package.no_padding()
         self.package.no_truncation()
+        # Adds no symbol where rows are framed by us, but may move spans.
+        self.package.post_processor = None
         self.vocab_size = max(self.package.get_vocab().values()) + 1
         self.symbols = self._read_symbols()
 

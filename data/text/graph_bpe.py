@@ -1,0 +1,489 @@
+"""Byte-level BPE inside a TensorFlow graph, as the package `tokenizers` (L1).
+
+    code points -> added tokens -> composed form -> words -> bytes -> merges
+
+The split pattern of GPT-2 looks ahead, which TensorFlow's expressions cannot:
+the classes of code points and their neighbours tell where a word begins. In all
+words at once the pair of the lowest rank is merged until none is left; words
+that are one piece are looked up.
+
+Source: Sennrich et al., 2016; Radford et al., 2019.
+"""
+
+import functools
+import importlib
+import types
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from common.errors import UserError
+from data.text import graph_added, graph_text
+from data.text.graph_added import AddedToken, TokenFinder
+from data.text.graph_composed import Composer, pages
+from data.text.graph_text import CODE_POINTS, Flat
+from data.text.released_tokenizer import ReleasedTokenizer
+
+# How the split pattern sees a code point, and what stands for an added token.
+_LETTER, _NUMBER, _OTHER, _WHITE, _TOKEN = range(5)
+# Added to a class where Python's `str.isspace` is true, which cuts spans.
+_BLANK = 8
+_SPACE, _QUOTE = ord(" "), ord("'")
+# What the pattern cuts off behind a quote.
+_SHORT = ("s", "t", "re", "ve", "m", "ll", "d")
+_NONE = 1 << 62  # the rank of two pieces that never merge
+
+
+class BpeFile(NamedTuple):
+    """What the graph needs of a `tokenizer.json`.
+
+    Attributes:
+      pieces: by id; "" where an id has none.
+      bytes: id of every byte.
+      merges: (left id, right id, new id), the first is merged first.
+      one_at_a_time: a merge can make a piece that an earlier one waits for.
+      words: UTF-8 of words that are one piece, and their ids.
+      tokens: added tokens.
+      compose: text is brought into composed form (NFC).
+      prefix_space: text between added tokens begins with a space.
+    """
+
+    pieces: list[str]
+    bytes: list[int]
+    merges: list[tuple[int, int, int]]
+    one_at_a_time: bool
+    words: dict[bytes, int]
+    tokens: list[AddedToken]
+    compose: bool
+    prefix_space: bool
+
+
+def parse(offline: ReleasedTokenizer) -> BpeFile:
+    """Reads a byte-level BPE `tokenizer.json`.
+
+    Raises:
+      UserError: it holds a rule that the graph does not have.
+    """
+    package, rules, path = offline.package, offline.rules, offline.path
+    model = rules["model"]
+    _check_model(model, path)
+    vocab = model["vocab"]
+    split = _pre_tokenizer(rules, path)
+    pieces = [package.id_to_token(i) or "" for i in range(offline.vocab_size)]
+    merges = []
+    for pair in model["merges"]:
+        left, right = pair.split(" ") if isinstance(pair, str) else pair
+        merges.append((vocab[left], vocab[right], vocab[left + right]))
+    return BpeFile(
+        pieces,
+        _byte_ids(model, path),
+        merges,
+        _needs_order(merges),
+        _words(package, model),
+        graph_added.read(rules, package, path),
+        _composes(rules, path),
+        bool(split.get("add_prefix_space")),
+    )
+
+
+def _refuse(path: str, wanted: str, found: object) -> None:
+    raise UserError(
+        f"{path}: wanted {wanted}, found {found}; a graph of byte-level BPE "
+        "has no other: predict with --do_predict"
+    )
+
+
+def _check_model(model: dict, path: str) -> None:
+    for name in (
+        "dropout",
+        "continuing_subword_prefix",
+        "end_of_word_suffix",
+        "byte_fallback",
+        "fuse_unk",
+    ):
+        if model.get(name):
+            _refuse(path, f"a model without {name}", repr(model[name]))
+
+
+def _rows(rule: dict | None, field: str) -> list[dict]:
+    """The parts of a rule of `tokenizer.json`."""
+    if not rule:
+        return []
+    return rule[field] if rule.get("type") == "Sequence" else [rule]
+
+
+def _pre_tokenizer(rules: dict, path: str) -> dict:
+    rows = _rows(rules.get("pre_tokenizer"), "pretokenizers")
+    kinds = [row.get("type") for row in rows]
+    if kinds != ["ByteLevel"] or not rows[0].get("use_regex", True):
+        _refuse(path, "the pre_tokenizer ByteLevel with its pattern", kinds)
+    return rows[0]
+
+
+def _composes(rules: dict, path: str) -> bool:
+    rows = _rows(rules.get("normalizer"), "normalizers")
+    kinds = [row.get("type") for row in rows]
+    if set(kinds) - {"NFC"}:
+        _refuse(path, "a normalizer of NFC or none", kinds)
+    return bool(kinds)
+
+
+@functools.lru_cache(maxsize=1)
+def _alphabet() -> dict[str, int]:
+    """Character that stands for a byte in pieces -> the byte."""
+    printable = (*range(33, 127), *range(161, 173), *range(174, 256))
+    other = [b for b in range(256) if b not in printable]
+    chars = {chr(b): b for b in printable}
+    return chars | {chr(256 + i): b for i, b in enumerate(other)}
+
+
+def _surface(piece: str) -> bytes | None:
+    """The bytes that a piece stands for; None where it is no such piece."""
+    alphabet = _alphabet()
+    if not all(char in alphabet for char in piece):
+        return None
+    return bytes(alphabet[char] for char in piece)
+
+
+def _byte_ids(model: dict, path: str) -> list[int]:
+    ids = {b: model["vocab"].get(char) for char, b in _alphabet().items()}
+    unknown = model["vocab"].get(model.get("unk_token"))
+    missing = [b for b, number in ids.items() if number is None]
+    if missing and unknown is None:
+        _refuse(path, "a piece for every byte or an unk_token", "neither")
+    return [unknown if ids[b] is None else ids[b] for b in range(256)]
+
+
+def _needs_order(merges) -> bool:
+    """Whether all pairs of one rank may not be merged at once."""
+    last = {new: rank for rank, (_, _, new) in enumerate(merges)}
+    return any(
+        rank < last.get(piece, -1)
+        for rank, (left, right, _) in enumerate(merges)
+        for piece in (left, right)
+    )
+
+
+def _words(package, model: dict) -> dict[bytes, int]:
+    """Words that the package leaves whole, as UTF-8."""
+    whole = bool(model.get("ignore_merges"))
+    found = {}
+    for piece, number in model["vocab"].items():
+        surface = _surface(piece)
+        if not surface:
+            continue
+        ids = [token.id for token in package.model.tokenize(piece)]
+        if whole or ids == [number]:
+            found[surface] = number
+    return found
+
+
+@functools.lru_cache(maxsize=1)
+def _classes() -> tuple[np.ndarray, np.ndarray]:
+    """Two-stage table of classes, by the package's own expressions."""
+    package = importlib.import_module("tokenizers")
+    dense = np.full(CODE_POINTS, _OTHER, np.int32)
+    for kind, pattern in (
+        (_LETTER, r"[^\p{L}]+"),
+        (_NUMBER, r"[^\p{N}]+"),
+        (_WHITE, r"[^\s]+"),
+    ):
+        others = package.Regex(pattern)
+        split = package.pre_tokenizers.Split(others, "removed")
+        for first, chars in pages():
+            for _, (start, end) in split.pre_tokenize_str("".join(chars)):
+                dense[first + start : first + end] = kind
+    dense[graph_text.white_space()] += _BLANK
+    return graph_text.two_stage(dense)
+
+
+# --- The graph ---------------------------------------------------------------
+
+
+class GraphBpe(tf.Module):
+    """Raw UTF-8 strings -> ids, equal to those of the package `tokenizers`.
+
+    Args:
+      file: rules and pieces.
+
+    Text must be valid UTF-8: TensorFlow raises InvalidArgumentError otherwise.
+    """
+
+    def __init__(self, file: BpeFile):
+        super().__init__(name="graph_bpe")
+        self.vocab_size = len(file.pieces)
+        self._prefix_space = file.prefix_space
+        self._one_at_a_time = file.one_at_a_time
+        raw = [t for t in file.tokens if not t.normalized]
+        late = [t for t in file.tokens if t.normalized]
+        with tf.init_scope():
+            self._pieces = tf.constant(file.pieces)
+            # A module would save tuples as objects of their own.
+            self._parts = types.SimpleNamespace(
+                classes=tuple(map(tf.constant, _classes())),
+                raw=TokenFinder(raw, CODE_POINTS) if raw else None,
+                late=TokenFinder(late, CODE_POINTS + len(raw))
+                if late
+                else None,
+                compose=Composer() if file.compose else None,
+            )
+            self._byte_ids = tf.constant(file.bytes, tf.int32)
+            self._token_ids = tf.constant(
+                [t.id for t in (*raw, *late)] or [0], tf.int32
+            )
+            self._text = tf.constant(_texts(file))
+            self._merges = _table(
+                [left * self.vocab_size + r for left, r, _ in file.merges],
+                [
+                    rank * self.vocab_size + new
+                    for rank, (_, _, new) in enumerate(file.merges)
+                ],
+                tf.int64,
+                _NONE,
+            )
+            self._words = _table(
+                list(file.words), list(file.words.values()), tf.string, -1
+            )
+
+    def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        """[B] raw UTF-8 -> int32 [B, (pieces)] ids."""
+        return self.tokenize_with_offsets(texts)[0]
+
+    def id_to_piece(self, ids: tf.Tensor) -> tf.Tensor:
+        """The pieces of ids, as strings of the same shape."""
+        return tf.gather(self._pieces, ids)
+
+    def detokenize(self, ids: tf.RaggedTensor) -> tf.Tensor:
+        """int32 [B, (pieces)] -> [B] text; added tokens are left out."""
+        return tf.strings.reduce_join(tf.gather(self._text, ids), 1)
+
+    def tokenize_with_offsets(
+        self, texts: tf.Tensor
+    ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
+        """Ids with the span of raw characters that each piece came from.
+
+        Args:
+          texts: [B] raw UTF-8.
+
+        Returns:
+          ids, starts, ends: int32 [B, (pieces)]; `text[start:end]` in
+          characters (code points) of the raw text, without the white space at
+          its edges. Pieces that are parts of one character share its span.
+        """
+        raw = graph_text.decode(texts)
+        flat = self._prepare(raw)
+        sizes = graph_text.utf8_sizes(flat.points)
+        sizes = tf.where(flat.points >= CODE_POINTS, 1, sizes)
+        ids, word, place = self._merge(*self._bytes(flat, sizes))
+        # A piece ends where the next one begins: words leave no gaps.
+        ends = tf.concat([place, [tf.reduce_sum(sizes)]], 0)[1:]
+        first, last = graph_text.points_of_bytes(sizes, place, ends)
+        return self._rows(raw, flat, ids, first, last - 1)
+
+    def _prepare(self, raw: Flat) -> Flat:
+        """Code points that the split pattern sees, and added tokens."""
+        flat, parts = raw, self._parts
+        if parts.raw:
+            flat = parts.raw(flat, tf.equal(self._kind(flat), _WHITE))
+        if parts.compose:
+            flat = parts.compose(flat)
+        if parts.late:
+            flat = parts.late(flat, tf.equal(self._kind(flat), _WHITE))
+        return self._with_space(flat) if self._prefix_space else flat
+
+    def _kind(self, flat: Flat) -> tf.Tensor:
+        """int32 [n]: classes of code points."""
+        beyond = flat.points >= CODE_POINTS
+        points = tf.where(beyond, 0, flat.points)
+        kind = graph_text.lookup(self._parts.classes, points) % _BLANK
+        return tf.where(beyond, _TOKEN, kind)
+
+    @staticmethod
+    def _segments(flat: Flat, kind: tf.Tensor) -> tf.Tensor:
+        """bool [n]: a row, an added token or text behind one begins."""
+        token = tf.equal(kind, _TOKEN)
+        return token | _behind(token) | _changes(flat.rows)
+
+    def _with_space(self, flat: Flat) -> Flat:
+        """A space before text that begins with none."""
+        kind = self._kind(flat)
+        bare = self._segments(flat, kind) & tf.not_equal(kind, _TOKEN)
+        bare &= tf.not_equal(flat.points, _SPACE)
+        source, offset = graph_text.expand(1 + tf.cast(bare, tf.int32))
+        space = tf.gather(bare, source) & tf.equal(offset, 0)
+        points = tf.where(space, _SPACE, tf.gather(flat.points, source))
+        return flat.take(source, points)
+
+    def _begins(self, flat: Flat) -> tf.Tensor:
+        """bool [n]: code points at which the pattern begins a word."""
+        kind = self._kind(flat)
+        segment = self._segments(flat, kind)
+        white = tf.equal(kind, _WHITE)
+        begins = segment | _changes(kind)
+        # The last white space before a word stands alone, a space joins it.
+        last = white & _ahead(~segment & ~white, 1)
+        begins |= last
+        begins &= ~_behind(last & tf.equal(flat.points, _SPACE))
+        quote = begins & tf.equal(flat.points, _QUOTE)
+        for short in _SHORT:
+            hit = quote
+            for i, char in enumerate(short, 1):
+                same = tf.equal(flat.points, ord(char)) & ~segment
+                hit &= _ahead(same, i)
+            begins &= ~_behind(hit)
+            for _ in range(len(short) + 1):
+                hit = _behind(hit)
+            begins |= hit
+        return begins
+
+    def _bytes(self, flat: Flat, sizes: tf.Tensor):
+        """(ids, words, first bytes) before merging: bytes and whole words."""
+        begins = self._begins(flat)
+        word = tf.cumsum(tf.cast(begins, tf.int32)) - 1  # of code points
+        token = flat.points >= CODE_POINTS
+        known = self._known_words(flat, begins, token)
+        whole = tf.gather(known, word) >= 0
+        counts = tf.where(whole, tf.cast(begins, tf.int32), sizes)
+        source, offset = graph_text.expand(counts)
+        place = tf.gather(tf.cumsum(sizes, exclusive=True), source) + offset
+        word = tf.gather(word, source)
+        byte = _byte(
+            tf.gather(flat.points, source), tf.gather(sizes, source), offset
+        )
+        whole = tf.gather(whole, source)
+        ids = tf.gather(self._byte_ids, tf.where(whole, 0, byte))
+        ids = tf.where(whole, tf.gather(known, word), ids)
+        return ids, word, place
+
+    def _known_words(self, flat, begins, token) -> tf.Tensor:
+        """int32 [words]: ids of words that are one piece, else -1."""
+        starts = tf.where(begins)[:, 0]
+        end = tf.size(flat.points, out_type=tf.int64)
+        points = tf.RaggedTensor.from_row_splits(
+            tf.where(token, 0, flat.points),
+            tf.concat([starts, [end]], 0),
+            validate=False,
+        )
+        text = tf.strings.unicode_encode(points, "UTF-8", errors="strict")
+        known = tf.cast(self._words.lookup(text), tf.int32)
+        first = tf.gather(flat.points, starts)
+        number = tf.where(tf.gather(token, starts), first - CODE_POINTS, 0)
+        return tf.where(
+            tf.gather(token, starts), tf.gather(self._token_ids, number), known
+        )
+
+    def _merge(self, ids, word, place):
+        """Merges pairs in all words at once until none has a rank."""
+        vector = tf.TensorShape([None])
+        rank = self._rank(ids, word, tf.range(tf.size(ids)))
+        return tf.while_loop(
+            lambda _, __, ___, rank: tf.reduce_any(rank < _NONE),
+            self._merge_once,
+            (ids, word, place, rank),
+            (vector,) * 4,
+        )[:3]
+
+    def _merge_once(self, ids, word, place, rank):
+        """In each word the pair of the lowest rank, wherever it stands."""
+        at = tf.range(tf.size(ids))
+        words = tf.reduce_max(word) + 1
+        best = tf.math.unsorted_segment_min(rank, word, words)
+        hit = (rank < _NONE) & tf.equal(rank, tf.gather(best, word))
+        if self._one_at_a_time:
+            first = tf.where(hit, at, tf.size(ids))
+            first = tf.math.unsorted_segment_min(first, word, words)
+            hit &= tf.equal(at, tf.gather(first, word))
+        else:
+            # Of pairs that overlap, `a a a`, every other one from the left.
+            run = tf.where(hit & ~_behind(hit))[:, 0]
+            run = tf.concat([[0], tf.cast(run, tf.int32)], 0)
+            start = tf.searchsorted(run[1:], at, side="right")
+            hit &= tf.equal((at - tf.gather(run, start)) % 2, 0)
+        new = tf.cast(rank % self.vocab_size, tf.int32)
+        ids = tf.where(hit, new, ids)
+        keep = tf.cast(tf.where(~_behind(hit))[:, 0], tf.int32)
+        ids, word, place, rank, hit = (
+            tf.gather(x, keep) for x in (ids, word, place, rank, hit)
+        )
+        changed = tf.where(hit | _ahead(hit, 1))
+        fresh = self._rank(ids, word, tf.cast(changed[:, 0], tf.int32))
+        rank = tf.tensor_scatter_nd_update(rank, changed, fresh)
+        return ids, word, place, rank
+
+    def _rank(self, ids, word, at) -> tf.Tensor:
+        """int64: rank and new id of the pairs that begin at some pieces."""
+        after = tf.minimum(at + 1, tf.size(ids) - 1)
+        same = tf.equal(tf.gather(word, at), tf.gather(word, after))
+        same &= at < after
+        left, right = (
+            tf.cast(tf.gather(ids, x), tf.int64) for x in (at, after)
+        )
+        found = self._merges.lookup(left * self.vocab_size + right)
+        return tf.where(same, found, _NONE)
+
+    def _rows(self, raw, flat, ids, first, last):
+        """Ragged ids and trimmed spans, of pieces' code points."""
+        rows = tf.gather(flat.rows, first)
+        base = tf.gather(tf.cumsum(raw.lengths(), exclusive=True), rows)
+        start = tf.gather(flat.starts, first) + base
+        end = tf.gather(flat.ends, last) + base
+        kind = graph_text.lookup(self._parts.classes, raw.points)
+        solid = tf.cast(tf.where(kind < _BLANK)[:, 0], tf.int32)
+        after = tf.gather(
+            tf.concat([solid, [tf.size(kind)]], 0),
+            tf.searchsorted(solid, start),
+        )
+        start = tf.minimum(after, end)
+        before = tf.gather(
+            tf.concat([[-1], solid], 0), tf.searchsorted(solid, end)
+        )
+        end = tf.maximum(before + 1, start)
+        counts = tf.math.unsorted_segment_sum(
+            tf.ones_like(rows), rows, flat.count
+        )
+        return tuple(
+            tf.RaggedTensor.from_row_lengths(v, counts, validate=False)
+            for v in (ids, start - base, end - base)
+        )
+
+
+def _behind(flags: tf.Tensor) -> tf.Tensor:
+    """bool [n]: what holds for the one before each."""
+    return tf.concat([[False], flags], 0)[: tf.size(flags)]
+
+
+def _ahead(flags: tf.Tensor, distance: int) -> tf.Tensor:
+    """bool [n]: what holds for the one so far behind each."""
+    return tf.concat([flags, [False] * distance], 0)[distance:]
+
+
+def _changes(values: tf.Tensor) -> tf.Tensor:
+    """bool [n]: the first one, and those that differ from the one before."""
+    new = tf.not_equal(values[1:], values[:-1])
+    return tf.concat([[True], new], 0)[: tf.size(values)]
+
+
+def _byte(point: tf.Tensor, size: tf.Tensor, offset: tf.Tensor) -> tf.Tensor:
+    """int32 [n]: the byte at an offset in the UTF-8 of code points."""
+    high = point // tf.gather([1, 1 << 6, 1 << 12, 1 << 18], size - 1 - offset)
+    lead = tf.gather([0, 0xC0, 0xE0, 0xF0], size - 1)
+    return tf.where(tf.equal(offset, 0), high + lead, 0x80 + high % 64)
+
+
+def _texts(file: BpeFile) -> list[bytes]:
+    """What each id stands for in a text; special tokens for nothing."""
+    texts = [_surface(p) or p.encode() for p in file.pieces]
+    for token in file.tokens:
+        texts[token.id] = b"" if token.special else token.text.encode()
+    return texts
+
+
+def _table(keys, values, kind, default) -> tf.lookup.StaticHashTable:
+    return tf.lookup.StaticHashTable(
+        tf.lookup.KeyValueTensorInitializer(keys, values, kind, tf.int64),
+        default,
+    )
+
+
+Graph = GraphBpe  # what `opening` asks for
