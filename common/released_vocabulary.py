@@ -1,22 +1,29 @@
 """Vocabulary files of released weights, in the form of `tokenizers` (L0).
 
 `tokenizer.json` is that form. A `vocab.txt` (BERT's releases) holds the pieces
-alone; the rules that belong to it are written down here, so that both files
-are read by the same code.
+alone, a `vocab.json` (GPT-2's and RoBERTa's) stands beside its `merges.txt`; the
+rules that belong to them are written down here, so that all files are read by
+the same code.
 """
 
 import json
+import os
 from collections.abc import Mapping
 
 from common.errors import UserError
 
 JSON_NAME = "tokenizer.json"
 VOCAB_NAME = "vocab.txt"
+BPE_NAME = "vocab.json"
+MERGES_NAME = "merges.txt"
 SYMBOLS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 # Code points of a word that is cut; the first BERT code had 200, the readers of
 # its released weights have 100.
 _LONGEST_WORD = 100
 _PREFIX = "##"
+# Symbols of byte-level vocabularies, where nothing beside them says which.
+_BPE_SYMBOLS = ("<s>", "<pad>", "</s>", "<unk>", "<mask>", "<|endoftext|>")
+_FLAGS = ("single_word", "lstrip", "rstrip", "normalized", "special")
 
 
 def is_released(path: str) -> bool:
@@ -24,17 +31,23 @@ def is_released(path: str) -> bool:
     return path.endswith((".json", ".txt"))
 
 
-def as_json(path: str, content: bytes, config: Mapping) -> bytes:
+def as_json(
+    path: str, content: bytes, config: Mapping, merges: bytes | None = None
+) -> bytes:
     """The `tokenizer.json` that a file is or stands for.
 
     Args:
-      path: names the file, and by its ending the form.
+      path: names the file, and by its name the form.
       content: its bytes.
       config: `tokenizer_config.json` of the same folder, {} without one.
+      merges: `merges.txt` of the same folder.
 
     Raises:
-      UserError: a `vocab.txt` that is not UTF-8 or lacks a symbol.
+      UserError: a `vocab.txt` that is not UTF-8 or lacks a symbol, a
+        `vocab.json` without its merges or with merges of other pieces.
     """
+    if os.path.basename(path) == BPE_NAME:
+        return _byte_level(path, content, config, merges)
     if path.endswith(".json"):
         return content
     pieces = _lines(path, content)
@@ -52,18 +65,7 @@ def as_json(path: str, content: bytes, config: Mapping) -> bytes:
         "version": "1.0",
         "truncation": None,
         "padding": None,
-        "added_tokens": [
-            {
-                "id": numbers[symbol],
-                "content": symbol,
-                "single_word": False,
-                "lstrip": False,
-                "rstrip": False,
-                "normalized": False,
-                "special": True,
-            }
-            for symbol in sorted(SYMBOLS, key=numbers.get)
-        ],
+        "added_tokens": _added(numbers, SYMBOLS),
         "normalizer": {
             "type": "BertNormalizer",
             "clean_text": True,
@@ -85,14 +87,103 @@ def as_json(path: str, content: bytes, config: Mapping) -> bytes:
     return json.dumps(value, ensure_ascii=False).encode()
 
 
+def _added(numbers: Mapping[str, int], symbols) -> list[dict]:
+    """Symbols as added tokens, by id."""
+    no = dict.fromkeys(_FLAGS, False) | {"special": True}
+    known = [symbol for symbol in symbols if symbol in numbers]
+    return [
+        # The mask takes the blank before it along, as its readers have it.
+        no | {"id": numbers[s], "content": s, "lstrip": s == "<mask>"}
+        for s in sorted(known, key=numbers.get)
+    ]
+
+
+def _byte_level(path, content, config, merges) -> bytes:
+    """The `tokenizer.json` of a `vocab.json` with its `merges.txt`."""
+    try:
+        numbers = json.loads(content)
+        if not isinstance(numbers, dict) or not all(
+            type(number) is int for number in numbers.values()
+        ):
+            raise ValueError("it is no object of piece and id")
+    except ValueError as e:
+        raise UserError(
+            f"{path}: wanted the pieces of a byte-level BPE with their ids, "
+            f"but {e}; take another copy"
+        ) from e
+    if merges is None:
+        raise UserError(
+            f"{path}: wanted {MERGES_NAME} beside it, found none; copy both "
+            "files or give a tokenizer.json"
+        )
+    place = os.path.join(os.path.dirname(path), MERGES_NAME)
+    pairs = []
+    for number, line in enumerate(_lines(place, merges), 1):
+        if line.startswith("#version") or not line:
+            continue
+        pair = line.split(" ")
+        if len(pair) != 2 or not {*pair, "".join(pair)} <= numbers.keys():
+            raise UserError(
+                f"{place}:{number}: wanted two pieces of {BPE_NAME} whose "
+                f"whole is a piece, too, found {line!r}; take both files from "
+                "one folder"
+            )
+        pairs.append(pair)
+    value = {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": _declared(config)
+        or _added(numbers, (*SYMBOLS, *_BPE_SYMBOLS)),
+        "normalizer": None,
+        "pre_tokenizer": {
+            "type": "ByteLevel",
+            "add_prefix_space": bool(config.get("add_prefix_space", False)),
+            "trim_offsets": True,
+            "use_regex": True,
+        },
+        "post_processor": None,
+        "decoder": {
+            "type": "ByteLevel",
+            "add_prefix_space": True,
+            "trim_offsets": True,
+            "use_regex": True,
+        },
+        "model": {
+            "type": "BPE",
+            "dropout": None,
+            "unk_token": None,
+            "continuing_subword_prefix": None,
+            "end_of_word_suffix": None,
+            "fuse_unk": False,
+            "byte_fallback": False,
+            "ignore_merges": False,
+            "vocab": numbers,
+            "merges": pairs,
+        },
+    }
+    return json.dumps(value, ensure_ascii=False).encode()
+
+
+def _declared(config: Mapping) -> list[dict]:
+    """Added tokens that `tokenizer_config.json` lists, by id."""
+    rows = config.get("added_tokens_decoder")
+    if not isinstance(rows, dict):
+        return []
+    return [
+        {flag: bool(row.get(flag)) for flag in _FLAGS}
+        | {"id": int(number), "content": row["content"]}
+        for number, row in sorted(rows.items(), key=lambda x: int(x[0]))
+    ]
+
+
 def _lines(path: str, content: bytes) -> list[str]:
-    """The pieces of a vocab.txt, one per line."""
+    """The lines of a vocab.txt or merges.txt."""
     try:
         lines = content.decode("utf-8").replace("\r\n", "\n").split("\n")
     except UnicodeDecodeError as e:
         raise UserError(
-            f"{path}: wanted one WordPiece per line in UTF-8, but {e}; take "
-            "another copy"
+            f"{path}: wanted lines in UTF-8, but {e}; take another copy"
         ) from e
     while lines and not lines[-1]:
         lines.pop()

@@ -23,7 +23,12 @@ FILE_NAME = "spiece.model"
 # Tokenizers of released weights have rules of their own, inside.
 RELEASED_NAME = released_vocabulary.JSON_NAME
 # What a model's folder may hold, the first that is there counts.
-FILE_NAMES = (FILE_NAME, RELEASED_NAME, released_vocabulary.VOCAB_NAME)
+FILE_NAMES = (
+    FILE_NAME,
+    RELEASED_NAME,
+    released_vocabulary.VOCAB_NAME,
+    released_vocabulary.BPE_NAME,
+)
 HF_CONFIG = "tokenizer_config.json"
 
 
@@ -33,8 +38,8 @@ class Vocabulary:
 
     Attributes:
       path: where.
-      content: all its bytes; of a `vocab.txt` the `tokenizer.json` that it
-        stands for.
+      content: all its bytes; of a `vocab.txt` or `vocab.json` the
+        `tokenizer.json` that it stands for.
       sha256: hex digest of the content.
       recorded: the stored text settings; None = nowhere.
       source: where they are stored: "in the file", a file's name, or "".
@@ -139,8 +144,10 @@ def read(path: str) -> Vocabulary:
         raise UserError(f"{path} is empty: wanted a SentencePiece model")
     digest = hashlib.sha256(content).hexdigest()
     if is_released(path):
-        config = _json_object(os.path.join(os.path.dirname(path), HF_CONFIG))
-        content = released_vocabulary.as_json(path, content, config or {})
+        folder = os.path.dirname(path)
+        config = _json_object(os.path.join(folder, HF_CONFIG)) or {}
+        merges = _maybe(os.path.join(folder, released_vocabulary.MERGES_NAME))
+        content = released_vocabulary.as_json(path, content, config, merges)
         digest = hashlib.sha256(content).hexdigest()
         return Vocabulary(path, content, digest, None, "")
     found = [

@@ -6,6 +6,7 @@ import pathlib
 import random
 
 from common.released_vocabulary import SYMBOLS
+from tests import languages
 
 ODD = (
     "",
@@ -63,6 +64,60 @@ def wordpiece_folder(folder: pathlib.Path, uncased: bool = True) -> str:
     config = {"do_lower_case": uncased}
     (folder / "tokenizer_config.json").write_text(json.dumps(config))
     return str(path)
+
+
+# In the order of their ids, before all bytes.
+BPE_SYMBOLS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]")
+
+
+def byte_level(folder, prefix_space=False, composed=True, size=700) -> str:
+    """A `tokenizer.json` as ModernBERT's release has it; returns its path."""
+    import tokenizers as package
+
+    parts = package.pre_tokenizers
+    made = package.Tokenizer(package.models.BPE())
+    made.normalizer = package.normalizers.NFC() if composed else None
+    made.pre_tokenizer = parts.ByteLevel(
+        add_prefix_space=prefix_space, trim_offsets=True
+    )
+    trainer = package.trainers.BpeTrainer(
+        vocab_size=size,
+        special_tokens=list(BPE_SYMBOLS),
+        initial_alphabet=parts.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    words = ("the wide river", "don't we'll", "boats boating  aaaaaaaa", "1999")
+    made.train_from_iterator([*words * 3, *languages.TEXTS.values()], trainer)
+    token = package.AddedToken
+    made.add_special_tokens([token("[MASK]", lstrip=True, normalized=False)])
+    made.add_tokens([token(" " * n, normalized=True) for n in (4, 3, 2)])
+    made.add_tokens([token("[unused0]", normalized=True)])
+    made.post_processor = package.processors.ByteLevel(trim_offsets=True)
+    made.decoder = package.decoders.ByteLevel()
+    path = str(folder / "tokenizer.json")
+    made.save(path)
+    return path
+
+
+# What the split pattern and the composed form of BPE look at.
+BPE_PARTS = (
+    *(
+        "'s",
+        "'re",
+        " 'll",
+        "''s",
+        "'S",
+        "don't",
+        "\n",
+        "  ",
+        "   ",
+        "\t",
+        "\r\n",
+    ),
+    *("[MASK]", " [unused0]", "[SEP]", "1st", "\u2167", "a", "the"),
+    *("e\u0323\u0301", "\u0316", "\u0300", "\u0344", "\u212b", "\u0627\u0653"),
+    *("\u1112\u1161\u11ab", "\u1161", "\u09c7\u09be", "\u00a0", "\x1c"),
+)
 
 
 def minilm() -> pathlib.Path | None:

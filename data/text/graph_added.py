@@ -59,13 +59,13 @@ def read(rules: dict, package, path: str) -> list[AddedToken]:
                 "--do_predict"
             )
         text, normalized = row["content"], bool(row.get("normalized"))
+        # Of a damaged file the package takes other ids than it says.
+        number = package.token_to_id(text)
         if normalized and package.normalizer is not None:
             text = package.normalizer.normalize_str(text)
         lstrip, special = bool(row.get("lstrip")), bool(row.get("special"))
         if text:
-            found.append(
-                AddedToken(text, row["id"], lstrip, normalized, special)
-            )
+            found.append(AddedToken(text, number, lstrip, normalized, special))
     return found
 
 

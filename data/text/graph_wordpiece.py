@@ -86,7 +86,7 @@ def parse(offline: ReleasedTokenizer) -> WordPieceFile:
                 "they stand in the text: export is not possible, predict with "
                 "--do_predict"
             )
-        symbols[token["content"]] = token["id"]
+        symbols[token["content"]] = tokenizer.token_to_id(token["content"])
     _check_no_overlap(symbols, path)
     count = max(tokenizer.get_vocab(with_added_tokens=True).values()) + 1
     pieces = [tokenizer.id_to_token(i) or "" for i in range(count)]

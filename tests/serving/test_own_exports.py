@@ -136,6 +136,14 @@ def save_words(folder):
         yield save(f"{folder}/{head}", head, config, False, False, words)
 
 
+def save_merges(folder):
+    """The same with byte-level BPE."""
+    merged = released.byte_level(folder, prefix_space=True)
+    config = ENCODERS["modernbert"].replace(vocab_size=720)
+    for head in ("classification", "span"):
+        yield save(f"{folder}/{head}_bpe", head, config, False, False, merged)
+
+
 def save_causal(folder, spiece):
     """The same of left-to-right models: bytes, and pieces with cutoffs."""
     text = folder / "vocabulary"
@@ -218,6 +226,7 @@ def test_the_lists_are_what_our_exports_hold(
     folders = itertools.chain(
         save_heads(tmp_path / "heads", spiece_model, whole),
         save_words(tmp_path),
+        save_merges(tmp_path),
         save_causal(tmp_path, spiece_model),
         [first_version(tmp_path / "first")],
     )

@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import pathlib
 import shutil
 
 import numpy as np
@@ -85,7 +86,9 @@ def test_files_that_are_no_tokenizer_are_one_line(made, tmp_path, monkeypatch):
     value["added_tokens"] = []
     value["model"]["vocab"] = {"[UNK]": 0, "a": 1}
     path.write_text(json.dumps(value))
-    with pytest.raises(UserError, match=r"symbol \[CLS\] or <cls> is missing"):
+    with pytest.raises(
+        UserError, match=r"symbol \[CLS\] or <cls> or <s> is missing"
+    ):
         ReleasedTokenizer(str(path))
 
 
@@ -157,10 +160,14 @@ def test_a_released_folder_is_tuned_with_its_own_tokenizer(
     job = classifier.make_job(tmp_path, own, export, features)
     finetune.run(job, export, say=said.append, export=export_model)
     assert (model / "export" / "1" / "assets" / "tokenizer.json").exists()
-    with pytest.raises(UserError, match="this file's model is BPE"):
+    rules = json.loads(pathlib.Path(made["bpe"]).read_text())
+    rules["pre_tokenizer"] = {"type": "Whitespace"}
+    other = tmp_path / "tokenizer.json"
+    other.write_text(json.dumps(rules))
+    with pytest.raises(UserError, match="wanted the pre_tokenizer ByteLevel"):
         classifier.make_job(
             tmp_path,
-            made["bpe"],
+            str(other),
             export,
-            FeatureOptions(made["bpe"], 16, layout=layout),
+            FeatureOptions(str(other), 16, layout=layout),
         )
