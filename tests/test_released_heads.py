@@ -72,7 +72,7 @@ ALL = ("--do_eval", "--do_predict", "--do_export", "--progress=none")
 
 def asked(home):
     """The export of a run."""
-    return SavedModel.load(str(home / "export"))
+    return SavedModel(str(home / "export"))
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_classes(tmp_path, name):
         f"--model_dir={folder}",
         f"--output_dir={direct}",
     )
-    again = SavedModel.load(str(direct))({"text": texts})
+    again = SavedModel(str(direct))({"text": texts})
     np.testing.assert_allclose(
         again["probabilities"], answers["probabilities"], atol=1e-6
     )
