@@ -7,7 +7,9 @@ files. Commands are called as functions.
 import dataclasses
 import json
 import shutil
+import urllib.request
 
+import numpy as np
 import pytest
 import sentencepiece
 import tensorflow as tf
@@ -150,6 +152,15 @@ def restarted(world, to):
     return model, "model.ckpt-1"
 
 
+def copied_without_times(world, to):
+    """As `cp -r` does, to another place: the files are as new as each other."""
+    place = to.parent / "elsewhere" / "m"
+    shutil.copytree(
+        world.folder / "model", place, copy_function=shutil.copyfile
+    )
+    return place, BEST
+
+
 def renamed_to_best(world, to):
     model = copied(world, to).rename(to.parent / "best")
     return model, BEST
@@ -181,6 +192,7 @@ STATES = (
     resumed,
     resumed_without_evaluation,
     restarted,
+    copied_without_times,
     renamed_to_best,
     best_alone,
     multi_task_part,
@@ -409,3 +421,42 @@ def test_a_run_cannot_begin_anew_with_its_own_best(world, tmp_path):
             model, do_train=True, run={"init_checkpoint": str(model / "best")}
         )
     assert (model / "best").is_dir()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "state",
+    [copied_without_times, resumed_without_evaluation],
+    ids=lambda f: f.__name__,
+)
+def test_a_started_server_answers_from_these_weights(world, state, tmp_path):
+    """Its answers are the predictions of the folder, and its line is theirs."""
+    pytest.importorskip("fastapi")
+    from serving.export.exporter import export_model
+    from serving.options import ServerOptions
+    from serving.web.app import build_app
+    from tests.serving.page_server import serving
+
+    model, wanted = state(world, tmp_path / "m")
+    options = world.options(model, do_predict=True, do_export=True)
+
+    def export(*arguments, **more):
+        return export_model(*arguments, **more, check=False)
+
+    said = []
+    finetune.run(world.job(options), options, export, say=said.append)
+    rows = (model / "predictions" / "test_predictions.tsv").read_text()
+    rows = [row.split("\t") for row in rows.splitlines()[1:]]
+    texts = (world.folder / "test.tsv").read_text().splitlines()[1:]
+    served = SavedModel(str(model / "export" / "1"))
+    assert str(model / wanted) in line_of(said) == served.weights_line
+    with serving(build_app(served, ServerOptions())) as address:
+        request = urllib.request.Request(
+            f"http://{address}/v1/models/xlnet:predict",
+            json.dumps({"instances": texts}).encode(),
+        )
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            answers = json.loads(answer.read())["predictions"]
+    found = [answer["probabilities"] for answer in answers]
+    told = [[float(p) for p in row[2:]] for row in rows]
+    np.testing.assert_allclose(found, told, atol=2e-6)
