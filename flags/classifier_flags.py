@@ -14,7 +14,7 @@ def define() -> None:
     """Registers the flags."""
     flag_values.often |= {"is_regression", "multi_label"}
     tuning_flags.define(max_seq_length=128)
-    flag_values.define(ClassifierDataOptions, data_dir="")
+    flag_values.define(ClassifierDataOptions, task_name="", data_dir="")
     flags.DEFINE_bool(
         "is_regression", False, "tsv, csv, jsonl: the label is a number."
     )
@@ -29,8 +29,22 @@ def from_flags(trained: TaskSpec | None = None) -> ClassifierDataOptions:
     """The task; call `finetune_flags.from_flags` for the rest.
 
     Args:
-      trained: the model's task.json; its head counts where none is asked for.
+      trained: the model's task.json; its task and head count where none is
+        asked for.
+
+    Raises:
+      UserError: no task is known, or flags that exclude each other.
     """
+    name = FLAGS.task_name
+    if not name and trained is None:
+        raise UserError(
+            "--task_name must be given: --model_dir holds no trained model"
+        )
+    if not name and trained.head not in CLASSIFIER_HEADS:
+        raise UserError(
+            f"the model is of {trained.task_name} (head {trained.head}), which "
+            "is not for run_classifier.py: take the command that trained it"
+        )
     if FLAGS.is_regression and FLAGS.multi_label:
         raise UserError("give one of --is_regression and --multi_label")
     head = "regression" if FLAGS.is_regression else "classification"
@@ -38,4 +52,6 @@ def from_flags(trained: TaskSpec | None = None) -> ClassifierDataOptions:
     asked = FLAGS["is_regression"].present or FLAGS["multi_label"].present
     if trained and not asked and trained.head in CLASSIFIER_HEADS:
         head = trained.head
-    return flag_values.build(ClassifierDataOptions, head=head)
+    return flag_values.build(
+        ClassifierDataOptions, head=head, task_name=name or trained.task_name
+    )

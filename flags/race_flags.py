@@ -2,6 +2,7 @@
 
 from absl import flags
 
+from common.errors import UserError
 from data.finetuning.options import RaceDataOptions
 from flags import flag_values, tuning_flags
 
@@ -11,9 +12,16 @@ FLAGS = flags.FLAGS
 def define() -> None:
     """Registers the flags."""
     tuning_flags.define(max_seq_length=512, eval_batch_size=8)
-    flag_values.define(RaceDataOptions)
+    flag_values.define(RaceDataOptions, data_dir="")
 
 
 def from_flags() -> RaceDataOptions:
-    """The task; `tuning_flags.from_flags` is the rest."""
+    """The task; `tuning_flags.from_flags` is the rest.
+
+    Raises:
+      UserError: texts are to be read, and no folder is named.
+    """
+    reads = FLAGS.do_train or FLAGS.do_eval or FLAGS.do_predict
+    if reads and not FLAGS.data_dir:
+        raise UserError("--data_dir must be given: the RACE folder")
     return flag_values.build(RaceDataOptions)

@@ -51,6 +51,8 @@ class ClassifierJob(TaskJob):
         self.task: ClassificationTask = classifier_tasks.build_task(
             data_options
         )
+        if self.trained:
+            classifier_tasks.check_trained(self.task.name, self.trained)
         if self.task.head == "classification" and len(self.task.labels) < 2:
             raise UserError(
                 f"the training file has {len(self.task.labels)} class, wanted "

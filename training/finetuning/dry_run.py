@@ -2,13 +2,18 @@
 
 Data, checkpoints, folders and disk were looked at before (`preflight`). Here
 the model is built and its weights are read, one training step is computed on
-the first batch, and one batch of every split to evaluate or predict.
+the first batch, and one batch of every split to evaluate or predict; reports,
+tables and pictures of classes are made and thrown away.
 """
+
+import os
+import tempfile
 
 import numpy as np
 import tensorflow as tf
 import tf_keras
 
+from common import files
 from common.errors import UserError
 from modeling.checkpoints.folder import newest_prefix
 from training import loop, run_state
@@ -45,6 +50,7 @@ def check(job: Job, options: FinetuneOptions, objective, say) -> None:
     for name, split in job.evals.items():
         result = loop.evaluate(objective, split.input_fn, one, model=model)
         _require_finite(name, result.predictions)
+        _require_reports(name, split, result, options)
         say(f"evaluation   {name}: the first batch is well")
     for name, split in job.predicts.items():
         outputs = loop.predict(
@@ -97,6 +103,40 @@ def _one_step(job: Job, run, objective, say):
 
 def _must_match(job: Job, run, objective) -> dict:
     return {"seed": run.strategy.seed, "head": objective.name} | job.must_match
+
+
+def _require_reports(name: str, split, result, options) -> None:
+    """Metrics and files of a split can be made, and their places are free.
+
+    The first batch's answers stand for those of all examples; only where an
+    example is a row of logits, since spans and tags lie in their own windows.
+    Files go to a folder that is removed.
+
+    Raises:
+      UserError: a folder lies where a file will be, or a file of an earlier
+        evaluation is damaged.
+    """
+    home = options.run.model_dir
+    kept = os.path.join(home, f"eval_{name}.json")
+    if files.exists(kept):
+        files.read_json_object(kept, "move it away")
+    logits = result.predictions.get("logits")
+    if split.lengths is None or logits is None or logits.ndim != 2:
+        return
+    rows = np.arange(len(split.lengths)) % len(logits)
+    outputs = {k: v[rows] for k, v in result.predictions.items()}
+    split.metrics(outputs, {k: v[rows] for k, v in result.labels.items()})
+    if split.write is None:
+        return
+    place = options.predict_dir or os.path.join(home, "predictions")
+    with tempfile.TemporaryDirectory() as scratch:
+        for path in split.write(outputs, scratch):
+            target = os.path.join(place, os.path.basename(path))
+            if os.path.isdir(target):
+                raise UserError(
+                    f"{target} is a folder, and a report of that name will be "
+                    "written: move it away"
+                )
 
 
 def _first(input_fn):

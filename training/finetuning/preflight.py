@@ -66,7 +66,7 @@ def _outputs(options: FinetuneOptions) -> dict[str, str]:
     export = options.export_dir or os.path.join(run.model_dir, "export")
     wanted = {
         "model_dir": (run.model_dir, options.do_train or options.do_eval),
-        "predict_dir": (predictions, options.do_predict),
+        "predict_dir": (predictions, options.do_eval or options.do_predict),
         "export_dir": (export, options.do_export),
     }
     return {flag: folder for flag, (folder, used) in wanted.items() if used}

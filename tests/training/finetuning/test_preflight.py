@@ -47,6 +47,7 @@ def test_folders_and_checkpoints(tmp_path):
         ({"run": {"model_dir": str(tmp_path / "file/a")}}, "file is no folder"),
         ({"run": {"model_dir": "/proc/a"}}, "--model_dir=/proc/a cannot be wr"),
         ({"do_predict": True, "predict_dir": "/proc/b"}, "--predict_dir=/proc"),
+        ({"do_eval": True, "predict_dir": "/proc/b"}, "--predict_dir=/proc"),
         ({"do_export": True, "export_dir": "/proc/c"}, "--export_dir=/proc"),
         ({"run": {"init_checkpoint": str(tmp_path / "gone")}}, "gone"),
         ({"predict_ckpt": str(tmp_path / "lost")}, "lost"),

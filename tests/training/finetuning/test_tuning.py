@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import types
 
 import numpy as np
 import pytest
@@ -225,3 +226,46 @@ def test_seeds_and_their_ensemble(tmp_path, spiece_model):
     assert set(record["members"]) <= set(folders)
     with pytest.raises(UserError, match="holds no task.json"):
         command(ensemble=(str(tmp_path),), do_eval=True)
+
+
+def test_a_dry_run_makes_the_reports(tmp_path, monkeypatch):
+    """What would fail after the training fails before it."""
+    from data.finetuning.classifier import reports
+    from training.finetuning import dry_run
+
+    made, names = [], ("$_$", "\\frac", "--1")
+    matrix = np.eye(3, dtype=int)
+
+    def write(outputs, folder):
+        assert outputs["logits"].shape == (7, 3)
+        made.append(reports.picture(matrix, names, names))
+        return [os.path.join(folder, "dev_confusion.png")]
+
+    split = types.SimpleNamespace(
+        lengths=np.zeros(7),
+        metrics=lambda outputs, labels: {"n": len(labels["label_ids"])},
+        write=write,
+    )
+    result = types.SimpleNamespace(
+        predictions={"logits": np.zeros([2, 3], np.float32)},
+        labels={"label_ids": np.array([0, 1])},
+    )
+    run = types.SimpleNamespace(model_dir=str(tmp_path / "m"))
+    options = types.SimpleNamespace(run=run, predict_dir="")
+    how = "dev", split, result, options
+    dry_run._require_reports(*how)
+    assert len(made) == 1 and not list(tmp_path.iterdir())
+    (tmp_path / "m/predictions/dev_confusion.png").mkdir(parents=True)
+    with pytest.raises(UserError, match="confusion.png is a folder"):
+        dry_run._require_reports(*how)
+    (tmp_path / "m/eval_dev.json").write_text("{")
+    with pytest.raises(UserError, match="eval_dev.json is not valid JSON"):
+        dry_run._require_reports(*how)
+
+    def fails(outputs, folder):
+        raise ZeroDivisionError
+
+    (tmp_path / "m/eval_dev.json").unlink()
+    split.write = fails
+    with pytest.raises(ZeroDivisionError):
+        dry_run._require_reports(*how)
