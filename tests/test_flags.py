@@ -18,6 +18,8 @@ PRINT_PAGE = "from scripts import flags_page; print(flags_page.page(), end='')"
 CHANGED = {
     ("data.convert_corpus", "layout"),
     ("serving.embed", "pooling"),
+    ("run_classifier", "task_name"),
+    ("run_race", "data_dir"),
 }
 
 

@@ -5,10 +5,10 @@ from absl import flags
 
 from common.errors import UserError
 from common.text_settings import TextSettings
-from data.finetuning.classifier import tasks
 from data.task_spec import TaskSpec
 from flags import classifier_flags, race_flags
 from tests.flags.test_pretrain_flags import remove_ours
+from training.finetuning.classifier import check_trained
 
 
 @pytest.fixture
@@ -43,13 +43,13 @@ def test_a_trained_model_says_its_task(parse):
 
 @pytest.mark.parametrize("name", ["sst-2", "tsv", "jsonl", "tfds:a"])
 def test_a_model_reads_its_task_or_a_table(name):
-    tasks.check_trained(name, trained())
-    tasks.check_trained(name, trained("csv"))
+    check_trained(name, trained())
+    check_trained(name, trained("csv"))
 
 
 def test_another_official_task_is_refused():
     with pytest.raises(UserError, match="--task_name=cola: .* for sst-2; leav"):
-        tasks.check_trained("cola", trained())
+        check_trained("cola", trained())
 
 
 def test_an_export_of_race_reads_no_text(parse):

@@ -52,7 +52,7 @@ class ClassifierJob(TaskJob):
             data_options
         )
         if self.trained:
-            classifier_tasks.check_trained(self.task.name, self.trained)
+            check_trained(self.task.name, self.trained)
         if self.task.head == "classification" and len(self.task.labels) < 2:
             raise UserError(
                 f"the training file has {len(self.task.labels)} class, wanted "
@@ -318,6 +318,27 @@ class ClassifierJob(TaskJob):
             return paths
 
         return PredictSplit(self.input_fn(table, False, self.inputs), write)
+
+
+def check_trained(name: str, trained: TaskSpec) -> None:
+    """A trained model reads its own task, or a table of the user's.
+
+    Args:
+      name: canonical, of the task that is asked for.
+      trained: task.json of the model.
+
+    Raises:
+      UserError: it is another official task.
+    """
+    free = (*classifier_tasks.GENERIC, trained.task_name)
+    if name in free or trained.task_name in classifier_tasks.GENERIC:
+        return
+    if name.startswith(classifier_tasks.TFDS_PREFIX):
+        return
+    raise UserError(
+        f"--task_name={name}: the model was trained for {trained.task_name}; "
+        "leave the flag out, or give a table of its labels (tsv, csv, jsonl)"
+    )
 
 
 def hash_examples(examples: list[TextExample]) -> str:

@@ -323,27 +323,6 @@ def canonical_name(name: str) -> str:
     return lower
 
 
-def check_trained(name: str, trained: TaskSpec) -> None:
-    """A trained model reads its own task, or a table of the user's.
-
-    Args:
-      name: canonical, of the task that is asked for.
-      trained: task.json of the model.
-
-    Raises:
-      UserError: it is another official task.
-    """
-    free = (*GENERIC, trained.task_name)
-    if name in free or trained.task_name in GENERIC:
-        return
-    if name.startswith(TFDS_PREFIX):
-        return
-    raise UserError(
-        f"--task_name={name}: the model was trained for {trained.task_name}; "
-        "leave the flag out, or give a table of its labels (tsv, csv, jsonl)"
-    )
-
-
 def _labels(name: str, options: ClassifierDataOptions) -> tuple[str, ...]:
     """Given class names, or those of the training file: sorted, as numbers
     where all of them are."""

@@ -228,7 +228,7 @@ def test_seeds_and_their_ensemble(tmp_path, spiece_model):
         command(ensemble=(str(tmp_path),), do_eval=True)
 
 
-def test_a_dry_run_makes_the_reports(tmp_path, monkeypatch):
+def test_a_dry_run_makes_the_reports(tmp_path):
     """What would fail after the training fails before it."""
     from data.finetuning.classifier import reports
     from training.finetuning import dry_run
