@@ -1,6 +1,6 @@
 """Command: one system of a comparison; `benchmarks.harness` starts it.
 
-    python -m benchmarks.child '{"module": "benchmarks.system_peak",
+    python -m benchmarks.child '{"module": "benchmarks.systems.peak",
         "options": {}, "workload": {"kind": "peak"}}'
 
 Reads "step" and "stop" from standard input, answers in JSON lines. Whatever
@@ -13,7 +13,7 @@ import os
 import sys
 import time
 
-from benchmarks.workloads import Workload
+from benchmarks.systems.workloads import Workload
 
 
 def peak_mb() -> float:

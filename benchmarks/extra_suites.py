@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from benchmarks import harness
 from benchmarks.harness import System
 from benchmarks.suites import GARDEN, OURS
-from benchmarks.workloads import Workload
+from benchmarks.systems.workloads import Workload
 from flags.bench_flags import BenchOptions
 
 Rows = Iterator[tuple[str, str, list[dict]]]

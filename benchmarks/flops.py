@@ -9,7 +9,7 @@ nobody uses. Not counted: what a system computes and throws away. So
 import itertools
 import math
 
-from benchmarks.workloads import Workload
+from benchmarks.systems.workloads import Workload
 
 
 def stream_rows(w: Workload, rows: int, keys: int, positions: int) -> int:

@@ -13,8 +13,8 @@ import time
 
 import numpy as np
 
-from benchmarks.system_ours import config
-from benchmarks.workloads import Workload
+from benchmarks.systems.ours import config
+from benchmarks.systems.workloads import Workload
 from modeling import PretrainingModel
 from serving.generation.decoder import Generator
 from serving.lm_options import SamplingOptions

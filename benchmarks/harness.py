@@ -18,7 +18,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from benchmarks.workloads import Workload
+from benchmarks.systems.workloads import Workload
 from common.errors import UserError
 
 BOOTSTRAP_SAMPLES = 2000

@@ -16,8 +16,8 @@ import time
 import numpy as np
 import tensorflow as tf
 
-from benchmarks.system_ours import lm_config
-from benchmarks.workloads import Workload
+from benchmarks.systems.ours import lm_config
+from benchmarks.systems.workloads import Workload
 from modeling.heads.causal_lm import CausalLanguageModel
 from serving.generation.causal_decoder import CausalGenerator
 from serving.lm_options import SamplingOptions

@@ -16,8 +16,8 @@ import tempfile
 import numpy as np
 import tensorflow as tf
 
-from benchmarks import workloads
 from benchmarks.parity_sizes import PARITY
+from benchmarks.systems import workloads
 from common.errors import UserError
 from modeling import PretrainingModel
 from modeling.checkpoints.restore import find_config, restore
@@ -58,7 +58,7 @@ def main() -> None:
         )
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run(
-            [sys.argv[1], "-m", "benchmarks.torch_reference", folder],
+            [sys.argv[1], "-m", "benchmarks.systems.torch_reference", folder],
             check=True,
             stdout=sys.stderr,
         )

@@ -1,6 +1,6 @@
 """Sizes of the parity check: all different, base width of heads."""
 
-from benchmarks.workloads import Workload
+from benchmarks.systems.workloads import Workload
 
 PARITY = Workload(
     layers=3,

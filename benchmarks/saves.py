@@ -19,8 +19,8 @@ import sys
 import tempfile
 import types
 
-from benchmarks.soak import killing, starting
 from common import files, heap
+from tools.soak import killing, starting
 
 LAYERS, SLOTS, WIDTH = 6, 96, 256
 PROCESSES = (1, 2, 4)

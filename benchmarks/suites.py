@@ -5,16 +5,16 @@ from collections.abc import Callable, Iterator
 
 from benchmarks import flops, harness, lengths
 from benchmarks.harness import System
-from benchmarks.workloads import MODERNBERT_INNER, Workload
+from benchmarks.systems.workloads import MODERNBERT_INNER, Workload
 from common.errors import UserError
 from flags.bench_flags import BenchOptions
 
-OURS = "benchmarks.system_ours"
-GARDEN = "benchmarks.system_garden"
-TORCH = "benchmarks.system_torch"
-PEAK = "benchmarks.system_peak"
-LM_TORCH = "benchmarks.system_lm_torch"
-LM_KERAS = "benchmarks.system_lm_keras"
+OURS = "benchmarks.systems.ours"
+GARDEN = "benchmarks.systems.garden"
+TORCH = "benchmarks.systems.torch"
+PEAK = "benchmarks.systems.peak"
+LM_TORCH = "benchmarks.systems.lm_torch"
+LM_KERAS = "benchmarks.systems.lm_keras"
 BFLOAT16 = {"precision": "mixed_bfloat16"}
 
 

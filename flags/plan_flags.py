@@ -1,4 +1,4 @@
-"""Flags of `benchmarks.tpu_plan`."""
+"""Flags of `benchmarks.tpu.plan`."""
 
 import dataclasses
 

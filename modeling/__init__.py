@@ -1,29 +1,28 @@
-"""XLNet and its Transformer-XL backbone in tf_keras."""
+"""XLNet and its Transformer-XL backbone in tf_keras.
 
-from modeling.encoders.base import EncoderOutput
-from modeling.encoders.xlnet.backbone import XLNetModel
-from modeling.encoders.xlnet.config import XLNetConfig
-from modeling.heads.classification import (
-    ClassificationModel,
-    MultipleChoiceModel,
-    TokenClassificationModel,
-)
-from modeling.heads.language_model import PretrainingModel
-from modeling.heads.question_answering import (
-    SpanModel,
-    SpanOutput,
-    SpanTrainingOutput,
-)
+Names are imported when they are asked for: commands show their help, and tell
+a wrong flag, before TensorFlow is loaded.
+"""
 
-__all__ = [
-    "ClassificationModel",
-    "MultipleChoiceModel",
-    "PretrainingModel",
-    "SpanModel",
-    "SpanOutput",
-    "SpanTrainingOutput",
-    "TokenClassificationModel",
-    "XLNetConfig",
-    "XLNetModel",
-    "EncoderOutput",
-]
+import importlib
+from typing import Any
+
+_MODULES = {
+    "ClassificationModel": "modeling.heads.classification",
+    "MultipleChoiceModel": "modeling.heads.classification",
+    "TokenClassificationModel": "modeling.heads.classification",
+    "PretrainingModel": "modeling.heads.language_model",
+    "SpanModel": "modeling.heads.question_answering",
+    "SpanOutput": "modeling.heads.question_answering",
+    "SpanTrainingOutput": "modeling.heads.question_answering",
+    "XLNetConfig": "modeling.encoders.xlnet.config",
+    "XLNetModel": "modeling.encoders.xlnet.backbone",
+    "EncoderOutput": "modeling.encoders.base",
+}
+__all__ = list(_MODULES)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_MODULES[name]), name)

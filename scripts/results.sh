@@ -11,7 +11,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 : "${DATA:?the folder of the public sets}" "${OUT:?a folder for the results}"
-: "${PYTHON:=python}" "${OPTIONS:=benchmarks/results_table.toml}"
+: "${PYTHON:=python}" "${OPTIONS:=studies/results_table.toml}"
 : "${PRETRAIN_FLAGS:=}" "${WORKERS:=2}"
 : "${TASK_TEXTS:=squad race imdb ag trec sst-2 cola sts-b rte mnli qnli qqp mrpc}"
 mkdir -p "$OUT/sets" "$OUT/text"
@@ -64,6 +64,6 @@ fi
 "$PYTHON" run_pretrain.py --recipe=small_hours --data_dir="$OUT/records" \
   --model_dir="$OUT/pretrain" --iterations=100 --save_steps=1000 \
   --eval_every=1000 --eval_steps=40 $PRETRAIN_FLAGS
-"$PYTHON" -m benchmarks.results_table --output_dir="$OUT/table" \
+"$PYTHON" -m studies.results_table --output_dir="$OUT/table" \
   --data_dir="$OUT/sets" --init_checkpoint="$OUT/pretrain" \
   --options="$OPTIONS" --workers="$WORKERS"

@@ -22,7 +22,7 @@ def main() -> None:
     requests = os.fdopen(os.dup(0))
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    from benchmarks.faults import server
+    from tools.faults import server
 
     server.preload()
     for line in requests:

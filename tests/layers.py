@@ -17,6 +17,8 @@ PACKAGES = (
     "serving",
     "flags",
     "benchmarks",
+    "studies",
+    "tools",
     "scripts",
     "xlnet_tf2",
 )
@@ -48,6 +50,8 @@ LAYERS = {
     "serving": "L3 serving",
     "flags": "L4",
     "benchmarks": "L5",
+    "studies": "L5",
+    "tools": "L5",
     "scripts": "L5",
     "xlnet_tf2": "L5",
 }
@@ -116,6 +120,8 @@ XLNET_IS_MEANT = (
     "training.memory_sweep",  # it evaluates one with other values
     "serving.generation.decoder",  # it runs XLNet's layers one by one
     "benchmarks",
+    "studies",
+    "tools",
     "scripts",
 )
 

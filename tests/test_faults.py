@@ -1,6 +1,6 @@
 """Disks, damaged files and Ctrl-C: every command says one line.
 
-The table is `benchmarks.faults.table`; `python -m benchmarks.faults` prints
+The table is `tools.faults.table`; `python -m tools.faults` prints
 what came of all of it.
 """
 
@@ -8,9 +8,9 @@ import ast
 
 import pytest
 
-from benchmarks.faults import run, table
-from benchmarks.faults import steps as faults_steps
 from tests import layers
+from tools.faults import run, table
+from tools.faults import steps as faults_steps
 
 # Cells that need no trained model.
 QUICK = (
@@ -38,7 +38,7 @@ QUICK = (
 INTERNAL = ("serving.export.reload_check",)
 # They touch no file: there is nothing to damage, to write or to stop at.
 WITHOUT_FILES = ("modeling.explain_dependencies",)
-# Tried by `python -m benchmarks.faults` alone: ten seconds or more each.
+# Tried by `python -m tools.faults` alone: ten seconds or more each.
 LONG = (
     ("data.demo_corpus", "full disk"),
     ("data.demo_corpus", "nearly full disk"),
@@ -68,7 +68,7 @@ def commands_of_the_tree():
     for path in layers.source_files():
         name = layers.module_name(path)
         package = name.split(".")[0]
-        if package in ("benchmarks", "scripts"):
+        if package in ("benchmarks", "studies", "tools", "scripts"):
             continue
         if layers.is_command(ast.parse(path.read_text())):
             stem = path.relative_to(layers.ROOT).with_suffix("")
@@ -93,7 +93,7 @@ def test_faults_without_a_model(server):
 def part_of_the_table():
     """Every fault of every kind of input, on the commands in turn.
 
-    All of the table takes three times as long: `python -m benchmarks.faults`.
+    All of the table takes three times as long: `python -m tools.faults`.
     """
     rows: dict[tuple, list] = {}
     for cell in table.cells():

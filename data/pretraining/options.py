@@ -23,7 +23,7 @@ def default_slots(options: "BuildOptions") -> int:
     Words have several pieces, so the targets vary, the more words a span may
     have the more; with these slots at most 1 % of the targets are lost from 32
     positions on, in English, Chinese and Japanese with 1,000 and 8,000 pieces
-    (`python -m benchmarks.target_rates`). The others: floor(T * beta / alpha),
+    (`python -m studies.target_rates`). The others: floor(T * beta / alpha),
     as in the original.
     """
     mean = options.seq_len * options.mask_beta / options.mask_alpha

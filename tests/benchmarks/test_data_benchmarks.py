@@ -19,7 +19,7 @@ def run(folder, module, *arguments):
         [
             sys.executable,
             "-m",
-            f"benchmarks.{module}",
+            module,
             f"--input_glob={path}",
             f"--spiece_model_file={folder}/spiece.model",
             *arguments,
@@ -33,14 +33,14 @@ def run(folder, module, *arguments):
 
 
 def test_profile_of_the_builder(tmp_path):
-    assert run(tmp_path, "data_build", "--suite=profile")["profile"]
+    assert run(tmp_path, "benchmarks.data_build", "--suite=profile")["profile"]
 
 
 @pytest.mark.parametrize("sampler,lost", [("balanced", 0), ("context", 15)])
 def test_target_rates(tmp_path, sampler, lost):
     found = run(
         tmp_path,
-        "target_rates",
+        "studies.target_rates",
         f"--sampler={sampler}",
         "--seq_lens=64",
         "--targets=60000",

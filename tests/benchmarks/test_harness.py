@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 from benchmarks import harness
-from benchmarks.workloads import Workload
+from benchmarks.systems.workloads import Workload
 from common.errors import UserError
 
 TOY = Workload(kind="toy", seed=5)
 
 
 def toy(name, **options):
-    return harness.System(name, "benchmarks.system_toy", options)
+    return harness.System(name, "benchmarks.systems.toy", options)
 
 
 def test_systems_take_turns_and_are_compared():
@@ -58,7 +58,7 @@ def test_a_child_of_an_older_version_is_sent_what_it_knows():
 
 
 def test_an_interpreter_that_dies_is_reported():
-    system = harness.System("gone", "benchmarks.system_toy", {}, "/bin/false")
+    system = harness.System("gone", "benchmarks.systems.toy", {}, "/bin/false")
     (result,) = harness.compare([system], TOY, 1)
     assert "ended before" in result.error
 

@@ -5,7 +5,8 @@ import dataclasses
 import pytest
 import tensorflow as tf
 
-from benchmarks import tpu_lowering, tpu_plan
+from benchmarks.tpu import lowering as tpu_lowering
+from benchmarks.tpu import plan as tpu_plan
 from common.errors import UserError
 from data import schema
 from flags import causal_lm_recipes, plan_flags
@@ -116,7 +117,7 @@ def test_a_recipe_of_a_language_model_is_planned_as_it_stands():
 @pytest.mark.slow
 def test_the_step_of_a_language_model_is_lowered_in_its_tpu_form():
     """With adaptive softmax and memory; both programs, no TPU compiler."""
-    from benchmarks import plan_step
+    from benchmarks.tpu import plan_step
 
     config = TransformerXLConfig(
         vocab_size=60,
@@ -143,7 +144,7 @@ def test_the_step_of_a_language_model_is_lowered_in_its_tpu_form():
 
 @pytest.mark.parametrize("task", ["pretrain", "span", "multiple_choice"])
 def test_batches_are_those_of_the_schema(task):
-    from benchmarks import plan_step
+    from benchmarks.tpu import plan_step
 
     specs = plan_step.batch_specs(OPTIONS.replace(task=task))
     if task == "pretrain":

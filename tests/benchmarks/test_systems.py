@@ -4,9 +4,14 @@ import numpy as np
 import pytest
 import tf_keras
 
-from benchmarks import harness, long_rows, suites, system_ours
+from benchmarks import (
+    harness,
+    long_rows,
+    suites,
+)
 from benchmarks.harness import System
-from benchmarks.workloads import Workload
+from benchmarks.systems import ours as system_ours
+from benchmarks.systems.workloads import Workload
 from flags.bench_flags import BenchOptions
 
 TINY = Workload(
@@ -31,8 +36,8 @@ def test_every_kind_gives_finite_numbers(kind, tmp_path):
     np.savetxt(lengths, [5, 16, 30, 9], fmt="%d")
     workload = TINY.replace(kind=kind, lengths=str(lengths))
     systems = [
-        System("ours", "benchmarks.system_ours"),
-        System("Model Garden", "benchmarks.system_garden"),
+        System("ours", "benchmarks.systems.ours"),
+        System("Model Garden", "benchmarks.systems.garden"),
     ]
     if kind == "embed":  # the Garden's model has no such output
         systems.pop()
@@ -44,7 +49,7 @@ def test_every_kind_gives_finite_numbers(kind, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("model_type", ["bert", "albert", "modernbert"])
 def test_every_encoder_trains_and_answers(model_type, monkeypatch):
-    monkeypatch.setattr("benchmarks.workloads.ALBERT_EMBEDDING", 6)
+    monkeypatch.setattr("benchmarks.systems.workloads.ALBERT_EMBEDDING", 6)
     for kind in ("finetune", "inference"):
         workload = TINY.replace(kind=kind, model_type=model_type)
         step = system_ours.build(workload, {})
@@ -105,8 +110,8 @@ def test_language_models_give_finite_numbers():
     """Ours with an adaptive softmax; the plain Transformer without memory."""
     workload = TINY.replace(kind="language_model", cutoffs=(20, 40))
     systems = [
-        System("ours", "benchmarks.system_ours"),
-        System("plain", "benchmarks.system_lm_keras"),
+        System("ours", "benchmarks.systems.ours"),
+        System("plain", "benchmarks.systems.lm_keras"),
     ]
     results = harness.compare(systems, workload, 1)
     assert [r.error for r in results] == [None, None]

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from benchmarks import tpu_costs
+from benchmarks.tpu import costs as tpu_costs
 
 TOY = tpu_costs.Chip(
     peak_flops=200.0,

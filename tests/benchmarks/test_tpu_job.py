@@ -4,17 +4,15 @@ import dataclasses
 
 import pytest
 
-from benchmarks import (
-    encoder_jobs,
-    tpu_costs,
-    tpu_job,
-    tpu_lowering,
-    tpu_plan,
-)
+from benchmarks.tpu import costs as tpu_costs
+from benchmarks.tpu import job as tpu_job
+from benchmarks.tpu import lowering as tpu_lowering
+from benchmarks.tpu import plan as tpu_plan
 from common.errors import UserError
 from flags import plan_flags
 from flags.plan_flags import JobOptions
 from modeling.encoders.xlnet.config import XLNetConfig
+from studies import encoder_jobs
 from tests.benchmarks.test_plan import OPTIONS, PROGRAM
 
 # Table 7 on 512 v3 chips.

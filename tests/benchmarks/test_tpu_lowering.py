@@ -7,7 +7,7 @@ from concurrent import futures
 import pytest
 import tensorflow as tf
 
-from benchmarks import tpu_lowering
+from benchmarks.tpu import lowering as tpu_lowering
 from common.errors import UserError
 
 

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from benchmarks import flops, workloads
-from benchmarks.workloads import Workload
+from benchmarks import flops
+from benchmarks.systems import workloads
+from benchmarks.systems.workloads import Workload
 from data import schema
 
 TINY = Workload(

@@ -7,7 +7,6 @@ import sys
 
 import pytest
 
-from benchmarks.faults import world
 from common.errors import UserError
 from data import convert_task
 from data.corpus import documents as corpus
@@ -15,6 +14,7 @@ from data.finetuning.classifier import tasks
 from data.finetuning.examples import BadRows
 from data.finetuning.options import ClassifierDataOptions
 from tests.conftest import ROOT
+from tools.faults import world
 
 
 def run(*arguments, status=0):

@@ -18,7 +18,8 @@ SECTIONS = {
 def own_flags():
     """Names of all flags that any command defines."""
     found = set()
-    for path in (ROOT / "benchmarks").rglob("*.py"):
+    folders = ("benchmarks", "studies", "tools")
+    for path in (p for f in folders for p in (ROOT / f).rglob("*.py")):
         found |= set(re.findall(r"DEFINE_\w+\(\s*\"(\w+)\"", path.read_text()))
     page = (ROOT / "docs" / "flags.md").read_text(encoding="utf-8")
     return found | set(re.findall(r"^\| `--(\w+)`", page, re.M))

@@ -13,8 +13,8 @@ import runpy
 import signal
 import sys
 
-from benchmarks.soak import killing, starting
 from common import files
+from tools.soak import killing, starting
 
 STEPS = 20
 

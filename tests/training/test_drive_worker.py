@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from benchmarks.soak.starting import ROOT
+from tools.soak.starting import ROOT
 from training.reporting import loss_log
 
 

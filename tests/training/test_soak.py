@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from benchmarks.soak import killing, workers
+from tools.soak import killing, workers
 from training.reporting import loss_log
 
 pytestmark = pytest.mark.slow

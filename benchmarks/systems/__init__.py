@@ -1,0 +1,1 @@
+"""The systems that are timed side by side."""

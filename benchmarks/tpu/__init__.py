@@ -1,0 +1,1 @@
+"""Plans of TPU jobs by the compiler, without a TPU."""

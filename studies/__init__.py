@@ -1,0 +1,1 @@
+"""Studies: the ablation, results, encoders, language models. Not installed."""

@@ -1,0 +1,1 @@
+"""Planted mistakes, faults, kills and attacks. Not installed."""
