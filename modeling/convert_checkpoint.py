@@ -6,7 +6,6 @@ import functools
 from data import task_spec
 from data.text import hf_folder
 from flags import app, convert_checkpoint_flags
-from modeling.checkpoints import conversion
 from modeling.encoders.registry import spec_of
 
 
@@ -15,6 +14,8 @@ def main() -> None:
 
     A fine-tuned folder's task.json names its labels and says how it pools.
     """
+    from modeling.checkpoints import conversion
+
     options = convert_checkpoint_flags.from_flags()
     folder = task_spec.find_folder(options.input)
     longest = None

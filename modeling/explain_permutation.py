@@ -3,11 +3,12 @@
 from common import figures
 from common.errors import UserError
 from flags import app, explain_flags
-from modeling import explain, explain_graph
 
 
 def main() -> None:
     """Prints the masks and factors of an order; draws them on request."""
+    from modeling import explain, explain_graph
+
     options = explain_flags.from_flags()
     if options.split == "words":
         tokens = options.text.split()

@@ -14,19 +14,23 @@ import json
 import os
 import sys
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from common import encodings, files
 from common.errors import UserError
 from flags import app, lm_flags
-from serving import limits, sentence_folder
-from serving.embeddings import Embedded, Embedder
-from serving.generation.language_model import load_encoder
+
+if TYPE_CHECKING:
+    from serving.embeddings import Embedded
 
 
 def main() -> None:
     """The command."""
+    from serving.embeddings import Embedder
+    from serving.generation.language_model import load_encoder
+
     options, model_options = lm_flags.embed_from_flags()
     texts = _texts(options)
     if options.output_file:
@@ -54,6 +58,8 @@ def main() -> None:
 
 def _vectors(embedder, texts, options, checkpoint) -> Iterator:
     """An array [D] of each text, or with pooling "none" its `Embedded`."""
+    from serving import sentence_folder
+
     size = options.embed_batch_size
     rule = None if options.pooling else sentence_folder.read(checkpoint)
     if rule is not None:
@@ -65,7 +71,7 @@ def _vectors(embedder, texts, options, checkpoint) -> Iterator:
     return (embedded.pooled(options.pooling) for embedded in found)
 
 
-def as_json(embedded: Embedded | np.ndarray) -> dict:
+def as_json(embedded: "Embedded | np.ndarray") -> dict:
     """One text, pieces or vector, as a JSON object."""
     if isinstance(embedded, np.ndarray):
         return {"vector": _numbers(embedded)}
@@ -134,6 +140,8 @@ _WRITERS = {".jsonl": _write_jsonl, ".csv": _write_csv, ".npz": _write_npz}
 
 
 def _texts(options) -> list[str]:
+    from serving import limits
+
     if options.text:
         return [
             limits.check_text(t, f"--text[{i}]", options.max_chars)

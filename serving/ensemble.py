@@ -10,13 +10,14 @@ its answers, byte by byte. How answers are joined: `serving.members`.
 import sys
 
 from flags import app, predict_flags
-from serving.answering import answer
-from serving.members import Ensemble
-from serving.saved_model import SavedModel
 
 
 def main() -> None:
     """The command."""
+    from serving.answering import answer
+    from serving.members import Ensemble
+    from serving.saved_model import SavedModel
+
     options = predict_flags.ensemble_from_flags()
     trust = options.rows.trust_model
     models = [SavedModel(folder, trust) for folder in options.ensemble]

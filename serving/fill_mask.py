@@ -23,15 +23,15 @@ import numpy as np
 from common.errors import UserError
 from flags import app, lm_flags
 from modeling.encoders.registry import spec_of
-from serving import limits
-from serving.generation import fill
-from serving.generation.language_model import load_model
-from serving.generation.masked_fill import MaskedFiller
 from serving.lm_options import FillOptions
 
 
 def main() -> None:
     """The command."""
+    from serving import limits
+    from serving.generation import fill
+    from serving.generation.language_model import load_model
+
     options, model_options = lm_flags.fill_from_flags()
     text = limits.check_text(options.text, "--text", options.max_chars)
     lm = load_model(model_options, masked_too=True)
@@ -45,6 +45,8 @@ def main() -> None:
 
 def in_order(lm, hidden, options: FillOptions, given: bool) -> Iterator[dict]:
     """Answers of a model that predicts in any order."""
+    from serving.generation import fill
+
     order = fill.parse_order(options.order, len(hidden.positions), options.seed)
     filler = fill.Filler(lm)
     if given:
@@ -68,6 +70,8 @@ def by_themselves(
     Raises:
       UserError: an option that asks for an order or a joint probability.
     """
+    from serving.generation.masked_fill import MaskedFiller
+
     wrong = [
         f"--{name}"
         for name in ("order", "compare_independent", "attribution")

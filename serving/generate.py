@@ -18,15 +18,13 @@ import numpy as np
 from common import encodings
 from common.errors import UserError
 from flags import app, lm_flags
-from serving import limits
-from serving.generation.causal import is_causal, load_causal
-from serving.generation.causal_decoder import CausalGenerator
-from serving.generation.decoder import Generator
-from serving.generation.language_model import load_model
 
 
 def main() -> None:
     """The command."""
+    from serving import limits
+    from serving.generation.causal import is_causal
+
     options, sampling, model_options = lm_flags.generate_from_flags()
     prompt = limits.check_text(options.prompt, "--prompt", options.max_chars)
     priming = read_priming(options.priming_file, options.max_chars)
@@ -49,6 +47,9 @@ def main() -> None:
 
 def _left_to_right(prompt, priming, options, sampling, model_options):
     """Answers of a left-to-right model; a prompt begins a line."""
+    from serving.generation.causal import load_causal
+    from serving.generation.causal_decoder import CausalGenerator
+
     lm = load_causal(model_options, options.mem_len)
     text = f"{priming.rstrip()}\n{prompt}" if priming else prompt
     generator = CausalGenerator(
@@ -72,6 +73,9 @@ def _left_to_right(prompt, priming, options, sampling, model_options):
 
 def _permuted(prompt, priming, sampling, model_options):
     """Answers of a permutation language model."""
+    from serving.generation.decoder import Generator
+    from serving.generation.language_model import load_model
+
     lm = load_model(model_options)
     ids = lm.tokenizer.encode(prompt)
     eod, pad = lm.tokenizer.symbols.eod, lm.tokenizer.symbols.pad
@@ -104,6 +108,8 @@ def _samples(result):
 
 def read_priming(path: str, max_chars: int) -> str:
     """The text of a file, checked; "" without one."""
+    from serving import limits
+
     if not path:
         return ""
     try:

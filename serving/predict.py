@@ -10,12 +10,13 @@ What is read and written: `serving.answering`.
 import sys
 
 from flags import app, predict_flags
-from serving.answering import answer
-from serving.saved_model import SavedModel
 
 
 def main() -> None:
     """The command."""
+    from serving.answering import answer
+    from serving.saved_model import SavedModel
+
     options = predict_flags.from_flags()
     model = SavedModel(options.saved_model_dir, options.trust_model)
     print(model.weights_line, file=sys.stderr)  # answers may go to the other

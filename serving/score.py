@@ -22,11 +22,6 @@ import numpy as np
 
 from common.errors import UserError
 from flags import app, lm_flags
-from serving import limits
-from serving.generation.causal import is_causal, load_causal
-from serving.generation.causal_scoring import CausalScorer
-from serving.generation.language_model import load_model
-from serving.generation.scoring import Scorer
 from serving.lm_options import ModelOptions, ScoreOptions
 
 # M of a permutation model: the original's share of 512.
@@ -49,6 +44,9 @@ class Scored(NamedTuple):
 
 def main() -> None:
     """The command."""
+    from serving import limits
+    from serving.generation.causal import is_causal
+
     options, model_options = lm_flags.score_from_flags()
     texts = [
         limits.check_text(t, f"--text[{i}]", options.max_chars)
@@ -79,6 +77,9 @@ def _permuted(
     texts: list[str], options: ScoreOptions, model_options: ModelOptions
 ) -> Iterator[Scored]:
     """Each text under every order that is asked for."""
+    from serving.generation.language_model import load_model
+    from serving.generation.scoring import Scorer
+
     if not options.score_line_end:
         raise UserError(
             f"--noscore_line_end: {model_options.checkpoint} is no "
@@ -111,6 +112,9 @@ def _left_to_right(
     texts: list[str], options: ScoreOptions, model_options: ModelOptions
 ) -> Iterator[Scored]:
     """As `_permuted`, by a model with one order."""
+    from serving.generation.causal import load_causal
+    from serving.generation.causal_scoring import CausalScorer
+
     if options.order != "left_to_right":
         raise UserError(
             f"--order={options.order}: {model_options.checkpoint} is a "

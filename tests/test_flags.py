@@ -124,6 +124,21 @@ def test_the_page_of_flags_is_current():
     assert done.stdout == page, "run scripts/flags_page.py"
 
 
+def test_no_command_loads_tensorflow_for_its_help():
+    code = (
+        "import sys; from scripts import flags_page; flags_page.listing(); "
+        "print('tensorflow' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "False\n"
+
+
 def test_help_shows_what_most_people_need():
     for command, flags in listing().items():
         often = [name for name, flag in flags.items() if flag["often"]]

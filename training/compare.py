@@ -17,7 +17,6 @@ from absl import flags
 from common import figures, files
 from common.errors import UserError
 from flags import app
-from training.reporting import eval_runner, loss_log, run_record
 
 FLAGS = flags.FLAGS
 # They differ between any two runs and say nothing.
@@ -36,6 +35,8 @@ def read_run(folder: str) -> dict:
     Raises:
       UserError: the folder is of no run.
     """
+    from training.reporting import loss_log, run_record
+
     path = os.path.join(folder, run_record.FILE_NAME)
     record = files.read_json_object(path, "wanted the --model_dir of a run")
     given = record.get("flags")
@@ -84,6 +85,8 @@ def read_losses(path: str) -> list[tuple[int, float]]:
 
 def read_evaluations(folder: str) -> list[tuple[int, float]]:
     """(step, loss) of every evaluation that has one; empty without the file."""
+    from training.reporting import eval_runner
+
     path = os.path.join(folder, eval_runner.LOG_NAME)
     if not os.path.exists(path):
         return []

@@ -270,8 +270,9 @@ def test_each_pieces_own_score_of_the_command(lm, monkeypatch, capsys):
     options = dataclasses.replace(options, per_token=True, memory_len=0)
     asked = options, ModelOptions(checkpoint="c")
     monkeypatch.setattr(score.lm_flags, "score_from_flags", lambda: asked)
-    monkeypatch.setattr(score, "load_model", lambda _: lm)
-    monkeypatch.setattr(score, "is_causal", lambda _: False)
+    generation = "serving.generation"
+    monkeypatch.setattr(f"{generation}.language_model.load_model", lambda _: lm)
+    monkeypatch.setattr(f"{generation}.causal.is_causal", lambda _: False)
     score.main()
     found = json.loads(capsys.readouterr().out)
     ids, starts, _ = lm.tokenizer.encode_with_offsets(text)

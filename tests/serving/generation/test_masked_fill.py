@@ -151,7 +151,9 @@ def _run(monkeypatch, capsys, lm, **options):
     monkeypatch.setattr(
         fill_mask.lm_flags, "fill_from_flags", lambda: (options, None)
     )
-    monkeypatch.setattr(fill_mask, "load_model", lambda *_, **__: lm)
+    monkeypatch.setattr(
+        "serving.generation.language_model.load_model", lambda *_, **__: lm
+    )
     fill_mask.main()
     return [json.loads(x) for x in capsys.readouterr().out.splitlines()]
 
