@@ -8,7 +8,7 @@ import pathlib
 import subprocess
 import sys
 
-from flags import help_text
+from flags import help_text, other_names
 from tests import layers
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -137,6 +137,16 @@ def test_no_command_loads_tensorflow_for_its_help():
         check=True,
     )
     assert done.stdout == "False\n"
+
+
+def test_every_command_tells_names_of_other_programs():
+    """All of those that it lacks, at once."""
+    for flags in listing().values():
+        lacking = [name for name in other_names.NAMES if name not in flags]
+        line = other_names.hint([f"--{name}=1" for name in lacking], flags)
+        for name in lacking:
+            whose, instead = other_names.NAMES[name]
+            assert f"--{name} is a flag of {whose}; here: {instead}" in line
 
 
 def test_help_shows_what_most_people_need():

@@ -426,7 +426,7 @@ def test_a_run_cannot_begin_anew_with_its_own_best(world, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "state",
-    [copied_without_times, resumed_without_evaluation],
+    [state for state in STATES if state is not multi_task_part],
     ids=lambda f: f.__name__,
 )
 def test_a_started_server_answers_from_these_weights(world, state, tmp_path):

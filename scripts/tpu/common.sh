@@ -92,6 +92,7 @@ create_and_install() {
   say "copying the project and installing it on every host"
   do_it tar --exclude=./.git --exclude='./.venv*' --exclude=__pycache__ \
     --exclude=./quickstart_output --exclude=./lm_quickstart_output \
+    --exclude=./released_output --exclude=./build \
     -czf "/tmp/$REMOTE.tgz" -C "$REPO" . || return
   tpu scp "/tmp/$REMOTE.tgz" "$TPU_NAME:" --worker=all || return
   tpu ssh "$TPU_NAME" --worker=all --command="mkdir -p $REMOTE && tar -xzf $REMOTE.tgz -C $REMOTE && bash $REMOTE/scripts/tpu/install.sh"

@@ -10,6 +10,7 @@ import tensorflow as tf
 from tqdm import tqdm
 
 from training.optim import variable_groups
+from training.options import OptimizerOptions
 from training.run_state import RunState
 from training.strategy import describe
 
@@ -42,10 +43,6 @@ def start_lines(run: RunState, extra: list[str]) -> list[str]:
     config = objective.config
     sizes = {n: int(math.prod(v.shape)) for n, v in learner.variables.items()}
     o = options.optimizer
-    mode = "AdamW" if o.weight_decay else "Adam (bias-corrected)"
-    if o.optimizer == "stable_adamw":
-        mode = "StableAdamW"
-    clip = f"clipped at {o.clip:g}" if o.clip else "not clipped"
     start = "random weights"
     if run.restored_from:
         start = f"{run.restored_from}, step {run.start_step}"
@@ -61,15 +58,25 @@ def start_lines(run: RunState, extra: list[str]) -> list[str]:
         f"batch        {split.batch_size} rows = {split.micro_batch_rows} x "
         f"{split.accumulation_steps} accumulation step(s) x {split.replicas} "
         "replica(s)" + _warmup_text(options),
-        f"optimizer    {mode}, rate {o.learning_rate:g} ({o.decay_method}, "
-        f"warm-up {o.warmup_steps}), decay {o.weight_decay:g}, epsilon "
-        f"{o.adam_epsilon:g}, {clip}",
+        _optimizer_line(o),
         f"parameters   {sum(sizes.values()):,d} in {len(sizes)} variables",
         *variable_groups.describe(learner.groups, sizes, o),
         *extra,
         *([run.weights.line] if run.weights else []),
         f"start        {start}; to step {options.train_steps}",
     ]
+
+
+def _optimizer_line(o: OptimizerOptions) -> str:
+    mode = "AdamW" if o.weight_decay else "Adam (bias-corrected)"
+    if o.optimizer == "stable_adamw":
+        mode = "StableAdamW"
+    clip = f"clipped at {o.clip:g}" if o.clip else "not clipped"
+    return (
+        f"optimizer    {mode}, rate {o.learning_rate:g} ({o.decay_method}, "
+        f"warm-up {o.warmup_steps}), decay {o.weight_decay:g}, epsilon "
+        f"{o.adam_epsilon:g}, {clip}"
+    )
 
 
 def _warmup_text(options) -> str:

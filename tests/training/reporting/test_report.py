@@ -3,6 +3,7 @@
 import time
 from types import SimpleNamespace
 
+from training.options import OptimizerOptions
 from training.reporting import report
 
 
@@ -30,3 +31,15 @@ def test_cost_is_in_device_days():
     assert report.cost_line(14400, state, 14400.0) == (
         "cost: 14,400 steps x 2 s x 3 device(s) = 1 device-days"
     )
+
+
+def test_the_line_of_the_optimizer_names_it():
+    for options, name in (
+        ({"weight_decay": 0.01}, "AdamW, rate 1e-05"),
+        ({}, "Adam (bias-corrected), "),
+        ({"optimizer": "stable_adamw"}, "StableAdamW, "),
+        ({"optimizer": "stable_adamw", "weight_decay": 0.1}, "StableAdamW, "),
+    ):
+        line = report._optimizer_line(OptimizerOptions(**options))
+        assert line.startswith(f"optimizer    {name}"), line
+    assert line.endswith("decay 0.1, epsilon 1e-08, clipped at 1")
