@@ -48,7 +48,7 @@ _V2 = {
 }
 
 # Found by search on two cores (docs/pretraining.md). So small a model first
-# learns the frequencies of pieces and stays there for a while; single tokens as
+# reaches the unigram plateau and stays there for a while; single tokens as
 # targets, more of them, and larger first weights end that sooner.
 _SMALL = {
     "n_layer": 3,

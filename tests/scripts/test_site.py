@@ -28,3 +28,30 @@ def test_every_diagram_is_on_a_page():
     text = "".join(p.read_text(encoding="utf-8") for p in PAGES)
     drawn = [p.name for p in (DOCS / "figures").glob("*.svg")]
     assert drawn and all(f"figures/{name}" in text for name in drawn)
+
+
+# The left column of CONTRIBUTING.md's table, and their kind.
+NOT_SAID = (
+    "says no",
+    "do not notice",
+    "does not notice",
+    "frequencies of pieces",
+    "mean nothing",
+    "is to be gone on with",
+    "is joined again",
+    "empty of a word",
+    "the notes give",
+    "is believed",
+)
+
+
+def test_pages_and_recipes_use_the_terms_of_the_field():
+    """One private phrase once in a page is found."""
+    read = [*PAGES, ROOT / "README.md", *(ROOT / "flags").glob("*.py")]
+    found = [
+        (path.name, phrase)
+        for path in read
+        for phrase in NOT_SAID
+        if phrase in " ".join(path.read_text(encoding="utf-8").split())
+    ]
+    assert not found
