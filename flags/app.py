@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from absl import app, flags, logging
 
-from common import memory, tpu_build
+from common import memory, terminal, tpu_build
 from common.errors import UserError, printable
 from flags import (
     faults,
@@ -56,6 +56,8 @@ def run(main: Callable[[], None]) -> None:
                 raise
             fail(line)
 
+    sys.stdout = terminal.guarded(sys.stdout)
+    sys.stderr = terminal.guarded(sys.stderr)
     if help_text.asked(sys.argv[1:]):
         print(help_text.text(sys.argv[1:]))
         return

@@ -1,0 +1,58 @@
+"""What is printed on a terminal holds no control characters of a file (L0).
+
+A label, a tensor's name or a line of a text may hold what moves the cursor,
+clears the screen or writes the title of the window. On a terminal such
+characters are shown as Python writes them; files and pipes get what was printed.
+"""
+
+import unicodedata
+from typing import Any
+
+# Line ends, tabs, and the progress bar's way back to the start of its line; what
+# joins letters of Persian or emoji.
+_KEPT = "\n\r\t\u200c\u200d"
+
+
+class Terminal:
+    """A stream of text that shows control characters instead of sending them.
+
+    Args:
+      stream: to write to; everything but `write` and `writelines` is its own.
+    """
+
+    def __init__(self, stream: Any):
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Writes the text; the number of its characters."""
+        self._stream.write(visible(text))
+        return len(text)
+
+    def writelines(self, lines) -> None:
+        """Writes each of the lines."""
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+def visible(text: str) -> str:
+    """The text with its control characters escaped, but for line ends and tabs."""
+    if text.isprintable():
+        return text
+    return "".join(c if _is_kept(c) else repr(c)[1:-1] for c in text)
+
+
+def _is_kept(character: str) -> bool:
+    """Letters, marks, numbers, signs, blanks of any width, and `_KEPT`."""
+    return (
+        character.isprintable()
+        or character in _KEPT
+        or unicodedata.category(character) == "Zs"
+    )
+
+
+def guarded(stream: Any) -> Any:
+    """The stream itself, or a `Terminal` around that of a terminal."""
+    return Terminal(stream) if stream.isatty() else stream
