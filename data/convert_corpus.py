@@ -32,7 +32,7 @@ from data.corpus.documents import CorpusError
 from data.corpus.options import ConvertOptions
 from data.corpus.sentences import join_lines, sentences
 from data.symbols import EOP
-from flags import app, convert_flags
+from flags import app, flag_values
 
 _TITLE = re.compile(r"^ ?= [^=](.*[^=])? = ?$")
 _HEADING = re.compile(r"^ ?(= ){2,}.*( =){2,} ?$")
@@ -237,11 +237,11 @@ def _say_what_looks_wrong(path: str, layout: str, text: _Watched) -> None:
 
 def main() -> None:
     """Converts what the flags say."""
-    options = convert_flags.from_flags()
+    options = flag_values.build(ConvertOptions)
     count = convert(options)
     print(f"{options.output_file}: {count} documents")
 
 
 if __name__ == "__main__":
-    convert_flags.define()
+    flag_values.define(ConvertOptions)
     app.run(main)

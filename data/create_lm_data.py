@@ -12,16 +12,17 @@ nothing; other parameters in the same folder are refused.
 """
 
 from data.language_modeling import build
-from flags import app, lm_data_flags
+from data.language_modeling.options import LMDataOptions
+from flags import app, flag_values
 
 
 def main() -> None:
     """Builds what the flags say."""
-    options = lm_data_flags.from_flags()
+    options = flag_values.build(LMDataOptions)
     manifest = build.build(options)
     print(f"{manifest.data_dir}: {len(manifest.files)} record files")
 
 
 if __name__ == "__main__":
-    lm_data_flags.define()
+    flag_values.define(LMDataOptions)
     app.run(main)

@@ -25,7 +25,7 @@ from data.corpus import quality
 from data.corpus.documents import Block, Document
 from data.corpus.options import FilterOptions
 from data.symbols import EOP
-from flags import app, filter_flags
+from flags import app, flag_values
 
 REASONS = (
     "short",
@@ -385,7 +385,7 @@ def _format(document: Document, options: FilterOptions) -> str:
 
 def main() -> None:
     """Filters what the flags say."""
-    options = filter_flags.from_flags()
+    options = flag_values.build(FilterOptions)
     report = filter_corpus(options)
     for line in report.lines(examples=options.dry_run):
         print(line)
@@ -394,5 +394,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    filter_flags.define()
+    flag_values.define(FilterOptions)
     app.run(main)

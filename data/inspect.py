@@ -19,12 +19,12 @@ from data.pretraining import report as record_report
 from data.pretraining.manifest import PretrainingManifest
 from data.pretraining.options import InspectOptions
 from data.records import manifest as manifest_lib
-from flags import app, inspect_flags
+from flags import app, flag_values
 
 
 def main() -> None:
     """Shows what the flags ask for."""
-    options = inspect_flags.from_flags()
+    options = flag_values.build(InspectOptions)
     if manifest_lib.kind_of(options.data_dir) == StreamManifest.KIND:
         show_streams(options)
     else:
@@ -73,5 +73,5 @@ def show_streams(options: InspectOptions) -> None:
 
 
 if __name__ == "__main__":
-    inspect_flags.define()
+    flag_values.define(InspectOptions)
     app.run(main)

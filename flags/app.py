@@ -47,9 +47,7 @@ def run(main: Callable[[], None]) -> None:
         except KeyboardInterrupt:
             fail(_INTERRUPTED, 130)
         except BrokenPipeError:
-            # Who read the output is gone; Python's last flush would complain.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            sys.exit(1)
+            _end_of_output()
         except Exception as e:
             line = faults.line_of(e)
             if line is None:
@@ -59,11 +57,20 @@ def run(main: Callable[[], None]) -> None:
     sys.stdout = terminal.guarded(sys.stdout)
     sys.stderr = terminal.guarded(sys.stderr)
     if help_text.asked(sys.argv[1:]):
-        print(help_text.text(sys.argv[1:]))
+        try:
+            print(help_text.text(sys.argv[1:]), flush=True)
+        except BrokenPipeError:
+            _end_of_output()
         return
     if line := other_names.hint(sys.argv[1:], flags.FLAGS):
         fail(line)
     app.run(call)
+
+
+def _end_of_output() -> None:
+    """Who read the output is gone; Python's last flush would complain."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(1)
 
 
 def _check_tpu() -> None:

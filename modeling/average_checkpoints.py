@@ -1,16 +1,17 @@
 """`python -m modeling.average_checkpoints`: the mean of a run's last ones."""
 
-from flags import app, average_flags
+from flags import app, flag_values
+from modeling.options import AverageOptions
 
 
 def main() -> None:
     """Averages and prints what became of it."""
     from modeling.checkpoints import averaging
 
-    for line in averaging.average(average_flags.from_flags()):
+    for line in averaging.average(flag_values.build(AverageOptions)):
         print(line)
 
 
 if __name__ == "__main__":
-    average_flags.define()
+    flag_values.define(AverageOptions)
     app.run(main)

@@ -5,8 +5,9 @@ import functools
 
 from data import task_spec
 from data.text import hf_folder
-from flags import app, convert_checkpoint_flags
+from flags import app, flag_values
 from modeling.encoders.registry import spec_of
+from modeling.options import ConvertOptions
 
 
 def main() -> None:
@@ -16,7 +17,7 @@ def main() -> None:
     """
     from modeling.checkpoints import conversion
 
-    options = convert_checkpoint_flags.from_flags()
+    options = flag_values.build(ConvertOptions)
     folder = task_spec.find_folder(options.input)
     longest = None
     if folder and options.to_format == "hf":
@@ -56,5 +57,5 @@ def write_text(folder, config, head, longest: int | None = None):
 
 
 if __name__ == "__main__":
-    convert_checkpoint_flags.define()
+    flag_values.define(ConvertOptions)
     app.run(main)

@@ -9,16 +9,17 @@ targets, and every dependency of a target on one or two other tokens with who
 covers it; over all orders the share of them that do, exactly.
 """
 
-from flags import app, dependency_flags
+from flags import app, flag_values
 from modeling import dependencies
+from modeling.options import DependencyOptions
 
 
 def main() -> None:
     """The command."""
-    options = dependency_flags.from_flags()
+    options = flag_values.build(DependencyOptions)
     print(dependencies.parse(options.text, options.targets))
 
 
 if __name__ == "__main__":
-    dependency_flags.define()
+    flag_values.define(DependencyOptions)
     app.run(main)

@@ -2,14 +2,15 @@
 
 from common import figures
 from common.errors import UserError
-from flags import app, explain_flags
+from flags import app, flag_values
+from modeling.options import ExplainOptions
 
 
 def main() -> None:
     """Prints the masks and factors of an order; draws them on request."""
     from modeling import explain, explain_graph
 
-    options = explain_flags.from_flags()
+    options = flag_values.build(ExplainOptions)
     if options.split == "words":
         tokens = options.text.split()
     else:
@@ -46,5 +47,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    explain_flags.define()
+    flag_values.define(ExplainOptions)
     app.run(main)

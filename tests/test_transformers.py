@@ -143,8 +143,8 @@ def _made(name, head, vocabulary, folder):
         spec.write(native)
     options = ConvertOptions("native", "hf", native, theirs)
     with pytest.MonkeyPatch.context() as patch:
-        flags = convert_checkpoint.convert_checkpoint_flags
-        patch.setattr(flags, "from_flags", lambda: options)
+        flag_values = convert_checkpoint.flag_values
+        patch.setattr(flag_values, "build", lambda _: options)
         convert_checkpoint.main()
     return model, spec, theirs
 

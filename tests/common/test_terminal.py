@@ -30,6 +30,14 @@ def test_letters_and_line_ends_stay():
     )
 
 
+def test_help_that_nobody_reads_to_its_end_is_no_error():
+    command = f"{sys.executable} -m serving.serve --helpfull | head -1"
+    done = subprocess.run(
+        command, shell=True, cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.stdout.strip() and done.stderr == ""
+
+
 @pytest.mark.parametrize("on_terminal", [True, False])
 def test_a_command_prints_names_of_a_file(on_terminal):
     reader, writer = pty.openpty() if on_terminal else os.pipe()

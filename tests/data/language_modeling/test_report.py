@@ -52,9 +52,7 @@ def test_the_command_tells_kinds_apart(manifest, monkeypatch, capsys):
 
     def show(**changes):
         options = InspectOptions(manifest.data_dir, **changes)
-        monkeypatch.setattr(
-            inspect.inspect_flags, "from_flags", lambda: options
-        )
+        monkeypatch.setattr(inspect.flag_values, "build", lambda _: options)
         inspect.main()
         return capsys.readouterr().out
 

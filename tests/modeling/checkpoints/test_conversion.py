@@ -234,9 +234,7 @@ def test_the_command_hands_the_tasks_options_on(tmp_path, monkeypatch):
     hf = str(tmp_path / "hf")
     options = ConvertOptions("native", "hf", native, hf)
     monkeypatch.setattr(
-        convert_checkpoint.convert_checkpoint_flags,
-        "from_flags",
-        lambda: options,
+        convert_checkpoint.flag_values, "build", lambda _: options
     )
     convert_checkpoint.main()
     found = json.loads(pathlib.Path(hf, "config.json").read_text())
