@@ -28,6 +28,7 @@ from modeling.encoders.registry import spec_of
 from modeling.encoders.transformer_xl.config import TransformerXLConfig
 from modeling.half_precision import in_bfloat16
 from modeling.heads.causal_lm import CausalLanguageModel
+from modeling.heads.embedding import EmbeddingModel
 from modeling.heads.kernel_ranking import KernelRankingModel
 from serving import graph_check
 from serving.export import export_model, exporter
@@ -73,6 +74,7 @@ HEADS = {
         SHORT | {"ranker": "knrm", "max_doc_length": 22},
         (),
     ),
+    "embedding": (EmbeddingModel, {}, ()),
     "span": (lambda c: SpanModel(c, 3, 2), SHORT | {"doc_stride": 4}, ()),
     "multiple_choice": (MultipleChoiceModel, SHORT, ()),
     "token_classification": (

@@ -193,7 +193,7 @@ def test_only_mistakes_wait(slept):
 
     made = guard.Guard(app, Metrics(), lambda: bool(draining))
     made._brake = types.SimpleNamespace(seconds=lambda: 0.25)
-    scope = {"type": "http", "method": "GET", "headers": []}
+    scope = {"type": "http", "method": "GET", "path": "/", "headers": []}
     sent: list[int] = []
     for status in (200, 404, 413, 499, 503):
         asyncio.run(made(scope | {"status": status}, None, send))
