@@ -9,7 +9,7 @@ from data.text import hf_folder
 from data.text.opening import open_tokenizer
 from tests import released
 
-pytest.importorskip("tokenizers")
+tokenizers = pytest.importorskip("tokenizers")
 
 
 def _written(folder, layout, **options):
