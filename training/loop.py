@@ -8,12 +8,14 @@ started again gives the losses of a run that was never stopped.
 that it builds and restores, `training.train_step` one optimizer step.
 """
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import tensorflow as tf
 
 from common.errors import UserError
+from modeling.checkpoints import folder as checkpoint_folder
 from modeling.checkpoints.restore import Source
 from training import checkpoints, strategy
 from training.guards import translate_errors
@@ -22,6 +24,8 @@ from training.options import RunOptions
 from training.reporting.eval_runner import evaluation_line
 from training.reporting.evaluation import EvalResult, Evaluator, MetricFn
 from training.run import InputFn, TrainRequest, TrainResult, run_training
+
+_SECONDS_BETWEEN_LOOKS = 1.0
 
 __all__ = [
     "TrainRequest",
@@ -160,6 +164,21 @@ def predict(
     return result.predictions | {"example_index": result.indices}
 
 
+def _new_checkpoints(folder: str, timeout: float | None) -> Iterator[str]:
+    """The newest whole checkpoint of a folder, each time that it is another.
+
+    `tf.train.checkpoints_iterator` takes the folder's name for a pattern.
+    """
+    last, since = None, time.monotonic()
+    while timeout is None or time.monotonic() - since < timeout:
+        newest = checkpoint_folder.newest_prefix(folder)
+        if newest in (None, last):
+            time.sleep(_SECONDS_BETWEEN_LOOKS)
+            continue
+        yield newest
+        last, since = newest, time.monotonic()
+
+
 def evaluate_continuously(
     objective: Objective,
     input_fn: InputFn,
@@ -184,9 +203,7 @@ def evaluate_continuously(
     """
     made = _Evaluation(objective, input_fn, options, metric_fn=metric_fn)
     history = []
-    for path in tf.train.checkpoints_iterator(
-        options.model_dir, timeout=timeout
-    ):
+    for path in _new_checkpoints(options.model_dir, timeout):
         step = int(path.rsplit("-", 1)[1])
         try:
             made.restore(path)

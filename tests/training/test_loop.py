@@ -4,6 +4,7 @@ import dataclasses
 import glob
 import json
 import os
+import shutil
 import signal
 
 import numpy as np
@@ -325,6 +326,29 @@ def test_a_following_evaluation_gives_the_readers_line(
     with pytest.raises(UserError, match="record 7: id 99") as e:
         loop.evaluate_continuously(toy.ToyObjective(), broken, options)
     assert "\n" not in str(e.value)
+
+
+def test_a_following_evaluation_in_a_folder_whose_name_is_a_pattern(
+    one_replica, monkeypatch, tmp_path
+):
+    folder = tmp_path / "run[1]*"
+    shutil.copytree(one_replica[0], folder)
+    monkeypatch.setattr(checkpoints, "restore_weights", lambda *rest: None)
+    options = toy.run_options(folder).replace(eval_steps=2)
+    history = loop.evaluate_continuously(
+        toy.ToyObjective(), toy.input_fn, options, timeout=20
+    )
+    assert [step for step, _ in history] == [options.train_steps]
+
+
+def test_a_following_evaluation_ends_where_nothing_comes(tmp_path):
+    options = toy.run_options(tmp_path)
+    assert (
+        loop.evaluate_continuously(
+            toy.ToyObjective(), toy.input_fn, options, timeout=0.1
+        )
+        == []
+    )
 
 
 def test_a_run_prints_through_say_alone_and_writes_summaries(tmp_path, capsys):
