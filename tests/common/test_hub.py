@@ -123,6 +123,17 @@ def test_only_what_is_read_is_fetched_and_says_whose_it_is(server, tmp_path):
     assert read(model) == WEIGHTS
 
 
+def test_the_weights_come_last(server, tmp_path):
+    """Where they lie, everything else of the model lies, too."""
+    ask(server, tmp_path, "hf://org/model")
+    fetched = [
+        path.split("/resolve/")[1].split("/", 1)[1]
+        for method, path, _ in server.requests
+        if method == "GET" and "/resolve/" in path
+    ]
+    assert len(fetched) > 2 and fetched[-1] == "model.safetensors"
+
+
 def test_what_is_wrong_is_one_line(server, tmp_path):
     asked = {
         "hf://org/none": "has no model hf://org/none, or it is private",
