@@ -32,7 +32,7 @@ again=()
 if [ "$all" = 1 ]; then
   # These start processes and kill them. A process keeps what it has compiled,
   # 10 GB in the end: so new ones for every part.
-  parts=("tests/training" "tests/serving tests/modeling" "")
+  parts=("tests/training" "tests/modeling" "tests/serving" "")
   [ $# = 0 ] || parts=("")
   seen=()
   failed=0
