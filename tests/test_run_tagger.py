@@ -110,7 +110,7 @@ def test_train_evaluate_predict_export(
         assert {r[0] for r in rows} == set(WORDS)
     else:
         first = json.loads(written.splitlines()[0])
-        assert set(first) == {"text", "spans", "gold"}
+        assert set(first) == {"id", "text", "spans", "gold"}
 
 
 @pytest.mark.shared

@@ -228,7 +228,8 @@ def test_an_unknown_flag_is_one_line():
         timeout=120,
     )
     assert done.returncode == 1
-    assert "Unknown command line flag 'num_passes'" in done.stderr
+    assert "--num_passes of data.create_pretraining_data" in done.stderr
+    assert done.stderr.count("\n") == 1
     assert "Traceback" not in done.stderr
 
 
