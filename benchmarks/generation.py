@@ -17,7 +17,7 @@ from benchmarks.systems.ours import config
 from benchmarks.systems.workloads import Workload
 from modeling import PretrainingModel
 from serving.generation.decoder import Generator
-from serving.lm_options import SamplingOptions
+from serving.generation.options import SamplingOptions
 
 PROMPT = 128
 

@@ -20,7 +20,7 @@ from benchmarks.systems.ours import lm_config
 from benchmarks.systems.workloads import Workload
 from modeling.heads.causal_lm import CausalLanguageModel
 from serving.generation.causal_decoder import CausalGenerator
-from serving.lm_options import SamplingOptions
+from serving.generation.options import SamplingOptions
 
 MEMORY, ROUNDS = 512, 3
 

@@ -34,7 +34,7 @@ def main() -> None:
 
     from modeling import PretrainingModel, XLNetConfig
     from serving.generation.decoder import Generator
-    from serving.lm_options import SamplingOptions
+    from serving.generation.options import SamplingOptions
 
     tf.keras.utils.set_random_seed(0)
     heads = FLAGS.bench_width // 64

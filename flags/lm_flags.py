@@ -3,7 +3,7 @@
 from absl import flags
 
 from flags import flag_values, text_flags
-from serving.lm_options import (
+from serving.generation.options import (
     EmbedOptions,
     FillOptions,
     GenerateOptions,

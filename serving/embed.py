@@ -23,12 +23,12 @@ from common.errors import UserError
 from flags import app, lm_flags
 
 if TYPE_CHECKING:
-    from serving.embeddings import Embedded
+    from serving.generation.embeddings import Embedded
 
 
 def main() -> None:
     """The command."""
-    from serving.embeddings import Embedder
+    from serving.generation.embeddings import Embedder
     from serving.generation.language_model import load_encoder
 
     options, model_options = lm_flags.embed_from_flags()
@@ -58,7 +58,7 @@ def main() -> None:
 
 def _vectors(embedder, texts, options, checkpoint) -> Iterator:
     """An array [D] of each text, or with pooling "none" its `Embedded`."""
-    from serving import sentence_folder
+    from serving.generation import sentence_folder
 
     size = options.embed_batch_size
     rule = None if options.pooling else sentence_folder.read(checkpoint)
@@ -140,7 +140,7 @@ _WRITERS = {".jsonl": _write_jsonl, ".csv": _write_csv, ".npz": _write_npz}
 
 
 def _texts(options) -> list[str]:
-    from serving import limits
+    from serving.exported import limits
 
     if options.text:
         return [

@@ -4,7 +4,7 @@
         --input_file=rows.jsonl --output_file=answers.jsonl
 
 Input, output and resume are those of `serving.predict`; one model alone gives
-its answers, byte by byte. How answers are joined: `serving.members`.
+its answers, byte by byte. How answers are joined: `serving.exported.members`.
 """
 
 import sys
@@ -14,8 +14,8 @@ from flags import app, predict_flags
 
 def main() -> None:
     """The command."""
-    from serving.answering import answer
-    from serving.members import Ensemble
+    from serving.exported.answering import answer
+    from serving.exported.members import Ensemble
     from serving.saved_model import SavedModel
 
     options = predict_flags.ensemble_from_flags()

@@ -23,12 +23,12 @@ import numpy as np
 from common.errors import UserError
 from flags import app, lm_flags
 from modeling.encoders.registry import spec_of
-from serving.lm_options import FillOptions
+from serving.generation.options import FillOptions
 
 
 def main() -> None:
     """The command."""
-    from serving import limits
+    from serving.exported import limits
     from serving.generation import fill
     from serving.generation.language_model import load_model
 

@@ -22,7 +22,7 @@ from flags import app, lm_flags
 
 def main() -> None:
     """The command."""
-    from serving import limits
+    from serving.exported import limits
     from serving.generation.causal import is_causal
 
     options, sampling, model_options = lm_flags.generate_from_flags()
@@ -108,7 +108,7 @@ def _samples(result):
 
 def read_priming(path: str, max_chars: int) -> str:
     """The text of a file, checked; "" without one."""
-    from serving import limits
+    from serving.exported import limits
 
     if not path:
         return ""

@@ -7,7 +7,7 @@ from common.checks import distinct, require, weights
 from common.settings import FOLDER, REQUIRED, VOCABULARY, check, setting
 from common.text_settings import TextChoice
 from common.weights_line import AUTO, CHECKPOINT_CHOICES
-from serving.lm_options import TEXT_POOLINGS
+from serving.generation.options import TEXT_POOLINGS
 from training.options import EXPORT_PRECISIONS
 
 

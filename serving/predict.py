@@ -4,7 +4,7 @@
     python -m serving.predict --saved_model_dir=DIR --input_file=rows.jsonl \\
         --output_file=answers.jsonl
 
-What is read and written: `serving.answering`.
+What is read and written: `serving.exported.answering`.
 """
 
 import sys
@@ -14,7 +14,7 @@ from flags import app, predict_flags
 
 def main() -> None:
     """The command."""
-    from serving.answering import answer
+    from serving.exported.answering import answer
     from serving.saved_model import SavedModel
 
     options = predict_flags.from_flags()

@@ -19,7 +19,7 @@ from tensorflow.python.eager import cancellation  # no public name has it
 from common import bundle, files
 from common.errors import UserError
 from common.weights_line import weights_line
-from serving import graph_check
+from serving.exported import graph_check
 
 RAW = "serving_default"
 SIGNATURE_FILE = "signature.json"
@@ -48,7 +48,7 @@ class SavedModel:
 
     Args:
       directory: a version folder, or its parent (the highest number is taken).
-      trust: load what `serving.graph_check` would refuse.
+      trust: load what `serving.exported.graph_check` would refuse.
 
     Attributes:
       version_dir: the folder that was loaded.

@@ -22,7 +22,7 @@ import numpy as np
 
 from common.errors import UserError
 from flags import app, lm_flags
-from serving.lm_options import ModelOptions, ScoreOptions
+from serving.generation.options import ModelOptions, ScoreOptions
 
 # M of a permutation model: the original's share of 512.
 MEMORY = 384
@@ -44,7 +44,7 @@ class Scored(NamedTuple):
 
 def main() -> None:
     """The command."""
-    from serving import limits
+    from serving.exported import limits
     from serving.generation.causal import is_causal
 
     options, model_options = lm_flags.score_from_flags()

@@ -170,7 +170,7 @@ def test_predictions_are_those_of_the_offline_pieces(world, wanted):
     from data.task_spec import TaskSpec
     from modeling import ClassificationModel
     from modeling.checkpoints import restore as checkpoints
-    from serving.answering import predict_file
+    from serving.exported.answering import predict_file
     from serving.options import PredictOptions
     from serving.saved_model import SavedModel
 
@@ -203,10 +203,10 @@ def test_predictions_are_those_of_the_offline_pieces(world, wanted):
 
 
 def test_fill_mask_generate_and_embed_read_the_pieces(world, wanted):
-    from serving.embeddings import Embedder
     from serving.generation import fill
+    from serving.generation.embeddings import Embedder
     from serving.generation.language_model import load_encoder, load_model
-    from serving.lm_options import ModelOptions
+    from serving.generation.options import ModelOptions
 
     options = ModelOptions(str(world / "model"))
     lm = load_model(options)  # as `serving.generate` does
@@ -235,7 +235,7 @@ def test_a_replaced_vocabulary_is_refused_at_every_load(world, tmp_path):
     from data.corpus.options import SentencePieceOptions
     from data.train_sentencepiece import train
     from serving.generation.language_model import load_tokenizer
-    from serving.lm_options import ModelOptions
+    from serving.generation.options import ModelOptions
     from training.finetuning import sources
     from training.finetuning.options import FinetuneOptions
     from training.options import RunOptions

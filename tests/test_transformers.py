@@ -33,7 +33,7 @@ from serving.export import export_model
 from serving.generation import fill
 from serving.generation.language_model import load_model
 from serving.generation.masked_fill import MaskedFiller
-from serving.lm_options import ModelOptions
+from serving.generation.options import ModelOptions
 from serving.saved_model import SavedModel
 from serving.signatures import build as signatures
 from serving.signatures.sequence import RAW, Context

@@ -19,7 +19,7 @@ from modeling.checkpoints import conversion, native, restore
 from modeling.options import ConvertOptions
 from serving.export import __main__ as export_command
 from serving.generation.language_model import load_encoder
-from serving.lm_options import ModelOptions
+from serving.generation.options import ModelOptions
 from serving.options import ExportOptions
 from serving.saved_model import SavedModel
 from tests.data import builds

@@ -26,7 +26,7 @@ from serving.export.causal import export_causal
 from serving.export.embedding import HEAD as EMBEDDING
 from serving.export.embedding import export_embedding
 from serving.generation.causal import is_causal, load_causal
-from serving.lm_options import ModelOptions
+from serving.generation.options import ModelOptions
 from serving.options import ExportOptions
 from training.objectives.build import build_objective
 from training.objectives.contract import Objective

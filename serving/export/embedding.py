@@ -7,10 +7,10 @@ from modeling.checkpoints import restore as checkpoints
 from modeling.encoders.registry import spec_of
 from modeling.half_precision import in_bfloat16
 from modeling.heads.embedding import EmbeddingModel
-from serving import sentence_folder
 from serving.export.exporter import export_model
+from serving.generation import sentence_folder
 from serving.generation.language_model import load_tokenizer
-from serving.lm_options import ModelOptions
+from serving.generation.options import ModelOptions
 from serving.options import ExportOptions
 
 HEAD = "embedding"

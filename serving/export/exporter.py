@@ -32,8 +32,8 @@ from data.task_spec import TaskSpec
 from data.text.opening import AnyTokenizer, graph_tokenizer, open_tokenizer
 from modeling.encoders.registry import require_length
 from modeling.long_document import LongDocument
-from serving import graph_check
 from serving.export import warmup
+from serving.exported import graph_check
 from serving.saved_model import FORMAT_VERSION, SIGNATURE_FILE
 from serving.signatures import build as heads
 from serving.signatures.sequence import MAX_TEXTS, TOKENIZE, Context, Signature

@@ -15,7 +15,7 @@ from data.text.vocabulary import PieceVocabulary, Vocabulary
 from modeling.checkpoints import restore as checkpoints
 from modeling.encoders.contract import EncoderConfig
 from modeling.heads.causal_lm import CausalLanguageModel
-from serving.lm_options import ModelOptions
+from serving.generation.options import ModelOptions
 
 # WikiText writes a hyphen, comma or point within a word so.
 _WITHIN = re.compile(r" @([-,.])@ ")

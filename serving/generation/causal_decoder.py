@@ -21,7 +21,7 @@ from modeling.ops.matmul import PreparedMatmul
 from serving.generation import sampling
 from serving.generation.decoder import Result
 from serving.generation.language_model import mask_logits
-from serving.lm_options import SamplingOptions
+from serving.generation.options import SamplingOptions
 
 SEGMENT = 512  # longest segment that a prompt is read in
 

@@ -24,7 +24,7 @@ from modeling.ops.context import LayerContext
 from modeling.ops.matmul import PreparedMatmul
 from serving.generation import sampling
 from serving.generation.language_model import mask_logits
-from serving.lm_options import SamplingOptions
+from serving.generation.options import SamplingOptions
 
 
 class Result(NamedTuple):

@@ -15,7 +15,7 @@ from common.errors import UserError
 from data.symbols import MASK
 from data.text.masked import encode_filled, masked_ids
 from serving.generation.language_model import LanguageModel, mask_logits
-from serving.lm_options import ORDERS
+from serving.generation.options import ORDERS
 
 _ROWS = 64
 

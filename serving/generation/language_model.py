@@ -13,7 +13,7 @@ from data.text.opening import AnyTokenizer, open_tokenizer
 from modeling import PretrainingModel
 from modeling.checkpoints import restore as checkpoints
 from modeling.encoders.registry import require, spec_of
-from serving.lm_options import ModelOptions
+from serving.generation.options import ModelOptions
 
 DEFAULT_MEMORY = 512  # slots of embedded segments
 

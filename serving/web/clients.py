@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from common.errors import UserError
-from serving import limits
+from serving.exported import limits
 from serving.options import ServerOptions
 from serving.web import inputs
 from serving.web.requests import RAW, parse_body

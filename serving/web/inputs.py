@@ -13,7 +13,7 @@ import numpy as np
 from common.errors import UserError
 from data.finetuning.pair_features import SEGMENT_IDS
 from data.text.normalization import most_chars
-from serving import limits
+from serving.exported import limits
 from serving.options import ServerOptions
 
 _INT32 = (-(2**31), 2**31 - 1)

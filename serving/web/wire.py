@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from serving import rows as rows_lib
+from serving.exported import rows as rows_lib
 
 # Paths whose errors have the form of other programs.
 EMBEDDINGS, MODELS, RERANK = "/v1/embeddings", "/v1/models", "/rerank"
@@ -62,7 +62,7 @@ def outputs(rows: Sequence[Mapping[str, object]]) -> bytes:
 
 
 def answers(description: Mapping, rows: Sequence[Mapping]) -> bytes:
-    """{"answers": [...]}, the form for people: see `serving.rows`."""
+    """{"answers": [...]}, the form for people: see `serving.exported.rows`."""
     shown = [
         rows_lib.format_row(description, {k: [v] for k, v in row.items()}, 0)
         for row in rows

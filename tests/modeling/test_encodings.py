@@ -11,7 +11,7 @@ from modeling.encoders.transformer_xl import original, torch_names
 from modeling.encoders.transformer_xl.config import TransformerXLConfig
 from modeling.heads.causal_lm import CausalLanguageModel
 from serving.generation.causal_decoder import CausalGenerator
-from serving.lm_options import SamplingOptions
+from serving.generation.options import SamplingOptions
 from tests.modeling import golden_util, txl_golden
 from tests.modeling.checkpoints.test_torch_files import case_of
 

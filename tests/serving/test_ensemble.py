@@ -12,9 +12,9 @@ from modeling import (
     MultipleChoiceModel,
     SpanModel,
 )
-from serving import answering
 from serving.export import export_model
-from serving.members import Ensemble
+from serving.exported import answering
+from serving.exported.members import Ensemble
 from serving.options import EnsembleOptions, PredictOptions
 from serving.saved_model import SavedModel
 from tests.serving.test_export import LABELS, make_config, make_spec

@@ -6,11 +6,11 @@ import pytest
 from common.errors import UserError
 from modeling.checkpoints import restore as checkpoints
 from modeling.encoders.transformer_xl.config import TransformerXLConfig
-from serving import sentence_folder
-from serving.embeddings import Embedder
 from serving.export.embedding import export_embedding
+from serving.generation import sentence_folder
+from serving.generation.embeddings import Embedder
 from serving.generation.language_model import load_encoder
-from serving.lm_options import ModelOptions
+from serving.generation.options import ModelOptions
 from serving.options import ExportOptions, ServerOptions
 from serving.saved_model import SavedModel
 from tests import released

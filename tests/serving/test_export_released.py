@@ -15,10 +15,10 @@ from modeling.checkpoints import conversion
 from modeling.checkpoints import restore as checkpoints
 from modeling.encoders.bert.config import BertConfig
 from modeling.options import ConvertOptions
-from serving.embeddings import Embedder
 from serving.export import export_model
+from serving.generation.embeddings import Embedder
 from serving.generation.language_model import load_encoder
-from serving.lm_options import ModelOptions
+from serving.generation.options import ModelOptions
 from serving.saved_model import SavedModel
 from tests import released
 

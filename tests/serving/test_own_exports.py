@@ -1,4 +1,4 @@
-"""The lists of `serving.graph_check`, made again from our own exports."""
+"""The lists of `serving.exported.graph_check`, made again from our own exports."""
 
 import dataclasses
 import itertools
@@ -32,9 +32,9 @@ from modeling.half_precision import in_bfloat16
 from modeling.heads.causal_lm import CausalLanguageModel
 from modeling.heads.embedding import EmbeddingModel
 from modeling.heads.kernel_ranking import KernelRankingModel
-from serving import graph_check
 from serving.export import export_model, exporter
 from serving.export.causal import export_causal
+from serving.exported import graph_check
 from serving.generation.causal import CausalLM
 from tests import released
 from tests.serving.test_export import LABELS, make_config, make_spec
@@ -173,7 +173,7 @@ def save_causal(folder, spiece):
 
 
 class Held:
-    """What SavedModels hold, as `serving.graph_check` lists it."""
+    """What SavedModels hold, as `serving.exported.graph_check` lists it."""
 
     def __init__(self):
         self.loaded, self.other = set(), set()

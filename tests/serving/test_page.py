@@ -230,7 +230,7 @@ def test_a_left_to_right_export_is_served(left_to_right):
 
     from serving.generation.causal_decoder import CausalGenerator
     from serving.generation.causal_scoring import CausalScorer
-    from serving.lm_options import SamplingOptions
+    from serving.generation.options import SamplingOptions
 
     address, lm = left_to_right
     url = f"{address}/v1/models/transformer_xl:predict"

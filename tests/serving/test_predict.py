@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from common.errors import UserError
-from serving import answering, rows
+from serving.exported import answering, rows
 from serving.options import PredictOptions
 from serving.saved_model import SavedModel
 from tests.holding import another_process_holds

@@ -11,7 +11,7 @@ from data.finetuning import quoted_rows
 from data.finetuning.classifier import sources as classifier_sources
 from data.finetuning.examples import BadRows
 from data.finetuning.table_columns import TableOptions
-from serving import answering
+from serving.exported import answering
 from tests.serving.test_predict import FakeModel, answers, options
 
 TEXTS = ['He said "hi"', "a\ttab", "two\nlines", "plain", "", "5\" 'x'", "ü,é"]

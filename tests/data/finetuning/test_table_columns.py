@@ -13,7 +13,7 @@ from data.finetuning.classifier import tasks as classifier_tasks
 from data.finetuning.examples import BadRows
 from data.finetuning.options import ClassifierDataOptions
 from data.finetuning.table_columns import TableOptions
-from serving import answering
+from serving.exported import answering
 from tests.serving.test_predict import FakeModel, answers, options
 
 

@@ -15,7 +15,7 @@ from data.finetuning.race import examples as race_examples
 from data.finetuning.squad import examples as squad_examples
 from data.finetuning.table_columns import TableOptions
 from data.finetuning.tagging import examples as tagging
-from serving import input_rows
+from serving.exported import input_rows
 from serving.options import PredictOptions
 from tests.serving.test_predict import FakeModel
 

@@ -7,8 +7,8 @@ import tensorflow as tf
 from modeling import PretrainingModel, XLNetConfig
 from serving.generation import sampling
 from serving.generation.decoder import Generator
+from serving.generation.options import SamplingOptions
 from serving.generation.scoring import Scorer
-from serving.lm_options import SamplingOptions
 
 
 def make_generator(**overrides) -> Generator:

@@ -16,11 +16,11 @@ from data.text.graph_tokenizer import GraphTokenizer
 from data.text.tokenizer import Tokenizer
 from modeling import PretrainingModel, XLNetConfig
 from serving import fill_mask, generate, score
-from serving.embeddings import Embedder
 from serving.generation import fill
+from serving.generation.embeddings import Embedder
 from serving.generation.language_model import LanguageModel
+from serving.generation.options import ModelOptions, ScoreOptions
 from serving.generation.scoring import Scorer
-from serving.lm_options import ModelOptions, ScoreOptions
 from serving.signatures.language_model import _embed, lm_signatures
 from serving.signatures.sequence import Context
 

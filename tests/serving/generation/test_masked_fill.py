@@ -17,7 +17,7 @@ from serving import fill_mask
 from serving.generation import fill
 from serving.generation.language_model import LanguageModel
 from serving.generation.masked_fill import MaskedFiller
-from serving.lm_options import FillOptions
+from serving.generation.options import FillOptions
 from serving.signatures.language_model import lm_signatures
 from serving.signatures.sequence import Context
 from tests import released

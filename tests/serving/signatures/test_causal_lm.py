@@ -9,7 +9,7 @@ from modeling.encoders.transformer_xl.config import TransformerXLConfig
 from modeling.heads.causal_lm import CausalLanguageModel
 from serving.generation.causal_decoder import CausalGenerator
 from serving.generation.causal_scoring import CausalScorer
-from serving.lm_options import SamplingOptions
+from serving.generation.options import SamplingOptions
 from serving.signatures.causal_lm import causal_signatures
 from serving.signatures.graph_symbols import tokenizer_of
 from serving.signatures.sequence import Context

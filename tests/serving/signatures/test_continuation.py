@@ -9,7 +9,7 @@ from data.text.graph_tokenizer import GraphTokenizer
 from data.text.tokenizer import Tokenizer
 from modeling import PretrainingModel, XLNetConfig
 from serving.generation.decoder import Generator
-from serving.lm_options import SamplingOptions
+from serving.generation.options import SamplingOptions
 from serving.signatures.continuation import continuation_signature
 from serving.signatures.sequence import Context
 

@@ -1,4 +1,4 @@
-"""Vectors of the graph are those of `serving.embeddings`."""
+"""Vectors of the graph are those of `serving.generation.embeddings`."""
 
 import numpy as np
 import pytest
@@ -10,9 +10,9 @@ from modeling.encoders.bert.config import BertConfig
 from modeling.encoders.registry import spec_of
 from modeling.encoders.xlnet.config import XLNetConfig
 from modeling.heads.embedding import POOLINGS, EmbeddingModel
-from serving.embeddings import Embedder
-from serving.lm_options import TEXT_POOLINGS
-from serving.sentence_folder import SentenceFolder
+from serving.generation.embeddings import Embedder
+from serving.generation.options import TEXT_POOLINGS
+from serving.generation.sentence_folder import SentenceFolder
 from serving.signatures import build
 from serving.signatures.sequence import Context
 

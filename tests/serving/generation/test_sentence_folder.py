@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from common.errors import UserError
-from serving import sentence_folder
-from serving.embeddings import Embedder
+from serving.generation import sentence_folder
+from serving.generation.embeddings import Embedder
 from serving.generation.language_model import load_encoder
-from serving.lm_options import ModelOptions
+from serving.generation.options import ModelOptions
 from tests import released
 
 PARTS = ("Transformer", "Pooling", "Normalize")

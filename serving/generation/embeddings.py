@@ -19,8 +19,8 @@ from data.symbols import CLS_FIRST
 from data.text.opening import AnyTokenizer
 from modeling.encoders.base import Encoder
 from modeling.encoders.registry import spec_of
-from serving.lm_options import TEXT_POOLINGS
-from serving.sentence_folder import SentenceFolder
+from serving.generation.options import TEXT_POOLINGS
+from serving.generation.sentence_folder import SentenceFolder
 
 
 class Embedded(NamedTuple):

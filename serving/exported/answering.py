@@ -22,8 +22,8 @@ import numpy as np
 
 from common import files, locks
 from common.errors import UserError
-from serving import input_rows, limits, rows
-from serving.input_rows import InputRow
+from serving.exported import input_rows, limits, rows
+from serving.exported.input_rows import InputRow
 from serving.options import PredictOptions
 from serving.saved_model import RAW, SavedModel
 

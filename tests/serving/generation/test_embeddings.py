@@ -14,9 +14,9 @@ from modeling.encoders.bert.config import BertConfig
 from modeling.encoders.modernbert.config import ModernBertConfig
 from modeling.encoders.registry import write_config
 from modeling.encoders.transformer_xl.config import TransformerXLConfig
-from serving.embeddings import Embedder
+from serving.generation.embeddings import Embedder
 from serving.generation.language_model import load_encoder
-from serving.lm_options import EmbedOptions, ModelOptions
+from serving.generation.options import EmbedOptions, ModelOptions
 
 SIZES = dict(vocab_size=1000, d_model=16, n_layer=2, n_head=2, d_inner=24)
 TEXTS = [

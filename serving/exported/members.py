@@ -30,7 +30,7 @@ _NBEST = (*_NBEST, "end_log_prob")
 
 
 class Ensemble:
-    """What `serving.answering` asks, of several models.
+    """What `serving.exported.answering` asks, of several models.
 
     Args:
       models: at least one.

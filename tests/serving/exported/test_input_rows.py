@@ -10,7 +10,7 @@ import pytest
 from common.errors import UserError
 from data.finetuning.classifier import sources as classifier_sources
 from data.finetuning.examples import BadRows
-from serving import answering, input_rows
+from serving.exported import answering, input_rows
 from serving.options import PredictOptions
 from tests.serving.test_predict import FakeModel, answers, options
 

@@ -1,0 +1,1 @@
+"""Exported models from outside: graphs that may run, rows in, answers out."""
