@@ -26,8 +26,8 @@ from flags import (
     strategy_flags,
     transformer_xl_flags,
 )
-from training.causal_lm_options import CausalLMOptions
-from training.options import RunOptions
+from training.jobs.causal_lm_options import CausalLMOptions
+from training.run_options import RunOptions
 
 if TYPE_CHECKING:
     from data.language_modeling.run_data import StreamData
@@ -41,7 +41,7 @@ DEFAULT_LENGTH = 150
 def main() -> None:
     """Reads the flags, then trains, evaluates or scores."""
     from data.language_modeling import run_data
-    from training import causal_lm_job as jobs
+    from training.jobs import causal_lm_job as jobs
 
     recipe = causal_lm_flags.apply_recipe()
     what = causal_lm_flags.from_flags()
@@ -160,7 +160,7 @@ def build_config(
     Raises:
       UserError: sizes that do not fit each other, the data or the checkpoint.
     """
-    from training import pretraining_job
+    from training.jobs import pretraining_job
 
     known = pretraining_job.known_config(options)
     length = what.seq_len
@@ -203,7 +203,7 @@ def sweep(
     data: "StreamData", what: CausalLMOptions, options: RunOptions
 ) -> None:
     """Evaluates with more and more memory."""
-    from training import memory_sweep
+    from training.recurrent import memory_sweep
 
     _, length = build_config(data, what, options)
     segment = what.eval_seq_len or length
@@ -235,7 +235,7 @@ def score(
     from modeling.heads.causal_lm import CausalLanguageModel
     from serving.generation import scored_lines
     from serving.generation.causal_scoring import CausalScorer
-    from training.checkpoints import weights_to_read
+    from training.checkpointing.checkpoints import weights_to_read
 
     source = weights_to_read(options)
     print(source.line, file=sys.stderr)

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from common.errors import UserError
 from flags import app, common_flags, model_flags, pretrain_flags, strategy_flags
-from training.options import RunOptions
-from training.pretrain_options import PretrainOptions
+from training.jobs.pretrain_options import PretrainOptions
+from training.run_options import RunOptions
 
 if TYPE_CHECKING:
     from data.pretraining.run_data import RunData
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 def main() -> None:
     """Reads the flags, checks them against the data, trains and evaluates."""
-    from training import pretraining_job as jobs
+    from training.jobs import pretraining_job as jobs
 
     recipe = pretrain_flags.apply_recipe()
     what = pretrain_flags.from_flags()
@@ -48,7 +48,7 @@ def make_request(
     Raises:
       UserError: flags, data and files contradict each other.
     """
-    from training import pretraining_job as jobs
+    from training.jobs import pretraining_job as jobs
     from training.run import TrainRequest
 
     jobs.check_vocabulary(data.of_data(), options, reads=what.mode == "eval")
@@ -177,7 +177,7 @@ def build_config(
     Raises:
       UserError: sizes that do not fit each other or the data.
     """
-    from training import pretraining_job as jobs
+    from training.jobs import pretraining_job as jobs
 
     manifest = data.manifest
     known = jobs.known_config(options, wait=what.follow)

@@ -68,10 +68,10 @@ def save_once(index: int, hosts: str, batch: int, folder: str) -> None:
     import tensorflow as tf
 
     from training import strategy as strategy_lib
-    from training.batch_split import BatchSplit
-    from training.checkpoints import RunCheckpoints
-    from training.memory_state import RecurrentMemory
-    from training.options import StrategyOptions
+    from training.checkpointing.checkpoints import RunCheckpoints
+    from training.recurrent.memory_state import RecurrentMemory
+    from training.run_options import StrategyOptions
+    from training.step.batch_split import BatchSplit
 
     several = "," in hosts
     strategy = strategy_lib.setup(

@@ -8,7 +8,7 @@ from flags import (
     flag_values,
     transformer_xl_flags,
 )
-from training.causal_lm_options import CausalLMOptions
+from training.jobs.causal_lm_options import CausalLMOptions
 
 FLAGS = flags.FLAGS
 

@@ -4,7 +4,7 @@ from absl import flags
 
 from flags import flag_values, optim_flags, strategy_flags
 from flags.finetune_recipes import Recipe, describe
-from training.options import RunOptions
+from training.run_options import RunOptions
 
 FLAGS = flags.FLAGS
 # Fields of `RunOptions` that not every command has flags for.

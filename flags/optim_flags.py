@@ -3,7 +3,7 @@
 from absl import flags
 
 from flags import flag_values
-from training.options import (
+from training.run_options import (
     OptimizerOptions,
 )
 

@@ -10,7 +10,7 @@ from modeling.encoders.contract import EncoderConfig
 from modeling.encoders.registry import read_config
 from modeling.encoders.transformer_xl.config import TransformerXLConfig
 from modeling.encoders.xlnet.config import XLNetConfig
-from training.options import PRECISIONS
+from training.run_options import PRECISIONS
 
 FLAGS = flags.FLAGS
 TASKS = (

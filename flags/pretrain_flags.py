@@ -9,8 +9,8 @@ from flags import (
     pretrain_recipes,
     text_flags,
 )
-from training.options import RunOptions
-from training.pretrain_options import PretrainOptions
+from training.jobs.pretrain_options import PretrainOptions
+from training.run_options import RunOptions
 
 FLAGS = flags.FLAGS
 

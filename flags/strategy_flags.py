@@ -4,7 +4,7 @@ from absl import flags
 
 from common.errors import UserError
 from flags import flag_values
-from training.options import StrategyOptions
+from training.run_options import StrategyOptions
 
 FLAGS = flags.FLAGS
 

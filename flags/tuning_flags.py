@@ -6,7 +6,7 @@ from absl.testing import flagsaver
 from common.errors import UserError
 from flags import common_flags, finetune_flags, flag_values
 from training.finetuning.options import BALANCED, FinetuneOptions
-from training.options import RunOptions
+from training.run_options import RunOptions
 
 FLAGS = flags.FLAGS
 

@@ -8,7 +8,7 @@ from common.settings import FOLDER, REQUIRED, VOCABULARY, check, setting
 from common.text_settings import TextChoice
 from common.weights_line import AUTO, CHECKPOINT_CHOICES
 from serving.generation.options import TEXT_POOLINGS
-from training.options import EXPORT_PRECISIONS
+from training.run_options import EXPORT_PRECISIONS
 
 
 @dataclasses.dataclass(frozen=True)

@@ -28,7 +28,7 @@ from modeling.encoders.transformer_xl.config import TransformerXLConfig
 from modeling.encoders.transformer_xl.embeddings import AdaptiveEmbedding
 from modeling.heads.adaptive_softmax import AdaptiveSoftmax
 from modeling.ops import dropout
-from training.causal_lm_job import evaluation_lines
+from training.jobs.causal_lm_job import evaluation_lines
 from training.objectives.contract import LossOutput, Memory
 from training.objectives.language_model import LanguageModelObjective
 from training.run import TrainRequest, run_training

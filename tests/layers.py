@@ -117,7 +117,7 @@ XLNET_IS_MEANT = (
     "modeling.reference",
     "flags.model_flags",
     "flags.plan_flags",
-    "training.memory_sweep",  # it evaluates one with other values
+    "training.recurrent.memory_sweep",  # it evaluates one with other values
     "serving.generation.decoder",  # it runs XLNet's layers one by one
     "benchmarks",
     "studies",

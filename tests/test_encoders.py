@@ -19,8 +19,8 @@ from serving.saved_model import SavedModel
 from tests import test_run_classifier as classifier
 from training import loop
 from training.finetuning import sources
-from training.options import OptimizerOptions, RunOptions
-from training.pretrain_options import PretrainOptions
+from training.jobs.pretrain_options import PretrainOptions
+from training.run_options import OptimizerOptions, RunOptions
 
 pytestmark = pytest.mark.shared
 SIZES = dict(vocab_size=1000, d_model=16, n_layer=2, n_head=2, d_inner=24)

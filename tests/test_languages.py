@@ -138,7 +138,7 @@ def test_fine_tuning_reads_the_pieces(world, wanted):
     from data.finetuning.options import ClassifierDataOptions, FeatureOptions
     from training.finetuning.classifier import ClassifierJob
     from training.finetuning.options import FinetuneOptions
-    from training.options import RunOptions
+    from training.run_options import RunOptions
 
     task = ClassifierJob(
         ClassifierDataOptions("tsv", str(world / "model-task")),
@@ -238,7 +238,7 @@ def test_a_replaced_vocabulary_is_refused_at_every_load(world, tmp_path):
     from serving.generation.options import ModelOptions
     from training.finetuning import sources
     from training.finetuning.options import FinetuneOptions
-    from training.options import RunOptions
+    from training.run_options import RunOptions
 
     size = Tokenizer(str(world / "spiece.model")).vocab_size
     train(
@@ -298,7 +298,7 @@ def test_records_of_other_settings_are_refused(world, tmp_path):
     """Built before a vocabulary's settings were read from it."""
     import run_pretrain
     from data.pretraining import manifest as manifest_lib
-    from training.pretrain_options import PretrainOptions
+    from training.jobs.pretrain_options import PretrainOptions
 
     records = tmp_path / "records"
     shutil.copytree(world / "records", records)

@@ -58,7 +58,7 @@ def make_job(folder, spiece, options, features=None, **data):
 
 def make_options(folder, steps=3, **changes):
     from training.finetuning.options import FinetuneOptions
-    from training.options import OptimizerOptions, RunOptions
+    from training.run_options import OptimizerOptions, RunOptions
 
     run = RunOptions(
         model_dir=str(folder / "model"),
@@ -179,7 +179,7 @@ def values(rows):
 
 def child(folder: pathlib.Path, spiece: str) -> None:
     """Trains on four replicas, then evaluates on 4, 2 and 1."""
-    from training.options import StrategyOptions
+    from training.run_options import StrategyOptions
 
     found = {}
     for name, replicas, batch, buckets in (

@@ -12,8 +12,8 @@ from common.errors import UserError
 from modeling.checkpoints.restore import Source
 from modeling.encoders.transformer_xl.config import TransformerXLConfig
 from tests.test_run_lm import SIZES, data, evaluation, run
-from training import memory_sweep
-from training.causal_lm_options import CausalLMOptions
+from training.jobs.causal_lm_options import CausalLMOptions
+from training.recurrent import memory_sweep
 from training.reporting.evaluation import EvalResult
 
 __all__ = ["data"]  # a fixture

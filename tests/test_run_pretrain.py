@@ -24,10 +24,10 @@ from tests.conftest import ROOT
 from tests.flags.test_pretrain_flags import remove_ours
 from tests.training.conftest import *  # noqa: F403  (virtual CPU replicas)
 from training import loop
+from training.jobs.pretrain_options import PretrainOptions
 from training.objectives import build as heads
-from training.options import OptimizerOptions, RunOptions, StrategyOptions
-from training.pretrain_options import PretrainOptions
 from training.reporting import loss_log
+from training.run_options import OptimizerOptions, RunOptions, StrategyOptions
 
 pytestmark = pytest.mark.shared
 
@@ -327,7 +327,7 @@ def test_an_odd_batch_is_refused_before_anything_is_written(records, tmp_path):
 
 
 def test_batches_are_by_global_row(records):
-    # What `training.batch_split` splits: forward rows first, then backward ones.
+    # What `training.step.batch_split` splits: forward rows first, then backward ones.
     what = PretrainOptions(data_dir=records)
     make = run_pretrain.open_data(what).train_batches(0)
     params = {"batch_size": 8, "start_step": 0}

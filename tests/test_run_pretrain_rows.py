@@ -8,8 +8,8 @@ from data.pretraining.masking import MaskingOptions, masked_batches
 from tests.test_run_pretrain import config_for, losses, records, run_options
 from tests.training.conftest import *  # noqa: F403  (virtual CPU replicas)
 from training import loop
+from training.jobs.pretrain_options import PretrainOptions
 from training.objectives.masked_lm import MaskedLMObjective
-from training.pretrain_options import PretrainOptions
 
 pytestmark = pytest.mark.shared
 assert records  # the fixture

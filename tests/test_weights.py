@@ -24,7 +24,7 @@ from serving.options import ExportOptions
 from serving.saved_model import SavedModel
 from tests.data import builds
 from tests.test_run_classifier import CONFIG, make_job, make_options, write_task
-from training import run_state
+from training.checkpointing import run_state
 from training.finetuning import ensemble
 from training.finetuning import run as finetune
 from training.finetuning.options import FinetuneOptions
@@ -369,7 +369,7 @@ def test_all_checkpoints_and_the_best_one(world, tmp_path):
 def test_the_metric_of_the_best_cannot_change_unseen(world, tmp_path):
     """By accuracy, too, the kept one must be the best; else it is refused."""
     from common.errors import UserError
-    from training.best_checkpoint import BestCheckpoint
+    from training.checkpointing.best_checkpoint import BestCheckpoint
 
     model = copied(world, tmp_path / "m")
     path = model / "evaluations.jsonl"

@@ -4,8 +4,8 @@ Estimator-style: an `input_fn(params)`, an objective and `RunOptions`. A run
 goes on by itself from the newest checkpoint of `model_dir`; the same command
 started again gives the losses of a run that was never stopped.
 
-`training.run` has the course of one training, `training.run_state` the objects
-that it builds and restores, `training.train_step` one optimizer step.
+`training.run` has the course of one training, `training.checkpointing.run_state` the objects
+that it builds and restores, `training.step.train_step` one optimizer step.
 """
 
 import time
@@ -17,13 +17,14 @@ import tensorflow as tf
 from common.errors import UserError
 from modeling.checkpoints import folder as checkpoint_folder
 from modeling.checkpoints.restore import Source
-from training import checkpoints, strategy
-from training.guards import translate_errors
+from training import strategy
+from training.checkpointing import checkpoints
 from training.objectives.contract import Objective
-from training.options import RunOptions
 from training.reporting.eval_runner import evaluation_line
 from training.reporting.evaluation import EvalResult, Evaluator, MetricFn
 from training.run import InputFn, TrainRequest, TrainResult, run_training
+from training.run_options import RunOptions
+from training.step.guards import translate_errors
 
 _SECONDS_BETWEEN_LOOKS = 1.0
 

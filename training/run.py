@@ -11,21 +11,22 @@ import tensorflow as tf
 
 from common import locks
 from common.errors import UserError
-from training import batch_warmup, strategy, train_step
-from training.batch_split import distribute
-from training.best_checkpoint import begin_anew
-from training.checkpoints import write_config
-from training.guards import check_finite, translate_errors
-from training.memory_replay import replay
+from training import strategy
+from training.checkpointing.best_checkpoint import begin_anew
+from training.checkpointing.checkpoints import write_config
+from training.checkpointing.run_state import open_run
 from training.objectives.contract import Objective
-from training.options import RunOptions
+from training.recurrent.memory_replay import replay
 from training.reporting import report as reporting
 from training.reporting import run_record
 from training.reporting.eval_runner import EvaluatorRunner, single_evaluator
 from training.reporting.evaluation import MetricFn
 from training.reporting.loss_log import LossLog
 from training.reporting.memory_estimate import estimate_lines
-from training.run_state import open_run
+from training.run_options import RunOptions
+from training.step import batch_warmup, train_step
+from training.step.batch_split import distribute
+from training.step.guards import check_finite, translate_errors
 from training.stop import StopRequest
 
 InputFn = Callable[[dict], tf.data.Dataset]
@@ -44,7 +45,7 @@ class TrainRequest:
       metric_fn: more metrics from an `EvalResult`, official ones for example.
       make_evaluator: run -> what evaluates it instead of one `Evaluator` of
         `eval_input_fn`: its `run(steps)` gives an object with `metrics`.
-      warm_start: see `training.run_state.open_run`.
+      warm_start: see `training.checkpointing.run_state.open_run`.
       must_match: facts about the data that a resumed run cannot change.
       flags: for `run.json`.
       notes: more lines for the start-up summary.

@@ -10,7 +10,7 @@ from official.common import distribute_utils
 
 from common import tpu_build
 from common.errors import UserError
-from training.options import StrategyOptions
+from training.run_options import StrategyOptions
 
 
 def setup(options: StrategyOptions) -> tf.distribute.Strategy:

@@ -19,14 +19,14 @@ from modeling.encoders.contract import EncoderConfig
 from modeling.encoders.registry import new_config
 from modeling.encoders.transformer_xl.config import TransformerXLConfig
 from modeling.long_document import LongDocument
-from training import static_lengths
 from training import strategy as strategy_lib
-from training.batch_split import BatchSplit
 from training.finetuning.ranking.vectors import EncoderVectors
-from training.learner import build_learner
 from training.objectives.build import build_objective
-from training.options import OptimizerOptions, StrategyOptions
-from training.train_step import Trainer
+from training.run_options import OptimizerOptions, StrategyOptions
+from training.step import static_lengths
+from training.step.batch_split import BatchSplit
+from training.step.learner import build_learner
+from training.step.train_step import Trainer
 
 OPTIMIZER = OptimizerOptions(learning_rate=1e-5, weight_decay=0.01, clip=1.0)
 LM_OPTIMIZER = OptimizerOptions(learning_rate=2.5e-4, clip=0.25)

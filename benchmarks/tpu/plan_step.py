@@ -1,6 +1,6 @@
 """The real training steps as functions that `tpu_lowering` can lower.
 
-A step is what `training.train_step.Trainer` runs on one replica, here with the
+A step is what `training.step.train_step.Trainer` runs on one replica, here with the
 choices it makes on TPU: the radix shift, the recomputation behind a barrier.
 """
 
@@ -14,11 +14,11 @@ from data import schema
 from data.finetuning import batches as finetune_batches
 from flags.plan_flags import PlanOptions
 from training import strategy as strategy_lib
-from training.batch_split import BatchSplit
-from training.learner import Learner, build_learner
 from training.objectives.build import build_objective
-from training.options import OptimizerOptions, StrategyOptions
-from training.train_step import Sums, Trainer
+from training.run_options import OptimizerOptions, StrategyOptions
+from training.step.batch_split import BatchSplit
+from training.step.learner import Learner, build_learner
+from training.step.train_step import Sums, Trainer
 
 OPTIMIZER = OptimizerOptions(learning_rate=4e-4, weight_decay=0.01)
 LM_OPTIMIZER = OptimizerOptions(learning_rate=2.5e-4, clip=0.25)

@@ -36,7 +36,7 @@ def make_input_fn(
       names: columns to include (None = all): prediction leaves labels out.
       expand: turns a numpy batch into the task's own arrays.
       static_shapes: batches still hold examples of like lengths, but all are
-        as long as the last bucket (`training.static_lengths` cuts them).
+        as long as the last bucket (`training.step.static_lengths` cuts them).
       mixture: the sets of the training rows and their weights.
 
     Returns:

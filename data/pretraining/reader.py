@@ -8,7 +8,7 @@ Elements are dicts of `data.schema.PRETRAIN_BATCH` (with explicit masks, of
 `PRETRAIN_MATERIALIZED`, too), all shapes static, for one global batch: batch n
 of the dataset is the one of step `start_step + n`, whatever was read before.
 `data.records.lane_reader` says which rows stand where. A `UserError` of the data
-is the text of the `tf.errors` that tf.data raises (`training.guards`).
+is the text of the `tf.errors` that tf.data raises (`training.step.guards`).
 """
 
 import tensorflow as tf

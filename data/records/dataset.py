@@ -39,7 +39,7 @@ def make_dataset(
 
     Returns:
       Dicts of tensors; a `UserError` of the data is the text of the
-      `tf.errors` that tf.data raises (`training.guards`).
+      `tf.errors` that tf.data raises (`training.step.guards`).
     """
 
     def read(number: np.ndarray) -> list[np.ndarray]:

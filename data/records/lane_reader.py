@@ -8,7 +8,7 @@ reads, in steps k S .. k S + S - 1, the lane in slot k H + r of the endless list
 of the direction's lanes, one segment per step; its memory is reset at each
 lane's first segment. So what a row reads is a pure function of (seed, step). A
 batch holds its forward rows, then its backward rows; which of them go to which
-replica, host and micro-batch is not known here (`training.batch_split`).
+replica, host and micro-batch is not known here (`training.step.batch_split`).
 """
 
 import os

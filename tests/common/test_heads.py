@@ -22,7 +22,7 @@ from modeling.task_model import TaskModel
 from training.objectives.build import build_objective
 from training.objectives.finetuning import ClassificationObjective
 from training.optim import variable_groups
-from training.options import OptimizerOptions
+from training.run_options import OptimizerOptions
 
 CONFIG = XLNetConfig(
     vocab_size=21,

@@ -31,7 +31,8 @@ def train_there(port: int, command: list[str], places: str) -> None:
     """The command on the worker's CPU."""
     import tensorflow as tf
 
-    from training import batch_split, run, strategy
+    from training import run, strategy
+    from training.step import batch_split
 
     found = {}
 

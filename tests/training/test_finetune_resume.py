@@ -67,7 +67,7 @@ def test_a_broken_run_ends_in_the_same_bytes(tmp_path, spiece_model, buckets):
         train(tmp_path, name, spiece_model, buckets)
         assert files_of(tmp_path / name) == files_of(tmp_path / "whole")
     # Another seed gives other losses: the bytes do depend on the run.
-    from training.options import StrategyOptions
+    from training.run_options import StrategyOptions
 
     train(
         tmp_path,
@@ -88,7 +88,7 @@ def test_evaluation_and_readers_take_the_averages(tmp_path, spiece_model):
     from training import loop
     from training.finetuning.run import find_config
     from training.objectives import build as heads
-    from training.options import OptimizerOptions
+    from training.run_options import OptimizerOptions
 
     write_task(tmp_path)
     optimizer = OptimizerOptions(learning_rate=3e-2, ema_decay=0.9)

@@ -9,13 +9,13 @@ from modeling.checkpoints.names import named_variables
 from modeling.encoders.transformer_xl import original
 from tests.modeling import golden_util, txl_golden
 from training import strategy as strategy_lib
-from training.batch_split import BatchSplit, distribute
-from training.learner import build_learner
 from training.objectives.build import build_objective
 from training.optim.schedules import Schedule
-from training.options import OptimizerOptions, StrategyOptions
 from training.reporting.evaluation import Evaluator
-from training.train_step import Trainer
+from training.run_options import OptimizerOptions, StrategyOptions
+from training.step.batch_split import BatchSplit, distribute
+from training.step.learner import build_learner
+from training.step.train_step import Trainer
 
 pytestmark = pytest.mark.shared
 

@@ -14,11 +14,12 @@ from tensorflow.core.util import event_pb2
 
 from common.errors import UserError
 from tests.training import toy
-from training import checkpoints, loop
-from training.memory_files import SavedMemory
-from training.options import OptimizerOptions
+from training import loop
+from training.checkpointing import checkpoints
+from training.checkpointing.memory_files import SavedMemory
 from training.reporting import loss_log
 from training.run import steps_to_boundary
+from training.run_options import OptimizerOptions
 
 
 class Crash(Exception):

@@ -18,8 +18,8 @@ from tests.training.objectives import test_build as heads
 from training import loop
 from training.objectives.build import build_objective
 from training.objectives.masked_lm import MaskedLMObjective
-from training.options import OptimizerOptions
-from training.static_lengths import by_length
+from training.run_options import OptimizerOptions
+from training.step.static_lengths import by_length
 
 SIZES = dict(vocab_size=V, d_model=12, n_layer=2, n_head=2, d_inner=20)
 BERT = BertConfig(**SIZES, dropout=0.0, dropatt=0.0)

@@ -9,7 +9,7 @@ import tensorflow as tf
 from modeling import XLNetConfig
 from tests.training import toy
 from training import loop
-from training.memory_files import SavedMemory
+from training.checkpointing.memory_files import SavedMemory
 from training.objectives import build as heads
 from training.reporting import loss_log
 

@@ -10,18 +10,18 @@ from common.errors import UserError
 from modeling import XLNetConfig
 from modeling.encoders.transformer_xl.config import TransformerXLConfig
 from modeling.heads import cluster_losses
-from training import guards
+from training.jobs.pretrain_options import PretrainOptions
 from training.optim.loss_scale import GROWTH_STEPS, LossScale
 from training.optim.optimizer import AdamW
 from training.optim.schedules import Schedule
 from training.optim.stable_adamw import build_optimizer
 from training.optim.variable_groups import build_groups
-from training.options import OptimizerOptions
-from training.pretrain_options import PretrainOptions
 from training.reporting import loss_log, run_record
 from training.reporting.evaluation import _assemble
 from training.reporting.loss_log import LossLog
 from training.reporting.memory_estimate import activation_bytes, logit_count
+from training.run_options import OptimizerOptions
+from training.step import guards
 
 
 def test_the_log_is_cut_to_the_restored_step(tmp_path):

@@ -8,7 +8,7 @@ from official.common import distribute_utils
 from common import tpu_build
 from common.errors import UserError
 from training import strategy
-from training.options import StrategyOptions
+from training.run_options import StrategyOptions
 
 # As TensorFlow says it on a machine without TPU.
 NO_PLATFORM = """Graph execution error:

@@ -11,7 +11,7 @@ import tf_keras
 from modeling import XLNetConfig
 from training.objectives.contract import LossOutput, Memory
 from training.objectives.language_model import LanguageModelObjective
-from training.options import OptimizerOptions, RunOptions, StrategyOptions
+from training.run_options import OptimizerOptions, RunOptions, StrategyOptions
 
 CONFIG = XLNetConfig(
     vocab_size=11,

@@ -236,7 +236,7 @@ def memory_bytes(folder: str) -> list[bytes]:
     """The recurrent memory of the newest checkpoint, whole, in order."""
     import tensorflow as tf
 
-    from training import memory_files
+    from training.checkpointing import memory_files
 
     saved = memory_files.open_memory(tf.train.latest_checkpoint(folder))
     if saved is None:

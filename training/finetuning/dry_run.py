@@ -16,17 +16,18 @@ import tf_keras
 from common import files
 from common.errors import UserError
 from modeling.checkpoints.folder import newest_prefix
-from training import loop, run_state
+from training import loop
 from training import strategy as strategy_lib
-from training.batch_split import BatchSplit, distribute
-from training.checkpoints import PREFIX, restore_weights
+from training.checkpointing import run_state
+from training.checkpointing.checkpoints import PREFIX, restore_weights
 from training.finetuning.job import Job
 from training.finetuning.options import FinetuneOptions
 from training.finetuning.sources import weights_of
-from training.learner import build_learner
 from training.reporting import report, run_record
 from training.reporting.memory_estimate import estimate_lines
-from training.train_step import Trainer
+from training.step.batch_split import BatchSplit, distribute
+from training.step.learner import build_learner
+from training.step.train_step import Trainer
 
 
 def check(job: Job, options: FinetuneOptions, objective, say) -> None:

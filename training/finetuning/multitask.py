@@ -20,7 +20,7 @@ from data.finetuning.mixing import BLOCK, MixedBatches, TaskOrder
 from modeling.checkpoints import native, restore
 from modeling.checkpoints.folder import newest_prefix
 from training import loop, strategy
-from training.checkpoints import weights_to_read
+from training.checkpointing.checkpoints import weights_to_read
 from training.finetuning import preflight
 from training.finetuning import run as finetune
 from training.finetuning.classifier import ClassifierJob

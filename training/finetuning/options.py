@@ -5,7 +5,7 @@ import dataclasses
 from common.checks import distinct, one_of, weights
 from common.errors import UserError
 from common.settings import CONFIG, FOLDER, HEAD, Kept, check, setting
-from training.options import EXPORT_PRECISIONS, RunOptions
+from training.run_options import EXPORT_PRECISIONS, RunOptions
 
 # Metrics of which a smaller value is better.
 LOWER_IS_BETTER = ("loss", "mse")

@@ -22,7 +22,7 @@ from modeling.encoders.registry import (
     require_length,
     spec_of,
 )
-from training.checkpoints import PREFIX, weights_to_read
+from training.checkpointing.checkpoints import PREFIX, weights_to_read
 from training.finetuning.job import Job
 from training.finetuning.options import FinetuneOptions
 

@@ -20,7 +20,7 @@ from modeling.encoders.registry import (
     read_config,
     spec_of,
 )
-from training.checkpoints import weights_to_read
+from training.checkpointing.checkpoints import weights_to_read
 from training.finetuning.options import FinetuneOptions
 
 

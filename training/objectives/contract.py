@@ -64,11 +64,11 @@ class Objective:
       label_fields: batch entries that are returned with the predictions.
       evaluates_loss: False where the labels' loss would need a second pass of
         the model.
-      static_lengths: see `training.static_lengths`.
+      static_lengths: see `training.step.static_lengths`.
       task_lengths: T of every task, where a batch is of one of several and
         its `task` [B] says which; see there, too.
       pads_left: where padding is.
-      pack: short rows share one; see `training.static_lengths`.
+      pack: short rows share one; see `training.step.static_lengths`.
       recompute_layers: trade time for memory in the backward pass.
       query_stream: the model has a second stream of `num_targets` rows.
       loss_chunk_size: targets whose logits are alive at a time; None = all.

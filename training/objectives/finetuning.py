@@ -49,7 +49,7 @@ class FinetuneObjective(Objective):
     Args:
       config: the architecture.
       recompute_layers: trade time for memory in the backward pass.
-      static_lengths, pack: see `training.static_lengths`.
+      static_lengths, pack: see `training.step.static_lengths`.
       head_options: keyword arguments of the model's head.
     """
 

@@ -54,7 +54,7 @@ class TwoSegmentObjective(LanguageModelObjective):
         weighted by the row's targets, so that one denominator serves both.
       loss_chunk_size: rows of logits alive at a time; None = all.
       recompute_layers: trade time for memory in the backward pass.
-      pack: see `training.static_lengths`.
+      pack: see `training.step.static_lengths`.
       model_options: more keyword arguments of `PretrainingModel`.
     """
 

@@ -15,7 +15,7 @@ from modeling.ops import fused as fusion
 from training.optim.average_trigger import AverageTrigger
 from training.optim.schedules import Schedule
 from training.optim.variable_groups import Group
-from training.options import OptimizerOptions
+from training.run_options import OptimizerOptions
 
 
 def clip_factor(

@@ -5,7 +5,7 @@ import math
 import tensorflow as tf
 
 from common.errors import UserError
-from training.options import OptimizerOptions
+from training.run_options import OptimizerOptions
 
 
 class Schedule:

@@ -19,7 +19,7 @@ from modeling.ops import fused as fusion
 from training.optim.optimizer import AdamW, own
 from training.optim.schedules import Schedule
 from training.optim.variable_groups import Group
-from training.options import OptimizerOptions
+from training.run_options import OptimizerOptions
 
 
 class StableAdamW(AdamW):

@@ -12,7 +12,7 @@ from common.errors import UserError
 from common.heads import HEADS
 from common.references import resolve
 from modeling.encoders.registry import ENCODERS
-from training.options import OptimizerOptions
+from training.run_options import OptimizerOptions
 
 EMBEDDING = -1
 TOP = None

@@ -10,10 +10,10 @@ import tensorflow as tf
 
 from common import files
 from modeling.checkpoints.weights import LOG_NAME, read_log
-from training.best_checkpoint import BestCheckpoint
-from training.learner import Learner
+from training.checkpointing.best_checkpoint import BestCheckpoint
+from training.checkpointing.run_state import RunState
 from training.reporting.evaluation import Evaluator
-from training.run_state import RunState
+from training.step.learner import Learner
 
 
 class EvaluatorRunner(orbit.AbstractEvaluator):

@@ -8,10 +8,10 @@ import numpy as np
 import tensorflow as tf
 
 from common.errors import UserError
-from training import static_lengths
-from training.batch_split import BatchSplit, distribute
-from training.memory_state import RecurrentMemory, reset_rows
 from training.objectives.contract import Objective
+from training.recurrent.memory_state import RecurrentMemory, reset_rows
+from training.step import static_lengths
+from training.step.batch_split import BatchSplit, distribute
 
 INDEX = "example_index"
 WEIGHT = "example_weight"

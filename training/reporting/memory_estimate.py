@@ -10,7 +10,7 @@ import math
 import tensorflow as tf
 
 from modeling.heads import cluster_losses
-from training.learner import Learner
+from training.step.learner import Learner
 
 GIB = 1024.0**3
 

@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping
 import tensorflow as tf
 from tqdm import tqdm
 
+from training.checkpointing.run_state import RunState
 from training.optim import variable_groups
-from training.options import OptimizerOptions
-from training.run_state import RunState
+from training.run_options import OptimizerOptions
 from training.strategy import describe
 
 GIB = 1024.0**3

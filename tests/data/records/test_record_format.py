@@ -10,7 +10,7 @@ from data.pretraining.record import META, make_format
 from data.records import crc32c
 from data.schema import PRETRAIN_BATCH
 from tests.data import builds
-from training.guards import translate_errors
+from training.step.guards import translate_errors
 
 
 def test_crc32c_known_values():

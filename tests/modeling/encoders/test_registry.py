@@ -20,12 +20,12 @@ from modeling.checkpoints.names import named_variables
 from modeling.encoders import registry
 from modeling.encoders.base import Encoder, EncoderOutput
 from modeling.encoders.contract import Capabilities, EncoderConfig
-from training import pretraining_job
 from training.finetuning import preflight
+from training.jobs import pretraining_job
 from training.objectives.build import build_objective
 from training.optim.variable_groups import build_groups
-from training.options import OptimizerOptions
 from training.reporting.memory_estimate import activation_bytes
+from training.run_options import OptimizerOptions
 
 XLNET = {
     "n_token": 17,

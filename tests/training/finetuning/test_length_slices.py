@@ -8,7 +8,7 @@ import pytest
 from common.errors import UserError
 from training.finetuning import length_slices
 from training.finetuning.options import FinetuneOptions
-from training.options import RunOptions
+from training.run_options import RunOptions
 
 
 def check_written(folder, results, name):

@@ -16,7 +16,7 @@ from tests.test_run_classifier import (
 from training import strategy
 from training.finetuning import ensemble
 from training.finetuning import run as finetune
-from training.options import StrategyOptions
+from training.run_options import StrategyOptions
 
 SECOND = StrategyOptions(
     distribution_strategy="multi_worker_mirrored",

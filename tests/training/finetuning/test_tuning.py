@@ -80,7 +80,7 @@ def test_summaries_and_wrong_values(tmp_path):
 def test_epochs_patience_and_what_an_evaluation_writes(tmp_path, spiece_model):
     """A rate of nearly nothing: no evaluation is better than the first."""
     write_task(tmp_path)
-    from training.options import OptimizerOptions
+    from training.run_options import OptimizerOptions
 
     options = make_options(
         tmp_path,

@@ -9,10 +9,10 @@ import tensorflow as tf
 from common.errors import UserError
 from tests.training import toy
 from training import loop
+from training.checkpointing.run_state import open_run
 from training.objectives.contract import LossOutput, Objective
 from training.objectives.language_model import LanguageModelObjective
 from training.reporting.memory_estimate import estimate
-from training.run_state import open_run
 
 MASK = 0
 

@@ -7,11 +7,11 @@ import tensorflow as tf
 from modeling import XLNetConfig
 from modeling.checkpoints.names import named_variables
 from modeling.heads.multi_task import MultiTaskModel
-from training import static_lengths
 from training.objectives.build import build_objective
 from training.objectives.multi_task import MultiTaskObjective, TaskPart
 from training.optim.variable_groups import build_groups
-from training.options import OptimizerOptions
+from training.run_options import OptimizerOptions
+from training.step import static_lengths
 
 CONFIG = XLNetConfig(
     vocab_size=13,

@@ -11,9 +11,9 @@ from modeling import PretrainingModel, XLNetConfig
 from modeling.encoders.bert.config import BertConfig
 from tests.data.pretraining.test_masking import IDS
 from tests.modeling.test_leaks import influence
+from training.jobs.pretrain_options import TARGET_ORDERS, PretrainOptions
 from training.objectives.masked_lm import MaskedLMObjective
 from training.objectives.permutation_lm import order_arguments
-from training.pretrain_options import TARGET_ORDERS, PretrainOptions
 
 V, T, REUSE = 23, 9, 4
 CONFIG = XLNetConfig(

@@ -12,7 +12,7 @@ from training.optim.average_trigger import AverageTrigger
 from training.optim.optimizer import AdamW, clip_factor
 from training.optim.schedules import Schedule
 from training.optim.variable_groups import build_groups, describe, group_of
-from training.options import OptimizerOptions, RunOptions
+from training.run_options import OptimizerOptions, RunOptions
 
 TOY_CASES = {
     "adamw": dict(

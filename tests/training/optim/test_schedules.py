@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from common.errors import UserError
 from training.optim.schedules import Schedule
-from training.options import OptimizerOptions
+from training.run_options import OptimizerOptions
 
 # The cases of golden/optim/lr.npz: rate, warm-up, steps, method, ratio.
 CASES = {

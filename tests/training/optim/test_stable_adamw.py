@@ -10,7 +10,7 @@ from common.errors import UserError
 from training.optim.schedules import Schedule
 from training.optim.stable_adamw import build_optimizer
 from training.optim.variable_groups import Group
-from training.options import OptimizerOptions
+from training.run_options import OptimizerOptions
 
 
 def _cases(arrays):

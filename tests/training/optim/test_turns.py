@@ -5,15 +5,15 @@ import pytest
 import tensorflow as tf
 
 from modeling import XLNetConfig
-from training.batch_split import BatchSplit, distribute
-from training.learner import build_learner
 from training.objectives.build import build_objective
 from training.objectives.multi_task import MultiTaskObjective, TaskPart
 from training.optim.schedules import Schedule
 from training.optim.stable_adamw import build_optimizer
 from training.optim.variable_groups import build_groups
-from training.options import OptimizerOptions
-from training.train_step import Trainer
+from training.run_options import OptimizerOptions
+from training.step.batch_split import BatchSplit, distribute
+from training.step.learner import build_learner
+from training.step.train_step import Trainer
 
 ENCODER = "model/transformer/layer_0/ff/layer_1/kernel"
 HEADS = {

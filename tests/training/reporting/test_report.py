@@ -3,8 +3,8 @@
 import time
 from types import SimpleNamespace
 
-from training.options import OptimizerOptions
 from training.reporting import report
+from training.run_options import OptimizerOptions
 
 
 def test_what_lies_between_loops_is_no_part_of_their_speed(monkeypatch):

@@ -30,7 +30,7 @@ from data.text.tokenizer import Tokenizer
 from modeling.checkpoints import restore as checkpoints
 from modeling.ops import graph_memory
 from training import loop
-from training.checkpoints import weights_to_read
+from training.checkpointing.checkpoints import weights_to_read
 from training.finetuning import sources
 from training.finetuning.ranking.folded import (
     Task,

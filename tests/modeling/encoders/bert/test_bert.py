@@ -16,7 +16,7 @@ from modeling.encoders.bert.config import AlbertConfig, BertConfig
 from modeling.options import ConvertOptions
 from tests.modeling.encoders import golden_encoders as g
 from training.optim.variable_groups import build_groups
-from training.options import OptimizerOptions
+from training.run_options import OptimizerOptions
 
 TINY = dict(vocab_size=19, d_model=8, n_layer=3, n_head=2, d_inner=12)
 ALBERT = AlbertConfig(

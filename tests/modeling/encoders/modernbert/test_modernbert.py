@@ -12,7 +12,7 @@ from modeling.checkpoints.names import named_variables
 from modeling.encoders import registry
 from modeling.encoders.modernbert.config import ModernBertConfig
 from training.optim.variable_groups import build_groups
-from training.options import OptimizerOptions
+from training.run_options import OptimizerOptions
 
 TINY = ModernBertConfig(
     vocab_size=23,

@@ -22,7 +22,7 @@ from training.finetuning.ranking.cross_encoder import CrossEncoder
 from training.finetuning.ranking.options import LOSSES
 from training.finetuning.ranking.run import RankingRun
 from training.objectives.build import build_objective
-from training.options import StrategyOptions
+from training.run_options import StrategyOptions
 
 
 def test_windows_cover_a_document():

@@ -8,7 +8,7 @@ from data.finetuning.ranking.options import RankingDataOptions
 from training.finetuning.options import FinetuneOptions
 from training.finetuning.ranking.options import RankerOptions
 from training.finetuning.ranking.run import RankingOptions
-from training.options import OptimizerOptions, RunOptions, StrategyOptions
+from training.run_options import OptimizerOptions, RunOptions, StrategyOptions
 
 WORDS = (
     "red green tower river winter summer music market school garden bridge "

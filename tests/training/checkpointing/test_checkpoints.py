@@ -1,0 +1,267 @@
+"""Checkpoints: a full disk, leftovers of a killed process, other models."""
+
+import contextlib
+import os
+import pathlib
+import resource
+import subprocess
+import threading
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras
+
+from common.errors import UserError
+from training.checkpointing.best_checkpoint import BestCheckpoint
+from training.checkpointing.checkpoints import RunCheckpoints
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+
+
+@contextlib.contextmanager
+def disk_of(limit):
+    """No file may grow beyond `limit` bytes, as on a full disk."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def make(folder, value=0.0, size=5000, max_save=2):
+    module = tf.Module()
+    module.w = tf.Variable(tf.fill([size], value))
+    return module, RunCheckpoints(str(folder), {"model": module}, max_save)
+
+
+def test_a_full_disk_is_one_line_and_the_last_checkpoint_stays(tmp_path):
+    module, checkpoints = make(tmp_path, 1.0)
+    checkpoints.save(10)
+    module.w.assign_add(tf.ones([5000]))
+    with disk_of(4096):
+        with pytest.raises(UserError, match="ckpt-10 is intact") as e:
+            checkpoints.save(20)
+    assert "\n" not in str(e.value)
+    assert not [f for f in os.listdir(tmp_path) if "ckpt-20" in f]
+    again, others = make(tmp_path)
+    assert others.latest().endswith("ckpt-10")
+    others.restore(others.latest())
+    assert again.w.numpy().tolist() == [1.0] * 5000
+    # With space again the same object goes on.
+    checkpoints.save(20)
+    assert checkpoints.latest().endswith("ckpt-20")
+
+
+def test_what_lost_a_file_stays_and_the_save_before_it_is_taken(tmp_path):
+    module, checkpoints = make(tmp_path)
+    checkpoints.save(10)
+    checkpoints.save(20)
+    index = tmp_path / "model.ckpt-20.index"
+    content = index.read_bytes()
+    index.unlink()
+    _, again = make(tmp_path)
+    assert again.latest().endswith("-10")
+    again.save(15)
+    # The user may put it back.
+    index.write_bytes(content)
+    _, again = make(tmp_path)
+    assert again.latest().endswith("-20")
+    # `checkpoint` is not needed, and what it names need not be there.
+    (tmp_path / "checkpoint").write_text('model_checkpoint_path: "x-3"')
+    _, again = make(tmp_path)
+    assert again.latest().endswith("-20")
+    (tmp_path / "checkpoint").unlink()
+    _, again = make(tmp_path)
+    assert again.latest().endswith("-20")
+    again.save(30)
+    found = sorted(f for f in os.listdir(tmp_path) if f.endswith(".index"))
+    assert found == ["model.ckpt-20.index", "model.ckpt-30.index"]
+
+
+def test_leftovers_of_an_unfinished_save_are_removed(tmp_path):
+    _, checkpoints = make(tmp_path)
+    checkpoints.save(10)
+    (tmp_path / "model.ckpt-20_temp").mkdir()
+    (tmp_path / "model.ckpt-20_temp" / "part-0").write_text("x")
+    (tmp_path / "model.ckpt-20.data-00000-of-00001").write_text("half")
+    (tmp_path / "model.ckpt-40.memory").mkdir()
+    (tmp_path / "model.ckpt-40.memory" / "rows-00000000").write_text("x")
+    (tmp_path / ".checkpoint.tmp-123").write_text("half")
+    (tmp_path / "notes.txt").write_text("mine")
+    make(tmp_path)
+    found = set(os.listdir(tmp_path))
+    assert not {f for f in found if "ckpt-" in f and "-10" not in f}
+    assert {"model.ckpt-10.index", "notes.txt"} <= found
+    assert ".checkpoint.tmp-123" not in found
+
+
+def test_a_save_leaves_the_rows_of_the_next_one_alone(tmp_path):
+    """A faster process writes them while the chief still ends this save."""
+    _, checkpoints = make(tmp_path, max_save=1)
+    checkpoints.save(9)
+    for step in (5, 20):
+        (tmp_path / f"model.ckpt-{step}.memory").mkdir()
+        (tmp_path / f"model.ckpt-{step}.memory" / "rows-0-2").write_text("x")
+    checkpoints.save(10)
+    found = {f.partition(".memory")[0] for f in os.listdir(tmp_path)}
+    assert "model.ckpt-20" in found and "model.ckpt-5" not in found
+    assert not [f for f in found if "ckpt-9" in f]
+
+
+def test_old_ones_rotate_over_restarts(tmp_path):
+    for step in (1, 2, 3):
+        _, checkpoints = make(tmp_path, max_save=2)
+        checkpoints.save(step)
+    kept = sorted(f for f in os.listdir(tmp_path) if f.endswith(".index"))
+    assert kept == ["model.ckpt-2.index", "model.ckpt-3.index"]
+
+
+def test_a_damaged_or_other_checkpoint_is_refused(tmp_path):
+    _, checkpoints = make(tmp_path)
+    path = checkpoints.save(10)
+    _, other = make(tmp_path, size=7)
+    with pytest.raises(UserError, match="does not fit this run"):
+        other.restore(path)
+    data = tmp_path / "model.ckpt-10.data-00000-of-00001"
+    content = bytearray(data.read_bytes())
+    content[100] ^= 255
+    data.write_bytes(content)
+    with pytest.raises(UserError, match="damaged"):
+        checkpoints.restore(path)
+
+
+def test_a_process_that_is_not_chief_writes_nothing(tmp_path):
+    checkpoints = RunCheckpoints(
+        str(tmp_path), {"model": tf.Module()}, 2, chief=False
+    )
+    assert checkpoints.save(5) is None
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_background_save_holds_what_was_there_when_it_began(tmp_path):
+    model = tf_keras.Sequential([tf_keras.layers.Dense(3, name="variables")])
+    model.build([None, 2])
+    shared = tf.Variable(1.0)
+    model.extra = {"a": shared, "b": [shared, tf.Variable([2, 3])]}
+    one = RunCheckpoints(str(tmp_path / "now"), {"model": model}, 2)
+    beside = RunCheckpoints(
+        str(tmp_path / "beside"), {"model": model}, 2, in_background=True
+    )
+    path = one.save(7)
+    other = beside.save(7)
+    for variable in [*model.variables, shared]:
+        variable.assign(variable + 1)
+    beside.wait()
+    readers = [tf.train.load_checkpoint(p) for p in (path, other)]
+    shapes = [r.get_variable_to_shape_map() for r in readers]
+    assert shapes[0] == shapes[1] and len(shapes[0]) > 4
+    for name in set(shapes[0]) - {"_CHECKPOINTABLE_OBJECT_GRAPH"}:
+        a, b = (np.asarray(r.get_tensor(name)) for r in readers)
+        assert a.tobytes() == b.tobytes() and a.dtype == b.dtype, name
+    beside.restore(beside.latest())
+    assert shared.numpy() == 1.0
+
+
+def test_an_error_of_a_background_save_comes_at_the_next_boundary(tmp_path):
+    module = tf.Module()
+    module.w = tf.Variable(tf.zeros([5000]))
+    beside = RunCheckpoints(
+        str(tmp_path), {"model": module}, 2, in_background=True
+    )
+    beside.save(10)
+    beside.check()
+    beside.wait()
+    with disk_of(4096):
+        beside.save(20)
+        beside.close()  # until it has failed
+    assert beside.latest().endswith("ckpt-10")
+    failing = RunCheckpoints(
+        str(tmp_path), {"model": module}, 2, in_background=True
+    )
+    began = threading.Event()
+    source_write = failing._write
+
+    def write(*how):
+        began.wait(60)
+        source_write(*how)
+
+    failing._write = write
+    with disk_of(4096):
+        failing.save(30)
+        failing.check()  # still at work: training goes on
+        began.set()
+        with pytest.raises(UserError, match="ckpt-10 is intact"):
+            failing.save(40)  # at most one in flight
+    assert not [f for f in os.listdir(tmp_path) if "ckpt-30" in f]
+
+
+def test_the_best_one_is_kept_over_restarts(tmp_path):
+    module = tf.Module()
+    module.w = tf.Variable(1.0)
+    best = BestCheckpoint(str(tmp_path), module, "f1", higher=True)
+    assert best.offer({"f1": 0.5}, 10)
+    module.w.assign(2.0)
+    again = BestCheckpoint(str(tmp_path), module, "f1", True, start_step=10)
+    assert not again.offer({"f1": 0.4}, 20)
+    assert again.offer({"f1": 0.6}, 30)
+    assert os.path.exists(tmp_path / "best" / "model.ckpt-30.index")
+    assert not os.path.exists(tmp_path / "best" / "model.ckpt-10.index")
+    once = BestCheckpoint(str(tmp_path / "b"), module, "f1", higher=True)
+    assert once.offer({"f1": 0.6}, 30)
+    one, other = (
+        (tmp_path / name / "model.ckpt-30.index").read_bytes()
+        for name in ("best", "b/best")
+    )
+    assert one == other  # as without the restart
+    with pytest.raises(UserError, match="best_metric"):
+        again.offer({"loss": 1.0}, 40)
+
+
+@pytest.mark.parametrize("name", ["pretrain", "classifier", "squad", "race"])
+def test_tpu_scripts_print_their_commands(name):
+    folders = ("DATA_DIR", "MODEL_DIR", "INIT_CHECKPOINT", "SPIECE")
+    variables = {
+        v: f"gs://bucket/{v}" for v in (*folders, "TRAIN_FILE", "PREDICT_FILE")
+    }
+    done = subprocess.run(
+        ["bash", f"scripts/tpu/{name}.sh", "--seed=3"],
+        cwd=ROOT,
+        env=os.environ | variables | {"DRY_RUN": "1", "CREATE": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "tpu-vm create xlnet" in done.stdout
+    assert f"run_{name}.py" in done.stdout and "--seed=3" in done.stdout
+    missing = subprocess.run(
+        ["bash", f"scripts/tpu/{name}.sh"],
+        cwd=ROOT,
+        env=os.environ | {"DRY_RUN": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert missing.returncode == 1 and "error: set" in missing.stderr
+
+
+@pytest.mark.parametrize(
+    "higher, kept",
+    [(True, [1, 3]), (False, [1, 2, 5])],
+    ids=["higher", "lower"],
+)
+def test_the_first_of_equal_values_stays_the_best(tmp_path, higher, kept):
+    best = BestCheckpoint(str(tmp_path), tf.Module(), "m", higher, chief=False)
+    values = [0.5, 0.4, 0.75, 0.75, 0.25, 0.25]
+    offered = [best.offer({"m": v}, i) for i, v in enumerate(values, 1)]
+    assert [i for i, better in enumerate(offered, 1) if better] == kept
+    assert int(best.step) == kept[-1]
+    assert float(best.value) == values[kept[-1] - 1]
+
+
+def test_a_value_that_is_no_number_is_never_the_best(tmp_path):
+    best = BestCheckpoint(str(tmp_path), tf.Module(), "m", True, chief=False)
+    nan = float("nan")
+    offered = [best.offer({"m": v}, i) for i, v in enumerate([nan, 2, nan, 3])]
+    assert offered == [False, True, False, True]
+    assert float(best.value) == 3 and int(best.step) == 3

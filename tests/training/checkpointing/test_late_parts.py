@@ -1,0 +1,189 @@
+"""A run goes on: with other options, from folders that lost something."""
+
+import dataclasses
+import os
+import shutil
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras
+
+from common.errors import UserError
+from tests.training import toy
+from training import loop
+from training.checkpointing.run_state import open_run
+
+OPTIMIZER = toy.run_options("x").optimizer
+
+
+def _train(folder, steps=4, optimizer=OPTIMIZER, **changes):
+    """(result, lines) of a run to `steps`, saved at 2 and at the end."""
+    lines = []
+    values = {"train_steps": steps, "save_steps": 2, "iterations": 2}
+    options = toy.run_options(folder, **(values | changes), optimizer=optimizer)
+    result = loop.train(
+        toy.ToyObjective(), toy.input_fn, options, say=lines.append
+    )
+    return result, lines
+
+
+@pytest.fixture(scope="module")
+def four_steps(tmp_path_factory):
+    """A run of four steps, saved after two and after four."""
+    folder = tmp_path_factory.mktemp("run") / "m"
+    _train(folder)
+    return folder
+
+
+@pytest.fixture
+def run(four_steps, tmp_path):
+    return shutil.copytree(four_steps, tmp_path / "m")
+
+
+def _log(folder):
+    return (folder / "losses.tsv").read_text()
+
+
+def _noted(lines, text):
+    return [
+        line for line in lines if line.startswith("note: ") and text in line
+    ]
+
+
+def test_averages_that_are_added_begin_at_the_weights(run):
+    before = _log(run)
+    weights = tf.train.load_checkpoint(str(run / "model.ckpt-4"))
+    optimizer = dataclasses.replace(OPTIMIZER, ema_decay=0.5)
+    result, lines = _train(run, 5, optimizer)
+    assert result.step == 5 and _log(run).startswith(before)
+    assert len(_noted(lines, "averages of the weights begin at step 4")) == 1
+    # After one step: the middle between the weights of step 4 and of step 5.
+    reader = tf.train.load_checkpoint(str(run / "model.ckpt-5"))
+    key = next(
+        k
+        for k in reader.get_variable_to_shape_map()
+        if k.startswith("optimizer/ema/") and "bias" in k
+    )
+    name = "model/bias/.ATTRIBUTES/VARIABLE_VALUE"
+    wanted = (weights.get_tensor(name) + reader.get_tensor(name)) / 2
+    np.testing.assert_allclose(reader.get_tensor(key), wanted, rtol=1e-6)
+    # From then on they are saved, and without them it goes on, too.
+    _, lines = _train(run, 6, optimizer)
+    assert not _noted(lines, "averages of the weights begin")
+    assert _train(run, 7)[0].step == 7
+
+
+def test_a_mean_of_the_last_steps_needs_them(run):
+    late = dataclasses.replace(OPTIMIZER, average_last=3)
+    with pytest.raises(UserError, match="give --average_last=2 or less") as e:
+        _train(run, 6, late)
+    assert "holds no averages" in str(e.value) and "\n" not in str(e.value)
+    result, lines = _train(
+        run, 6, dataclasses.replace(OPTIMIZER, average_last=2)
+    )
+    assert result.step == 6 and _noted(lines, "begin at step 4")
+
+
+def _open_in_float16(run):
+    options = toy.run_options(run, train_steps=6)
+    options = options.replace(
+        strategy=dataclasses.replace(
+            options.strategy, precision="mixed_float16"
+        )
+    )
+    try:
+        return open_run(toy.ToyObjective(), options)
+    finally:
+        tf_keras.mixed_precision.set_global_policy("float32")
+
+
+def test_a_loss_scale_begins_where_it_is_added(run):
+    state = _open_in_float16(run)
+    assert state.start_step == 4
+    assert state.learner.loss_scale.scale.numpy() == 2.0**15
+    assert _noted(state.notes, "loss scale begins at step 4")
+
+
+def test_a_loss_scale_that_counted_no_overflows_counts_them_from_now(run):
+    state = _open_in_float16(run)
+    scale = state.learner.loss_scale
+    scale.scale.assign(8.0)
+    state.learner.optimizer.step.assign(5)
+    skipped = scale.state.skipped
+    del scale.state.skipped  # as of an earlier version
+    state.checkpoints.save(5)
+    again = _open_in_float16(run)
+    assert again.learner.loss_scale.scale.numpy() == 8.0
+    assert _noted(again.notes, "overflow are counted from step 5")
+    # From then on the count is saved.
+    scale.state.skipped = skipped
+    skipped.assign(3)
+    state.learner.optimizer.step.assign(6)
+    state.checkpoints.save(6)
+    again = _open_in_float16(run)
+    assert int(again.learner.loss_scale.skipped) == 3 and not again.notes
+
+
+def test_another_optimizer_goes_on(run):
+    result, lines = _train(
+        run, 6, dataclasses.replace(OPTIMIZER, optimizer="stable_adamw")
+    )
+    assert result.step == 6 and _noted(lines, "`optimizer` wanted")
+
+
+def test_layers_that_were_frozen_have_no_slots(tmp_path):
+    frozen = dataclasses.replace(OPTIMIZER, freeze_layers=1)
+    _train(tmp_path / "m", 3, frozen)
+    with pytest.raises(UserError, match="--freeze_layers") as e:
+        _train(tmp_path / "m", 4)
+    assert "\n" not in str(e.value) and "damaged" not in str(e.value)
+    assert _train(tmp_path / "m", 4, frozen)[0].step == 4
+
+
+def test_without_the_record_of_the_run_one_line_says_so(run):
+    os.remove(run / "run.json")
+    result, lines = _train(run, 6)
+    assert result.step == 6
+    assert len(_noted(lines, "run.json is missing")) == 1
+    assert (run / "run.json").exists()
+    assert not _noted(_train(run, 8)[1], "run.json")
+
+
+@pytest.mark.parametrize("lost", ["newest index", "newest data", "name", "all"])
+@pytest.mark.parametrize("name", ["m", "runs [1] *?/m"])
+def test_what_is_lost_is_trained_again_and_no_more(
+    four_steps, tmp_path, name, lost
+):
+    run = shutil.copytree(four_steps, tmp_path / name)
+    before = _log(run)
+    if lost == "newest index":
+        os.remove(run / "model.ckpt-4.index")
+    if lost == "newest data":
+        os.remove(run / "model.ckpt-4.data-00000-of-00001")
+    if lost == "name":
+        (run / "checkpoint").write_text('model_checkpoint_path: "/old/c-9"\n')
+    if lost == "all":
+        os.remove(run / "checkpoint")
+    result, lines = _train(run, 6)
+    begun = [line for line in lines if line.startswith("step ")]
+    assert begun[0].startswith(
+        "step 6/" if lost in ("name", "all") else "step 4/"
+    )
+    # Of the steps before, nothing is written anew.
+    kept = before.splitlines()[:3]
+    rows = _log(run).splitlines()
+    assert result.step == 6 and rows[:3] == kept
+    assert [row.split("\t")[0] for row in rows[1:]] == [*"123456"]
+    assert result.checkpoint == str(run / "model.ckpt-6")
+
+
+def test_where_none_is_whole_nothing_is_trained(run):
+    before = _log(run)
+    for step in (2, 4):
+        os.remove(run / f"model.ckpt-{step}.index")
+    names = sorted(os.listdir(run))
+    with pytest.raises(UserError, match="no whole checkpoint") as e:
+        _train(run, 6)
+    assert "\n" not in str(e.value)
+    assert _log(run) == before and sorted(os.listdir(run)) == names

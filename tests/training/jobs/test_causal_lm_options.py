@@ -1,0 +1,56 @@
+"""What `run_lm.py` evaluates, and what it refuses to leave out silently."""
+
+import pytest
+
+from common.errors import UserError
+from modeling.encoders.transformer_xl.config import TransformerXLConfig
+from training.jobs.causal_lm_options import CausalLMOptions
+
+CONFIG = TransformerXLConfig(
+    **dict(vocab_size=9, d_model=4, n_layer=1, n_head=1, d_head=4, d_inner=4),
+    mem_len=8,
+)
+
+
+def evaluates(there=("train", "valid"), config=CONFIG, eval_every=0, **what):
+    return CausalLMOptions("data", **what).evaluates(
+        config, eval_every, there.__contains__
+    )
+
+
+def test_a_split_that_is_missing_is_said_or_refused():
+    assert evaluates() == (True, [])
+    assert evaluates(mode="train") == (False, [])
+    there, lines = evaluates(there=("train",))
+    assert not there and "no valid split" in lines[0]
+    with pytest.raises(UserError, match="no valid split .*--valid_glob"):
+        evaluates(there=("train",), eval_every=3)
+    with pytest.raises(UserError, match="no vaild split"):
+        evaluates(eval_split="vaild")
+
+
+def test_changes_are_of_evaluation_alone():
+    changes = {"mem_len": 20, "clamp_len": 3}
+    there, lines = evaluates(eval_changes=changes)
+    assert there and "--eval_mem_len, --eval_clamp_len" in lines[0]
+    assert evaluates(mode="eval", eval_changes=changes) == (True, [])
+
+
+def test_windows_see_all_of_themselves():
+    assert evaluates(protocol="sliding") == (True, [])
+    for change in ({"same_length": True}, {"memory_start": "zeros"}):
+        config = CONFIG.replace(**change)
+        with pytest.raises(UserError, match="windows would see"):
+            evaluates(config=config, protocol="sliding")
+        without = config.with_memory(0)
+        if not config.same_length:
+            assert evaluates(config=without, protocol="sliding")[0]
+    with pytest.raises(UserError, match="every token only itself"):
+        CausalLMOptions(
+            "d",
+            mode="eval",
+            protocol="sliding",
+            eval_changes={"same_length": True},
+        )
+    with pytest.raises(UserError, match="nothing would be evaluated"):
+        CausalLMOptions("d", mode="sweep", sweep_step=9, sweep_max=8)

@@ -1,0 +1,260 @@
+"""Runs of the left-to-right objective: resume, replicas, parts of a batch."""
+
+import dataclasses
+import os
+import shutil
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from common.errors import UserError
+from modeling.checkpoints import averaging, restore
+from modeling.checkpoints.names import named_variables
+from modeling.encoders.transformer_xl.config import TransformerXLConfig
+from modeling.options import AverageOptions
+from tests.modeling import txl_golden
+from tests.training import toy
+from training import loop
+from training.objectives.build import build_objective
+from training.reporting import loss_log
+
+CONFIG = TransformerXLConfig(
+    vocab_size=29,
+    d_model=8,
+    n_layer=2,
+    n_head=2,
+    d_head=4,
+    d_inner=12,
+    cutoffs=(5, 13),
+    div_val=2,
+    mem_len=6,
+    dropout=0.2,
+    dropatt=0.1,
+)
+T = 4
+
+
+def batches(count, rows, seed=0):
+    """Steps of row-wise streams; some rows start anew, some tokens do not
+    count."""
+    rng = np.random.default_rng(seed)
+    streams = rng.integers(0, 29, [rows, count * T + 1]).astype(np.int32)
+    weights = (rng.random([rows, count * T]) < 0.9).astype(np.float32)
+    reset = rng.random([count, rows]) < 0.2
+    reset[0] = True
+
+    def cut(x):
+        return x.reshape(rows, count, T).swapaxes(0, 1)
+
+    return {
+        "input_ids": cut(streams[:, :-1]),
+        "target_ids": cut(streams[:, 1:]),
+        "target_weights": cut(weights),
+        "reset_memory": reset,
+    }
+
+
+def input_fn(params):
+    arrays = batches(16, params["batch_size"])
+    dataset = tf.data.Dataset.from_tensor_slices(arrays)
+    return dataset.skip(params.get("start_step", 0)).repeat()
+
+
+def train(folder, config=CONFIG, **changes):
+    changes = dict(train_batch_size=4, train_steps=6, save_steps=3) | changes
+    options = toy.run_options(folder, **changes)
+    objective = build_objective("language_model", config)
+    return loop.train(objective, input_fn, options, say=lambda line: None)
+
+
+def losses(folder):
+    return loss_log.read(str(folder))[1]
+
+
+def held_out(params):
+    arrays = batches(2, params["batch_size"], seed=7)
+    return tf.data.Dataset.from_tensor_slices(arrays)
+
+
+def train_with_everything(folder):
+    """Dropout of words and of whole texts; averages from a trigger on."""
+    config = CONFIG.replace(variational_dropout=True, word_dropout=0.3)
+    options = toy.run_options(
+        folder, train_batch_size=4, train_steps=6, save_steps=3, eval_every=1
+    )
+    # Random tokens and a high rate: the loss of others does not keep falling.
+    optimizer = dataclasses.replace(
+        options.optimizer, learning_rate=0.3, average_trigger=1
+    )
+    return loop.train(
+        build_objective("language_model", config),
+        input_fn,
+        options.replace(optimizer=optimizer, eval_batch_size=4),
+        eval_input_fn=held_out,
+        say=lambda line: None,
+    )
+
+
+def averages(prefix):
+    reader = tf.train.load_checkpoint(str(prefix))
+    return {
+        name: reader.get_tensor(name)
+        for name in reader.get_variable_to_shape_map()
+        if name.startswith(("optimizer/ema", "optimizer/trigger"))
+    }
+
+
+@pytest.mark.parametrize(
+    "run", [train, pytest.param(train_with_everything, marks=pytest.mark.slow)]
+)
+def test_a_run_that_is_cut_off_goes_on_bit_by_bit(tmp_path, run):
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    run(whole)
+    assert not np.isnan(losses(whole)).any()
+    shutil.copytree(whole, cut)
+    # As a process leaves it that dies after step 3 was saved.
+    for name in os.listdir(cut):
+        if name.startswith("model.ckpt-6."):
+            gone = cut / name
+            shutil.rmtree(gone) if gone.is_dir() else gone.unlink()
+    text = (cut / "checkpoint").read_text()
+    (cut / "checkpoint").write_text(text.replace("ckpt-6", "ckpt-3"))
+    result = run(cut)
+    assert result.step == 6
+    np.testing.assert_array_equal(losses(cut), losses(whole))
+    if run is train:
+        return
+    name = "evaluations.jsonl"
+    assert (cut / name).read_text() == (whole / name).read_text()
+    found, wanted = (averages(x / "model.ckpt-6") for x in (cut, whole))
+    assert wanted["optimizer/trigger/begin/.ATTRIBUTES/VARIABLE_VALUE"] < 6
+    for name, value in wanted.items():
+        np.testing.assert_array_equal(found[name], value)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("replicas,parts", [(1, 2), (2, 1), (4, 1), (2, 2)])
+def test_replicas_and_parts_give_the_run_of_one(tmp_path, replicas, parts):
+    """Rows keep their own memory; without dropout, whose masks differ."""
+    config = CONFIG.replace(dropout=0.0, dropatt=0.0)
+    train(tmp_path / "one", config)
+    train(
+        tmp_path / "many",
+        config,
+        distribution="mirrored" if replicas > 1 else "one_device",
+        replicas=replicas,
+        grad_accumulation_steps=parts,
+    )
+    # Sums are added in another order.
+    np.testing.assert_allclose(
+        losses(tmp_path / "many"),
+        losses(tmp_path / "one"),
+        rtol=2e-5,
+        atol=5e-6,
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("parts", [1, 2])
+def test_lengths_that_vary_need_no_known_length(tmp_path, parts):
+    """The run with T unknown to the graph is the run with T known."""
+
+    def unknown(params):
+        def forget(batch, columns):
+            return {
+                name: x[:, :columns] if x.shape.rank == 2 else x
+                for name, x in batch.items()
+            }
+
+        columns = tf.data.Dataset.from_tensors(T).repeat()
+        made = tf.data.Dataset.zip((input_fn(params), columns)).map(forget)
+        assert made.element_spec["input_ids"].shape[1] is None
+        return made
+
+    config = CONFIG.replace(variational_dropout=True, word_dropout=0.2)
+    for name, batches_of in (("known", input_fn), ("unknown", unknown)):
+        options = toy.run_options(
+            tmp_path / name,
+            train_batch_size=4,
+            train_steps=6,
+            grad_accumulation_steps=parts,
+        )
+        objective = build_objective("language_model", config)
+        loop.train(objective, batches_of, options, say=lambda line: None)
+    np.testing.assert_allclose(
+        losses(tmp_path / "unknown"), losses(tmp_path / "known"), rtol=1e-5
+    )
+
+
+def test_half_loss_counts_the_later_half_in_training_only():
+    config = CONFIG.replace(dropout=0.0, dropatt=0.0, mem_len=0)
+    whole = build_objective("language_model", config)
+    half = build_objective("language_model", config, half_loss=True)
+    tf.keras.utils.set_random_seed(1)
+    model = whole.build_model()
+    batch = {k: tf.constant(v[0]) for k, v in batches(2, 3).items()}
+    late = batch | {
+        "target_weights": batch["target_weights"] * [0.0, 0.0, 1.0, 1.0]
+    }
+    seed = tf.constant([1, 2])
+    found = half.loss(model, batch, None, True, seed)
+    wanted = whole.loss(model, late, None, True, seed)
+    assert found.loss_sum == wanted.loss_sum
+    assert found.weight_sum == wanted.weight_sum > 0
+    evaluated = half.loss(model, batch, None, False, None)
+    assert evaluated.weight_sum == tf.reduce_sum(batch["target_weights"])
+
+
+@pytest.mark.slow
+def test_other_settings_of_memory_fit_the_same_weights(tmp_path):
+    """An evaluation may change M, clamping and masks; no size."""
+    from training.checkpointing.checkpoints import check_config
+
+    train(tmp_path)
+    other = CONFIG.replace(mem_len=17, clamp_len=5, same_length=True)
+    check_config(str(tmp_path), build_objective("language_model", other))
+    wrong = build_objective("language_model", CONFIG.replace(d_inner=13))
+    with pytest.raises(UserError, match="d_inner.*wanted 13, found 12"):
+        check_config(str(tmp_path), wrong)
+    with pytest.raises(UserError, match="needs model_type transformer_xl"):
+        build_objective("language_model", toy.CONFIG)
+
+
+@pytest.mark.slow
+def test_the_mean_of_the_last_checkpoints(tmp_path):
+    train(tmp_path / "run", train_steps=9)
+    options = AverageOptions(str(tmp_path / "run"), str(tmp_path / "mean"), 2)
+    lines = averaging.average(options)
+    assert "2 checkpoints: model.ckpt-6, model.ckpt-9" in lines[0]
+
+    def weights(path):
+        model = build_objective("language_model", CONFIG).build_model()
+        restore.restore(model, str(path))
+        return {k: v.numpy() for k, v in named_variables(model).items()}
+
+    older = weights(tmp_path / "run" / "model.ckpt-6")
+    newer = weights(tmp_path / "run" / "model.ckpt-9")
+    found = weights(tmp_path / "mean")
+    for name, value in found.items():
+        np.testing.assert_allclose(
+            value, (older[name] + newer[name]) / 2, atol=1e-7
+        )
+    assert np.abs(older[name] - newer[name]).max() > 1e-4
+    with pytest.raises(UserError, match="holds 3.*wanted the last 4"):
+        averaging.average(
+            AverageOptions(str(tmp_path / "run"), str(tmp_path / "x"), 4)
+        )
+
+
+@pytest.mark.shared
+def test_the_originals_mean(golden):
+    arrays = txl_golden.load(golden, "averaged")
+    inputs = [key for key in arrays if key.startswith("input_")]
+    names = {key.split("/", 1)[1] for key in inputs}
+    for name in names:
+        given = [arrays[key] for key in inputs if key.endswith("/" + name)]
+        assert len(given) > 1
+        np.testing.assert_allclose(
+            averaging.mean(given), arrays[name], atol=1e-7
+        )

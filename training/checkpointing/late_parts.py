@@ -1,0 +1,120 @@
+"""Going on with other options than a checkpoint was made with.
+
+Some options add objects to a run: averages of the weights, a loss scale, slots
+of layers that are no longer frozen. What can begin at the step that was
+reached begins there, and a note says so; what cannot stops with one line.
+"""
+
+from typing import Any
+
+import tensorflow as tf
+
+from common.errors import UserError
+from modeling.checkpoints import native
+from training.step.learner import Learner
+
+_PARTS = ("step", "m", "v", "ema", "turns", "trigger")
+_SCALE_PARTS = ("scale", "good_steps")  # of versions that counted no more
+_MORE = "the run goes on, but not bit for bit as before"
+
+
+def saved_items(learner: Learner) -> dict[str, Any]:
+    """What a checkpoint of a run holds, by attribute."""
+    items = {"model": learner.model, "optimizer": learner.optimizer.state}
+    if learner.loss_scale:
+        items["loss_scale"] = learner.loss_scale.state
+    return items
+
+
+class Late:
+    """What a checkpoint has nothing of, though the run has it now.
+
+    Args:
+      path: prefix of the checkpoint.
+      learner: of the run.
+      train_steps: of the run.
+
+    Attributes:
+      items: `saved_items` without it.
+
+    Raises:
+      UserError: it cannot begin late.
+    """
+
+    def __init__(self, path: str, learner: Learner, train_steps: int):
+        self._learner, self._train_steps = learner, train_steps
+        self._path = path
+        there = native.names_below(path, "optimizer")
+        self._check_slots(native.names_below(path, "optimizer", "m"))
+        optimizer = learner.optimizer
+        state = optimizer.state
+        late = set()
+        if optimizer.ema and not native.names_below(path, *native.AVERAGES):
+            late.add("ema")
+        for name in ("turns", "trigger"):
+            if hasattr(state, name) and name not in there:
+                late.add(name)
+        self.items = saved_items(learner)
+        if late:
+            kept = tf.Module(name="adamw")
+            for name in _PARTS:
+                if hasattr(state, name) and name not in late:
+                    setattr(kept, name, getattr(state, name))
+            self.items["optimizer"] = kept
+        if "loss_scale" in self.items:
+            there = native.names_below(path, "loss_scale")
+            if not there:
+                del self.items["loss_scale"]
+                late.add("loss_scale")
+            elif "skipped" not in there:
+                kept = tf.Module(name="loss_scale")
+                for name in _SCALE_PARTS:
+                    setattr(kept, name, getattr(learner.loss_scale, name))
+                self.items["loss_scale"] = kept
+                late.add("skipped")
+        self._late = late
+
+    def _check_slots(self, there: set[str]) -> None:
+        missing = sorted(set(self._learner.optimizer.m) - there)
+        if there and missing:
+            raise UserError(
+                f"{self._path} holds no slots of the optimizer for "
+                f"{len(missing)} variables ({missing[0]}, ...), which were "
+                "frozen: wanted the --freeze_layers that it was made with"
+            )
+
+    def begin(self) -> list[str]:
+        """After the restore: what is late begins now; notes.
+
+        Raises:
+          UserError: a mean over the last steps would lack some of them.
+        """
+        optimizer, late = self._learner.optimizer, self._late
+        step = int(optimizer.step.numpy())
+        notes = []
+        if "ema" in late:
+            self._check_last(step)
+            for name, average in optimizer.ema.items():
+                average.assign(self._learner.variables[name])
+            notes.append(f"the averages of the weights begin at step {step}")
+        elif "trigger" in late:
+            notes.append(f"the trigger of the averages begins at step {step}")
+        if "turns" in late:
+            # As before each task had a count of its own.
+            optimizer.turns.assign(tf.fill(optimizer.turns.shape, step))
+            notes.append(f"updates of each task are counted from step {step}")
+        if "skipped" in late:
+            notes.append(f"steps with an overflow are counted from step {step}")
+        if "loss_scale" in late:
+            notes.append(f"the loss scale begins at step {step}")
+        return [f"note: {note}: {_MORE}" for note in notes]
+
+    def _check_last(self, step: int) -> None:
+        last = self._learner.optimizer.options.average_last
+        left = self._train_steps - step
+        if last > left:
+            raise UserError(
+                f"--average_last={last}: {self._path} is of step {step} and "
+                f"holds no averages, and {left} steps are left: give "
+                f"--average_last={left} or less, or a larger --train_steps"
+            )

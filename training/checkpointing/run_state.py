@@ -1,0 +1,165 @@
+"""The objects of one training run, built and restored."""
+
+import dataclasses
+from collections.abc import Callable
+
+import numpy as np
+import tf_keras
+
+from common.errors import UserError
+from modeling.checkpoints.restore import Source, resolve
+from training import strategy as strategy_lib
+from training.checkpointing import late_parts, memory_files
+from training.checkpointing.checkpoints import (
+    RunCheckpoints,
+    check_config,
+    restore_weights,
+)
+from training.objectives.contract import Objective
+from training.recurrent.memory_state import RecurrentMemory
+from training.run_options import RunOptions
+from training.step.batch_split import BatchSplit
+from training.step.learner import Learner, build_learner
+
+
+@dataclasses.dataclass(frozen=True)
+class RunState:
+    """Everything a training run holds between host loops.
+
+    Attributes:
+      options: of the run.
+      learner: model, optimizer, memory.
+      checkpoints: which save the learner's state.
+      chief: this process writes.
+      meeting: of several processes, else None.
+      start_step: updates that the restored checkpoint has made.
+      restored_from: that checkpoint, or the one of a warm start, or None.
+      weights: of a warm start, and why these.
+      notes: on what the checkpoint lacks, for the user.
+    """
+
+    options: RunOptions
+    learner: Learner
+    checkpoints: RunCheckpoints
+    chief: bool
+    meeting: strategy_lib.Meeting | None = None
+    start_step: int = 0
+    restored_from: str | None = None
+    weights: Source | None = None
+    notes: tuple[str, ...] = ()
+
+
+def open_run(
+    objective: Objective,
+    options: RunOptions,
+    warm_start: Callable | None = None,
+) -> RunState:
+    """Builds, then restores from `model_dir` or warm-starts.
+
+    Precedence: the newest checkpoint of `model_dir`, `init_checkpoint`, random
+    weights.
+
+    Args:
+      objective: what is learned.
+      options: the run.
+      warm_start: model -> None, what `init_checkpoint` alone does not give.
+
+    Raises:
+      UserError: the batch does not divide, `model_dir` holds another model,
+        or a checkpoint cannot be read.
+    """
+    strategy = strategy_lib.setup(options.strategy)
+    chief = strategy_lib.is_chief(strategy)
+    split = BatchSplit(
+        options.train_batch_size,
+        strategy.num_replicas_in_sync,
+        options.grad_accumulation_steps,
+        objective.row_groups,
+    )
+    check_config(options.model_dir, objective)
+    # A second run in the same process starts from the same weights.
+    tf_keras.utils.set_random_seed(options.strategy.seed)
+    learner = build_learner(
+        objective,
+        strategy,
+        split,
+        options.optimizer,
+        options.train_steps,
+    )
+    exact = options.memory_checkpoint == "exact"
+    meeting = strategy_lib.meeting_of(strategy)
+    checkpoints = RunCheckpoints(
+        options.model_dir,
+        late_parts.saved_items(learner),
+        options.max_save,
+        chief,
+        learner.memory if exact else None,
+        meeting,
+        options.async_save,
+    )
+    step, path, start, notes = _restore(
+        learner, checkpoints, options, warm_start
+    )
+    return RunState(
+        options, learner, checkpoints, chief, meeting, step, path, start, notes
+    )
+
+
+def _restore(
+    learner: Learner,
+    checkpoints: RunCheckpoints,
+    options: RunOptions,
+    warm_start: Callable | None,
+) -> tuple[int, str | None, Source | None, tuple[str, ...]]:
+    """(step to go on from, what was read, weights that it began with, notes)."""
+    strategy, optimizer = learner.strategy, learner.optimizer
+    path = checkpoints.latest()
+    if path:
+        exact = options.memory_checkpoint == "exact"
+        saved = None
+        if learner.memory and exact and not options.reset_memory:
+            saved = _open_memory(path, learner.memory)
+        late = late_parts.Late(path, learner, options.train_steps)
+        with strategy.scope():
+            checkpoints.restore(path, late.items)
+            notes = late.begin()
+        if saved:
+            rows = np.sort(learner.memory.own_rows())
+            learner.memory.from_host(saved.read(rows))
+        return int(optimizer.step.numpy()), path, None, tuple(notes)
+    if not options.init_checkpoint:
+        return 0, None, None, ()
+    start = resolve(
+        options.init_checkpoint, options.checkpoint_choice, options.init_part
+    )
+    restore_weights(strategy, learner.model, start, options.init_require)
+    with strategy.scope():
+        if warm_start:
+            warm_start(learner.model)
+        # The average starts where the weights do.
+        for name, average in optimizer.ema.items():
+            average.assign(learner.variables[name])
+    return 0, start.path, start, ()
+
+
+def _open_memory(path: str, wanted: RecurrentMemory):
+    """The memory of a checkpoint, which must be of the same rows and sizes."""
+    saved = memory_files.open_memory(path)
+    ways = (
+        "--memory_checkpoint=recompute to make it again, or --reset_memory to "
+        "start with an empty one"
+    )
+    if saved is None:
+        raise UserError(f"{path} holds no memory; give {ways}")
+    if saved.rows != wanted.rows:
+        raise UserError(
+            f"{path} holds the memory of {saved.rows} rows, wanted "
+            f"--train_batch_size={wanted.rows}; give --train_batch_size="
+            f"{saved.rows} to go on with it, {ways}"
+        )
+    if tuple(saved.shape) != wanted.shape:
+        raise UserError(
+            f"{path} holds a memory of {tuple(saved.shape)} (layers, slots, "
+            f"width), wanted {wanted.shape}; give {ways}"
+        )
+    return saved

@@ -1,0 +1,196 @@
+"""What the commands that train language models share."""
+
+import os
+import shlex
+import time
+
+from common import vocabulary
+from common.errors import UserError
+from data.task_spec import SPIECE_NAME
+from modeling.checkpoints import restore as checkpoints
+from modeling.encoders.contract import EncoderConfig
+from modeling.encoders.registry import (
+    config_file_in,
+    config_file_names,
+    read_config,
+    spec_of,
+)
+from training import loop
+from training.checkpointing.checkpoints import weights_to_read
+from training.run import run_training
+from training.run_options import RunOptions
+
+
+def train(
+    request: loop.TrainRequest,
+    baselines: dict[str, float],
+    has_vocabulary: bool,
+) -> loop.TrainResult:
+    """Trains and says what came of it and what to run next.
+
+    Args:
+      request: the language model and its data.
+      baselines: name -> loss to compare the training loss with.
+      has_vocabulary: it lies beside the checkpoints.
+    """
+    result = run_training(request)
+    if result.writes_files and result.finished:
+        _report(result, request, baselines)
+        if has_vocabulary:
+            _say_next(request)
+    return result
+
+
+def evaluate(request: loop.TrainRequest, follow: bool = False) -> None:
+    """Held-out loss of the folder's weights, or of each new checkpoint."""
+    what = (request.objective, request.eval_input_fn, request.options)
+    if follow:
+        loop.evaluate_continuously(*what, say=request.say)
+        return
+    source = weights_to_read(request.options)
+    request.say(source.line)
+    found = loop.evaluate(*what, checkpoint=source).metrics
+    for name, value in sorted(found.items()):
+        request.say(f"{name} {value:.6g}")
+
+
+def known_config(
+    options: RunOptions, wait: bool = False
+) -> EncoderConfig | None:
+    """The architecture of `model_dir` or of `init_checkpoint`, if any.
+
+    Args:
+      options: of the run.
+      wait: until another job that writes `model_dir` has said what it is.
+    """
+    folder = options.model_dir
+    path = config_file_in(folder)
+    if wait and not path:
+        names = config_file_names()
+        print(f"waiting for {os.path.join(folder, names)}", flush=True)
+    while wait and not path:
+        time.sleep(1)
+        path = config_file_in(folder)
+    if path:
+        return read_config(path)
+    if options.init_checkpoint:
+        return checkpoints.find_config(options.init_checkpoint)
+    return None
+
+
+def has_own_config(options: RunOptions) -> bool:
+    """`model_dir` says itself what its model is: the run goes on."""
+    return config_file_in(options.model_dir) is not None
+
+
+def memory_defaults(
+    known: EncoderConfig | None, seq_len: int, reuse_len: int, own: bool = False
+) -> dict[str, int | None]:
+    """`mem_len` and `reuse_len` where the user gives none.
+
+    Args:
+      known: see `known_config`.
+      seq_len: T of the data.
+      reuse_len: of the data.
+      own: `known` is `model_dir`'s: without `mem_len` it had no memory.
+    """
+    if known and not spec_of(known.model_type).capabilities.memory:
+        return {}
+    mem_len = known.mem_len if known else None
+    if mem_len is None and not own:
+        # 384 of 512 in the paper. Released configurations say nothing of it.
+        mem_len = seq_len * 3 // 4 if reuse_len else 0
+    return {"mem_len": mem_len, "reuse_len": reuse_len}
+
+
+def check_memory(config: EncoderConfig, data_dir: str, reuse_len: int) -> None:
+    """The data must leave something to keep.
+
+    Raises:
+      UserError: a memory, and no reuse part.
+    """
+    if config.mem_len and not reuse_len:
+        raise UserError(
+            f"`mem_len` is {config.mem_len} but {data_dir} was built "
+            "with --reuse_len=0, so that nothing can be kept; give --mem_len=0 "
+            "or build the data with --reuse_len"
+        )
+
+
+def check_vocabulary(
+    of_data: vocabulary.Vocabulary, options: RunOptions, reads: bool
+) -> None:
+    """The weights must be of the vocabulary and text settings of the data.
+
+    Args:
+      of_data: hash and settings that the data were built with.
+      options: of the run; `init_checkpoint` counts.
+      reads: `model_dir` is read, too.
+
+    Raises:
+      UserError: they are of another vocabulary or of other settings.
+    """
+    folders = []
+    if options.init_checkpoint:
+        folders.append(checkpoints.resolve(options.init_checkpoint).folder)
+    if reads:
+        folders.append(options.model_dir)
+    vocabulary.settle(of_data, None, *folders)
+
+
+def _report(
+    result: loop.TrainResult, request: loop.TrainRequest, baselines: dict
+) -> None:
+    """The last lines: how far it came, and what to run next."""
+    options, say = request.options, request.say
+    if result.last:
+        say(loss_line(result.last, options.iterations, baselines))
+    if len(result.evaluations) > 1:
+        (first, before), *_, (last, after) = result.evaluations
+        name = request.objective.perplexity
+        say(
+            f"held-out {name.replace('_', ' ')} {before[name]:.2f} at step "
+            f"{first}, {after[name]:.2f} at step {last}"
+        )
+
+
+def loss_line(
+    means: dict[str, float], steps: int, baselines: dict[str, float]
+) -> str:
+    """The training loss beside what models that know no context have.
+
+    Args:
+      means: `loss` and its parts, over the last steps.
+      steps: at most so many of them.
+      baselines: name -> loss of the tokens; where pairs have a loss, too
+        (next sentence, sentence order), they stand beside `lm_loss`.
+    """
+    known = ", ".join(f"{k} {v:.4f}" for k, v in baselines.items())
+    line = f"training loss {means['loss']:.4f} (last {steps} steps or fewer)"
+    if "next_sentence_accuracy" not in means:
+        return f"{line}; {known}"
+    tokens = means["lm_loss"]
+    pair = means["loss"] - tokens
+    return (
+        f"{line} = lm_loss {tokens:.4f} + pair {pair:.4f}; of lm_loss: {known}"
+    )
+
+
+def _say_next(request: loop.TrainRequest) -> None:
+    """The command that fine-tunes what was trained."""
+    options = request.options
+    folder = options.model_dir.rstrip("/")
+    length = (request.must_match or {}).get("seq_len", 128)
+    command = [
+        *("python", "run_classifier.py", "--task_name=tsv"),
+        f"--data_dir={folder}-task",
+        f"--init_checkpoint={options.model_dir}",
+        f"--spiece_model_file={os.path.join(options.model_dir, SPIECE_NAME)}",
+        f"--model_dir={folder}-classifier",
+        f"--max_seq_length={min(length, 128)}",
+        *("--train_steps=200", "--do_train", "--do_eval"),
+    ]
+    request.say(
+        f"with train.tsv and dev.tsv (a header, text, label) in {folder}-task\n"
+        f"next: {shlex.join(command)}"
+    )
