@@ -17,8 +17,7 @@ from training.checkpointing.checkpoints import write_config
 from training.checkpointing.run_state import open_run
 from training.objectives.contract import Objective
 from training.recurrent.memory_replay import replay
-from training.reporting import report as reporting
-from training.reporting import run_record
+from training.reporting import report, run_record
 from training.reporting.eval_runner import EvaluatorRunner, single_evaluator
 from training.reporting.evaluation import MetricFn
 from training.reporting.loss_log import LossLog
@@ -162,7 +161,7 @@ class TrainingRun:
         self.stop = StopRequest(options.max_hours, s.meeting)
         self.estimate, lines = estimate_lines(learner, spec)
         if options.progress != "none":
-            for line in reporting.start_lines(s, [*notes, *lines]):
+            for line in report.start_lines(s, [*notes, *lines]):
                 self.say(line)
 
     def _remake_memory(self, input_fn: InputFn) -> list[str]:
@@ -214,7 +213,7 @@ class TrainingRun:
 
     def __call__(self) -> TrainResult:
         s, options = self.state, self.options
-        self.progress = reporting.Progress(
+        self.progress = report.Progress(
             options.progress if s.chief else "none",
             s.start_step,
             options.train_steps,
@@ -328,7 +327,7 @@ class TrainingRun:
         values = means | objective.derived_metrics(means)
         speed = self.progress.update(
             step,
-            reporting.shown_values(values, objective.shown_metrics),
+            report.shown_values(values, objective.shown_metrics),
             trainer.last_tokens,
             trainer.last_wait_seconds,
             trainer.last_seconds,
@@ -338,8 +337,8 @@ class TrainingRun:
             tf.linalg.global_norm([v.value() for v in optimizer.trained])
         )
         output["peak_memory_gib"] = (
-            reporting.device_peak_bytes() or reporting.peak_memory_bytes()
-        ) / reporting.GIB
+            report.device_peak_bytes() or report.peak_memory_bytes()
+        ) / report.GIB
         due = options.save_steps and step % options.save_steps == 0
         reason = self.stop.reason() if step < options.train_steps else None
         if due or reason or step == options.train_steps:
@@ -362,27 +361,27 @@ class TrainingRun:
         if self.options.progress == "none":
             return
         seconds = time.monotonic() - self.began
-        took = reporting.clock(seconds)
+        took = report.clock(seconds)
         if not result.finished:
             self.say(
                 f"stopped at step {result.step} ({result.reason}), saved "
                 f"{result.checkpoint}; the same command goes on from there"
             )
             return
-        peak = reporting.device_peak_bytes() or reporting.peak_memory_bytes()
+        peak = report.device_peak_bytes() or report.peak_memory_bytes()
         self.say(
             f"trained to step {result.step} in {took}; checkpoint "
             f"{result.checkpoint}"
         )
         if result.step > self.state.start_step:
-            self.say(reporting.cost_line(result.step, self.state, seconds))
+            self.say(report.cost_line(result.step, self.state, seconds))
         self.say(
             f"saves: training waited {self.save_seconds:.2f} s for them, "
             f"{self.save_seconds / seconds:.2%} of the time"
         )
         self.say(
-            f"memory: estimated {self.estimate / reporting.GIB:.2f} GiB, "
-            f"largest use {peak / reporting.GIB:.2f} GiB"
+            f"memory: estimated {self.estimate / report.GIB:.2f} GiB, "
+            f"largest use {peak / report.GIB:.2f} GiB"
         )
 
 
