@@ -58,12 +58,16 @@ def within(
 def one_of(holder: Any, form: str = FLAG, **choices: Iterable[str]) -> None:
     """Requires `name` to be one of `choices`, for every `name=choices`.
 
+    Each part of a tuple is required to be one of them.
+
     Raises:
       UserError: names the first value that is not.
     """
     for name, value in _given(holder, choices):
-        if value not in (known := tuple(choices[name])):
-            _refuse(form.format(name), f"one of {', '.join(known)}", value)
+        known = tuple(choices[name])
+        for part in value if isinstance(value, tuple) else (value,):
+            if part not in known:
+                _refuse(form.format(name), f"one of {', '.join(known)}", part)
 
 
 def true_or_false(holder: Any, *names: str, form: str = FIELD) -> None:

@@ -1,15 +1,26 @@
 """The one exception that users see as a single line."""
 
+import unicodedata
 
-def printable(text: str) -> str:
+
+def printable(text: str, kept: str = "") -> str:
     """A text whose control characters are written as Python writes them.
 
     A name out of a file may hold a line break or what moves a terminal's
-    cursor.
+    cursor. Letters, marks, numbers, signs and blanks of any width stay.
+
+    Args:
+      text: any.
+      kept: control and format characters that stay, too.
     """
     if text.isprintable():
         return text
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+    return "".join(
+        c
+        if c.isprintable() or c in kept or unicodedata.category(c) == "Zs"
+        else repr(c)[1:-1]
+        for c in text
+    )
 
 
 class UserError(Exception):

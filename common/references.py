@@ -1,6 +1,7 @@
 """Objects by name, so that a table can point at layers it must not import."""
 
 import importlib
+from collections.abc import Callable, Mapping
 from typing import Any
 
 
@@ -9,3 +10,21 @@ def resolve(reference: str) -> Any:
     module, _, name = reference.partition(":")
     found = importlib.import_module(module)
     return getattr(found, name) if name else found
+
+
+def on_demand(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
+    """`__getattr__` of a package that imports a name when it is asked for.
+
+    Args:
+      package: its `__name__`.
+      modules: name -> the module that defines it.
+    """
+
+    def __getattr__(name: str) -> Any:
+        if name not in modules:
+            raise AttributeError(
+                f"module {package!r} has no attribute {name!r}"
+            )
+        return resolve(f"{modules[name]}:{name}")
+
+    return __getattr__

@@ -10,7 +10,6 @@ import dataclasses
 from typing import Any
 
 from common import checks
-from common.errors import UserError
 
 REQUIRED = dataclasses.MISSING
 _KEY = "setting"
@@ -108,12 +107,7 @@ def check(options: Any) -> None:
         if one.bounds:
             checks.within(options, one.bounds, name, form=form)
         if one.choices:
-            for part in value if isinstance(value, tuple) else (value,):
-                if part not in one.choices:
-                    raise UserError(
-                        f"{form} must be one of {', '.join(one.choices)}, "
-                        f"received {part!r}"
-                    )
+            checks.one_of(options, form, **{name: one.choices})
 
 
 def _takes_none(field: dataclasses.Field) -> bool:

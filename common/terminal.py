@@ -5,8 +5,9 @@ clears the screen or writes the title of the window. On a terminal such
 characters are shown as Python writes them; files and pipes get what was printed.
 """
 
-import unicodedata
 from typing import Any
+
+from common.errors import printable
 
 # Line ends, tabs, and the progress bar's way back to the start of its line; what
 # joins letters of Persian or emoji.
@@ -25,7 +26,7 @@ class Terminal:
 
     def write(self, text: str) -> int:
         """Writes the text; the number of its characters."""
-        self._stream.write(visible(text))
+        self._stream.write(printable(text, _KEPT))
         return len(text)
 
     def writelines(self, lines) -> None:
@@ -35,22 +36,6 @@ class Terminal:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
-
-
-def visible(text: str) -> str:
-    """The text with its control characters escaped, but for line ends and tabs."""
-    if text.isprintable():
-        return text
-    return "".join(c if _is_kept(c) else repr(c)[1:-1] for c in text)
-
-
-def _is_kept(character: str) -> bool:
-    """Letters, marks, numbers, signs, blanks of any width, and `_KEPT`."""
-    return (
-        character.isprintable()
-        or character in _KEPT
-        or unicodedata.category(character) == "Zs"
-    )
 
 
 def guarded(stream: Any) -> Any:

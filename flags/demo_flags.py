@@ -1,14 +1,10 @@
 """Flags of `data.demo_corpus` and `data.train_sentencepiece`."""
 
-from absl import flags
-
 from data.corpus.options import (
     DemoCorpusOptions,
     SentencePieceOptions,
 )
 from flags import flag_values, text_flags
-
-FLAGS = flags.FLAGS
 
 
 def define_corpus() -> None:

@@ -1,11 +1,7 @@
 """Flags of `serving.export`."""
 
-from absl import flags
-
 from flags import flag_values, text_flags
 from serving.options import ExportOptions
-
-FLAGS = flags.FLAGS
 
 
 def define() -> None:

@@ -1,7 +1,5 @@
 """Flags of `serving.embed`, `fill_mask`, `generate` and `score`."""
 
-from absl import flags
-
 from flags import flag_values, text_flags
 from serving.generation.options import (
     EmbedOptions,
@@ -11,8 +9,6 @@ from serving.generation.options import (
     SamplingOptions,
     ScoreOptions,
 )
-
-FLAGS = flags.FLAGS
 
 
 def _define(*classes: type) -> None:

@@ -1,13 +1,9 @@
 """Flags of the optimizer and its schedule."""
 
-from absl import flags
-
 from flags import flag_values
 from training.run_options import (
     OptimizerOptions,
 )
-
-FLAGS = flags.FLAGS
 
 
 def define(**defaults) -> None:

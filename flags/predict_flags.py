@@ -1,11 +1,7 @@
 """Flags of `serving.predict`."""
 
-from absl import flags
-
 from flags import flag_values
 from serving.options import EnsembleOptions, PredictOptions
-
-FLAGS = flags.FLAGS
 
 
 def define() -> None:

@@ -1,11 +1,7 @@
 """Flags of run_squad.py."""
 
-from absl import flags
-
 from data.finetuning.options import SquadDataOptions
 from flags import flag_values, tuning_flags
-
-FLAGS = flags.FLAGS
 
 
 def define() -> None:

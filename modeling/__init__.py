@@ -4,8 +4,7 @@ Names are imported when they are asked for: commands show their help, and tell
 a wrong flag, before TensorFlow is loaded.
 """
 
-import importlib
-from typing import Any
+from common.references import on_demand
 
 _MODULES = {
     "ClassificationModel": "modeling.heads.classification",
@@ -21,8 +20,4 @@ _MODULES = {
 }
 __all__ = list(_MODULES)
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(_MODULES[name]), name)
+__getattr__ = on_demand(__name__, _MODULES)

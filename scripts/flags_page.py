@@ -34,9 +34,16 @@ def commands() -> list[str]:
     found = sorted(p.stem for p in ROOT.glob("run_*.py"))
     for folder in ("data", "modeling", "serving", "training"):
         for path in sorted((ROOT / folder).glob("*.py")):
-            if "    app.run(main)" in path.read_text():
+            if _runs(path):
                 found.append(f"{folder}.{path.stem}")
+        for path in sorted((ROOT / folder).glob("*/__main__.py")):
+            if _runs(path):
+                found.append(f"{folder}.{path.parent.name}")
     return found
+
+
+def _runs(path: pathlib.Path) -> bool:
+    return "    app.run(main)" in path.read_text()
 
 
 def listing() -> dict[str, dict[str, dict]]:

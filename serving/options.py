@@ -10,6 +10,10 @@ from common.weights_line import AUTO, CHECKPOINT_CHOICES
 from serving.generation.options import TEXT_POOLINGS
 from training.run_options import EXPORT_PRECISIONS
 
+# Tasks of exports that no fine-tuning makes.
+EMBEDDING = "embedding"
+LANGUAGE_MODEL = ("lm", "pretraining")
+
 
 @dataclasses.dataclass(frozen=True)
 class PredictOptions:
@@ -175,6 +179,15 @@ class ExportOptions:
 
     def __post_init__(self) -> None:
         check(self)
+        require(
+            self.task == EMBEDDING or not self.pooling,
+            f"--pooling={self.pooling} is for --task={EMBEDDING}",
+        )
+        require(
+            self.task not in LANGUAGE_MODEL or self.precision == "float32",
+            "--precision is for fine-tuned models: leave it out, a language "
+            "model is exported in float32",
+        )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -20,7 +20,7 @@ import os
 
 from absl import flags
 
-from common import checks, figures, files, summary
+from common import checks, figures, files, summary, vocabulary
 from common.errors import UserError
 from flags import app
 from studies import known_jobs
@@ -61,13 +61,16 @@ class TableOptions:
       tasks: name -> what to do.
       random_init_std: deviation of the random weights; 0 = that with which
         the pretrained ones began, which may be no good for tuning alone.
+      starts: of `STARTS`.
     """
 
     seeds: int
     tasks: dict[str, TaskOptions]
     random_init_std: float = 0.0
+    starts: tuple[str, ...] = STARTS
 
     def __post_init__(self):
+        checks.one_of(self, checks.FIELD, starts=STARTS)
         if self.seeds < 2 or not self.tasks:
             raise UserError("wanted [tasks] and `seeds` from 2 on")
         checks.within(self, ">= 0", "random_init_std", form=checks.FIELD)
@@ -87,6 +90,8 @@ def load(path: str, places: dict[str, str]) -> TableOptions:
             given = {k: v for k, v in entry.items() if k in own}
             words = {k: v for k, v in entry.items() if k not in own}
             tasks[name] = TaskOptions(command(shared | words), **given)
+        if "starts" in found:
+            found["starts"] = tuple(found["starts"])
         return TableOptions(tasks=tasks, **found)
 
 
@@ -107,7 +112,7 @@ class Cell:
 
     def gain(self) -> tuple[float, float] | None:
         """(pretrained less random, its standard error); None without both."""
-        of = [list(self.values[start].values()) for start in STARTS]
+        of = [list(self.values.get(start, {}).values()) for start in STARTS]
         return summary.gain(*of) if min(map(len, of)) > 1 else None
 
     def verdict(self) -> str:
@@ -167,7 +172,7 @@ class ResultsTable(Jobs):
             self.job(*cell, start, seed)
             for seed in range(self._options.seeds)  # a table is there early
             for cell in cells
-            for start in STARTS
+            for start in self._options.starts
         ]
         done = sum(self.is_done(job) for job in self.listed)
         self._say(f"{len(self.listed)} jobs, {done} done")
@@ -186,9 +191,7 @@ class ResultsTable(Jobs):
             more["init_checkpoint"] = self._start
         else:
             more["model_config_path"] = self._random
-            more["spiece_model_file"] = os.path.join(
-                self._start, "spiece.model"
-            )
+            more["spiece_model_file"] = vocabulary.find_or_refuse(self._start)
         words = task.command.words(**more, do_train=True, do_eval=True)
         path = os.path.join(home, "eval_dev.json")
         return Job(place, (words,), {"value": (path, task.metric)})
@@ -198,7 +201,8 @@ class ResultsTable(Jobs):
         lines = ["task\tlabels\tstart\tseed\tmetric\tvalue\tseconds\n"]
         seeds = range(self._options.seeds)
         for name, task in self._options.tasks.items():
-            for labels, *of in itertools.product(task.labels, STARTS, seeds):
+            starts = self._options.starts
+            for labels, *of in itertools.product(task.labels, starts, seeds):
                 result = self.results[_name(name, labels, *of)]
                 if "value" in result:
                     fields = [name, labels or "all", *of, task.metric]
@@ -209,9 +213,10 @@ class ResultsTable(Jobs):
 
     def _cell(self, name: str, labels: int) -> Cell:
         scale = self._options.tasks[name].scale
-        values: dict[str, dict[int, float]] = {s: {} for s in STARTS}
+        starts = self._options.starts
+        values: dict[str, dict[int, float]] = {s: {} for s in starts}
         errors = {}
-        for start in STARTS:
+        for start in starts:
             for seed in range(self._options.seeds):
                 result = self.results[_name(name, labels, start, seed)]
                 if "value" in result:
@@ -243,22 +248,24 @@ def _config(start: str) -> str:
 
 def table(cells: list[Cell], options: TableOptions) -> str:
     """Markdown: mean ± deviation (n) of both, the gain ± its standard error."""
-    head = ["task", "metric", "labels", *STARTS, "gain ± standard error", ""]
+    both = len(options.starts) == len(STARTS)
+    head = ["task", "metric", "labels", *options.starts]
+    head += ["gain ± standard error", ""] if both else []
     lines = [head, ["---"] * len(head)]
     for cell in cells:
-        gain = cell.gain()
-        lines.append(
-            [
-                cell.task,
-                options.tasks[cell.task].metric,
-                f"{cell.labels:,}" if cell.labels else "all",
-                *(_shown(cell, start) for start in STARTS),
-                f"{gain[0]:+.1f} ± {gain[1]:.1f}" if gain else "",
-                cell.verdict(),
-            ]
-        )
+        line = [
+            cell.task,
+            options.tasks[cell.task].metric,
+            f"{cell.labels:,}" if cell.labels else "all",
+            *(_shown(cell, start) for start in options.starts),
+        ]
+        if both:
+            gain = cell.gain()
+            line.append(f"{gain[0]:+.1f} ± {gain[1]:.1f}" if gain else "")
+            line.append(cell.verdict())
+        lines.append(line)
     text = "".join(f"| {' | '.join(line)} |\n" for line in lines)
-    return text + "\n" + in_short(cells) + "\n"
+    return text + (f"\n{in_short(cells)}\n" if both else "")
 
 
 def in_short(cells: list[Cell]) -> str:
@@ -298,7 +305,7 @@ def draw(cells: list[Cell], options: TableOptions, stem: str) -> list[str]:
             (c for c in cells if c.task == name and c.labels != ALL),
             key=lambda c: c.labels,
         )
-        for start in STARTS:
+        for start in options.starts:
             found = [
                 summary.describe(list(c.values[start].values())) for c in own
             ]

@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import re
+import shlex
 import subprocess
 import sys
 
@@ -135,3 +136,40 @@ def test_a_second_run_reuses_everything(finished):
     assert done.stdout.count("nothing to do") >= 2
     assert {path: path.read_bytes() for path in kept} == kept
     assert done.stdout.splitlines()[-7:] == first.stdout.splitlines()[-7:]
+
+
+def test_the_page_of_the_first_model_goes_on_from_there(finished, tmp_path):
+    """Its commands, with its own flags, on the folder of the quickstart."""
+    folder, _ = finished
+    text = (ROOT / "docs" / "first_model.md").read_text()
+    blocks = re.findall(r"```bash\n(.*?)```", text, re.DOTALL)
+    ask, train = (
+        next(b for b in blocks if name in b)
+        for name in ("serving.predict", "run_classifier.py")
+    )
+    rows = "text,label\n" + "sort an array,a\nopen a socket,b\n" * 8
+    for split in ("train", "dev"):
+        (tmp_path / f"{split}.csv").write_text(rows)
+    names = {
+        "quickstart_output": str(folder),
+        "MY_DATA": str(tmp_path),
+        "MY_MODEL": str(tmp_path / "model"),
+        "--train_steps=300": "--train_steps=6",
+    }
+    printed = []
+    for block in (ask, train):
+        lines = block.replace("\\\n", " ").splitlines()
+        line = next(line for line in lines if line.startswith("python "))
+        for name, value in names.items():
+            line = line.replace(name, value)
+        done = subprocess.run(
+            [sys.executable, *shlex.split(line)[1:]],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=600,
+        )
+        assert done.returncode == 0, done.stderr[-3000:]
+        printed.append(done.stdout)
+    assert {"label", "probabilities", "weights"} <= set(json.loads(printed[0]))
+    assert (tmp_path / "model" / "export" / "1" / "saved_model.pb").exists()

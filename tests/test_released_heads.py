@@ -116,7 +116,9 @@ def test_classes(tmp_path, name):
     )
 
 
-@pytest.mark.parametrize("name", ["xlnet_token", "bert_token"])
+@pytest.mark.parametrize(
+    "name", ["xlnet_token", "bert_token", "modernbert_token"]
+)
 def test_tags(tmp_path, name):
     folder = released(tmp_path / "released", name)
     lines = "the\tO\nriver\tB-x\nis\tI-x\nred\tB-y\n\nwho\tO\nis\tO\n"

@@ -265,7 +265,7 @@ def export(world, model, capsys):
 
     options = ExportOptions(str(model))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(export_command, "export_model", write)
+        patch.setattr("serving.export.exporter.export_model", write)
         patch.setattr(
             export_command.export_flags, "from_flags", lambda: options
         )

@@ -75,7 +75,8 @@ def _settings() -> Iterator[TrainedSetting]:
     for cls, having in _COMMANDS.items():
         for name, setting in settings_of(cls).items():
             if setting.kept:
-                kept[name] = setting.kept
+                if kept.setdefault(name, setting.kept) != setting.kept:
+                    raise ValueError(f"`{name}` is kept in two ways")
                 commands[name] = commands.get(name, ()) + having
     for name in kept:
         yield TrainedSetting(name, kept[name], commands[name])

@@ -54,11 +54,9 @@ class EmbeddingModel(TaskModel):
             mask = tf.ones_like(input_ids)
         hidden = tf.cast(output.sequence_output, tf.float32)  # [B, T, D]
         pooled = self._pooled(hidden, tf.cast(mask, tf.int32))
-        return (
-            tf.math.l2_normalize(pooled, -1, 1e-24)
-            if (self.normalize)
-            else pooled
-        )
+        if self.normalize:
+            pooled = tf.math.l2_normalize(pooled, -1, 1e-24)
+        return pooled
 
     def _pooled(self, hidden: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
         """[B, D] of [B, T, D] and a mask [B, T]."""

@@ -1,5 +1,14 @@
-"""SavedModels: `export_model`, and `python -m serving.export` (`__main__`)."""
+"""SavedModels: `export_model`, and `python -m serving.export` (`__main__`).
 
-from serving.export.exporter import check_exportable, export_model
+The command shows its help before TensorFlow is loaded.
+"""
 
-__all__ = ["check_exportable", "export_model"]
+from common.references import on_demand
+
+_MODULES = {
+    "check_exportable": "serving.export.exporter",
+    "export_model": "serving.export.exporter",
+}
+__all__ = list(_MODULES)
+
+__getattr__ = on_demand(__name__, _MODULES)

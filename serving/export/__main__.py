@@ -8,81 +8,97 @@ none: give --task=lm (and --spiece_model_file where no copy lies there). Any
 encoder gives vectors of texts: --task=embedding.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import os
+from typing import TYPE_CHECKING
 
 from common import files, hub, text_settings, vocabulary
+from common.checks import require
 from common.errors import UserError
 from data import task_spec
-from data.finetuning import thresholds
 from data.task_spec import TaskSpec
 from flags import app, export_flags
-from modeling.checkpoints import restore as checkpoints
-from modeling.checkpoints import weights
-from modeling.encoders.contract import EncoderConfig
-from modeling.half_precision import in_bfloat16
-from serving.export import export_model
-from serving.export.causal import export_causal
-from serving.export.embedding import HEAD as EMBEDDING
-from serving.export.embedding import export_embedding
-from serving.generation.causal import is_causal, load_causal
-from serving.generation.options import ModelOptions
-from serving.options import ExportOptions
-from training.objectives.build import build_objective
-from training.objectives.contract import Objective
+from serving.options import EMBEDDING, LANGUAGE_MODEL, ExportOptions
 
-LANGUAGE_MODEL = ("lm", "pretraining")
+if TYPE_CHECKING:
+    from modeling.checkpoints.restore import Source
+    from modeling.encoders.contract import EncoderConfig
+
 _LENGTH = 512  # rows of language models, where nothing else is said
 
 
 def main() -> None:
     """The command."""
     options = export_flags.from_flags()
+    # These load TensorFlow: flags are read and checked before.
+    from modeling.checkpoints import restore, weights
+    from serving.generation.causal import is_causal
+
     options = dataclasses.replace(
         options,
         checkpoint=options.checkpoint or options.model_dir,
         model_dir=weights.home_of(options.model_dir),
     )
-    source = checkpoints.resolve(options.checkpoint, options.checkpoint_choice)
     output_dir = options.output_dir or os.path.join(options.model_dir, "export")
-    if not options.output_dir and hub.origin(options.model_dir):
-        raise UserError(
-            "--output_dir is needed: the folder of --model_dir is in the cache "
-            "of the hub"
-        )
-    if options.task in LANGUAGE_MODEL and options.precision != "float32":
-        raise UserError(
-            "--precision is for fine-tuned models: leave it out, a language "
-            "model is exported in float32"
-        )
+    require(
+        options.output_dir or not hub.origin(options.model_dir),
+        "--output_dir is needed: the folder of --model_dir is in the cache "
+        "of the hub",
+    )
+    source = restore.resolve(options.checkpoint, options.checkpoint_choice)
     if options.task in LANGUAGE_MODEL and is_causal(source.path):
-        lm = load_causal(
-            ModelOptions(
-                options.checkpoint,
-                options.spiece_model_file,
-                checkpoint_choice=options.checkpoint_choice,
-            )
+        head, path = "language_model", _export_causal(output_dir, options)
+    elif options.task == EMBEDDING:
+        from serving.export.embedding import export_embedding
+
+        head, path = EMBEDDING, export_embedding(output_dir, options, source)
+    else:
+        head, path = _export_head(output_dir, options, source)
+    print(f"exported {head} to {path}")
+
+
+def _export_causal(output_dir: str, options: ExportOptions) -> str:
+    """The version folder of a left-to-right language model."""
+    from serving.export.causal import export_causal
+    from serving.generation.causal import load_causal
+    from serving.generation.options import ModelOptions
+
+    lm = load_causal(
+        ModelOptions(
+            options.checkpoint,
+            options.spiece_model_file,
+            checkpoint_choice=options.checkpoint_choice,
         )
-        path = export_causal(output_dir, lm, options.model_name, options.check)
-        print(f"exported language_model to {path}")
-        return
-    if options.pooling and options.task != EMBEDDING:
-        raise UserError(
-            f"--pooling={options.pooling} is for --task={EMBEDDING}"
-        )
-    if options.task == EMBEDDING:
-        path = export_embedding(output_dir, options, source)
-        print(f"exported {EMBEDDING} to {path}")
-        return
+    )
+    return export_causal(output_dir, lm, options.model_name, options.check)
+
+
+def _export_head(
+    output_dir: str, options: ExportOptions, source: Source
+) -> tuple[str, str]:
+    """(head, version folder) of a fine-tuned or a permutation model."""
+    from modeling.checkpoints import restore
+    from modeling.half_precision import in_bfloat16
+    from serving.export import export_model
+    from training.objectives.build import build_objective
+
     spiece = options.spiece_model_file or vocabulary.find_or_refuse(
         options.model_dir
     )
-    config = checkpoints.source_config(source)
+    config = restore.source_config(source)
     spec = _read_spec(options, spiece, source, config)
     files.check_output(os.path.join(output_dir, "1"))
-    build = _build_objective(spec, config).build_model
+    build = build_objective(
+        spec.head,
+        config,
+        segments=spec.data_options.get("segment_recurrence", 0),
+        segment_len=spec.max_seq_length,
+        **spec.head_options,
+    ).build_model
     model = build()
-    print(checkpoints.restore(model, source, require="all"))
+    print(restore.restore(model, source, require="all"))
     print(source.line)
     if options.precision != "float32":
         model = in_bfloat16(build, model)
@@ -93,45 +109,19 @@ def main() -> None:
         spiece,
         options.model_name,
         options.check,
-        checkpoints.description(source),
+        restore.description(source),
     )
-    print(f"exported {spec.head} to {path}")
-
-
-def _build_objective(spec: TaskSpec, config: EncoderConfig) -> Objective:
-    return build_objective(
-        spec.head,
-        config,
-        segments=spec.data_options.get("segment_recurrence", 0),
-        segment_len=spec.max_seq_length,
-        **spec.head_options,
-    )
+    return spec.head, path
 
 
 def _read_spec(
-    options: ExportOptions,
-    spiece: str,
-    source: checkpoints.Source,
-    config: EncoderConfig,
+    options: ExportOptions, spiece: str, source: Source, config: EncoderConfig
 ) -> TaskSpec:
     if options.task in LANGUAGE_MODEL:
-        found = vocabulary.read(spiece)
-        text = vocabulary.settle(
-            found, options.text, options.model_dir, source.folder
-        )
-        print(f"text: {found.describe(text)}")
-        spec = TaskSpec(
-            task_name="lm",
-            head="pretraining",
-            labels=(),
-            max_seq_length=options.max_seq_length
-            or min(
-                _LENGTH, getattr(config, "max_position_embeddings", _LENGTH)
-            ),
-            text=text,
-            spiece_sha256=found.sha256,
-        )
-        return spec
+        return _language_model_spec(options, spiece, source, config)
+    from data.finetuning import thresholds
+    from modeling.checkpoints import weights
+
     path = os.path.join(options.model_dir, task_spec.FILE_NAME)
     if not task_spec.find_folder(options.model_dir):
         raise UserError(
@@ -152,6 +142,25 @@ def _read_spec(
     for line in lines:
         print(line)
     return thresholds.replace(spec, found)
+
+
+def _language_model_spec(
+    options: ExportOptions, spiece: str, source: Source, config: EncoderConfig
+) -> TaskSpec:
+    found = vocabulary.read(spiece)
+    text = vocabulary.settle(
+        found, options.text, options.model_dir, source.folder
+    )
+    print(f"text: {found.describe(text)}")
+    return TaskSpec(
+        task_name="lm",
+        head="pretraining",
+        labels=(),
+        max_seq_length=options.max_seq_length
+        or min(_LENGTH, getattr(config, "max_position_embeddings", _LENGTH)),
+        text=text,
+        spiece_sha256=found.sha256,
+    )
 
 
 if __name__ == "__main__":

@@ -11,9 +11,8 @@ from serving.export.exporter import export_model
 from serving.generation import sentence_folder
 from serving.generation.language_model import load_tokenizer
 from serving.generation.options import ModelOptions
-from serving.options import ExportOptions
+from serving.options import EMBEDDING, ExportOptions
 
-HEAD = "embedding"
 _LONGEST = 512  # tokens, where neither flag nor folder says less
 
 
@@ -51,8 +50,8 @@ def export_embedding(
     head_options, length = _rule(options, layout)
     longest = getattr(config, "max_position_embeddings", None)
     spec = TaskSpec(
-        task_name=HEAD,
-        head=HEAD,
+        task_name=EMBEDDING,
+        head=EMBEDDING,
         labels=(),
         max_seq_length=min(length, longest or length),
         text=tokenizer.settings,

@@ -278,6 +278,27 @@ def answers_of(head: str, logits, labels, data_options) -> dict:
     )
 
 
+def _of_pieces(
+    logits: tf.Tensor, lengths: tf.Tensor, real: tf.Tensor, layout: str
+) -> tf.Tensor:
+    """Logits [B, pieces, Y] of logits [B, T, Y]; 0 where `real` is false.
+
+    Args:
+      logits: float; those at padded positions are undefined.
+      lengths: int32 [B], of rows with CLS and SEP.
+      real: bool [B, pieces].
+      layout: of the rows.
+    """
+    # Rows are padded on the left: their pieces begin there.
+    begin = tf.shape(logits)[1] - lengths
+    if layout == symbols.CLS_FIRST:
+        begin = tf.ones_like(lengths)  # after CLS
+    place = begin[:, tf.newaxis] + tf.range(tf.shape(real)[1])
+    place = tf.minimum(place, tf.shape(logits)[1] - 1)
+    logits = tf.gather(logits, place, batch_dims=1)  # [B, (pieces), Y]
+    return tf.where(real[:, :, tf.newaxis], logits, 0.0)
+
+
 def token_signatures(context: Context) -> dict[str, Signature]:
     """One label per piece, with the characters that the piece came from."""
     labels = context.spec.labels
@@ -309,15 +330,11 @@ def token_signatures(context: Context) -> dict[str, Signature]:
         logits = logits_of(features)
         count = features.lengths - 2  # [B], without SEP and CLS
         width = tf.reduce_max(tf.concat([count, [0]], 0))
-        # Rows are padded on the left: their pieces begin there.
-        begin = tf.shape(logits)[1] - features.lengths
-        if layout_of(context.spec) == symbols.CLS_FIRST:
-            begin = tf.ones_like(features.lengths)  # after CLS
-        place = begin[:, tf.newaxis] + tf.range(width)
-        place = tf.minimum(place, tf.shape(logits)[1] - 1)
-        logits = tf.gather(logits, place, batch_dims=1)  # [B, (pieces), Y]
-        best = tf.argmax(logits, -1, output_type=tf.int32)
         real = tf.sequence_mask(count, width)
+        logits = _of_pieces(
+            logits, features.lengths, real, layout_of(context.spec)
+        )
+        best = tf.argmax(logits, -1, output_type=tf.int32)
         answer = {
             "logits": logits,
             "label_ids": tf.where(real, best, -1),
@@ -336,7 +353,8 @@ def token_signatures(context: Context) -> dict[str, Signature]:
             from_text,
             {"text": text_spec("text")},
             {"text": list(EXAMPLE_TEXTS)},
-            "raw text in, a label per piece out; -1 and '' beyond a row's end",
+            "raw text in, a label per piece out; beyond a row's end -1, '' "
+            "and logits of 0",
         ),
         IDS: ids_signature(context, from_features),
         TOKENIZE: tokenize_signature(context),

@@ -37,6 +37,7 @@ def start(tmp_path):
     folder = tmp_path / "start"
     folder.mkdir()
     (folder / "xlnet_config.json").write_text("{}")
+    (folder / "spiece.model").write_bytes(b"")
     return str(folder)
 
 
@@ -180,3 +181,28 @@ def test_squad_is_judged_where_answering_nothing_is_best():
     path = ROOT / "studies" / "results_table.toml"
     task = results_table.load(str(path), {"data": "D"}).tasks["squad2"]
     assert task.scale * scores()[task.metric] == 50.0
+
+
+def test_released_weights_alone(monkeypatch, tmp_path, start):
+    """A file that names one start: no random weights, no gain."""
+    monkeypatch.setattr(
+        jobs, "run_job", lambda *_: {"value": 0.5, "seconds": 1}
+    )
+    path = ROOT / "studies" / "released_table.toml"
+    options = results_table.load(str(path), {"data": "D"})
+    runner = results_table.ResultsTable(str(tmp_path / "out"), options, start)
+    cells = runner.run()
+    assert len(runner.listed) == 4 * 2 * 3
+    assert not any("random" in job.name for job in runner.listed)
+    text = results_table.table(cells, options)
+    assert "random" not in text and "gain" not in text
+    assert "| trec | accuracy | 200 | 50.0 ± 0.0 (3) |" in text
+    assert runner.values().count("\n") == 1 + 24
+    assert results_table.draw(cells, options, str(tmp_path / "curves")) == []
+
+
+def test_a_start_that_is_none(tmp_path):
+    path = tmp_path / "options.toml"
+    path.write_text('starts = ["best"]\n' + OPTIONS)
+    with pytest.raises(UserError, match="starts.*pretrained, random"):
+        results_table.load(str(path), {"data": "D"})
