@@ -1,7 +1,7 @@
 """`python -m modeling.average_checkpoints`: the mean of a run's last ones."""
 
 from flags import app, flag_values
-from modeling.options import AverageOptions
+from modeling.command_options import AverageOptions
 
 
 def main() -> None:

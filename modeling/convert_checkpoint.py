@@ -6,8 +6,8 @@ import functools
 from data import task_spec
 from data.text import hf_folder
 from flags import app, flag_values
+from modeling.command_options import ConvertOptions
 from modeling.encoders.registry import spec_of
-from modeling.options import ConvertOptions
 
 
 def main() -> None:

@@ -10,8 +10,8 @@ covers it; over all orders the share of them that do, exactly.
 """
 
 from flags import app, flag_values
-from modeling import dependencies
-from modeling.options import DependencyOptions
+from modeling.command_options import DependencyOptions
+from modeling.explain import dependencies
 
 
 def main() -> None:

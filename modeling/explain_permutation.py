@@ -3,12 +3,12 @@
 from common import figures
 from common.errors import UserError
 from flags import app, flag_values
-from modeling.options import ExplainOptions
+from modeling.command_options import ExplainOptions
 
 
 def main() -> None:
     """Prints the masks and factors of an order; draws them on request."""
-    from modeling import explain, explain_graph
+    from modeling.explain import graph, permutation
 
     options = flag_values.build(ExplainOptions)
     if options.split == "words":
@@ -20,23 +20,23 @@ def main() -> None:
             raise UserError("--split=pieces needs --spiece_model_file")
         tokenizer = Tokenizer(options.spiece_model_file)
         tokens = tokenizer.encode_pieces(options.text)
-    explanation = explain.explain(tokens, options.order)
+    explanation = permutation.explain(tokens, options.order)
     if options.view == "masks":
         print(explanation)
         if options.output:
-            explain.draw(explanation, options.output)
+            permutation.draw(explanation, options.output)
     else:
-        found = explain_graph.arrows(
+        found = graph.arrows(
             options.order,
             options.n_layer,
             options.memory,
             options.stream,
             options.partial,
         )
-        shown = explain_graph.views(found, options.order, options.view)
-        print(explain_graph.lines(shown))
+        shown = graph.views(found, options.order, options.view)
+        print(graph.lines(shown))
         if options.output:
-            explain_graph.draw(shown, tokens, options.output)
+            graph.draw(shown, tokens, options.output)
     if options.output:
         print(f"\ndrawn: {options.output}")
         if not figures.font_for(tokens):

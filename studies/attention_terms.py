@@ -16,8 +16,8 @@ import tensorflow as tf
 
 from common.errors import UserError
 from modeling.attention import relative
-from modeling.attention.layer import RelativeAttention
 from modeling.attention.relative import Keys
+from modeling.attention.relative_attention import RelativeAttention
 from modeling.attention.streams import Stream
 from modeling.checkpoints.names import encoder_of
 

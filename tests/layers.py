@@ -41,7 +41,6 @@ LAYERS = {
     "modeling.ops": "L1 modeling",
     "modeling.attention": "L1 modeling",
     "modeling.losses": "L1 modeling",
-    "modeling.ranking_losses": "L1 modeling",
     "modeling.encoders.contract": "L0",
     "modeling.encoders.registry": "L0",
     "modeling.encoders.sizes": "L0",
@@ -93,9 +92,8 @@ PURE = (
     "modeling.attention",
     "modeling.losses",
     "modeling.heads",
-    "modeling.ranking_losses",
-    "modeling.task_model",
-    "modeling.long_document",
+    "modeling.models.task_model",
+    "modeling.models.long_document",
     "modeling.encoders",
 )
 # Where XLNet itself is meant: its own folder, the package's front, its flags.

@@ -90,7 +90,7 @@ PLANTED = (
     ("training.loop", "from . import run", "relative"),
     ("training.loop", "import flags", "rebinds"),
     ("training.loop", "from modeling import XLNetConfig", "names XLNetConfig"),
-    ("modeling.task_model", "y = XLNetModel", "names XLNetModel"),
+    ("modeling.models.task_model", "y = XLNetModel", "names XLNetModel"),
     ("training.loop", "y = a.config.untie_r", "reads config.untie_r"),
 )
 

@@ -24,11 +24,11 @@ from data.text.opening import graph_tokenizer, open_tokenizer
 from modeling import XLNetConfig, convert_checkpoint
 from modeling.checkpoints import conversion
 from modeling.checkpoints import restore as checkpoints
+from modeling.command_options import ConvertOptions
 from modeling.encoders.bert.config import AlbertConfig, BertConfig
 from modeling.encoders.modernbert.config import ModernBertConfig
 from modeling.encoders.registry import spec_of
 from modeling.heads import table as heads
-from modeling.options import ConvertOptions
 from serving.export import export_model
 from serving.generation import fill
 from serving.generation.language_model import load_model

@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from data.finetuning.options import FeatureOptions
 from modeling.checkpoints import conversion, native, restore
-from modeling.options import ConvertOptions
+from modeling.command_options import ConvertOptions
 from serving.export import __main__ as export_command
 from serving.generation.language_model import load_encoder
 from serving.generation.options import ModelOptions

@@ -12,7 +12,7 @@ from common.settings import FOLDER, REQUIRED, check, setting
 from common.weights_line import AUTO, CHECKPOINT_CHOICES, part_setting
 
 PRECISIONS = ("float32", "mixed_bfloat16", "mixed_float16")
-# Of the weights and products of a SavedModel; see `modeling.half_precision`.
+# Of the weights and products of a SavedModel; see `modeling.models.half_precision`.
 EXPORT_PRECISIONS = PRECISIONS[:2]
 STRATEGIES = ("one_device", "mirrored", "multi_worker_mirrored", "tpu")
 DECAY_METHODS = ("poly", "cos", "constant", "wsd")

@@ -18,7 +18,7 @@ from modeling import ClassificationModel
 from modeling.encoders.contract import EncoderConfig
 from modeling.encoders.registry import new_config
 from modeling.encoders.transformer_xl.config import TransformerXLConfig
-from modeling.long_document import LongDocument
+from modeling.models.long_document import LongDocument
 from training import strategy as strategy_lib
 from training.finetuning.ranking.vectors import EncoderVectors
 from training.objectives.build import build_objective

@@ -18,8 +18,8 @@ import tf_keras
 from modeling.attention import plain
 from modeling.attention.base import Attention
 from modeling.attention.chunked import ChunkedKeys, chunks_for
-from modeling.attention.layer import RelativeAttention
 from modeling.attention.relative import Queries, make_queries
+from modeling.attention.relative_attention import RelativeAttention
 from modeling.ops.context import INFERENCE
 from modeling.ops.shapes import sizes
 

@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from modeling.attention import relative
-from modeling.attention.layer import RelativeAttention
+from modeling.attention.relative_attention import RelativeAttention
 from modeling.ops.context import LayerContext
 
 

@@ -10,8 +10,8 @@ from modeling.checkpoints import conversion, native
 from modeling.checkpoints.folder import newest, whole
 from modeling.checkpoints.names import named_variables
 from modeling.checkpoints.restore import Source
+from modeling.command_options import AverageOptions
 from modeling.encoders.registry import config_file_in, read_config
-from modeling.options import AverageOptions
 
 
 def mean(values: list[np.ndarray]) -> np.ndarray:

@@ -29,10 +29,10 @@ from modeling.checkpoints.names import (
     variable_paths,
 )
 from modeling.checkpoints.restore import Source
+from modeling.command_options import ConvertOptions
 from modeling.encoders.contract import EncoderConfig
 from modeling.encoders.registry import read_config, spec_of, write_config
 from modeling.heads import table as heads
-from modeling.options import ConvertOptions
 
 # What stands beside a tokenizer elsewhere and says how it is called.
 _BESIDE = (

@@ -7,7 +7,7 @@ import tensorflow as tf
 import tf_keras
 
 from modeling.heads.adaptive_softmax import AdaptiveSoftmax
-from modeling.task_model import TaskModel
+from modeling.models.task_model import TaskModel
 
 
 @tf_keras.utils.register_keras_serializable("xlnet")

@@ -5,8 +5,8 @@ import tf_keras
 
 from common.heads import SUMMARY_SCOPE
 from modeling.heads.pooling import build_pooler, has_prediction_head
+from modeling.models.task_model import TaskModel, dense_paths, pooler_paths
 from modeling.ops.shapes import sizes
-from modeling.task_model import TaskModel, dense_paths, pooler_paths
 
 # Variables of the pooler: canonical names, attribute paths; ModernBERT's are
 # those of its prediction head.

@@ -4,7 +4,7 @@ import tensorflow as tf
 import tf_keras
 
 from modeling.encoders.registry import spec_of
-from modeling.task_model import TaskModel
+from modeling.models.task_model import TaskModel
 
 POOLINGS = ("mean", "cls", "max", "last")
 

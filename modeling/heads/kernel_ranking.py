@@ -10,7 +10,7 @@ from tf_keras.src.mixed_precision import autocast_variable
 
 from modeling.heads import kernel_pooling
 from modeling.heads.kernel_pooling import Kernels
-from modeling.task_model import TaskModel
+from modeling.models.task_model import TaskModel
 
 _SCOPE = "model/kernel_pooling"
 _VARIABLES = ("weights", "bias", "center", "piece_weights")

@@ -9,8 +9,8 @@ from modeling import losses
 from modeling.encoders.contract import EncoderConfig
 from modeling.encoders.registry import config_from_dict, spec_of
 from modeling.heads.pooling import build_pooler
+from modeling.models.task_model import TaskModel, dense_paths, pooler_paths
 from modeling.ops import saving
-from modeling.task_model import TaskModel, dense_paths, pooler_paths
 
 # A variable of the ablation's head: canonical name, attribute path.
 NEXT_SENTENCE = (

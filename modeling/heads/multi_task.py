@@ -4,7 +4,7 @@ import tf_keras
 
 from common.heads import HEADS
 from common.references import resolve
-from modeling.task_model import TaskModel
+from modeling.models.task_model import TaskModel
 
 
 @tf_keras.utils.register_keras_serializable("xlnet")

@@ -14,9 +14,9 @@ from common.heads import SPAN_LOGIT
 from modeling.attention.masks import MASK_VALUE
 from modeling.encoders.registry import spec_of
 from modeling.heads.pooling import build_pooler, has_prediction_head
+from modeling.models.task_model import TaskModel, dense_paths, pooler_paths
 from modeling.ops import dropout
 from modeling.ops.normalization import LayerNorm
-from modeling.task_model import TaskModel, dense_paths, pooler_paths
 
 _LONGEST_LOG2 = 15  # of a row's tokens
 

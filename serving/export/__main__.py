@@ -80,7 +80,7 @@ def _export_head(
 ) -> tuple[str, str]:
     """(head, version folder) of a fine-tuned or a permutation model."""
     from modeling.checkpoints import restore
-    from modeling.half_precision import in_bfloat16
+    from modeling.models.half_precision import in_bfloat16
     from serving.export import export_model
     from training.objectives.build import build_objective
 

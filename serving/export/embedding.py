@@ -5,8 +5,8 @@ from data.symbols import CLS_FIRST
 from data.task_spec import TaskSpec
 from modeling.checkpoints import restore as checkpoints
 from modeling.encoders.registry import spec_of
-from modeling.half_precision import in_bfloat16
 from modeling.heads.embedding import EmbeddingModel
+from modeling.models.half_precision import in_bfloat16
 from serving.export.exporter import export_model
 from serving.generation import sentence_folder
 from serving.generation.language_model import load_tokenizer

@@ -31,7 +31,7 @@ from common.heads import get
 from data.task_spec import TaskSpec
 from data.text.opening import AnyTokenizer, graph_tokenizer, open_tokenizer
 from modeling.encoders.registry import require_length
-from modeling.long_document import LongDocument
+from modeling.models.long_document import LongDocument
 from serving.export import warmup
 from serving.exported import graph_check
 from serving.saved_model import FORMAT_VERSION, SIGNATURE_FILE

@@ -18,7 +18,7 @@ from modeling.checkpoints.names import named_variables
 from modeling.encoders.transformer_xl.config import TransformerXLConfig
 from modeling.heads import table
 from modeling.heads.classification import TokenClassificationModel
-from modeling.task_model import TaskModel
+from modeling.models.task_model import TaskModel
 from training.objectives.build import build_objective
 from training.objectives.finetuning import ClassificationObjective
 from training.optim import variable_groups

@@ -24,7 +24,7 @@ from modeling import (
     XLNetConfig,
 )
 from modeling.encoders.bert.config import BertConfig
-from modeling.long_document import LongDocument
+from modeling.models.long_document import LongDocument
 from serving.export import export_model, warmup
 from serving.saved_model import SavedModel
 

@@ -10,7 +10,7 @@ import tensorflow as tf
 from common.errors import UserError
 from modeling import ClassificationModel, MultipleChoiceModel, SpanModel
 from modeling.checkpoints.names import named_variables
-from modeling.half_precision import in_bfloat16
+from modeling.models.half_precision import in_bfloat16
 from serving.export import export_model
 from serving.options import ExportOptions
 from serving.saved_model import SavedModel

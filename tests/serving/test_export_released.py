@@ -13,8 +13,8 @@ from data.text import opening
 from modeling import ClassificationModel, PretrainingModel
 from modeling.checkpoints import conversion
 from modeling.checkpoints import restore as checkpoints
+from modeling.command_options import ConvertOptions
 from modeling.encoders.bert.config import BertConfig
-from modeling.options import ConvertOptions
 from serving.export import export_model
 from serving.generation.embeddings import Embedder
 from serving.generation.language_model import load_encoder

@@ -28,10 +28,10 @@ from modeling.encoders.bert.config import AlbertConfig, BertConfig
 from modeling.encoders.modernbert.config import ModernBertConfig
 from modeling.encoders.registry import spec_of
 from modeling.encoders.transformer_xl.config import TransformerXLConfig
-from modeling.half_precision import in_bfloat16
 from modeling.heads.causal_lm import CausalLanguageModel
 from modeling.heads.embedding import EmbeddingModel
 from modeling.heads.kernel_ranking import KernelRankingModel
+from modeling.models.half_precision import in_bfloat16
 from serving.export import export_model, exporter
 from serving.export.causal import export_causal
 from serving.exported import graph_check

@@ -21,7 +21,7 @@ from data.task_spec import FILE_NAME, TaskSpec
 from modeling.checkpoints import folder as checkpoint_folder
 from modeling.checkpoints import restore as checkpoints
 from modeling.checkpoints import weights
-from modeling.half_precision import in_bfloat16
+from modeling.models.half_precision import in_bfloat16
 from training import loop, strategy
 from training.finetuning import (
     dry_run,

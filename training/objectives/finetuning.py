@@ -13,9 +13,9 @@ import tf_keras
 
 from common import heads
 from common.references import resolve
-from modeling import ranking_losses
 from modeling.encoders.contract import EncoderConfig
 from modeling.encoders.registry import spec_of
+from modeling.heads import ranking_losses
 from training.objectives.contract import Batch, LossOutput, Objective
 
 INPUTS = ("input_ids", "segment_ids", "input_mask")

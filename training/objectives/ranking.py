@@ -5,8 +5,8 @@ B queries of a batch, C documents of each, T length.
 
 import tensorflow as tf
 
-from modeling import ranking_losses
 from modeling.encoders.contract import EncoderConfig
+from modeling.heads import ranking_losses
 from training.objectives.finetuning import (
     INPUTS,
     FinetuneObjective,

@@ -1,13 +1,13 @@
 """Fine-tuning on documents of more than T tokens, segment by segment.
 
 As in pretraining no gradient flows into memory, so a step costs one backward
-pass and S forward passes. How a row is read: `modeling.long_document`.
+pass and S forward passes. How a row is read: `modeling.models.long_document`.
 """
 
 import tensorflow as tf
 
 from modeling.encoders.contract import EncoderConfig
-from modeling.long_document import LongDocument
+from modeling.models.long_document import LongDocument
 from training.objectives import finetuning as finetune
 from training.objectives.contract import Batch
 

@@ -5,7 +5,7 @@ import tf_keras
 
 from common.errors import UserError
 from modeling.attention.encodings import ContentAttention, ShawAttention
-from modeling.attention.layer import RelativeAttention
+from modeling.attention.relative_attention import RelativeAttention
 from modeling.attention.streams import ALL
 from modeling.encoders.transformer_xl.config import TransformerXLConfig
 from modeling.ops import initializers, saving

@@ -20,10 +20,10 @@ from modeling import (
 from modeling.checkpoints import conversion, hf
 from modeling.checkpoints import restore as checkpoints
 from modeling.checkpoints.names import named_variables
+from modeling.command_options import ConvertOptions
 from modeling.encoders.bert.config import AlbertConfig, BertConfig
 from modeling.encoders.modernbert.config import ModernBertConfig
 from modeling.heads import table as heads
-from modeling.options import ConvertOptions
 
 SIZES = dict(vocab_size=13, d_model=8, n_layer=2, n_head=2, d_inner=6)
 BERT, MODERN = BertConfig(**SIZES), ModernBertConfig(**SIZES)

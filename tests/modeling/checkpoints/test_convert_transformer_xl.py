@@ -7,8 +7,8 @@ import tensorflow as tf
 from common.errors import UserError
 from modeling.checkpoints import conversion, restore
 from modeling.checkpoints.names import named_variables
+from modeling.command_options import ConvertOptions
 from modeling.encoders import registry
-from modeling.options import ConvertOptions
 from tests.modeling import txl_golden
 
 pytestmark = pytest.mark.shared

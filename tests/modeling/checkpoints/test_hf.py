@@ -18,8 +18,8 @@ from modeling import XLNetConfig
 from modeling.checkpoints import conversion, hf
 from modeling.checkpoints import restore as checkpoints
 from modeling.checkpoints.names import named_variables
+from modeling.command_options import ConvertOptions
 from modeling.heads import table as heads
-from modeling.options import ConvertOptions
 
 STORED = pathlib.Path(__file__).resolve().parents[2] / "golden"
 CASES = [

@@ -16,8 +16,8 @@ from data.task_spec import TaskSpec, find_folder
 from modeling.checkpoints import conversion, hf, released_task
 from modeling.checkpoints import restore as checkpoints
 from modeling.checkpoints.names import encoder_of, named_variables
+from modeling.command_options import ConvertOptions
 from modeling.encoders.registry import build_encoder
-from modeling.options import ConvertOptions
 from tests.golden.make_hf_heads import CASES
 from training.objectives.build import build_objective
 

@@ -18,8 +18,8 @@ from modeling.checkpoints import native as native_checkpoint
 from modeling.checkpoints import restore as checkpoints
 from modeling.checkpoints import tf1 as tf1_checkpoint
 from modeling.checkpoints.names import named_variables
+from modeling.command_options import ConvertOptions
 from modeling.encoders.xlnet import original
-from modeling.options import ConvertOptions
 from tests import commands
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]

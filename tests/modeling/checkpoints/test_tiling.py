@@ -11,10 +11,10 @@ from modeling import PretrainingModel
 from modeling.checkpoints import conversion, tiling
 from modeling.checkpoints import restore as checkpoints
 from modeling.checkpoints.names import named_variables
+from modeling.command_options import ConvertOptions
 from modeling.encoders import registry
 from modeling.encoders.bert.config import AlbertConfig, BertConfig
 from modeling.encoders.modernbert.config import ModernBertConfig
-from modeling.options import ConvertOptions
 
 PARTS = {"qkv": 3, "glu": 2}
 SMALL = dict(vocab_size=13, d_model=8, n_layer=3, n_head=2, d_inner=6)

@@ -11,9 +11,9 @@ import pytest
 from common.errors import UserError
 from modeling.checkpoints import conversion, restore, torch_files
 from modeling.checkpoints.names import named_variables
+from modeling.command_options import ConvertOptions
 from modeling.encoders import registry
 from modeling.encoders.transformer_xl import torch_names
-from modeling.options import ConvertOptions
 from tests.modeling import txl_golden
 from tests.modeling.checkpoints import torch_writer
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from modeling import XLNetConfig, ranking_losses
-from modeling.half_precision import in_bfloat16
-from modeling.heads import kernel_pooling
+from modeling import XLNetConfig
+from modeling.heads import kernel_pooling, ranking_losses
 from modeling.heads.kernel_pooling import Kernels
 from modeling.heads.kernel_ranking import KernelRankingModel
+from modeling.models.half_precision import in_bfloat16
 
 VALUES, WEIGHTS, VECTORS = 2e-5, 1e-6, 1e-3
 

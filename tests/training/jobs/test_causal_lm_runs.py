@@ -11,8 +11,8 @@ import tensorflow as tf
 from common.errors import UserError
 from modeling.checkpoints import averaging, restore
 from modeling.checkpoints.names import named_variables
+from modeling.command_options import AverageOptions
 from modeling.encoders.transformer_xl.config import TransformerXLConfig
-from modeling.options import AverageOptions
 from tests.modeling import txl_golden
 from tests.training import toy
 from training import loop

@@ -14,8 +14,7 @@ import tensorflow as tf
 import tf_keras
 
 from common.errors import UserError
-from modeling import ranking_losses
-from modeling.heads import kernel_pooling
+from modeling.heads import kernel_pooling, ranking_losses
 from training.finetuning.ranking.options import RankerOptions
 
 

@@ -16,8 +16,7 @@ import tf_keras
 from common.errors import UserError
 from data.finetuning import cache
 from data.finetuning.ranking.folds import Fold
-from modeling import ranking_losses
-from modeling.heads import kernel_pooling
+from modeling.heads import kernel_pooling, ranking_losses
 from training.finetuning.ranking import folded
 from training.finetuning.ranking.folded import Task
 from training.finetuning.ranking.kernel_features import FeatureMaker, Features

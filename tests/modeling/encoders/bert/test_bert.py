@@ -11,9 +11,9 @@ from common.errors import UserError
 from modeling import PretrainingModel
 from modeling.checkpoints import conversion, hf
 from modeling.checkpoints.names import named_variables
+from modeling.command_options import ConvertOptions
 from modeling.encoders import registry
 from modeling.encoders.bert.config import AlbertConfig, BertConfig
-from modeling.options import ConvertOptions
 from tests.modeling.encoders import golden_encoders as g
 from training.optim.variable_groups import build_groups
 from training.run_options import OptimizerOptions

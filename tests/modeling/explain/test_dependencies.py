@@ -8,7 +8,7 @@ from fractions import Fraction
 import pytest
 
 from common.errors import UserError
-from modeling import dependencies
+from modeling.explain import dependencies
 from tests.conftest import ROOT
 
 

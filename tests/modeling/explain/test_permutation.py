@@ -9,15 +9,15 @@ import pytest
 
 from common import figures
 from common.errors import UserError
-from modeling import explain, explain_graph
+from modeling.explain import graph, permutation
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 TEXT = "This is a sentence"
 QUERY = [[0, 1, 1, 1], [0, 0, 1, 0], [0, 0, 0, 0], [0, 1, 1, 0]]
 
 
 def test_matrices_and_factors():
-    found = explain.explain(TEXT.split(), (3, 2, 4, 1))
+    found = permutation.explain(TEXT.split(), (3, 2, 4, 1))
     np.testing.assert_array_equal(found.query, QUERY)
     np.testing.assert_array_equal(found.content, QUERY + np.eye(4))
     assert found.factors() == [
@@ -37,34 +37,34 @@ def test_matrices_and_factors():
 
 
 def test_left_to_right_is_causal():
-    found = explain.explain(list("abcde"), (1, 2, 3, 4, 5))
+    found = permutation.explain(list("abcde"), (1, 2, 3, 4, 5))
     np.testing.assert_array_equal(found.query, np.tril(np.ones((5, 5)), -1))
 
 
 @pytest.mark.parametrize("order", [(1, 2), (1, 2, 2, 4), (0, 1, 2, 3)])
 def test_bad_orders(order):
     with pytest.raises(UserError, match=r"each of 1\.\.4 once"):
-        explain.explain(TEXT.split(), order)
+        permutation.explain(TEXT.split(), order)
     with pytest.raises(UserError, match="empty"):
-        explain.explain([], order)
+        permutation.explain([], order)
 
 
 def test_picture(tmp_path):
-    found = explain.explain(TEXT.split(), (3, 2, 4, 1))
+    found = permutation.explain(TEXT.split(), (3, 2, 4, 1))
     path = tmp_path / "x.png"
-    explain.draw(found, str(path))
+    permutation.draw(found, str(path))
     assert path.read_bytes().startswith(b"\x89PNG")
     with pytest.raises(UserError, match="does not exist"):
-        explain.draw(found, str(tmp_path / "no" / "x.png"))
+        permutation.draw(found, str(tmp_path / "no" / "x.png"))
 
 
 def test_the_arrows_of_figures_3_and_4():
     """Order 3 2 4 1 with two layers and two slots of memory."""
     order = (3, 2, 4, 1)
-    found = explain_graph.arrows(order, 2, 2)
+    found = graph.arrows(order, 2, 2)
 
     def into(kind, layer, place):
-        end = explain_graph.Node(kind, layer, place)
+        end = graph.Node(kind, layer, place)
         return [(str(a.start), a.dashed) for a in found if a.end == end]
 
     for layer in (1, 2):
@@ -79,7 +79,7 @@ def test_the_arrows_of_figures_3_and_4():
             tokens = [(f"h_{k}{below}", False) for k in content]
             assert into("h", layer, place) == [*memory, *tokens]
     # The first of the order rests on memory and itself alone, in both layers.
-    shown = explain_graph.views(found, order, "split")
+    shown = graph.views(found, order, "split")
     assert [t.split(":")[0] for t in shown] == [
         f"position {i}" for i in (*order, *order)
     ]
@@ -89,41 +89,39 @@ def test_the_arrows_of_figures_3_and_4():
     # The last one's way leads over all tokens but its own content.
     last = {str(a.start) for a in shown["position 1: g_1^(2)"]}
     assert "h_4^(0)" in last and "h_1^(0)" not in last
-    assert len(explain_graph.views(found, order, "joint")["joint view"]) == len(
-        found
-    )
+    assert len(graph.views(found, order, "joint")["joint view"]) == len(found)
 
 
 def test_partial_prediction_has_few_query_nodes(tmp_path):
-    found = explain_graph.arrows((3, 2, 4, 1), 2, 0, "query", partial=2)
+    found = graph.arrows((3, 2, 4, 1), 2, 0, "query", partial=2)
     ends = {(a.end.kind, a.end.layer, a.end.place) for a in found}
     assert {e for e in ends if e[0] == "g"} == {
         ("g", layer, place) for layer in (1, 2) for place in (4, 1)
     }
     # Context sees context; the last layer has the query stream alone.
-    h2 = explain_graph.Node("h", 1, 2)
+    h2 = graph.Node("h", 1, 2)
     assert [a.start.place for a in found if a.end == h2] == [2, 3]
     assert ("h", 2, 1) not in ends
-    shown = explain_graph.views(found, (3, 2, 4, 1), "split")
-    text = explain_graph.lines(shown)
+    shown = graph.views(found, (3, 2, 4, 1), "split")
+    text = graph.lines(shown)
     assert "  g_1^(2) <- (g_1^(1)) h_2^(1) h_3^(1) h_4^(1)" in text
     path = tmp_path / "x.svg"
-    explain_graph.draw(shown, TEXT.split(), str(path))
+    graph.draw(shown, TEXT.split(), str(path))
     assert b"<svg" in path.read_bytes()
     for bad in ("x.pdf", "no/x.svg"):
         with pytest.raises(UserError, match="--output"):
-            explain_graph.draw(shown, TEXT.split(), str(tmp_path / bad))
+            graph.draw(shown, TEXT.split(), str(tmp_path / bad))
     with pytest.raises(UserError, match="--partial"):
-        explain_graph.arrows((1, 2), partial=3)
+        graph.arrows((1, 2), partial=3)
     with pytest.raises(UserError, match="--n_layer"):
-        explain_graph.arrows((1, 2), n_layer=0)
+        graph.arrows((1, 2), n_layer=0)
 
 
 def test_other_scripts_and_many_tokens(tmp_path, monkeypatch):
     """Columns stay in line; a font is chosen, or its lack is no noise."""
     from matplotlib import font_manager
 
-    found = explain.explain(["東京", "is", "a\u0301"], (2, 1, 3))
+    found = permutation.explain(["東京", "is", "a\u0301"], (2, 1, 3))
     assert "  東京  0 1 0" in str(found) and "    is  0 0 0" in str(found)
     assert "     a\u0301  1 1 0" in str(found)
     assert figures.font_for(["abc", "é"]) == "DejaVu Sans"
@@ -132,8 +130,8 @@ def test_other_scripts_and_many_tokens(tmp_path, monkeypatch):
     ]
     monkeypatch.setattr(font_manager.fontManager, "ttflist", own)
     assert figures.font_for(["東京"]) == ""
-    long = explain.explain(["東京", *"abcdefghijk"], tuple(range(1, 13)))
-    explain.draw(long, str(tmp_path / "x.png"))
+    long = permutation.explain(["東京", *"abcdefghijk"], tuple(range(1, 13)))
+    permutation.draw(long, str(tmp_path / "x.png"))
     assert (tmp_path / "x.png").stat().st_size > 1000
 
 

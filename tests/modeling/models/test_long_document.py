@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from modeling import ClassificationModel, MultipleChoiceModel, XLNetConfig
-from modeling.long_document import LongDocument
+from modeling.models.long_document import LongDocument
 
 T = 6
 CONFIG = XLNetConfig(
