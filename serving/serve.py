@@ -27,8 +27,8 @@ def main() -> None:
     from serving.saved_model import is_version
 
     try:
-        from serving.web import access, listen
         from serving.web.app import build_app
+        from serving.web.transport import access, listen
     except ModuleNotFoundError as e:
         raise UserError(
             f"the package {e.name} is missing: pip install -r "
@@ -59,8 +59,8 @@ def main() -> None:
         flush=True,
     )
     warn_of_strangers(host, options)
-    warm_up = application.state.warm_up
-    listen.run(application, listener, options, at_start=warm_up)
+    scheduler = application.state.scheduler
+    listen.run(application, listener, at_start=scheduler.warm_up)
 
 
 def warn_of_strangers(host: str, options: ServerOptions) -> None:

@@ -1,35 +1,29 @@
 """The ASGI application: TF-Serving's REST calls, probes, metrics, the page."""
 
-import asyncio
 import contextlib
 import dataclasses
-import time
+import json
 from collections.abc import Callable
 
 import fastapi
 import numpy as np
 import prometheus_client
 from fastapi import responses
-from starlette.requests import ClientDisconnect
+from starlette.exceptions import HTTPException
 
-from common.errors import UserError
 from serving.options import ServerOptions, check_model_name
 from serving.saved_model import SavedModel
-from serving.web import clients, page, replies, schema, wire
-from serving.web.access import KeyCheck, Keys
-from serving.web.engine import Engine, Refused
-from serving.web.guard import Guard
-from serving.web.helper import Helper
-from serving.web.metrics import Metrics
-from serving.web.requests import RAW, Request, parse_request
-from serving.web.scheduler import Overloaded
-from serving.web.versions import Load, Versions
+from serving.web import page
+from serving.web.forms import clients, schema, wire
+from serving.web.forms.requests import RAW, Request, parse_request
+from serving.web.scheduler import LARGE_ANSWER, LARGE_BODY, Refused, Scheduler
+from serving.web.transport.access import OPEN_PATHS, KeyCheck, Keys
+from serving.web.transport.guard import Guard, refusal
+from serving.web.versions import Load, Version, Versions
 
 _DEFAULT_NAME = "xlnet"  # of exports that do not say what they are
 _MODEL = "/v1/models/{name}"
 _VERSIONS = ("", "/versions/{version}", "/labels/{label}")
-_LARGE_BODY = 16_384  # bytes that are read elsewhere
-_LARGE_ANSWER = 2_000  # values that are written elsewhere
 # Metrics are Prometheus'; to look for others costs each request.
 _TELEMETRY = {"tracing": False, "metrics": False, "logs": False}
 _Text = responses.PlainTextResponse
@@ -41,9 +35,8 @@ def build_app(
 ) -> fastapi.FastAPI:
     """The application around a loaded model.
 
-    `app.state.metrics` are its series. `app.state.versions` runs the model; `app.state.versions.drain()` tells it
-    that the end comes. `app.state.name` is the model's name in its calls;
-    `app.state.warm_up()` makes the first large request wait less.
+    `app.state.scheduler` has its bounds and counts, `app.state.name` is the
+    model's name in its calls.
 
     Args:
       model: the version to begin with.
@@ -67,69 +60,51 @@ def build_app(
         redoc_url=None,
         telemetry=_TELEMETRY,
     )
-    replies.handle_errors(app)
+    app.add_exception_handler(Refused, _refused)
+    app.add_exception_handler(HTTPException, _http_error)
+    scheduler = app.state.scheduler = server.scheduler
     if server.keys is not None:
-        app.add_middleware(KeyCheck, keys=server.keys, metrics=server.metrics)
-    app.add_middleware(
-        Guard,
-        metrics=server.metrics,
-        draining=lambda: server.versions.draining,
-        hosts=options.allowed_hosts,
-    )
-    app.state.metrics = server.metrics
-    app.state.versions = server.versions
+        counts = scheduler.metrics
+        app.add_middleware(KeyCheck, keys=server.keys, metrics=counts)
+    app.add_middleware(Guard, scheduler=scheduler, hosts=options.allowed_hosts)
     app.state.name = options.model_name
-    app.state.warm_up = server.warm_up
-    app.include_router(_routes(server, model, options))
-    replies.finish_openapi(app, lambda: server.engine.model, options)
+    app.include_router(_routes(server, model.description, options))
+    schema.finish(app, lambda: server.model, options, OPEN_PATHS)
     return app
 
 
-def _routes(server: "_Server", model, options) -> fastapi.APIRouter:
+def _routes(server: "_Server", about: dict, options) -> fastapi.APIRouter:
     router = fastapi.APIRouter()
-    body = schema.predict_body(model.description, options)
-    errors = schema.responses(400, 404, 408, 413, 503, 504)
-    calls = [(_MODEL + v + ":predict", server.predict) for v in _VERSIONS]
-    for path, call in [*calls, ("/answer", server.friendly)]:
-        router.add_api_route(
-            path,
-            call,
-            methods=["POST"],
-            openapi_extra=body,
-            responses=errors,
-            route_class_override=_Plain,
-        )
-    for path, call, taken, wanted in (
-        (
-            wire.EMBEDDINGS,
-            server.embeddings,
-            schema.embeddings_body(options),
-            clients.gives_vectors(model.description),
+    body = schema.predict_body(about, options)
+    vectors, ranked = clients.gives_vectors(about), clients.ranks(about)
+    of_vectors = schema.embeddings_body(options)
+    of_ranks = schema.rerank_body(options)
+    for path, call, taken, shown in (
+        *(
+            (_MODEL + v + ":predict", server.predict, body, 1)
+            for v in _VERSIONS
         ),
-        (
-            wire.RERANK,
-            server.rerank,
-            schema.rerank_body(options),
-            clients.ranks(model.description),
-        ),
+        ("/answer", server.friendly, body, True),
+        (wire.EMBEDDINGS, server.embeddings, of_vectors, vectors),
+        (wire.RERANK, server.rerank, of_ranks, ranked),
     ):
         router.add_api_route(
             path,
             call,
             methods=["POST"],
             openapi_extra=taken,
-            responses=errors,
+            responses=schema.responses(400, 404, 408, 413, 503, 504),
             route_class_override=_Plain,
-            include_in_schema=wanted,
+            include_in_schema=bool(shown),
         )
-    router.add_api_route(wire.MODELS, server.models)
-    missing = schema.responses(404)
+    missing, busy = schema.responses(404), schema.responses(503)
     for version in _VERSIONS:
+        path = _MODEL + version
         router.add_api_route(
-            _MODEL + version + "/metadata", server.metadata, responses=missing
+            path + "/metadata", server.metadata, responses=missing
         )
-        router.add_api_route(_MODEL + version, server.status, responses=missing)
-    busy = schema.responses(503)
+        router.add_api_route(path, server.status, responses=missing)
+    router.add_api_route(wire.MODELS, server.models)
     router.add_api_route("/healthz", server.alive, responses=busy)
     router.add_api_route("/readyz", server.ready, responses=busy)
     router.add_api_route("/about", server.about)
@@ -156,36 +131,28 @@ class _Server:
     def __init__(
         self, model: SavedModel, options: ServerOptions, load: Load | None
     ):
-        self.metrics = Metrics()
-        self.versions = Versions(model, options, self.metrics, load)
+        self.scheduler = Scheduler(options)
         path = options.api_keys_file
         self.keys = Keys(path) if path else None
+        self._versions = Versions(model, self.scheduler, load)
         self._options = options
-        self._helper = Helper()
         self._page = page.load()
         self._page_headers = page.headers(self._page)
 
     @contextlib.asynccontextmanager
     async def lifespan(self, app):
-        """Starts and stops the engine with the application."""
+        """Starts and stops the lanes with the application."""
         del app
-        try:
-            async with contextlib.AsyncExitStack() as stack:
-                await stack.enter_async_context(self.versions.run())
-                if self.keys is not None:
-                    await stack.enter_async_context(self.keys.watched())
-                yield
-        finally:
-            self._helper.close()
-
-    async def warm_up(self) -> None:
-        """Starts the helper: its first large request waits less."""
-        await self._helper.run(wire.error, "")
+        async with contextlib.AsyncExitStack() as stack:
+            await stack.enter_async_context(self._versions.run())
+            if self.keys is not None:
+                await stack.enter_async_context(self.keys.watched())
+            yield
 
     @property
-    def engine(self) -> Engine:
-        """Of the version that is served now."""
-        return self.versions.current
+    def model(self) -> SavedModel:
+        """The version that is served now."""
+        return self._versions.current.model
 
     async def predict(
         self,
@@ -195,53 +162,47 @@ class _Server:
         label: str = "",
     ):
         """Answers rows of one signature as TF-Serving does."""
-        return await self._counted(
-            request,
-            lambda engine: self._check(engine, name, version, label),
-            self._exact,
-        )
+        asked = (name, version, label)
+        return await self._answer(request, self._exact, asked=asked)
 
     async def embeddings(self, request: fastapi.Request):
         """Vectors of texts, as OpenAI's clients ask for them."""
-        return await self._counted(
-            request, _any, self._embeddings, clients.parse_embeddings
+        return await self._answer(
+            request, self._embeddings, clients.parse_embeddings
         )
 
     async def rerank(self, request: fastapi.Request):
         """Texts in order, as text-embeddings-inference's clients ask."""
-        return await self._counted(
-            request, _any, self._rerank, clients.parse_rerank
-        )
+        return await self._answer(request, self._rerank, clients.parse_rerank)
 
     async def models(self):
         """The model that is served, in OpenAI's form."""
-        return replies.as_json(clients.write_models(self._options.model_name))
+        return _json(clients.write_models(self._options.model_name))
 
     async def friendly(self, request: fastapi.Request):
         """The same question; probabilities by class, padding left out."""
-        return await self._counted(request, _any, self._friendly)
+        return await self._answer(request, self._friendly)
 
     async def status(self, name: str, version: str = "", label: str = ""):
         """Whether the model can be asked."""
-        self._check(self.engine, name, version, label)
-        status = {"error_code": "OK", "error_message": ""}
+        self._check(self.model, name, version, label)
         entry = {
-            "version": str(self.engine.model.version),
+            "version": str(self.model.version),
             "state": "AVAILABLE",
-            "status": status,
+            "status": {"error_code": "OK", "error_message": ""},
         }
-        return replies.indented({"model_version_status": [entry]})
+        return _indented({"model_version_status": [entry]})
 
     async def metadata(self, name: str, version: str = "", label: str = ""):
         """The SavedModel's signatures."""
-        self._check(self.engine, name, version, label)
+        self._check(self.model, name, version, label)
         spec = {
             "name": name,
             "signature_name": "",
-            "version": str(self.engine.model.version),
+            "version": str(self.model.version),
         }
-        found = {"signature_def": self.engine.model.signature_defs}
-        return replies.indented(
+        found = {"signature_def": self.model.signature_defs}
+        return _indented(
             {"model_spec": spec, "metadata": {"signature_def": found}}
         )
 
@@ -249,26 +210,21 @@ class _Server:
         """Task, labels and signatures: `signature.json`."""
         return {
             "name": self._options.model_name,
-            "version": str(self.engine.model.version),
-            "description": self.engine.model.description,
+            "version": str(self.model.version),
+            "description": self.model.description,
         }
 
     async def alive(self) -> dict:
         """200 while the process can answer; 503: start it again."""
-        _refuse_if(self.engine.scheduler.stuck())
-        return {"status": "ok"}
+        return _state("ok", self.scheduler.trouble())
 
     async def ready(self) -> dict:
         """200 while requests are welcome; 503: send them elsewhere."""
-        scheduler = self.engine.scheduler
-        ending = "the server is ending" if self.versions.draining else ""
-        _refuse_if(scheduler.stuck() or ending or scheduler.crowded())
-        return {"status": "ready"}
+        return _state("ready", self.scheduler.refusal())
 
     async def metrics_text(self):
         """Prometheus' text format."""
-        self.metrics.waiting.set(self.engine.scheduler.waiting)
-        text = prometheus_client.generate_latest(self.metrics.registry)
+        text = prometheus_client.generate_latest(self.scheduler.counts())
         return _Text(text, media_type=prometheus_client.CONTENT_TYPE_LATEST)
 
     async def page(self):
@@ -277,36 +233,33 @@ class _Server:
 
     # --- Steps of a prediction ---------------------------------------------
 
-    async def _counted(
+    async def _answer(
         self,
         http: fastapi.Request,
-        check: Callable,
         answer: Callable,
         parse: Callable = parse_request,
+        asked: tuple[str, str, str] | None = None,
     ):
-        start = time.perf_counter()
-        status = 500
-        try:
-            with self.versions.lease() as engine:
-                check(engine)
-                body = await self._body(http)
-                whole = self._in_time(engine, body, parse, answer)
-                result = await replies.unless_gone(http, whole)
-                status = 200
-                return result
-        except Refused as e:
-            status = e.status
-            raise
-        except ClientDisconnect:
-            status = 499
-            raise
-        finally:
-            self.metrics.requests.labels(str(status)).inc()
-            self.metrics.seconds.observe(time.perf_counter() - start)
+        scheduler = self.scheduler
+        with scheduler.counted(), self._versions.lease() as used:
+            if asked is not None:
+                self._check(used.model, *asked)
+            body = await scheduler.body(http)
+            whole = self._whole(used, body, parse, answer)
+            return await scheduler.in_time(http, whole)
 
-    def _check(
-        self, engine: Engine, name: str, version: str, label: str
-    ) -> None:
+    async def _whole(self, used: Version, body: bytes, parse, answer):
+        """Reads, runs and writes."""
+        arguments = (body, used.model.description, self._options)
+        large = len(body) > LARGE_BODY
+        question = await self.scheduler.do(large, parse, *arguments)
+        return _json(await answer(used, question))
+
+    async def _write(self, rows: list[dict], write: Callable, *first) -> bytes:
+        size = sum(np.size(v) for row in rows for v in row.values())
+        return await self.scheduler.do(size > LARGE_ANSWER, write, *first, rows)
+
+    def _check(self, model, name: str, version: str, label: str) -> None:
         last = version or label or name
         if last.endswith(":predict"):  # GET on the predict call lands here
             raise Refused(405, "predict takes POST")
@@ -316,69 +269,26 @@ class _Server:
                 f"Servable not found for request: Latest({name}); the model "
                 f"here is {self._options.model_name!r}",
             )
-        if version and version != str(engine.model.version):
+        if version and version != str(model.version):
             raise Refused(
                 404,
                 f"Servable not found for request: Specific({name}, "
-                f"{version}); the version here is {engine.model.version}",
+                f"{version}); the version here is {model.version}",
             )
         if label and label not in self._options.version_labels:
             raise Refused(404, f"Unrecognized servable version label: {label}")
 
-    async def _body(self, request: fastapi.Request) -> bytes:
-        limit = self._options.max_body_bytes
-        message = f"the body is larger than {limit} bytes"
-        length = request.headers.get("content-length", "0")
-        if length.isdecimal() and int(length) > limit:
-            raise Refused(413, message)
-        body = bytearray()
-        try:
-            async with asyncio.timeout(self._options.read_timeout_s):
-                async for chunk in request.stream():
-                    body += chunk
-                    if len(body) > limit:
-                        raise Refused(413, message)
-        except TimeoutError as e:
-            raise Refused(408, "the body came too slowly") from e
-        return bytes(body)
-
-    async def _in_time(
-        self, engine: Engine, body: bytes, parse: Callable, answer: Callable
-    ):
-        """Reads, runs and writes: see `scheduler`."""
-        arguments = (body, engine.model.description, self._options)
-        large = len(body) > _LARGE_BODY
-        try:
-            async with asyncio.timeout(self._options.timeout_s):
-                request = await self._do(large, parse, *arguments)
-                return replies.as_json(await answer(engine, request))
-        except Overloaded as e:
-            raise Refused(
-                503, "too many requests are waiting; try later"
-            ) from e
-        except TimeoutError as e:
-            raise Refused(504, "the answer took too long; send less") from e
-        except UserError as e:
-            raise Refused(400, str(e)) from e
-
-    async def _do(self, large: bool, function: Callable, *arguments):
-        """`function(*arguments)`, by the helper where it is much work."""
-        if large:
-            return await self._helper.run(function, *arguments)
-        return function(*arguments)
-
-    async def _exact(self, engine: Engine, request: Request) -> bytes:
-        rows = await engine.answer(request, alone=True)
+    async def _exact(self, used: Version, request: Request) -> bytes:
+        rows = await used.answer(request, alone=True)
         write = wire.predictions if request.row_format else wire.outputs
-        return await self._do(_is_large(rows), write, rows)
+        return await self._write(rows, write)
 
-    async def _friendly(self, engine: Engine, request: Request) -> bytes:
-        rows = await engine.answer(request, alone=False)
-        arguments = (engine.model.description, rows)
-        return await self._do(_is_large(rows), wire.answers, *arguments)
+    async def _friendly(self, used: Version, request: Request) -> bytes:
+        rows = await used.answer(request, alone=False)
+        return await self._write(rows, wire.answers, used.model.description)
 
     async def _embeddings(
-        self, engine: Engine, question: clients.Embeddings
+        self, used: Version, question: clients.Embeddings
     ) -> bytes:
         name = self._options.model_name
         if question.model != name:
@@ -386,13 +296,12 @@ class _Server:
                 404, f"model: wanted {name!r}, found {question.model[:40]!r}"
             )
         asked = Request(question.signature, question.rows, True)
-        rows = await engine.answer(asked, alone=False)
-        write = clients.write_embeddings
-        return await self._do(_is_large(rows), write, question, rows)
+        rows = await used.answer(asked, alone=False)
+        return await self._write(rows, clients.write_embeddings, question)
 
-    async def _rerank(self, engine: Engine, question: clients.Rerank) -> bytes:
+    async def _rerank(self, used: Version, question: clients.Rerank) -> bytes:
         asked = Request(RAW, question.rows, True)
-        rows = await engine.answer(asked, alone=False)
+        rows = await used.answer(asked, alone=False)
         cut = [] if question.may_cut else clients.cut_texts(question, rows)
         if cut:
             raise Refused(
@@ -400,18 +309,36 @@ class _Server:
                 f"texts[{cut[0]}]: it is longer than the model reads (with the "
                 "query); send less, or leave `truncate` out to have it cut",
             )
-        write = clients.write_rerank
-        return await self._do(_is_large(rows), write, question, rows)
+        return await self._write(rows, clients.write_rerank, question)
 
 
-def _any(engine: Engine) -> None:
-    """Whatever model is asked for."""
-
-
-def _refuse_if(problem: str) -> None:
+def _state(word: str, problem: str) -> dict:
     if problem:
         raise Refused(503, problem)
+    return {"status": word}
 
 
-def _is_large(rows: list[dict]) -> bool:
-    return sum(np.size(v) for r in rows for v in r.values()) > _LARGE_ANSWER
+def _json(content: bytes) -> responses.Response:
+    return responses.Response(content, media_type="application/json")
+
+
+def _indented(value: dict) -> responses.Response:
+    """As TF-Serving writes what it says of a model."""
+    return _json((json.dumps(value, indent=1) + "\n").encode())
+
+
+async def _refused(request, error: Refused):
+    headers = {}
+    if error.status == 405:
+        headers["Allow"] = "POST"
+    if error.status in (408, 413):  # the rest of the body is not read
+        headers["Connection"] = "close"
+    return refusal(error.status, error.message, request.url.path, headers)
+
+
+async def _http_error(request, error: HTTPException):
+    """Starlette's own 404 and 405."""
+    text = {404: "there is no such path", 405: "this path takes other methods"}
+    message = text.get(error.status_code, str(error.detail))
+    path = request.url.path
+    return refusal(error.status_code, message, path, error.headers)

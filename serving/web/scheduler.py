@@ -1,391 +1,216 @@
-"""When a request runs: who waits for what, and for how long.
+"""What a server takes, who waits for what and for how long: the contract.
 
-| who waits | for what | at most, and then |
-|---|---|---|
-| a request | to be read, run and written (`app`) | `timeout_s`: 504; a run that nobody waits for any more is stopped |
-| a row | rows that are due before it | `queue` rows of its lane: 503 |
-| the first row of an idle lane | company | `wait_ms` |
-| a lane | a run of the other lane | 0.02 s of that run's life; 100 ms in all |
-| the costly lane, after a slice beside quick requests | nothing: the cores are theirs | 3 times the slice, 0.2 s; not at all once its oldest request has waited half of `timeout_s` |
-| the answer to a mistake (4xx), after 20 of them (`guard`) | its turn, 50 a second | 0.5 s |
-| the end, SIGTERM (`listen`) | requests that have begun | 0.7 `timeout_s`: 503; at 0.9 the process ends whatever runs |
+A request passes these bounds from above to below. Where a column says "nobody"
+it is decided at once. `--` marks the flags of `ServerOptions`.
 
-Lanes. A request that weighs more than four full rows goes to the costly lane,
-all others to the quick one. Each lane has a thread that runs the model, so a
-costly run holds up no quick one; as both use all cores, each waits for short
-runs of the other. For two seconds after a quick request the costly lane runs
-slices of one full row at most, and rests after each.
+| bound | who waits, for what | how much or how long | at the bound |
+|---|---|---|---|
+| connections (`addresses`) | nobody: who comes takes the place of the one that has waited longest for its client | `--max_connections`, `--max_connections_per_address` | closed |
+| head (`transport.protocol`) | the server, for its bytes | `--read_timeout_s` | closed |
+| | nobody | bytes, lines, URL, chunks, forms of HTTP | 400, 414, 431, 505, closed |
+| rate (`addresses`) | nobody | `--max_requests_per_address` | 429, closed |
+| door (`transport.guard`, `.access`) | nobody | Host and Origin; a key | 403, 401, closed |
+| body | the server, for its bytes | `--read_timeout_s`; `--max_body_bytes` | 408, 413, closed |
+| answer | the client, for all that follows down to "writing" | `--timeout_s` | 504; a run that nobody waits for any more is stopped |
+| reading | a body above `LARGE_BODY`, for the helper (`workers`) | 64 pieces of work | 503 |
+| values (`forms`, `cost`) | nobody | `--max_chars`, `--max_instances`, `--max_tokens`, `--max_cost` | 400 |
+| lane (`lanes`) | a row, for rows that are due before it | `--max_queue` rows of its lane | 503 |
+| | the first row of an idle lane, for company | `--max_wait_ms` | it runs |
+| | a lane, for a run of the other lane | 0.02 s of that run's life; 100 ms in all | both run |
+| | the costly lane, after a slice beside quick requests | 3 times the slice, 0.2 s; not once its oldest request has waited half of `--timeout_s` | it runs |
+| writing | an answer above `LARGE_ANSWER`, for the helper | 64 pieces of work | 503 |
+| mistakes (`addresses`) | an answer 4xx after 20 of them, for its turn, 50 a second | 0.5 s | it is sent |
+| client | the server, for a client that reads | `--read_timeout_s` | closed |
+| the end: SIGTERM (`transport.listen`) | the process, for requests that have begun | 0.7 `--timeout_s`; at 0.9 it ends whatever runs | 503 |
 
-Order in a lane. A request is due when it has waited 10 times what its rows
-take until then: small ones go first, large ones wait but do not starve. Then
-come those of the same signature, shape and about the same length, as many
-rows as fit; a request of more rows than fit is answered in several runs. If a
-run of several requests fails, each runs again alone.
-
-Bodies that come slowly and clients that do not read (`read_timeout_s`) are
-cut off there (`app`, `listen`); they hold no place in a lane.
+One `Scheduler` holds all these bounds and counts; all others ask it.
 """
 
 import asyncio
-import collections
 import contextlib
-import dataclasses
 import time
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 
-import numpy as np
+import fastapi
+import prometheus_client
+from starlette.requests import ClientDisconnect
 
 from common.errors import UserError
-from serving.saved_model import Stop
-from serving.web.worker import Worker
+from serving.options import ServerOptions
+from serving.web.addresses import Connections, Turns, owner
+from serving.web.forms import wire
+from serving.web.lanes import Lanes, Runs
+from serving.web.metrics import Metrics
+from serving.web.workers import Helper, Overloaded
 
-_PATIENCE = 10.0  # times what a request takes: then it is due
-_REMEMBERED = 0.9  # share of the earlier runs in the time of a token
-_QUICK_ROWS = 4  # rows of full length that one may ask for in the quick lane
-_NEIGHBOUR_SECONDS = 2.0
-_REST = 3.0  # times a slice
-_LONGEST_REST = 0.2  # seconds; a slice begun without neighbours may be long
-_REST_SHARE = 0.5  # of `timeout_s`
-_SHORT_RUN = 0.02  # seconds of the other lane's run that are waited for
-_LOOK_SECONDS = 0.001
-_MOST_LOOKS = 100
+LARGE_BODY = 16_384  # bytes
+LARGE_ANSWER = 2_000  # values
 
 
-class Overloaded(Exception):
-    """Too much is waiting."""
+class Refused(Exception):
+    """An answer other than 200: a status and one line."""
 
-
-class Bounds(NamedTuple):
-    """How much waits and how much runs at once.
-
-    Attributes:
-      rows: of a run.
-      tokens: of a run, rows times the longest of them.
-      row_weight: of a row of full length.
-      wait_ms, queue, timeout_s: see the table.
-    """
-
-    rows: int = 32
-    tokens: int = 16_384
-    row_weight: int = 512
-    wait_ms: float = 2.0
-    queue: int = 1024
-    timeout_s: float = 30.0
-
-
-@dataclasses.dataclass(eq=False)
-class _Job:
-    key: tuple
-    rows: list[dict]
-    tokens: int  # of its longest row
-    weight: int  # of its longest row: its time, in tokens
-    future: asyncio.Future
-    arrival: float
-    outputs: list = dataclasses.field(default_factory=list)
-    taken: int = 0  # rows that ran or run
-
-    @property
-    def left(self) -> int:
-        return len(self.rows) - self.taken
-
-    def due(self, token_seconds: float) -> float:
-        """When its next row should run."""
-        weight = (self.taken + 1) * self.weight
-        return self.arrival + _PATIENCE * token_seconds * weight
-
-
-class _Part(NamedTuple):
-    job: _Job
-    rows: list[dict]
-
-
-class _Lane:
-    """Requests that wait, those that run, and the thread."""
-
-    def __init__(self, name: str):
-        self.jobs: collections.deque[_Job] = collections.deque()
-        self.wake = asyncio.Event()
-        self.running: tuple[list[_Part], Stop] | None = None
-        self.token_seconds = 0.0
-        self.last_used = -float("inf")
-        self.worker = Worker(name)
-
-    @property
-    def waiting(self) -> int:
-        return sum(job.left for job in self.jobs)
-
-    def stop_if_unwanted(self) -> None:
-        if self.running is None:
-            return
-        parts, stop = self.running
-        if all(part.job.future.done() for part in parts):
-            stop.request()
-
-    def cancel(self) -> None:
-        """Of whoever waits; the present run is told to stop."""
-        running = [part.job for part in self.running[0]] if self.running else []
-        for job in [*self.jobs, *running]:
-            job.future.cancel()
-        self.stop_if_unwanted()
-        self.worker.stop()
-
-    def take(self, bounds: Bounds, most: int) -> list[_Part]:
-        """Rows of the job that is due first and of those like it that fit.
-
-        Args:
-          bounds: of a run.
-          most: weight of the run.
-        """
-        parts: list[_Part] = []
-        rest: collections.deque[_Job] = collections.deque()
-        rows, longest, weight = 0, 1, 0
-        for job in sorted(
-            self.jobs, key=lambda job: job.due(self.token_seconds)
-        ):
-            if job.future.done():
-                continue
-            room = 0
-            if not parts or job.key == parts[0].job.key:
-                tokens = max(longest, job.tokens)
-                fits = min(bounds.rows, bounds.tokens // tokens) - rows
-                fits = min(fits, (most - weight) // job.weight)
-                room = min(job.left, fits if parts else max(fits, 1))
-            if room < 1:
-                rest.append(job)
-                continue
-            parts.append(_Part(job, job.rows[job.taken : job.taken + room]))
-            job.taken += room
-            rows, longest = rows + room, tokens
-            weight += room * job.weight
-        self.jobs = rest
-        return parts
-
-    def settle(self, parts: list[_Part]) -> None:
-        """After a run: whole answers are given, others go on waiting."""
-        for job in (part.job for part in parts):
-            if job.future.done():
-                continue
-            if job.left:
-                self.jobs.append(job)
-            else:
-                job.future.set_result(job.outputs)
-
-    def note(self, seconds: float, parts: list[_Part]) -> None:
-        """Learns the time of a token from a run."""
-        weight = sum(part.job.weight * len(part.rows) for part in parts)
-        self.token_seconds += (1 - _REMEMBERED) * (
-            seconds / weight - self.token_seconds
-        )
+    def __init__(self, status: int, message: str):
+        super().__init__(message)
+        self.status = status
+        self.message = " ".join(message.split())
 
 
 class Scheduler:
-    """Runs rows through `run(signature, rows, stop) -> output of each row`.
-
-    Needs a running event loop.
+    """All bounds and counts of a server.
 
     Args:
-      run: called in a lane's thread; both threads may call it at once.
-      bounds: see `Bounds`.
-      observe: called with the rows of every batch.
+      options: bounds that have flags.
 
     Attributes:
-      quick, costly: the lanes.
-      quick_weight: of the heaviest request in the quick lane.
+      metrics: counts that are shown.
+      connections: places by address.
+      rates, mistakes: turns of requests by address, of all answers 4xx.
+      draining: the end has come.
     """
 
-    def __init__(
-        self,
-        run: Callable[[str, list[dict], Stop], list],
-        bounds: Bounds = Bounds(),  # noqa: B008  a tuple
-        observe: Callable[[int], None] = lambda rows: None,
-    ):
-        self._run = run
-        self._bounds = bounds
-        self._observe = observe
-        self.quick_weight = min(_QUICK_ROWS * bounds.row_weight, bounds.tokens)
-        self.quick, self.costly = _Lane("quick"), _Lane("costly")
-        self._lanes = (self.quick, self.costly)
-        self._tasks = [
-            asyncio.create_task(self._work(*lanes))
-            for lanes in (self._lanes, self._lanes[::-1])
-        ]
+    def __init__(self, options: ServerOptions):
+        self.options = options
+        self.metrics = Metrics()
+        self.connections = Connections(
+            options.max_connections,
+            options.max_connections_per_address,
+            self.metrics.connections_refused.inc,
+        )
+        self.rates = Turns(options.max_requests_per_address)
+        self.mistakes = Turns(50.0, burst=20, most=0.5)
+        self.draining = False
+        self._lanes: list[Lanes] = []  # of each version; the last is served
+        self._helper = Helper()
 
-    async def stop(self) -> None:
-        """What runs or waits is cancelled."""
-        for lane in self._lanes:
-            lane.cancel()
-        for task in self._tasks:
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """What was begun in the block is ended with it."""
+        try:
+            yield
+        finally:
+            for lanes in list(self._lanes):
+                await lanes.stop()
+            self._helper.close()
 
-    @property
-    def waiting(self) -> int:
-        """Rows in the queues."""
-        return sum(lane.waiting for lane in self._lanes)
+    async def warm_up(self) -> None:
+        """Starts the helper: its first large request waits less."""
+        await self._helper.run(wire.error, "")
+
+    def open_lanes(self, runs: Runs) -> Lanes:
+        """Those of a version, which is served from now on."""
+        lanes = Lanes(runs, self.options, self.metrics.rows.observe)
+        self._lanes.append(lanes)
+        return lanes
+
+    async def close_lanes(self, lanes: Lanes) -> None:
+        """Its version has ended."""
+        await lanes.stop()
+        self._lanes.remove(lanes)
 
     @property
     def working(self) -> bool:
-        """Whether a thread still runs the model."""
-        return any(lane.worker.busy_seconds for lane in self._lanes)
+        """Whether a thread still runs a model."""
+        return any(lanes.working for lanes in self._lanes)
 
-    @property
-    def ended(self) -> bool:
-        """Whether no thread is left, after `stop`."""
-        return not any(lane.worker.alive for lane in self._lanes)
+    def counts(self) -> prometheus_client.CollectorRegistry:
+        """All that is counted."""
+        self.metrics.waiting.set(sum(lanes.waiting for lanes in self._lanes))
+        return self.metrics.registry
 
-    def stuck(self) -> str:
+    def trouble(self) -> str:
         """Why the process had better be started again, or ""."""
-        for lane in self._lanes:
-            if not lane.worker.alive:
-                return f"the {lane.worker.name} thread has ended"
-            busy = lane.worker.busy_seconds
-            if busy > 2 * self._bounds.timeout_s:
-                return f"the {lane.worker.name} run has taken {busy:.0f} s"
-        return ""
+        return self._lanes[-1].stuck()
 
-    def crowded(self) -> str:
+    def refusal(self) -> str:
         """Why requests had better go elsewhere, or ""."""
-        if self.quick.waiting >= self._bounds.queue:
-            return "too many requests are waiting"
-        busy = self.quick.worker.busy_seconds
-        if busy > self._bounds.timeout_s:
-            return f"the present run has taken {busy:.0f} s"
-        return ""
+        ending = "the server is ending" if self.draining else ""
+        return self.trouble() or ending or self._lanes[-1].crowded()
 
-    async def submit(
-        self,
-        signature: str,
-        rows: list[dict],
-        tokens: int = 1,
-        weight: int = 1,
-        alone: bool = False,
-    ) -> list:
-        """The outputs of `rows`; who cancels the call stops the work.
+    def early(self, address: str) -> float:
+        """0: an address may ask now; else in so many seconds."""
+        seconds = self.rates.seconds(owner(address))
+        if seconds:
+            self.metrics.too_often.inc()
+        return seconds
 
-        Args:
-          signature: which function.
-          rows: of equal shapes.
-          tokens: of the longest row.
-          weight: time of the longest row, as that of so many tokens.
-          alone: no other request's rows in its runs.
+    # --- One request ---------------------------------------------------------
+
+    @contextlib.contextmanager
+    def counted(self) -> Iterator[None]:
+        """Counts a request that runs the model, by its status, and its time."""
+        start = time.perf_counter()
+        status = 500
+        try:
+            yield
+            status = 200
+        except Refused as e:
+            status = e.status
+            raise
+        except ClientDisconnect:
+            status = 499
+            raise
+        finally:
+            self.metrics.requests.labels(str(status)).inc()
+            self.metrics.seconds.observe(time.perf_counter() - start)
+
+    async def body(self, http: fastapi.Request) -> bytes:
+        """The whole body; Refused with 408 or 413."""
+        limit = self.options.max_body_bytes
+        message = f"the body is larger than {limit} bytes"
+        length = http.headers.get("content-length", "0")
+        if length.isdecimal() and int(length) > limit:
+            raise Refused(413, message)
+        body = bytearray()
+        try:
+            async with asyncio.timeout(self.options.read_timeout_s):
+                async for chunk in http.stream():
+                    body += chunk
+                    if len(body) > limit:
+                        raise Refused(413, message)
+        except TimeoutError as e:
+            raise Refused(408, "the body came too slowly") from e
+        return bytes(body)
+
+    async def in_time(self, http: fastapi.Request, answer: Awaitable):
+        """What `answer` gives; Refused with 400, 503 or 504.
 
         Raises:
-          Overloaded: the queue is full.
-          UserError: the rows differ in shape.
+          ClientDisconnect: the client has left before.
         """
-        dear = weight * len(rows) > self.quick_weight
-        lane = self.costly if dear else self.quick
-        if lane.waiting + len(rows) > self._bounds.queue:
-            raise Overloaded
-        future = asyncio.get_running_loop().create_future()
-        # Short rows neither wait for long ones nor are padded to them.
-        key = (signature, weight.bit_length() // 2, *_shapes(rows))
-        if alone:
-            key = (*key, future)
-        lane.last_used = time.monotonic()
-        job = _Job(key, rows, tokens, weight, future, lane.last_used)
-        lane.jobs.append(job)
-        lane.wake.set()
+        task = asyncio.ensure_future(self._bounded(answer))
+        gone = asyncio.ensure_future(_left(http))
         try:
-            return await future
-        except asyncio.CancelledError:  # timed out, or the client is gone
-            if job in lane.jobs:
-                lane.jobs.remove(job)
-            lane.stop_if_unwanted()
-            raise
-
-    async def _work(self, lane: _Lane, other: _Lane) -> None:
-        while True:
-            while not lane.jobs:
-                lane.wake.clear()
-                await lane.wake.wait()
-            if lane.waiting < self._bounds.rows:
-                await asyncio.sleep(self._bounds.wait_ms / 1000.0)
-            await self._let_end(other)
-            parts = lane.take(self._bounds, self._most(lane))
-            if not parts:
-                continue
-            begin = time.monotonic()
-            await self._answer(lane, parts)
-            lane.settle(parts)
-            if lane is self.costly:
-                await asyncio.sleep(self._rest(time.monotonic() - begin))
-
-    async def _let_end(self, other: _Lane) -> None:
-        """Waits for the end of the other lane's run, if it is a short one.
-
-        A run uses all cores: two at once take longer than one after the other.
-        """
-        for _ in range(_MOST_LOOKS):
-            if not 0.0 < other.worker.busy_seconds < _SHORT_RUN:
-                return
-            await asyncio.sleep(_LOOK_SECONDS)
-
-    def _most(self, lane: _Lane) -> int:
-        """The weight of a lane's next run."""
-        if lane is self.costly and self._has_neighbours:
-            return self._bounds.row_weight
-        return self._bounds.tokens
-
-    def _rest(self, seconds: float) -> float:
-        """How long the costly lane pauses after a slice of `seconds`.
-
-        While quick requests come it takes a quarter of the time, more only
-        where slices are long.
-        """
-        now = time.monotonic()
-        arrivals = (job.arrival for job in self.costly.jobs)
-        waited = max((now - arrival for arrival in arrivals), default=0.0)
-        late = waited > _REST_SHARE * self._bounds.timeout_s
-        if late or not self._has_neighbours:
-            return 0.0
-        return min(_REST * seconds, _LONGEST_REST)
-
-    @property
-    def _has_neighbours(self) -> bool:
-        """Whether quick requests came of late."""
-        idle = time.monotonic() - self.quick.last_used
-        return idle <= _NEIGHBOUR_SECONDS
-
-    async def _answer(self, lane: _Lane, parts: list[_Part]) -> None:
-        """Runs the parts; outputs and errors go to their jobs."""
-        parts = [p for p in parts if not p.job.future.done()]
-        if not parts:
-            return
-        rows = [row for part in parts for row in part.rows]
-        self._observe(len(rows))
-        stop = Stop()
-        lane.running = (parts, stop)
-        begin = time.monotonic()
-        try:
-            outputs = await lane.worker.run(
-                self._run, parts[0].job.key[0], rows, stop
+            await asyncio.wait(
+                (task, gone), return_when=asyncio.FIRST_COMPLETED
             )
-        except Exception as e:
-            lane.running = None
-            if len(parts) > 1:
-                # One bad request must not spoil its neighbours.
-                for part in parts:
-                    await self._answer(lane, [part])
-            elif not parts[0].job.future.done():
-                parts[0].job.future.set_exception(e)
-            return
-        lane.running = None
-        lane.note(time.monotonic() - begin, parts)
-        at = 0
-        for part in parts:
-            part.job.outputs += outputs[at : at + len(part.rows)]
-            at += len(part.rows)
+            if not task.done():
+                raise ClientDisconnect
+            return task.result()
+        finally:
+            task.cancel()
+            gone.cancel()
+
+    async def _bounded(self, answer: Awaitable):
+        try:
+            async with asyncio.timeout(self.options.timeout_s):
+                return await answer
+        except Overloaded as e:
+            raise Refused(
+                503, "too many requests are waiting; try later"
+            ) from e
+        except TimeoutError as e:
+            raise Refused(504, "the answer took too long; send less") from e
+        except UserError as e:
+            raise Refused(400, str(e)) from e
+
+    async def do(self, large: bool, function: Callable, *arguments):
+        """`function(*arguments)`, by the helper where it is much work."""
+        if large:
+            return await self._helper.run(function, *arguments)
+        return function(*arguments)
 
 
-def _shapes(rows: list[dict]) -> tuple:
-    """The shapes of a row's values; all rows must agree."""
-    shapes = {
-        tuple(sorted((name, np.shape(v)) for name, v in row.items()))
-        for row in rows
-    }
-    if len(shapes) > 1:
-        raise UserError("the instances differ in shape: send them one by one")
-    return shapes.pop()
+async def _left(http: fastapi.Request) -> None:
+    while (await http.receive())["type"] != "http.disconnect":
+        pass

@@ -1,7 +1,7 @@
 """The version that is served; a newer one takes over while requests run.
 
-Each version has an engine of its own. A request keeps the engine that it began
-with; an engine whose last request has been answered is stopped.
+Each version has lanes of its own. A request keeps the version that it began
+with; the lanes of one whose last request has been answered are stopped.
 """
 
 import asyncio
@@ -11,90 +11,148 @@ import logging
 import os
 from collections.abc import AsyncIterator, Callable, Iterator
 
+import numpy as np
 import tensorflow as tf
 
 from common.errors import UserError
-from serving.options import ServerOptions
-from serving.saved_model import SavedModel, versions_below
-from serving.web.engine import Engine
-from serving.web.metrics import Metrics
+from serving.saved_model import SavedModel, Stop, versions_below
+from serving.web.cost import Budget, free_bytes, model_size
+from serving.web.forms.requests import Request
+from serving.web.lanes import Runs
+from serving.web.scheduler import Scheduler
 
 _LOG = logging.getLogger("serving")
 _DRAIN_SECONDS = 0.05
 Load = Callable[[str], SavedModel]
 
 
+class Version:
+    """Checked rows in, the rows of an answer out; needs a running event loop.
+
+    Args:
+      model: a SavedModel.
+      scheduler: gives it lanes.
+
+    Attributes:
+      model: as given.
+      lanes: run it.
+      leases: requests that hold it.
+    """
+
+    def __init__(self, model: SavedModel, scheduler: Scheduler):
+        self.model = model
+        self.leases = 0
+        self._budget = Budget(
+            model.description,
+            model_size(model.description, model.variable_shapes),
+            scheduler.options,
+            free_bytes(),
+        )
+        most, row = self._budget.max_tokens, self._budget.row_tokens
+        self.lanes = scheduler.open_lanes(Runs(self._run, most, row))
+
+    async def answer(self, request: Request, alone: bool) -> list[dict]:
+        """Output name -> array or value, of every row.
+
+        Args:
+          request: checked.
+          alone: neighbours must not pad the outputs.
+
+        Raises:
+          UserError: a bound, or what the model does not take.
+          Overloaded: see `Lanes.submit`.
+        """
+        name, rows = request.signature, request.rows
+        work = self._budget.check(name, rows)
+        alone = alone and self._pads(name) or bool(self._shared(name))
+        try:
+            return await self.lanes.submit(
+                name, rows, work.tokens, work.weight, alone
+            )
+        except (tf.errors.InvalidArgumentError, ValueError, TypeError) as e:
+            raise UserError(
+                "the model refused these values: check ids and shapes"
+            ) from e
+
+    def _shared(self, signature: str) -> list[str]:
+        """Inputs that are one value for all rows of a run."""
+        inputs = self.model.description["signatures"][signature]["inputs"]
+        return [name for name, spec in inputs.items() if not spec["shape"]]
+
+    def _pads(self, signature: str) -> bool:
+        """Whether texts decide the shapes of outputs."""
+        spec = self.model.description["signatures"][signature]
+        return any(
+            value["dtype"] == "string" for value in spec["inputs"].values()
+        ) and any(None in v["shape"][1:] for v in spec["outputs"].values())
+
+    def _run(self, signature: str, rows: list[dict], stop: Stop) -> list[dict]:
+        """Runs in a lane's thread."""
+        shared = self._shared(signature)
+        batch = {
+            name: rows[0][name] if name in shared else _column(rows, name)
+            for name in rows[0]
+        }
+        outputs = {
+            name: np.asarray(value)
+            for name, value in self.model(batch, signature, stop).items()
+        }
+        return [
+            {name: value[i] for name, value in outputs.items()}
+            for i in range(len(rows))
+        ]
+
+
 class Versions:
-    """The engines of a server.
+    """The versions of a server.
 
     Args:
       model: the version to begin with.
-      options: `poll_s` above 0 = look for newer versions so often.
-      metrics: shared by all engines.
+      scheduler: runs them; `poll_s` of its options above 0 = look for newer
+        versions so often.
       load: version folder -> a model that has been warmed up; called in a
         thread. None = no other version is looked for.
+
+    Attributes:
+      current: the version that is served now, while `run`.
     """
 
     def __init__(
-        self,
-        model: SavedModel,
-        options: ServerOptions,
-        metrics: Metrics,
-        load: Load | None = None,
+        self, model: SavedModel, scheduler: Scheduler, load: Load | None = None
     ):
-        self.draining = False
         self._first: SavedModel | None = model
-        self._options = options
-        self._metrics = metrics
+        self._scheduler = scheduler
         self._load = load
-        self._leases: dict[Engine, int] = {}
         self._skipped: dict[str, tuple] = {}
 
     @contextlib.asynccontextmanager
     async def run(self) -> AsyncIterator[None]:
-        """Starts an engine and, if asked for, looks for newer versions."""
-        self._begin(self._first)
-        self._first = None  # else it stays when a newer version is served
-        poll = None
-        if self._load is not None and self._options.poll_s > 0:
+        """Serves and, if that is asked for, looks for newer versions."""
+        async with self._scheduler.running():
+            self.current = Version(self._first, self._scheduler)
+            self._first = None  # else it stays when a newer version is served
             poll = asyncio.create_task(self._poll())
-        try:
-            yield
-        finally:
-            if poll is not None:
+            try:
+                yield
+            finally:
                 poll.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
                     await poll
-            for engine in list(self._leases):
-                await engine.scheduler.stop()
-
-    def _begin(self, model: SavedModel) -> None:
-        engine = Engine(model, self._options, self._metrics)
-        self._leases[engine] = 0
-        self.current = engine
 
     @contextlib.contextmanager
-    def lease(self) -> Iterator[Engine]:
-        """The engine for one request, which is not stopped meanwhile."""
-        engine = self.current
-        self._leases[engine] += 1
+    def lease(self) -> Iterator[Version]:
+        """The version for one request, which is not stopped meanwhile."""
+        version = self.current
+        version.leases += 1
         try:
-            yield engine
+            yield version
         finally:
-            self._leases[engine] -= 1
-
-    def drain(self) -> None:
-        """Says that the server is ending."""
-        self.draining = True
-
-    @property
-    def working(self) -> bool:
-        """Whether a thread still runs a model."""
-        return any(engine.scheduler.working for engine in self._leases)
+            version.leases -= 1
 
     async def _poll(self) -> None:
-        while not self.draining:
-            await asyncio.sleep(self._options.poll_s)
+        seconds = self._scheduler.options.poll_s if self._load else 0.0
+        while seconds and not self._scheduler.draining:
+            await asyncio.sleep(seconds)
             try:
                 await self.look()
             except Exception:  # the version that is served stays
@@ -123,29 +181,24 @@ class Versions:
                     " ".join(str(e).split()),
                 )
                 continue
-            await self._switch(model)
+            old, self.current = self.current, Version(model, self._scheduler)
+            _LOG.warning(
+                "version %s is served; version %s ends with its last request",
+                model.version,
+                served.version,
+            )
+            asyncio.create_task(self._end(old))
             return True
         return False
 
-    async def _switch(self, model: SavedModel) -> None:
-        old = self.current
-        self._begin(model)
-        _LOG.warning(
-            "version %s is served; version %s ends with its last request",
-            model.version,
-            old.model.version,
-        )
-        asyncio.create_task(self._end(old))
-
-    async def _end(self, engine: Engine) -> None:
-        scheduler = engine.scheduler
-        while self._leases[engine] or scheduler.working:
+    async def _end(self, old: Version) -> None:
+        lanes = old.lanes
+        while old.leases or lanes.working:
             await asyncio.sleep(_DRAIN_SECONDS)
-        await scheduler.stop()
-        del self._leases[engine]
-        while not scheduler.ended:  # its threads hold it
+        await self._scheduler.close_lanes(lanes)
+        while not lanes.ended:  # their threads hold it
             await asyncio.sleep(_DRAIN_SECONDS)
-        del engine, scheduler
+        del old, lanes
         if gc.get_freeze_count():  # else what it loaded stays for ever
             gc.unfreeze()
             spare_the_collector()
@@ -159,6 +212,12 @@ def spare_the_collector() -> None:
     """
     gc.collect()
     gc.freeze()
+
+
+def _column(rows: list[dict], name: str):
+    """The rows of an input: texts as lists, numbers as one array."""
+    values = [row[name] for row in rows]
+    return np.stack(values) if isinstance(values[0], np.ndarray) else values
 
 
 def _state(folder: str) -> tuple:

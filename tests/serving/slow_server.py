@@ -41,8 +41,8 @@ class SleepyModel:
 if __name__ == "__main__":
     # The server's helper process imports this file and needs none of these.
     from serving.options import ServerOptions
-    from serving.web import listen
     from serving.web.app import build_app
+    from serving.web.transport import listen
 
     options = ServerOptions(
         timeout_s=float(sys.argv[1]),
@@ -53,4 +53,4 @@ if __name__ == "__main__":
     listener.bind(("127.0.0.1", 0))
     listener.listen(listen.BACKLOG)
     print(listener.getsockname()[1], flush=True)
-    listen.run(build_app(SleepyModel(), options), listener, options)
+    listen.run(build_app(SleepyModel(), options), listener)

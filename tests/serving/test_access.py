@@ -19,8 +19,8 @@ testclient = pytest.importorskip("fastapi.testclient")
 
 from common.errors import UserError  # noqa: E402
 from serving.options import ServerOptions  # noqa: E402
-from serving.web import access  # noqa: E402
 from serving.web.app import build_app  # noqa: E402
+from serving.web.transport import access  # noqa: E402
 from tests.serving.test_server import FakeModel  # noqa: E402
 
 ADA, BOB, EVE = "a" * 32, "Bob-" + 40 * "b", "e" * 31

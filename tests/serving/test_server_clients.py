@@ -14,8 +14,8 @@ pytest.importorskip("fastapi")
 testclient = pytest.importorskip("fastapi.testclient")
 
 from serving.options import ServerOptions  # noqa: E402
-from serving.web import listen  # noqa: E402
 from serving.web.app import build_app  # noqa: E402
+from serving.web.transport import listen  # noqa: E402
 
 TEXT = {"dtype": "string", "shape": [None]}
 IDS = {"dtype": "int32", "shape": [None, None]}
@@ -341,7 +341,7 @@ def test_keys_limits_and_metrics_are_those_of_predict(tmp_path):
 @pytest.fixture(scope="module")
 def port():
     options = ServerOptions(max_instances=5, max_requests_per_address=0.0)
-    server = listen.make_server(build_app(Vectors(), options), options)
+    server = listen.make_server(build_app(Vectors(), options))
     listener = socket.create_server(("127.0.0.1", 0))
     found = listener.getsockname()[1]
     thread = threading.Thread(target=server.run, args=([listener],))

@@ -7,8 +7,12 @@ import pytest
 
 pytest.importorskip("fastapi")
 
-from serving.web import guard, scheduler
-from serving.web.metrics import Metrics
+from serving.options import ServerOptions
+from serving.web import lanes
+from serving.web.addresses import Turns
+from serving.web.scheduler import Scheduler
+from serving.web.transport import guard
+from serving.web.workers import Overloaded
 
 
 class Clock:
@@ -37,7 +41,7 @@ def slept(monkeypatch):
 
 def test_the_costly_lane_rests_after_each_slice(monkeypatch, slept):
     clock, events = Clock(), []
-    monkeypatch.setattr(scheduler, "time", clock)
+    monkeypatch.setattr(lanes, "time", clock)
 
     def model(signature, rows, stop):
         clock.now += 0.05
@@ -45,10 +49,10 @@ def test_the_costly_lane_rests_after_each_slice(monkeypatch, slept):
         return [0] * len(rows)
 
     async def run():
-        bounds = scheduler.Bounds(row_weight=2, wait_ms=0)
-        made = scheduler.Scheduler(model, bounds)
+        runs = lanes.Runs(model, row_weight=2)
+        made = lanes.Lanes(runs, ServerOptions(max_wait_ms=0))
         made.quick.last_used = clock.now
-        await made.submit("s", [{"a": 1}] * 5, weight=2)  # more than 4 rows
+        await made.submit("s", [{"a": 1}] * 5, weight=2)  # above 4 rows
         await made.submit("s", [{"a": 1}] * 4, weight=2)
         await made.stop()
 
@@ -59,11 +63,11 @@ def test_the_costly_lane_rests_after_each_slice(monkeypatch, slept):
 
 @pytest.fixture
 def made():
-    """A scheduler that was stopped."""
+    """Lanes that were stopped."""
 
     async def run():
-        bounds = scheduler.Bounds(row_weight=16, timeout_s=30.0)
-        made = scheduler.Scheduler(lambda *_: [], bounds)
+        runs = lanes.Runs(lambda *_: [], row_weight=16)
+        made = lanes.Lanes(runs, ServerOptions(timeout_s=30.0))
         await made.stop()
         return made
 
@@ -95,7 +99,7 @@ def test_lanes_wait_for_short_runs_of_each_other(slept, ages, looks):
         return [0] * len(rows)
 
     async def run(name, other):
-        made = scheduler.Scheduler(model, scheduler.Bounds(wait_ms=0))
+        made = lanes.Lanes(lanes.Runs(model), ServerOptions(max_wait_ms=0))
         made.quick_weight = 1 if name == "quick" else 0
         worker = getattr(made, other).worker
         getattr(made, other).worker = Busy(ages)
@@ -119,7 +123,7 @@ def test_a_lane_takes_rows_when_its_turn_has_come(monkeypatch):
 
     async def run():
         gate = asyncio.Event()
-        made = scheduler.Scheduler(model, scheduler.Bounds(wait_ms=0))
+        made = lanes.Lanes(lanes.Runs(model), ServerOptions(max_wait_ms=0))
         monkeypatch.setattr(made, "_let_end", lambda other: gate.wait())
         first = asyncio.ensure_future(made.submit("s", [{"a": 1}]))
         for _ in range(5):
@@ -138,7 +142,7 @@ def test_a_lane_takes_rows_when_its_turn_has_come(monkeypatch):
 
 def test_costly_requests_rest_only_beside_quick_ones(made, monkeypatch):
     clock = Clock()
-    monkeypatch.setattr(scheduler, "time", clock)
+    monkeypatch.setattr(lanes, "time", clock)
     quick, costly = made.quick, made.costly
     job = types.SimpleNamespace(arrival=clock.now - 1.0, left=1)
     costly.jobs.append(job)
@@ -160,7 +164,7 @@ def test_a_full_lane_refuses_and_the_other_one_does_not(made):
     for lane, weight in ((made.quick, 1), (made.costly, heavy)):
         waiting = types.SimpleNamespace(left=1023)
         lane.jobs.append(waiting)
-        with pytest.raises(scheduler.Overloaded):
+        with pytest.raises(Overloaded):
             asyncio.run(made.submit("s", [{"a": 1}] * 2, weight=weight))
         assert made.crowded() == ""
         waiting.left = 1024
@@ -170,20 +174,18 @@ def test_a_full_lane_refuses_and_the_other_one_does_not(made):
 
 def test_mistakes_are_answered_at_a_bounded_rate():
     clock = Clock()
-    brake = guard.Brake(10.0, burst=3, most=0.5, clock=clock.monotonic)
-    waits = [brake.seconds() for _ in range(10)]
+    turns = Turns(10.0, burst=3, most=0.5, clock=clock.monotonic)
+    waits = [turns.seconds() for _ in range(10)]
     wanted = [0.0, 0.0, 0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.5, 0.5]
     assert waits == pytest.approx(wanted)
     clock.now += 0.6  # one turn and a bit later than the last
-    assert brake.seconds() == pytest.approx(0.0)
+    assert turns.seconds() == pytest.approx(0.0)
     clock.now += 60.0
-    again = [brake.seconds() for _ in range(4)]
+    again = [turns.seconds() for _ in range(4)]
     assert again == pytest.approx([0.0, 0.0, 0.0, 0.1])
 
 
 def test_only_mistakes_wait(slept):
-    draining: list[bool] = []
-
     async def app(scope, receive, send):
         start = {"type": "http.response.start", "status": scope["status"]}
         await send(start | {"headers": []})
@@ -191,14 +193,15 @@ def test_only_mistakes_wait(slept):
     async def send(message):
         sent.append(message["status"])
 
-    made = guard.Guard(app, Metrics(), lambda: bool(draining))
-    made._brake = types.SimpleNamespace(seconds=lambda: 0.25)
+    scheduler = Scheduler(ServerOptions())
+    scheduler.mistakes = types.SimpleNamespace(seconds=lambda: 0.25)
+    made = guard.Guard(app, scheduler)
     scope = {"type": "http", "method": "GET", "path": "/", "headers": []}
     sent: list[int] = []
     for status in (200, 404, 413, 499, 503):
         asyncio.run(made(scope | {"status": status}, None, send))
     assert sent == [200, 404, 413, 499, 503]
     assert slept == [0.25, 0.25]
-    draining.append(True)
+    scheduler.draining = True
     asyncio.run(made(scope | {"status": 400}, None, send))
     assert slept == [0.25, 0.25]  # the end does not wait

@@ -11,7 +11,7 @@ testclient = pytest.importorskip("fastapi.testclient")
 
 from serving.options import ServerOptions  # noqa: E402
 from serving.web import app as app_lib  # noqa: E402
-from serving.web import cost, helper, scheduler  # noqa: E402
+from serving.web import cost, lanes, workers  # noqa: E402
 
 PREDICT = "/v1/models/transformer_xl:predict"
 WHOLE = {"max_new_tokens": 3, "temperature": 0.5, "top_k": 2, "seed": 7}
@@ -112,17 +112,17 @@ def test_the_model_is_called_by_the_name_of_its_encoder(client):
 @pytest.mark.slow
 def test_large_requests_and_answers_go_through_the_helper(client, monkeypatch):
     calls = []
-    run = helper.Helper.run
+    run = workers.Helper.run
 
     async def counted(self, function, *arguments):
         calls.append(function.__name__)
         return await run(self, function, *arguments)
 
-    monkeypatch.setattr(helper.Helper, "run", counted)
+    monkeypatch.setattr(workers.Helper, "run", counted)
     small = {"signature_name": "serving_default", "instances": ["a"] * 9}
     answers = [client.post(PREDICT, json=small) for _ in "ab"]
-    monkeypatch.setattr(app_lib, "_LARGE_BODY", 10)
-    monkeypatch.setattr(app_lib, "_LARGE_ANSWER", 10)
+    monkeypatch.setattr(app_lib, "LARGE_BODY", 10)
+    monkeypatch.setattr(app_lib, "LARGE_ANSWER", 10)
     assert not calls
     answers.append(client.post(PREDICT, json=small))
     assert calls == ["parse_request", "predictions"]
@@ -144,10 +144,9 @@ def _order(weights: list[int], per_run: int) -> list[int]:
             seen.append(rows[0]["job"])
             return [0] * len(rows)
 
-        bounds = scheduler.Bounds(
-            rows=8, tokens=1000, row_weight=per_run, wait_ms=1
-        )
-        made = scheduler.Scheduler(model, bounds)
+        runs = lanes.Runs(model, tokens=1000, row_weight=per_run)
+        options = ServerOptions(max_batch_size=8, max_wait_ms=1)
+        made = lanes.Lanes(runs, options)
         made.costly.token_seconds = 1.0
         made.quick.last_used = time.monotonic()  # so runs are slices
         made.quick_weight = 0

@@ -13,9 +13,10 @@ pytest.importorskip("fastapi")
 pytest.importorskip("httptools")
 
 from serving.options import ServerOptions
-from serving.web import connections, listen, protocol
+from serving.web import addresses
+from serving.web.addresses import Connections, Turns, owner
 from serving.web.app import build_app
-from serving.web.connections import Connections, Rates, owner
+from serving.web.transport import listen, protocol
 from tests.serving.slow_server import SleepyModel
 
 PATH = b"/v1/models/xlnet:predict"
@@ -36,7 +37,7 @@ def served():
         max_body_bytes=100_000,
         allowed_hosts=("localhost",),
     )
-    server = listen.make_server(build_app(SleepyModel(), options), options)
+    server = listen.make_server(build_app(SleepyModel(), options))
     listener = socket.create_server(("127.0.0.1", 0))
     server.port = listener.getsockname()[1]
     thread = threading.Thread(target=server.run, args=([listener],))
@@ -343,9 +344,9 @@ def test_who_closes_at_once_is_not_let_in():
     plain = socket.create_server(("127.0.0.1", 0), backlog=100)
     number = plain.getsockname()[1]
     plain.setblocking(False)
-    for _ in range(connections._EACH_TURN + 3):
+    for _ in range(listen._EACH_TURN + 3):
         connect(number).close()
-    with connect(number) as kept, connections.Listener(plain, places) as one:
+    with connect(number) as kept, listen.Listener(plain, places) as one:
         with pytest.raises(BlockingIOError):
             one.accept()
         assert places.total == 0
@@ -398,23 +399,22 @@ def test_places_of_waiting_connections():
 
 
 def test_an_address_may_ask_as_often_as_its_rate():
-    now, refusals = [100.0], []
-    rates = Rates(4.0, lambda: refusals.append(None), lambda: now[0])
+    now = [100.0]
+    rates = Turns(4.0, clock=lambda: now[0])
     assert [rates.seconds("a") for _ in range(6)] == [0.0] * 4 + [0.25] * 2
     assert rates.seconds("b") == 0.0
     now[0] += 0.25  # one more; what was refused costs nothing
     assert [rates.seconds("a") for _ in range(2)] == [0.0, 0.25]
     now[0] += 60.0  # no more than at first
     assert [rates.seconds("a") for _ in range(5)] == [0.0] * 4 + [0.25]
-    assert len(refusals) == 4
-    assert [Rates(0.0).seconds("a") for _ in range(9)] == [0.0] * 9
-    slow = Rates(0.5, clock=lambda: now[0])
+    assert [Turns(0.0).seconds("a") for _ in range(9)] == [0.0] * 9
+    slow = Turns(0.5, clock=lambda: now[0])
     assert [slow.seconds("a"), slow.seconds("a")] == [0.0, 2.0]
 
 
 def test_few_addresses_are_remembered(monkeypatch):
-    monkeypatch.setattr(connections, "_MOST_ADDRESSES", 3)
-    rates = Rates(1.0, clock=lambda: 5.0)
+    monkeypatch.setattr(addresses, "_MOST_NAMES", 3)
+    rates = Turns(1.0, clock=lambda: 5.0)
     for name in ("a", "b", "c"):
         assert rates.seconds(name) == 0.0
     assert rates.seconds("a") == 1.0
@@ -427,10 +427,8 @@ def test_who_asks_too_often_is_told_when_to_come_again(
 ):
     source = "127.0.0.9"  # others may go on
     before = refused(port, what="requests")
-    count = served.config.app.state.metrics.too_often.inc
-    protocol_class = served.config.http
-    bounds = protocol_class.bounds._replace(rates=Rates(5, count, lambda: 1.0))
-    monkeypatch.setattr(protocol_class, "bounds", bounds)
+    few = Turns(5, clock=lambda: 1.0)
+    monkeypatch.setattr(served.scheduler, "rates", few)
     with connect(port, source) as s:
         for _ in range(5):
             s.sendall(GET + b"\r\n")

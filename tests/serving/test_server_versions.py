@@ -17,7 +17,7 @@ from common.errors import UserError  # noqa: E402
 from serving.options import ServerOptions  # noqa: E402
 from serving.saved_model import find_version, versions_below  # noqa: E402
 from serving.web.app import build_app  # noqa: E402
-from serving.web.metrics import Metrics  # noqa: E402
+from serving.web.scheduler import Scheduler  # noqa: E402
 from serving.web.versions import Versions  # noqa: E402
 from tests.serving.test_server import PREDICT, FakeModel  # noqa: E402
 
@@ -90,17 +90,17 @@ def test_a_newer_version_takes_over(tmp_path, models, caplog):
             target=lambda: answers.append(client.post(PREDICT, json=body))
         )
         asking.start()
-        engines = app.state.versions._leases
-        wait(lambda: app.state.versions.working)
+        lanes = app.state.scheduler._lanes
+        wait(lambda: app.state.scheduler.working)
         write_version(tmp_path, 2)
         wait(lambda: served(client) == "2")
         fresh = client.post(PREDICT, json=body)
         assert fresh.is_success and models.made["2"].batches == [1]
-        assert not answers and len(engines) == 2
+        assert not answers and len(lanes) == 2
         model.gate.set()
         asking.join()
         assert answers[0].is_success and model.batches == [1, 1]
-        wait(lambda: len(engines) == 1)
+        wait(lambda: len(lanes) == 1)
 
         # The incomplete one is completed.
         write_version(tmp_path, 3)
@@ -154,7 +154,7 @@ def test_what_is_no_number_is_no_version(tmp_path, models):
     write_version(tmp_path, 1)
     assert versions_below(str(tmp_path)) == [1]
     model = models.load(write_version(tmp_path, 2))
-    versions = Versions(model, ServerOptions(), Metrics(), models.load)
+    versions = Versions(model, Scheduler(ServerOptions()), models.load)
     write_version(tmp_path, 6)
 
     async def look():

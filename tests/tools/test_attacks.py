@@ -14,8 +14,8 @@ pytest.importorskip("fastapi")
 pytest.importorskip("httptools")
 
 from serving.options import ServerOptions
-from serving.web import listen, protocol
 from serving.web.app import build_app
+from serving.web.transport import listen, protocol
 from tests.conftest import ROOT
 from tests.serving.slow_server import SleepyModel
 from tools.soak import attack_table, attacks, hostile
@@ -32,7 +32,7 @@ def served():
     options = ServerOptions(
         allowed_hosts=("localhost",), max_requests_per_address=0.0
     )
-    server = listen.make_server(build_app(SleepyModel(), options), options)
+    server = listen.make_server(build_app(SleepyModel(), options))
     listener = socket.create_server((hostile.HOST, 0))
     server.port = listener.getsockname()[1]
     thread = threading.Thread(target=server.run, args=([listener],))
@@ -81,7 +81,9 @@ def test_an_attack_gets_its_status_and_is_closed(served, name):
         assert attack.status in (0, status), answer[:200]
         assert status not in (500, 503, 504)
         assert status in (200, 403, 404, 405) or b'"error"' in answer
-    wait_until(lambda: not served._connections.total)  # nothing stays open
+    wait_until(
+        lambda: not served.scheduler.connections.total
+    )  # nothing stays open
     assert ask(served.port) == 200
 
 
@@ -103,7 +105,7 @@ def test_what_waits_for_an_attacker_is_little(served, name):
     finally:
         stop.set()
         thread.join(30)
-    wait_until(lambda: not served._connections.total)
+    wait_until(lambda: not served.scheduler.connections.total)
 
 
 class Toy:

@@ -22,7 +22,7 @@ from serving.options import (
     ServerOptions,
 )
 from serving.saved_model import SavedModel
-from serving.web.metrics import Metrics
+from serving.web.scheduler import Scheduler
 from serving.web.versions import Versions
 from tests.layers import source_files
 from tests.serving.test_saved_model import save
@@ -154,7 +154,7 @@ def test_no_file_is_written_by_a_version_that_a_server_finds(
     options = ServerOptions()
     model = serve._load(str(tmp_path / "1"), options)
     versions = Versions(
-        model, options, Metrics(), lambda path: serve._load(path, options)
+        model, Scheduler(options), lambda path: serve._load(path, options)
     )
 
     async def look():

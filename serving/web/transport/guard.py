@@ -3,51 +3,24 @@
 import asyncio
 import ipaddress
 import logging
-import time
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 
 from starlette.requests import ClientDisconnect
+from starlette.responses import Response
 
-from serving.web import wire
-from serving.web.metrics import Metrics
+from serving.web.forms import wire
+from serving.web.scheduler import Scheduler
 
 _LOG = logging.getLogger("serving")
 _CLOSE = (b"connection", b"close")
 _MISTAKES = range(400, 499)  # 499: the client is gone
+_FOREIGN = "pages of other sites may not ask this server"
 
 
-class Brake:
-    """Who sends mistakes waits for the answer; the others have the time.
-
-    The first `burst` mistakes of all clients together are answered at once,
-    later ones at `rate` a second, and none later than after `most` seconds.
-
-    Args:
-      rate: answers a second.
-      burst: answers that need not wait.
-      most: seconds.
-      clock: gives seconds.
-    """
-
-    def __init__(
-        self,
-        rate: float = 50.0,
-        burst: int = 20,
-        most: float = 0.5,
-        clock: Callable[[], float] = time.monotonic,
-    ):
-        self._step = 1.0 / rate
-        self._lead = burst * self._step
-        self._most = most
-        self._clock = clock
-        self._turn = -float("inf")
-
-    def seconds(self) -> float:
-        """How long the next answer has to wait; it takes its turn."""
-        now = self._clock()
-        turn = max(self._turn, now - self._lead) + self._step
-        self._turn = min(turn, now + self._most)
-        return max(self._turn - now, 0.0)
+def refusal(status: int, message: str, path: str, headers=None) -> Response:
+    """An error in the form that a path has."""
+    body = wire.error(message, status, path)
+    return Response(body, status, headers, "application/json")
 
 
 class Guard:
@@ -59,24 +32,15 @@ class Guard:
 
     Args:
       app: the application.
-      metrics: counts.
-      draining: whether the server is ending.
+      scheduler: turns of mistakes, counts, whether the end has come.
       hosts: names that `Host` may give; empty = any. A page elsewhere whose
         name was pointed at this machine gives its own.
     """
 
-    def __init__(
-        self,
-        app,
-        metrics: Metrics,
-        draining: Callable[[], bool],
-        hosts: Collection[str] = (),
-    ):
+    def __init__(self, app, scheduler: Scheduler, hosts: Collection[str] = ()):
         self._hosts = frozenset(host.lower() for host in hosts)
         self._app = app
-        self._metrics = metrics
-        self._draining = draining
-        self._brake = Brake()
+        self._scheduler = scheduler
 
     async def __call__(self, scope, receive, send):
         """One call."""
@@ -84,55 +48,59 @@ class Guard:
             await self._app(scope, receive, send)
             return
         started = False
+        scheduler = self._scheduler
 
         async def guarded_send(message):
             nonlocal started
             if message["type"] == "http.response.start":
                 started = True
                 headers = message.get("headers", [])
-                if message["status"] in _MISTAKES and not self._draining():
-                    await asyncio.sleep(self._brake.seconds())
-                if self._draining() and _CLOSE not in headers:
-                    message = message | {"headers": [*headers, _CLOSE]}
+                if scheduler.draining:
+                    if _CLOSE not in headers:
+                        message = message | {"headers": [*headers, _CLOSE]}
+                elif message["status"] in _MISTAKES:
+                    await asyncio.sleep(scheduler.mistakes.seconds())
             await send(message)
 
-        path = scope["path"]
+        async def refuse(status: int, message: str) -> None:
+            headers = {"Connection": "close"}
+            answer = refusal(status, message, scope["path"], headers)
+            await answer(scope, receive, guarded_send)
+
         problem = self._problem_of(scope["method"], scope["headers"])
         if problem:
-            await _send_error(guarded_send, path, 403, problem)
+            await refuse(403, problem)
             return
         if scope["method"] == "HEAD":  # who sends it leaves the body out
             scope = scope | {"method": "GET"}
         try:
             await self._app(scope, receive, guarded_send)
         except ClientDisconnect:
-            self._metrics.disconnects.inc()
+            scheduler.metrics.disconnects.inc()
             if not started:  # nobody reads it, but a call must be answered
-                await _send_error(guarded_send, path, 499, "the client left")
+                await refuse(499, "the client left")
         except asyncio.CancelledError:  # the server's time is over
             if started:
                 raise
-            await _send_error(guarded_send, path, 503, "the server is ending")
+            await refuse(503, "the server is ending")
         except Exception as e:
             _LOG.error("request failed", exc_info=e)
             if started:
                 raise
-            await _send_error(guarded_send, path, 500, "internal error")
+            await refuse(500, "internal error")
 
     def _problem_of(self, method: str, headers) -> str:
         """Why a browser's request for another site is refused, or ""."""
         found = {k: v.decode("latin-1") for k, v in headers}
         host = found.get(b"host", "").lower()
-        if self._hosts and not self._is_known(host_name(host)):
+        if self._hosts and not self._is_known(_host_name(host)):
             return f"this server is not {host[:80]!r}: see --allowed_hosts"
         origin = found.get(b"origin")
         if origin is not None and origin.lower().partition("://")[2] != host:
-            return "pages of other sites may not ask this server"
+            return _FOREIGN
         # A link to the page may stand anywhere; a question may not.
         foreign = found.get(b"sec-fetch-site") == "cross-site"
-        if foreign and method != "GET":
-            return "pages of other sites may not ask this server"
-        return ""
+        return _FOREIGN if foreign and method != "GET" else ""
 
     def _is_known(self, name: str) -> bool:
         """A page elsewhere can point a name at this machine, no address."""
@@ -145,20 +113,8 @@ class Guard:
         return True
 
 
-def host_name(host: str) -> str:
+def _host_name(host: str) -> str:
     """The name in a Host header, without the port."""
     if host.startswith("["):
         return host.partition("]")[0] + "]"
     return host.rpartition(":")[0] if ":" in host else host
-
-
-async def _send_error(send, path: str, status: int, message: str) -> None:
-    body = wire.error(message, status, path)
-    headers = [
-        (b"content-type", b"application/json"),
-        (b"content-length", str(len(body)).encode()),
-        _CLOSE,
-    ]
-    start = {"type": "http.response.start", "status": status}
-    await send(start | {"headers": headers})
-    await send({"type": "http.response.body", "body": body})

@@ -19,13 +19,12 @@ import asyncio
 import http
 import math
 import re
-from typing import NamedTuple
 
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from serving.web import wire
-from serving.web.connections import Connections, Rates
+from serving.web.forms import wire
+from serving.web.scheduler import Scheduler
 
 _READ = 16_384  # bytes of a turn
 _BUFFER = memoryview(bytearray(_READ))  # each read is used up at once
@@ -46,20 +45,6 @@ _REQUEST_LINE = re.compile(rb"[A-Z]+ [!-~]+ HTTP/(\d\.\d)")
 _UPGRADE = re.compile(rb"\r\nupgrade:[^\r\n]*", re.IGNORECASE)
 
 
-class Bounds(NamedTuple):
-    """What all connections of a server share.
-
-    Attributes:
-      seconds: for a head, for reading an answer.
-      connections: counts them.
-      rates: counts requests.
-    """
-
-    seconds: float
-    connections: Connections
-    rates: Rates
-
-
 class _Broken(Exception):
     """A request that breaks a rule: a status, one line, more headers."""
 
@@ -71,9 +56,9 @@ class _Broken(Exception):
 
 
 class BoundedProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
-    """One connection; see above. A subclass sets `bounds`."""
+    """One connection; see above. A subclass sets `scheduler`."""
 
-    bounds: Bounds
+    scheduler: Scheduler
     _timer: asyncio.TimerHandle | None = None
     _reading: asyncio.TimerHandle | None = None
     _gathering: asyncio.TimerHandle | None = None
@@ -138,7 +123,7 @@ class BoundedProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
         super().pause_writing()
         self._wait_for_client()
         self._reading = self.loop.call_later(
-            self.bounds.seconds, self.transport.abort
+            self.scheduler.options.read_timeout_s, self.transport.abort
         )
 
     def resume_writing(self) -> None:
@@ -146,7 +131,7 @@ class BoundedProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
         if self._reading is not None:
             self._reading.cancel()
             self._reading = None
-            self.bounds.connections.works(self, self._address)
+            self.scheduler.connections.works(self, self._address)
         super().resume_writing()
 
     # --- Bytes ---------------------------------------------------------------
@@ -196,7 +181,7 @@ class BoundedProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
 
     def _check_rate(self) -> None:
         """Raises _Broken when its address has asked too often."""
-        seconds = self.bounds.rates.seconds(self._address)
+        seconds = self.scheduler.early(self._address)
         if seconds:
             raise _Broken(
                 429,
@@ -272,7 +257,7 @@ class BoundedProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
     def on_message_complete(self) -> None:
         """The request is whole."""
         self._left = 0
-        self.bounds.connections.works(self, self._address)
+        self.scheduler.connections.works(self, self._address)
         super().on_message_complete()
 
     # --- Answers -------------------------------------------------------------
@@ -347,16 +332,16 @@ class BoundedProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
         """A head is waited for."""
         self._wait_for_client()
         self._timer = self.loop.call_later(
-            self.bounds.seconds, self.transport.close
+            self.scheduler.options.read_timeout_s, self.transport.close
         )
 
     def _wait_for_client(self) -> None:
         """Who needs the place of a connection may take it from this one."""
-        self.bounds.connections.waits(self, self._address)
+        self.scheduler.connections.waits(self, self._address)
 
     def _disarm(self) -> None:
         """Nothing is waited for."""
-        self.bounds.connections.works(self, self._address)
+        self.scheduler.connections.works(self, self._address)
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

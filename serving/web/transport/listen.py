@@ -1,6 +1,7 @@
-"""uvicorn with bounds: slow clients are cut off, the end comes in time."""
+"""uvicorn with bounds: who has no place is sent away, the end comes in time."""
 
 import asyncio
+import functools
 import logging
 import os
 import resource
@@ -14,22 +15,22 @@ import fastapi
 import uvicorn
 
 from common import hangup
-from serving.options import ServerOptions
-from serving.web.connections import Connections, Listener, Rates
+from serving.web.addresses import Connections
 from serving.web.metrics import RateLimit
-from serving.web.protocol import BoundedProtocol, Bounds
+from serving.web.scheduler import Scheduler
+from serving.web.transport.protocol import BoundedProtocol
 from serving.web.versions import spare_the_collector
 
 _LOG = logging.getLogger("serving")
 BACKLOG = 2048
 _OTHER_FILES = 128  # that a server opens beside its connections
 _SWITCH_SECONDS = 0.001
+_EACH_TURN = 32  # connections looked at in one turn of the event loop
 
 
 def run(
     application: fastapi.FastAPI,
     listener: socket.socket,
-    options: ServerOptions,
     at_start: Callable[[], Awaitable] | None = None,
 ) -> None:
     """Serves until SIGTERM or SIGINT; then the process ends in `timeout_s`.
@@ -47,7 +48,7 @@ def run(
     spare_the_collector()
     for name in ("serving", "uvicorn.error", "asyncio"):
         logging.getLogger(name).addFilter(RateLimit())
-    server = make_server(application, options, at_start)
+    server = make_server(application, at_start)
     # uvicorn raises the signal again at its end. Whoever dies of it leaves the
     # helper's semaphores to Python's tracker, and two lines of its own.
     if threading.current_thread() is threading.main_thread():
@@ -61,27 +62,21 @@ def run(
 
             signal.signal(signal.SIGHUP, closed)
     server.run(sockets=[listener])
-    if application.state.versions.working:
+    if server.scheduler.working:
         _leave()
 
 
 def make_server(
     application: fastapi.FastAPI,
-    options: ServerOptions,
     at_start: Callable[[], Awaitable] | None = None,
 ) -> "_Server":
     """A server that does not run yet: see `run`."""
-    metrics = application.state.metrics
-    connections = Connections(
-        _raise_open_files(options.max_connections),
-        options.max_connections_per_address,
-        metrics.connections_refused.inc,
-    )
-    rates = Rates(options.max_requests_per_address, metrics.too_often.inc)
-    bounds = Bounds(options.read_timeout_s, connections, rates)
+    scheduler = application.state.scheduler
+    options = scheduler.options
+    scheduler.connections.most = _raise_open_files(options.max_connections)
     config = uvicorn.Config(
         application,
-        http=type("Protocol", (BoundedProtocol,), {"bounds": bounds}),
+        http=type("Protocol", (BoundedProtocol,), {"scheduler": scheduler}),
         ws="none",
         log_level="warning",
         backlog=BACKLOG,
@@ -92,41 +87,102 @@ def make_server(
         timeout_keep_alive=max(1, round(options.read_timeout_s)),
         timeout_graceful_shutdown=0.7 * options.timeout_s,
     )
-    return _Server(
-        config,
-        application.state.versions,
-        options.timeout_s,
-        connections,
-        at_start,
-    )
+    return _Server(config, scheduler, at_start)
 
 
 class _Server(uvicorn.Server):
-    """Tells the application that the end comes, and sees to it that it does."""
+    """Tells the scheduler that the end comes, and sees to it that it does."""
 
-    def __init__(self, config, state, seconds: float, connections, at_start):
+    def __init__(self, config, scheduler: Scheduler, at_start):
         super().__init__(config)
-        self._connections = connections
-        self._state = state
-        self._seconds = seconds
+        self.scheduler = scheduler
         self._at_start = at_start
         self._task: asyncio.Task | None = None
 
     async def startup(self, sockets=None) -> None:
         """Begins to listen."""
-        bounded = [Listener(s, self._connections) for s in sockets or ()]
+        connections = self.scheduler.connections
+        bounded = [Listener(s, connections) for s in sockets or ()]
         await super().startup(bounded)
         if self._at_start is not None:
             self._task = asyncio.ensure_future(self._at_start())
 
     def handle_exit(self, sig, frame) -> None:
         """SIGTERM or SIGINT."""
-        if not self._state.draining:
-            self._state.drain()
-            timer = threading.Timer(0.9 * self._seconds, _leave)
+        if not self.scheduler.draining:
+            self.scheduler.draining = True
+            seconds = 0.9 * self.scheduler.options.timeout_s
+            timer = threading.Timer(seconds, _leave)
             timer.daemon = True
             timer.start()
         super().handle_exit(sig, frame)
+
+
+class _Accepted(socket.socket):
+    """A connection that says when it is closed, however it comes to that."""
+
+    on_close = None
+
+    def close(self) -> None:
+        call, self.on_close = self.on_close, None
+        if call is not None:
+            call()
+        super().close()
+
+
+class Listener(socket.socket):
+    """A listening socket whose `accept` keeps to the bounds.
+
+    A connection that its client has closed again, or that is one too many,
+    costs two system calls. An event loop calls `accept` until it would block: that is after at most
+    `_EACH_TURN` connections, so that others have their turn between them.
+
+    Args:
+      plain: a listening socket, which is no longer used.
+      connections: the bounds.
+    """
+
+    def __init__(self, plain: socket.socket, connections: Connections):
+        family, kind, number = plain.family, plain.type, plain.proto
+        super().__init__(family, kind, number, plain.detach())
+        self._connections = connections
+        self._left = _EACH_TURN
+
+    def accept(self) -> tuple[socket.socket, tuple]:
+        """The next connection that may stay.
+
+        Raises:
+          BlockingIOError: there is none, or it is the turn of others.
+        """
+        while self._left > 0:
+            self._left -= 1
+            try:
+                plain, address = super().accept()
+            except OSError:
+                self._left = _EACH_TURN
+                raise
+            if _is_gone(plain) or not self._connections.enter(address[0]):
+                plain.close()
+                continue
+            family, kind, number = plain.family, plain.type, plain.proto
+            accepted = _Accepted(family, kind, number, plain.detach())
+            accepted.on_close = functools.partial(
+                self._connections.leave, address[0]
+            )
+            return accepted, address
+        self._left = _EACH_TURN
+        raise BlockingIOError
+
+
+def _is_gone(connection: socket.socket) -> bool:
+    """Whether the client has closed it without a word."""
+    connection.setblocking(False)
+    try:
+        return not connection.recv(1, socket.MSG_PEEK)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
 
 
 def _raise_open_files(wanted: int) -> int:

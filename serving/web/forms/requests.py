@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from common.errors import UserError
 from serving.options import ServerOptions
-from serving.web import inputs
+from serving.web.forms import inputs
 
 RAW = "serving_default"
 

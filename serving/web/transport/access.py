@@ -14,12 +14,10 @@ import re
 import ssl
 from collections.abc import AsyncIterator
 
-from starlette.responses import Response
-
 from common.errors import UserError
 from serving.options import ServerOptions
-from serving.web import wire
 from serving.web.metrics import Metrics
+from serving.web.transport.guard import refusal
 
 _LOG = logging.getLogger("serving")
 LEAST_CHARS = 32
@@ -134,22 +132,18 @@ class KeyCheck:
             await self._app(scope, receive, send)
             return
         self._metrics.unauthorized.inc()
-        answer = Response(
-            wire.error(
-                "this API key is not known here"
-                if key
-                else "an API key is needed: send 'Authorization: Bearer KEY' "
-                "or 'X-API-Key: KEY'",
-                401,
-                scope.get("path", ""),
-            ),
+        answer = refusal(
             401,
+            "this API key is not known here"
+            if key
+            else "an API key is needed: send 'Authorization: Bearer KEY' "
+            "or 'X-API-Key: KEY'",
+            scope.get("path", ""),
             {
                 "WWW-Authenticate": 'Bearer realm="models"'
                 + (', error="invalid_token"' if key else ""),
                 "Connection": "close",  # the body is not read
             },
-            "application/json",
         )
         await answer(scope, receive, send)
 

@@ -19,8 +19,8 @@ import numpy as np
 from common.errors import UserError
 from serving.exported import limits
 from serving.options import ServerOptions
-from serving.web import inputs
-from serving.web.requests import RAW, parse_body
+from serving.web.forms import inputs
+from serving.web.forms.requests import RAW, parse_body
 
 PIECES, VECTOR = "pieces", "embedding"
 

@@ -1,9 +1,11 @@
 """The OpenAPI description of the server, from a model's `signature.json`."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+
+import fastapi
 
 from serving.options import ServerOptions
-from serving.web.requests import RAW
+from serving.web.forms.requests import RAW
 
 # No NUL, and something else than white space.
 _TEXT_PATTERN = r"^[^\u0000]*[^\s\u0000][^\u0000]*$"
@@ -35,7 +37,40 @@ def responses(*codes: int) -> dict:
     }
 
 
-def add_keys(described: dict, open_paths: Collection[str]) -> None:
+def finish(
+    app: fastapi.FastAPI,
+    served: Callable,
+    options: ServerOptions,
+    open_paths: Collection[str],
+) -> None:
+    """Makes `/openapi.json` that of the version that is served now.
+
+    Bodies are checked here, so no call ever answers FastAPI's 422.
+    """
+    make = app.openapi
+
+    def openapi() -> dict:
+        model = served()
+        if app.version != str(model.version):
+            app.version, app.openapi_schema = str(model.version), None
+        made = make()
+        body = predict_body(model.description, options)
+        for name, path in made["paths"].items():
+            if name.endswith((":predict", "/answer")):
+                path["post"] |= body
+            for call in path.values():
+                call["responses"].pop("422", None)
+                for parameter in call.get("parameters", []):
+                    if parameter["name"] == "name":
+                        parameter["schema"]["enum"] = [options.model_name]
+        if options.api_keys_file:
+            _add_keys(made, open_paths)
+        return made
+
+    app.openapi = openapi
+
+
+def _add_keys(described: dict, open_paths: Collection[str]) -> None:
     """Says in an OpenAPI description which calls need an API key."""
     described.setdefault("components", {})["securitySchemes"] = {
         "bearer": {"type": "http", "scheme": "bearer"},

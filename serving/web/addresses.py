@@ -1,27 +1,21 @@
-"""Who may connect and ask: bounds in all and per address, before any work.
+"""Places of connections, in all and by address, and turns of requests.
 
-A connection that its client has closed again, or that is one too many, costs
-two system calls. Who comes when a bound is reached takes the place of the
-connection that has waited longest for a request: of the same address where the
-address has reached its bound, else of the address that has most. So idle
-connections never keep others out.
-
-Requests are counted by address as well: as many as a second allows may come at
-once, then one whenever its time has come (a token bucket).
+Who comes when a bound is reached takes the place of the connection that has
+waited longest for a request: of the same address where the address has reached
+its bound, else of the address that has most. So idle connections never keep
+others out.
 """
 
 import collections
 import functools
 import ipaddress
 import logging
-import socket
 import time
 from collections.abc import Callable
 from typing import Protocol
 
 _LOG = logging.getLogger("serving")
-_EACH_TURN = 32  # connections looked at in one turn of the event loop
-_MOST_ADDRESSES = 10_000  # whose requests are remembered
+_MOST_NAMES = 10_000  # whose turns are remembered
 
 
 class Idle(Protocol):
@@ -38,6 +32,10 @@ class Connections:
       most: in all.
       per_address: of one address; an IPv6 network of 64 bits is one.
       on_refused: called for each that there is no room for.
+
+    Attributes:
+      most: as given.
+      total: that are open.
     """
 
     def __init__(
@@ -47,8 +45,8 @@ class Connections:
         on_refused: Callable[[], None] = lambda: None,
     ):
         self._on_refused = on_refused
-        self._most = most
-        self._per_address = min(per_address, most)
+        self.most = most
+        self._per_address = per_address
         self._open: collections.Counter[str] = collections.Counter()
         self._idle: dict[str, dict[Idle, None]] = {}
         self.total = 0
@@ -57,7 +55,7 @@ class Connections:
         """Counts one more; False: there is no room for it."""
         name = owner(address)
         full = self._open[name] >= self._per_address
-        if full or self.total >= self._most:
+        if full or self.total >= self.most:
             if not self._make_room(name if full else self._largest()):
                 self._open += collections.Counter()  # without zeros
                 self._on_refused()
@@ -108,46 +106,49 @@ class Connections:
         return True
 
 
-class Rates:
-    """Counts requests by address.
+class Turns:
+    """Token buckets by name: so many at once, then one whenever its time comes.
 
-    Of more than `_MOST_ADDRESSES` the one that has not asked for longest is
+    Of more than `_MOST_NAMES` the one that has not come for longest is
     forgotten, so many addresses take no memory.
 
     Args:
-      rate: requests of an address in a second, and at once; 0 = any number.
-      on_refused: called for each that comes too early.
+      rate: turns of a name in a second; 0 = any number.
+      burst: turns that need not wait; 0 = those of a second.
+      most: seconds that a turn is waited for; who comes too early takes it
+        then. 0 = it is refused, which costs it nothing.
       clock: gives seconds.
     """
 
     def __init__(
         self,
         rate: float,
-        on_refused: Callable[[], None] = lambda: None,
+        burst: int = 0,
+        most: float = 0.0,
         clock: Callable[[], float] = time.monotonic,
     ):
         self._step = 1.0 / rate if rate else 0.0
-        self._lead = max(1.0 - self._step, 0.0)
-        self._on_refused = on_refused
+        self._lead = max((burst or rate) - 1.0, 0.0) * self._step
+        self._most = most
         self._clock = clock
-        # When each would have asked all that it did at its rate.
+        # When each would have had all of its turns at its rate.
         self._paid: dict[str, float] = {}
 
-    def seconds(self, address: str) -> float:
-        """0: it may ask now; else in so many seconds."""
+    def seconds(self, name: str = "") -> float:
+        """0: now; else in so many seconds."""
         if not self._step:
             return 0.0
-        name, now = owner(address), self._clock()
+        now = self._clock()
         paid = max(self._paid.pop(name, now), now)
-        early = paid - self._lead - now
-        if early <= 0.0:
+        early = max(paid - self._lead - now, 0.0)
+        if self._most:
+            early = min(early, self._most)
+            paid = min(paid, early + self._lead + now)
+        if self._most or not early:
             paid += self._step
         self._paid[name] = paid
-        if len(self._paid) > _MOST_ADDRESSES:
+        if len(self._paid) > _MOST_NAMES:
             del self._paid[next(iter(self._paid))]
-        if early <= 0.0:
-            return 0.0
-        self._on_refused()
         return early
 
 
@@ -163,69 +164,3 @@ def owner(address: str) -> str:
     if found.ipv4_mapped is not None:
         return str(found.ipv4_mapped)
     return str(ipaddress.ip_network((int(found) >> 64 << 64, 64)))
-
-
-class _Accepted(socket.socket):
-    """A connection that says when it is closed, however it comes to that."""
-
-    on_close = None
-
-    def close(self) -> None:
-        call, self.on_close = self.on_close, None
-        if call is not None:
-            call()
-        super().close()
-
-
-class Listener(socket.socket):
-    """A listening socket whose `accept` keeps to the bounds.
-
-    An event loop calls `accept` until it would block: that is after at most
-    `_EACH_TURN` connections, so that others have their turn between them.
-
-    Args:
-      plain: a listening socket, which is no longer used.
-      connections: the bounds.
-    """
-
-    def __init__(self, plain: socket.socket, connections: Connections):
-        family, kind, number = plain.family, plain.type, plain.proto
-        super().__init__(family, kind, number, plain.detach())
-        self._connections = connections
-        self._left = _EACH_TURN
-
-    def accept(self) -> tuple[socket.socket, tuple]:
-        """The next connection that may stay.
-
-        Raises:
-          BlockingIOError: there is none, or it is the turn of others.
-        """
-        while self._left > 0:
-            self._left -= 1
-            try:
-                plain, address = super().accept()
-            except OSError:
-                self._left = _EACH_TURN
-                raise
-            if _is_gone(plain) or not self._connections.enter(address[0]):
-                plain.close()
-                continue
-            family, kind, number = plain.family, plain.type, plain.proto
-            accepted = _Accepted(family, kind, number, plain.detach())
-            accepted.on_close = functools.partial(
-                self._connections.leave, address[0]
-            )
-            return accepted, address
-        self._left = _EACH_TURN
-        raise BlockingIOError
-
-
-def _is_gone(connection: socket.socket) -> bool:
-    """Whether the client has closed it without a word."""
-    connection.setblocking(False)
-    try:
-        return not connection.recv(1, socket.MSG_PEEK)
-    except BlockingIOError:
-        return False
-    except OSError:
-        return True

@@ -1,0 +1,1 @@
+"""Bodies of requests and answers: the forms of TF-Serving and of others."""

@@ -1,0 +1,1 @@
+"""HTTP: listening, connections, what is refused before the application."""

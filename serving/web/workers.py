@@ -1,0 +1,122 @@
+"""One thread that runs a model, and one process for large bodies.
+
+A pool of threads of `concurrent.futures` is joined when Python ends: a run of
+minutes would keep the process alive for as long. These threads are daemons.
+
+Reading a megabyte of JSON and writing as many numbers is Python's work: in the
+server's process it would hold up every other caller, in a thread, too. The
+helper does it at lower priority, one piece of work after another.
+"""
+
+import asyncio
+import concurrent.futures
+import os
+import queue
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures.process import BrokenProcessPool
+
+from common import workers
+
+_MOST_WAITING = 64  # pieces of work; each holds a body of at most its bound
+_NICENESS = 5
+
+
+class Overloaded(Exception):
+    """Too much is waiting."""
+
+
+class Worker:
+    """Runs calls one after another; results go to asyncio futures."""
+
+    def __init__(self, name: str):
+        self.name = name
+        self._calls: queue.SimpleQueue = queue.SimpleQueue()
+        self._since: float | None = None
+        self._thread = threading.Thread(
+            target=self._work, name=name, daemon=True
+        )
+        self._thread.start()
+
+    @property
+    def alive(self) -> bool:
+        """The thread still takes calls."""
+        return self._thread.is_alive()
+
+    @property
+    def busy_seconds(self) -> float:
+        """How long the present call has been running; 0 = idle."""
+        since = self._since
+        return 0.0 if since is None else time.monotonic() - since
+
+    async def run(self, call: Callable, *arguments):
+        """The result of `call(*arguments)` in the thread."""
+        loop = asyncio.get_running_loop()
+        future = loop.create_future()
+        self._calls.put((call, arguments, loop, future))
+        return await future
+
+    def stop(self) -> None:
+        """Ends the thread after the present call, without waiting."""
+        self._calls.put(None)
+
+    def _work(self) -> None:
+        while (item := self._calls.get()) is not None:
+            call, arguments, loop, future = item
+            self._since = time.monotonic()
+            try:
+                result, error = call(*arguments), None
+            except Exception as e:
+                result, error = None, e
+            self._since = None
+            try:
+                loop.call_soon_threadsafe(_settle, future, result, error)
+            except RuntimeError:  # the loop ended first
+                return
+
+
+def _settle(future: asyncio.Future, result, error) -> None:
+    if future.done():
+        return
+    if error is None:
+        future.set_result(result)
+    else:
+        future.set_exception(error)
+
+
+class Helper:
+    """Starts with its first work; ends with the server."""
+
+    def __init__(self):
+        self._pool: concurrent.futures.ProcessPoolExecutor | None = None
+        self._waiting = 0
+
+    async def run(self, function: Callable, *arguments):
+        """`function(*arguments)`; both and the result can be pickled.
+
+        Raises:
+          Overloaded: too much is waiting, or the process was killed. What the
+            function raises is raised, too.
+        """
+        if self._waiting >= _MOST_WAITING:
+            raise Overloaded
+        if self._pool is None:
+            self._pool = workers.open_pool(1, os.nice, (_NICENESS,))
+        pool = self._pool
+        loop = asyncio.get_running_loop()
+        self._waiting += 1
+        try:
+            return await loop.run_in_executor(pool, function, *arguments)
+        except BrokenProcessPool as e:
+            if pool is self._pool:
+                self._pool = None
+            raise Overloaded from e
+        finally:
+            self._waiting -= 1
+
+    def close(self) -> None:
+        """Ends the process after its present work, without waiting."""
+        if self._pool is not None:
+            self._pool.shutdown(wait=False, cancel_futures=True)
+            self._pool = None
