@@ -45,15 +45,20 @@ def main() -> None:
     except ValueError as e:
         raise UserError(f"--layer, --max_seq_length: {e}") from e
     found = _vectors(embedder, texts, options, model_options.checkpoint)
-    if not options.output_file:
+    if options.output_file:
+        ending = os.path.splitext(options.output_file)[1]
+        _WRITERS[ending](options.output_file, found)
+        print(f"{len(texts)} texts in {options.output_file}", file=sys.stderr)
+    else:
         for embedded in found:
             line = as_json(embedded)
             print(json.dumps(line, ensure_ascii=False), flush=True)
-        return
-    _WRITERS[os.path.splitext(options.output_file)[1]](
-        options.output_file, found
-    )
-    print(f"{len(texts)} texts in {options.output_file}", file=sys.stderr)
+    if embedder.cut:
+        print(
+            f"{embedder.cut} of {len(texts)} texts were cut: they are longer "
+            "than the folder's rule or --max_seq_length reads",
+            file=sys.stderr,
+        )
 
 
 def _vectors(embedder, texts, options, checkpoint) -> Iterator:

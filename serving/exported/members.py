@@ -77,7 +77,7 @@ class Ensemble:
             return self._spans(members)
         joined = self._answers(head, members)
         # What is left counts tokens: the longest row, and whether one was cut.
-        for name in set(members[0]) - set(joined):
+        for name in _counts(members) - set(joined):
             joined[name] = np.max([m[name] for m in members], axis=0)
         return {name: joined[name] for name in sorted(joined)}
 
@@ -136,9 +136,14 @@ class Ensemble:
             result["answer"][none] = b""
             result["answer_start"][none] = result["answer_end"][none] = 0
         result["null_odds"] = odds
-        windows = [m["num_windows"] for m in members]
-        result["num_windows"] = np.max(windows, axis=0)
+        for name in _counts(members) & {"num_windows", "truncated"}:
+            result[name] = np.max([m[name] for m in members], axis=0)
         return {name: result[name] for name in sorted(result)}
+
+
+def _counts(members: Sequence[Outputs]) -> set[str]:
+    """Outputs that all have: an earlier export may lack one."""
+    return set.intersection(*map(set, members))
 
 
 def _check_alike(models: Sequence[SavedModel]) -> None:

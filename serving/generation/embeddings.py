@@ -62,6 +62,9 @@ class Embedder:
       tokenizer: of the same vocabulary.
       segment_len: T; at most the encoder's positions.
       layer: which content stream: 0 = word embeddings, L or -1 = the last.
+
+    Attributes:
+      cut: texts that `sentences` has cut.
     """
 
     def __init__(
@@ -89,6 +92,7 @@ class Embedder:
                 f"{self.segment_len}"
             )
         self.layer = layer
+        self.cut = 0
         self._run = tf.function(self._segment, reduce_retracing=True)
 
     def embed(
@@ -106,7 +110,8 @@ class Embedder:
     ) -> Iterator[np.ndarray]:
         """float32 [D] of each text, as its folder makes sentence vectors.
 
-        A text is one row `CLS pieces SEP`; what does not fit is cut off.
+        A text is one row `CLS pieces SEP`; what does not fit is cut off, and
+        `cut` counts it.
 
         Raises:
           UserError: the encoder does not have CLS first.
@@ -121,6 +126,7 @@ class Embedder:
         length = min(self.segment_len, rule.max_seq_length or self.segment_len)
         for at in range(0, len(texts), batch_size):
             encoded = self.tokenizer.encode_batch(texts[at : at + batch_size])
+            self.cut += sum(len(ids) > length - 2 for ids in encoded)
             rows = [
                 np.asarray([special.cls, *ids[: length - 2], special.sep])
                 for ids in encoded

@@ -72,7 +72,8 @@ def choice_signatures(context: Context) -> dict[str, Signature]:
         return choice_of(logits)
 
     def from_text(passage, question, options):
-        return from_ids(*_inputs(context, longest, passage, question, options))
+        *inputs, cut = _inputs(context, longest, passage, question, options)
+        return from_ids(*inputs) | {"truncated": cut}
 
     return {
         RAW: Signature(
@@ -110,7 +111,8 @@ def _example(context: Context) -> dict[str, list]:
 def _inputs(context: Context, longest: int, passage, question, options):
     """Ids, segment ids and mask [B, C, T] of texts [B], [B] and [B, C].
 
-    Question and option keep their last `longest` pieces.
+    Question and option keep their last `longest` pieces. Last comes whether any
+    text was cut, [B].
     """
     count = tf.shape(options)[1]
     asked = question_with_option(
@@ -131,4 +133,8 @@ def _inputs(context: Context, longest: int, passage, question, options):
         layout=layout_of(context.spec),
     )
     width = tf.shape(features.input_ids)[1]
-    return (tf.reshape(x, [-1, count, width]) for x in features[:3])
+    cut = features.truncated | (length > kept)
+    return (
+        *(tf.reshape(x, [-1, count, width]) for x in features[:3]),
+        tf.reduce_any(tf.reshape(cut, [-1, count]), 1),
+    )

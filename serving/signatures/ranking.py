@@ -67,7 +67,11 @@ def ranking_signatures(context: Context) -> dict[str, Signature]:
 
 
 def _answer(scores, cut, documents) -> dict[str, tf.Tensor]:
-    """Scores and `truncated` [B * N] as they are given back, [B, N]."""
+    """Scores and `truncated` [B * N] as they are given back, [B, N].
+
+    A document is truncated where the end of its text or of the query was not
+    read.
+    """
     shape = tf.shape(documents)
     scores = tf.reshape(scores, shape)
     return {
@@ -87,8 +91,9 @@ def _passages(context: Context, query, documents):
     """Every window: (features [W, T], its document [W], cut [B * N])."""
     options, length = context.spec.data_options, row_length(context.spec)
     count = tf.shape(documents)[1]
-    asked = context.tokenizer.tokenize(query)
-    asked = _cut(asked, options["max_query_length"])
+    whole = context.tokenizer.tokenize(query)
+    asked = _cut(whole, options["max_query_length"])
+    shorter = asked.row_lengths() < whole.row_lengths()  # [B]
     read = context.tokenizer.tokenize(tf.reshape(documents, [-1]))
     kept = tf.cast(asked.row_lengths(), tf.int32)
     windows = graph_features.doc_windows(
@@ -112,7 +117,8 @@ def _passages(context: Context, query, documents):
         padded_length(context.spec),
         layout=layout_of(context.spec),
     )
-    return features, row, windows.starts.row_lengths() > most
+    cut = windows.starts.row_lengths() > most
+    return features, row, cut | tf.repeat(shorter, count)
 
 
 def _kernel_signatures(context: Context) -> dict[str, Signature]:
@@ -144,15 +150,15 @@ def _kernel_signatures(context: Context) -> dict[str, Signature]:
 
     def from_text(query, documents, candidate_scores=None):
         count = tf.shape(documents)[1]
-        asked = [
+        *asked, shorter = (
             tf.repeat(x, count, axis=0)
-            for x in read(query, options["max_query_length"])[:3]
-        ]
+            for x in read(query, options["max_query_length"])
+        )
         states, _, mask, cut = read(tf.reshape(documents, [-1]), longest)
         if candidate_scores is not None:
             candidate_scores = tf.reshape(candidate_scores, [-1])
         scores = model(*asked, states, mask, candidate_scores)
-        return _answer(scores, cut, documents)
+        return _answer(scores, cut | shorter, documents)
 
     inputs, example = dict(INPUTS), dict(EXAMPLE)
     if model.with_candidate_score:

@@ -116,9 +116,8 @@ def _example_window(context: Context) -> dict[str, list]:
 
 def _answer(context: Context, options: Options, question, paragraph):
     query = context.tokenizer.tokenize(question)
-    query_length = tf.minimum(
-        tf.cast(query.row_lengths(), tf.int32), options.max_query_length
-    )
+    asked = tf.cast(query.row_lengths(), tf.int32)
+    query_length = tf.minimum(asked, options.max_query_length)
     query = graph_features.first_of_rows(query, query_length)
     tokens, starts, ends = context.tokenizer.tokenize_with_offsets(paragraph)
     counts = tf.cast(tokens.row_lengths(), tf.int32)
@@ -142,6 +141,7 @@ def _answer(context: Context, options: Options, question, paragraph):
     answers["null_odds"] = tf.reduce_min(cls_logits, 1)
     answers |= _unanswered(options, answers)
     answers["num_windows"] = tf.cast(cls_logits.row_lengths(), tf.int32)
+    answers["truncated"] = asked > query_length  # the question
     return answers
 
 

@@ -302,13 +302,9 @@ class _Server:
     async def _rerank(self, used: Version, question: clients.Rerank) -> bytes:
         asked = Request(RAW, question.rows, True)
         rows = await used.answer(asked, alone=False)
-        cut = [] if question.may_cut else clients.cut_texts(question, rows)
-        if cut:
-            raise Refused(
-                413,
-                f"texts[{cut[0]}]: it is longer than the model reads (with the "
-                "query); send less, or leave `truncate` out to have it cut",
-            )
+        problem = clients.too_long(question, rows)
+        if problem:
+            raise Refused(413, problem)
         return await self._write(rows, clients.write_rerank, question)
 
 

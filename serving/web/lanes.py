@@ -25,7 +25,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from common.errors import UserError
 from serving.options import ServerOptions
 from serving.saved_model import Stop
 from serving.web.workers import Overloaded, Worker
@@ -255,7 +254,6 @@ class Lanes:
 
         Raises:
           Overloaded: the queue is full.
-          UserError: the rows differ in shape.
         """
         dear = weight * len(rows) > self.quick_weight
         lane = self.costly if dear else self.quick
@@ -263,7 +261,8 @@ class Lanes:
             raise Overloaded
         future = asyncio.get_running_loop().create_future()
         # Short rows neither wait for long ones nor are padded to them.
-        key = (signature, weight.bit_length() // 2, *_shapes(rows))
+        shapes = sorted((name, np.shape(v)) for name, v in rows[0].items())
+        key = (signature, weight.bit_length() // 2, *shapes)
         if alone:
             key = (*key, future)
         lane.last_used = time.monotonic()
@@ -361,14 +360,3 @@ class Lanes:
         for part in parts:
             part.job.outputs += outputs[at : at + len(part.rows)]
             at += len(part.rows)
-
-
-def _shapes(rows: list[dict]) -> tuple:
-    """The shapes of a row's values; all rows must agree."""
-    shapes = {
-        tuple(sorted((name, np.shape(v)) for name, v in row.items()))
-        for row in rows
-    }
-    if len(shapes) > 1:
-        raise UserError("the instances differ in shape: send them one by one")
-    return shapes.pop()

@@ -254,11 +254,23 @@ def test_equal_scores_keep_their_order(ranker):
 def test_rerank_cuts_unless_told_not_to(ranker):
     body = {"query": "a", "texts": ["b", "a" * (CUT + 1)]}
     for more in ({}, {"truncate": True}, {"truncate": None}):
-        assert ranker.post("/rerank", json=body | more).status_code == 200
+        found = ranker.post("/rerank", json=body | more).json()
+        cut = [entry["index"] for entry in found if "truncated" in entry]
+        assert cut == [1] and found[0]["truncated"] is True
     answer = ranker.post("/rerank", json=body | {"truncate": False})
     assert answer.status_code == 413
     assert answer.json()["error_type"] == "Validation"
     assert answer.json()["error"].startswith("texts[1]: ")
+
+
+def test_a_query_that_is_cut_is_named(vectors):
+    """Vectors are of the query, too: what all texts are compared with."""
+    body = {"query": "a" * (CUT + 1), "texts": ["b", "c"]}
+    found = vectors.post("/rerank", json=body).json()
+    assert [entry["truncated"] for entry in found] == [True, True]
+    answer = vectors.post("/rerank", json=body | {"truncate": False})
+    assert answer.status_code == 413
+    assert answer.json()["error"].startswith("query: ")
 
 
 @pytest.mark.parametrize(

@@ -247,23 +247,38 @@ def _pairs(output: str, query: str, texts: list[str]) -> list[dict]:
     return [{"text": text} for text in (query, *texts)]
 
 
-def cut_texts(question: Rerank, answers: list[dict]) -> list[int]:
-    """The places of texts of which the model did not read all."""
-    first = int(question.output == VECTOR)
-    return [
-        max(i - first, 0)
-        for i, answer in enumerate(answers)
-        if np.any(answer["truncated"])
-    ]
+def too_long(question: Rerank, answers: list[dict]) -> str:
+    """What the model did not read all of, where that is not wanted, or ""."""
+    cut = [] if question.may_cut else np.flatnonzero(_cut(question, answers))
+    if not len(cut):
+        return ""
+    name = f"texts[{cut[0]}]"
+    if question.output == VECTOR and answers[0]["truncated"]:
+        name = "query"
+    return (
+        f"{name}: it is longer than the model reads (a text with the query); "
+        "send less, or leave `truncate` out to have it cut"
+    )
+
+
+def _cut(question: Rerank, answers: list[dict]) -> list[bool]:
+    """Of each text: whether the end of it or of the query was not read."""
+    found = [bool(np.any(answer["truncated"])) for answer in answers]
+    if question.output == VECTOR:
+        return [found[0] or cut for cut in found[1:]]
+    return found
 
 
 def write_rerank(question: Rerank, answers: list[dict]) -> bytes:
     """The texts' places and scores, the best first."""
+    scores, cut = _scores(question, answers), _cut(question, answers)
     found = []
-    for i, score in enumerate(_scores(question, answers)):
+    for i, score in enumerate(scores):
         entry = {"index": i, "score": float(f"{score:.9g}")}
         if question.texts:
             entry["text"] = question.texts[i]
+        if cut[i]:
+            entry["truncated"] = True
         found.append(entry)
     found.sort(key=lambda entry: -entry["score"])  # stable
     return json.dumps(found, ensure_ascii=False).encode()

@@ -17,6 +17,7 @@ from modeling.encoders.transformer_xl.config import TransformerXLConfig
 from serving.generation.embeddings import Embedder
 from serving.generation.language_model import load_encoder
 from serving.generation.options import EmbedOptions, ModelOptions
+from serving.generation.sentence_folder import SentenceFolder
 
 SIZES = dict(vocab_size=1000, d_model=16, n_layer=2, n_head=2, d_inner=24)
 TEXTS = [
@@ -59,6 +60,18 @@ def test_rows_have_cls_first_and_sep_last(config, spiece_model):
             a.vectors, np.concatenate(vectors), atol=2e-5
         )
     assert len(together[1].vectors) > 20
+
+
+@pytest.mark.shared
+def test_sentences_that_are_cut_are_counted(spiece_model):
+    tokenizer = Tokenizer(spiece_model)
+    encoder = PretrainingModel(BertConfig(**SIZES)).encoder
+    rule = SentenceFolder("mean", True, 9)
+    embedder = Embedder(encoder, tokenizer, 64)
+    counts = [len(tokenizer.encode(text)) for text in TEXTS]
+    assert counts[0] <= 7 < counts[1]
+    assert len(list(embedder.sentences([*TEXTS, TEXTS[1]], rule))) == 3
+    assert embedder.cut == 2
 
 
 def test_rows_are_no_longer_than_the_positions(spiece_model):

@@ -1,0 +1,128 @@
+"""What an export did not read of a text is said, by every head."""
+
+import numpy as np
+import pytest
+
+from common.text_settings import TextSettings
+from data.task_spec import TaskSpec
+from data.text.graph_tokenizer import GraphTokenizer
+from data.text.tokenizer import Tokenizer
+from modeling import (
+    ClassificationModel,
+    MultipleChoiceModel,
+    SpanModel,
+    TokenClassificationModel,
+    XLNetConfig,
+)
+from modeling.heads.embedding import EmbeddingModel
+from modeling.heads.kernel_ranking import KernelRankingModel
+from serving.signatures.build import build
+from serving.signatures.sequence import RAW, Context
+
+LENGTH, QUERY = 19, 5
+SHORT, LONG = "It cost 12 francs.", "Nobody asked why it did. " * 9
+CUT_QUERY = "What did the old ticket cost in 1998?"
+RANKED = {"max_query_length": QUERY, "passage_stride": 0, "max_passages": 1}
+KNRM = {"ranker": "knrm", "max_query_length": QUERY, "max_doc_length": 11}
+
+# Head -> model of a configuration, options of the data, whether each of these
+# rows is cut.
+HEADS = {
+    "classification": (
+        lambda c: ClassificationModel(c, 3),
+        {"num_texts": 2},
+        [
+            ({"text_a": SHORT, "text_b": SHORT}, False),
+            ({"text_a": SHORT, "text_b": LONG}, True),
+        ],
+    ),
+    "token_classification": (
+        lambda c: TokenClassificationModel(c, 3),
+        {},
+        [({"text": SHORT}, False), ({"text": LONG}, True)],
+    ),
+    "embedding": (
+        EmbeddingModel,
+        {},
+        [({"text": SHORT}, False), ({"text": LONG}, True)],
+    ),
+    "span": (
+        lambda c: SpanModel(c, 3, 2),
+        {"max_query_length": QUERY},
+        [
+            # The paragraph is read in windows.
+            ({"question": "Who?", "paragraph": LONG}, False),
+            ({"question": CUT_QUERY, "paragraph": SHORT}, True),
+        ],
+    ),
+    "multiple_choice": (
+        MultipleChoiceModel,
+        {"max_qa_length": 6},
+        [
+            (
+                {"passage": "No.", "question": "So", "options": ["a", "b"]},
+                False,
+            ),
+            ({"passage": LONG, "question": "So", "options": ["a", "b"]}, True),
+            (
+                {"passage": "No.", "question": "So", "options": ["a", LONG]},
+                True,
+            ),
+        ],
+    ),
+    "ranking": (
+        lambda c: ClassificationModel(c, 1, regression=True),
+        RANKED,
+        [
+            ({"query": "Why?", "documents": ["No.", LONG]}, [False, True]),
+            ({"query": CUT_QUERY, "documents": ["No.", "So"]}, [True, True]),
+        ],
+    ),
+    "ranking, knrm": (
+        lambda c: KernelRankingModel(c, (0.1, 0.9), (0.1, 0.2)),
+        KNRM,
+        [
+            ({"query": "Why?", "documents": ["No.", LONG]}, [False, True]),
+            ({"query": CUT_QUERY, "documents": ["No.", "So"]}, [True, True]),
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HEADS)
+def test_what_is_cut_is_said(name, spiece_model):
+    """Also when the rows are asked together."""
+    make, options, rows = HEADS[name]
+    offline = Tokenizer(spiece_model)
+    config = XLNetConfig(
+        vocab_size=offline.vocab_size,
+        d_model=12,
+        n_layer=1,
+        n_head=3,
+        d_head=4,
+        d_inner=20,
+    )
+    head = name.split(",")[0]
+    spec = TaskSpec(
+        "task",
+        head,
+        ("a", "b", "c") if "class" in head else (),
+        LENGTH,
+        TextSettings(),
+        offline.sha256,
+        data_options=options,
+    )
+    with open(spiece_model, "rb") as f:
+        tokenizer = GraphTokenizer(f.read(), TextSettings())
+    context = Context(make(config), spec, tokenizer, offline.symbols)
+    ask = build(context)[RAW].function
+    wanted = [cut for _, cut in rows]
+    together = ask(**{k: [row[k] for row, _ in rows] for k in rows[0][0]})
+    assert together["truncated"].numpy().tolist() == wanted
+    for i, (row, cut) in enumerate(rows):
+        alone = ask(**{k: [value] for k, value in row.items()})
+        assert alone["truncated"].numpy().tolist() == [cut]
+        for key in {"logits", "scores", "embedding"} & set(alone):
+            own = alone[key][0].numpy()
+            found = together[key][i].numpy()[tuple(map(slice, own.shape))]
+            np.testing.assert_allclose(found, own, atol=2e-6)
