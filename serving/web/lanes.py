@@ -25,6 +25,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from common import heap
 from serving.options import ServerOptions
 from serving.saved_model import Stop
 from serving.web.workers import Overloaded, Worker
@@ -39,6 +40,7 @@ _REST_SHARE = 0.5  # of `timeout_s`
 _SHORT_RUN = 0.02  # seconds of the other lane's run that are waited for
 _LOOK_SECONDS = 0.001
 _MOST_LOOKS = 100
+_IDLE_SECONDS = 1.0  # then memory that costly runs have freed is given back
 
 
 class Runs(NamedTuple):
@@ -90,6 +92,7 @@ class _Lane:
         self.wake = asyncio.Event()
         self.running: tuple[list[_Part], Stop] | None = None
         self.token_seconds = 0.0
+        self.grown = False  # its runs have freed memory that the process holds
         self.last_used = -float("inf")
         self.worker = Worker(name)
 
@@ -281,8 +284,7 @@ class Lanes:
         rows, tokens = self._options.max_batch_size, self._runs.tokens
         while True:
             while not lane.jobs:
-                lane.wake.clear()
-                await lane.wake.wait()
+                await self._wait(lane)
             if lane.waiting < rows:
                 await asyncio.sleep(self._options.max_wait_ms / 1000.0)
             await self._let_end(other)
@@ -293,7 +295,18 @@ class Lanes:
             await self._answer(lane, parts)
             lane.settle(parts)
             if lane is self.costly:
+                lane.grown = True
                 await asyncio.sleep(self._rest(time.monotonic() - begin))
+
+    async def _wait(self, lane: _Lane) -> None:
+        """Until a request comes, or the lane has given memory back."""
+        lane.wake.clear()
+        try:
+            async with asyncio.timeout(_IDLE_SECONDS if lane.grown else None):
+                await lane.wake.wait()
+        except TimeoutError:
+            lane.grown = False
+            await lane.worker.run(heap.trim)
 
     async def _let_end(self, other: _Lane) -> None:
         """Waits for the end of the other lane's run, if it is a short one.

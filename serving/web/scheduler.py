@@ -18,6 +18,7 @@ it is decided at once. `--` marks the flags of `ServerOptions`.
 | | the first row of an idle lane, for company | `--max_wait_ms` | it runs |
 | | a lane, for a run of the other lane | 0.02 s of that run's life; 100 ms in all | both run |
 | | the costly lane, after a slice beside quick requests | 3 times the slice, 0.2 s; not once its oldest request has waited half of `--timeout_s` | it runs |
+| | the costly lane, for a request; then it gives freed memory back | 1 s | it goes on waiting |
 | writing | an answer above `LARGE_ANSWER`, for the helper | 64 pieces of work | 503 |
 | mistakes (`addresses`) | an answer 4xx after 20 of them, for its turn, 50 a second | 0.5 s | it is sent |
 | client | the server, for a client that reads | `--read_timeout_s` | closed |

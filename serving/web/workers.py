@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures.process import BrokenProcessPool
 
-from common import workers
+from common import heap, workers
 
 _MOST_WAITING = 64  # pieces of work; each holds a body of at most its bound
 _NICENESS = 5
@@ -107,7 +107,7 @@ class Helper:
         loop = asyncio.get_running_loop()
         self._waiting += 1
         try:
-            return await loop.run_in_executor(pool, function, *arguments)
+            return await loop.run_in_executor(pool, _do, function, *arguments)
         except BrokenProcessPool as e:
             if pool is self._pool:
                 self._pool = None
@@ -120,3 +120,11 @@ class Helper:
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
             self._pool = None
+
+
+def _do(function: Callable, *arguments):
+    """In the helper; what a megabyte of JSON took is given back."""
+    try:
+        return function(*arguments)
+    finally:
+        heap.trim()

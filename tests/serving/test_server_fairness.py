@@ -1,6 +1,7 @@
 """Costly requests and mistakes leave the machine to the others."""
 
 import asyncio
+import threading
 import types
 
 import pytest
@@ -138,6 +139,32 @@ def test_a_lane_takes_rows_when_its_turn_has_come(monkeypatch):
 
     asyncio.run(run())
     assert seen == [2]
+
+
+def test_memory_of_costly_runs_is_given_back_once(monkeypatch):
+    """In the lane's thread, when no costly request has come for a while."""
+    given = []
+
+    def trim():
+        given.append(threading.current_thread().name)
+
+    monkeypatch.setattr(lanes.heap, "trim", trim)
+    monkeypatch.setattr(lanes, "_IDLE_SECONDS", 0.01)
+
+    async def run():
+        runs = lanes.Runs(lambda s, rows, stop: [0] * len(rows), row_weight=1)
+        made = lanes.Lanes(runs, ServerOptions(max_wait_ms=0))
+        await made.submit("s", [{"a": 1}])
+        await asyncio.sleep(0.1)
+        assert given == []
+        await made.submit("s", [{"a": 1}] * 5)  # more than 4 rows
+        while not given:
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.1)
+        await made.stop()
+
+    asyncio.run(run())
+    assert given == ["costly"]
 
 
 def test_costly_requests_rest_only_beside_quick_ones(made, monkeypatch):
