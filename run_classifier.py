@@ -8,33 +8,18 @@ See docs/classification.md. TensorFlow is imported after the flags are parsed:
 the processes that make features import this file and do without it.
 """
 
-import functools
-
-from data.finetuning import task_settings
-from flags import app, classifier_flags, tuning_flags
+from flags import app, classifier_flags
 
 
 def main() -> None:
-    """Reads the flags, builds the task's job and runs it."""
-    read = functools.partial(
-        tuning_flags.read,
-        "run_classifier.py",
-        task_settings.CLASSIFIER,
-        classifier_flags.from_flags,
-    )
-    fields = read()
+    """Reads the flags and runs the task."""
+    fields = classifier_flags.read()
 
-    from serving.export import check_exportable, export_model
-    from training.finetuning.classifier_ranking import make_job
-    from training.finetuning.command import Command, Request
+    from data.finetuning.classifier.ranked import make_task
+    from serving import export
+    from training.finetuning import command
 
-    command = Command(
-        lambda **changes: Request(**read(**changes)),
-        make_job,
-        export_model,
-        check_exportable,
-    )
-    command(Request(**fields))
+    command.run(make_task, classifier_flags.read, fields, export)
 
 
 if __name__ == "__main__":

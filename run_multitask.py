@@ -18,21 +18,10 @@ def main() -> None:
     """Reads the flags and runs the tasks, or the paper's schedule."""
     fields = multitask_flags.read()
 
-    from serving.export import export_model
-    from training.finetuning import schedule
-    from training.finetuning.multitask_command import MultiTaskCommand
+    from serving import export
+    from training.finetuning import multitask_command
 
-    command = MultiTaskCommand(multitask_flags.read, export_model)
-    if not fields["settings"].schedule:
-        command.together(fields)
-        return
-    options = fields["options"]
-    home = options.run.model_dir
-    finished = schedule.run_paper(
-        home, options.run.init_checkpoint, command.joint, command.alone
-    )
-    if finished and options.do_predict:
-        schedule.write_submission(home)
+    multitask_command.run(multitask_flags.read, fields, export)
 
 
 if __name__ == "__main__":

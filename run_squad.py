@@ -9,33 +9,18 @@ See docs/squad.md. TensorFlow is imported after the flags are parsed: the
 processes that make features import this file and do without it.
 """
 
-import functools
-
-from data.finetuning import task_settings
-from flags import app, squad_flags, tuning_flags
+from flags import app, squad_flags
 
 
 def main() -> None:
-    """Reads the flags, builds the task's job and runs it."""
-    read = functools.partial(
-        tuning_flags.read,
-        "run_squad.py",
-        task_settings.SQUAD,
-        lambda _: squad_flags.from_flags(),
-    )
-    fields = read()
+    """Reads the flags and runs the task."""
+    fields = squad_flags.read()
 
-    from serving.export import check_exportable, export_model
-    from training.finetuning.command import Command, Request
-    from training.finetuning.squad import SquadJob
+    from data.finetuning.squad.task import SquadTask
+    from serving import export
+    from training.finetuning import command
 
-    command = Command(
-        lambda **changes: Request(**read(**changes)),
-        SquadJob,
-        export_model,
-        check_exportable,
-    )
-    command(Request(**fields))
+    command.run(SquadTask, squad_flags.read, fields, export)
 
 
 if __name__ == "__main__":

@@ -7,33 +7,18 @@ See docs/tagging.md. TensorFlow is imported after the flags are parsed: the
 processes that make features import this file and do without it.
 """
 
-import functools
-
-from data.finetuning import task_settings
-from flags import app, tagger_flags, tuning_flags
+from flags import app, tagger_flags
 
 
 def main() -> None:
-    """Reads the flags, builds the task's job and runs it."""
-    read = functools.partial(
-        tuning_flags.read,
-        "run_tagger.py",
-        task_settings.TAGGER,
-        lambda _: tagger_flags.from_flags(),
-    )
-    fields = read()
+    """Reads the flags and runs the task."""
+    fields = tagger_flags.read()
 
-    from serving.export import check_exportable, export_model
-    from training.finetuning.command import Command, Request
-    from training.finetuning.tagging import TaggingJob
+    from data.finetuning.tagging.task import TaggingTask
+    from serving import export
+    from training.finetuning import command
 
-    command = Command(
-        lambda **changes: Request(**read(**changes)),
-        TaggingJob,
-        export_model,
-        check_exportable,
-    )
-    command(Request(**fields))
+    command.run(TaggingTask, tagger_flags.read, fields, export)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import tempfile
 
 import numpy as np
 
-from data.finetuning.classifier.tasks import build_task
+from data.finetuning.classifier.sets import open_set
 from data.finetuning.examples import BadRows
 from data.finetuning.options import ClassifierDataOptions
 from data.finetuning.tokens import encode_batch, open_tokenizer
@@ -52,7 +52,7 @@ def read(
       UserError: a file is missing.
     """
     task_name, folder = TASKS[name]
-    task = build_task(
+    task = open_set(
         ClassifierDataOptions(task_name, os.path.join(data_dir, folder))
     )
     examples = task.read(task.eval_splits()[0], BadRows())

@@ -22,7 +22,7 @@ from data.finetuning import tokens as task_tokens
 from data.finetuning.examples import BadRows
 from data.finetuning.options import FeatureOptions, SquadDataOptions
 from data.finetuning.squad import examples as squad_examples
-from data.finetuning.squad import task as squad_task
+from data.finetuning.squad import windows as squad_windows
 from data.finetuning.squad.examples import SquadFile
 from flags import app
 
@@ -55,7 +55,9 @@ def main() -> None:
         bound.append(cpu_seconds(lambda: tokenize_only(file)))
     one, many = statistics.median(ours), statistics.median(bound)
     workers = {str(n): worker_rate(file, n) for n in sorted({1, FLAGS.workers})}
-    pieces = sum(len(p.ids) for p in squad_task.from_arrays(build(file, 1))[1])
+    pieces = sum(
+        len(p.ids) for p in squad_windows.from_arrays(build(file, 1))[1]
+    )
     print(
         json.dumps(
             {
@@ -88,7 +90,7 @@ def options(num_workers: int) -> tuple[FeatureOptions, SquadDataOptions]:
 
 def build(file: SquadFile, num_workers: int) -> dict:
     """Features of a file as arrays."""
-    return squad_task.build_arrays(file, *options(num_workers), False)
+    return squad_windows.build_arrays(file, *options(num_workers), False)
 
 
 def write_features(file: SquadFile, num_workers: int) -> None:

@@ -22,7 +22,7 @@ from absl import flags
 from common import files
 from common.errors import UserError
 from data.corpus.sentences import sentences
-from data.finetuning.classifier import tasks
+from data.finetuning.classifier import sets
 from data.finetuning.examples import BadRows
 from data.finetuning.options import ClassifierDataOptions
 from data.finetuning.race.examples import read_race
@@ -37,7 +37,7 @@ def texts_of_rows(
     options: ClassifierDataOptions, bad: BadRows
 ) -> Iterator[tuple[str, ...]]:
     """The texts of each training row of a classification task."""
-    for example in tasks.build_task(options).read("train", bad):
+    for example in sets.open_set(options).read("train", bad):
         yield example.texts
 
 

@@ -10,6 +10,9 @@ means that i may NOT attend to j.
 
 from common.heads import HEADS, Field
 
+# Of a candidate whose pieces are hidden and summed (head candidate_ranking).
+MOST_PIECES = 24
+
 # Batches of the pretraining reader. In every replica's share the first half of
 # the rows is forward and the second half backward when the data are bi_data.
 PRETRAIN_BATCH = {

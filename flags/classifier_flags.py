@@ -3,6 +3,7 @@
 from absl import flags
 
 from common.errors import UserError
+from data.finetuning import task_settings
 from data.finetuning.options import CLASSIFIER_HEADS, ClassifierDataOptions
 from data.task_spec import TaskSpec
 from flags import flag_values, tuning_flags
@@ -22,6 +23,13 @@ def define() -> None:
         "multi_label",
         False,
         "tsv, csv, jsonl: a row may have several labels or none.",
+    )
+
+
+def read(**changes) -> dict:
+    """Everything that the flags say, some of them changed for this reading."""
+    return tuning_flags.read(
+        "run_classifier.py", task_settings.CLASSIFIER, from_flags, **changes
     )
 
 

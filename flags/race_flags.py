@@ -3,6 +3,7 @@
 from absl import flags
 
 from common.errors import UserError
+from data.finetuning import task_settings
 from data.finetuning.options import RaceDataOptions
 from flags import flag_values, tuning_flags
 
@@ -13,6 +14,13 @@ def define() -> None:
     """Registers the flags."""
     tuning_flags.define(max_seq_length=512, eval_batch_size=8)
     flag_values.define(RaceDataOptions, data_dir="")
+
+
+def read(**changes) -> dict:
+    """Everything that the flags say, some of them changed for this reading."""
+    return tuning_flags.read(
+        "run_race.py", task_settings.RACE, lambda _: from_flags(), **changes
+    )
 
 
 def from_flags() -> RaceDataOptions:

@@ -67,7 +67,7 @@ def read(command: str, task: str, data_from_flags, **changes) -> dict:
       **changes: values of flags, for this reading alone.
 
     Returns:
-      The fields of `training.finetuning.command.Request`.
+      Arguments of `training.finetuning.command.prepare`.
 
     Raises:
       UserError: a flag that does not fit the others or the trained model.

@@ -11,7 +11,7 @@ import pytest
 from common.errors import UserError
 from data.finetuning.classifier import glue
 from data.finetuning.examples import BadRows
-from data.finetuning.squad import task as squad_task
+from data.finetuning.squad import examples as squad_examples
 from data.finetuning.squad.examples import SquadFile, SquadQuestion
 from tests import test_run_classifier, test_run_squad
 from tests.test_run_classifier import CONFIG, make_options
@@ -82,9 +82,9 @@ def test_a_question_answering_format_is_a_reader(
     tmp_path, spiece_model, monkeypatch
 ):
     """Its file goes through windows, training, evaluation and predictions."""
-    from training.finetuning import run as finetune
+    from training.finetuning.driver import Driver
 
-    monkeypatch.setitem(squad_task.READERS, ".cards", read_cards)
+    monkeypatch.setitem(squad_examples.READERS, ".cards", read_cards)
     (tmp_path / "config.json").write_text(json.dumps(CONFIG | {"n_layer": 1}))
     lines = (f"{TEXT * 2}|What stood by the river?|red tower", f"{TEXT}|Why?|")
     for name in ("train", "dev"):
@@ -102,12 +102,12 @@ def test_a_question_answering_format_is_a_reader(
     }
     job = test_run_squad.make_job(
         tmp_path, spiece_model, options, 32, doc_stride=8, **files
-    ).build()
-    results = finetune.run(job, options, say=lambda line: None)["dev"]
+    ).load()
+    results = Driver(job, options, say=lambda line: None).run()["dev"]
     assert (results["HasAns_total"], results["NoAns_total"]) == (1, 1)
     folder = tmp_path / "model/predictions"
     answers = json.loads((folder / "predictions.json").read_text())
     assert list(answers) == ["card-0", "card-1"]
     (tmp_path / "dev.cards").write_text(f"{TEXT}|Who?|nobody\n")
     with pytest.raises(UserError, match="dev.cards:1: the answer is not"):
-        squad_task.read_file(files["predict_file"], False, BadRows())
+        squad_examples.read_file(files["predict_file"], False, BadRows())

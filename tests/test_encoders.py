@@ -6,12 +6,12 @@ import random
 
 import numpy as np
 import pytest
+from data.pretraining.run_options import BuildOptions
 
 import run_pretrain
 from common.errors import UserError
 from data.finetuning.options import FeatureOptions
 from data.pretraining import build, run_data
-from data.pretraining.options import BuildOptions
 from modeling.encoders.bert.config import AlbertConfig, BertConfig
 from modeling.encoders.modernbert.config import ModernBertConfig
 from modeling.encoders.registry import new_config
@@ -123,12 +123,12 @@ def test_pretrain_tune_export_answer(config, records, tmp_path, spiece_model):
     assert (layout, options.summary_type) == ("cls_first", "first")
     features = FeatureOptions(spiece_model, 16, layout=layout)
     from serving.export import export_model
-    from training.finetuning import run as finetune
+    from training.finetuning.driver import Driver
 
     said: list[str] = []
     job = classifier.make_job(tmp_path, spiece_model, options, features)
     export = functools.partial(export_model, check=False)  # no process
-    finetune.run(job, options, export, say=said.append)
+    Driver(job, options, export, say=said.append).run()
     spec = json.loads((tmp_path / "model" / "task.json").read_text())
     assert spec["data_options"]["layout"] == layout
     # What the run predicted is what its export answers.

@@ -135,19 +135,20 @@ def test_records_hold_the_pieces(world, wanted):
 
 
 def test_fine_tuning_reads_the_pieces(world, wanted):
+    from data.finetuning.classifier.task import ClassifierTask
     from data.finetuning.options import ClassifierDataOptions, FeatureOptions
-    from training.finetuning.classifier import ClassifierJob
     from training.finetuning.options import FinetuneOptions
     from training.run_options import RunOptions
 
-    task = ClassifierJob(
+    task = ClassifierTask(
         ClassifierDataOptions("tsv", str(world / "model-task")),
         FeatureOptions(str(world / "model-classifier/spiece.model"), 128),
         FinetuneOptions(
             run=RunOptions(model_dir=str(world / "unused")), do_eval=True
         ),
     )
-    examples, table = task.load("dev")
+    split = task.read("dev", "eval")
+    examples, table = split.examples, split.table
     batch = table.batch(np.arange(len(examples)), 128)
     for row, example in enumerate(examples):
         real = batch["input_ids"][row][batch["input_mask"][row] == 1]

@@ -45,15 +45,15 @@ def write_task(folder, rows=30, labels=("no", "yes")):
 
 
 def make_job(folder, spiece, options, features=None, **data):
-    from training.finetuning.classifier import ClassifierJob
+    from data.finetuning.classifier.task import ClassifierTask
 
-    return ClassifierJob(
+    return ClassifierTask(
         ClassifierDataOptions(
             **({"task_name": "tsv", "data_dir": str(folder)} | data)
         ),
         features or FeatureOptions(spiece, 16),
         options,
-    ).build()
+    ).load()
 
 
 def make_options(folder, steps=3, **changes):
@@ -77,11 +77,11 @@ def make_options(folder, steps=3, **changes):
 
 
 def run(folder, spiece, options, features=None, **data):
-    from training.finetuning import run as finetune
+    from training.finetuning.driver import Driver
 
     job = make_job(folder, spiece, options, features, **data)
     said = []
-    return finetune.run(job, options, say=said.append), said
+    return Driver(job, options, say=said.append).run(), said
 
 
 def read_rows(path):

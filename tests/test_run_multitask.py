@@ -7,13 +7,12 @@ import numpy as np
 import pytest
 
 from common.errors import UserError
+from data.finetuning.classifier.task import ClassifierTask
 from data.finetuning.options import ClassifierDataOptions, FeatureOptions
 from tests.test_run_classifier import CONFIG, WORDS, make_options
 from tests.training.test_finetune_resume import files_of
-from training.finetuning import multitask, schedule
-from training.finetuning import run as finetune
-from training.finetuning.classifier import ClassifierJob
-from training.finetuning.multitask_command import MultiTaskCommand
+from training.finetuning import multitask, multitask_command, schedule
+from training.finetuning.driver import Driver
 from training.finetuning.multitask_options import JOINT, OTHERS
 
 TASKS = ("sst-2", "sts-b", "rte")
@@ -67,14 +66,13 @@ def run(folder, spiece, name, stop_at=None, **changes):
     settings = multitask.MultiTaskOptions(
         TASKS, LENGTHS, (1.0, 0.5, 1.0), "sqrt"
     )
-    tasks = []
+    tasks = {}
     for task, length in zip(TASKS, LENGTHS, strict=True):
-        owner = ClassifierJob(
+        tasks[task] = ClassifierTask(
             ClassifierDataOptions(task, str(folder)),
             FeatureOptions(spiece, length),
             options,
-        )
-        tasks.append(multitask.Task(task, owner, owner.build()))
+        ).load()
     said = []
 
     class Crash(Exception):
@@ -136,7 +134,7 @@ def test_a_tasks_metric_keeps_its_best(tmp_path, spiece_model, monkeypatch):
             tmp_path, do_train=True, best_metric=name, run={"eval_every": 2}
         )
         fields = command_fields(tmp_path, spiece_model, tasks, options)
-        MultiTaskCommand(None, say=lambda line: None).together(fields)
+        multitask_command.together(fields, say=lambda line: None)
 
     for name, higher in (
         ("", True),
@@ -164,15 +162,16 @@ def test_another_length_than_the_trained_one_is_said(
     tmp_path, spiece_model, monkeypatch
 ):
     write_tasks(tmp_path)
-    monkeypatch.setattr(finetune, "run", lambda *arguments: {})
-    owner = ClassifierJob(
+    monkeypatch.setattr(Driver, "run", lambda self: {})
+    monkeypatch.setattr(Driver, "__init__", lambda self, *arguments: None)
+    owner = ClassifierTask(
         ClassifierDataOptions("rte", str(tmp_path)),
         FeatureOptions(spiece_model, 24),
         make_options(tmp_path, do_eval=True),
     )
     folder = tmp_path / "joint" / "tasks" / "rte"
     folder.mkdir(parents=True)
-    owner.build().spec.write(str(folder))
+    owner.load().spec().write(str(folder))
     _, said = run(tmp_path, spiece_model, "joint", do_eval=True)
     assert said == [
         f"note: --max_seq_length=16, {folder}/task.json says 24",
@@ -206,12 +205,12 @@ def test_two_kills_change_nothing_and_folders_stand_alone(
     # A task's folder is a fine-tuned model like any other.
     folder = multitask.task_folder(str(tmp_path / "whole"), "rte")
     options = make_options(tmp_path, do_eval=True, run={"model_dir": folder})
-    job = ClassifierJob(
+    job = ClassifierTask(
         ClassifierDataOptions("rte", str(tmp_path)),
         FeatureOptions(spiece_model, 16),
         options,
-    ).build()
-    alone = finetune.run(job, options, say=lambda line: None)
+    ).load()
+    alone = Driver(job, options, say=lambda line: None).run()
     assert alone["dev"] == pytest.approx(results["rte"]["dev"], abs=1e-6)
 
 
@@ -259,13 +258,15 @@ def test_a_head_begins_as_another_tasks(tmp_path, spiece_model):
 
     write_tasks(tmp_path)
     options = make_options(tmp_path, do_train=True)
-    job = ClassifierJob(
+    job = ClassifierTask(
         ClassifierDataOptions("rte", str(tmp_path)),
         FeatureOptions(spiece_model, 16),
         options,
-    ).build()
-    config = find_config(options, job.vocab_size)
-    head = {k: v for k, v in job.spec.head_options.items() if k != "num_labels"}
+    ).load()
+    config = find_config(options, job.tokenizer.vocab_size)
+    head = {
+        k: v for k, v in job.spec().head_options.items() if k != "num_labels"
+    }
 
     def build(count):
         objective = build_objective(
@@ -274,15 +275,15 @@ def test_a_head_begins_as_another_tasks(tmp_path, spiece_model):
         return objective.build_model()
 
     spec = dataclasses.replace(
-        job.spec,
+        job.spec(),
         task_name="mnli",
         labels=("contradiction", "entailment", "neutral"),
-        head_options=job.spec.head_options | {"num_labels": 3},
+        head_options=job.spec().head_options | {"num_labels": 3},
     )
     source, target = build(3), build(2)
     folder = multitask.task_folder(str(tmp_path / "joint"), "mnli")
     native.write(folder, source, config, spec.write)
-    head_start("mnli", job.spec, str(tmp_path / "joint"))(target)
+    head_start("mnli", job.spec(), str(tmp_path / "joint"))(target)
     theirs, ours = (
         {n: v.numpy() for n, v in named_variables(m).items()}
         for m in (source, target)
@@ -296,4 +297,4 @@ def test_a_head_begins_as_another_tasks(tmp_path, spiece_model):
     name = "model/sequnece_summary/summary/kernel"
     np.testing.assert_array_equal(ours[name], theirs[name])
     with pytest.raises(UserError, match="must be the --model_dir of a model"):
-        head_start("qnli", job.spec, str(tmp_path / "joint"))
+        head_start("qnli", job.spec(), str(tmp_path / "joint"))

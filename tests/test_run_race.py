@@ -36,17 +36,17 @@ def write_race(folder):
 
 
 def run(folder, spiece, options, features=None, **data):
-    from training.finetuning import run as finetune
-    from training.finetuning.race import RaceJob
+    from data.finetuning.race.task import RaceTask
+    from training.finetuning.driver import Driver
 
-    job = RaceJob(
+    job = RaceTask(
         RaceDataOptions(str(folder), max_qa_length=12, **data),
         features or FeatureOptions(spiece, 40),
         options,
-    ).build()
-    return finetune.run(
+    ).load()
+    return Driver(
         job, options, export=export_model, say=lambda line: None
-    )
+    ).run()
 
 
 def check_answers(loaded, folder, predicted):

@@ -13,7 +13,7 @@ from tests.training.finetuning.test_length_slices import check_written
 
 
 def make_job(golden, spiece, options, length=64, **changes):
-    from training.finetuning.squad import SquadJob
+    from data.finetuning.squad.task import SquadTask
 
     data = {
         "train_file": str(golden / "squad" / "train.json"),
@@ -23,7 +23,7 @@ def make_job(golden, spiece, options, length=64, **changes):
         "start_n_top": 3,
         "end_n_top": 2,
     }
-    return SquadJob(
+    return SquadTask(
         SquadDataOptions(**(data | changes)),
         FeatureOptions(spiece, length),
         options,
@@ -33,7 +33,7 @@ def make_job(golden, spiece, options, length=64, **changes):
 @pytest.mark.slow
 @pytest.mark.shared
 def test_train_evaluate_and_write(tmp_path, golden, spiece_model):
-    from training.finetuning import run as finetune
+    from training.finetuning.driver import Driver
 
     (tmp_path / "config.json").write_text(json.dumps(CONFIG))
     options = make_options(
@@ -43,8 +43,8 @@ def test_train_evaluate_and_write(tmp_path, golden, spiece_model):
         slice_by_length=True,
         run={"eval_batch_size": 16},
     )
-    job = make_job(golden, spiece_model, options).build()
-    results = finetune.run(job, options, say=lambda line: None)["dev"]
+    job = make_job(golden, spiece_model, options).load()
+    results = Driver(job, options, say=lambda line: None).run()["dev"]
     assert results["total"] == 22
     for name in ("exact", "f1"):
         rows = check_written(tmp_path / "model", results, name)
@@ -80,13 +80,13 @@ def test_train_evaluate_and_write(tmp_path, golden, spiece_model):
 @pytest.mark.shared
 def test_answers_from_planted_beams(golden, spiece_model, tmp_path):
     """Beams on the gold tokens give the gold texts, to the last token."""
-    from data.finetuning.squad import task as squad_task
+    from data.finetuning.squad import answers as squad_answers
 
     options = make_options(tmp_path, do_eval=True)
     job = make_job(golden, spiece_model, options)
-    split = job.load(str(golden / "squad" / "train.json"), True)
-    columns = split.windows.table.columns
-    count = len(split.windows.question)
+    split = job.read("train", "train")
+    columns = split.table.columns
+    count = split.table.num_rows
     outputs = {
         "start_top_log_probs": np.where(columns["is_impossible"], -9.0, -0.1),
         "start_top_index": columns["start_positions"],
@@ -96,8 +96,8 @@ def test_answers_from_planted_beams(golden, spiece_model, tmp_path):
     }
     outputs = {k: np.reshape(v, [count, -1]) for k, v in outputs.items()}
     outputs["cls_logits"] = outputs["cls_logits"][:, 0]
-    answers = squad_task.answer_split(split, outputs, job.data_options)
-    metrics = squad_task.evaluate_answers(split.file, answers, None)
+    answers = job.answers(split, outputs)
+    metrics = squad_answers.evaluate_answers(split.examples, answers, None)
     # s5b's window split leaves one answer to a window without max context.
     assert metrics["HasAns_f1"] >= 85
     assert answers.predictions["s6a"] == "서울은"
@@ -114,14 +114,14 @@ def test_missing_files_and_lengths(golden, spiece_model, tmp_path):
         ({"train_file": str(tmp_path / "x.json")}, "no file that can be read"),
     ):
         with pytest.raises(UserError, match=message):
-            make_job(golden, spiece_model, options, **change).build()
+            make_job(golden, spiece_model, options, **change).load()
     with pytest.raises(UserError, match="--doc_stride must be >= 1"):
         make_job(golden, spiece_model, options, doc_stride=0)
 
 
 @pytest.mark.parametrize("length,buckets", [(32, "4,16"), (4, "")])
 def test_beams_wider_than_a_batch_are_refused(length, buckets):
-    from training.finetuning.squad import check_beams
+    from data.finetuning.squad.task import check_beams
 
     features = FeatureOptions("x", length, length_buckets=buckets)
     with pytest.raises(UserError, match="5 beams .* found 4"):
@@ -141,10 +141,10 @@ def test_several_training_files_are_drawn_by_weight(
         options,
         train_file=f"{train},{train}",
         train_weights=(3.0, 1.0),
-    ).build()
+    ).load()
     assert "75.0% of the rows" in capsys.readouterr().out
-    assert job.must_match["train_weights"] == [3.0, 1.0]
-    batch = next(iter(job.train_input_fn({"batch_size": 4})))
+    assert job.must_match()["train_weights"] == [3.0, 1.0]
+    batch = next(iter(job.batches(job.train, "train")({"batch_size": 4})))
     assert batch["input_ids"].shape == (4, 64)
-    alone = make_job(golden, spiece_model, options, train_file=train).build()
-    assert "train_weights" not in alone.must_match
+    alone = make_job(golden, spiece_model, options, train_file=train).load()
+    assert "train_weights" not in alone.must_match()

@@ -41,18 +41,18 @@ def write_sentences(folder, kind="conll"):
 
 
 def run(folder, spiece, options, features=None, trained=None, **data):
-    from training.finetuning import run as finetune
-    from training.finetuning.tagging import TaggingJob
+    from data.finetuning.tagging.task import TaggingTask
+    from training.finetuning.driver import Driver
 
-    job = TaggingJob(
+    job = TaggingTask(
         TaggingDataOptions(str(folder), **data),
         features or FeatureOptions(spiece, 16),
         options,
         trained,
-    ).build()
-    return finetune.run(
+    ).load()
+    return Driver(
         job, options, export=export_model, say=lambda line: None
-    )
+    ).run()
 
 
 @pytest.mark.slow
@@ -137,8 +137,8 @@ def test_what_is_missing_is_said(tmp_path, spiece_model, capsys):
 @pytest.mark.parametrize("kind", ["conll", "jsonl"])
 def test_an_ensemble_of_one_is_that_one(tmp_path, spiece_model, kind):
     """Members with other windows; alone each keeps its file, byte by byte."""
+    from data.finetuning.tagging.task import TaggingTask
     from training.finetuning import ensemble
-    from training.finetuning.tagging import TaggingJob
 
     write_sentences(tmp_path, kind)
     asked = {"do_eval": True, "do_predict": True}
@@ -159,12 +159,12 @@ def test_an_ensemble_of_one_is_that_one(tmp_path, spiece_model, kind):
         folder = tmp_path / f"model_{number}"
         alone.append((results["dev"], (folder / name).read_bytes()))
         options = dataclasses.replace(options, do_train=False)
-        job = TaggingJob(
+        job = TaggingTask(
             TaggingDataOptions(str(tmp_path), doc_stride=5),
             features,
             options,
             TaskSpec.read(str(folder)),
-        ).build()
+        ).load()
         members.append(ensemble.Member(str(folder), job, options))
     together = tmp_path / "together"
     options = make_options(

@@ -25,8 +25,8 @@ from serving.saved_model import SavedModel
 from tests.data import builds
 from tests.test_run_classifier import CONFIG, make_job, make_options, write_task
 from training.checkpointing import run_state
-from training.finetuning import ensemble
-from training.finetuning import run as finetune
+from training.finetuning import driver, ensemble
+from training.finetuning.driver import Driver
 from training.finetuning.options import FinetuneOptions
 from training.objectives.build import build_objective
 
@@ -53,7 +53,7 @@ class World:
         """The lines of a run_classifier.py."""
         options, said = self.options(model_dir, steps, **changes), []
         export = changes.pop("export", None)
-        finetune.run(self.job(options), options, export, say=said.append)
+        Driver(self.job(options), options, export, say=said.append).run()
         return said
 
 
@@ -249,7 +249,7 @@ def export_of_run(world, model, capsys):
 
     options = world.options(model, do_export=True)
     said = []
-    finetune.run(world.job(options), options, export, say=said.append)
+    Driver(world.job(options), options, export, say=said.append).run()
     found = line_of(said)
     digest = restore.content_digest(told[0]["checkpoint"])
     assert told[0]["sha256"] == digest and served(told[0]) == found
@@ -295,7 +295,7 @@ def warm_start(world, model, capsys):
         run={"init_checkpoint": str(model)},
         do_train=True,
     )
-    objective = finetune.build_objective(world.job(options), options)
+    objective = driver.build_objective(world.job(options), options)
     return run_state.open_run(objective, options.run).weights.line
 
 
@@ -444,7 +444,7 @@ def test_a_started_server_answers_from_these_weights(world, state, tmp_path):
         return export_model(*arguments, **more, check=False)
 
     said = []
-    finetune.run(world.job(options), options, export, say=said.append)
+    Driver(world.job(options), options, export, say=said.append).run()
     rows = (model / "predictions" / "test_predictions.tsv").read_text()
     rows = [row.split("\t") for row in rows.splitlines()[1:]]
     texts = (world.folder / "test.tsv").read_text().splitlines()[1:]

@@ -7,10 +7,10 @@ have others.
 import dataclasses
 
 from data.finetuning import task_settings
-from data.finetuning.classifier import tasks as classifier_tasks
+from data.finetuning.classifier import sets as classifier_sets
 from data.task_spec import TaskSpec
 
-NAMES = (task_settings.THRESHOLD, classifier_tasks.THRESHOLD)
+NAMES = (task_settings.THRESHOLD, classifier_sets.THRESHOLD)
 WEIGHTS = "threshold_weights"
 
 
@@ -55,3 +55,23 @@ def replace(spec: TaskSpec, found: dict, name: str = "") -> TaskSpec:
     if found and name:
         options[WEIGHTS] = name
     return dataclasses.replace(spec, data_options=options)
+
+
+def keep(spec: TaskSpec, earlier: TaskSpec | None) -> TaskSpec:
+    """The spec with the threshold that an evaluation found in its folder.
+
+    The dev file that this run names comes before the one of the folder.
+
+    Args:
+      spec: of a training in the folder, or of one that finds it done.
+      earlier: task.json of that folder, of the same task.
+    """
+    known = earlier.data_options if earlier else {}
+    found = of(earlier)
+    name = known.get(WEIGHTS, "") if found else ""
+    spec = replace(spec, found, name)
+    dev_data = task_settings.DEV_DATA
+    if spec.data_options.get(dev_data) is None and known.get(dev_data):
+        options = spec.data_options | {dev_data: known[dev_data]}
+        spec = dataclasses.replace(spec, data_options=options)
+    return spec

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator, Mapping
 from common.errors import UserError
 from data.finetuning import quoted_rows, table_columns
 from data.finetuning import table_files as task_readers
+from data.finetuning.classifier import sets as classifier_sets
 from data.finetuning.classifier import sources as classifier_sources
-from data.finetuning.classifier import tasks as classifier_tasks
 from data.finetuning.examples import BadRows
 from data.finetuning.table_columns import Columns, find_name
 from serving.options import PredictOptions
@@ -280,7 +280,7 @@ class _Reader:
             if all(n.isdecimal() and int(n) < count for n in numbers):
                 label = int(self.label) if self.label else None
                 return Layout(tuple(map(int, self.texts)), label)
-        topic = classifier_tasks.TOPIC_SETS.get(self.task)
+        topic = classifier_sets.TOPIC_SETS.get(self.task)
         if topic and count == topic[1] + 1:
             undo = classifier_sources.ESCAPES[topic[2]]
             return Layout(

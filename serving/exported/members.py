@@ -14,8 +14,8 @@ import numpy as np
 from common.errors import UserError
 from data.finetuning import ensembles
 from data.finetuning.squad import ensembles as squad_ensembles
+from data.finetuning.squad.answers import SquadAnswers
 from data.finetuning.squad.predictions import EMPTY_LOG_PROB
-from data.finetuning.squad.task import SquadAnswers
 from data.finetuning.task_settings import THRESHOLD as NULL_THRESHOLD
 from serving.saved_model import RAW, SavedModel
 from serving.signatures.choice import choice_of

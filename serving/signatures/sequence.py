@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from common.errors import UserError
 from data import symbols
-from data.finetuning.classifier.tasks import THRESHOLD
+from data.finetuning.classifier.sets import THRESHOLD
 from data.task_spec import TaskSpec
 from serving.signatures import graph_features
 from serving.signatures.graph_features import Features
@@ -273,7 +273,7 @@ def answers_of(head: str, logits, labels, data_options) -> dict:
         tf.cast(logits, tf.float32),
         labels,
         data_options.get("label_separator", "|"),
-        # Of several labels; `data.finetuning.classifier.tasks.THRESHOLD`.
+        # Of several labels; `data.finetuning.classifier.sets.THRESHOLD`.
         data_options.get(THRESHOLD, 0.5),
     )
 

@@ -1,6 +1,6 @@
 """The numbers of a SQuAD 2.0 evaluation where answering nothing is best."""
 
-from data.finetuning.squad import task as squad_task
+from data.finetuning.squad import answers as squad_answers
 from data.finetuning.squad.examples import SquadFile, SquadQuestion
 
 
@@ -24,8 +24,8 @@ def scores() -> dict[str, float]:
         name: [{"text": text, "probability": 1.0}]
         for name, text in texts.items()
     }
-    answers = squad_task.SquadAnswers(texts, nbest, odds)
-    threshold = squad_task.best_threshold(file, answers)
-    found = squad_task.evaluate_answers(file, answers, threshold)
+    answers = squad_answers.SquadAnswers(texts, nbest, odds)
+    threshold = squad_answers.best_threshold(file, answers)
+    found = squad_answers.evaluate_answers(file, answers, threshold)
     assert found["HasAns_f1"] == 0.0 and found["best_f1"] == 60.0
     return found

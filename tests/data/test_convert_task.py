@@ -10,7 +10,7 @@ import pytest
 from common.errors import UserError
 from data import convert_task
 from data.corpus import documents as corpus
-from data.finetuning.classifier import tasks
+from data.finetuning.classifier import sets
 from data.finetuning.examples import BadRows
 from data.finetuning.options import ClassifierDataOptions
 from tests.conftest import ROOT
@@ -59,7 +59,7 @@ def test_held_out_rows_are_left_out(tmp_path):
     path.write_text("".join(json.dumps(r) + "\n" for r in rows))
     options = ClassifierDataOptions("jsonl", str(tmp_path), dev_fraction=0.3)
     found = [t[0] for t in convert_task.texts_of_rows(options, BadRows())]
-    held = tasks.build_task(options).read("dev", BadRows())
+    held = sets.open_set(options).read("dev", BadRows())
     assert held and sorted(found + [e.texts[0] for e in held]) == sorted(
         row["text"] for row in rows
     )

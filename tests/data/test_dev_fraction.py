@@ -7,7 +7,7 @@ import pytest
 
 from common.errors import UserError
 from data.finetuning.classifier import held_out as held_out_module
-from data.finetuning.classifier import tasks as classifier_tasks
+from data.finetuning.classifier import sets as classifier_sets
 from data.finetuning.examples import BadRows
 from data.finetuning.options import ClassifierDataOptions
 from data.finetuning.pair_features import join_segments, without_blank
@@ -20,7 +20,7 @@ def write_rows(folder, count, name="train.jsonl"):
 
 
 def texts(folder, split, **options):
-    task = classifier_tasks.build_task(
+    task = classifier_sets.open_set(
         ClassifierDataOptions("jsonl", str(folder), **options)
     )
     return [e.texts[0] for e in task.read(split, BadRows())]
@@ -38,7 +38,7 @@ def test_both_parts_are_the_file(tmp_path):
     assert texts(tmp_path, "dev", **chosen) == dev
     other = texts(tmp_path, "dev", **chosen, dev_seed=1)
     assert set(other) != set(dev)
-    task = classifier_tasks.build_task(
+    task = classifier_sets.open_set(
         ClassifierDataOptions("jsonl", str(tmp_path), dev_fraction=0.2)
     )
     assert task.eval_splits() == task.predict_splits() == ("dev",)
@@ -51,7 +51,7 @@ def test_a_prediction_has_the_rows_that_an_evaluation_has(tmp_path):
         for i in range(200)
     ]
     (tmp_path / "train.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    task = classifier_tasks.build_task(
+    task = classifier_sets.open_set(
         ClassifierDataOptions(
             "jsonl", str(tmp_path), labels=("a", "b"), dev_fraction=0.2
         )

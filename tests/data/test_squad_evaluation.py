@@ -12,9 +12,9 @@ import pytest
 from common.errors import UserError
 from data.finetuning.examples import BadRows
 from data.finetuning.options import FeatureOptions, SquadDataOptions
+from data.finetuning.squad import answers as squad_answers
 from data.finetuning.squad import examples as squad_examples
 from data.finetuning.squad import metrics as squad_metrics
-from data.finetuning.squad import task as squad_task
 from data.finetuning.squad.examples import SquadFile, SquadQuestion
 from data.finetuning.squad.features import TokenizedParagraph
 from data.text.tokenizer import WORD_MARK, Tokenizer
@@ -96,24 +96,27 @@ def write_dataset(path, count=300, version_2=True, seed=3):
 
 
 def make_job(tmp_path, spiece, trained=None, **changes):
-    from training.finetuning.squad import SquadJob
+    from data.finetuning.squad.task import SquadTask
 
     data = SquadDataOptions(
         predict_file=str(tmp_path / "dev.json"), max_query_length=12, **changes
     )
     options = make_options(tmp_path, do_eval=True, do_train=trained is None)
-    return SquadJob(data, FeatureOptions(spiece, 64), options, trained)
+    return SquadTask(data, FeatureOptions(spiece, 64), options, trained)
 
 
 def beams(split, seed=0):
     """Outputs of an imagined model: some right, odds that mean something."""
     rng = np.random.default_rng(seed)
-    count = len(split.windows.question)
-    lengths = split.windows.table.columns["paragraph_length"]
+    count = split.table.num_rows
+    lengths = split.table.columns["paragraph_length"]
     starts = np.stack([rng.integers(0, lengths) for _ in range(3)], 1)
     ends = starts + rng.integers(0, 4, starts.shape)
-    impossible = np.array([not q.answers for q in split.file.questions])
-    odds = rng.normal(0, 2, count) + 2.0 * impossible[split.windows.question]
+    impossible = np.array([not q.answers for q in split.examples.questions])
+    odds = (
+        rng.normal(0, 2, count)
+        + 2.0 * impossible[split.windows.windows.question]
+    )
     return {
         "start_top_log_probs": -rng.random(starts.shape),
         "start_top_index": starts,
@@ -125,13 +128,14 @@ def beams(split, seed=0):
 
 def evaluate(job, folder):
     """eval_dev's numbers and the files, without a model."""
-    split = job.load(job.data_options.predict_file, False)
+    split = job.read("dev", "predict")
     outputs = beams(split)
-    metrics = job.metrics_of(split)(outputs, {})
-    calibrate = job.calibration(split)
-    found = calibrate(outputs, {}) if calibrate else {}
+    metrics = job.metrics(split, outputs, {})
+    found = {}
+    if split.finds_threshold:
+        found = job.calibrate(split, outputs, {})
     folder.mkdir(exist_ok=True)
-    job.writer(split)(outputs, str(folder))
+    job.write(split, outputs, str(folder))
     texts = {
         name: json.loads((folder / f"{name}.json").read_text())
         for name in ("predictions", "nbest_predictions", "null_odds")
@@ -182,9 +186,9 @@ def test_numbers_are_those_of_the_written_file(tmp_path, spiece_model):
 
 def scores_threshold(tmp_path, spiece_model):
     job = make_job(tmp_path, spiece_model)
-    split = job.load(job.data_options.predict_file, False)
+    split = job.read("dev", "predict")
     answers = job.answers(split, beams(split))
-    return squad_task.best_threshold(split.file, answers)
+    return squad_answers.best_threshold(split.examples, answers)
 
 
 @pytest.mark.shared
@@ -199,12 +203,12 @@ def test_a_kept_threshold_is_used_where_nothing_is_found(
         data_options=trained.data_options | {"null_score_diff_threshold": 0.5},
     )
     job = make_job(tmp_path, spiece_model, trained)
-    split = job.load(job.data_options.predict_file, False)
-    assert job.threshold_of(split.file) == 0.5
+    split = job.read("dev", "predict")
+    assert job.threshold_of(split.examples) == 0.5
     job = make_job(
         tmp_path, spiece_model, trained, null_score_diff_threshold=2.0
     )
-    assert job.threshold_of(split.file) == 2.0
+    assert job.threshold_of(split.examples) == 2.0
     assert job.export_options() == {"null_score_diff_threshold": 2.0}
     dataset = write_dataset(tmp_path / "dev.json", version_2=False)
     job = make_job(tmp_path, spiece_model, trained)
@@ -219,10 +223,11 @@ def test_a_kept_threshold_is_used_where_nothing_is_found(
     for paragraph in dataset["data"][0]["paragraphs"]:
         paragraph["qas"][0]["answers"] = []
     (tmp_path / "dev.json").write_text(json.dumps(dataset))
-    split = job.load(job.data_options.predict_file, False)
-    assert job.threshold_of(split.file) == 0.5
+    job = make_job(tmp_path, spiece_model, trained)
+    split = job.read("dev", "predict")
+    assert job.threshold_of(split.examples) == 0.5
     with pytest.raises(UserError, match="has no answers to evaluate on"):
-        job.build()
+        job.load()
 
 
 @pytest.mark.shared
@@ -239,14 +244,14 @@ def test_only_the_dev_file_of_the_training_finds_a_threshold(
         trained = dataclasses.replace(spec, data_options=options)
         (tmp_path / "dev.json").write_bytes(content)
         job = make_job(tmp_path, spiece_model, trained)
-        job.build()
+        job.load()
         assert "note" not in capsys.readouterr().out
         _, found, _ = evaluate(job, tmp_path / "out")
         assert found["null_score_diff_threshold"] not in (0.5, None)
         dataset["data"][0]["paragraphs"][0]["qas"][0]["question"] = f"{kept}?"
         (tmp_path / "dev.json").write_text(json.dumps(dataset))
         job = make_job(tmp_path, spiece_model, trained)
-        job.build()
+        job.load()
         said = capsys.readouterr().out
         assert "dev.json is not the dev file of the training" in said
         metrics, found, files = evaluate(job, tmp_path / "out")
@@ -270,12 +275,12 @@ def test_unusable_questions_of_version_1_count_as_wrong(tmp_path):
         str(tmp_path / "dev.json"), False, BadRows(skip=True)
     )
     right = {q.question_id: q.answer for q in file.questions}
-    answers = squad_task.SquadAnswers(
+    answers = squad_answers.SquadAnswers(
         right,
         {q: [{"text": t}] for q, t in right.items()},
         dict.fromkeys(right, 0.0),
     )
-    got = squad_task.evaluate_answers(file, answers, None)
+    got = squad_answers.evaluate_answers(file, answers, None)
     assert got == published(dataset, right, False)
     assert got == {"exact": 90.0, "f1": 90.0, "total": 10}
 

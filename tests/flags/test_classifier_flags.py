@@ -5,10 +5,10 @@ from absl import flags
 
 from common.errors import UserError
 from common.text_settings import TextSettings
+from data.finetuning.classifier.task import check_trained
 from data.task_spec import TaskSpec
 from flags import classifier_flags, race_flags
 from tests.flags.test_pretrain_flags import remove_ours
-from training.finetuning.classifier import check_trained
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ A small model with large random weights, so that answers differ from row to
 row; each set is trained for one step, predicted, exported and asked as text.
 """
 
-import dataclasses
 import json
 import lzma
 import tarfile
@@ -31,10 +30,10 @@ BATCH = 64
 
 def predict_and_export(folder, job, options) -> SavedModel:
     """One step, predictions of dev, an export (checked by itself)."""
-    from training.finetuning import run as finetune
+    from training.finetuning.driver import Driver
 
     say = [].append
-    finetune.run(job, options, export=export_model, say=say)
+    Driver(job, options, export=export_model, say=say).run()
     return SavedModel(str(folder / "model" / "export" / "1"))
 
 
@@ -84,17 +83,16 @@ def has_tie(spiece, text) -> bool:
     ],
 )
 def test_classification(task, folder, least, tmp_path, shared, spiece_model):
-    from training.finetuning.classifier import ClassifierJob
+    from data.finetuning.classifier.task import ClassifierTask
 
     options, features = prepare(tmp_path, 96, spiece_model)
     data_dir = str(shared / "data" / folder)
     data = ClassifierDataOptions(task_name=task, data_dir=data_dir)
-    owner = ClassifierJob(data, features, options)
-    job = owner.build()
-    job = dataclasses.replace(job, predicts={"dev": owner.predict_split("dev")})
+    job = ClassifierTask(data, features, options).load()
+    job.predicts = {"dev": job.read("dev", "predict")}
     model = predict_and_export(tmp_path, job, options)
     rows = read_rows(tmp_path / "model/predictions/dev_predictions.tsv")[1:]
-    examples, _ = owner.load("dev", with_labels=False)
+    examples = job.predicts["dev"].examples
     assert len(rows) == len(examples) >= least
     names = ["text"]
     if len(examples[0].texts) > 1:
@@ -116,7 +114,7 @@ def test_classification(task, folder, least, tmp_path, shared, spiece_model):
 
 
 def test_squad(tmp_path, shared, spiece_model):
-    from training.finetuning.squad import SquadJob
+    from data.finetuning.squad.task import SquadTask
 
     options, features = prepare(tmp_path, 128, spiece_model)
     paths = {}
@@ -132,8 +130,8 @@ def test_squad(tmp_path, shared, spiece_model):
     data = SquadDataOptions(
         str(paths["train"]), str(paths["dev"]), doc_stride=48
     )
-    owner = SquadJob(data, features, options)
-    model = predict_and_export(tmp_path, owner.build(), options)
+    owner = SquadTask(data, features, options)
+    model = predict_and_export(tmp_path, owner.load(), options)
     folder = tmp_path / "model" / "predictions"
     predicted = json.loads((folder / "predictions.json").read_text())
     odds = json.loads((folder / "null_odds.json").read_text())
@@ -165,13 +163,13 @@ def test_squad(tmp_path, shared, spiece_model):
 
 
 def test_race(tmp_path, shared, spiece_model):
-    from training.finetuning.race import RaceJob
+    from data.finetuning.race.task import RaceTask
 
     options, features = prepare(tmp_path, 128, spiece_model)
     with tarfile.open(shared / "data/race/RACE.tar.xz") as archive:
         archive.extractall(tmp_path, filter="data")
     data = RaceDataOptions(str(tmp_path / "RACE"), max_qa_length=40)
-    job = RaceJob(data, features, options).build()
+    job = RaceTask(data, features, options).load()
     model = predict_and_export(tmp_path, job, options)
     rows = read_rows(tmp_path / "model/predictions/dev_predictions.tsv")[1:]
     raw = {}

@@ -5,13 +5,14 @@ import json
 import pytest
 
 from data.finetuning.options import FeatureOptions
+from data.finetuning.task import EVAL
 from tests.test_run_classifier import (
     CONFIG,
     make_job,
     make_options,
     write_task,
 )
-from training.finetuning import run as finetune
+from training.finetuning.driver import Driver
 
 RATES = {"dropout": 0.1, "dropatt": 0.2}
 
@@ -42,9 +43,9 @@ def train(folder, name, spiece, buckets, stop_at=None, **run):
 
     if stop_at:
         with pytest.raises(Crash):
-            finetune.run(job, options, say=say)
+            Driver(job, options, say=say).run()
     else:
-        finetune.run(job, options, say=say)
+        Driver(job, options, say=say).run()
 
 
 def files_of(folder):
@@ -86,7 +87,7 @@ def test_evaluation_and_readers_take_the_averages(tmp_path, spiece_model):
 
     from modeling.checkpoints import restore as checkpoints
     from training import loop
-    from training.finetuning.run import find_config
+    from training.finetuning.sources import find_config
     from training.objectives import build as heads
     from training.run_options import OptimizerOptions
 
@@ -95,17 +96,17 @@ def test_evaluation_and_readers_take_the_averages(tmp_path, spiece_model):
     train(tmp_path, "model", spiece_model, "", optimizer=optimizer)
     options = make_options(tmp_path, steps=12, do_eval=True)
     job = make_job(tmp_path, spiece_model, options)
-    config = find_config(options, job.vocab_size)
+    config = find_config(options, job.tokenizer.vocab_size)
+
+    spec = job.spec()
 
     def build():
-        return heads.build_objective(
-            job.spec.head, config, **job.spec.head_options
-        )
+        return heads.build_objective(spec.head, config, **spec.head_options)
 
     def evaluate(model=None):
         split = job.evals["dev"]
         return loop.evaluate(
-            build(), split.input_fn, options.run, model=model
+            build(), job.batches(split, EVAL), options.run, model=model
         ).metrics["loss"]
 
     path = tf.train.latest_checkpoint(tmp_path / "model")

@@ -50,7 +50,7 @@ _PRELOADED = (
     "safetensors.numpy",
     "modeling",
     "training.loop",
-    "training.finetuning.run",
+    "training.finetuning.command",
     "serving.export.exporter",
     "serving.generation.language_model",
     "serving.web.app",

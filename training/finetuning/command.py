@@ -1,8 +1,8 @@
 """A fine-tuning command from its flags to its end: one run, several, a vote.
 
-`run_classifier.py` and its like say how their flags are read (`read`) and which
-job they make (`make`); one run, a run per seed (`--num_seeds`) and models that
-answer together (`--ensemble`) are the same for all of them.
+`run_classifier.py` and its like say how their flags are read and which task
+they make; one run, a run per seed (`--num_seeds`) and models that answer
+together (`--ensemble`) are the same for all of them.
 """
 
 import dataclasses
@@ -13,22 +13,64 @@ from common import files
 from common.errors import UserError
 from common.summary import describe
 from data.finetuning.options import FeatureOptions
+from data.finetuning.task import Task
 from data.task_spec import FILE_NAME, TaskSpec
 from modeling.ops import graph_memory
 from training.finetuning import ensemble, preflight, sources
-from training.finetuning import run as finetune
-from training.finetuning.job import TaskJob
+from training.finetuning.driver import Driver, Results
 from training.finetuning.options import FinetuneOptions
+from training.finetuning.outputs import writes
 
 SEEDS = "seeds.json"
-Results = dict[str, dict[str, float]]
 
 
-@dataclasses.dataclass(frozen=True)
-class Request:
-    """What the flags ask for.
+def run(
+    make: Callable[..., Task],
+    read: Callable[..., dict],
+    fields: dict,
+    exporter=None,
+    say: Callable[[str], None] = print,
+) -> Results:
+    """Does what the flags ask for.
 
-    Attributes:
+    Args:
+      make: data options, features, options, trained -> the task.
+      read: values of flags that are changed -> arguments of `prepare`.
+      fields: what `read` gave of the flags as they are.
+      exporter: `serving.export`.
+      say: takes every line.
+
+    Returns:
+      Split -> metrics of the evaluation: of the run, of the ensemble, or
+      the medians over the seeds.
+
+    Raises:
+      UserError: anything the user can put right.
+    """
+    options = fields["options"]
+    if options.ensemble:
+        return _ensemble(make, read, options, say)
+    if options.num_seeds > 1:
+        return _seeds(make, read, options, exporter, say)
+    return prepare(make, exporter, say, **fields).run()
+
+
+def prepare(
+    make: Callable[..., Task],
+    exporter=None,
+    say: Callable[[str], None] = print,
+    *,
+    options: FinetuneOptions,
+    data,
+    features: FeatureOptions,
+    trained: TaskSpec | None = None,
+    notes: tuple[str, ...] = (),
+    flags: dict | None = None,
+) -> Driver:
+    """A run that can start: vocabulary and settings found, splits loaded.
+
+    Args:
+      make, exporter, say: see `run`.
       options: what to do.
       data: the task's own options.
       features: how text becomes features, as far as the flags say it.
@@ -36,113 +78,71 @@ class Request:
       notes: lines about where settings come from.
       flags: for `run.json`.
     """
+    for line in notes:
+        say(line)
+    task, options = load(make, say, options, data, features, trained)
+    if exporter:
+        exporter.check_exportable(task.spec(), options.do_export)
+    export = exporter.export_model if exporter else None
+    return Driver(task, options, export, flags, say)
 
-    options: FinetuneOptions
-    data: object
-    features: FeatureOptions
-    trained: TaskSpec | None = None
-    notes: tuple[str, ...] = ()
-    flags: dict = dataclasses.field(default_factory=dict)
+
+def load(
+    make, say, options, data, features, trained=None
+) -> tuple[Task, FinetuneOptions]:
+    """The task with its splits, and options with what its encoder says."""
+    spiece = sources.find_spiece(options, features.spiece_model_file)
+    text = sources.find_text(options, spiece, features.text, say)
+    preflight.check_places(options)
+    options, layout = sources.settle(options)
+    features = dataclasses.replace(
+        features, spiece_model_file=spiece, text=text, layout=layout
+    )
+    return make(data, features, options, trained).load(), options
 
 
-@dataclasses.dataclass(frozen=True)
-class Command:
-    """A fine-tuning command.
+def _ensemble(make, read, options: FinetuneOptions, say) -> Results:
+    members = []
+    for folder in options.ensemble:
+        if not files.exists(os.path.join(folder, FILE_NAME)):
+            raise UserError(
+                f"--ensemble: {folder} holds no {FILE_NAME}: give the "
+                "--model_dir of a trained model"
+            )
+        fields = read(model_dir=folder, predict_ckpt="")
+        for line in fields.pop("notes", ()):
+            say(line)
+        fields.pop("flags", None)
+        task, settled = load(make, say, **fields)
+        members.append(ensemble.Member(folder, task, settled))
+    return ensemble.run(members, options, say)
 
-    Attributes:
-      read: values of flags that are changed -> request.
-      make: data options, features, options, trained -> the task's job.
-      export: `serving.export.export_model`.
-      check_exportable: raises for a task that cannot be exported.
-      say: takes every line.
-    """
 
-    read: Callable[..., Request]
-    make: Callable[..., TaskJob]
-    export: Callable[..., str] | None = None
-    check_exportable: Callable[[TaskSpec, bool], None] | None = None
-    say: Callable[[str], None] = print
-
-    def __call__(self, request: Request) -> Results:
-        """Does what is asked.
-
-        Args:
-          request: of the flags as they were given.
-
-        Returns:
-          Split -> metrics of the evaluation: of the run, of the ensemble, or
-          the medians over the seeds.
-
-        Raises:
-          UserError: anything the user can put right.
-        """
-        if request.options.ensemble:
-            return self._ensemble(request)
-        if request.options.num_seeds > 1:
-            return self._seeds(request)
-        return self._one(request)
-
-    def prepare(self, request: Request) -> tuple[TaskJob, FinetuneOptions]:
-        """The job of a request, its vocabulary and settings found."""
-        for line in request.notes:
-            self.say(line)
-        options, features = request.options, request.features
-        spiece = sources.find_spiece(options, features.spiece_model_file)
-        text = sources.find_text(options, spiece, features.text, self.say)
-        preflight.check_places(options)
-        options, layout = sources.settle(options)
-        features = dataclasses.replace(
-            features, spiece_model_file=spiece, text=text, layout=layout
-        )
-        task = self.make(request.data, features, options, request.trained)
-        return task, options
-
-    def _one(self, request: Request) -> Results:
-        task, options = self.prepare(request)
-        job = task.build()
-        if self.check_exportable:
-            self.check_exportable(job.spec, options.do_export)
-        return finetune.run(job, options, self.export, request.flags, self.say)
-
-    def _ensemble(self, request: Request) -> Results:
-        members = []
-        for folder in request.options.ensemble:
-            if not files.exists(os.path.join(folder, FILE_NAME)):
-                raise UserError(
-                    f"--ensemble: {folder} holds no {FILE_NAME}: give the "
-                    "--model_dir of a trained model"
-                )
-            asked = self.read(model_dir=folder, predict_ckpt="")
-            task, options = self.prepare(asked)
-            members.append(ensemble.Member(folder, task.build(), options))
-        return ensemble.run(members, request.options, self.say)
-
-    def _seeds(self, request: Request) -> Results:
-        """A run per seed; those that were trained before are only evaluated."""
-        options = request.options
-        first, home = options.run.strategy.seed, options.run.model_dir
-        found: dict[int, Results] = {}
-        for seed in range(first, first + options.num_seeds):
-            name = f"seed_{seed}"
-            changes = {"seed": seed, "model_dir": os.path.join(home, name)}
-            for flag in ("predict_dir", "export_dir"):
-                if folder := getattr(options, flag):
-                    changes[flag] = os.path.join(folder, name)
-            self.say(f"--- seed {seed} in {changes['model_dir']}")
-            with graph_memory.released():  # before the next run has its own
-                found[seed] = self._one(self.read(**changes))
-            if not found[seed]:
-                return {}  # stopped on request, or a dry run
-        summary = summarize(list(found.values()))
-        for line in summary_lines(summary):
-            self.say(line)
-        of_all = {"seeds": {str(s): r for s, r in found.items()}, "of": summary}
-        if finetune.writes(options):
-            files.write_json(os.path.join(home, SEEDS), of_all)
-        return {
-            split: {name: v["median"] for name, v in metrics.items()}
-            for split, metrics in summary.items()
-        }
+def _seeds(make, read, options: FinetuneOptions, exporter, say) -> Results:
+    """A run per seed; those that were trained before are only evaluated."""
+    first, home = options.run.strategy.seed, options.run.model_dir
+    found: dict[int, Results] = {}
+    for seed in range(first, first + options.num_seeds):
+        name = f"seed_{seed}"
+        changes = {"seed": seed, "model_dir": os.path.join(home, name)}
+        for flag in ("predict_dir", "export_dir"):
+            if folder := getattr(options, flag):
+                changes[flag] = os.path.join(folder, name)
+        say(f"--- seed {seed} in {changes['model_dir']}")
+        with graph_memory.released():  # before the next run has its own
+            found[seed] = prepare(make, exporter, say, **read(**changes)).run()
+        if not found[seed]:
+            return {}  # stopped on request, or a dry run
+    summary = summarize(list(found.values()))
+    for line in summary_lines(summary):
+        say(line)
+    of_all = {"seeds": {str(s): r for s, r in found.items()}, "of": summary}
+    if writes(options):
+        files.write_json(os.path.join(home, SEEDS), of_all)
+    return {
+        split: {name: v["median"] for name, v in metrics.items()}
+        for split, metrics in summary.items()
+    }
 
 
 def summarize(results: list[Results]) -> dict[str, dict[str, dict]]:

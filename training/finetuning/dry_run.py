@@ -2,10 +2,11 @@
 
 Data, checkpoints, folders and disk were looked at before (`preflight`). Here
 the model is built and its weights are read, one training step is computed on
-the first batch, and one batch of every split to evaluate or predict; reports,
-tables and pictures of classes are made and thrown away.
+the first batch, and one batch of every split to evaluate or predict; metrics,
+reports and predictions are made of it and thrown away.
 """
 
+import functools
 import os
 import tempfile
 
@@ -15,13 +16,14 @@ import tf_keras
 
 from common import files
 from common.errors import UserError
+from data.finetuning.task import EVAL, PREDICT, TRAIN, Task
 from modeling.checkpoints.folder import newest_prefix
 from training import loop
 from training import strategy as strategy_lib
 from training.checkpointing import run_state
 from training.checkpointing.checkpoints import PREFIX, restore_weights
-from training.finetuning.job import Job
 from training.finetuning.options import FinetuneOptions
+from training.finetuning.outputs import prediction_folder
 from training.finetuning.sources import weights_of
 from training.reporting import report, run_record
 from training.reporting.memory_estimate import estimate_lines
@@ -30,7 +32,7 @@ from training.step.learner import build_learner
 from training.step.train_step import Trainer
 
 
-def check(job: Job, options: FinetuneOptions, objective, say) -> None:
+def check(task: Task, options: FinetuneOptions, objective, say) -> None:
     """Says what the run would be; changes no file.
 
     Raises:
@@ -39,7 +41,7 @@ def check(job: Job, options: FinetuneOptions, objective, say) -> None:
     """
     run = options.run
     if options.do_train:
-        model = _one_step(job, run, objective, say)
+        model = _one_step(task, run, objective, say)
     else:
         strategy = strategy_lib.setup(run.strategy)
         with strategy.scope():
@@ -48,21 +50,25 @@ def check(job: Job, options: FinetuneOptions, objective, say) -> None:
         say(source.line)
         restore_weights(strategy, model, source, "all")
     one = run.replace(eval_steps=1)
-    for name, split in job.evals.items():
-        result = loop.evaluate(objective, split.input_fn, one, model=model)
-        _require_finite(name, result.predictions)
-        _require_reports(name, split, result, options)
-        say(f"evaluation   {name}: the first batch is well")
-    for name, split in job.predicts.items():
-        outputs = loop.predict(
-            objective, _first(split.input_fn), run, model=model
+    for name, split in task.evals.items():
+        result = loop.evaluate(
+            objective, task.batches(split, EVAL), one, model=model
         )
+        _require_finite(name, result.predictions)
+        require_report(task, name, result, options)
+        say(f"evaluation   {name}: the first batch is well")
+    for name, split in task.predicts.items():
+        first = _first(task.batches(split, PREDICT))
+        outputs = loop.predict(objective, first, run, model=model)
         _require_finite(name, outputs)
+        outputs.pop("example_index", None)
+        every = task.outputs_of_first(split, outputs)
+        _require_files(options, functools.partial(task.write, split, every))
         say(f"prediction   {name}: the first batch is well")
     say("dry run: all is well; nothing was trained, nothing written")
 
 
-def _one_step(job: Job, run, objective, say):
+def _one_step(task: Task, run, objective, say):
     """The model after one step that nobody keeps."""
     strategy = strategy_lib.setup(run.strategy)
     tf_keras.utils.set_random_seed(run.strategy.seed)  # as `open_run`
@@ -80,11 +86,16 @@ def _one_step(job: Job, run, objective, say):
     if found:
         require = "all"
         run_record.update(
-            run.model_dir, {}, _must_match(job, run, objective), {}, True, False
+            run.model_dir,
+            {},
+            _must_match(task, run, objective),
+            {},
+            True,
+            False,
         )
     if path:
         restore_weights(strategy, learner.model, path, require)
-    dataset, spec = distribute(strategy, job.train_input_fn, split)
+    dataset, spec = distribute(strategy, task.batches(task.train, TRAIN), split)
     state = run_state.RunState(
         run, learner, checkpoints=None, chief=True, restored_from=path
     )
@@ -102,36 +113,50 @@ def _one_step(job: Job, run, objective, say):
     return learner.model
 
 
-def _must_match(job: Job, run, objective) -> dict:
-    return {"seed": run.strategy.seed, "head": objective.name} | job.must_match
+def _must_match(task: Task, run, objective) -> dict:
+    return {
+        "seed": run.strategy.seed,
+        "head": objective.name,
+    } | task.must_match()
 
 
-def _require_reports(name: str, split, result, options) -> None:
+def require_report(task: Task, name: str, result, options) -> None:
     """Metrics and files of a split can be made, and their places are free.
 
-    The first batch's answers stand for those of all examples; only where an
-    example is a row of logits, since spans and tags lie in their own windows.
-    Files go to a folder that is removed.
+    The first batch's answers stand for those of all examples. Files go to a
+    folder that is removed.
 
     Raises:
       UserError: a folder lies where a file will be, or a file of an earlier
         evaluation is damaged.
     """
-    home = options.run.model_dir
-    kept = os.path.join(home, f"eval_{name}.json")
+    kept = os.path.join(options.run.model_dir, f"eval_{name}.json")
     if files.exists(kept):
         files.read_json_object(kept, "move it away")
-    logits = result.predictions.get("logits")
-    if split.lengths is None or logits is None or logits.ndim != 2:
-        return
-    rows = np.arange(len(split.lengths)) % len(logits)
-    outputs = {k: v[rows] for k, v in result.predictions.items()}
-    split.metrics(outputs, {k: v[rows] for k, v in result.labels.items()})
-    if split.write is None:
-        return
-    place = options.predict_dir or os.path.join(home, "predictions")
+    split = task.evals[name]
+    outputs = task.outputs_of_first(split, result.predictions)
+    labels = {
+        k: v[np.arange(split.table.num_examples) % len(v)]
+        for k, v in result.labels.items()
+    }
+    task.metrics(split, outputs, labels)
+    write = functools.partial(task.write_report, split, outputs)
+    _require_files(options, write)
+
+
+def _require_files(options: FinetuneOptions, write) -> None:
+    """Files can be made, and no folder lies where they will be.
+
+    Args:
+      options: name the folder.
+      write: folder -> paths.
+
+    Raises:
+      UserError: a folder has the name of a file.
+    """
+    place = prediction_folder(options)
     with tempfile.TemporaryDirectory() as scratch:
-        for path in split.write(outputs, scratch):
+        for path in write(scratch):
             target = os.path.join(place, os.path.basename(path))
             if os.path.isdir(target):
                 raise UserError(

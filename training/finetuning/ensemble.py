@@ -2,24 +2,23 @@
 
 Members are evaluated one after the other, each with its own vocabulary,
 lengths and architecture; their answers are joined by the task
-(`Job.combine`), and metrics and files are made of them as of one model's.
+(`Task.combine`), and metrics and files are made of them as of one model's.
 """
 
 import dataclasses
 import json
 import os
 
-import tensorflow as tf
-
 from common import files
 from common.errors import UserError
 from data.finetuning import ensembles, thresholds
+from data.finetuning.task import EVAL, PREDICT, Task
+from data.task_spec import TaskSpec
 from modeling.checkpoints.restore import Source
 from modeling.checkpoints.weights import name_in
 from modeling.ops import graph_memory
 from training import loop
-from training.finetuning import run as finetune
-from training.finetuning.job import EvalSplit, Job, with_threshold_of
+from training.finetuning import driver, outputs
 from training.finetuning.options import LOWER_IS_BETTER, FinetuneOptions
 from training.finetuning.sources import weights_of
 
@@ -28,15 +27,21 @@ FILE_NAME = "ensemble.json"
 
 @dataclasses.dataclass(frozen=True)
 class Member:
-    """A trained model: its folder, its job and what was read of the flags.
+    """A trained model.
 
-    `weights` are those of the folder, once they are looked for.
+    Attributes:
+      folder: of the model.
+      task: as the flags and the folder have it, loaded.
+      options: what was read of the flags.
+      weights: those of the folder, once they are looked for.
+      spec: task.json with the threshold of these weights, likewise.
     """
 
     folder: str
-    job: Job
+    task: Task
     options: FinetuneOptions
     weights: Source | None = None
+    spec: TaskSpec | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,10 +69,10 @@ def run(
     Raises:
       UserError: members of different tasks, or what a member's run raises.
     """
-    if not finetune.writes(options):
-        say = finetune.silent
+    if not outputs.writes(options):
+        say = outputs.silent
     check_alike(members)
-    with finetune.outputs_held(options):
+    with outputs.held(options):
         answers = []
         members = [_with_weights(member, say) for member in members]
         for member in members:
@@ -95,8 +100,8 @@ def check_alike(members: list[Member]) -> None:
     """
     first = members[0]
     for member in members[1:]:
-        theirs = _identity(first.job)
-        for name, found in _identity(member.job).items():
+        theirs = _identity(first.task)
+        for name, found in _identity(member.task).items():
             if theirs[name] != found:
                 raise UserError(
                     f"--ensemble: {member.folder}: {name}: wanted "
@@ -104,13 +109,13 @@ def check_alike(members: list[Member]) -> None:
                 )
 
 
-def _identity(job: Job) -> dict:
+def _identity(task: Task) -> dict:
     """What members must have in common, by name."""
-    spec = job.spec
+    spec = task.spec()
     found = {n: getattr(spec, n) for n in ("task_name", "head", "labels")}
     # Answers are joined by row: rows that are held out must be the same ones.
     # Another split has no such rows, and a seed of no share says nothing.
-    held_out = "dev" in {*job.evals, *job.predicts}
+    held_out = "dev" in {*task.evals, *task.predicts}
     share = spec.data_options.get("dev_fraction", 0.0) if held_out else 0.0
     seed = spec.data_options.get("dev_seed", 0) if share else 0
     return found | {"dev_fraction": share, "dev_seed": seed}
@@ -120,56 +125,55 @@ def _with_weights(member: Member, say) -> Member:
     """The member with its folder's weights, said, and their threshold."""
     source = weights_of(member.options)
     say(source.line)
-    job = with_threshold_of(member.job, member.folder, source.path, say)
-    return dataclasses.replace(member, job=job, weights=source)
+    spec = driver.with_threshold_of(
+        member.task, member.task.spec(), member.folder, source.path, say
+    )
+    return dataclasses.replace(member, weights=source, spec=spec)
 
 
 def _ask(member: Member, say) -> _Answers:
     """A member's outputs on all splits."""
-    job, options = member.job, member.options
-    objective = finetune.build_objective(job, options)
+    task, options = member.task, member.options
+    objective = driver.build_objective(task, options)
     evals, labels, predicts = {}, {}, {}
-    if options.do_eval:
-        for name, split in job.evals.items():
-            result = loop.evaluate(
-                objective,
-                split.input_fn,
-                options.run,
-                checkpoint=member.weights,
-            )
-            evals[name] = _collected(split, result.predictions)
-            labels[name] = result.labels
-            shown = _metrics(split, evals[name], labels[name])
-            say(f"member {member.folder} {name}: {finetune.shown(shown)}")
-    if options.do_predict:
-        for name, split in job.predicts.items():
-            outputs = loop.predict(
-                objective, split.input_fn, options.run, member.weights
-            )
-            predicts[name] = _collected(split, outputs)
+    for name, split in task.evals.items() if options.do_eval else ():
+        result = loop.evaluate(
+            objective,
+            task.batches(split, EVAL),
+            options.run,
+            checkpoint=member.weights,
+        )
+        evals[name] = task.collect(split, result.predictions)
+        labels[name] = result.labels
+        found = _metrics(task, name, evals[name], labels[name])
+        say(f"member {member.folder} {name}: {outputs.shown(found)}")
+    for name, split in task.predicts.items() if options.do_predict else ():
+        found = loop.predict(
+            objective,
+            task.batches(split, PREDICT),
+            options.run,
+            member.weights,
+        )
+        predicts[name] = task.collect(split, found)
     return _Answers(evals, labels, predicts)
 
 
-def _collected(split, outputs: dict) -> dict:
-    return split.collect(outputs) if split.collect else outputs
-
-
-def _metrics(split: EvalSplit, outputs: dict, labels: dict) -> dict:
-    return {k: float(v) for k, v in split.metrics(outputs, labels).items()}
+def _metrics(task: Task, name: str, said: dict, labels: dict) -> dict:
+    found = task.metrics(task.evals[name], said, labels)
+    return {k: float(v) for k, v in found.items()}
 
 
 def _choose(members, answers, say) -> tuple[list[int], list[float]]:
     """Members that help on the first evaluated split, and the scores."""
-    job = members[0].job
-    name, split = next(iter(job.evals.items()))
-    metric = job.main_metric
+    task = members[0].task
+    name, metric = next(iter(task.evals)), task.best_metric
     sign = -1.0 if metric in LOWER_IS_BETTER else 1.0
 
     def score(chosen: list[int]) -> float:
-        outputs = job.combine(
+        together = task.combine(
             [answers[i].evals[name] for i in chosen], [1.0] * len(chosen)
         )
-        found = _metrics(split, outputs, answers[0].labels[name])
+        found = _metrics(task, name, together, answers[0].labels[name])
         if metric not in found:
             raise UserError(
                 f"--greedy: an ensemble has no {metric!r}: give --best_metric"
@@ -188,7 +192,7 @@ def _found_before(members, weights, options, say) -> dict:
     A member's was found on its own answers, so it is said where it is all that
     predictions have.
     """
-    job, path = members[0].job, os.path.join(options.run.model_dir, FILE_NAME)
+    task, path = members[0].task, os.path.join(options.run.model_dir, FILE_NAME)
     found = {}
     if files.exists(path):
         with files.open_binary(path) as f:
@@ -200,10 +204,10 @@ def _found_before(members, weights, options, say) -> dict:
         if same and earlier.get("checkpoints") == _names(members):
             found = earlier["found"]
     # One that is given is for this run, and leaves what was found.
-    for name in () if job.export_options else thresholds.NAMES:
-        kept = job.spec.data_options.get(name)
+    for name in () if task.export_options() else thresholds.NAMES:
+        kept = members[0].spec.data_options.get(name)
         if name in found:
-            job.predict_with(found[name])
+            task.threshold = found[name]
         elif kept is not None and len(members) > 1 and not options.do_eval:
             say(
                 f"note: {name}={kept:.5g} is of {members[0].folder} alone: "
@@ -219,26 +223,22 @@ def _names(members: list[Member]) -> list[str]:
 
 def _answer_together(members, answers, weights, scores, options, say):
     """Metrics and files of the members that are left."""
-    job, results = members[0].job, {}
+    task, results = members[0].task, {}
     found = _found_before(members, weights, options, say)
-    for name, split in job.evals.items() if options.do_eval else ():
-        outputs = job.combine([a.evals[name] for a in answers], weights)
+    for name, split in task.evals.items() if options.do_eval else ():
+        together = task.combine([a.evals[name] for a in answers], weights)
         labels = answers[0].labels[name]
-        if split.calibrate:
-            found |= split.calibrate(outputs, labels)
-        metrics = _metrics(split, outputs, labels)
-        results[name] = finetune.report(
-            job, options, name, metrics, outputs, say
+        if split.finds_threshold:
+            found |= task.calibrate(split, together, labels)
+        metrics = _metrics(task, name, together, labels)
+        results[name] = outputs.report(
+            task, options, name, metrics, together, say
         )
-    if not finetune.writes(options):
+    for name in task.predicts if options.do_predict else ():
+        together = task.combine([a.predicts[name] for a in answers], weights)
+        outputs.write_predictions(task, options, name, together, say)
+    if not outputs.writes(options):
         return results
-    if options.do_predict:
-        folder = finetune.prediction_folder(options)
-        tf.io.gfile.makedirs(folder)
-        for name, split in job.predicts.items():
-            outputs = job.combine([a.predicts[name] for a in answers], weights)
-            for path in split.write(outputs, folder):
-                say(f"wrote {path}")
     files.write_json(
         os.path.join(options.run.model_dir, FILE_NAME),
         {

@@ -8,6 +8,7 @@ takes; evaluation, prediction and export are theirs.
 
 import contextlib
 import dataclasses
+import functools
 import os
 import statistics
 
@@ -16,15 +17,14 @@ import tensorflow as tf
 
 from common import files, locks, vocabulary
 from common.errors import UserError
+from data.finetuning.classifier.task import ClassifierTask
 from data.finetuning.mixing import BLOCK, MixedBatches, TaskOrder
+from data.finetuning.task import EVAL
 from modeling.checkpoints import native, restore
 from modeling.checkpoints.folder import newest_prefix
 from training import loop, strategy
 from training.checkpointing.checkpoints import weights_to_read
-from training.finetuning import preflight
-from training.finetuning import run as finetune
-from training.finetuning.classifier import ClassifierJob
-from training.finetuning.job import Job
+from training.finetuning import driver, outputs, preflight
 from training.finetuning.multitask_options import TASKS, MultiTaskOptions
 from training.finetuning.options import LOWER_IS_BETTER, FinetuneOptions
 from training.finetuning.sources import find_config
@@ -36,13 +36,8 @@ MEAN = "mean"
 RESULTS = "multitask.json"
 
 
-@dataclasses.dataclass(frozen=True)
-class Task:
-    """One of the tasks: its data, its job, its number's name."""
-
-    name: str
-    owner: ClassifierJob
-    job: Job
+# Name of each task -> the task, its splits loaded.
+Tasks = dict[str, ClassifierTask]
 
 
 def task_folder(model_dir: str, name: str) -> str:
@@ -51,7 +46,7 @@ def task_folder(model_dir: str, name: str) -> str:
 
 
 def run(
-    tasks: list[Task],
+    tasks: Tasks,
     settings: MultiTaskOptions,
     options: FinetuneOptions,
     export=None,
@@ -74,9 +69,10 @@ def run(
     Raises:
       UserError: anything the user can put right.
     """
-    if not finetune.writes(options):
-        say = finetune.silent
-    options = _settle_steps(tasks, options, say)
+    if not outputs.writes(options):
+        say = outputs.silent
+    rows = sum(train_rows(task) for task in tasks.values())
+    options = driver.settle_steps(rows, options, say)
     home = options.run.model_dir
     with _folder_held(options):
         if options.do_train:
@@ -88,43 +84,41 @@ def run(
             strategy.wait_for_all(options.run.strategy)
         results = {}
         more = options.do_eval or options.do_predict or options.do_export
-        for task in tasks if more else ():
-            own = _own_options(task, options)
-            for line in finetune.check_trained(task.job, own):
+        for name, task in tasks.items() if more else ():
+            own = _own_options(name, options)
+            for line in driver.check_trained(task.spec(), own):
                 say(line)
-            found = finetune.run(task.job, own, export, flags, say)
+            found = driver.Driver(task, own, export, flags, say).run()
             if found:
-                results[task.name] = found
-    if results and finetune.writes(options):
-        means = [
-            next(iter(results[t.name].values()))[t.job.main_metric]
-            for t in tasks
-        ]
-        say(f"{MEAN} of the tasks' main metrics: {statistics.fmean(means):.5g}")
-        files.write_json(
-            os.path.join(home, RESULTS),
-            {"tasks": results, MEAN: statistics.fmean(means)},
+                results[name] = found
+    if results and outputs.writes(options):
+        mean = statistics.fmean(
+            next(iter(results[name].values()))[task.best_metric]
+            for name, task in tasks.items()
         )
+        say(f"{MEAN} of the tasks' main metrics: {mean:.5g}")
+        path = os.path.join(home, RESULTS)
+        files.write_json(path, {"tasks": results, MEAN: mean})
     return results
 
 
 def _folder_held(options: FinetuneOptions):
     """The run's folder is this process' own while it trains there."""
-    if options.do_train and finetune.writes(options):
+    if options.do_train and outputs.writes(options):
         return locks.held(options.run.model_dir)
     return contextlib.nullcontext()
 
 
-def _own_options(task: Task, options: FinetuneOptions) -> FinetuneOptions:
+def _own_options(name: str, options: FinetuneOptions) -> FinetuneOptions:
     """What is done with the single-task folder."""
     home = options.run.model_dir
     changes = {
-        flag: os.path.join(folder, task.name)
+        flag: os.path.join(folder, name)
         for flag in ("predict_dir", "export_dir")
         if (folder := getattr(options, flag))
     }
     own = options.run.replace(
-        model_dir=task_folder(home, task.name),
+        model_dir=task_folder(home, name),
         init_checkpoint=None,
         eval_every=0,
         patience=0,
@@ -134,15 +128,13 @@ def _own_options(task: Task, options: FinetuneOptions) -> FinetuneOptions:
     )
 
 
-def _settle_steps(tasks, options: FinetuneOptions, say) -> FinetuneOptions:
-    """`train_epochs` of all examples together."""
-    rows = sum(task.job.train_rows for task in tasks)
-    together = dataclasses.replace(tasks[0].job, train_rows=rows)
-    return finetune.settle_steps(together, options, say)
+def train_rows(task: ClassifierTask) -> int:
+    """Training examples that were loaded."""
+    return task.train.table.num_examples if task.train else 0
 
 
 def build_objective(
-    tasks: list[Task], settings: MultiTaskOptions, options: FinetuneOptions
+    tasks: Tasks, settings: MultiTaskOptions, options: FinetuneOptions
 ) -> MultiTaskObjective:
     """The objective of all tasks, with everything checked that it stands on.
 
@@ -153,27 +145,28 @@ def build_objective(
         raise UserError(
             "--pack: batches of several tasks are not packed; leave it out"
         )
-    config = find_config(options, tasks[0].job.vocab_size)
+    first = next(iter(tasks.values()))
+    config = find_config(options, first.tokenizer.vocab_size)
     preflight.check_disk(options, config)
     parts = []
-    for task, length, weight in zip(
-        tasks, settings.lengths, settings.weights, strict=True
+    for (name, task), length, weight in zip(
+        tasks.items(), settings.lengths, settings.weights, strict=True
     ):
-        spec = task.job.spec
+        spec = task.spec()
         if spec.head not in ("classification", "regression"):
             raise UserError(
-                f"run_multitask.py takes classes and values, {task.name} is of "
+                f"run_multitask.py takes classes and values, {name} is of "
                 f"the head {spec.head}"
             )
-        preflight.check_splits(task.job, options)
-        preflight.check_segments(task.job, config)
+        preflight.check_splits(task, options)
+        preflight.check_segments(spec, config)
         single = heads.build_objective(
             spec.head,
             config,
             recompute_layers=options.recompute_layers,
             **spec.head_options,
         )
-        parts.append(TaskPart(task.name, single, length, weight))
+        parts.append(TaskPart(name, single, length, weight))
     _check_best_metric(tasks, parts, options.best_metric)
     return MultiTaskObjective(config, parts, options.recompute_layers)
 
@@ -181,13 +174,12 @@ def build_objective(
 def _check_best_metric(tasks, parts: list[TaskPart], wanted: str) -> None:
     """--best_metric is a number that the evaluations of all tasks give."""
     names = [MEAN]
-    for task, part in zip(tasks, parts, strict=True):
-        kind = task.owner.task
-        own = kind.metric_names
-        if kind.head == "regression":
-            own = kind.possible_metrics
+    for task, part in zip(tasks.values(), parts, strict=True):
+        own = task.set.metric_names
+        if task.set.head == "regression":
+            own = task.metric_names
         own = [*own, *(["loss"] * part.objective.evaluates_loss)]
-        names += [f"{task.name}/{name}" for name in own]
+        names += [f"{part.name}/{name}" for name in own]
     if wanted and wanted not in names:
         raise UserError(
             f"--best_metric must be one of {', '.join(names)} for "
@@ -196,10 +188,10 @@ def _check_best_metric(tasks, parts: list[TaskPart], wanted: str) -> None:
 
 
 def mixed_batches(
-    tasks: list[Task], settings: MultiTaskOptions, options: FinetuneOptions
+    tasks: Tasks, settings: MultiTaskOptions, options: FinetuneOptions
 ) -> MixedBatches:
     """The training batches of all tasks."""
-    tables = [task.owner.load("train")[1] for task in tasks]
+    tables = [task.train.table for task in tasks.values()]
     seed = options.run.strategy.seed
     order = TaskOrder(
         tuple(table.num_examples for table in tables),
@@ -207,25 +199,28 @@ def mixed_batches(
         settings.temperature,
         seed,
     )
-    static = tasks[0].owner.features.static_shapes
+    features = next(iter(tasks.values())).features
+    static = features.static_shapes
     return MixedBatches(tables, settings.lengths, order, seed, static)
 
 
 def _train(tasks, settings, options, objective, flags, say) -> bool:
     """Trains to the end; False when it was stopped before."""
-    home, spec = options.run.model_dir, tasks[0].job.spec
+    home, first = options.run.model_dir, next(iter(tasks.values()))
+    spec = first.spec()
     batches = mixed_batches(tasks, settings, options)
-    for task, count in zip(tasks, batches.order.counts(), strict=True):
+    counts = batches.order.counts()
+    for (name, task), count in zip(tasks.items(), counts, strict=True):
         say(
-            f"task         {task.name}: {task.job.train_rows} examples, "
+            f"task         {name}: {train_rows(task)} examples, "
             f"{count / BLOCK:.1%} of the steps"
         )
-    if finetune.writes(options):
+    if outputs.writes(options):
         parts = os.path.join(home, TASKS)
         if not newest_prefix(home) and tf.io.gfile.exists(parts):
             tf.io.gfile.rmtree(parts)  # of a run that is gone
         tf.io.gfile.makedirs(home)
-        read = vocabulary.read(tasks[0].job.spiece_path)
+        read = vocabulary.read(first.features.spiece_model_file)
         vocabulary.copy(read, spec.text, home)
     run_options, make = options.run, None
     if run_options.eval_every:
@@ -243,7 +238,9 @@ def _train(tasks, settings, options, objective, flags, say) -> bool:
         must_match={
             "spiece_sha256": spec.spiece_sha256,
             "text_settings": spec.text.as_dict(),
-            "train_data": [t.job.must_match["train_data"] for t in tasks],
+            "train_data": [
+                task.must_match()["train_data"] for task in tasks.values()
+            ],
         }
         | {
             name: list(value) if isinstance(value, tuple) else value
@@ -256,23 +253,25 @@ def _train(tasks, settings, options, objective, flags, say) -> bool:
     return result.finished
 
 
-def _evaluators(tasks: list[Task], objective: MultiTaskObjective):
+def _evaluators(tasks: Tasks, objective: MultiTaskObjective):
     """Run -> an evaluation of every task, and the mean of what they count by."""
 
     def make(run) -> _Together:
         learner = run.learner
         found = {}
-        for task, part in zip(tasks, objective.parts, strict=True):
-            split = next(iter(task.job.evals.values()))
-            found[task.name] = (
-                task.job.main_metric,
+        for (name, task), part in zip(
+            tasks.items(), objective.parts, strict=True
+        ):
+            split = next(iter(task.evals))
+            found[name] = (
+                task.best_metric,
                 Evaluator(
                     part.objective,
-                    learner.model.heads[task.name],
+                    learner.model.heads[name],
                     learner.strategy,
-                    split.input_fn,
+                    task.batches(task.evals[split], EVAL),
                     run.options.eval_batch_size,
-                    metric_fn=finetune.metric_fn(split),
+                    metric_fn=outputs.metric_fn(task, split),
                 ),
             )
         return _Together(found)
@@ -299,23 +298,20 @@ class _Together:
 
 def split_heads(tasks, options: FinetuneOptions, objective, say) -> None:
     """Writes the best weights as one single-task folder per task."""
-    if not finetune.writes(options):
+    if not outputs.writes(options):
         return
     model = objective.build_model()
     source = weights_to_read(options.run)
     say(source.line)
     restore.restore(model, source, require="all")
-    for task in tasks:
-        folder = task_folder(options.run.model_dir, task.name)
+    for name, task in tasks.items():
+        folder = task_folder(options.run.model_dir, name)
         if tf.io.gfile.exists(folder):  # of the same run, of fewer steps
             tf.io.gfile.rmtree(folder)
-
-        def add(place: str, job=task.job) -> None:
-            read = vocabulary.read(job.spiece_path)
-            vocabulary.copy(read, job.spec.text, place)
-            job.spec.write(place)
-
         native.write(
-            folder, model.heads[task.name], objective.saved_config, add
+            folder,
+            model.heads[name],
+            objective.saved_config,
+            functools.partial(driver.write_task, task, task.spec()),
         )
         say(f"wrote {folder}")

@@ -1,70 +1,78 @@
 """run_multitask.py from its flags to its end: tasks together, a task alone."""
 
 import dataclasses
+import functools
 from collections.abc import Callable
 
-from training.finetuning import multitask, preflight, sources
-from training.finetuning import run as finetune
-from training.finetuning.classifier import ClassifierJob
+from data.finetuning.classifier.task import ClassifierTask
+from training.finetuning import multitask, preflight, schedule, sources
+from training.finetuning.driver import Driver
+from training.finetuning.outputs import silent
 
 
-class MultiTaskCommand:
-    """Runs what the flags ask for.
+def run(
+    read: Callable[..., dict],
+    fields: dict,
+    exporter=None,
+    say: Callable[[str], None] = print,
+) -> dict:
+    """Does what the flags ask for.
 
     Args:
       read: `flags.multitask_flags.read`.
-      export: `serving.export.export_model`.
+      fields: what `read` gave of the flags as they are.
+      exporter: `serving.export`.
       say: takes every line.
+
+    Returns:
+      Task -> split -> metrics.
     """
+    export = exporter.export_model if exporter else None
+    if not fields["settings"].schedule:
+        return together(fields, export, say)
+    options = fields["options"]
+    home, start = options.run.model_dir, options.run.init_checkpoint
 
-    def __init__(self, read: Callable[..., dict], export=None, say=print):
-        self._read = read
-        self._export = export
-        self._say = say
+    def joint(**changes) -> dict:
+        """All tasks together; no predictions of theirs."""
+        part = read(do_predict=False, do_export=False, **changes)
+        return together(part, export, say)
 
-    def joint(self, **changes) -> dict:
-        """All tasks together, some flags changed; no predictions of theirs."""
-        return self.together(
-            self._read(do_predict=False, do_export=False, **changes)
+    alone = functools.partial(_alone, read, export, say)
+    results = schedule.run_paper(home, start, joint, alone)
+    if results and options.do_predict:
+        schedule.write_submission(home)
+    return results
+
+
+def together(fields: dict, export=None, say=print) -> dict:
+    """Task -> split -> metrics of tasks on one encoder."""
+    tasks, options = _load(fields)
+    settings, flags = fields["settings"], fields["flags"]
+    return multitask.run(tasks, settings, options, export, flags, say)
+
+
+def _alone(read, export, say, task: str, **changes) -> dict:
+    """Split -> metrics of one task's own run."""
+    fields = read(tasks=(task,), **changes)
+    tasks, options = _load(fields)
+    return Driver(tasks[task], options, export, fields["flags"], say).run()
+
+
+def _load(fields: dict):
+    """All tasks, and the options with what the encoder says."""
+    options, tasks = fields["options"], {}
+    preflight.check_places(options)
+    settled, layout = sources.settle(options)
+    # Which metric is the best one's is the tasks' affair together;
+    # --schedule, where tasks are alone, too, has no --best_metric.
+    own = dataclasses.replace(settled, best_metric="")
+    for name, data in fields["data"].items():
+        features = fields["features"][name]
+        spiece = sources.find_spiece(options, features.spiece_model_file)
+        text = sources.find_text(options, spiece, features.text, silent)
+        features = dataclasses.replace(
+            features, spiece_model_file=spiece, text=text, layout=layout
         )
-
-    def together(self, fields: dict) -> dict:
-        """Task -> split -> metrics of tasks on one encoder."""
-        tasks, options = self._tasks(fields)
-        return multitask.run(
-            tasks,
-            fields["settings"],
-            options,
-            self._export,
-            fields["flags"],
-            self._say,
-        )
-
-    def alone(self, task: str, **changes) -> dict:
-        """Split -> metrics of one task's own run."""
-        fields = self._read(tasks=(task,), **changes)
-        (only,), options = self._tasks(fields)
-        return finetune.run(
-            only.job, options, self._export, fields["flags"], self._say
-        )
-
-    def _tasks(self, fields: dict):
-        """The jobs of all tasks, and the options with what the encoder says."""
-        options, found = fields["options"], []
-        preflight.check_places(options)
-        for name, data in fields["data"].items():
-            features = fields["features"][name]
-            spiece = sources.find_spiece(options, features.spiece_model_file)
-            text = sources.find_text(
-                options, spiece, features.text, lambda line: None
-            )
-            settled, layout = sources.settle(options)
-            features = dataclasses.replace(
-                features, spiece_model_file=spiece, text=text, layout=layout
-            )
-            # Which metric is the best one's is the tasks' affair together;
-            # --schedule, where tasks are alone, too, has no --best_metric.
-            own = dataclasses.replace(settled, best_metric="")
-            owner = ClassifierJob(data, features, own)
-            found.append(multitask.Task(name, owner, owner.build()))
-        return found, settled
+        tasks[name] = ClassifierTask(data, features, own).load()
+    return tasks, settled

@@ -13,7 +13,9 @@ import tensorflow as tf
 from common import files
 from common.errors import UserError
 from common.weights_line import BEST
+from data.finetuning.task import Task
 from data.symbols import CLS_LAST
+from data.task_spec import TaskSpec
 from modeling.checkpoints import restore as checkpoints
 from modeling.checkpoints.folder import whole
 from modeling.encoders.contract import EncoderConfig
@@ -23,7 +25,6 @@ from modeling.encoders.registry import (
     spec_of,
 )
 from training.checkpointing.checkpoints import PREFIX, weights_to_read
-from training.finetuning.job import Job
 from training.finetuning.options import FinetuneOptions
 
 MIB = 1 << 20
@@ -104,17 +105,17 @@ def _will_be_made(options: FinetuneOptions) -> bool:
     return options.do_train and named.startswith(home + os.sep)
 
 
-def check_splits(job, options: FinetuneOptions) -> None:
+def check_splits(task: Task, options: FinetuneOptions) -> None:
     """Every action has a split to work on.
 
     Args:
-      job: a `Job`.
+      task: its splits loaded.
       options: what is to be done.
 
     Raises:
       UserError: names the action and what it lacks.
     """
-    if options.do_train and job.train_input_fn is None:
+    if options.do_train and task.train is None:
         raise UserError("--do_train: there is no training data")
     hint = "give a dev file, --dev_fraction=0.1 where there is none, or drop it"
     for flag, asked in (
@@ -122,25 +123,25 @@ def check_splits(job, options: FinetuneOptions) -> None:
         ("eval_every", options.run.eval_every and options.do_train),
         ("eval_all_ckpt", options.eval_all_ckpt),
     ):
-        if asked and not job.evals:
+        if asked and not task.evals:
             raise UserError(
                 f"--{flag}: there is no labelled split to evaluate; {hint}"
             )
-    if options.do_predict and not job.predicts:
+    if options.do_predict and not task.predicts:
         raise UserError("--do_predict: there is no split to predict")
 
 
-def check_metric(job: Job, objective) -> None:
+def check_metric(task: Task, objective) -> None:
     """The metric that is asked for is one that evaluations give.
 
     Raises:
       UserError: it is not; lists those that are.
     """
-    names = [*job.metric_names, *(["loss"] * objective.evaluates_loss)]
-    if job.main_metric not in names:
+    names = [*task.metric_names, *(["loss"] * objective.evaluates_loss)]
+    if task.best_metric not in names:
         raise UserError(
             f"--best_metric must be one of {', '.join(names)} for "
-            f"{job.spec.task_name}, received {job.main_metric!r}"
+            f"{task.spec().task_name}, received {task.best_metric!r}"
         )
 
 
@@ -166,7 +167,7 @@ def check_disk(options: FinetuneOptions, config: EncoderConfig) -> None:
             )
 
 
-def check_segments(job: Job, config: EncoderConfig) -> None:
+def check_segments(spec: TaskSpec, config: EncoderConfig) -> None:
     """The encoder can tell the rows' texts apart, and rows fit its positions.
 
     Raises:
@@ -174,21 +175,21 @@ def check_segments(job: Job, config: EncoderConfig) -> None:
         segments, or longer rows than positions.
     """
     wanted = spec_of(config.model_type).capabilities.layout
-    layout = job.spec.data_options.get("layout", CLS_LAST)
+    layout = spec.data_options.get("layout", CLS_LAST)
     if layout != wanted:
         raise UserError(
             f"{config.model_type} reads rows in the layout {wanted}, found "
-            f"{layout} for {job.spec.task_name}: take an encoder of that layout"
+            f"{layout} for {spec.task_name}: take an encoder of that layout"
         )
     kinds = getattr(config, "type_vocab_size", None)
-    texts = int(job.spec.data_options.get("num_texts", 1))
-    if kinds is not None and max(texts, _TEXTS.get(job.spec.head, 1)) > kinds:
+    texts = int(spec.data_options.get("num_texts", 1))
+    if kinds is not None and max(texts, _TEXTS.get(spec.head, 1)) > kinds:
         raise UserError(
             f"{config.model_type} tells {kinds} segments apart "
             f"(type_vocab_size), found {texts} texts per row; name fewer with "
             "--text_columns, or take xlnet or modernbert"
         )
-    require_length(config, job.spec.max_seq_length)
+    require_length(config, spec.max_seq_length)
 
 
 def _bytes_to_write(

@@ -5,6 +5,7 @@ B rows of a batch, T length, P hidden pieces at most.
 
 import tensorflow as tf
 
+from data.schema import MOST_PIECES
 from training.objectives.contract import LossOutput
 from training.objectives.finetuning import (
     INPUTS,
@@ -13,7 +14,6 @@ from training.objectives.finetuning import (
 )
 
 _ROW = (*INPUTS, "ranks")
-MOST_PIECES = 24  # of a candidate
 
 
 class CandidateObjective(FinetuneObjective):

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from data.finetuning import metrics
-from data.finetuning.classifier.tasks import ClassificationTask
+from data.finetuning.classifier.sets import ClassificationSet
 from data.finetuning.examples import TextExample
 
 
 def prediction_rows(
-    task: ClassificationTask,
+    kind: ClassificationSet,
     examples: Sequence[TextExample],
     logits: np.ndarray,
     threshold: float = 0.5,
@@ -21,44 +21,44 @@ def prediction_rows(
     the value. Texts in the header keep tabs out.
 
     Args:
-      task: with its labels.
+      kind: with its labels.
       examples: in input order.
       logits: `[N, Y]`, or `[N]` of a regression.
       threshold: of several labels, probabilities above it are labels.
     """
-    if task.head == "regression":
+    if kind.head == "regression":
         rows = [["guid", "prediction"]]
         values = np.asarray(logits, np.float64).reshape(-1)
         return rows + [
             [e.guid, repr(round(float(v), 6))]
             for e, v in zip(examples, values, strict=True)
         ]
-    multi = task.head == "multi_label"
+    multi = kind.head == "multi_label"
     probabilities = (metrics.sigmoid if multi else metrics.softmax)(logits)
-    rows = [["guid", "prediction", *(f"p({n})" for n in task.labels)]]
+    rows = [["guid", "prediction", *(f"p({n})" for n in kind.labels)]]
     for example, row in zip(examples, probabilities, strict=True):
         if multi:
             chosen = [
                 n
-                for n, p in zip(task.labels, row, strict=True)
+                for n, p in zip(kind.labels, row, strict=True)
                 if p > threshold
             ]
-            guess = task.options.label_separator.join(chosen)
+            guess = kind.options.label_separator.join(chosen)
         else:
-            guess = task.labels[int(np.argmax(row))]
+            guess = kind.labels[int(np.argmax(row))]
         rows.append([example.guid, guess, *(f"{p:.6f}" for p in row)])
     return rows
 
 
 def labelled_rows(
-    task: ClassificationTask,
+    kind: ClassificationSet,
     examples: Sequence[TextExample],
     predicted: Sequence[Sequence[str]],
 ) -> list[list[str]]:
     """Header and one row per example: guid, gold, prediction, its share, texts.
 
     Args:
-      task: with its labels.
+      kind: with its labels.
       examples: in input order, with labels.
       predicted: of `prediction_rows`.
     """
@@ -68,21 +68,21 @@ def labelled_rows(
     for example, row in zip(examples, predicted[1:], strict=True):
         gold = example.label
         if isinstance(gold, tuple):
-            gold = task.options.label_separator.join(gold)
+            gold = kind.options.label_separator.join(gold)
         rows.append([example.guid, str(gold), *row[1:], *example.texts])
     return rows
 
 
 def submission_rows(
-    task: ClassificationTask,
+    kind: ClassificationSet,
     examples: Sequence[TextExample],
     logits: np.ndarray,
 ) -> list[list[str]]:
     """GLUE's `index<TAB>prediction`; STS-B clipped to 0..5."""
     rows = [["index", "prediction"]]
-    if task.head == "regression":
+    if kind.head == "regression":
         values = np.clip(np.asarray(logits, np.float64).reshape(-1), 0.0, 5.0)
         guesses = [f"{v:.3f}" for v in values]
     else:
-        guesses = [task.labels[int(i)] for i in np.argmax(logits, axis=-1)]
+        guesses = [kind.labels[int(i)] for i in np.argmax(logits, axis=-1)]
     return rows + [[e.guid, g] for e, g in zip(examples, guesses, strict=True)]

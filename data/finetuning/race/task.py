@@ -1,62 +1,164 @@
-"""RACE as a task: folders -> features of four options -> accuracy by level."""
+"""RACE: four options per question, accuracy by level (L2)."""
 
+import dataclasses
+import os
 from collections.abc import Sequence
 
 import numpy as np
 
-from data.finetuning import metrics, pair_features
+from common import files
+from common.errors import UserError
+from data.finetuning import cache as finetune_cache
+from data.finetuning import examples as task_examples
+from data.finetuning import metrics as task_metrics
+from data.finetuning import pair_features, task_settings
 from data.finetuning import table as finetune_table
+from data.finetuning.examples import BadRows
 from data.finetuning.options import RaceDataOptions
 from data.finetuning.race import features as race_features
-from data.finetuning.race.examples import ANSWERS, LEVELS, RaceExample
+from data.finetuning.race.examples import (
+    ANSWERS,
+    LEVELS,
+    RaceExample,
+    read_race,
+)
 from data.finetuning.table import FeatureTable
-from data.symbols import CLS_LAST, SymbolIds
+from data.finetuning.task import PREDICT, TRAIN, Outputs, Split, Task
+from data.symbols import CLS_LAST
+from data.task_spec import TaskSpec
 
 HEAD = "multiple_choice"
 
 
-def levels(options: RaceDataOptions) -> tuple[str, ...]:
-    """The levels to read."""
-    if options.high_only:
-        return ("high",)
-    return ("middle",) if options.middle_only else LEVELS
+class RaceTask(Task):
+    """Folders -> features of four options -> accuracy by level."""
 
+    data: RaceDataOptions
 
-def texts(examples: Sequence[RaceExample]) -> list[tuple[str, ...]]:
-    """What is tokenized per example: the passage, then the four options."""
-    return [(e.article, *e.options) for e in examples]
-
-
-def build_table(
-    examples: Sequence[RaceExample],
-    tokenized: Sequence[Sequence[Sequence[int]]],
-    max_seq_length: int,
-    ids: SymbolIds,
-    options: RaceDataOptions,
-    layout: str = CLS_LAST,
-) -> FeatureTable:
-    """Features of examples whose `texts` are already token ids."""
-    sequences = []
-    for passage, *choices in tokenized:
-        sequences.extend(
-            race_features.option_sequences(
-                passage,
-                choices,
-                max_seq_length,
-                options.max_qa_length,
-                ids,
-                options.accumulate_options,
-                layout,
+    def __init__(self, data: RaceDataOptions, features, *arguments):
+        super().__init__(data, features, *arguments)
+        if data.accumulate_options and features.layout != CLS_LAST:
+            raise UserError(
+                "--accumulate_options gives the inputs of the original XLNet, "
+                "whose CLS comes last: leave it out with this encoder"
             )
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """The levels to read."""
+        if self.data.high_only:
+            return ("high",)
+        return ("middle",) if self.data.middle_only else LEVELS
+
+    def eval_names(self):
+        return (self.data.eval_split,)
+
+    def predict_names(self):
+        test = os.path.join(self.data.data_dir, "test")
+        return ("test",) if os.path.isdir(test) else self.eval_names()
+
+    def read(self, name: str, use: str) -> Split:
+        if name not in self._loaded:
+            self._loaded[name] = self._read(name)
+        split = self._loaded[name]
+        if use != PREDICT and "label_ids" not in split.table.columns:
+            raise UserError(f"the split {name!r} has questions without answer")
+        return split
+
+    def _read(self, name: str) -> Split:
+        bad = BadRows(self.features.skip_bad_rows)
+        examples = read_race(self.data.data_dir, name, bad, self.levels)
+        if name == TRAIN:
+            examples = self.training_part(examples)
+        key = {
+            "task": "race",
+            "data": hash_examples(examples),
+            "max_qa_length": self.data.max_qa_length,
+            "accumulate_options": self.data.accumulate_options,
+        }
+        table, hit = self.cached_table(
+            f"race-{name}",
+            key,
+            [(e.article, *e.options) for e in examples],
+            lambda tokenized: self.table(examples, tokenized),
         )
-    labels = np.array([e.label for e in examples], np.int32)  # [N]
-    columns = {"label_ids": labels} if (labels >= 0).all() else {}
-    return finetune_table.from_sequences(
-        sequences,
-        columns,
-        num_options=race_features.NUM_OPTIONS,
-        **pair_features.padding(layout),
-    )
+        what = f"race {name}: {len(examples)} questions"
+        self.say_read(what, table, hit, bad)
+        return Split(name, examples, table)
+
+    def table(
+        self,
+        examples: Sequence[RaceExample],
+        tokenized: Sequence[Sequence[Sequence[int]]],
+    ) -> FeatureTable:
+        """Features of examples; token ids of passages and four options."""
+        sequences = []
+        for passage, *choices in tokenized:
+            sequences.extend(
+                race_features.option_sequences(
+                    passage,
+                    choices,
+                    self.features.row_length,
+                    self.data.max_qa_length,
+                    self.tokenizer.symbols,
+                    self.data.accumulate_options,
+                    self.features.layout,
+                )
+            )
+        labels = np.array([e.label for e in examples], np.int32)  # [N]
+        columns = {"label_ids": labels} if (labels >= 0).all() else {}
+        return finetune_table.from_sequences(
+            sequences,
+            columns,
+            num_options=race_features.NUM_OPTIONS,
+            **pair_features.padding(self.features.layout),
+        )
+
+    @property
+    def metric_names(self):
+        return ("accuracy", *(f"accuracy_{name}" for name in self.levels))
+
+    def metrics(self, split: Split, outputs: Outputs, labels: Outputs):
+        del labels
+        return evaluate(split.examples, outputs["logits"])
+
+    def part_metrics(self, split: Split, outputs: Outputs, part: np.ndarray):
+        chosen = [split.examples[i] for i in part]
+        return evaluate(chosen, outputs["logits"][part])
+
+    def lengths(self, split: Split) -> np.ndarray:
+        return np.array([len(e.article) for e in split.examples])
+
+    def write(self, split: Split, outputs: Outputs, folder: str) -> list[str]:
+        rows = prediction_rows(split.examples, outputs["logits"])
+        path = os.path.join(folder, f"{split.name}_predictions.tsv")
+        files.write_text(path, task_examples.to_tsv(rows))
+        return [path]
+
+    def write_report(self, split: Split, outputs: Outputs, folder: str):
+        rows = labelled_rows(split.examples, outputs["logits"])
+        path = os.path.join(folder, f"{split.name}_examples.tsv")
+        files.write_text(path, task_examples.to_tsv(rows))
+        return [path]
+
+    def spec(self) -> TaskSpec:
+        return task_settings.make_spec(
+            task_settings.RACE,
+            (self.features, self.options, self.data),
+            task_name="race",
+            head=HEAD,
+            text=self.tokenizer.settings,
+            spiece_sha256=self.tokenizer.sha256,
+            labels=tuple(ANSWERS),
+        )
+
+    def must_match(self) -> dict:
+        data = hash_examples(self.train.examples) if self.train else ""
+        return (
+            super().must_match()
+            | {"task": "race", "train_data": data}
+            | self.spec().data_options
+        )
 
 
 def evaluate(
@@ -65,19 +167,17 @@ def evaluate(
     """Accuracy over all questions and per level; logits `[N, 4]`."""
     labels = np.array([e.label for e in examples])
     level = np.array([e.level for e in examples])
-    result = metrics.classification_metrics(logits, labels, ("accuracy",))
+
+    def accuracy(chosen) -> float:
+        return task_metrics.classification_metrics(
+            logits[chosen], labels[chosen], ("accuracy",)
+        )["accuracy"]
+
+    result = {"accuracy": accuracy(slice(None))}
     for name in LEVELS:
-        chosen = level == name
-        if chosen.any():
-            result[f"accuracy_{name}"] = metrics.classification_metrics(
-                logits[chosen], labels[chosen], ("accuracy",)
-            )["accuracy"]
+        if (level == name).any():
+            result[f"accuracy_{name}"] = accuracy(level == name)
     return result
-
-
-def metric_names(options: RaceDataOptions) -> tuple[str, ...]:
-    """What `evaluate` gives."""
-    return ("accuracy", *(f"accuracy_{name}" for name in levels(options)))
 
 
 def labelled_rows(
@@ -99,7 +199,13 @@ def prediction_rows(
 ) -> list[list[str]]:
     """Header and one row per question: guid, letter, four probabilities."""
     rows = [["guid", "prediction", *(f"p({a})" for a in ANSWERS)]]
-    for example, row in zip(examples, metrics.softmax(logits), strict=True):
+    shares = task_metrics.softmax(logits)
+    for example, row in zip(examples, shares, strict=True):
         guess = ANSWERS[int(np.argmax(row))]
         rows.append([example.guid, guess, *(f"{p:.6f}" for p in row)])
     return rows
+
+
+def hash_examples(examples: list[RaceExample]) -> str:
+    """Hash of passages, options and answers."""
+    return finetune_cache.hash_texts(map(dataclasses.astuple, examples))

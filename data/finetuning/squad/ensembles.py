@@ -8,12 +8,12 @@ vocabularies, windows and lengths.
 import math
 from collections.abc import Sequence
 
+from data.finetuning.squad.answers import SquadAnswers
 from data.finetuning.squad.predictions import (
     EMPTY_LOG_PROB,
     final_answers,
     softmax,
 )
-from data.finetuning.squad.task import SquadAnswers
 
 
 def combine(

@@ -1,8 +1,9 @@
 """SQuAD 1.1 and 2.0 JSON -> paragraphs and questions, checked field by field."""
 
 import dataclasses
+import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -117,6 +118,30 @@ def read_squad(path: str, training: bool, bad: BadRows) -> SquadFile:
         raise UserError(f"{path}: holds no usable question")
     unusable = {q: golds for q, golds in unusable.items() if q not in seen}
     return SquadFile(tuple(paragraphs), tuple(questions), version_2, unusable)
+
+
+# Ending of a file, before .gz or .xz -> (path, training, bad rows) -> the file.
+READERS: dict[str, Callable[[str, bool, BadRows], SquadFile]] = {
+    ".json": read_squad,
+}
+
+
+def read_file(path: str, training: bool, bad: BadRows) -> SquadFile:
+    """Questions of a file, read by its ending; SQuAD's layout by default.
+
+    Args:
+      path: plain, .gz or .xz; where it is not there, that of this name with
+        .gz or .xz is read.
+      training: see `read_squad`.
+      bad: receives questions that cannot be used.
+
+    Raises:
+      UserError: no such file, or what the reader refuses.
+    """
+    path = task_readers.packed(path)
+    name = path.removesuffix(".gz").removesuffix(".xz")
+    reader = READERS.get(os.path.splitext(name)[1], read_squad)
+    return reader(path, training, bad)
 
 
 def join_files(parts: Sequence[SquadFile]) -> SquadFile:

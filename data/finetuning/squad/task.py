@@ -1,51 +1,31 @@
-"""SQuAD as a task: file -> windows (parallel, cached) -> answers -> scores."""
+"""SQuAD: windows, answers by question, the threshold of the null odds (L2)."""
 
 import dataclasses
+import json
 import os
-from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from common import vocabulary as vocabulary_lib
-from common import workers
-from data.finetuning import cache as finetune_cache
-from data.finetuning import table_files
-from data.finetuning import tokens as task_tokens
+from common import files
+from common.errors import UserError
+from data.finetuning import batches as finetune_batches
+from data.finetuning import examples as task_examples
+from data.finetuning import task_settings
 from data.finetuning.examples import BadRows
-from data.finetuning.options import (
-    FeatureOptions,
-    SquadDataOptions,
-    require_paragraph_room,
-)
+from data.finetuning.options import FeatureOptions, SquadDataOptions
+from data.finetuning.squad import answers as squad_answers
+from data.finetuning.squad import ensembles as squad_ensembles
+from data.finetuning.squad import examples as squad_examples
 from data.finetuning.squad import features as squad_features
-from data.finetuning.squad import metrics as squad_metrics
-from data.finetuning.squad import predictions as squad_predictions
-from data.finetuning.squad.examples import SquadFile, read_squad
-from data.finetuning.squad.features import (
-    AnswerSpan,
-    SquadWindows,
-    TokenizedParagraph,
-)
-from data.finetuning.squad.predictions import AnswerOptions
-from data.finetuning.table import FeatureTable
-from data.symbols import CLS_LAST
+from data.finetuning.squad import windows as squad_windows
+from data.finetuning.squad.answers import SquadAnswers
+from data.finetuning.squad.examples import SquadFile
+from data.finetuning.task import EVAL, TRAIN, Outputs, Split, Task
+from data.task_spec import TaskSpec
 
 HEAD = "span"
-# Ending of a file, before .gz or .xz -> (path, training, bad rows) -> the file.
-READERS: dict[str, Callable[[str, bool, BadRows], SquadFile]] = {
-    ".json": read_squad,
-}
-# Paragraphs that one worker call handles.
-CHUNK_PARAGRAPHS = 64
-BEAM_FIELDS = (
-    "start_top_log_probs",
-    "start_top_index",
-    "end_top_log_probs",
-    "end_top_index",
-    "cls_logits",
-)
-
-
+# What a resumed run cannot change.
+WINDOWS = ("max_query_length", "doc_stride", "max_answer_length", "n_best_size")
 # What may pick the best checkpoint.
 METRICS_V1 = ("f1", "exact")
 METRICS_V2 = (
@@ -54,352 +34,278 @@ METRICS_V2 = (
 )
 
 
-@dataclasses.dataclass(frozen=True)
-class SquadSplit:
-    """A file with its features.
+class SquadTask(Task):
+    """Files -> windows -> beams -> answers by question."""
 
-    Attributes:
-      file: paragraphs and questions.
-      windows: model inputs.
-      paragraphs: tokenized, by index.
-      from_cache: the features were read and not made.
-    """
+    data: SquadDataOptions
+    expand = staticmethod(squad_features.expand_batch)
+    # What the model needs of a window when it predicts.
+    predict_columns = ("cls_index", "paragraph_length", "paragraph_start")
+    eval_columns = predict_columns
 
-    file: SquadFile
-    windows: SquadWindows
-    paragraphs: list[TokenizedParagraph]
-    from_cache: bool
-
-
-def read_file(path: str, training: bool, bad: BadRows) -> SquadFile:
-    """Questions of a file, read by its ending; SQuAD's layout by default.
-
-    Args:
-      path: plain, .gz or .xz; where it is not there, that of this name with
-        .gz or .xz is read.
-      training: see `examples.read_squad`.
-      bad: receives questions that cannot be used.
-
-    Raises:
-      UserError: no such file, or what the reader refuses.
-    """
-    path = table_files.packed(path)
-    name = path.removesuffix(".gz").removesuffix(".xz")
-    reader = READERS.get(os.path.splitext(name)[1], read_squad)
-    return reader(path, training, bad)
-
-
-def build_split(
-    file: SquadFile,
-    features: FeatureOptions,
-    options: SquadDataOptions,
-    training: bool,
-) -> SquadSplit:
-    """Tokenizes and windows a file, in parallel, or reads them from the cache.
-
-    Raises:
-      UserError: no room for the paragraph beside the longest question.
-    """
-    require_paragraph_room(features.max_seq_length, options.max_query_length)
-    vocabulary = vocabulary_lib.read(features.spiece_model_file)
-    key = {
-        "task": "squad",
-        "data": hash_file(file),
-        "spiece": vocabulary.sha256,
-        "text": vocabulary.resolve(features.text).as_dict(),
-        "max_seq_length": features.max_seq_length,
-        "max_query_length": options.max_query_length,
-        "doc_stride": options.doc_stride,
-        "training": training,
-    }
-    if features.layout != CLS_LAST:  # older files are of this one
-        key["layout"] = features.layout
-    arrays, hit = finetune_cache.cached(
-        features.cache_dir,
-        "squad-train" if training else "squad-eval",
-        key,
-        lambda: build_arrays(file, features, options, training),
-    )
-    windows, paragraphs = from_arrays(arrays)
-    return SquadSplit(file, windows, paragraphs, hit)
-
-
-def hash_file(file: SquadFile) -> str:
-    """Hash of all paragraphs, questions and answers."""
-    return finetune_cache.hash_texts(
-        [*file.paragraphs, *map(dataclasses.astuple, file.questions)]
-    )
-
-
-def build_arrays(
-    file: SquadFile,
-    features: FeatureOptions,
-    options: SquadDataOptions,
-    training: bool,
-) -> dict[str, np.ndarray]:
-    """All features of a file as named arrays; the same for any worker count."""
-    by_paragraph: list[list[tuple]] = [[] for _ in file.paragraphs]
-    for index, question in enumerate(file.questions):
-        first, last = -1, -1
-        if training and question.answerable:
-            first = question.answer_start
-            end = question.answer_end
-            last = (end or first + len(question.answer)) - 1
-        by_paragraph[question.paragraph].append(
-            (index, question.text, first, last)
-        )
-    items = list(zip(file.paragraphs, by_paragraph, strict=True))
-    settings = (
-        features.max_seq_length,
-        options.max_query_length,
-        options.doc_stride,
-        training,
-        features.layout,
-    )
-    chunks = [
-        (settings, chunk)
-        for chunk in workers.split_chunks(items, CHUNK_PARAGRAPHS)
-    ]
-    parts = list(
-        workers.run(
-            workers.with_state,
-            (
-                _chunk_arrays,
-                task_tokens.open_tokenizer,
-                features.spiece_model_file,
-                features.text,
-            ),
-            chunks,
-            features.num_workers,
-            ordered=True,
-        )
-    )
-    return {
-        name: np.concatenate([part[name] for part in parts])
-        for name in parts[0]
-    }
-
-
-def _chunk_arrays(tokenizer, job) -> dict[str, np.ndarray]:
-    """Features of some paragraphs with their questions."""
-    (*lengths, training, layout), items = job
-    max_seq_length, max_query_length, doc_stride = lengths
-    builder = squad_features.WindowBuilder(
-        max_seq_length,
-        max_query_length,
-        doc_stride,
-        task_tokens.symbol_ids(tokenizer),
-        training,
-        layout,
-    )
-    texts = [q[1] for _, questions in items for q in questions]
-    queries = iter(task_tokens.encode_batch(tokenizer, texts))
-    tokenized = task_tokens.encode_with_offsets(
-        tokenizer, [paragraph for paragraph, _ in items]
-    )
-    for paragraph, (_, questions) in zip(tokenized, items, strict=True):
-        for index, _, first, last in questions:
-            span = AnswerSpan(first, last)
-            builder.add(index, next(queries), paragraph, span)
-    windows = builder.finish()
-    lengths = [len(p.ids) for p in tokenized]
-    arrays = {
-        "token_ids": windows.table.token_ids,
-        "segment_ids": windows.table.segment_ids,
-        "row_lengths": np.diff(windows.table.row_splits),
-        "question": windows.question,
-        "doc_start": windows.doc_start,
-        "paragraph_ids": np.concatenate([p.ids for p in tokenized]),
-        "paragraph_starts": np.concatenate([p.start for p in tokenized]),
-        "paragraph_ends": np.concatenate([p.end for p in tokenized]),
-        "paragraph_lengths": np.array(lengths, np.int32),
-    }
-    for name, column in windows.table.columns.items():
-        arrays[f"column:{name}"] = column
-    return arrays
-
-
-def from_arrays(
-    arrays: dict[str, np.ndarray],
-) -> tuple[SquadWindows, list[TokenizedParagraph]]:
-    """The opposite of `build_arrays`."""
-    splits = np.concatenate([[0], np.cumsum(arrays["row_lengths"])])
-    table = FeatureTable(
-        arrays["token_ids"],
-        arrays["segment_ids"],
-        splits.astype(np.int64),
-        {
-            name.removeprefix("column:"): value
-            for name, value in arrays.items()
-            if name.startswith("column:")
-        },
-        **squad_features.padding("column:paragraph_start" in arrays),
-    )
-    windows = SquadWindows(table, arrays["question"], arrays["doc_start"])
-    ends = np.cumsum(arrays["paragraph_lengths"], dtype=np.int64)
-    starts = ends - arrays["paragraph_lengths"]
-    paragraphs = [
-        TokenizedParagraph(
-            arrays["paragraph_ids"][a:b],
-            arrays["paragraph_starts"][a:b],
-            arrays["paragraph_ends"][a:b],
-        )
-        for a, b in zip(starts, ends, strict=True)
-    ]
-    return windows, paragraphs
-
-
-@dataclasses.dataclass(frozen=True)
-class SquadAnswers:
-    """What is written: per question id, in file order."""
-
-    predictions: dict[str, str]
-    nbest: dict[str, list[dict]]
-    null_odds: dict[str, float]
-
-
-def answer_split(
-    split: SquadSplit,
-    outputs: dict[str, np.ndarray],
-    options: SquadDataOptions,
-) -> SquadAnswers:
-    """Answers of every question from the beams of every window.
-
-    Every question is answered with its best text; see `with_threshold`.
-
-    Args:
-      split: the evaluated split.
-      outputs: `BEAM_FIELDS`, first dimension the windows in order.
-      options: see `SquadDataOptions`.
-    """
-    texts = squad_features.window_texts(
-        split.windows,
-        split.paragraphs,
-        [q.paragraph for q in split.file.questions],
-    )
-    starts = split.windows.table.columns.get("paragraph_start")
-    if starts is not None:  # beams are places of the row
-        shifted = {
-            name: outputs[name] - starts[:, np.newaxis]
-            for name in ("start_top_index", "end_top_index")
-        }
-        outputs = outputs | shifted
-    beams: Sequence[Sequence] = [outputs[name].tolist() for name in BEAM_FIELDS]
-    grouped: list[list] = [[] for _ in split.file.questions]
-    for window, (question, text) in enumerate(texts):
-        entry = squad_predictions.WindowBeams(*(b[window] for b in beams))
-        grouped[question].append((text, entry))
-    answer_options = AnswerOptions(
-        options.n_best_size,
-        options.max_answer_length,
-        options.original_last_token_bug,
-    )
-    nbest, odds = {}, {}
-    for question, windows in zip(split.file.questions, grouped, strict=True):
-        paragraph = split.file.paragraphs[question.paragraph]
-        nbest[question.question_id], odds[question.question_id] = (
-            squad_predictions.answer_question(
-                paragraph, windows, answer_options
+    def __init__(self, data: SquadDataOptions, features, *arguments):
+        super().__init__(data, features, *arguments)
+        if features.segment_recurrence:
+            raise UserError(
+                "--segment_recurrence is for classification and RACE: SQuAD "
+                "reads long paragraphs in windows (--doc_stride)"
             )
+        check_beams(data, features)
+        # Of the null odds: kept in the folder, then found by an evaluation.
+        if self.trained is not None and not self.options.do_train:
+            known = self.trained.data_options
+            self.threshold = known.get(task_settings.THRESHOLD)
+        self.find_dev_data(data.predict_file)
+        self.mixture: finetune_batches.Mixture | None = None
+        self._answered: tuple | None = None
+
+    def predict_names(self):
+        return ("dev",)
+
+    def read(self, name: str, use: str) -> Split:
+        if use == TRAIN:
+            return self._read_training()
+        path, data = self.data.predict_file, self.data
+        if not path:
+            raise UserError(
+                "--do_eval, --do_predict and --eval_every need --predict_file"
+            )
+        if name not in self._loaded:
+            bad = BadRows(self.features.skip_bad_rows)
+            file = squad_examples.read_file(path, False, bad)
+            self._loaded[name] = self._windowed(name, file, path, bad)
+        split = self._loaded[name]
+        if use != EVAL:
+            return split
+        if not split.examples.labelled:
+            raise UserError(
+                f"{path} has no answers to evaluate on: give a dev file, or "
+                "--do_predict alone"
+            )
+        if split.examples.version_2 and data.null_score_diff_threshold is None:
+            if not split.finds_threshold:
+                self.say_judged(path, "every question has its best text")
+        return split
+
+    def _read_training(self) -> Split:
+        """The training files as one split; settles how they are drawn."""
+        data = self.data
+        paths = data.train_files
+        if not paths:
+            raise UserError("--do_train needs --train_file")
+        if self.options.train_examples and data.train_weights:
+            raise UserError(
+                "--train_examples draws from all files alike: leave "
+                "--train_weights out"
+            )
+        bad = BadRows(self.features.skip_bad_rows)
+        parts = [squad_examples.read_file(path, True, bad) for path in paths]
+        file = squad_examples.join_files(parts)
+        chosen = self.training_part(file.questions)
+        file = dataclasses.replace(file, questions=tuple(chosen))
+        split = self._windowed(TRAIN, file, ", ".join(paths), bad)
+        if not data.train_weights:
+            return split
+        ends = np.cumsum([len(part.questions) for part in parts])
+        question = split.windows.windows.question
+        of_part = np.searchsorted(ends, question, side="right")
+        self.mixture = finetune_batches.Mixture(
+            tuple(np.bincount(of_part, minlength=len(parts)).tolist()),
+            data.train_weights,
         )
-    return SquadAnswers(
-        squad_predictions.final_answers(nbest, odds), nbest, odds
-    )
+        for path, count in zip(paths, self.mixture.counts(), strict=True):
+            print(f"{path}: {count / finetune_batches.BLOCK:.1%} of the rows")
+        return split
 
-
-def with_threshold(
-    answers: SquadAnswers, threshold: float | None
-) -> SquadAnswers:
-    """The answers as they are written: "" above the threshold."""
-    predictions = squad_predictions.final_answers(
-        answers.nbest, answers.null_odds, threshold
-    )
-    return dataclasses.replace(answers, predictions=predictions)
-
-
-def labelled_rows(file: SquadFile, answers: SquadAnswers) -> list[list[str]]:
-    """Header and one row per question: gold texts, prediction, F1, texts.
-
-    Args:
-      file: questions with their gold answers.
-      answers: as they are written, see `with_threshold`.
-    """
-    _, f1 = squad_metrics.raw_scores(file.gold_answers(), answers.predictions)
-    head = ["id", "answers", "prediction", "f1", "null_odds", "question"]
-    rows = [[*head, "paragraph"]]
-    for question in file.questions:
-        name = question.question_id
-        rows.append(
-            [
-                name,
-                " | ".join(question.answers),
-                answers.predictions[name],
-                f"{f1[name]:.4f}",
-                f"{answers.null_odds[name]:.6g}",
-                question.text,
-                file.paragraphs[question.paragraph],
-            ]
+    def _windowed(self, name: str, file: SquadFile, path: str, bad) -> Split:
+        """The windows of what was read; says so."""
+        training = name == TRAIN
+        made = squad_windows.build_split(
+            file, self.features, self.data, training
         )
-    return rows
+        table = made.windows.table
+        line = (
+            f"squad {path}: {len(file.questions)} questions on "
+            f"{len(file.paragraphs)} paragraphs, {table.num_rows} windows"
+        )
+        if training:
+            outside = int(table.columns["is_impossible"].sum())
+            line += f" ({outside} without the answer)"
+        print(line + (", from the cache" if made.from_cache else ""))
+        if bad.count:
+            print(bad.summary())
+        finds = not training and file.version_2
+        finds = finds and self.finds_threshold_on(self.data.predict_file)
+        return Split(name, file, table, made, finds)
+
+    def batches(self, split: Split, use: str):
+        mixture = self.mixture if use == TRAIN else None
+        return super().batches(split, use, mixture)
+
+    def answers(self, split: Split, outputs: dict) -> SquadAnswers:
+        """Best texts of a split; made once for one set of outputs."""
+        if "answers" in outputs:  # an ensemble's
+            return outputs["answers"]
+        if self._answered is None or self._answered[0] is not outputs:
+            answers = squad_answers.answer_split(
+                split.windows, outputs, self.data
+            )
+            self._answered = outputs, answers
+        return self._answered[1]
+
+    def collect(self, split: Split, outputs: Outputs) -> dict:
+        """Beams of windows -> answers by question: windows may differ."""
+        return {"answers": self.answers(split, outputs)}
+
+    def combine(self, members, weights):
+        """Answers of several models by text, null odds averaged."""
+        answers = squad_ensembles.combine(
+            [member["answers"] for member in members],
+            weights,
+            self.data.n_best_size,
+        )
+        return {"answers": answers}
+
+    def outputs_of_first(self, split: Split, outputs: Outputs) -> Outputs:
+        """Spans of the first windows, moved into the window of each row."""
+        repeated = super().outputs_of_first(split, outputs)
+        columns = split.table.columns
+        first = columns.get("paragraph_start", 0)
+        last = first + columns["paragraph_length"] - 1  # [W]
+        for name in ("start_top_index", "end_top_index"):
+            ends = np.reshape(last, [-1, 1])
+            begins = np.broadcast_to(np.reshape(first, [-1, 1]), ends.shape)
+            repeated[name] = np.clip(repeated[name], begins, ends)
+        return repeated
+
+    @property
+    def main_metric(self):
+        return "best_f1" if self._version_2 else "f1"
+
+    @property
+    def metric_names(self):
+        return METRICS_V2 if self._version_2 else METRICS_V1
+
+    @property
+    def _version_2(self) -> bool:
+        """Of the file that is evaluated, where there is one."""
+        found = self._loaded.get("dev")
+        return found is None or found.examples.version_2
+
+    def metrics(self, split: Split, outputs: Outputs, labels: Outputs):
+        """The official numbers of what is written for these beams."""
+        del labels
+        answers = self.answers(split, outputs)
+        threshold = self._judged_with(split, answers)
+        return squad_answers.evaluate_answers(
+            split.examples, answers, threshold
+        )
+
+    def part_metrics(self, split: Split, outputs: Outputs, part: np.ndarray):
+        """`metrics` of some questions, with the threshold of all."""
+        answers = self.answers(split, outputs)
+        threshold = self._judged_with(split, answers)
+        chosen = squad_answers.part_of(split.examples, answers, part)
+        return squad_answers.evaluate_answers(*chosen, threshold)
+
+    def lengths(self, split: Split) -> np.ndarray:
+        return split.examples.lengths()
+
+    def _judged_with(self, split: Split, answers) -> float | None:
+        given = self.data.null_score_diff_threshold
+        if given is None and split.finds_threshold:
+            return squad_answers.best_threshold(split.examples, answers)
+        return self.threshold_of(split.examples)
+
+    def threshold_of(self, file: SquadFile) -> float | None:
+        """What the files are written with: as given, found or kept.
+
+        None for v1.1 files: there every question has an answer.
+        """
+        if file.labelled and not file.version_2:
+            return None
+        given = self.data.null_score_diff_threshold
+        return self.threshold if given is None else given
+
+    def calibrate(self, split: Split, outputs: Outputs, labels: Outputs):
+        del labels
+        answers = self.answers(split, outputs)
+        self.threshold = squad_answers.best_threshold(split.examples, answers)
+        return {task_settings.THRESHOLD: self.threshold}
+
+    def written(self, split: Split, outputs: dict) -> SquadAnswers:
+        """The answers as the files have them."""
+        return squad_answers.with_threshold(
+            self.answers(split, outputs), self.threshold_of(split.examples)
+        )
+
+    def write(self, split: Split, outputs: Outputs, folder: str) -> list[str]:
+        """Predictions, n-best lists and null odds as JSON, in file order."""
+        answers, paths = self.written(split, outputs), []
+        for name, value in (
+            ("predictions.json", answers.predictions),
+            ("nbest_predictions.json", answers.nbest),
+            ("null_odds.json", answers.null_odds),
+        ):
+            paths.append(os.path.join(folder, name))
+            files.write_text(paths[-1], json.dumps(value, indent=2) + "\n")
+        return paths
+
+    def write_report(self, split: Split, outputs: Outputs, folder: str):
+        """What was answered beside what is right."""
+        answers = self.written(split, outputs)
+        path = os.path.join(folder, f"{split.name}_examples.tsv")
+        rows = squad_answers.labelled_rows(split.examples, answers)
+        files.write_text(path, task_examples.to_tsv(rows))
+        if self.options.do_predict:
+            return [path]
+        return [path, *self.write(split, outputs, folder)]
+
+    def spec(self) -> TaskSpec:
+        return task_settings.make_spec(
+            task_settings.SQUAD,
+            (self.features, self.data),
+            task_name="squad",
+            head=HEAD,
+            head_options=self.kept_head_options(),
+            text=self.tokenizer.settings,
+            spiece_sha256=self.tokenizer.sha256,
+            data_options={
+                task_settings.THRESHOLD: self.threshold,
+                task_settings.DEV_DATA: self.dev_data,
+            },
+        )
+
+    def export_options(self) -> dict:
+        """The threshold that was given: the export's, not the folder's."""
+        given = self.data.null_score_diff_threshold
+        return {} if given is None else {task_settings.THRESHOLD: given}
+
+    def must_match(self) -> dict:
+        data = self.data
+        trained_on = (
+            squad_windows.hash_file(self.train.examples) if self.train else ""
+        )
+        found = {"task": "squad", "train_data": trained_on}
+        if data.train_weights:  # how sets are drawn, where that was said
+            found["train_weights"] = list(data.train_weights)
+        windows = {name: getattr(data, name) for name in WINDOWS}
+        return super().must_match() | found | windows
 
 
-def best_threshold(file: SquadFile, answers: SquadAnswers) -> float:
-    """The threshold with the best F1 on a v2.0 file, to be used on others.
+def check_beams(data: SquadDataOptions, features: FeatureOptions) -> None:
+    """The shortest batches must hold the beams.
 
     Raises:
-      ValueError: a v1.1 file, where it has no meaning.
+      UserError: they do not.
     """
-    if not file.version_2:
-        raise ValueError("`file` must be of version 2.0")
-    gold = file.gold_answers()
-    best = squad_predictions.final_answers(answers.nbest, answers.null_odds)
-    _, f1 = squad_metrics.raw_scores(gold, best)
-    # "" is right, too, where nothing of the gold texts counts ("The").
-    answerable = {
-        q: any(map(squad_metrics.normalize_answer, golds))
-        for q, golds in gold.items()
-    }
-    return squad_metrics.applicable_threshold(f1, answers.null_odds, answerable)
-
-
-def part_of(
-    file: SquadFile, answers: SquadAnswers, questions: Sequence[int]
-) -> tuple[SquadFile, SquadAnswers]:
-    """Some questions of a file with their answers; no unusable ones."""
-    chosen = tuple(file.questions[i] for i in questions)
-    names = [q.question_id for q in chosen]
-    own = {
-        f.name: {name: getattr(answers, f.name)[name] for name in names}
-        for f in dataclasses.fields(answers)
-    }
-    file = dataclasses.replace(file, questions=chosen, unusable={})
-    return file, SquadAnswers(**own)
-
-
-def evaluate_answers(
-    file: SquadFile, answers: SquadAnswers, threshold: float | None
-) -> dict[str, float]:
-    """What the official script says about the written predictions.
-
-    On v2.0 files also the best scores that a threshold on the null odds could
-    give the best texts, what the odds are worth without one
-    (`metrics.ranked_scores`), and the threshold that is used; on v1.1 files every
-    question has an answer and the odds play no part.
-
-    Args:
-      file: questions with their gold answers.
-      answers: see `answer_split`.
-      threshold: null odds above it are written as "".
-    """
-    gold = file.gold_answers()
-    written = with_threshold(answers, threshold).predictions
-    if not file.version_2:
-        return squad_metrics.evaluate_v1(gold | file.unusable, written)
-    result = squad_metrics.evaluate(gold, written)
-    raw = squad_predictions.final_answers(answers.nbest, answers.null_odds)
-    searched = squad_metrics.evaluate(gold, raw, answers.null_odds)
-    result |= {k: v for k, v in searched.items() if k.startswith("best_")}
-    result |= squad_metrics.ranked_scores(gold, raw, answers.null_odds)
-    if threshold is not None:
-        result["null_score_diff_threshold"] = threshold
-    return result
+    beams = max(data.start_n_top, data.end_n_top)
+    shortest = finetune_batches.bucket_lengths(
+        features.length_buckets, features.max_seq_length
+    )[0]
+    if shortest < beams:
+        raise UserError(
+            f"{beams} beams (--start_n_top, --end_n_top) need batches of at "
+            f"least {beams} tokens, found {shortest} (--length_buckets, "
+            "--max_seq_length)"
+        )

@@ -14,9 +14,9 @@ import numpy as np
 
 from data.finetuning import ensembles, metrics
 from data.finetuning.squad.features import TokenizedParagraph
-from data.finetuning.tagging import features, task
+from data.finetuning.tagging import features
+from data.finetuning.tagging.answers import Answers, answer_pieces
 from data.finetuning.tagging.examples import TaggedText
-from data.finetuning.tagging.task import Answers
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,7 +58,7 @@ def combine(
             unit, shares = _parts(example, found, weights, inside)
         units.append(unit)
         scores.append(np.log(np.maximum(shares, 1e-300)))
-    return task.answer_pieces(members[0].examples, units, scores, labels)
+    return answer_pieces(members[0].examples, units, scores, labels)
 
 
 def inside_labels(labels: Sequence[str]) -> np.ndarray:

@@ -1,25 +1,254 @@
-"""Tagging as a task: file -> pieces (parallel, cached) -> tags -> scores."""
+"""Tagging: a label per token of a text, or spans; scores as seqeval's (L2)."""
 
-import dataclasses
-import json
+import os
 from collections.abc import Sequence
 
 import numpy as np
 
-from common import workers
+from common import files, workers
+from common.errors import UserError
 from data.finetuning import cache as finetune_cache
-from data.finetuning import metrics as finetune_metrics
+from data.finetuning import task_settings
 from data.finetuning import tokens as task_tokens
-from data.finetuning.options import FeatureOptions
+from data.finetuning.examples import BadRows
+from data.finetuning.options import FeatureOptions, TaggingDataOptions
 from data.finetuning.squad.features import TokenizedParagraph
-from data.finetuning.tagging import features, metrics
-from data.finetuning.tagging.examples import TaggedText
-from data.finetuning.tagging.features import TaggingWindows
-from data.finetuning.tagging.metrics import MajorityBaseline
+from data.finetuning.tagging import answers as tagging_answers
+from data.finetuning.tagging import ensembles as tagging_ensembles
+from data.finetuning.tagging import examples as tagging_examples
+from data.finetuning.tagging import features as tagging_features
+from data.finetuning.tagging import metrics as tagging_metrics
+from data.finetuning.tagging.answers import Answers
+from data.finetuning.tagging.examples import DEV, TEST, TaggedText
+from data.finetuning.task import TRAIN, Outputs, Split, Task
+from data.task_spec import TaskSpec
 
 HEAD = "token_classification"
 # Texts that one worker call handles.
 CHUNK_TEXTS = 512
+
+
+class TaggingTask(Task):
+    """Files -> pieces -> windows -> tags of tokens or spans of texts."""
+
+    data: TaggingDataOptions
+
+    def __init__(self, data: TaggingDataOptions, *arguments):
+        super().__init__(data, *arguments)
+        self.labels = data.labels
+        if not self.labels and self.trained is not None:
+            self.labels = self.trained.labels
+        self.baseline: tagging_metrics.MajorityBaseline | None = None
+        if self.features.static_shapes:
+            # Logits are as long as their batch: one program has one length.
+            self.buckets = (self.features.row_length,)
+
+    def load(self):
+        if self.options.do_train:
+            self.train = self.read(TRAIN, TRAIN)
+        if not self.labels:
+            raise UserError(
+                "the tags are not known: give --labels, or the --model_dir of "
+                "a trained model"
+            )
+        return super().load()
+
+    def path(self, split: str) -> str:
+        """The file of a split.
+
+        Raises:
+          UserError: there is none; says what was looked for.
+        """
+        flag = {TRAIN: "train_file", DEV: "eval_file", TEST: "predict_file"}
+        named = getattr(self.data, flag[split])
+        if named:
+            return named
+        folder = self.data.data_dir
+        found = tagging_examples.find_split(folder, split) if folder else None
+        if found is None and split == TEST and folder:
+            found = tagging_examples.find_split(folder, DEV)
+        if found is None:
+            raise UserError(
+                f"no {split} file: give --{flag[split]}"
+                + (
+                    f", or put {split}.conll or {split}.jsonl into {folder}"
+                    if folder
+                    else " or --data_dir"
+                )
+            )
+        return found
+
+    def read(self, name: str, use: str) -> Split:
+        path = self.path(name)
+        if path not in self._loaded:
+            self._loaded[path] = self._read(name, path)
+        split = self._loaded[path]
+        return Split(name, split.examples, split.table, split.windows)
+
+    def _read(self, name: str, path: str) -> Split:
+        bad = BadRows(self.features.skip_bad_rows)
+        data = self.data
+        examples = tagging_examples.read(
+            path,
+            bad,
+            tagging_examples.ColumnOptions(
+                data.text_column, data.tag_column, data.token_separator
+            ),
+            labelled=name != TEST,
+        )
+        if name == TRAIN:
+            if not self.labels:
+                self.labels = tagging_examples.tag_names(examples)
+            examples = self.training_part(examples)
+            self.baseline = tagging_metrics.MajorityBaseline(examples)
+        self._check_tags(examples, name, bad)
+        pieces, hit = tokenize(
+            [e.text for e in examples], self.features, self.tokenizer
+        )
+        windows = tagging_features.build_windows(
+            examples,
+            pieces,
+            self.labels,
+            self.features.row_length,
+            data.doc_stride,
+            self.tokenizer.symbols,
+            self.features.layout,
+        )
+        unit = "tokens" if examples[0].words else "spans"
+        what = (
+            f"tagging {path}: {len(examples)} texts, {windows.units} {unit} "
+            f"({windows.shared} without a piece of their own), "
+            f"{windows.table.num_rows} windows"
+        )
+        self.say_read(what, windows.table, hit, bad)
+        return Split(name, examples, windows.table, windows)
+
+    def _check_tags(self, examples, split: str, bad: BadRows) -> None:
+        """Notes the tags of a labelled file that the model cannot say.
+
+        They count as wrong: leaving their texts out would flatter the model.
+        """
+        known = set(self.labels)
+        for example in () if split == TEST else examples:
+            tags = example.tags or ()
+            if not example.words:
+                tags = [f"{mark}-{t}" for t in tags for mark in "BI"]
+            if unknown := sorted(set(tags) - known):
+                bad.note(
+                    example.where,
+                    f"the tag {unknown[0]!r} is not of the training file and "
+                    "counts as wrong",
+                )
+
+    @property
+    def chunks(self) -> bool:
+        """Tags name chunks (B-, I-), which are counted whole."""
+        return tagging_metrics.names_chunks(self.labels)
+
+    @property
+    def main_metric(self):
+        return "f1" if self.chunks else "accuracy"
+
+    @property
+    def metric_names(self):
+        return tagging_metrics.names(self.chunks)
+
+    def answers(self, split: Split, outputs: dict) -> Answers:
+        """What a model's outputs say, or an ensemble's answers."""
+        if "answers" in outputs:
+            return outputs["answers"]
+        return self.collect(split, outputs)["answers"]
+
+    def metrics(self, split: Split, outputs: Outputs, labels: Outputs):
+        del labels
+        result = self._evaluate(split, self.answers(split, outputs))
+        if self.baseline is not None:
+            guesses = tagging_answers.baseline_guesses(
+                split.examples, self.baseline
+            )
+            scores = tagging_metrics.evaluate(*guesses, self.chunks)
+            result |= {f"baseline_{k}": v for k, v in scores.items()}
+        return result
+
+    def part_metrics(self, split: Split, outputs: Outputs, part: np.ndarray):
+        return self._evaluate(split, self.answers(split, outputs), part)
+
+    def _evaluate(self, split: Split, answers: Answers, part=None):
+        groups = split.examples, answers.tags, answers.spans
+        if part is not None:
+            groups = [[group[i] for i in part] for group in groups]
+        pair = tagging_answers.gold_and_guesses(*groups)
+        return tagging_metrics.evaluate(*pair, self.chunks)
+
+    def lengths(self, split: Split) -> np.ndarray:
+        return np.array([len(e.text) for e in split.examples])
+
+    def collect(self, split: Split, outputs: Outputs) -> dict:
+        """Logits of windows -> of pieces: members may have other windows."""
+        windows = split.windows
+        scores = tagging_features.piece_scores(windows, outputs["logits"])
+        answers = tagging_answers.answer_pieces(
+            split.examples, windows.pieces, scores, self.labels
+        )
+        member = tagging_ensembles.Member(
+            split.examples, windows.pieces, scores, answers
+        )
+        return {"answers": answers, "member": member}
+
+    def combine(self, members, weights):
+        """Answers of several models by token or by part of the text."""
+        said = [member["member"] for member in members]
+        if len(said) == 1:
+            return members[0]
+        answers = tagging_ensembles.combine(said, weights, self.labels)
+        return {"answers": answers}
+
+    def outputs_of_first(self, split: Split, outputs: Outputs) -> Outputs:
+        """As long as the longest rows: the first batch may have had a bucket."""
+        repeated = super().outputs_of_first(split, outputs)
+        logits = repeated["logits"]  # [W, T, Y]
+        missing = self.features.row_length - logits.shape[1]
+        width = [(0, 0), (0, missing), (0, 0)]
+        return repeated | {"logits": np.pad(logits, width, mode="edge")}
+
+    def write(self, split: Split, outputs: Outputs, folder: str) -> list[str]:
+        examples = split.examples
+        suffix = "conll" if examples[0].words else "jsonl"
+        path = os.path.join(folder, f"{split.name}_predictions.{suffix}")
+        answers = self.answers(split, outputs)
+        text = tagging_answers.prediction_text(examples, answers)
+        files.write_text(path, text)
+        return [path]
+
+    def write_report(self, split: Split, outputs: Outputs, folder: str):
+        answers = self.answers(split, outputs)
+        pair = tagging_answers.gold_and_guesses(
+            split.examples, answers.tags, answers.spans
+        )
+        path = os.path.join(folder, f"{split.name}_report.txt")
+        files.write_text(path, tagging_metrics.report(*pair, self.chunks))
+        return [path, *self.write(split, outputs, folder)]
+
+    def spec(self) -> TaskSpec:
+        return task_settings.make_spec(
+            task_settings.TAGGER,
+            (self.features, self.options, self.data),
+            task_name="tagging",
+            head=HEAD,
+            labels=self.labels,
+            head_options={"num_labels": len(self.labels)}
+            | self.kept_head_options(),
+            text=self.tokenizer.settings,
+            spiece_sha256=self.tokenizer.sha256,
+        )
+
+    def must_match(self) -> dict:
+        data = hash_examples(self.train.examples) if self.train else ""
+        return super().must_match() | {
+            "task": "tagger",
+            "train_data": data,
+            "doc_stride": self.data.doc_stride,
+        }
 
 
 def hash_examples(examples: Sequence[TaggedText]) -> str:
@@ -72,124 +301,3 @@ def tokenize(
     columns = [np.split(arrays[n], splits) for n in ("ids", "start", "end")]
     pieces = [TokenizedParagraph(*row) for row in zip(*columns, strict=True)]
     return pieces[: len(texts)], hit
-
-
-@dataclasses.dataclass(frozen=True)
-class Answers:
-    """What a model says about a split.
-
-    Attributes:
-      tags: of each text, per unit (CoNLL); () for JSON lines.
-      spans: of each text, (start, end, label); () for CoNLL.
-      confidence: of each text, probability of the label per unit or span.
-    """
-
-    tags: list[list[str]]
-    spans: list[list[tuple[int, int, str]]]
-    confidence: list[list[float]]
-
-
-def answer(
-    examples: Sequence[TaggedText],
-    windows: TaggingWindows,
-    logits: np.ndarray,
-    labels: Sequence[str],
-) -> Answers:
-    """Tags or spans of every text from the windows' logits [W, T, Y]."""
-    scores = features.piece_scores(windows, logits)
-    return answer_pieces(examples, windows.pieces, scores, labels)
-
-
-def answer_pieces(
-    examples: Sequence[TaggedText],
-    pieces_of: Sequence[TokenizedParagraph],
-    scores: Sequence[np.ndarray],
-    labels: Sequence[str],
-) -> Answers:
-    """Tags or spans of every text from its pieces' logits [pieces, Y]."""
-    answers = Answers([], [], [])
-    for example, pieces, score in zip(examples, pieces_of, scores, strict=True):
-        best = finetune_metrics.softmax(score).max(-1) if len(score) else score
-        if example.words:
-            chosen = features.word_answers(example, pieces, score)
-            places = features.unit_pieces(example.units, pieces)
-            answers.tags.append([labels[i] for i in chosen])
-            answers.spans.append([])
-            starts = places
-        else:
-            spans = features.span_answers(example, pieces, score, labels)
-            answers.tags.append([])
-            answers.spans.append(spans)
-            starts = features.unit_pieces([s[:2] for s in spans], pieces)
-        answers.confidence.append(
-            [float(best[p]) if p >= 0 and len(best) else 0.0 for p in starts]
-        )
-    return answers
-
-
-def gold_and_guesses(
-    examples: Sequence[TaggedText],
-    tags: Sequence[Sequence[str]],
-    spans: Sequence[Sequence[tuple[int, int, str]]],
-) -> tuple[list[list[str]], list[list[str]]]:
-    """Tags to compare: per token of CoNLL files, else per character."""
-    gold, guesses = [], []
-    for example, guess, found in zip(examples, tags, spans, strict=True):
-        if example.words:
-            gold.append(list(example.tags or ()))
-            guesses.append(list(guess))
-            continue
-        wanted = [
-            (s, e, t)
-            for (s, e), t in zip(example.units, example.tags or (), strict=True)
-        ]
-        gold.append(metrics.character_tags(example.text, wanted))
-        guesses.append(metrics.character_tags(example.text, found))
-    return gold, guesses
-
-
-def baseline_guesses(
-    examples: Sequence[TaggedText], baseline: MajorityBaseline
-) -> tuple[list[list[str]], list[list[str]]]:
-    """`gold_and_guesses` of the most frequent tag per word."""
-    found = [baseline.guess(e) for e in examples]
-    return gold_and_guesses(
-        examples,
-        [g if e.words else [] for e, g in zip(examples, found, strict=True)],
-        [[] if e.words else g for e, g in zip(examples, found, strict=True)],
-    )
-
-
-def prediction_text(examples: Sequence[TaggedText], answers: Answers) -> str:
-    """The file of predictions, in the layout of the input.
-
-    CoNLL: token, gold tag (where known), guess; JSON lines: `id` (or the row's
-    number), `spans` with `confidence`, and `gold` where known.
-    """
-    lines = []
-    for example, tags, spans, sure in zip(
-        examples, answers.tags, answers.spans, answers.confidence, strict=True
-    ):
-        if example.words:
-            for i, (start, end) in enumerate(example.units):
-                gold = [example.tags[i]] if example.tags else []
-                fields = [example.text[start:end], *gold, tags[i]]
-                lines.append("\t".join(fields))
-            lines.append("")
-            continue
-        row = {"id": example.guid, "text": example.text}
-        row["spans"] = _span_rows(spans, sure)
-        if example.tags is not None:
-            row["gold"] = [
-                {"start": s, "end": e, "label": t}
-                for (s, e), t in zip(example.units, example.tags, strict=True)
-            ]
-        lines.append(json.dumps(row, ensure_ascii=False))
-    return "\n".join(lines) + "\n"
-
-
-def _span_rows(spans, confidence) -> list[dict]:
-    return [
-        {"start": s, "end": e, "label": t, "confidence": round(p, 6)}
-        for (s, e, t), p in zip(spans, confidence, strict=True)
-    ]

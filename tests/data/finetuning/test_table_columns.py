@@ -8,8 +8,8 @@ import pytest
 from common.errors import UserError
 from data.finetuning import table_columns
 from data.finetuning.classifier import predictions
+from data.finetuning.classifier import sets as classifier_sets
 from data.finetuning.classifier import sources as classifier_sources
-from data.finetuning.classifier import tasks as classifier_tasks
 from data.finetuning.examples import BadRows
 from data.finetuning.options import ClassifierDataOptions
 from data.finetuning.table_columns import TableOptions
@@ -91,7 +91,7 @@ def test_ids_and_numbers_are_those_of_the_input(tmp_path, ending):
             lines = [separator.join(r) for r in (names, *rows)]
         for split in ("train", "test"):
             (tmp_path / f"{split}.{ending}").write_text("\n".join(lines) + "\n")
-        task = classifier_tasks.build_task(
+        task = classifier_sets.open_set(
             ClassifierDataOptions(ending, str(tmp_path), labels=("x", "y"))
         )
         found = task.read("train", BadRows(skip=True))
@@ -116,7 +116,7 @@ def test_official_sets_keep_their_numbers(tmp_path):
     assert [e.guid for e in found] == ["0", "2"]
     path = tmp_path / "dev.tsv"
     path.write_text("sentence\tlabel\na\t1\n\t1\nc\t0\n")
-    task = classifier_tasks.build_task(
+    task = classifier_sets.open_set(
         ClassifierDataOptions("sst-2", str(tmp_path))
     )
     assert [e.guid for e in task.read("dev", bad)] == ["0", "2"]

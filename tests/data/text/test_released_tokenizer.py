@@ -111,8 +111,8 @@ def test_a_released_folder_is_tuned_with_its_own_tokenizer(
     made, golden, tmp_path
 ):
     from serving.export import export_model
-    from training.finetuning import run as finetune
     from training.finetuning import sources
+    from training.finetuning.driver import Driver
     from training.finetuning.options import FinetuneOptions
 
     folder = tmp_path / "released"
@@ -145,7 +145,7 @@ def test_a_released_folder_is_tuned_with_its_own_tokenizer(
     job = classifier.make_job(tmp_path, spiece, options, features)
     config = sources.find_config(options, job.vocab_size, spiece)
     assert 30 < job.vocab_size <= config.vocab_size == 59
-    results = finetune.run(job, options, say=said.append)
+    results = Driver(job, options, say=said.append).run()
     assert 0 <= results["dev"]["accuracy"] <= 1
     model = tmp_path / "model"
     assert (model / "tokenizer.json").exists()
@@ -158,7 +158,7 @@ def test_a_released_folder_is_tuned_with_its_own_tokenizer(
         run=options.run, do_export=True, summary_type="first"
     )
     job = classifier.make_job(tmp_path, own, export, features)
-    finetune.run(job, export, say=said.append, export=export_model)
+    Driver(job, export, say=said.append, export=export_model).run()
     assert (model / "export" / "1" / "assets" / "tokenizer.json").exists()
     rules = json.loads(pathlib.Path(made["bpe"]).read_text())
     rules["pre_tokenizer"] = {"type": "Whitespace"}

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from data.finetuning import task_settings
-from data.finetuning.classifier.tasks import THRESHOLD
+from data.finetuning import task_settings, thresholds
+from data.finetuning.classifier.sets import THRESHOLD
+from data.finetuning.classifier.task import ClassifierTask
 from data.finetuning.options import ClassifierDataOptions, FeatureOptions
 from data.task_spec import TaskSpec
 from tests.test_run_classifier import make_options, write_task
-from training.finetuning import run as finetune
-from training.finetuning.classifier import ClassifierJob
-from training.finetuning.job import with_kept_threshold
+from training.finetuning import driver
+from training.finetuning.driver import Driver
 
 # Of four rows and two labels; best on dev at 0.3, half-way from 0.2 to 0.4.
 SHARES = np.array([[0.9, 0.1], [0.4, 0.2], [0.2, 0.9], [0.1, 0.4]])
@@ -29,7 +29,7 @@ def make_owner(folder, spiece, trained=None, actions=(), **data):
     options = make_options(folder, **dict.fromkeys(actions, True))
     data = ClassifierDataOptions("tsv", str(folder), "multi_label", **data)
     features = FeatureOptions(spiece, 16)
-    return ClassifierJob(data, features, options, trained), options
+    return ClassifierTask(data, features, options, trained), options
 
 
 def outputs_and_labels(job):
@@ -40,30 +40,30 @@ def outputs_and_labels(job):
 
 def keeping(job, value):
     """task.json of a model whose evaluation found a threshold."""
-    data_options = job.spec.data_options | {THRESHOLD: value}
-    return dataclasses.replace(job.spec, data_options=data_options)
+    data_options = job.spec().data_options | {THRESHOLD: value}
+    return dataclasses.replace(job.spec(), data_options=data_options)
 
 
 def trained_spec(folder, spiece):
     """task.json of a training in the folder, which evaluated nothing."""
     owner, _ = make_owner(folder, spiece, actions=("do_train",))
-    return owner.build().spec
+    return owner.load().spec()
 
 
 def test_dev_finds_a_threshold_and_test_takes_it(tmp_path, spiece_model):
     spec = trained_spec(tmp_path, spiece_model)
     owner, _ = make_owner(tmp_path, spiece_model, spec, ("do_eval",))
-    dev = owner.build()
-    found = dev.evals["dev"].calibrate(*outputs_and_labels(dev))
+    dev = owner.load()
+    found = dev.calibrate(dev.evals["dev"], *outputs_and_labels(dev))
     assert found == {THRESHOLD: pytest.approx(0.3)}
     for kept, wanted in ((None, 0.5), (0.95, 0.95)):
-        spec = dev.spec if kept is None else keeping(dev, kept)
+        spec = dev.spec() if kept is None else keeping(dev, kept)
         owner, _ = make_owner(
             tmp_path, spiece_model, spec, ("do_eval",), eval_split="test"
         )
-        test = owner.build().evals["test"]
-        assert test.calibrate is None
-        metrics = test.metrics(*outputs_and_labels(dev))
+        test = owner.load().evals["test"]
+        assert not test.finds_threshold
+        metrics = owner.metrics(test, *outputs_and_labels(dev))
         assert metrics[THRESHOLD] == wanted
         assert metrics["best_micro_f1"] == (
             metrics["micro_f1"] if kept is None else 0.0
@@ -85,37 +85,37 @@ def test_only_the_dev_file_of_the_training_finds_a_threshold(
         folder.mkdir()
         owner, _ = make_owner(folder, spiece_model, spec, ("do_eval",))
         (folder / "dev.tsv").write_text(text)
-        job = owner.build()
-        found = job.evals["dev"].metrics(*outputs_and_labels(job))
+        job = owner.load()
+        found = job.metrics(job.evals["dev"], *outputs_and_labels(job))
         return job, found[THRESHOLD], capsys.readouterr().out
 
     job, used, said = evaluated("copy", dev)
     assert used == pytest.approx(0.3) and "note" not in said
-    assert job.evals["dev"].calibrate is not None
+    assert job.evals["dev"].finds_threshold
     job, used, said = evaluated("other", dev.replace("red 0", "red 9"))
-    assert used == 0.95 and job.evals["dev"].calibrate is None
+    assert used == 0.95 and not job.evals["dev"].finds_threshold
     assert "other/dev.tsv is not the dev file of the training" in said
     assert "threshold is kept (0.95)" in said
     # The folder keeps both, whatever was evaluated.
-    assert job.spec.data_options.items() >= kept.items()
+    assert job.spec().data_options.items() >= kept.items()
     assert (
-        job.spec.data_options[task_settings.DEV_DATA]
+        job.spec().data_options[task_settings.DEV_DATA]
         == spec.data_options[task_settings.DEV_DATA]
     )
 
 
 def test_a_later_export_has_the_kept_threshold(tmp_path, spiece_model):
     owner, _ = make_owner(tmp_path, spiece_model, actions=("do_eval",))
-    spec = keeping(owner.build(), 0.3)
+    spec = keeping(owner.load(), 0.3)
     owner, _ = make_owner(tmp_path, spiece_model, spec, ("do_export",))
-    assert owner.build().spec.data_options[THRESHOLD] == 0.3
+    assert owner.load().spec().data_options[THRESHOLD] == 0.3
     # What is given is of the export alone, as without a kept one.
     owner, _ = make_owner(
         tmp_path, spiece_model, spec, ("do_export",), label_threshold=0.7
     )
-    job = owner.build()
-    assert job.spec.data_options[THRESHOLD] == 0.3
-    assert job.export_options == {THRESHOLD: 0.7}
+    job = owner.load()
+    assert job.spec().data_options[THRESHOLD] == 0.3
+    assert job.export_options() == {THRESHOLD: 0.7}
 
 
 def test_training_again_keeps_the_threshold(
@@ -124,7 +124,7 @@ def test_training_again_keeps_the_threshold(
     owner, options = make_owner(
         tmp_path, spiece_model, actions=("do_train", "do_export")
     )
-    job = owner.build()
+    job = owner.load()
     home = tmp_path / "model"
     home.mkdir()
     keeping(job, 0.3).write(str(home))
@@ -133,21 +133,21 @@ def test_training_again_keeps_the_threshold(
     def train(*arguments, **more):
         raise KeyboardInterrupt  # the folder is as a finished run leaves it
 
-    monkeypatch.setattr(finetune.loop, "train", train)
+    monkeypatch.setattr(driver.loop, "train", train)
     with pytest.raises(KeyboardInterrupt):
-        finetune.run(job, options, say=lambda line: None)
+        Driver(job, options, say=lambda line: None).run()
     assert TaskSpec.read(str(home)).data_options[THRESHOLD] == 0.3
 
 
 def test_which_thresholds_are_kept(tmp_path, spiece_model):
     owner, _ = make_owner(tmp_path, spiece_model, actions=("do_train",))
-    job = owner.build()
-    assert with_kept_threshold(job, None).spec == job.spec
+    job = owner.load()
+    assert thresholds.keep(job.spec(), None) == job.spec()
     name = task_settings.THRESHOLD
     for value in (None, -1.5):
-        data_options = job.spec.data_options | {name: value}
-        earlier = dataclasses.replace(job.spec, data_options=data_options)
-        kept = with_kept_threshold(job, earlier).spec.data_options
+        data_options = job.spec().data_options | {name: value}
+        earlier = dataclasses.replace(job.spec(), data_options=data_options)
+        kept = thresholds.keep(job.spec(), earlier).data_options
         assert kept.get(name) == value
 
 
@@ -160,19 +160,19 @@ def test_training_again_without_a_dev_file_keeps_which_it_was(
     owner, _ = make_owner(tmp_path, spiece_model, actions=("do_train",))
     (tmp_path / "dev.tsv").write_text("text\tlabel\nnew\tr\n")
     other = trained_owner(tmp_path, spiece_model, owner)
-    assert other.spec.data_options[name] != spec.data_options[name]
-    kept = with_kept_threshold(other, spec).spec.data_options
-    assert kept[name] == other.spec.data_options[name]
+    assert other.spec().data_options[name] != spec.data_options[name]
+    kept = thresholds.keep(other.spec(), spec).data_options
+    assert kept[name] == other.spec().data_options[name]
     (tmp_path / "dev.tsv").unlink()
     none = trained_owner(tmp_path, spiece_model, owner)
-    assert name not in none.spec.data_options
+    assert name not in none.spec().data_options
     assert (
-        with_kept_threshold(none, spec).spec.data_options[name]
+        thresholds.keep(none.spec(), spec).data_options[name]
         == (spec.data_options[name])
     )
 
 
 def trained_owner(folder, spiece, owner):
     """The job of a training on the files as they are now."""
-    again = ClassifierJob(owner.task.options, owner.features, owner.options)
-    return again.build()
+    again = ClassifierTask(owner.data, owner.features, owner.options)
+    return again.load()

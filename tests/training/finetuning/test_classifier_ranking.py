@@ -3,9 +3,9 @@
 import pytest
 
 from common.errors import UserError
+from data.finetuning.classifier.ranked import candidate_table
 from data.finetuning.classifier.schemas import Schema
 from data.symbols import SymbolIds
-from training.finetuning.classifier_ranking import candidate_table
 
 IDS = SymbolIds(unk=0, bos=1, eos=2, cls=3, sep=4, pad=5, mask=6, eod=7, eop=8)
 

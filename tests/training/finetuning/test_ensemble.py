@@ -2,17 +2,17 @@
 
 import dataclasses
 import json
+import types
 
 import pytest
 
 from common.errors import UserError
 from common.text_settings import TextSettings
-from data.finetuning.classifier.tasks import THRESHOLD
+from data.finetuning.classifier.sets import THRESHOLD
 from data.task_spec import TaskSpec
 from modeling.checkpoints import restore as checkpoints
 from tests.training.finetuning import test_classifier
 from training.finetuning import ensemble
-from training.finetuning.job import EvalSplit, Job, PredictSplit
 
 
 def member(folder, evals=(), predicts=(), **data_options):
@@ -25,15 +25,10 @@ def member(folder, evals=(), predicts=(), **data_options):
         "0",
         data_options=data_options,
     )
-    job = Job(
-        spec,
-        "spiece.model",
-        9,
-        "accuracy",
-        evals={name: EvalSplit(None, None) for name in evals},
-        predicts={name: PredictSplit(None, None) for name in predicts},
+    task = types.SimpleNamespace(
+        spec=lambda: spec, evals=set(evals), predicts=set(predicts)
     )
-    return ensemble.Member(folder, job, None)
+    return ensemble.Member(folder, task, None)
 
 
 def test_members_hold_out_the_same_rows():
@@ -65,7 +60,7 @@ def test_predictions_have_the_ensembles_own_threshold(
     """One that an evaluation of the same members found; else it is said."""
     make = test_classifier.make_owner
     owner, _ = make(tmp_path, spiece_model, actions=("do_predict",))
-    spec = test_classifier.keeping(owner.build(), 0.95)
+    spec = test_classifier.keeping(owner.load(), 0.95)
     logits = test_classifier.outputs_and_labels(None)[0]
     answers = ensemble._Answers({}, {}, {"test": logits})
     monkeypatch.setattr(ensemble, "_ask", lambda *arguments: answers)
@@ -73,7 +68,9 @@ def test_predictions_have_the_ensembles_own_threshold(
         ensemble,
         "_with_weights",
         lambda member, say: dataclasses.replace(
-            member, weights=checkpoints.Source("native", "model.ckpt-1", "")
+            member,
+            weights=checkpoints.Source("native", "model.ckpt-1", ""),
+            spec=member.task.spec(),
         ),
     )
     home = tmp_path / "model"
@@ -82,8 +79,8 @@ def test_predictions_have_the_ensembles_own_threshold(
         owner, options = make(
             tmp_path, spiece_model, spec, ("do_predict",), **data
         )
-        job, said = owner.build(), []
-        members = [ensemble.Member(f, job, options) for f in folders]
+        task, said = owner.load(), []
+        members = [ensemble.Member(f, task, options) for f in folders]
         ensemble.run(members, options, said.append)
         rows = home / "predictions" / "test_predictions.tsv"
         lines = rows.read_text().splitlines()[1:]

@@ -21,7 +21,7 @@ from training.finetuning import preflight
 
 
 def job(**splits):
-    splits = {"train_input_fn": None, "evals": {}, "predicts": {}} | splits
+    splits = {"train": None, "evals": {}, "predicts": {}} | splits
     return types.SimpleNamespace(**splits)
 
 
@@ -32,7 +32,7 @@ def test_every_action_has_a_split(tmp_path):
         ({"do_predict": True}, {}, "--do_predict: there is no split"),
         (
             {"do_train": True, "run": {"eval_every": 2}},
-            {"train_input_fn": print},
+            {"train": print},
             "--eval_every: there is no labelled split",
         ),
     ):
@@ -104,7 +104,7 @@ def test_a_missing_dev_file_is_said_before_training(tmp_path, spiece_model):
     # A share of the training rows takes its place.
     found = make_job(tmp_path, spiece_model, options, dev_fraction=0.3)
     assert list(found.evals) == ["dev"]
-    assert found.spec.data_options["dev_fraction"] == 0.3
+    assert found.spec().data_options["dev_fraction"] == 0.3
 
 
 @pytest.mark.shared

@@ -15,7 +15,7 @@ from tests.test_run_classifier import (
 )
 from training import strategy
 from training.finetuning import ensemble
-from training.finetuning import run as finetune
+from training.finetuning.driver import Driver
 from training.run_options import StrategyOptions
 
 SECOND = StrategyOptions(
@@ -35,7 +35,7 @@ def trained(tmp_path_factory):
     config = CONFIG | {"n_token": size, "n_layer": 1}
     (folder / "config.json").write_text(json.dumps(config))
     options = make_options(folder, steps=1, do_train=True)
-    finetune.run(make_job(folder, spiece, options), options, say=str)
+    Driver(make_job(folder, spiece, options), options, say=str).run()
     return folder, spiece
 
 
@@ -64,7 +64,7 @@ def test_the_second_process_writes_and_says_nothing(trained, monkeypatch):
     )
     options = as_second(options, monkeypatch)
     job = make_job(folder, spiece, options)
-    found = finetune.run(job, options, lambda *a, **k: 1 / 0, say=said.append)
+    found = Driver(job, options, lambda *a, **k: 1 / 0, say=said.append).run()
     member = ensemble.Member(
         options.run.model_dir,
         job,
@@ -98,5 +98,5 @@ def test_processes_meet_when_the_folder_is_whole(trained, monkeypatch):
         do_train=True,
         run={"model_dir": str(model), "eval_every": 1, "iterations": 1},
     )
-    finetune.run(make_job(folder, spiece, options), options, say=str)
+    Driver(make_job(folder, spiece, options), options, say=str).run()
     assert found[-1] == (2, True) and (model / "best").is_dir()

@@ -40,8 +40,8 @@ def write_wnli(folder):
 
 
 def run(folder, spiece, task, **changes):
-    from training.finetuning import run as finetune
-    from training.finetuning.classifier_ranking import make_job
+    from data.finetuning.classifier.ranked import make_task
+    from training.finetuning.driver import Driver
 
     (folder / "config.json").write_text(json.dumps(CONFIG))
     {"qnli": write_qnli, "wnli": write_wnli}[task](folder)
@@ -49,9 +49,8 @@ def run(folder, spiece, task, **changes):
         folder, do_train=True, do_eval=True, do_predict=True, **changes
     )
     data = ClassifierDataOptions(task, str(folder), ranking=True)
-    owner = make_job(data, FeatureOptions(spiece, 32), options)
-    job = owner.build()
-    return owner, job, finetune.run(job, options, say=lambda line: None)
+    task = make_task(data, FeatureOptions(spiece, 32), options).load()
+    return task, Driver(task, options, say=lambda line: None).run()
 
 
 @pytest.mark.slow
@@ -60,7 +59,7 @@ def run(folder, spiece, task, **changes):
 def test_candidates_compete_from_files_to_predictions(
     tmp_path, spiece_model, task, capsys
 ):
-    owner, job, results = run(
+    made, results = run(
         tmp_path,
         spiece_model,
         task,
@@ -82,14 +81,14 @@ def test_candidates_compete_from_files_to_predictions(
         assert "6 candidates for 3 pronouns" in said
         assert rows[-1][1] == "0"
         assert {rows[0][1], rows[1][1]} == {"0", "1"}
-        assert job.spec.head == "candidate_ranking"
+        assert made.spec().head == "candidate_ranking"
         members = [{"logits": np.array([1.0, 3.0])}, {"logits": np.zeros(2)}]
-        both = owner.combine(members, [1.0, 3.0])
+        both = made.combine(members, [1.0, 3.0])
         assert both["logits"].tolist() == [0.25, 0.75]
         from serving.export import check_exportable
 
         with pytest.raises(UserError, match="cannot be exported"):
-            check_exportable(job.spec)
+            check_exportable(made.spec())
 
 
 def test_what_does_not_go_with_it(tmp_path, spiece_model):

@@ -47,29 +47,31 @@ def test_classification(tmp_path, spiece_model):
         return test_run_classifier.make_job(tmp_path, spiece_model, options)
 
     part, whole = job(train_examples=12), job()
-    assert (part.train_rows, whole.train_rows) == (12, 30)
-    assert part.spec.labels == whole.spec.labels == ("no", "yes")
+    assert [len(j.train.examples) for j in (part, whole)] == [12, 30]
+    assert part.spec().labels == whole.spec().labels == ("no", "yes")
     # A resumed run cannot have another part; the dev split is as ever.
-    hashes = {j.must_match["train_data"] for j in (part, whole)}
+    hashes = {j.must_match()["train_data"] for j in (part, whole)}
     assert len(hashes) == 2
-    assert len(part.evals["dev"].lengths) == 11
+    assert len(part.lengths(part.evals["dev"])) == 11
     with pytest.raises(UserError, match="=31: the training data have 30"):
         job(train_examples=31)
 
 
 @pytest.mark.shared
 def test_squad_race_and_tags(tmp_path, golden, spiece_model):
-    from training.finetuning.race import RaceJob
-    from training.finetuning.tagging import TaggingJob
+    from data.finetuning.race.task import RaceTask
+    from data.finetuning.tagging.task import TaggingTask
 
     options = _options(tmp_path, train_examples=5)
     job = test_run_squad.make_job(golden, spiece_model, options)
-    split, mixture = job.load_training()
+    split = job.read("train", "train")
     whole = test_run_squad.make_job(golden, spiece_model, _options(tmp_path))
-    every = [q.question_id for q in whole.load_training()[0].file.questions]
-    found = [q.question_id for q in split.file.questions]
-    assert found == some_of(every, 5, 7) and mixture is None
-    assert set(split.windows.question) == set(range(5))
+    every = [
+        q.question_id for q in whole.read("train", "train").examples.questions
+    ]
+    found = [q.question_id for q in split.examples.questions]
+    assert found == some_of(every, 5, 7) and job.mixture is None
+    assert set(split.windows.windows.question) == set(range(5))
     weighted = test_run_squad.make_job(
         golden,
         spiece_model,
@@ -78,16 +80,16 @@ def test_squad_race_and_tags(tmp_path, golden, spiece_model):
         train_weights=(1.0, 2.0),
     )
     with pytest.raises(UserError, match="leave --train_weights out"):
-        weighted.load_training()
+        weighted.read("train", "train")
 
     test_run_race.write_race(tmp_path)
     features = FeatureOptions(spiece_model, 72)
-    job = RaceJob(RaceDataOptions(str(tmp_path)), features, options).build()
-    assert job.train_rows == 5 and len(job.evals["dev"].lengths) == 12
+    job = RaceTask(RaceDataOptions(str(tmp_path)), features, options).load()
+    assert job.train.table.num_examples == 5
+    assert len(job.lengths(job.evals["dev"])) == 12
 
     write_sentences(tmp_path)
     features = FeatureOptions(spiece_model, 16)
-    job = TaggingJob(TaggingDataOptions(str(tmp_path)), features, options)
-    examples, _ = job.load("train")
-    assert len(examples) == 5
-    assert len(job.load("dev")[0]) == 9
+    job = TaggingTask(TaggingDataOptions(str(tmp_path)), features, options)
+    assert len(job.read("train", "train").examples) == 5
+    assert len(job.read("dev", "eval").examples) == 9

@@ -11,15 +11,15 @@ from tensorflow.python.framework import ops
 
 from common.errors import UserError
 from data.finetuning.options import ClassifierDataOptions, FeatureOptions
+from data.finetuning.task import Split, Task, balanced_weights
 from tests.test_run_classifier import (
     make_job,
     make_options,
     read_rows,
     write_task,
 )
-from training.finetuning import run as finetune
-from training.finetuning.command import Command, Request, summarize
-from training.finetuning.job import balanced_weights
+from training.finetuning import command as commands
+from training.finetuning.driver import Driver
 from training.reporting.eval_runner import EvaluationLog
 
 
@@ -44,7 +44,9 @@ def test_evaluations_after_the_best_one(tmp_path):
 
 
 def test_summaries_and_wrong_values(tmp_path):
-    found = summarize([{"dev": {"f1": v}} for v in (1.0, 4.0, 2.5)])["dev"]
+    found = commands.summarize([{"dev": {"f1": v}} for v in (1.0, 4.0, 2.5)])[
+        "dev"
+    ]
     assert found["f1"] == {
         "n": 3,
         "median": 2.5,
@@ -101,12 +103,12 @@ def test_epochs_patience_and_what_an_evaluation_writes(tmp_path, spiece_model):
     said = []
     dry = dataclasses.replace(options, dry_run=True)
     before = files_below(tmp_path)
-    finetune.run(job, dry, say=said.append)
+    Driver(job, dry, say=said.append).run()
     assert files_below(tmp_path) == before
     assert said[-1].startswith("dry run: all is well")
     first = next(x for x in said if x.startswith("first batch")).split()[-1]
     said.clear()
-    results = finetune.run(job, options, say=said.append)
+    results = Driver(job, options, say=said.append).run()
     assert "--train_steps=20" in said[0]  # 4 x 30 / 6
     ended = [x for x in said if x.startswith("stopped early")]
     assert ended == [
@@ -119,7 +121,7 @@ def test_epochs_patience_and_what_an_evaluation_writes(tmp_path, spiece_model):
     assert float(losses[1][1]) == pytest.approx(float(first), rel=1e-4)
     # The same command again trains no further.
     steps = (model / "losses.tsv").read_bytes()
-    finetune.run(job, options, say=said.append)
+    Driver(job, options, say=said.append).run()
     assert (model / "losses.tsv").read_bytes() == steps
     # Killed between a save and its evaluation: that one is made up for.
     rows = (model / "evaluations.jsonl").read_text().splitlines()
@@ -137,9 +139,9 @@ def test_epochs_patience_and_what_an_evaluation_writes(tmp_path, spiece_model):
     assert (folder / "dev_confusion.png").stat().st_size > 1000
     other = dataclasses.replace(options, best_metric="f2")
     with pytest.raises(UserError, match="--best_metric must be one of"):
-        finetune.run(
+        Driver(
             make_job(tmp_path, spiece_model, other), other, say=said.append
-        )
+        ).run()
     table = job_table(tmp_path, spiece_model, options)
     labels = table.columns["label_ids"]
     weights = balanced_weights(table, 2)
@@ -149,41 +151,40 @@ def test_epochs_patience_and_what_an_evaluation_writes(tmp_path, spiece_model):
 
 
 def job_table(folder, spiece, options):
-    from training.finetuning.classifier import ClassifierJob
+    from data.finetuning.classifier.task import ClassifierTask
 
     data = ClassifierDataOptions(task_name="tsv", data_dir=str(folder))
-    return ClassifierJob(data, FeatureOptions(spiece, 16), options).load(
-        "train"
-    )[1]
+    task = ClassifierTask(data, FeatureOptions(spiece, 16), options)
+    return task.read("train", "train").table
 
 
 @pytest.mark.slow
 @pytest.mark.shared
 def test_seeds_and_their_ensemble(tmp_path, spiece_model):
     """Two seeds; an ensemble of one is that one; two vote; the better stays."""
-    from training.finetuning.classifier import ClassifierJob
+    from data.finetuning.classifier.task import ClassifierTask
 
     write_task(tmp_path)
     home = tmp_path / "model"
     said = []
 
     def command(**changes):
-        """The request that flags would make, with some of them changed."""
+        """What the command does with flags, some of them changed."""
 
         def read(model_dir=str(home), seed=4, predict_ckpt=""):
             run = options.run
             strategy = dataclasses.replace(run.strategy, seed=seed)
             run = run.replace(model_dir=model_dir, strategy=strategy)
-            return Request(
-                dataclasses.replace(
+            return {
+                "options": dataclasses.replace(
                     options, run=run, predict_ckpt=predict_ckpt
                 ),
-                ClassifierDataOptions("tsv", str(tmp_path)),
-                FeatureOptions(spiece_model, 16),
-            )
+                "data": ClassifierDataOptions("tsv", str(tmp_path)),
+                "features": FeatureOptions(spiece_model, 16),
+            }
 
         options = make_options(tmp_path, steps=8, **changes)
-        return Command(read, ClassifierJob, say=said.append)(read())
+        return commands.run(ClassifierTask, read, read(), say=said.append)
 
     again = {"do_train": True, "do_eval": True, "num_seeds": 2}
     graphs = set(ops.gradient_registry.list())
@@ -236,36 +237,41 @@ def test_a_dry_run_makes_the_reports(tmp_path):
     made, names = [], ("$_$", "\\frac", "--1")
     matrix = np.eye(3, dtype=int)
 
-    def write(outputs, folder):
-        assert outputs["logits"].shape == (7, 3)
-        made.append(reports.picture(matrix, names, names))
-        return [os.path.join(folder, "dev_confusion.png")]
+    class Toy(Task):
+        evals = {"dev": Split("dev", (), types.SimpleNamespace(num_examples=7))}
 
-    split = types.SimpleNamespace(
-        lengths=np.zeros(7),
-        metrics=lambda outputs, labels: {"n": len(labels["label_ids"])},
-        write=write,
-    )
+        def __init__(self):
+            pass
+
+        def metrics(self, split, outputs, labels):
+            return {"n": len(labels["label_ids"])}
+
+        def write_report(self, split, outputs, folder):
+            assert outputs["logits"].shape == (7, 3)
+            made.append(reports.picture(matrix, names, names))
+            return [os.path.join(folder, "dev_confusion.png")]
+
     result = types.SimpleNamespace(
         predictions={"logits": np.zeros([2, 3], np.float32)},
         labels={"label_ids": np.array([0, 1])},
     )
     run = types.SimpleNamespace(model_dir=str(tmp_path / "m"))
     options = types.SimpleNamespace(run=run, predict_dir="")
-    how = "dev", split, result, options
-    dry_run._require_reports(*how)
+    toy = Toy()
+    how = toy, "dev", result, options
+    dry_run.require_report(*how)
     assert len(made) == 1 and not list(tmp_path.iterdir())
     (tmp_path / "m/predictions/dev_confusion.png").mkdir(parents=True)
     with pytest.raises(UserError, match="confusion.png is a folder"):
-        dry_run._require_reports(*how)
+        dry_run.require_report(*how)
     (tmp_path / "m/eval_dev.json").write_text("{")
     with pytest.raises(UserError, match="eval_dev.json is not valid JSON"):
-        dry_run._require_reports(*how)
+        dry_run.require_report(*how)
 
-    def fails(outputs, folder):
+    def fails(outputs, folder, *more):
         raise ZeroDivisionError
 
     (tmp_path / "m/eval_dev.json").unlink()
-    split.write = fails
+    toy.write_report = fails
     with pytest.raises(ZeroDivisionError):
-        dry_run._require_reports(*how)
+        dry_run.require_report(*how)

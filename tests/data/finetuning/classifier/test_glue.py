@@ -7,7 +7,7 @@ from common.errors import UserError
 from data import symbols
 from data.finetuning.classifier import glue as glue_tasks
 from data.finetuning.classifier import predictions
-from data.finetuning.classifier import tasks as classifier_tasks
+from data.finetuning.classifier import sets as classifier_sets
 from data.finetuning.examples import BadRows
 from data.finetuning.options import ClassifierDataOptions
 
@@ -53,7 +53,7 @@ ROWS = {
 
 
 def build(name, folder):
-    return classifier_tasks.build_task(ClassifierDataOptions(name, str(folder)))
+    return classifier_sets.open_set(ClassifierDataOptions(name, str(folder)))
 
 
 @pytest.mark.parametrize("name", glue_tasks.GLUE)

@@ -10,7 +10,7 @@ from common.errors import UserError
 from data.finetuning.examples import BadRows
 from data.finetuning.options import FeatureOptions, SquadDataOptions
 from data.finetuning.squad import answer_places, examples
-from data.finetuning.squad import task as squad_task
+from data.finetuning.squad import windows as squad_windows
 from tests import languages
 
 CONTEXT = "Caf\u00e9 \U0001f600 by Ada  Lovelace,\nin 1843, in London."
@@ -115,7 +115,7 @@ def test_the_span_ends_where_the_paragraph_ends_it(spiece_model, tmp_path):
     path = write(tmp_path / "s.json", context, answers)
     file = examples.read_squad(path, True, BadRows())
     assert [q.answer for q in file.questions] == [a for a, _ in answers]
-    split = squad_task.build_split(
+    split = squad_windows.build_split(
         file,
         FeatureOptions(spiece_model, 64),
         SquadDataOptions(max_query_length=8),

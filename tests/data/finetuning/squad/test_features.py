@@ -12,7 +12,7 @@ from data.finetuning.examples import BadRows
 from data.finetuning.options import FeatureOptions, SquadDataOptions
 from data.finetuning.squad import examples as squad_examples
 from data.finetuning.squad import features as squad_features
-from data.finetuning.squad import task as squad_task
+from data.finetuning.squad import windows as squad_windows
 from data.finetuning.squad.features import (
     AnswerSpan,
     TokenizedParagraph,
@@ -82,7 +82,7 @@ def test_golden_features_are_exact(golden, spiece_model, name):
     file = squad_examples.read_squad(
         str(golden / "squad" / settings["file"]), training, BadRows()
     )
-    split = squad_task.build_split(
+    split = squad_windows.build_split(
         file,
         FeatureOptions(
             spiece_model, length, TextSettings(uncased=settings["uncased"])
@@ -164,7 +164,7 @@ def test_golden_records_hold_the_same_features(
         training,
         BadRows(),
     )
-    split = squad_task.build_split(
+    split = squad_windows.build_split(
         file,
         FeatureOptions(spiece_model, 64),
         SquadDataOptions(max_query_length=12, doc_stride=24),
@@ -221,7 +221,7 @@ def test_every_word_of_odd_texts_can_be_answered(spiece_model, tmp_path, text):
     path = tmp_path / "odd.json"
     path.write_text(json.dumps(value))
     file = squad_examples.read_squad(str(path), True, BadRows())
-    split = squad_task.build_split(
+    split = squad_windows.build_split(
         file,
         FeatureOptions(spiece_model, 96),
         SquadDataOptions(max_query_length=8),
@@ -247,30 +247,34 @@ def test_cache_is_used_only_for_the_same_content(
     )
     features = FeatureOptions(spiece_model, 64, cache_dir=str(tmp_path))
     options = SquadDataOptions(max_query_length=12, doc_stride=24)
-    first = squad_task.build_split(file, features, options, False)
-    again = squad_task.build_split(file, features, options, False)
+    first = squad_windows.build_split(file, features, options, False)
+    again = squad_windows.build_split(file, features, options, False)
     assert (first.from_cache, again.from_cache) == (False, True)
     for name in ("token_ids", "segment_ids", "row_splits"):
         a, b = (getattr(s.windows.table, name) for s in (first, again))
         np.testing.assert_array_equal(a, b)
     other = SquadDataOptions(max_query_length=12, doc_stride=25)
-    assert not squad_task.build_split(file, features, other, False).from_cache
+    assert not squad_windows.build_split(
+        file, features, other, False
+    ).from_cache
     # A damaged file is made again.
     for path in tmp_path.glob("*.npz"):
         path.write_bytes(path.read_bytes()[:-400])
-    assert not squad_task.build_split(file, features, options, False).from_cache
+    assert not squad_windows.build_split(
+        file, features, options, False
+    ).from_cache
     assert not list(tmp_path.glob("*tmp*"))
 
 
 @pytest.mark.shared
 def test_workers_make_the_same_arrays(golden, spiece_model, monkeypatch):
-    monkeypatch.setattr(squad_task, "CHUNK_PARAGRAPHS", 1)
+    monkeypatch.setattr(squad_windows, "CHUNK_PARAGRAPHS", 1)
     file = squad_examples.read_squad(
         str(golden / "squad" / "train.json"), True, BadRows()
     )
     options = SquadDataOptions(max_query_length=12, doc_stride=24)
     one, two = (
-        squad_task.build_arrays(
+        squad_windows.build_arrays(
             file, FeatureOptions(spiece_model, 64, num_workers=n), options, True
         )
         for n in (1, 2)
@@ -283,7 +287,7 @@ def test_workers_make_the_same_arrays(golden, spiece_model, monkeypatch):
 def test_no_room_for_the_paragraph():
     file = squad_examples.SquadFile(("a",), (), False)
     with pytest.raises(UserError, match="leaves no room for the paragraph"):
-        squad_task.build_split(
+        squad_windows.build_split(
             file, FeatureOptions("x", 64), SquadDataOptions(), False
         )
 

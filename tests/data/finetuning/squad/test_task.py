@@ -8,7 +8,7 @@ import pytest
 
 from common.errors import UserError
 from data.finetuning.examples import BadRows
-from data.finetuning.squad import task as squad_task
+from data.finetuning.squad import examples as squad_examples
 
 OPEN = {"": open, ".gz": gzip.open, ".xz": lzma.open}
 
@@ -22,7 +22,7 @@ def write(path, question_id):
 
 
 def read_id(path):
-    file = squad_task.read_file(str(path), False, BadRows())
+    file = squad_examples.read_file(str(path), False, BadRows())
     return file.questions[0].question_id
 
 
@@ -44,21 +44,21 @@ def test_the_name_itself_comes_first_and_its_ending_chooses(
     assert read_id(tmp_path / "dev.json") == "gz"
     seen = []
     monkeypatch.setitem(
-        squad_task.READERS, ".cards", lambda path, *_: seen.append(path)
+        squad_examples.READERS, ".cards", lambda path, *_: seen.append(path)
     )
     write(tmp_path / "x.cards.gz", "cards")
-    squad_task.read_file(str(tmp_path / "x.cards"), False, BadRows())
+    squad_examples.read_file(str(tmp_path / "x.cards"), False, BadRows())
     assert seen == [str(tmp_path / "x.cards.gz")]
 
 
 def test_a_file_that_is_nowhere_says_what_was_tried(tmp_path):
     path = tmp_path / "train-v2.0.json"
     with pytest.raises(UserError) as e:
-        squad_task.read_file(str(path), True, BadRows())
+        squad_examples.read_file(str(path), True, BadRows())
     (line,) = str(e.value).splitlines()
     for name in (path, f"{path}.gz", f"{path}.xz"):
         assert f"{name} " in f"{line} "
     # A folder of that name is none.
     path.mkdir()
     with pytest.raises(UserError, match="no file that can be read"):
-        squad_task.read_file(str(path), True, BadRows())
+        squad_examples.read_file(str(path), True, BadRows())

@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 
 from common.errors import UserError
+from data.finetuning import tokens as task_tokens
 from data.finetuning.examples import BadRows
 from data.finetuning.squad.features import TokenizedParagraph
+from data.finetuning.tagging import answers as tagging_answers
 from data.finetuning.tagging import examples as tagging
-from data.finetuning.tagging import features, metrics, task
+from data.finetuning.tagging import features, metrics
 from data.finetuning.tagging.examples import ColumnOptions, TaggedText
 from data.text.tokenizer import Tokenizer
 
@@ -130,8 +132,8 @@ def test_texts_keep_their_ids_and_numbers(tmp_path):
     path.write_text("".join(json.dumps(r) + "\n" for r in rows))
     found = tagging.read(str(path), BadRows(skip=True), labelled=False)
     assert [e.guid for e in found] == [7, 2, "x-1", 4]
-    answers = task.Answers([[]] * 4, [[]] * 4, [[]] * 4)
-    lines = task.prediction_text(found, answers).splitlines()
+    answers = tagging_answers.Answers([[]] * 4, [[]] * 4, [[]] * 4)
+    lines = tagging_answers.prediction_text(found, answers).splitlines()
     assert [json.loads(line)["id"] for line in lines] == [7, 2, "x-1", 4]
     path = tmp_path / "dev.conll"
     path.write_text("a A\n\nb\nb B\n\n\nc C\n")
@@ -251,7 +253,7 @@ def test_answers_give_back_the_spans_of_clean_pieces():
 def test_gold_labels_score_as_gold(spiece_model, text):
     """Random spans on piece boundaries come back from their own labels."""
     tokenizer = Tokenizer(spiece_model)
-    cut = task.task_tokens.encode_with_offsets(tokenizer, [text])[0]
+    cut = task_tokens.encode_with_offsets(tokenizer, [text])[0]
     first = features.first_characters(text, cut)
     own = np.flatnonzero(first < len(text))
     rng = np.random.default_rng(7)
@@ -285,9 +287,7 @@ def test_windows_count_each_piece_once(spiece_model, layout):
         )
         for n in (1, 40, 9)
     ]
-    cut = task.task_tokens.encode_with_offsets(
-        tokenizer, [e.text for e in examples]
-    )
+    cut = task_tokens.encode_with_offsets(tokenizer, [e.text for e in examples])
     names = ("X", "Y", "Z")
     for length, stride in ((12, 3), (12, 10), (64, 5), (9, 1)):
         windows = features.build_windows(
@@ -306,7 +306,10 @@ def test_windows_count_each_piece_once(spiece_model, layout):
             known * 9.0,
             rng.normal(size=known.shape),
         )
-        answers = task.answer(examples, windows, logits, names)
+        scores = features.piece_scores(windows, logits)
+        answers = tagging_answers.answer_pieces(
+            examples, windows.pieces, scores, names
+        )
         assert [tuple(t) for t in answers.tags] == [e.tags for e in examples]
 
 
@@ -359,12 +362,12 @@ def test_the_baseline_tells_what_a_word_most_often_is():
 
 def test_predictions_keep_the_layout():
     example = words_example(["a", "b"], ["X", "Y"])
-    answers = task.Answers([["X", "X"]], [[]], [[0.5, 0.5]])
-    text = task.prediction_text([example], answers)
+    answers = tagging_answers.Answers([["X", "X"]], [[]], [[0.5, 0.5]])
+    text = tagging_answers.prediction_text([example], answers)
     assert text == "a\tX\tX\nb\tY\tX\n\n"
     example = spans_example("ab c", (0, 2, "X"))
-    answers = task.Answers([[]], [[(3, 4, "X")]], [[0.25]])
-    row = json.loads(task.prediction_text([example], answers))
+    answers = tagging_answers.Answers([[]], [[(3, 4, "X")]], [[0.25]])
+    row = json.loads(tagging_answers.prediction_text([example], answers))
     assert row["spans"] == [
         {"start": 3, "end": 4, "label": "X", "confidence": 0.25}
     ]

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from data.finetuning.squad.features import TokenizedParagraph
-from data.finetuning.tagging import ensembles, task
+from data.finetuning.tagging import answers as tagging_answers
+from data.finetuning.tagging import ensembles
 from data.finetuning.tagging.examples import TaggedText
 
 LABELS = ("O", "B-X", "I-X", "B-Y", "I-Y")
@@ -19,7 +20,9 @@ def member(example, spans, tags, sure=SURE):
     )
     scores = np.zeros((len(spans), len(LABELS)), np.float32)
     scores[np.arange(len(spans)), [LABELS.index(t) for t in tags]] = sure
-    answers = task.answer_pieces([example], [pieces], [scores], LABELS)
+    answers = tagging_answers.answer_pieces(
+        [example], [pieces], [scores], LABELS
+    )
     return ensembles.Member([example], [pieces], [scores], answers)
 
 

@@ -9,14 +9,14 @@ import pytest
 from common.errors import UserError
 from data.finetuning import examples as task_examples
 from data.finetuning.classifier import predictions
-from data.finetuning.classifier import tasks as classifier_tasks
+from data.finetuning.classifier import sets as classifier_sets
 from data.finetuning.examples import BadRows
 from data.finetuning.options import ClassifierDataOptions
 
 
 def build(name, folder="", **kwargs):
     options = ClassifierDataOptions(name, str(folder), **kwargs)
-    return classifier_tasks.build_task(options)
+    return classifier_sets.open_set(options)
 
 
 @pytest.mark.parametrize(

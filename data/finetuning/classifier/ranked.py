@@ -14,31 +14,33 @@ import numpy as np
 from common.errors import UserError
 from data.finetuning import ensembles
 from data.finetuning.classifier import rivals, schemas
-from data.finetuning.examples import BadRows, TextExample
+from data.finetuning.classifier.task import ClassifierTask, hash_examples
+from data.finetuning.examples import TextExample
 from data.finetuning.options import ClassifierDataOptions
 from data.finetuning.table import FeatureTable
+from data.finetuning.task import TRAIN, Split
+from data.schema import MOST_PIECES
 from data.symbols import CLS_LAST, SymbolIds
-from training.finetuning.classifier import ClassifierJob, hash_examples
-from training.objectives.candidates import MOST_PIECES
 
 # Of the better of two classes where a rule and no model has chosen.
 _LEAST = 1e-6
 
 
-def make_job(data_options: ClassifierDataOptions, *arguments) -> ClassifierJob:
-    """The job of a classification task; arguments as `ClassifierJob`'s."""
-    kind = ClassifierJob
-    if data_options.ranking:
-        name = data_options.task_name.lower()
-        kind = {"qnli": QuestionJob, "wnli": PronounJob}[name]
-    return kind(data_options, *arguments)
+def make_task(data: ClassifierDataOptions, *arguments) -> ClassifierTask:
+    """A classification task; arguments as `ClassifierTask`'s."""
+    kind = ClassifierTask
+    if data.ranking:
+        kind = {"qnli": QuestionTask, "wnli": PronounTask}[
+            data.task_name.lower()
+        ]
+    return kind(data, *arguments)
 
 
-class _RankingJob(ClassifierJob):
-    """What both have in common; arguments as `ClassifierJob`'s."""
+class _RankedTask(ClassifierTask):
+    """What both have in common; arguments as `ClassifierTask`'s."""
 
-    def __init__(self, data_options, features, options, *arguments):
-        super().__init__(data_options, features, options, *arguments)
+    def __init__(self, data, features, options, *arguments):
+        super().__init__(data, features, options, *arguments)
         changed = {
             "--class_weights": options.class_weights,
             "--label_smoothing": options.label_smoothing,
@@ -48,30 +50,41 @@ class _RankingJob(ClassifierJob):
         }
         if wrong := [name for name, value in changed.items() if value]:
             raise UserError(f"--ranking takes no {wrong[0]}")
-        self.ranking = {"ranking": True}
+
+    def read(self, name, use):
+        split = super().read(name, use)
+        if use != TRAIN:
+            return split
+        return dataclasses.replace(split, table=self.rivals_of(split))
+
+    def rivals_of(self, split: Split) -> FeatureTable:
+        """Pairs of candidates, to train on."""
+        raise NotImplementedError
+
+    def must_match(self):
+        return super().must_match() | {"ranking": True}
 
 
-class QuestionJob(_RankingJob):
+class QuestionTask(_RankedTask):
     """QNLI: pairs in training, the best of a question at the end.
 
     Questions with one candidate only are classified, in both.
     """
 
-    def load_training(self):
-        examples, table = self.load("train")
-        right = [e.label == self.task.labels[0] for e in examples]
-        chosen = rivals.pairs([e.texts[0] for e in examples], right)
-        made = rivals.paired(table, chosen)
-        count = int(made.columns[rivals.RIVAL].sum())
+    def rivals_of(self, split):
+        right = [e.label == self.set.labels[0] for e in split.examples]
+        chosen = rivals.pairs([e.texts[0] for e in split.examples], right)
+        table = rivals.paired(split.table, chosen)
+        count = int(table.columns[rivals.RIVAL].sum())
         print(
             f"--ranking: {count} pairs of candidates, {len(chosen) - count} "
             "candidates without a rival"
         )
-        return examples, made
+        return table
 
-    def settled(self, examples, logits):
+    def settled(self, split, logits):
         scores = logits[:, 0] - logits[:, 1]
-        found = rivals.margins(scores, [e.texts[0] for e in examples])
+        found = rivals.margins(scores, [e.texts[0] for e in split.examples])
         found = np.where(np.isnan(found), scores, found) / 2.0
         return np.stack([found, -found], 1)
 
@@ -94,7 +107,7 @@ class _Candidates:
         return [schema.key for schema in self.schemas]
 
 
-class PronounJob(_RankingJob):
+class PronounTask(_RankedTask):
     """WNLI: a row per candidate of a pronoun, hidden and predicted.
 
     Rivals of a candidate are those of the split's other rows on this pronoun,
@@ -102,43 +115,19 @@ class PronounJob(_RankingJob):
     is answered 0.
     """
 
-    inputs = ("ranks",)
+    predict_columns = ("ranks",)
 
-    def __init__(self, data_options, features, *arguments):
-        super().__init__(data_options, features, *arguments)
+    def __init__(self, data, features, *arguments):
+        super().__init__(data, features, *arguments)
         if features.layout != CLS_LAST:
             raise UserError("--ranking of wnli needs XLNet, whose CLS is last")
-        self._candidates: dict[str, _Candidates] = {}
-        self.margin = {
-            "alpha": data_options.ranking_alpha,
-            "beta": data_options.ranking_beta,
-        }
-        self.ranking |= self.margin
 
-    def spec(self):
-        # The head is the language model's and has no options.
-        return dataclasses.replace(
-            super().spec(), head="candidate_ranking", head_options={}
-        )
-
-    def loss_options(self, spec, train_table):
-        del spec, train_table
-        return dict(self.margin)
-
-    def combine(self, members, weights):
-        found = [m["logits"] for m in members]
-        return {"logits": ensembles.mean(found, weights)}
-
-    def load(self, split, with_labels=True):
-        if split in self.loaded:
-            return self.loaded[split]
-        bad = BadRows(self.features.skip_bad_rows)
-        examples = self.task.read(split, bad, with_labels)
+    def with_features(self, name, examples, bad):
         self.num_texts = 2
         found = _candidates(examples)
-        self._candidates[split] = found
+        path = self.set.path(name)
         table, hit = self.cached_table(
-            f"wnli-ranking-{split}",
+            f"wnli-ranking-{name}",
             {
                 "task": "wnli-ranking",
                 "data": hash_examples(examples),
@@ -150,44 +139,52 @@ class PronounJob(_RankingJob):
                 tokenized,
                 self.features.row_length,
                 self.tokenizer.symbols,
-                self.task.path(split),
+                path,
             ),
         )
-        missed = found.row_of.count(-1)
         what = (
-            f"wnli {split}: {len(examples)} examples of "
-            f"{self.task.path(split)}, {missed} of them no schema; "
-            f"{table.num_rows} candidates for {len(set(found.keys))} pronouns"
+            f"wnli {name}: {len(examples)} examples of {path}, "
+            f"{found.row_of.count(-1)} of them no schema; {table.num_rows} "
+            f"candidates for {len(set(found.keys))} pronouns"
         )
-        self.report(what, table, hit, bad)
-        self.loaded[split] = examples, table
-        return examples, table
+        self.say_read(what, table, hit, bad)
+        return Split(name, examples, table, found)
 
-    def load_training(self):
-        examples, table = self.load("train")
-        found = self._candidates["train"]
-        right = np.zeros(table.num_rows, bool)
-        for example, row in zip(examples, found.row_of, strict=True):
+    def rivals_of(self, split):
+        found = split.windows
+        right = np.zeros(split.table.num_rows, bool)
+        for example, row in zip(split.examples, found.row_of, strict=True):
             if row >= 0:
-                right[row] |= example.label == self.task.labels[1]
+                right[row] |= example.label == self.set.labels[1]
         chosen = rivals.pairs(found.keys, right)
         # A wrong candidate teaches nothing without the right one.
         chosen = [pair for pair in chosen if right[pair[0]]]
-        made = rivals.paired(table, chosen)
         print(f"--ranking: {len(chosen)} right candidates with their rivals")
-        return examples, made
+        return rivals.paired(split.table, chosen)
 
-    def settled(self, examples, logits):
+    def settled(self, split, logits):
         """Probabilities of candidates `[R]` as logits of examples `[N, 2]`."""
-        found = next(
-            self._candidates[split]
-            for split, (loaded, _) in self.loaded.items()
-            if loaded is examples
-        )
+        found = split.windows
         margins = rivals.margins(logits, found.keys)
         margins = np.where(np.isnan(margins), -_LEAST, margins)
         own = [margins[row] if row >= 0 else -_LEAST for row in found.row_of]
         return np.array([[-m / 2.0, m / 2.0] for m in own])  # [N, 2]
+
+    def combine(self, members, weights):
+        found = [m["logits"] for m in members]
+        return {"logits": ensembles.mean(found, weights)}
+
+    def spec(self):
+        # The head is the language model's and has no options.
+        return dataclasses.replace(
+            super().spec(), head="candidate_ranking", head_options={}
+        )
+
+    def loss_options(self):
+        return {
+            "alpha": self.data.ranking_alpha,
+            "beta": self.data.ranking_beta,
+        }
 
 
 def candidate_table(

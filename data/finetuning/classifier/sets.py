@@ -73,7 +73,7 @@ def task_names() -> tuple[str, ...]:
 
 
 @dataclasses.dataclass(frozen=True)
-class ClassificationTask:
+class ClassificationSet:
     """One task with its labels settled.
 
     Attributes:
@@ -242,7 +242,7 @@ class ClassificationTask:
         binary = ("f1",) if len(self.labels) == 2 else ()
         return ("accuracy", "macro_f1", "matthews", *binary)
 
-    def with_metric(self, name: str) -> "ClassificationTask":
+    def with_metric(self, name: str) -> "ClassificationSet":
         """The task with one more metric, where it has not got it."""
         if self.head != "classification" or name in self.metric_names:
             return self
@@ -259,7 +259,7 @@ class ClassificationTask:
         return self.metric_names[0]
 
 
-def build_task(options: ClassifierDataOptions) -> ClassificationTask:
+def open_set(options: ClassifierDataOptions) -> ClassificationSet:
     """Looks the name up and settles the labels.
 
     Raises:
@@ -271,7 +271,7 @@ def build_task(options: ClassifierDataOptions) -> ClassificationTask:
     _check_dev_fraction(name, options)
     if name in glue_tasks.GLUE:
         glue = glue_tasks.GLUE[name]
-        return ClassificationTask(
+        return ClassificationSet(
             name, glue.head, glue.labels, glue.metrics, options
         )
     if name == "imdb":
@@ -285,10 +285,10 @@ def build_task(options: ClassifierDataOptions) -> ClassificationTask:
             else ("accuracy", "macro_f1")
         )
         labels = () if options.head == "regression" else _labels(name, options)
-        return ClassificationTask(
+        return ClassificationSet(
             name, options.head, labels, metric_names, options
         )
-    return ClassificationTask(
+    return ClassificationSet(
         name, "classification", labels, ("accuracy",), options
     )
 

@@ -1,0 +1,127 @@
+"""Folders, lines and files of what evaluations and predictions find."""
+
+import contextlib
+import os
+
+import tensorflow as tf
+
+from common import files, locks
+from data.finetuning.task import Task
+from training import strategy
+from training.finetuning import length_slices
+from training.finetuning.options import LOWER_IS_BETTER, FinetuneOptions
+
+
+def writes(options: FinetuneOptions) -> bool:
+    """Whether this process writes files and lines; one of a run does."""
+    return strategy.may_write(options.run.strategy)
+
+
+def silent(line: str) -> None:
+    """`say` of the processes that do not write."""
+
+
+@contextlib.contextmanager
+def held(options: FinetuneOptions):
+    """The folders that are written are this process' own.
+
+    An evaluation beside a training is none of its business: it writes its own
+    files. Exports hold their folder themselves.
+    """
+    with contextlib.ExitStack() as stack:
+        if writes(options):
+            if options.do_train:
+                stack.enter_context(locks.held(options.run.model_dir))
+            if options.do_eval or options.do_predict:
+                stack.enter_context(locks.held(prediction_folder(options)))
+        yield
+
+
+def prediction_folder(options: FinetuneOptions) -> str:
+    """Where predictions and reports go."""
+    return options.predict_dir or os.path.join(
+        options.run.model_dir, "predictions"
+    )
+
+
+def metric_fn(task: Task, name: str):
+    """Metrics of an evaluation's result on a split."""
+
+    def of_result(result) -> dict[str, float]:
+        split = task.evals[name]
+        return task.metrics(split, result.predictions, result.labels)
+
+    return of_result
+
+
+def report(
+    task: Task, options, name: str, metrics, outputs, say, checkpoint: str = ""
+) -> dict[str, float]:
+    """Says and writes what an evaluation of a split found.
+
+    Args:
+      task: has the split.
+      options: name the folders.
+      name: of the split.
+      metrics: name -> number.
+      outputs: of every example, for the split's files.
+      say: takes the lines.
+      checkpoint: name in the folder of the weights; "" = an ensemble's.
+
+    Returns:
+      The metrics as plain numbers.
+    """
+    metrics = {k: float(v) for k, v in metrics.items()}
+    if not writes(options):
+        return metrics
+    say(f"{task.spec().task_name} {name}: {shown(metrics)}")
+    folder = prediction_folder(options)
+    tf.io.gfile.makedirs(folder)
+    path = os.path.join(options.run.model_dir, f"eval_{name}.json")
+    about = {"checkpoint": checkpoint} if checkpoint else {}
+    for line in _better_before(path, task.best_metric, metrics, checkpoint):
+        say(line)
+    files.write_json(path, metrics | about)
+    split = task.evals[name]
+    if options.slice_by_length:
+        rows = length_slices.by_quartile(
+            task.lengths(split),
+            lambda part: task.part_metrics(split, outputs, part),
+        )
+        for line in length_slices.lines(rows):
+            say(line)
+        path = length_slices.write(options.run.model_dir, name, rows)
+        say(f"wrote {path}")
+    for path in task.write_report(split, outputs, folder):
+        say(f"wrote {path}")
+    return metrics
+
+
+def _better_before(path: str, metric: str, found: dict, name: str) -> list[str]:
+    """A line where the file holds a better number of other weights."""
+    if not files.exists(path):
+        return []
+    earlier = files.read_json_object(path, "move it away")
+    old, whose = earlier.get(metric), earlier.get("checkpoint", name)
+    sign = -1.0 if metric in LOWER_IS_BETTER else 1.0
+    if whose == name or old is None or sign * old <= sign * found[metric]:
+        return []
+    return [
+        f"note: {path} had {metric} {old:.5g} of {whose}, and has now "
+        f"{found[metric]:.5g} of {name}"
+    ]
+
+
+def shown(metrics: dict[str, float]) -> str:
+    """Metrics in a line."""
+    return "  ".join(f"{k} {v:.5g}" for k, v in sorted(metrics.items()))
+
+
+def write_predictions(task: Task, options, name: str, outputs, say) -> None:
+    """Writes what was predicted of a split, where this process writes."""
+    if not writes(options):
+        return
+    folder = prediction_folder(options)
+    tf.io.gfile.makedirs(folder)
+    for path in task.write(task.predicts[name], outputs, folder):
+        say(f"wrote {path}")
