@@ -46,7 +46,7 @@ class CachedKeys:
         )
         return dataclasses.replace(self, cache=cache)
 
-    def attend(self, queries, stream, seed=None, rate=0.0, few_shapes=False):
+    def attend(self, queries, stream, seed=None, rate=0.0):
         """`relative.attend` without gradient and dropout; [N, B, Q, H]."""
         k, v = self.cache[0], self.cache[1]  # [N, B, G, H]
         count, length = k.shape[2], self.prompt.key_len

@@ -50,9 +50,9 @@ class ChunkedKeys(Keys):
 
     chunks: Chunks = Chunks()
 
-    def attend(self, queries, stream, seed=None, rate=0.0, few_shapes=False):
+    def attend(self, queries, stream, seed=None, rate=0.0):
         """See `relative.attend`."""
-        return attend(queries, self, stream, seed, rate, few_shapes)
+        return attend(queries, self, stream, seed, rate)
 
 
 def attend(
@@ -61,7 +61,6 @@ def attend(
     stream: Stream = ALL,
     seed: tf.Tensor | None = None,
     rate: float = 0.0,
-    few_shapes: bool = False,
 ) -> tf.Tensor:
     """`relative.attend` in the chunks of the keys.
 
@@ -69,16 +68,16 @@ def attend(
     each chunk has a dropout `seed` of its own.
     """
     if stream.positions is not None:
-        return relative.attend(queries, keys, stream, seed, rate, few_shapes)
+        return relative.attend(queries, keys, stream, seed, rate)
     if keys.chunks.groups == 1:
-        return _by_rows(queries, keys, stream, seed, rate, few_shapes)
+        return _by_rows(queries, keys, stream, seed, rate)
     found: list = []
     for i, (q, kv) in enumerate(_by_heads(queries, keys)):
         if i >= CONCURRENT:
             before = found[i - CONCURRENT]
             found[i - CONCURRENT], q, kv = _in_turn(before, q, kv)
         own_seed = dropout.fold(seed, i)
-        found.append(_by_rows(q, kv, stream, own_seed, rate, few_shapes))
+        found.append(_by_rows(q, kv, stream, own_seed, rate))
     return tf.concat(found, 0)
 
 
@@ -119,18 +118,18 @@ def _in_turn(done, queries, keys):
     return done, *_filled(queries, keys, held)
 
 
-def _by_rows(queries, keys, stream, seed, rate, few_shapes):
+def _by_rows(queries, keys, stream, seed, rate):
     """`attend` in blocks of rows."""
     count = keys.chunks.blocks
     if count == 1:
-        return relative.attend(queries, keys, stream, seed, rate, few_shapes)
+        return relative.attend(queries, keys, stream, seed, rate)
     content = tf.split(queries.content, count, 2)
     position = tf.split(queries.position, count, 2)
     segment = [None] * count
     if queries.segment is not None:
         segment = tf.split(queries.segment, count, 2)
     found = []
-    for i, own in enumerate(_keys_of_blocks(keys, count, few_shapes)):
+    for i, own in enumerate(_keys_of_blocks(keys, count)):
         found.append(
             relative.attend(
                 Queries(content[i], position[i], segment[i]),
@@ -142,13 +141,12 @@ def _by_rows(queries, keys, stream, seed, rate, few_shapes):
                 ),
                 dropout.fold(seed, i),
                 rate,
-                few_shapes,
             )
         )
     return tf.concat(found, 2)
 
 
-def _keys_of_blocks(keys, count, few_shapes) -> list[Keys]:
+def _keys_of_blocks(keys, count) -> list[Keys]:
     """The keys of `count` blocks of rows, each with its positions."""
     rows, found = keys.query_len // count, []
     if not is_causal(keys.query_len, keys.key_len, sizes(keys.r)[2]):
@@ -163,9 +161,9 @@ def _keys_of_blocks(keys, count, few_shapes) -> list[Keys]:
     before = tuple((0, end) for end in ends)
     nearest = tuple((keys.key_len - end, keys.key_len + 1) for end in ends)
     parts = (
-        _parts(keys.k, before, few_shapes),
-        _parts(keys.v, before, few_shapes),
-        _parts(keys.r, nearest, few_shapes),
+        _parts(keys.k, before),
+        _parts(keys.v, before),
+        _parts(keys.r, nearest),
     )
     for end, k, v, r in zip(ends, *parts, strict=True):
         found.append(
@@ -176,16 +174,14 @@ def _keys_of_blocks(keys, count, few_shapes) -> list[Keys]:
     return found
 
 
-def _parts(x, spans, few_shapes):
+def _parts(x, spans):
     """x[:, :, a:b] for every (a, b); one pass adds up their gradients."""
     size = x.shape[2]
 
     @tf.custom_gradient
     def run(x):
         def gradient(*upstream):
-            return _added(
-                *upstream, spans=spans, size=size, few_shapes=few_shapes
-            )
+            return _added(*upstream, spans=spans, size=size)
 
         return tuple(x[:, :, a:b] for a, b in spans), gradient
 

@@ -92,7 +92,7 @@ class ShawAttention(RelativeAttention):
         """[B, Q, N, H] -> [N, B, Q, H]."""
         none = tf.zeros([self.n_head, self.d_head], q.dtype)
         u = self.r_w_bias if self.released else none
-        made = make_queries(q, (u, none), None, context.training)
+        made = make_queries(q, (u, none), None)
         position = made.position  # [N, B, Q, H]
         if self.released:  # b is a key whose query is 1
             one = tf.ones_like(position[..., :1]) * self.d_head**-0.5
@@ -102,7 +102,6 @@ class ShawAttention(RelativeAttention):
             stream,
             context.site_seed(context.sites.probabilities),
             self.dropatt,
-            context.training,
         )
 
     def own_variable_paths(self):
@@ -141,5 +140,4 @@ class ContentAttention(Attention):
             stream.mask,
             context.site_seed(context.sites.probabilities),
             self.dropatt,
-            context.training,
         )

@@ -88,20 +88,19 @@ def attend(
     mask: LocalMask,
     seed: tf.Tensor | None = None,
     rate: float = 0.0,
-    few_shapes: bool = False,
 ) -> tf.Tensor:
     """`plain.attend` to the near keys.
 
     Args:
       q, k, v: [N, B, T, H].
       mask: of `make_mask`.
-      seed, rate, few_shapes: see `plain.attend`.
+      seed, rate: see `plain.attend`.
 
     Returns:
       [N, B, T, H]; rows that see no key get the mean of those at hand.
     """
     if not mask.blocks:
-        return plain.attend(q, k, v, mask.mask, seed, rate, few_shapes)
+        return plain.attend(q, k, v, mask.mask, seed, rate)
     n, batch, length, h = sizes(q)
     width, blocks = mask.half, mask.blocks
     gap = blocks * width - length
@@ -115,7 +114,7 @@ def attend(
     rows = tf.pad(q, [[0, 0], [0, 0], [0, gap], [0, 0]])
     rows = tf.reshape(rows, [n, -1, width, h])  # [N, B*C, W, H]
     found = plain.attend(
-        rows, neighbours(k), neighbours(v), mask.mask, seed, rate, few_shapes
+        rows, neighbours(k), neighbours(v), mask.mask, seed, rate
     )
     found = tf.reshape(found, [n, batch, blocks * width, h])
     return found[:, :, :length]

@@ -59,16 +59,13 @@ def scores(
     q: tf.Tensor,
     k: tf.Tensor,
     mask: tf.Tensor | None = None,
-    few_shapes: bool = False,
 ) -> tf.Tensor:
     """float32 [N, B, Q, K] of q [N, B, Q, H], k [N, B, K, H].
 
     `mask` float32 [B or 1, Q or 1, K] is added to every head's.
     """
     product = tf.matmul(q, k, transpose_b=True)  # [N, B, Q, K]
-    made = _scaled(
-        product, mask, scale=q.shape[-1] ** -0.5, few_shapes=few_shapes
-    )
+    made = _scaled(product, mask, scale=q.shape[-1] ** -0.5)
     return tf.ensure_shape(made, [None] * 4)
 
 
@@ -79,7 +76,6 @@ def attend(
     mask: tf.Tensor | None = None,
     seed: tf.Tensor | None = None,
     rate: float = 0.0,
-    few_shapes: bool = False,
 ) -> tf.Tensor:
     """dropout(softmax(scores)) v.
 
@@ -90,19 +86,16 @@ def attend(
       mask: float32 [B or 1, Q or 1, K], added to the scores; None = nothing.
       seed: int32 [2] of the dropout site, or None.
       rate: of dropout on the probabilities.
-      few_shapes: see `modeling.ops.fused`.
 
     Returns:
       [N, B, Q, H].
     """
-    drop = functools.partial(
-        drop_probabilities, rate=rate, few_shapes=few_shapes
-    )
+    drop = functools.partial(drop_probabilities, rate=rate)
     scale = q.shape[-1] ** -0.5
 
     @tf.custom_gradient
     def run(q, k, v):
-        p = probabilities(scores(q, k, mask, few_shapes), v.dtype)
+        p = probabilities(scores(q, k, mask), v.dtype)
         out = tf.matmul(drop(p, seed), v)  # [N, B, Q, H]
 
         def gradient(d_out):
@@ -116,7 +109,6 @@ def attend(
                 d_out,
                 seed,
                 rate=rate,
-                few_shapes=few_shapes,
             )  # [N, B, Q, K]
             d_q = tf.matmul(d_scores, k) * tf.cast(scale, q.dtype)
             d_k = tf.matmul(d_scores, q, transpose_a=True)

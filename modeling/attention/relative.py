@@ -62,9 +62,9 @@ class Keys:
             scores, rows, self.query_len, self.key_len, self.method
         )
 
-    def attend(self, queries, stream, seed=None, rate=0.0, few_shapes=False):
+    def attend(self, queries, stream, seed=None, rate=0.0):
         """See `attend`; keys that lie elsewhere have another way."""
-        return attend(queries, self, stream, seed, rate, few_shapes)
+        return attend(queries, self, stream, seed, rate)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,7 +86,6 @@ def make_queries(
     q: tf.Tensor,
     biases: tuple[tf.Tensor, ...],
     seg_embed: tf.Tensor | None,
-    few_shapes: bool = False,
 ) -> Queries:
     """Adds the biases while the heads are still the last axes.
 
@@ -99,21 +98,18 @@ def make_queries(
       q: [B, Q, N, H].
       biases: (u, v, s), each [N, H]; s is for the segment term.
       seg_embed: [2, N, H], or None for no segment term.
-      few_shapes: see `modeling.ops.fused`.
     """
     scale = q.shape[-1] ** -0.5
     u, v, *rest = (tf.cast(bias, q.dtype) for bias in biases)
 
     def with_bias(bias):  # [N, B, Q, H]
-        biased = _biased(q, bias, scale=scale, few_shapes=few_shapes)
+        biased = _biased(q, bias, scale=scale)
         return tf.transpose(biased, [2, 0, 1, 3])
 
     segment = None
     if seg_embed is not None:
         e = tf.cast(seg_embed[1] - seg_embed[0], q.dtype)  # [N, H]
-        segment = _segment_term(
-            q, rest[0], e, scale=scale, few_shapes=few_shapes
-        )  # [B, Q, N]
+        segment = _segment_term(q, rest[0], e, scale=scale)  # [B, Q, N]
         segment = tf.transpose(segment, [2, 0, 1])[..., tf.newaxis]
     return Queries(with_bias(u), with_bias(v), segment)
 
@@ -124,7 +120,6 @@ def attend(
     stream: Stream = ALL,
     seed: tf.Tensor | None = None,
     rate: float = 0.0,
-    few_shapes: bool = False,
 ) -> tf.Tensor:
     """dropout(softmax(scores + mask)) v.
 
@@ -134,20 +129,17 @@ def attend(
       stream: what the rows may see, and which rows they are.
       seed: int32 [2] of the dropout site, or None.
       rate: of dropout on the probabilities.
-      few_shapes: see `modeling.ops.fused`.
 
     Returns:
       [N, B, Q, H].
     """
-    drop = functools.partial(
-        drop_probabilities, rate=rate, few_shapes=few_shapes
-    )
+    drop = functools.partial(drop_probabilities, rate=rate)
 
     @tf.custom_gradient
     def run(content_q, position_q, k, v, r, *segment):
         own = Queries(content_q, position_q, segment[0] if segment else None)
         scores, undo = masked_scores(
-            own, dataclasses.replace(keys, k=k, r=r), stream, few_shapes
+            own, dataclasses.replace(keys, k=k, r=r), stream
         )  # [N, B, Q, K]
         p = probabilities(scores, v.dtype)  # [N, B, Q, K]
         out = tf.matmul(drop(p, seed), v)  # [N, B, Q, H]
@@ -163,7 +155,6 @@ def attend(
                 d_out,
                 seed,
                 rate=rate,
-                few_shapes=few_shapes,
             )  # [N, B, Q, K]
             d_content = tf.matmul(d_scores, k)  # [N, B, Q, H]
             d_position, d_r = _position_gradients(
@@ -172,9 +163,7 @@ def attend(
             d_k = tf.matmul(d_scores, content_q, transpose_a=True)
             found = [d_content, d_position, d_k, d_v, d_r]
             if segment:
-                found.append(
-                    _row_sums(d_scores, stream.segments, few_shapes=few_shapes)
-                )
+                found.append(_row_sums(d_scores, stream.segments))
             return found
 
         return out, gradient
@@ -185,9 +174,7 @@ def attend(
     )
 
 
-def masked_scores(
-    queries: Queries, keys: Keys, stream: Stream, few_shapes: bool = False
-):
+def masked_scores(queries: Queries, keys: Keys, stream: Stream):
     """float32 [N, B, Q, K], and what takes their gradient to [N, B, Q, R]."""
     content = tf.matmul(queries.content, keys.k, transpose_b=True)
     position = position_scores(queries.position, keys.r)  # [N, B, Q, R]
@@ -209,7 +196,6 @@ def masked_scores(
         stream.segments,
         stream.mask,
         key_len=key_len,
-        few_shapes=few_shapes,
     )
     # Fused kernels tell no shape; the rank is for the cost estimates.
     return tf.ensure_shape(scores, [None] * 4), undo

@@ -89,13 +89,12 @@ class RelativeAttention(Attention):
     def attend(self, q, keys, stream, context):
         """[B, Q, N, H] -> [N, B, Q, H]."""
         seg_embed = self.seg_embed if stream.segments is not None else None
-        queries = make_queries(q, keys.biases, seg_embed, context.training)
+        queries = make_queries(q, keys.biases, seg_embed)
         return keys.attend(
             queries,
             stream,
             context.site_seed(context.sites.probabilities),
             self.dropatt,
-            context.training,
         )
 
     def own_variable_paths(self):

@@ -94,7 +94,7 @@ class RingKeys:
             tf.reshape(self.new, [len(index), -1]),
         )
 
-    def attend(self, queries, stream, seed=None, rate=0.0, few_shapes=False):
+    def attend(self, queries, stream, seed=None, rate=0.0):
         """Attention vectors [N, B, 1, H]; without gradient and dropout."""
         content = tf.concat(
             [

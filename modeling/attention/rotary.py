@@ -28,11 +28,9 @@ def table(
     return tf.cos(angles), tf.sin(angles)
 
 
-def rotate(
-    x: tf.Tensor, cos: tf.Tensor, sin: tf.Tensor, few_shapes: bool = False
-) -> tf.Tensor:
+def rotate(x: tf.Tensor, cos: tf.Tensor, sin: tf.Tensor) -> tf.Tensor:
     """Turns x [N, B, T, H] by a `table` [B or 1, T, H], computed in float32."""
-    return _rotate(x, cos, sin, few_shapes=few_shapes)
+    return _rotate(x, cos, sin)
 
 
 @fusion.fused

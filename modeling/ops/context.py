@@ -17,7 +17,6 @@ class LayerContext:
       seed: int32 [2] of this call, or None = no dropout.
       matmul: how activations meet kernels.
       sites: numbers of the dropout sites of the stream.
-      packed: rows are packed ones, of a few numbers of rows.
       texts: B with variational dropout: the rows of a text, whatever their
         shape, have one mask; None = every row its own.
     """
@@ -26,13 +25,7 @@ class LayerContext:
     seed: tf.Tensor | None = None
     matmul: Matmul = Matmul()
     sites: dropout.Sites = dropout.CONTENT
-    packed: bool = False
     texts: int | None = None
-
-    @property
-    def few_shapes(self) -> bool:
-        """Unknown shapes are few: compiling pays (`modeling.ops.fused`)."""
-        return self.training or self.packed
 
     def site_seed(self, site: int) -> tf.Tensor | None:
         """int32 [2] of one of the sites, or None = no dropout there."""

@@ -71,7 +71,7 @@ def dropout(
     # Who drops is training, with a handful of shapes.
     more = {} if texts is None else {"texts": texts}
     seed = site_seed(seed, site)
-    return _apply(x, seed, rate=rate, few_shapes=True, **more)
+    return _apply(x, seed, rate=rate, **more)
 
 
 def words(

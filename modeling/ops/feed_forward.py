@@ -107,7 +107,6 @@ class FeedForward(saving.Layer):
             activation=self.activation,
             rate=self.inner_dropout,
             texts=context.texts,
-            few_shapes=context.few_shapes,
         )  # [B*T, D]
         out = self.norm.after_residual(
             out,

@@ -7,14 +7,15 @@ of the graph; matmuls stay outside, where they are as fast as they can be. The
 backward pass recomputes the forward function, in registers.
 
 Outside of a `tf.function` and on small tensors the function simply runs, and so
-it does on tensors of unknown shape, because a program is compiled per shape:
-only with `few_shapes=True` that is wanted. A training step says so, whose
-batches come in a handful of lengths, each compiled when it comes first; a
+it does on tensors of unknown shape, because a program is compiled per shape. A
+graph whose unknown shapes are few says so (`expect_few_shapes`): a training step,
+whose batches come in a handful of lengths, each compiled when it comes first. A
 served model would compile for every new request. The numbers are the same up to
 float rounding.
 """
 
 import functools
+import weakref
 from collections.abc import Callable
 
 import tensorflow as tf
@@ -25,6 +26,7 @@ from common import library_lines, tpu_build
 # the caches hold, next to nothing.
 MIN_ELEMENTS = 2**18
 library_lines.silence()
+_FEW_SHAPES: weakref.WeakSet = weakref.WeakSet()  # graphs
 
 
 def fused(function: Callable) -> Callable:
@@ -36,8 +38,7 @@ def fused(function: Callable) -> Callable:
         runs it again.
 
     Returns:
-      A function like it that also takes `few_shapes`. Gradients flow to float
-      arguments. Gradients that are written by hand use its attributes
+      A function like it. Gradients flow to float arguments. Gradients that are written by hand use its attributes
       `forward` (without a gradient) and `recompute(upstream, *tensors,
       **static)`: what it returns and the gradient, or None, of each tensor.
     """
@@ -66,10 +67,9 @@ def fused(function: Callable) -> Callable:
     backward = compiled(lambda *t, **static: gradients(*t, **static)[1])
 
     @functools.wraps(function)
-    def call(*tensors, few_shapes=False, **static):
-        if not worthwhile(*tensors, few_shapes=few_shapes):
+    def call(*tensors, **static):
+        if not worthwhile(*tensors):
             return function(*tensors, **static)
-        static["few_shapes"] = few_shapes
         present = [t is not None for t in tensors]
 
         @tf.custom_gradient
@@ -92,8 +92,6 @@ def fused(function: Callable) -> Callable:
 def compiled(function: Callable) -> Callable:
     """Like `fused` for a function that never needs a gradient of its own.
 
-    `few_shapes` of a call: tensors of unknown shape are compiled for, too.
-
     Its arguments may be variables, which it may assign: that happens where they
     lie. Variables with several copies (`tf.distribute`) are no arguments of a
     compiled function; with them it simply runs.
@@ -106,16 +104,36 @@ def compiled(function: Callable) -> Callable:
     )
 
     @functools.wraps(function)
-    def call(*tensors, few_shapes=False, **static):
-        if not worthwhile(*tensors, few_shapes=few_shapes):
+    def call(*tensors, **static):
+        if not worthwhile(*tensors):
             return function(*tensors, **static)
         return forward(*tensors, **static)
 
     return call
 
 
-def worthwhile(*tensors, few_shapes: bool = False) -> bool:
-    """In a graph and large; of unknown shape only with `few_shapes`."""
+def expect_few_shapes() -> None:
+    """Compiles for unknown shapes, too, in the graph that is being built.
+
+    It holds for all of the graph: what is within it, its backward pass, and the
+    threads in which replicas are traced.
+    """
+    if tf.inside_function():
+        _FEW_SHAPES.add(_whole_graph())
+
+
+def _whole_graph() -> tf.Graph:
+    """The outermost graph that is being built."""
+    graph = tf.compat.v1.get_default_graph()
+    while getattr(graph, "outer_graph", None) is not None:
+        if not graph.outer_graph.building_function:
+            break
+        graph = graph.outer_graph
+    return graph
+
+
+def worthwhile(*tensors) -> bool:
+    """In a graph and large; of unknown shape only where few are expected."""
     if not tf.inside_function():
         return False
     if any(isinstance(t, tf.distribute.DistributedValues) for t in tensors):
@@ -124,7 +142,7 @@ def worthwhile(*tensors, few_shapes: bool = False) -> bool:
         tf.TensorShape(t.shape).num_elements() for t in tensors if t is not None
     ]
     if None in sizes:
-        return few_shapes
+        return _whole_graph() in _FEW_SHAPES
     return max(sizes) >= MIN_ELEMENTS
 
 

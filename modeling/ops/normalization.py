@@ -47,18 +47,14 @@ class LayerNorm(saving.Layer):
             )
         super().build(input_shape)
 
-    def call(self, x, training=False):
-        """[..., D] of any float type -> [..., D] of the compute type.
-
-        `training` (Keras hands it down): input comes in few shapes.
-        """
+    def call(self, x):
+        """[..., D] of any float type -> [..., D] of the compute type."""
         return _normalize(
             x,
             self.gamma,
             self.beta,
             epsilon=self.epsilon,
             dtype=self.compute_dtype,
-            few_shapes=bool(training),
         )
 
     def after_residual(self, x, residual, bias, context, site, rate):
@@ -83,7 +79,6 @@ class LayerNorm(saving.Layer):
             epsilon=self.epsilon,
             dtype=self.compute_dtype,
             texts=context.texts,
-            few_shapes=context.few_shapes,
         )
 
     def get_config(self):

@@ -45,3 +45,21 @@ class Model(VariablesOnly, tf_keras.Model):
 
 class Dense(VariablesOnly, tf_keras.layers.Dense):
     """`tf_keras.layers.Dense`, for the heads."""
+
+
+def paths_below(owner, scope: str, attribute: str) -> dict[str, str]:
+    """The canonical names and attribute paths of a layer of `owner`.
+
+    Args:
+      owner: has the layer.
+      scope: of the layer's names; "" = theirs as they are.
+      attribute: path of the layer, "blocks/3".
+    """
+    layer = owner
+    for step in attribute.split("/"):
+        layer = layer[int(step)] if step.isdigit() else getattr(layer, step)
+    prefix = f"{scope}/" if scope else ""
+    return {
+        prefix + name: f"{attribute}/{path}"
+        for name, path in layer.variable_paths().items()
+    }

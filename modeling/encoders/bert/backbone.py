@@ -1,25 +1,20 @@
 """BERT and ALBERT: ids and masks in, hidden states out."""
 
-import dataclasses
-
 import tensorflow as tf
 import tf_keras
 
 from modeling.attention import plain
-from modeling.encoders.base import Encoder, EncoderOutput
+from modeling.encoders.base import EncoderOutput
 from modeling.encoders.bert.config import BertConfig
 from modeling.encoders.bert.embeddings import BertEmbeddings
 from modeling.encoders.bert.layer import BertLayer
 from modeling.encoders.registry import config_from_dict
-from modeling.ops import dropout, initializers, saving
-from modeling.ops.context import LayerContext
-from modeling.ops.matmul import Matmul
-from modeling.ops.rematerialization import METHODS, TPU_METHODS, recompute
-from modeling.ops.tpu_matmul import TpuMatmul
+from modeling.encoders.stack import Stack
+from modeling.ops import initializers, saving
 
 
 @tf_keras.utils.register_keras_serializable("xlnet")
-class BertModel(Encoder):
+class BertModel(Stack):
     """A stack of post-LN layers; ALBERT applies the same ones again.
 
     Args:
@@ -41,14 +36,8 @@ class BertModel(Encoder):
     def __init__(
         self, config: BertConfig | dict, recompute: str = "none", **kwargs
     ):
-        super().__init__(**kwargs)
-        self.config = config = config_from_dict(config)
-        if recompute not in METHODS:
-            raise ValueError(
-                f"`recompute` must be one of {list(METHODS)}, received "
-                f"{recompute!r}"
-            )
-        self.recompute = recompute
+        config = config_from_dict(config)
+        super().__init__(config, recompute, **kwargs)
         self.scope = f"model/{config.model_type}/"
         self.embeddings = BertEmbeddings(
             config, name="embeddings", dtype=self.dtype_policy
@@ -75,27 +64,20 @@ class BertModel(Encoder):
             ]
             for g in range(config.layer_groups)
         ]
-        with tf.name_scope(self.scope.rstrip("/")):
-            self._build_variables()
-        self.built = True
-
-    def _build_variables(self):
-        self.embeddings.build([None, None])
+        parts = [
+            (layer, config.d_model) for group in self.groups for layer in group
+        ]
         if self.mapping is not None:
-            with tf.name_scope(self.mapping.name):
-                self.mapping.build([None, None, self.config.d_embedding])
-        for group in self.groups:
-            for layer in group:
-                with tf.name_scope(layer.name):
-                    layer.build([None, None, self.config.d_model])
+            parts.insert(0, (self.mapping, config.d_embedding))
+        self.build_variables(*parts)
 
     def applied_layers(self) -> list[BertLayer]:
         """The layers in the order in which they run; shared ones repeat."""
         config = self.config
-        found = []
+        layers = []
         for i in range(config.n_layer):
-            found += self.groups[i * config.layer_groups // config.n_layer]
-        return found
+            layers += self.groups[i * config.layer_groups // config.n_layer]
+        return layers
 
     def call(
         self,
@@ -110,72 +92,51 @@ class BertModel(Encoder):
     ):
         """Runs the encoder, see the class; returns `EncoderOutput`."""
         config = self.config
-        dropout.check_seed(training, seed, max(config.dropout_rates))
-        seed = seed if training else None
+        context = self.begin(training, seed, packed=documents is not None)
         input_ids = tf.convert_to_tensor(input_ids)
         _check_length(input_ids, config.max_position_embeddings)
         h = self.embeddings(
             input_ids,
             segment_ids,
             positions,
-            dropout.fold(seed, config.n_layer),
+            self.outer_seed(context),
         )  # [B, T, E]
-        states = [h]
+        embedded = h
         if self.mapping is not None:
             h = self.mapping(h)  # [B, T, D]
         mask = plain.mask_of(input_mask, documents)
-        context = LayerContext(training, seed, packed=documents is not None)
-        layers = self.applied_layers()
-        for i, layer in enumerate(layers):
-            # The numbers L and L + 1 are the embeddings' and the head's.
-            number = i if i < config.n_layer else i + 2
 
-            def run(h, layer=layer, number=number):
-                own = dataclasses.replace(
-                    context,
-                    seed=dropout.fold(seed, number),
-                    matmul=self._matmul(h),
-                )
-                return layer(h, mask, own)
+        def applied(layer):
+            return lambda rows, _, context: (layer(*rows, mask, context),)
 
-            last = i == len(layers) - 1
-            h = recompute(run, "none" if last else self.recompute)(h)
-            # A group of several layers is one of the L.
-            if (i + 1) % config.inner_layers == 0:
-                states.append(h)
+        rows = self.run(
+            [applied(layer) for layer in self.applied_layers()], (h,), context
+        )
+        # A group of several layers is one of the L.
+        outputs = rows.outputs[config.inner_layers - 1 :: config.inner_layers]
         return EncoderOutput(
-            h, hidden_states=tuple(states) if output_hidden_states else None
+            rows.streams[0],
+            hidden_states=(embedded, *outputs)
+            if output_hidden_states
+            else None,
         )
 
-    def _matmul(self, h) -> Matmul:
-        """For one layer, in the form for TPU where gradients come in order."""
-        return TpuMatmul(h) if self.recompute in TPU_METHODS else Matmul()
+    def scoped_layers(self) -> list[tuple[str, str]]:
+        """See `Stack`; a shared layer once."""
+        form = "group_{}/inner_{}" if self.config.shared_layers else "layer_{}"
+        return [
+            (form.format(g, k), f"groups/{g}/{k}")
+            for g, group in enumerate(self.groups)
+            for k in range(len(group))
+        ]
 
     def variable_paths(self) -> dict[str, str]:
-        """Names below the scope -> attribute paths; a shared layer once."""
-        found = {
-            name: f"embeddings/{path}"
-            for name, path in self.embeddings.variable_paths().items()
-        }
+        """See `Stack`."""
+        paths = super().variable_paths()
         if self.mapping is not None:
             for name in ("kernel", "bias"):
-                found[f"embedding_mapping/{name}"] = f"mapping/{name}"
-        for g, group in enumerate(self.groups):
-            for k, layer in enumerate(group):
-                scope = f"layer_{g}"
-                if self.config.shared_layers:
-                    scope = f"group_{g}/inner_{k}"
-                for name, path in layer.variable_paths().items():
-                    found[f"{scope}/{name}"] = f"groups/{g}/{k}/{path}"
-        return found
-
-    def get_config(self):
-        return {
-            "config": self.config.to_dict(),
-            "recompute": self.recompute,
-            "name": self.name,
-            "dtype": self.dtype_policy.name,
-        }
+                paths[f"embedding_mapping/{name}"] = f"mapping/{name}"
+        return paths
 
 
 def _check_length(input_ids, longest: int) -> None:

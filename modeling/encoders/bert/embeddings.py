@@ -67,9 +67,7 @@ class BertEmbeddings(saving.Layer):
             rows += table[tf.newaxis, :length]
         else:
             rows += tf.gather(table, positions)
-        rows = self.norm(
-            tf.cast(rows, self.compute_dtype), training=seed is not None
-        )
+        rows = self.norm(tf.cast(rows, self.compute_dtype))
         return dropout.dropout(
             rows, self.config.dropout, seed, dropout.EMBEDDING
         )

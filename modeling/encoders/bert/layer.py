@@ -77,7 +77,6 @@ class BertAttention(saving.Layer):
             mask,
             context.site_seed(context.sites.probabilities),
             self.config.dropatt,
-            context.few_shapes,
         )  # [N, B, T, H]
         vector = tf.transpose(vector, [1, 2, 0, 3])  # [B, T, N, H]
         return self.norm.after_residual(
@@ -140,11 +139,9 @@ class BertLayer(saving.Layer):
 
     def variable_paths(self) -> dict[str, str]:
         """Canonical names -> attribute paths."""
-        return {
-            f"{part}/{name}": f"{part}/{path}"
-            for part in ("attention", "ff")
-            for name, path in getattr(self, part).variable_paths().items()
-        }
+        return saving.paths_below(
+            self, "attention", "attention"
+        ) | saving.paths_below(self, "ff", "ff")
 
     def get_config(self):
         return super().get_config() | {"config": self.config.to_dict()}

@@ -1,22 +1,17 @@
 """ModernBERT: ids and masks in, hidden states out."""
 
-import dataclasses
-
 import tensorflow as tf
 import tf_keras
 
 from modeling.attention import local, plain, rotary
-from modeling.encoders.base import Encoder, EncoderOutput
+from modeling.encoders.base import EncoderOutput
 from modeling.encoders.modernbert.config import ModernBertConfig
 from modeling.encoders.modernbert.layer import ModernBertLayer, Surroundings
 from modeling.encoders.registry import config_from_dict
+from modeling.encoders.stack import Stack
 from modeling.ops import dropout, initializers, saving
-from modeling.ops.context import LayerContext
-from modeling.ops.matmul import Matmul
 from modeling.ops.normalization import LayerNorm
-from modeling.ops.rematerialization import METHODS, TPU_METHODS, recompute
 from modeling.ops.shapes import sizes
-from modeling.ops.tpu_matmul import TpuMatmul
 
 
 @tf_keras.utils.register_keras_serializable("xlnet")
@@ -55,7 +50,7 @@ class ModernBertEmbeddings(saving.Layer):
     def call(self, ids, seed=None):
         """See the class; `seed`: int32 [2] of the outer sites, or None."""
         rows = tf.gather(tf.convert_to_tensor(self.lookup_table), ids)
-        rows = self.norm(rows, training=seed is not None)
+        rows = self.norm(rows)
         return dropout.dropout(
             rows, self.config.dropout, seed, dropout.EMBEDDING
         )
@@ -72,7 +67,7 @@ class ModernBertEmbeddings(saving.Layer):
 
 
 @tf_keras.utils.register_keras_serializable("xlnet")
-class ModernBertModel(Encoder):
+class ModernBertModel(Stack):
     """A stack of pre-norm layers, global and local, and a last norm.
 
     Args:
@@ -100,14 +95,8 @@ class ModernBertModel(Encoder):
         recompute: str = "none",
         **kwargs,
     ):
-        super().__init__(**kwargs)
-        self.config = config = config_from_dict(config)
-        if recompute not in METHODS:
-            raise ValueError(
-                f"`recompute` must be one of {list(METHODS)}, received "
-                f"{recompute!r}"
-            )
-        self.recompute = recompute
+        config = config_from_dict(config)
+        super().__init__(config, recompute, **kwargs)
         self.embeddings = ModernBertEmbeddings(
             config, name="embeddings", dtype=self.dtype_policy
         )
@@ -123,14 +112,8 @@ class ModernBertModel(Encoder):
             name="final_norm",
             dtype=self.dtype_policy,
         )
-        with tf.name_scope("model/modernbert"):
-            self.embeddings.build([None, None])
-            for block in self.blocks:
-                with tf.name_scope(block.name):
-                    block.build([None, None, config.d_model])
-            with tf.name_scope("final_norm"):
-                self.final_norm.build([None, None, config.d_model])
-        self.built = True
+        parts = [*self.blocks, self.final_norm]
+        self.build_variables(*((part, config.d_model) for part in parts))
 
     def surroundings(
         self, input_ids, input_mask=None, positions=None, documents=None
@@ -166,54 +149,27 @@ class ModernBertModel(Encoder):
     ):
         """Runs the encoder, see the class; returns `EncoderOutput`."""
         del segment_ids
-        config = self.config
-        dropout.check_seed(training, seed, max(config.dropout_rates))
-        seed = seed if training else None
-        h = self.embeddings(input_ids, dropout.fold(seed, config.n_layer))
+        context = self.begin(training, seed, packed=documents is not None)
+        h = self.embeddings(input_ids, self.outer_seed(context))
         wide, near = self.surroundings(
             input_ids, input_mask, positions, documents
         )
-        context = LayerContext(training, seed, packed=documents is not None)
-        states = [h]
-        for i, block in enumerate(self.blocks):
-            around = wide if config.is_global(i) else near
 
-            def run(h, block=block, around=around, i=i):
-                own = dataclasses.replace(
-                    context,
-                    seed=dropout.fold(context.seed, i),
-                    matmul=self._matmul(h),
-                )
-                return block(h, around, own)
+        def applied(number, block):
+            around = wide if self.config.is_global(number) else near
+            return lambda rows, _, context: (block(*rows, around, context),)
 
-            last = i == config.n_layer - 1
-            h = recompute(run, "none" if last else self.recompute)(h)
-            states.append(h)
+        rows = self.run(
+            [applied(i, block) for i, block in enumerate(self.blocks)],
+            (h,),
+            context,
+        )
         return EncoderOutput(
-            self.final_norm(h, training=training),
-            hidden_states=tuple(states) if output_hidden_states else None,
+            self.final_norm(rows.streams[0]),
+            hidden_states=(h, *rows.outputs) if output_hidden_states else None,
         )
 
-    def _matmul(self, h) -> Matmul:
-        """For one layer, in the form for TPU where gradients come in order."""
-        return TpuMatmul(h) if self.recompute in TPU_METHODS else Matmul()
-
     def variable_paths(self) -> dict[str, str]:
-        """Names below the scope -> attribute paths."""
-        found = {
-            name: f"embeddings/{path}"
-            for name, path in self.embeddings.variable_paths().items()
-        }
-        for i, block in enumerate(self.blocks):
-            for name, path in block.variable_paths().items():
-                found[f"layer_{i}/{name}"] = f"blocks/{i}/{path}"
-        found["final/LayerNorm/gamma"] = "final_norm/gamma"
-        return found
-
-    def get_config(self):
-        return {
-            "config": self.config.to_dict(),
-            "recompute": self.recompute,
-            "name": self.name,
-            "dtype": self.dtype_policy.name,
-        }
+        """See `Stack`."""
+        final = {"final/LayerNorm/gamma": "final_norm/gamma"}
+        return super().variable_paths() | final

@@ -108,19 +108,18 @@ class ModernBertLayer(saving.Layer):
         product = context.matmul.project(x, self.qkv_kernel)
         product = tf.transpose(product, [2, 3, 0, 1, 4])  # [3, N, B, T, H]
         q, k, v = tf.unstack(product)
-        few = context.few_shapes
-        q = rotary.rotate(q, around.cos, around.sin, few)
-        return [q, rotary.rotate(k, around.cos, around.sin, few), v]
+        q = rotary.rotate(q, around.cos, around.sin)
+        return [q, rotary.rotate(k, around.cos, around.sin), v]
 
-    def attention_input(self, x, context=INFERENCE):
+    def attention_input(self, x):
         """What attention reads: norm(x), but x in the first layer."""
         if self.attention_norm is None:
             return tf.cast(x, self.compute_dtype)
-        return self.attention_norm(x, training=context.few_shapes)
+        return self.attention_norm(x)
 
     def attend(self, x, around: Surroundings, context=INFERENCE):
         """[B, T, D] -> what is added to it, [B, T, D]."""
-        q, k, v = self.heads(self.attention_input(x, context), around, context)
+        q, k, v = self.heads(self.attention_input(x), around, context)
         near = isinstance(around.mask, local.LocalMask)
         vector = (local if near else plain).attend(
             q,
@@ -129,7 +128,6 @@ class ModernBertLayer(saving.Layer):
             around.mask,
             context.site_seed(context.sites.probabilities),
             self.config.dropatt,
-            context.few_shapes,
         )  # [N, B, T, H]
         vector = tf.transpose(vector, [1, 2, 0, 3])  # [B, T, N, H]
         out = context.matmul.merge(vector, self.o_kernel)  # [B, T, D]
@@ -140,7 +138,7 @@ class ModernBertLayer(saving.Layer):
 
     def feed_forward(self, x, context=INFERENCE):
         """[B, T, D] -> what is added to it, [B, T, D]."""
-        normed = self.ff_norm(x, training=context.few_shapes)
+        normed = self.ff_norm(x)
         flat = tf.reshape(normed, [-1, self.config.d_model])  # [B*T, D]
         both = context.matmul.project(flat, self.kernel_1)  # [B*T, 2F]
         out = context.matmul.project_recomputed(
@@ -149,7 +147,6 @@ class ModernBertLayer(saving.Layer):
             self.kernel_2,
             activation=self.config.ff_activation,
             rate=self.config.mlp_dropout,
-            few_shapes=context.few_shapes,
         )  # [B*T, D]
         return tf.reshape(out, sizes(x))
 

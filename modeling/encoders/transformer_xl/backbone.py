@@ -1,36 +1,31 @@
 """The backbone: ids and memory in; hidden states and new memory out."""
 
-import dataclasses
-
 import tensorflow as tf
 import tf_keras
 
-from modeling.attention import masks, memory, positions
+from modeling.attention import masks, positions
+from modeling.attention import memory as memory_lib
 from modeling.attention.streams import Stream
-from modeling.encoders.base import Encoder, EncoderOutput
+from modeling.encoders.base import EncoderOutput
+from modeling.encoders.stack import RecurrentStack
 from modeling.encoders.transformer_xl.config import TransformerXLConfig
 from modeling.encoders.transformer_xl.embeddings import AdaptiveEmbedding
 from modeling.encoders.transformer_xl.layer import CausalLayer
 from modeling.encoders.transformer_xl.names import BIASES, SCOPE
-from modeling.ops import dropout, initializers
-from modeling.ops.context import LayerContext
+from modeling.ops import dropout
 from modeling.ops.matmul import Matmul
-from modeling.ops.rematerialization import METHODS, TPU_METHODS, recompute
 from modeling.ops.shapes import sizes
-from modeling.ops.tpu_matmul import TpuMatmul
 
 
 @tf_keras.utils.register_keras_serializable("xlnet")
-class TransformerXLModel(Encoder):
+class TransformerXLModel(RecurrentStack):
     """Transformer-XL (section 3): causal, with memory and relative positions.
 
     Calls are pure: memory comes in and goes out.
 
     Args:
       config: `TransformerXLConfig`, or its `to_dict()`.
-      recompute: see `modeling.ops.rematerialization`.
-      query_shift: how position scores are aligned with keys: "gather" (CPU,
-        GPU), "radix" (TPU) or "auto" (by the strategy in scope).
+      recompute, query_shift: see `RecurrentStack`.
 
     Call arguments:
       input_ids: int [B, T].
@@ -45,7 +40,7 @@ class TransformerXLModel(Encoder):
     """
 
     scope = SCOPE
-    options = ("recompute", "query_shift")
+    bias_names = BIASES
 
     def __init__(
         self,
@@ -54,17 +49,9 @@ class TransformerXLModel(Encoder):
         query_shift: str = "auto",
         **kwargs,
     ):
-        super().__init__(**kwargs)
         if isinstance(config, dict):
             config = TransformerXLConfig.from_dict(config)
-        if recompute not in METHODS:
-            raise ValueError(
-                f"`recompute` must be one of {list(METHODS)}, received "
-                f"{recompute!r}"
-            )
-        self.config = config
-        self.recompute = recompute
-        self.query_shift = query_shift
+        super().__init__(config, recompute, query_shift, **kwargs)
         policy = self.dtype_policy
         self.embeddings = AdaptiveEmbedding(
             config, name="embeddings", dtype=policy
@@ -73,27 +60,12 @@ class TransformerXLModel(Encoder):
             CausalLayer(config, name=f"layer_{i}", dtype=policy)
             for i in range(config.n_layer)
         ]
-        with tf.name_scope("transformer"):
-            self._build_variables()
-        self.built = True
+        self.build_variables()
 
-    def _build_variables(self):
-        config = self.config
-        self.embeddings.build([None, None])
-        for block in self.blocks:
-            with tf.name_scope(block.name):
-                block.build([None, None, config.d_model])
-        if not self._shares_biases:
-            return
-        serialised = initializers.from_config(config)
-        for name in BIASES:
-            bias = self.add_weight(
-                name,
-                [config.n_head, config.d_head],
-                initializer=initializers.fresh(serialised),
-                experimental_autocast=False,
-            )
-            setattr(self, name, bias)
+    @property
+    def shares_biases(self) -> bool:
+        """See `RecurrentStack`."""
+        return not self.config.untie_r and self.config.encoding == "relative"
 
     def call(
         self,
@@ -110,15 +82,14 @@ class TransformerXLModel(Encoder):
           ValueError: memory of another number of layers.
         """
         config = self.config
-        dropout.check_seed(training, seed, max(config.dropout_rates))
-        seed = seed if training else None
-        past = self._past(memory)
+        past = self.memory_of_layers(memory)
         batch, query_len = sizes(tf.convert_to_tensor(input_ids))
         memory_len = 0 if memory is None else sizes(past[0])[1]
         length = memory_length if memory is not None else None
 
-        outer = dropout.fold(seed, config.n_layer)
         texts = batch if config.variational_dropout else None
+        context = self.begin(training, seed, texts=texts)
+        outer = self.outer_seed(context)
         h = self.embeddings(input_ids)  # [B, T, D]
         h = dropout.words(h, input_ids, config.word_dropout, outer)
         if config.encoding == "absolute":
@@ -128,25 +99,56 @@ class TransformerXLModel(Encoder):
         if config.encoding == "relative":
             table = self._table(query_len, memory_len, outer)  # [1, K + 1, D]
             shared = (table, *self.shared_biases())
-        made = masks.attention_masks(
+        content = masks.attention_masks(
             query_len,
             memory_len,
             "uni",
             config.same_length,
             memory_length=length,
+        ).content
+        rows = self.run(
+            [
+                self._applied(block, Stream(content), layer_memory)
+                for block, layer_memory in zip(self.blocks, past, strict=True)
+            ],
+            (h,),
+            context,
+            shared,
         )
-        context = LayerContext(training, seed, texts=texts)
-        h, new_memory, states = self._run_layers(
-            h, past, shared, Stream(made.content), context
+        states = (h, *rows.outputs)
+        h = dropout.dropout(
+            rows.streams[0], config.dropout, outer, dropout.FINAL, texts
         )
-        h = dropout.dropout(h, config.dropout, outer, dropout.FINAL, texts)
         return EncoderOutput(
             h,
             None,
-            new_memory,
-            memory_update_length(config, length, batch, memory_len, query_len),
+            self.new_memory(rows.inputs, past),
+            memory_lib.update_length(
+                length, batch, memory_len, query_len, config.mem_len
+            ),
             states if output_hidden_states else None,
         )
+
+    def _applied(self, block, stream, layer_memory):
+        """A block as `Stack.run` takes it."""
+
+        def apply(rows, shared, context):
+            return (
+                block(
+                    *rows,
+                    memory=layer_memory,
+                    shared=shared,
+                    stream=stream,
+                    shift=self.shift_method(),
+                    context=context,
+                ),
+            )
+
+        return apply
+
+    def layer_input(self, number, h):
+        """With the layer's learned places, where it has any."""
+        return self.blocks[number].with_positions(h)
 
     def _table(self, query_len, memory_len, seed):
         """The position table, dropped as the other inputs of layers are."""
@@ -167,65 +169,6 @@ class TransformerXLModel(Encoder):
             self.config.clamp_len,
         )
 
-    def _past(self, memory):
-        """L tensors [B, M, D], or L times None."""
-        count = self.config.n_layer
-        if memory is None:
-            return [None] * count
-        if len(memory) != count:
-            raise ValueError(
-                f"`memory` must hold {count} tensors, one per layer, received "
-                f"{len(memory)}"
-            )
-        return [tf.convert_to_tensor(m) for m in memory]
-
-    def _run_layers(self, h, memories, shared, stream, context):
-        config = self.config
-        new_memory, states = [], [h]
-        for i, (block, past) in enumerate(
-            zip(self.blocks, memories, strict=True)
-        ):
-            h = block.with_positions(h)
-            new_memory.append(memory.update_memory(h, past, config.mem_len))
-
-            def run(h, *shared, block=block, past=past, i=i):
-                own = dataclasses.replace(
-                    context,
-                    seed=dropout.fold(context.seed, i),
-                    matmul=self._matmul(h),
-                )
-                return (
-                    block(
-                        h,
-                        memory=past,
-                        shared=shared,
-                        stream=stream,
-                        shift=self._shift_method(),
-                        context=own,
-                    ),
-                )
-
-            # Nothing is gained in the last layer, where the backward pass
-            # begins.
-            last = i == config.n_layer - 1
-            method = "none" if last else self.recompute
-            h = recompute(run, method)(h, *shared)[0]
-            states.append(h)
-        kept = tuple(new_memory) if config.mem_len else None
-        return h, kept, tuple(states)
-
-    @property
-    def _shares_biases(self) -> bool:
-        return not self.config.untie_r and self.config.encoding == "relative"
-
-    def shared_biases(self) -> tuple[tf.Tensor, ...]:
-        """(u, v), each [N, H], of all layers; () where each has its own."""
-        if not self._shares_biases:
-            return ()
-        return tuple(
-            tf.convert_to_tensor(getattr(self, name)) for name in BIASES
-        )
-
     def position_keys(self, slots: int, matmul: Matmul) -> list[tf.Tensor]:
         """For generation: [N, M + 1, H] of every layer, by distance 0..M.
 
@@ -242,45 +185,8 @@ class TransformerXLModel(Encoder):
         # [1, M + 1, D], the distances M..0
         table = self._sinusoid(1, slots - 1)
         table = tf.cast(tf.reverse(table, [1]), self.compute_dtype)
-        found = []
+        keys_by_layer = []
         for block in self.blocks:
             r = matmul.project(table, block.rel_attn.kernels["r"])
-            found.append(tf.transpose(r[0], [1, 0, 2]))
-        return found
-
-    def _matmul(self, h) -> Matmul:
-        return TpuMatmul(h) if self.recompute in TPU_METHODS else Matmul()
-
-    def _shift_method(self) -> str:
-        if self.query_shift != "auto":
-            return self.query_shift
-        strategy = tf.distribute.get_strategy()
-        return "radix" if "TPU" in type(strategy).__name__ else "gather"
-
-    def variable_paths(self) -> dict[str, str]:
-        """The original's names below `transformer/` -> paths."""
-        found = {}
-        for name, path in self.embeddings.variable_paths().items():
-            found[name] = f"embeddings/{path}"
-        for i, block in enumerate(self.blocks):
-            for name, path in block.variable_paths().items():
-                found[f"layer_{i}/{name}"] = f"blocks/{i}/{path}"
-        if self._shares_biases:
-            found |= {name: name for name in BIASES}
-        return found
-
-    def get_config(self):
-        return {
-            "config": self.config.to_dict(),
-            "recompute": self.recompute,
-            "query_shift": self.query_shift,
-            "name": self.name,
-            "dtype": self.dtype_policy.name,
-        }
-
-
-def memory_update_length(config, length, batch, memory_len, query_len):
-    """int32 [B], valid slots of the new memory; None without memory."""
-    return memory.update_length(
-        length, batch, memory_len, query_len, config.mem_len
-    )
+            keys_by_layer.append(tf.transpose(r[0], [1, 0, 2]))
+        return keys_by_layer

@@ -120,13 +120,11 @@ class CausalLayer(saving.Layer):
 
     def variable_paths(self) -> dict[str, str]:
         """The original's names below `layer_<i>/` -> attribute paths."""
-        found = {}
-        for part in ("rel_attn", "ff"):
-            for name, path in getattr(self, part).variable_paths().items():
-                found[f"{part}/{name}"] = f"{part}/{path}"
+        paths = saving.paths_below(self, "rel_attn", "rel_attn")
+        paths |= saving.paths_below(self, "ff", "ff")
         if self.r_emb is not None:
-            found["r_emb"] = "r_emb"
-        return found
+            paths["r_emb"] = "r_emb"
+        return paths
 
     def get_config(self):
         return super().get_config() | {"config": self.config.to_dict()}

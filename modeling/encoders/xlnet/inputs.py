@@ -19,7 +19,6 @@ class Inputs:
       target_positions: int32 [B, P] or None.
       used_rows: float32 [B, P], 0 for a zero row of a target mapping, or None.
       query_input: [B, T] or None; None with target positions.
-      memory: tuple of L tensors [B, M, D] or None.
       memory_length: int32 [B] or None.
     """
 
@@ -30,12 +29,10 @@ class Inputs:
     target_positions: tf.Tensor | None
     used_rows: tf.Tensor | None
     query_input: tf.Tensor | None
-    memory: tuple[tf.Tensor, ...] | None
     memory_length: tf.Tensor | None
 
 
 def check(
-    n_layer: int,
     *,
     input_ids,
     perm_mask=None,
@@ -49,6 +46,8 @@ def check(
     bi_data=False,
 ) -> Inputs:
     """Checks the arguments of a backbone call, see `XLNetModel.call`.
+
+    Of the memory it is told the first layer's, [B, M, D].
 
     Raises:
       ValueError: two arguments say the same thing, or one is missing.
@@ -71,13 +70,7 @@ def check(
     if memory is None:
         memory_length = None
     else:
-        memory = tuple(tf.convert_to_tensor(m) for m in memory)
-        if len(memory) != n_layer:
-            raise ValueError(
-                f"`memory` must hold {n_layer} tensors, one per layer, "
-                f"received {len(memory)}"
-            )
-        memory_len = size_of(memory[0], 1)
+        memory_len = size_of(memory, 1)
     return Inputs(
         batch,
         length,
@@ -86,7 +79,6 @@ def check(
         target_positions,
         used_rows,
         query_input,
-        memory,
         memory_length,
     )
 

@@ -114,11 +114,9 @@ class TransformerLayer(saving.Layer):
 
     def variable_paths(self) -> dict[str, str]:
         """The original's names below `layer_<i>/` -> attribute paths."""
-        found = {}
-        for part in ("rel_attn", "ff"):
-            for name, path in getattr(self, part).variable_paths().items():
-                found[f"{part}/{name}"] = f"{part}/{path}"
-        return found
+        return saving.paths_below(
+            self, "rel_attn", "rel_attn"
+        ) | saving.paths_below(self, "ff", "ff")
 
     def get_config(self):
         return super().get_config() | {

@@ -50,7 +50,8 @@ def test_only_large_tensors_of_known_shape_in_graphs_are_fused(monkeypatch):
     @tf.function(input_signature=[tf.TensorSpec([None, 4])])
     def unknown(x):
         seen.append(fusion.worthwhile(x))
-        seen.append(fusion.worthwhile(x, few_shapes=True))
+        fusion.expect_few_shapes()
+        seen.append(fusion.worthwhile(x))
         return x
 
     @tf.function
@@ -63,6 +64,39 @@ def test_only_large_tensors_of_known_shape_in_graphs_are_fused(monkeypatch):
     unknown(random(3, 4))
     known(random(3, 4))
     assert seen == [False, True, True, False]
+
+
+def test_few_shapes_are_expected_in_the_whole_graph_and_no_other():
+    """In branches, in what replicas trace, and behind the one that said so."""
+    seen = {}
+    strategy = tf.distribute.MirroredStrategy(["CPU:0"])
+
+    def look(where, x):
+        seen[where] = fusion.worthwhile(x)
+        return x
+
+    def said(x):
+        fusion.expect_few_shapes()
+        return x
+
+    @tf.function(input_signature=[tf.TensorSpec([None, 4])])
+    def training(x):
+        tf.cond(x[0, 0] > 0, lambda: said(x), lambda: x)
+        look("after the branch", x)
+        tf.cond(x[0, 0] > 0, lambda: look("another branch", x), lambda: x)
+        strategy.run(look, ["a replica", x])
+
+    @tf.function(input_signature=[tf.TensorSpec([None, 4])])
+    def serving(x):
+        look("another graph", x)
+
+    for function in (training, serving):
+        function(random(3, 4))
+    fusion.expect_few_shapes()  # outside of graphs nothing is compiled
+    assert not fusion.worthwhile(random(3, 4))
+    assert {where for where, yes in seen.items() if not yes} == {
+        "another graph"
+    }
 
 
 def kernels(function: tf.types.experimental.ConcreteFunction) -> list[str]:
@@ -87,6 +121,8 @@ def test_unknown_lengths_are_fused_where_few_are_expected(few):
 
     @tf.function(input_signature=[rows] * 3)
     def step(x, residual, upstream):
+        if few:
+            fusion.expect_few_shapes()
         return value_and_gradients(run, [x, residual], upstream)
 
     assert bool(kernels(step.get_concrete_function())) == few
