@@ -307,7 +307,7 @@ class TrainingRun:
         """Before any update; or what a trigger missed when the run was cut."""
         if step == 0:
             return self.options.eval_at_start
-        trigger = self.state.learner.optimizer.trigger
+        trigger = self.state.learner.optimizer.averages.trigger
         due = step % (self.options.eval_every or 1) == 0
         return bool(trigger and due and trigger.misses(step))
 
@@ -397,10 +397,10 @@ class _Stop(Exception):
 
 
 class _Controller(orbit.Controller):
-    """orbit's outer loop without its lines.
+    """orbit's checks, `steps_per_loop` and summaries; both loops are our own.
 
-    Those go to standard output, whatever the level of any logger is, and would
-    double ours.
+    Its loops print to standard output, whatever the level of any logger is, and
+    only warn of a wrong step count.
     """
 
     def train(self, steps: int) -> None:

@@ -15,6 +15,7 @@ from data.finetuning import batches as finetune_batches
 from flags.plan_flags import PlanOptions
 from training import strategy as strategy_lib
 from training.objectives.build import build_objective
+from training.optim.clipping import clip_factor
 from training.run_options import OptimizerOptions, StrategyOptions
 from training.step.batch_split import BatchSplit
 from training.step.learner import Learner, build_learner
@@ -58,7 +59,9 @@ class PlannedStep:
             )
             weight = Sums.unpack(sums, trainer.metric_names).weight
             scale = 1.0 / tf.maximum(weight, 1e-9)
-            factor, norm = learner.optimizer.clip(gradients, scale)
+            factor, norm = clip_factor(
+                gradients, learner.optimizer.options.clip, scale
+            )
             return [g * factor for g in gradients], sums, norm
 
         return tpu_lowering.lower(run, *self.batch.values())

@@ -49,7 +49,9 @@ class Late:
         optimizer = learner.optimizer
         state = optimizer.state
         late = set()
-        if optimizer.ema and not native.names_below(path, *native.AVERAGES):
+        if optimizer.averages.by_name and not native.names_below(
+            path, *native.AVERAGES
+        ):
             late.add("ema")
         for name in ("turns", "trigger"):
             if hasattr(state, name) and name not in there:
@@ -94,7 +96,7 @@ class Late:
         notes = []
         if "ema" in late:
             self._check_last(step)
-            for name, average in optimizer.ema.items():
+            for name, average in optimizer.averages.by_name.items():
                 average.assign(self._learner.variables[name])
             notes.append(f"the averages of the weights begin at step {step}")
         elif "trigger" in late:

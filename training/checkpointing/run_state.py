@@ -137,7 +137,7 @@ def _restore(
         if warm_start:
             warm_start(learner.model)
         # The average starts where the weights do.
-        for name, average in optimizer.ema.items():
+        for name, average in optimizer.averages.by_name.items():
             average.assign(learner.variables[name])
     return 0, start.path, start, ()
 

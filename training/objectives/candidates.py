@@ -36,6 +36,7 @@ class CandidateObjective(FinetuneObjective):
     """
 
     name = "candidate_ranking"
+    metric_names = ("accuracy",)
     label_fields = ()
     evaluates_loss = False
     query_stream = True

@@ -61,6 +61,7 @@ class Objective:
         backward, and every replica must get both halves; else 1.
       memory_len: M slots to carry from batch to batch, whose rows start anew
         where the batch's `reset_memory` says so; 0 = none.
+      metric_names: keys of the metrics that `loss` gives.
       label_fields: batch entries that are returned with the predictions.
       evaluates_loss: False where the labels' loss would need a second pass of
         the model.
@@ -80,6 +81,7 @@ class Objective:
     saved_config: EncoderConfig | None = None
     row_groups: int = 1
     memory_len: int = 0
+    metric_names: tuple[str, ...] = ()
     label_fields: tuple[str, ...] = ()
     evaluates_loss: bool = True
     static_lengths: tuple[int, ...] = ()
@@ -147,3 +149,17 @@ class Objective:
         if "TPU" in type(strategy).__name__:
             return "layer_barrier" if self.recompute_layers else "order"
         return "layer" if self.recompute_layers else "none"
+
+
+def check_metrics(objective: Objective, output: LossOutput) -> None:
+    """The loss gives the metrics that its objective declares.
+
+    Raises:
+      ValueError: others, or fewer.
+    """
+    if set(output.metrics) != set(objective.metric_names):
+        raise ValueError(
+            f"{type(objective).__name__} declares the metrics "
+            f"{sorted(objective.metric_names)}, but its loss gives "
+            f"{sorted(output.metrics)}: correct `metric_names`"
+        )

@@ -131,6 +131,8 @@ class ClassObjective(FinetuneObjective):
       **options: of `FinetuneObjective`.
     """
 
+    metric_names = ("accuracy",)
+
     def __init__(
         self,
         config: EncoderConfig,

@@ -21,7 +21,8 @@ class LanguageModelObjective(Objective):
       UserError: `loss_chunk_size` is not positive.
     """
 
-    perplexity = "perplexity"  # the metric's name
+    metric_names = ("lm_loss",)
+    perplexity = "perplexity"  # the derived metric's name
     shown_metrics = {"perplexity": "ppl", "accuracy": "acc"}
 
     def __init__(self, loss_chunk_size: int | None = None):
@@ -74,6 +75,8 @@ class TwoSegmentObjective(LanguageModelObjective):
         self.config = config
         self.bi_data = bi_data
         self.next_sentence = next_sentence
+        pair = ("next_sentence_accuracy",) if next_sentence else ()
+        self.metric_names = ("lm_loss", "accuracy", *pair)
         self.recompute_layers = recompute_layers
         self.model_options = model_options
         self.row_groups = 2 if bi_data else 1

@@ -46,6 +46,7 @@ class MultiTaskObjective(Objective):
     """
 
     name = "multi_task"
+    metric_names = ("task",)
     shown_metrics: dict[str, str] = {}
 
     def __init__(

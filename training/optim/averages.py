@@ -1,18 +1,98 @@
-"""When the averaging of weights begins: the non-monotonic trigger of NT-ASGD.
+"""Averages of the weights over the steps of a run.
 
-Merity et al. 2017, "Regularizing and optimizing LSTM language models",
-algorithm 1: averaging begins after the first evaluation whose loss is above the
-best one among those that are more than n evaluations old.
+ema_decay d:        a <- d a + (1 - d) w
+average_last N:     a <- a + (w - a) / n,  n = 1, 2, .. from step S - N on
+average_trigger n:  the same mean, from the step on that `AverageTrigger` finds
 """
 
 import numpy as np
 import tensorflow as tf
 
+from modeling.ops import fused as fusion
+from training.optim.schedules import Schedule
+from training.run_options import OptimizerOptions
+
 _NEVER = 2**62  # steps
 
 
+def local_copy(variable: tf.Variable) -> tf.Variable:
+    """This replica's copy, which a compiled function takes as an argument."""
+    context = tf.distribute.get_replica_context()
+    number = tf.get_static_value(context.replica_id_in_sync_group)
+    if number is None:  # on TPU, where the whole step is one function
+        return variable
+    copies = context.strategy.experimental_local_results(variable)
+    return copies[number % len(copies)]  # numbers go on over the workers
+
+
+class WeightAverages:
+    """A moving or a plain mean of every trained variable.
+
+    Create it inside the strategy's scope.
+
+    Args:
+      options: `ema_decay`, `average_last` or `average_trigger`; without any of
+        them there are no averages.
+      schedule: its `train_steps` is S, where the run ends.
+      variables: canonical name -> trained variable.
+
+    Attributes:
+      by_name: canonical name -> average.
+      trigger: what says when a mean begins; None = the options do.
+    """
+
+    def __init__(
+        self,
+        options: OptimizerOptions,
+        schedule: Schedule,
+        variables: dict[str, tf.Variable],
+    ):
+        self._decay = options.ema_decay
+        self._schedule, self._last = schedule, options.average_last
+        self._variables = variables
+        self.by_name = {}
+        if options.averages:
+            self.by_name = {
+                name: tf.Variable(v.value(), trainable=False, name="ema")
+                for name, v in variables.items()
+            }
+        self.trigger = None
+        if options.average_trigger:
+            self.trigger = AverageTrigger(options.average_trigger)
+
+    def move(self, step: tf.Tensor) -> None:
+        """Takes the new weights in, those of resting tasks too.
+
+        Args:
+          step: int64 scalar, steps of the run before them.
+        """
+        if not self.by_name:
+            return
+        share = None if self._decay else self._share(step)
+        for name, average in self.by_name.items():
+            pair = map(local_copy, (average, self._variables[name]))
+            if self._decay:
+                _average(*pair, decay=self._decay)
+            else:
+                _mean(*pair, share)
+
+    def _share(self, step):
+        """What the next weights count in the plain mean; 1 = it begins."""
+        if self.trigger:
+            begin = self.trigger.begin.read_value()
+        else:
+            begin = self._schedule.train_steps - self._last
+        return 1.0 / tf.maximum(tf.cast(step + 1 - begin, tf.float32), 1.0)
+
+
 class AverageTrigger:
-    """Variables, so that a resumed run decides as the whole one.
+    """When the mean begins: the non-monotonic trigger of NT-ASGD.
+
+    Merity et al. 2017, "Regularizing and optimizing LSTM language models",
+    algorithm 1: averaging begins after the first evaluation whose loss is above
+    the best one among those that are more than n evaluations old.
+
+    Its state are variables, so that a resumed run decides as the whole one.
 
     Create it inside the strategy's scope.
 
@@ -55,3 +135,15 @@ class AverageTrigger:
             self.begin.assign(step)
         self._losses.assign([min(best, oldest), *recent])
         return begins
+
+
+@fusion.compiled
+def _average(average, w, decay):
+    """Moves an average towards the new weights where it lies."""
+    average.assign(decay * average + (1.0 - decay) * w)
+
+
+@fusion.compiled
+def _mean(average, w, share):
+    """Takes the new weights into a plain mean where it lies."""
+    average.assign(average + share * (w - average))

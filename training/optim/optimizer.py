@@ -12,34 +12,10 @@ import functools
 import tensorflow as tf
 
 from modeling.ops import fused as fusion
-from training.optim.average_trigger import AverageTrigger
+from training.optim.averages import WeightAverages, local_copy
 from training.optim.schedules import Schedule
 from training.optim.variable_groups import Group
 from training.run_options import OptimizerOptions
-
-
-def clip_factor(
-    gradients: list[tf.Tensor], limit: float, scale: tf.Tensor | float = 1.0
-) -> tuple[tf.Tensor, tf.Tensor]:
-    """What to multiply gradients by, so that their joint norm is in bounds.
-
-    The gradients themselves are not touched: `AdamW.apply` multiplies in the
-    pass that reads them anyway.
-
-    Args:
-      gradients: dense float32 tensors.
-      limit: the largest joint norm of `scale * gradients`; 0 = only measure.
-      scale: float32 scalar that all are to be multiplied by.
-
-    Returns:
-      The factor, `scale` included, and the norm of `scale * gradients` before
-      clipping, float32 scalars.
-    """
-    scale = tf.convert_to_tensor(scale, tf.float32)
-    norm = scale * tf.linalg.global_norm(gradients)
-    if not limit:
-        return scale, norm
-    return scale * limit / tf.maximum(norm, limit), norm
 
 
 class AdamW:
@@ -82,21 +58,12 @@ class AdamW:
         )
         self.m = {n: _slot(v) for n, v in self._variables.items()}
         self.v = {n: _slot(v) for n, v in self._variables.items()}
-        # Averages of the weights, whatever kind of average.
-        self.ema = {}
-        if options.averages:
-            self.ema = {
-                n: tf.Variable(v.value(), trainable=False, name="ema")
-                for n, v in self._variables.items()
-            }
-        self.trigger = None
-        if options.average_trigger:
-            self.trigger = AverageTrigger(options.average_trigger)
+        self.averages = WeightAverages(options, schedule, self._variables)
         self.state = tf.Module(name="adamw")
         self.state.step = self.step
         self.state.m = dict(self.m)
         self.state.v = dict(self.v)
-        self.state.ema = dict(self.ema)
+        self.state.ema = dict(self.averages.by_name)
         # Updates made so far for each task; None = there is one.
         self.turns = None
         tasks = {g.task for g in self._groups} - {None}
@@ -107,19 +74,13 @@ class AdamW:
                 name="turns",
             )
             self.state.turns = self.turns
-        if self.trigger:
-            self.state.trigger = self.trigger.state
+        if self.averages.trigger:
+            self.state.trigger = self.averages.trigger.state
 
     @property
     def trained(self) -> list[tf.Variable]:
         """The variables that get a gradient, in the order of `apply`."""
         return list(self._variables.values())
-
-    def clip(
-        self, gradients: list[tf.Tensor], scale: tf.Tensor | float = 1.0
-    ) -> tuple[tf.Tensor, tf.Tensor]:
-        """`clip_factor` of aggregated gradients with the limit of `options`."""
-        return clip_factor(gradients, self.options.clip, scale)
 
     def apply(
         self,
@@ -134,7 +95,7 @@ class AdamW:
         Args:
           gradients: dense, in the order of `trained`.
           step: int64 scalar, steps of the run so far: it gives the rate.
-          factor: from `clip`; the gradients are multiplied by it.
+          factor: of `clipping`; the gradients are multiplied by it.
           task: int32 scalar, whose turn it is; None with one task only.
           updates: int64 scalar, updates made so far, which bias corrections
             count; None = `step`, no step was left out.
@@ -159,8 +120,7 @@ class AdamW:
         squares = update(None, step if updates is None else updates)
         if self.turns is not None:
             squares.append(self._take_turn(update, task))
-        if self.ema:
-            self._move_averages(step)
+        self.averages.move(step)
         return tf.add_n(squares)
 
     def _take_turn(self, update, task):
@@ -176,24 +136,6 @@ class AdamW:
         )
         self.turns.assign(counts + tf.one_hot(task, size, dtype=tf.int64))
         return squares
-
-    def _move_averages(self, step):
-        """Takes the new weights into their averages, resting ones too."""
-        share = self._share(step)
-        for name in self._names:
-            pair = map(own, (self.ema[name], self._variables[name]))
-            if self.options.ema_decay:
-                _average(*pair, decay=self.options.ema_decay)
-            else:
-                _mean(*pair, share)
-
-    def _share(self, step):
-        """What the next weights count in the plain mean; 1 = it begins."""
-        if self.trigger:
-            begin = self.trigger.begin.read_value()
-        else:
-            begin = self.schedule.train_steps - self.options.average_last
-        return 1.0 / tf.maximum(tf.cast(step + 1 - begin, tf.float32), 1.0)
 
     def update(
         self,
@@ -221,7 +163,7 @@ class AdamW:
             correction = tf.sqrt(1.0 - o.beta2**t) / (1.0 - o.beta1**t)
         slots = (self._variables[name], self.m[name], self.v[name])
         return _adamw(
-            *map(own, slots),
+            *map(local_copy, slots),
             g,
             # The compatibility style scales after clipping, as the
             # original.
@@ -253,28 +195,6 @@ def _adamw(w, m, v, g, factor, rate, correction, beta1, beta2, epsilon, decay):
     v.assign(new_v)
     w.assign(w - update)
     return tf.reduce_sum(tf.square(update))
-
-
-@fusion.compiled
-def _average(average, w, decay):
-    """Moves an average towards the new weights where it lies."""
-    average.assign(decay * average + (1.0 - decay) * w)
-
-
-@fusion.compiled
-def _mean(average, w, share):
-    """Takes the new weights into a plain mean where it lies."""
-    average.assign(average + share * (w - average))
-
-
-def own(variable):
-    """This replica's copy, which a compiled function takes as an argument."""
-    context = tf.distribute.get_replica_context()
-    number = tf.get_static_value(context.replica_id_in_sync_group)
-    if number is None:  # on TPU, where the whole step is one function
-        return variable
-    copies = context.strategy.experimental_local_results(variable)
-    return copies[number % len(copies)]  # numbers go on over the workers
 
 
 def _slot(variable: tf.Variable) -> tf.Variable:

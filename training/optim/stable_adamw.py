@@ -16,10 +16,8 @@ norm of all gradients: use `clip` 0 with it.
 import tensorflow as tf
 
 from modeling.ops import fused as fusion
-from training.optim.optimizer import AdamW, own
-from training.optim.schedules import Schedule
-from training.optim.variable_groups import Group
-from training.run_options import OptimizerOptions
+from training.optim.averages import local_copy
+from training.optim.optimizer import AdamW
 
 
 class StableAdamW(AdamW):
@@ -36,7 +34,7 @@ class StableAdamW(AdamW):
         slots = (self._variables[name], self.m[name], self.v[name])
         peak = self.schedule.peak * group.lr_multiplier
         return _stable(
-            *map(own, slots),
+            *map(local_copy, slots),
             g,
             factor * group.gradient_multiplier,
             rate * group.lr_multiplier,
@@ -46,17 +44,6 @@ class StableAdamW(AdamW):
             decay=o.weight_decay if group.decayed else 0.0,
             unit=peak if o.decouple_lr else 1.0,
         )
-
-
-def build_optimizer(
-    options: OptimizerOptions,
-    schedule: Schedule,
-    variables: dict[str, tf.Variable],
-    groups: dict[str, Group],
-) -> AdamW:
-    """The optimizer of `options.optimizer`; arguments as `AdamW`'s."""
-    kinds = {"adamw": AdamW, "stable_adamw": StableAdamW}
-    return kinds[options.optimizer](options, schedule, variables, groups)
 
 
 def debiased(beta: float, t: tf.Tensor) -> tf.Tensor:

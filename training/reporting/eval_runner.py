@@ -53,7 +53,7 @@ class EvaluatorRunner(orbit.AbstractEvaluator):
             metrics = self._evaluator.run(int(num_steps)).metrics
             best = self._best and self._best.offer(metrics, step)
         self.history.append((step, metrics))
-        trigger = run.learner.optimizer.trigger
+        trigger = run.learner.optimizer.averages.trigger
         begins = trigger and trigger.note(step, metrics["loss"])
         if self._log:
             self._log.add(step, metrics)
@@ -104,7 +104,7 @@ def single_evaluator(input_fn, metric_fn):
 @contextlib.contextmanager
 def averaged_weights(learner: Learner):
     """Swaps the averages in for the weights, and back at the end."""
-    averages = learner.optimizer.ema
+    averages = learner.optimizer.averages.by_name
     kept = {n: learner.variables[n].numpy() for n in averages}
     try:
         for name, average in averages.items():

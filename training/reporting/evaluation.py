@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from common.errors import UserError
-from training.objectives.contract import Objective
+from training.objectives.contract import Objective, check_metrics
 from training.recurrent.memory_state import RecurrentMemory, reset_rows
 from training.step import static_lengths
 from training.step.batch_split import BatchSplit, distribute
@@ -83,7 +83,9 @@ class Evaluator:
         if objective.memory_len:
             self._memory = RecurrentMemory(objective, model, strategy, split)
         self._dataset, _ = distribute(strategy, input_fn, split)
-        self._names: list[str] = []
+        self._names = []
+        if self._with_loss:
+            self._names = ["loss", *sorted(objective.metric_names)]
         self._step = tf.function(self._gathered_step)
 
     def run(self, steps: int = -1) -> EvalResult:
@@ -134,7 +136,7 @@ class Evaluator:
         objective, memory = self._objective, None
         if self._memory:
             memory = reset_rows(self._memory.read(), batch["reset_memory"])
-        sums = {}
+        sums = []
         if self._with_loss:
             output = static_lengths.by_length(
                 objective,
@@ -143,8 +145,9 @@ class Evaluator:
                     self._model, b, memory, training=False, seed=None
                 ),
             )
-            sums["loss"] = (output.loss_sum, output.weight_sum)
-            sums |= sorted(output.metrics.items())
+            check_metrics(objective, output)
+            sums = [(output.loss_sum, output.weight_sum)]
+            sums += [output.metrics[name] for name in self._names[1:]]
             predictions = dict(output.predictions)
             if self._memory:
                 self._memory.write(output.new_memory)
@@ -152,13 +155,12 @@ class Evaluator:
             predictions = static_lengths.by_length(
                 objective, batch, lambda b: objective.predict(self._model, b)
             )
-        self._names = list(sums)
         extra = [INDEX, WEIGHT] if INDEX in batch else []
         if self._with_labels:
             extra += [f for f in objective.label_fields if f in batch]
         for name in extra:
             predictions[f"batch/{name}"] = batch[name]
-        pairs = [tf.stack(pair) for pair in sums.values()]
+        pairs = [tf.stack(pair) for pair in sums]
         # [metrics, 2]
         return tf.stack(pairs) if pairs else tf.zeros([0, 2]), predictions
 

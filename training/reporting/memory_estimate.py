@@ -86,7 +86,7 @@ def estimate(learner: Learner, element_spec: dict) -> dict[str, int]:
     targets = length if targets is None else targets  # lengths vary
     found = {
         "weights": weights,
-        "slots": trained * (3 if optimizer.ema else 2),
+        "slots": trained * (3 if optimizer.averages.by_name else 2),
         "gradients": trained * (2 if split.accumulation_steps > 1 else 1),
         "activations": activation_bytes(
             config,

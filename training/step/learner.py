@@ -7,10 +7,10 @@ import tf_keras
 
 from modeling.encoders import sizes
 from training.objectives.contract import Objective
+from training.optim.build import build_optimizer
 from training.optim.loss_scale import LossScale
 from training.optim.optimizer import AdamW
 from training.optim.schedules import Schedule
-from training.optim.stable_adamw import build_optimizer
 from training.optim.variable_groups import Group, build_groups
 from training.recurrent.memory_state import RecurrentMemory
 from training.run_options import OptimizerOptions

@@ -9,6 +9,8 @@ import tensorflow as tf
 
 from common import heap
 from modeling.ops.shapes import sizes
+from training.objectives.contract import check_metrics
+from training.optim.clipping import clip_factor
 from training.recurrent.memory_state import reset_rows
 from training.step import static_lengths
 from training.step.batch_warmup import BatchWarmup
@@ -46,6 +48,8 @@ class Sums(NamedTuple):
 class Trainer(orbit.AbstractTrainer):
     """Runs `num_steps` steps per call inside one traced loop.
 
+    Not `orbit.StandardTrainer`: its loop keeps no statistics of single steps.
+
     A step: every replica goes through its rows in `accumulation_steps`
     micro-batches, sums gradients and losses; sums and counts are added over the
     replicas and divided once; the gradient is clipped after that; every replica
@@ -73,7 +77,7 @@ class Trainer(orbit.AbstractTrainer):
         self._iterator = None
         self._seed = seed
         self.trace_count = 0
-        self.metric_names: list[str] = []
+        self.metric_names = sorted(learner.objective.metric_names)
         # Columns per step: BASE_STATS, then the metrics; `last` is its slice
         # for the last host loop, [num_steps, columns].
         self.last = None
@@ -264,7 +268,7 @@ class Trainer(orbit.AbstractTrainer):
         gradients = [
             tf.cast(tf.convert_to_tensor(g), tf.float32) for g in gradients
         ]
-        self.metric_names = sorted(output.metrics)
+        check_metrics(learner.objective, output)
         tokens = tf.cast(tf.size(batch["input_ids"]), tf.float32)
         sums = Sums(output.loss_sum, output.weight_sum, tokens, output.metrics)
         return gradients, sums.pack(), output.new_memory if memory else ()
@@ -277,12 +281,13 @@ class Trainer(orbit.AbstractTrainer):
             self._learner.optimizer,
             self._learner.loss_scale,
         )
+        limit = optimizer.options.clip
         if loss_scale is None:
-            factor, norm = optimizer.clip(gradients, scale)
+            factor, norm = clip_factor(gradients, limit, scale)
             squares = optimizer.apply(gradients, step, factor, task)
         else:
             scale *= loss_scale.inverse()
-            factor, norm = optimizer.clip(gradients, scale)
+            factor, norm = clip_factor(gradients, limit, scale)
             squares = loss_scale.apply(
                 optimizer, gradients, norm, step, factor, task
             )

@@ -10,7 +10,7 @@ from common.errors import UserError
 from tests.training import toy
 from training import loop
 from training.checkpointing.run_state import open_run
-from training.objectives.contract import LossOutput, Objective
+from training.objectives.contract import LossOutput, Objective, check_metrics
 from training.objectives.language_model import LanguageModelObjective
 from training.reporting.memory_estimate import estimate
 
@@ -133,3 +133,14 @@ def test_an_objective_without_metrics_derives_none(tmp_path):
     (line,) = (x for x in lines if x.startswith("step 4/"))
     names = [part.split()[0] for part in line.split(" | ")[1:4]]
     assert names == ["loss", "lr", "gnorm"]
+
+
+@pytest.mark.parametrize("declared", [(), ("lm_loss", "accuracy")])
+def test_a_loss_gives_the_metrics_that_its_objective_declares(declared):
+    one = tf.constant(1.0)
+    output = LossOutput(one, one, {"lm_loss": (one, one)}, {})
+    check_metrics(MaskedLanguageModel(), output)
+    objective = MaskedLanguageModel()
+    objective.metric_names = declared
+    with pytest.raises(ValueError, match="but its loss gives .'lm_loss'.: cor"):
+        check_metrics(objective, output)

@@ -8,8 +8,9 @@ import tensorflow as tf
 
 from common.errors import UserError
 from modeling.ops import fused as fusion
-from training.optim.average_trigger import AverageTrigger
-from training.optim.optimizer import AdamW, clip_factor
+from training.optim.averages import AverageTrigger
+from training.optim.clipping import clip_factor
+from training.optim.optimizer import AdamW
 from training.optim.schedules import Schedule
 from training.optim.variable_groups import build_groups, describe, group_of
 from training.run_options import OptimizerOptions, RunOptions
@@ -62,7 +63,7 @@ def run_toy(reference, case, steps=5):
     optimizer = AdamW(options, schedule, variables, groups)
     for step in range(steps):
         gradients = [tf.constant(reference[f"grads/{n}"][step]) for n in names]
-        factor, _ = optimizer.clip(gradients)
+        factor, _ = clip_factor(gradients, options.clip)
         optimizer.apply(gradients, optimizer.step, factor)
         optimizer.step.assign_add(1)
         yield step, variables, optimizer
@@ -220,7 +221,7 @@ def test_average_of_weights_follows_its_decay():
     start = variables[names[0]].numpy()
     optimizer.apply([tf.constant([1.0, 1.0, -1.0])], optimizer.step)
     np.testing.assert_allclose(
-        optimizer.ema[names[0]].numpy(),
+        optimizer.averages.by_name[names[0]].numpy(),
         0.75 * start + 0.25 * variables[names[0]].numpy(),
     )
 
@@ -339,7 +340,7 @@ def test_the_mean_of_the_last_updates():
         optimizer.apply([tf.constant([0.3, step - 3.0])], optimizer.step)
         optimizer.step.assign_add(1)
         weights.append(variables[name].numpy())
-        average = optimizer.ema[name].numpy()
+        average = optimizer.averages.by_name[name].numpy()
         wanted = np.mean(weights[4:], 0) if step > 4 else weights[-1]
         np.testing.assert_allclose(average, wanted, rtol=1e-5)
 

@@ -7,8 +7,8 @@ import tensorflow as tf
 from modeling import XLNetConfig
 from training.objectives.build import build_objective
 from training.objectives.multi_task import MultiTaskObjective, TaskPart
+from training.optim.build import build_optimizer
 from training.optim.schedules import Schedule
-from training.optim.stable_adamw import build_optimizer
 from training.optim.variable_groups import build_groups
 from training.run_options import OptimizerOptions
 from training.step.batch_split import BatchSplit, distribute
@@ -126,7 +126,9 @@ def test_averages_are_over_the_steps_of_the_run(kind):
             wanted[name] += now / 4 * (step >= 4)
     wanted = moving if kind == "ema_decay" else wanted
     for name in HEADS:
-        np.testing.assert_allclose(joint.ema[name], wanted[name], rtol=1e-5)
+        np.testing.assert_allclose(
+            joint.averages.by_name[name], wanted[name], rtol=1e-5
+        )
 
 
 CONFIG = XLNetConfig(

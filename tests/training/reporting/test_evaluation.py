@@ -96,6 +96,8 @@ MEMORY_ROWS, STEPS = 8, 3
 class Counted(toy.ToyObjective):
     """With a metric that has a count of its own: targets per row."""
 
+    metric_names = ("lm_loss", "per_row")
+
     def loss(self, *arguments, **options):
         output = super().loss(*arguments, **options)
         rows = tf.cast(tf.shape(output.new_memory.length)[0], tf.float32)

@@ -19,7 +19,12 @@ from training.recurrent.memory_state import RecurrentMemory
 from training.run_options import OptimizerOptions
 from training.step.batch_split import BatchSplit, distribute
 from training.step.learner import Learner
-from training.step.train_step import Trainer, fold_micro_batch, fold_seed
+from training.step.train_step import (
+    BASE_STATS,
+    Trainer,
+    fold_micro_batch,
+    fold_seed,
+)
 
 ROWS, DIM, SLOTS = 12, 3, 2
 NAME = "model/lm_loss/bias"
@@ -39,6 +44,7 @@ class Linear(Objective):
 
     name = "pretraining"
     config = CONFIG
+    metric_names = ("valid", "hits")
     memory_len = SLOTS
     row_groups = 2
 
@@ -141,6 +147,8 @@ def run(
 
     dataset, _ = distribute(strategy, input_fn, split)
     trainer = Trainer(learner, dataset, seed)
+    # Known before anything is traced.
+    assert trainer.stat_names == [*BASE_STATS, "hits", "valid"]
     trainer.train(tf.constant(steps))
     kept = memory.to_host()
     history = dict(zip(trainer.stat_names, trainer.last.T, strict=True))
