@@ -8,6 +8,7 @@ broadcast over whole blocks.
 
 import tensorflow as tf
 
+from modeling.attention.attend import attend
 from modeling.attention.streams import ALL, Stream
 from modeling.ops import initializers, saving
 from modeling.ops.context import INFERENCE, LayerContext
@@ -17,7 +18,7 @@ from modeling.ops.normalization import LayerNorm
 class Attention(saving.Layer):
     """LayerNorm(x + dropout(O attention(x))).
 
-    A kind of attention has its own `keys` and `attend`, and its own variables
+    A kind of attention has its own `keys` and `queries`, and its own variables
     in `build_own`.
 
     Args:
@@ -91,15 +92,26 @@ class Attention(saving.Layer):
           context: how the layer is run.
 
         Returns:
-          What `attend` takes.
+          What `modeling.attention.attend` takes.
         """
         raise NotImplementedError
+
+    def queries(self, q: tf.Tensor, keys, stream: Stream):
+        """[B, Q, N, H] as `attend` takes them; of content alone unless said."""
+        del keys, stream
+        return tf.transpose(q, [2, 0, 1, 3])  # [N, B, Q, H]
 
     def attend(
         self, q, keys, stream: Stream, context: LayerContext
     ) -> tf.Tensor:
         """Queries [B, Q, N, H] -> attention vectors [N, B, Q, H]."""
-        raise NotImplementedError
+        return attend(
+            self.queries(q, keys, stream),
+            keys,
+            stream,
+            context.site_seed(context.sites.probabilities),
+            self.dropatt,
+        )
 
     def call(self, x, keys, stream=ALL, context=INFERENCE):
         """Attends from x to the keys.
@@ -129,11 +141,11 @@ class Attention(saving.Layer):
 
     def variable_paths(self) -> dict[str, str]:
         """The original's names (biases and segments per layer) -> paths."""
-        found = {f"{name}/kernel": f"kernels/{name}" for name in self.kernels}
-        found |= self.own_variable_paths()
-        found["LayerNorm/gamma"] = "norm/gamma"
-        found["LayerNorm/beta"] = "norm/beta"
-        return found
+        paths = {f"{name}/kernel": f"kernels/{name}" for name in self.kernels}
+        paths |= self.own_variable_paths()
+        paths["LayerNorm/gamma"] = "norm/gamma"
+        paths["LayerNorm/beta"] = "norm/beta"
+        return paths
 
     def get_config(self):
         return super().get_config() | {

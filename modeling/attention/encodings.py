@@ -15,9 +15,9 @@ size, D model, R distances.
 import tensorflow as tf
 import tf_keras
 
-from modeling.attention import plain
 from modeling.attention.base import Attention
 from modeling.attention.chunked import ChunkedKeys, chunks_for
+from modeling.attention.plain import PlainKeys
 from modeling.attention.relative import Queries, make_queries
 from modeling.attention.relative_attention import RelativeAttention
 from modeling.ops.context import INFERENCE
@@ -88,21 +88,16 @@ class ShawAttention(RelativeAttention):
         rows = tf.cast(tf.gather(rows, index), dtype)
         return tf.transpose(rows, [1, 0, 2])
 
-    def attend(self, q, keys, stream, context):
-        """[B, Q, N, H] -> [N, B, Q, H]."""
+    def queries(self, q, keys, stream) -> Queries:
+        """See `Attention`: no segments; v is zero."""
         none = tf.zeros([self.n_head, self.d_head], q.dtype)
         u = self.r_w_bias if self.released else none
-        made = make_queries(q, (u, none), None)
-        position = made.position  # [N, B, Q, H]
+        biased = make_queries(q, (u, none), None)
+        position = biased.position  # [N, B, Q, H]
         if self.released:  # b is a key whose query is 1
             one = tf.ones_like(position[..., :1]) * self.d_head**-0.5
             position = tf.concat([position, one], -1)
-        return keys.attend(
-            Queries(made.content, position, None),
-            stream,
-            context.site_seed(context.sites.probabilities),
-            self.dropatt,
-        )
+        return Queries(biased.content, position, None)
 
     def own_variable_paths(self):
         """See `Attention`."""
@@ -125,19 +120,8 @@ class ContentAttention(Attention):
 
     def keys(
         self, pieces, query_len, shared, shift="gather", context=INFERENCE
-    ) -> list[tf.Tensor]:
-        """[k, v], each [N, B, K, H]; see `Attention.keys`."""
+    ) -> PlainKeys:
+        """See `Attention.keys`."""
         del query_len, shared, shift
-        return context.matmul.heads(pieces, [self.kernels[n] for n in "kv"])
-
-    def attend(self, q, keys, stream, context):
-        """[B, Q, N, H] -> [N, B, Q, H]."""
-        k, v = keys
-        return plain.attend(
-            tf.transpose(q, [2, 0, 1, 3]),
-            k,
-            v,
-            stream.mask,
-            context.site_seed(context.sites.probabilities),
-            self.dropatt,
-        )
+        k, v = context.matmul.heads(pieces, [self.kernels[n] for n in "kv"])
+        return PlainKeys(k, v)

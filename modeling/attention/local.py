@@ -38,6 +38,26 @@ class LocalMask:
     length: int | tf.Tensor
 
 
+@dataclasses.dataclass(frozen=True)
+class LocalKeys:
+    """Keys and values, of which a row sees the near ones.
+
+    Attributes:
+      k: [N, B, T, H].
+      v: [N, B, T, H].
+      mask: of `make_mask`; it takes the place of a stream's.
+    """
+
+    k: tf.Tensor
+    v: tf.Tensor
+    mask: LocalMask
+
+    def attend(self, queries, stream, seed=None, rate=0.0):
+        """See `modeling.attention.attend`; queries [N, B, T, H]."""
+        del stream
+        return attend(queries, self.k, self.v, self.mask, seed, rate)
+
+
 def make_mask(
     batch: int | tf.Tensor,
     length: int | tf.Tensor,
@@ -55,8 +75,8 @@ def make_mask(
       documents: int [B, T], see `plain.blocked_keys`; None = one per row.
     """
     if not isinstance(length, int) or length <= 2 * half:
-        place = tf.range(length)
-        far = tf.abs(place[:, tf.newaxis] - place) > half  # [T, T]
+        position = tf.range(length)
+        far = tf.abs(position[:, tf.newaxis] - position) > half  # [T, T]
         blocked = plain.blocked_keys(input_mask, documents)
         blocked = far[tf.newaxis] if blocked is None else blocked | far
         return LocalMask(half, masks.bias(blocked), 0, length)
@@ -74,8 +94,8 @@ def make_mask(
     if documents is not None:
         padded = tf.pad(documents, [[0, 0], [half, half + gap]])
         keys = _windows(padded, blocks, half)  # [B, C, 3W]
-        own = keys[:, :, half : 2 * half]  # [B, C, W]
-        other = own[..., tf.newaxis] != keys[:, :, tf.newaxis]
+        rows = keys[:, :, half : 2 * half]  # [B, C, W]
+        other = rows[..., tf.newaxis] != keys[:, :, tf.newaxis]
         blocked |= other
     blocked = tf.reshape(blocked, [-1, half, 3 * half])
     return LocalMask(half, masks.bias(blocked), blocks, length)
@@ -113,11 +133,11 @@ def attend(
 
     rows = tf.pad(q, [[0, 0], [0, 0], [0, gap], [0, 0]])
     rows = tf.reshape(rows, [n, -1, width, h])  # [N, B*C, W, H]
-    found = plain.attend(
+    vectors = plain.attend(
         rows, neighbours(k), neighbours(v), mask.mask, seed, rate
     )
-    found = tf.reshape(found, [n, batch, blocks * width, h])
-    return found[:, :, :length]
+    vectors = tf.reshape(vectors, [n, batch, blocks * width, h])
+    return vectors[:, :, :length]
 
 
 def _windows(x, blocks, width):

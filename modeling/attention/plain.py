@@ -8,6 +8,7 @@ the probabilities only.
 Letters: B batch, T length, Q query rows, K keys, N heads, H head size.
 """
 
+import dataclasses
 import functools
 
 import tensorflow as tf
@@ -20,6 +21,23 @@ from modeling.attention.relative import (
     softmax_gradient,
 )
 from modeling.ops import fused as fusion
+
+
+@dataclasses.dataclass(frozen=True)
+class PlainKeys:
+    """Keys and values of content alone.
+
+    Attributes:
+      k: [N, B, K, H].
+      v: [N, B, K, H].
+    """
+
+    k: tf.Tensor
+    v: tf.Tensor
+
+    def attend(self, queries, stream, seed=None, rate=0.0):
+        """See `modeling.attention.attend`; queries [N, B, Q, H]."""
+        return attend(queries, self.k, self.v, stream.mask, seed, rate)
 
 
 def blocked_keys(

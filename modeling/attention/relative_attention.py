@@ -10,7 +10,7 @@ import tf_keras
 from modeling.attention.base import Attention
 from modeling.attention.cached import CachedKeys
 from modeling.attention.chunked import ChunkedKeys, chunks_for
-from modeling.attention.relative import Keys, make_queries
+from modeling.attention.relative import Keys, Queries, make_queries
 from modeling.ops.context import INFERENCE
 from modeling.ops.shapes import sizes
 
@@ -86,22 +86,16 @@ class RelativeAttention(Attention):
         new = context.matmul.heads([x], [self.kernels[n] for n in "kv"])
         return CachedKeys(keys, cache, slot).write(tf.stack(new))
 
-    def attend(self, q, keys, stream, context):
-        """[B, Q, N, H] -> [N, B, Q, H]."""
+    def queries(self, q, keys, stream) -> Queries:
+        """See `Attention`: with u, v and s, the last for unlike segments."""
         seg_embed = self.seg_embed if stream.segments is not None else None
-        queries = make_queries(q, keys.biases, seg_embed)
-        return keys.attend(
-            queries,
-            stream,
-            context.site_seed(context.sites.probabilities),
-            self.dropatt,
-        )
+        return make_queries(q, keys.biases, seg_embed)
 
     def own_variable_paths(self):
         """See `Attention`."""
-        own = [*self.bias_names] if self.untie_r else []
-        own += ["seg_embed"] if self.segments else []
-        return {name: name for name in own}
+        names = [*self.bias_names] if self.untie_r else []
+        names += ["seg_embed"] if self.segments else []
+        return {name: name for name in names}
 
     def get_config(self):
         return super().get_config() | {

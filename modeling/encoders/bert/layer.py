@@ -3,7 +3,9 @@
 import tensorflow as tf
 import tf_keras
 
-from modeling.attention import plain
+from modeling.attention.attend import attend
+from modeling.attention.plain import PlainKeys
+from modeling.attention.streams import Stream
 from modeling.encoders.bert.config import BertConfig
 from modeling.encoders.registry import config_from_dict
 from modeling.ops import initializers, saving
@@ -70,11 +72,10 @@ class BertAttention(saving.Layer):
     def call(self, x, mask=None, context=INFERENCE):
         """x [B, T, D], mask float32 [B or 1, T or 1, T] or None -> [B, T, D]."""
         q, k, v = self.heads(x, context)
-        vector = plain.attend(
+        vector = attend(
             q,
-            k,
-            v,
-            mask,
+            PlainKeys(k, v),
+            Stream(mask),
             context.site_seed(context.sites.probabilities),
             self.config.dropatt,
         )  # [N, B, T, H]
@@ -90,11 +91,11 @@ class BertAttention(saving.Layer):
 
     def variable_paths(self) -> dict[str, str]:
         """Canonical names -> attribute paths."""
-        found = {f"{name}/kernel": f"kernels/{name}" for name in "qkvo"}
-        found |= {f"{name}/bias": f"biases/{name}" for name in "qkvo"}
-        found["LayerNorm/gamma"] = "norm/gamma"
-        found["LayerNorm/beta"] = "norm/beta"
-        return found
+        paths = {f"{name}/kernel": f"kernels/{name}" for name in "qkvo"}
+        paths |= {f"{name}/bias": f"biases/{name}" for name in "qkvo"}
+        paths["LayerNorm/gamma"] = "norm/gamma"
+        paths["LayerNorm/beta"] = "norm/beta"
+        return paths
 
     def get_config(self):
         return super().get_config() | {"config": self.config.to_dict()}

@@ -10,7 +10,10 @@ from typing import NamedTuple
 import tensorflow as tf
 import tf_keras
 
-from modeling.attention import local, plain, rotary
+from modeling.attention import local, rotary
+from modeling.attention.attend import attend
+from modeling.attention.plain import PlainKeys
+from modeling.attention.streams import ALL, Stream
 from modeling.encoders.modernbert.config import ModernBertConfig
 from modeling.encoders.registry import config_from_dict
 from modeling.ops import dropout, initializers, saving
@@ -120,12 +123,13 @@ class ModernBertLayer(saving.Layer):
     def attend(self, x, around: Surroundings, context=INFERENCE):
         """[B, T, D] -> what is added to it, [B, T, D]."""
         q, k, v = self.heads(self.attention_input(x), around, context)
-        near = isinstance(around.mask, local.LocalMask)
-        vector = (local if near else plain).attend(
+        keys, stream = PlainKeys(k, v), Stream(around.mask)
+        if isinstance(around.mask, local.LocalMask):
+            keys, stream = local.LocalKeys(k, v, around.mask), ALL
+        vector = attend(
             q,
-            k,
-            v,
-            around.mask,
+            keys,
+            stream,
             context.site_seed(context.sites.probabilities),
             self.config.dropatt,
         )  # [N, B, T, H]
@@ -157,7 +161,7 @@ class ModernBertLayer(saving.Layer):
 
     def variable_paths(self) -> dict[str, str]:
         """Canonical names -> attribute paths."""
-        found = {
+        paths = {
             "attention/qkv/kernel": "qkv_kernel",
             "attention/o/kernel": "o_kernel",
             "ff/layer_1/kernel": "kernel_1",
@@ -165,8 +169,8 @@ class ModernBertLayer(saving.Layer):
             "ff/LayerNorm/gamma": "ff_norm/gamma",
         }
         if self.attention_norm is not None:
-            found["attention/LayerNorm/gamma"] = "attention_norm/gamma"
-        return found
+            paths["attention/LayerNorm/gamma"] = "attention_norm/gamma"
+        return paths
 
     def get_config(self):
         return super().get_config() | {
