@@ -11,7 +11,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 : "${DATA:?the folder of the public sets}" "${OUT:?a folder for the results}"
-: "${PYTHON:=python}" "${OPTIONS:=studies/results_table.toml}"
+: "${PYTHON:=python}" "${OPTIONS:=studies/options/results_table.toml}"
 : "${PRETRAIN_FLAGS:=}" "${WORKERS:=2}"
 : "${TASK_TEXTS:=squad race imdb ag trec sst-2 cola sts-b rte mnli qnli qqp mrpc}"
 mkdir -p "$OUT/sets" "$OUT/text"

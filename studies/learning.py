@@ -27,8 +27,7 @@ from benchmarks.systems.workloads import Workload
 from common import figures, files, locks, summary
 from common.errors import UserError
 from flags import app
-from studies.encoder_jobs import sizes_of
-from studies.jobs import Job, Jobs, as_flags
+from studies.runner.jobs import Job, Jobs, as_flags
 
 FLAGS = flags.FLAGS
 OURS, ORIGINAL = "ours", "original"
@@ -128,8 +127,12 @@ class Learning(Jobs):
         return self.path(f"records-{rule}", "data")
 
     def _words(self, rule: str, seed: int, held_out: str, mode: str):
-        sizes = sizes_of("xlnet", FLAGS.width, FLAGS.layers, FLAGS.heads)
-        values = sizes | {
+        values = {
+            "n_layer": FLAGS.layers,
+            "d_model": FLAGS.width,
+            "n_head": FLAGS.heads,
+            "d_inner": 4 * FLAGS.width,
+            "d_head": FLAGS.width // FLAGS.heads,
             "mem_len": FLAGS.seq_len // 2,
             "data_dir": self.records(rule),
             "eval_data_dir": self.records(held_out),

@@ -1,7 +1,7 @@
 """Command: GLUE's tasks alone and joint, as section 3.5 of the XLNet paper.
 
     python -m studies.multitask_table --output_dir=OUT --data_dir=GLUE \\
-        --init_checkpoint=PRETRAINED       # studies/multitask_table.toml
+        --init_checkpoint=PRETRAINED       # studies/options/multitask_table.toml
     python -m studies.multitask_table --output_dir=OUT ... --table
 
 Every seed is one `run_multitask.py --schedule=paper`: the large tasks joint, the
@@ -19,15 +19,16 @@ from absl import flags
 from common import files, locks
 from common.errors import UserError
 from flags import app
-from studies.ablation_file import Command, command, entries_of, read_toml
-from studies.jobs import Job, Jobs
-from studies.seed_table import Column, Row, table
+from studies.runner import study_file
+from studies.runner.jobs import Job, Jobs
+from studies.runner.seed_table import Column, Row, table
+from studies.runner.study_file import Command, command, entries_of, read_toml
 from training.finetuning.multitask_options import JOINT as LARGE
 from training.finetuning.multitask_options import OTHERS, PAPER, TASKS
 from training.finetuning.schedule import TOGETHER
 
 FLAGS = flags.FLAGS
-_DEFAULT = os.path.join(os.path.dirname(__file__), "multitask_table.toml")
+_DEFAULT = study_file.path_of("multitask_table")
 ALONE, JOINT = "alone", "joint"
 
 

@@ -1,7 +1,7 @@
 """Command: what pretraining adds, task by task, with few labels and with all.
 
     python -m studies.results_table --output_dir=OUT --data_dir=DATA \\
-        --init_checkpoint=PRETRAINED       # studies/results_table.toml
+        --init_checkpoint=PRETRAINED       # studies/options/results_table.toml
     python -m studies.results_table --output_dir=OUT ... --table
 
 Every task of the file of options is tuned from the pretrained weights and from
@@ -23,12 +23,12 @@ from absl import flags
 from common import checks, figures, files, summary, vocabulary
 from common.errors import UserError
 from flags import app
-from studies import known_jobs
-from studies.ablation_file import Command, command, entries_of, read_toml
-from studies.jobs import Job, Jobs
+from studies.runner import known_jobs, study_file
+from studies.runner.jobs import Job, Jobs
+from studies.runner.study_file import Command, command, entries_of, read_toml
 
 FLAGS = flags.FLAGS
-_DEFAULT = os.path.join(os.path.dirname(__file__), "results_table.toml")
+_DEFAULT = study_file.path_of("results_table")
 STARTS = ("pretrained", "random")
 ALL = 0  # labels
 

@@ -70,7 +70,7 @@ def test_a_sweep_and_windows_of_a_trained_model(data, trained, tmp_path):
         f"--output={path}",
         "--contexts=5,6",
         f"--positions={tokens - 6}",
-        module="studies.context_losses",
+        module="studies.language.context_losses",
     )
     with np.load(path) as arrays:
         assert arrays["positions"].tolist() == list(range(6, tokens))

@@ -20,7 +20,7 @@ from common import files
 from common.errors import UserError
 from flags import app, plan_flags
 from flags.plan_flags import GB, PlanOptions
-from studies import encoder_jobs
+from modeling.encoders.contract import EncoderConfig
 
 # What the compiler was seen to take: of itself, and per layer of Large's width.
 BASE_GB = 2.0
@@ -243,9 +243,20 @@ def describe(found: dict, options: PlanOptions) -> str:
     return "\n".join(lines)
 
 
+def parameters_of(config: EncoderConfig) -> int:
+    """Parameters of a pretraining model; nothing is drawn."""
+    import tensorflow as tf
+
+    from modeling import PretrainingModel
+
+    with tf.Graph().as_default():
+        variables = PretrainingModel(config).variables
+        return sum(v.shape.num_elements() for v in variables)
+
+
 def plan_by_formula(options: PlanOptions) -> dict:
     """Prints the job around a step that is not compiled; its numbers."""
-    weights = 4 * encoder_jobs.parameters_of(options.config)
+    weights = 4 * parameters_of(options.config)
     job = tpu_job.plan_job(options, options.step_seconds, weights)
     for line in tpu_job.describe_job(job, options):
         say(line)

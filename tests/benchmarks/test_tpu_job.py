@@ -12,7 +12,6 @@ from common.errors import UserError
 from flags import plan_flags
 from flags.plan_flags import JobOptions
 from modeling.encoders.xlnet.config import XLNetConfig
-from studies import encoder_jobs
 from tests.benchmarks.test_plan import OPTIONS, PROGRAM
 
 # Table 7 on 512 v3 chips.
@@ -161,5 +160,5 @@ def test_the_weights_are_counted_without_being_made():
     from modeling import PretrainingModel
 
     model = PretrainingModel(OPTIONS.config)
-    found = encoder_jobs.parameters_of(OPTIONS.config)
+    found = tpu_plan.parameters_of(OPTIONS.config)
     assert found == sum(v.numpy().size for v in model.variables) > 0

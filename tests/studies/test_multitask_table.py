@@ -5,8 +5,9 @@ import statistics
 import pytest
 
 from common.errors import UserError
-from studies import jobs, multitask_table
-from studies.seed_table import table
+from studies import multitask_table
+from studies.runner import jobs
+from studies.runner.seed_table import table
 from tests.conftest import ROOT
 
 OPTIONS = """
@@ -88,7 +89,7 @@ def test_the_rows(done):
 
 
 def test_the_file_of_options(tmp_path):
-    folder = ROOT / "studies" / "multitask_table.toml"
+    folder = ROOT / "studies" / "options" / "multitask_table.toml"
     given = multitask_table.load(str(folder), {"data": "D"})
     assert given.seeds == 3 and len(given.tasks) == 9
     path = tmp_path / "options.toml"

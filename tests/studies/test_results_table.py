@@ -9,8 +9,9 @@ import pytest
 from common.errors import UserError
 from modeling.encoders.registry import read_config
 from modeling.encoders.xlnet.config import XLNetConfig
-from studies import jobs, results_table
+from studies import results_table
 from studies.results_table import Cell
+from studies.runner import jobs
 from tests.benchmarks.squad_scores import scores
 from tests.conftest import ROOT
 
@@ -152,7 +153,7 @@ def test_a_gain_counts_beyond_two_standard_errors(ours, theirs, verdict):
 
 
 def test_files_that_are_wrong_and_the_default_one(tmp_path, start):
-    path = ROOT / "studies" / "results_table.toml"
+    path = ROOT / "studies" / "options" / "results_table.toml"
     options = results_table.load(str(path), {"data": "D"})
     assert len(options.tasks) == 10 and options.seeds == 3
     for name in ("trec", "sst-2"):
@@ -178,7 +179,7 @@ def test_files_that_are_wrong_and_the_default_one(tmp_path, start):
 
 
 def test_squad_is_judged_where_answering_nothing_is_best():
-    path = ROOT / "studies" / "results_table.toml"
+    path = ROOT / "studies" / "options" / "results_table.toml"
     task = results_table.load(str(path), {"data": "D"}).tasks["squad2"]
     assert task.scale * scores()[task.metric] == 50.0
 
@@ -188,7 +189,7 @@ def test_released_weights_alone(monkeypatch, tmp_path, start):
     monkeypatch.setattr(
         jobs, "run_job", lambda *_: {"value": 0.5, "seconds": 1}
     )
-    path = ROOT / "studies" / "released_table.toml"
+    path = ROOT / "studies" / "options" / "released_table.toml"
     options = results_table.load(str(path), {"data": "D"})
     runner = results_table.ResultsTable(str(tmp_path / "out"), options, start)
     cells = runner.run()

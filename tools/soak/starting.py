@@ -17,7 +17,7 @@ import traceback
 from collections.abc import Callable
 
 from common import files
-from studies import jobs
+from studies.runner import jobs
 
 ROOT = os.path.dirname(
     os.path.dirname(os.path.dirname(os.path.abspath(__file__)))

@@ -1,0 +1,1 @@
+"""Studies of language models: memory, baselines, attention."""

@@ -1,0 +1,266 @@
+"""Relative effective context length (RECL) of a group of language models.
+
+    python -m studies.language.effective_context --losses=a.npz,b.npz --output_dir=OUT
+
+Transformer-XL, appendix C. The gain that a model has from a longer context is
+measured against the best loss that any model of the group has with the short
+one, on the tokens that are hardest there: a worse model has more to gain and
+would else seem to use more context. Each file holds one model's losses, of
+whatever kind (see `read_losses`), so groups can be formed without running
+models again; `studies.language.context_losses` writes those of our models.
+"""
+
+import os
+from typing import NamedTuple
+
+import numpy as np
+from absl import flags
+
+from common import figures, files
+from common.errors import UserError
+from flags import app
+
+FLAGS = flags.FLAGS
+# Shares of the hardest tokens that the paper reports.
+FRACTIONS = (0.1, 0.5, 1.0)
+THRESHOLD = 0.01
+INTERVAL = (2.5, 97.5)
+
+
+class Group(NamedTuple):
+    """Losses of models on the same tokens.
+
+    Attributes:
+      models: N names.
+      contexts: int [C], rising: tokens of context.
+      losses: float64 [N, C, X], nats of each of X tokens.
+    """
+
+    models: tuple[str, ...]
+    contexts: np.ndarray
+    losses: np.ndarray
+
+
+class Effective(NamedTuple):
+    """RECL of every model of a group.
+
+    Attributes:
+      recl: int [N], tokens.
+      at_end: bool [N], the gain never fell below the threshold: "at least".
+      gains: float64 [N, C - 1], of the step from each context to the next.
+    """
+
+    recl: np.ndarray
+    at_end: np.ndarray
+    gains: np.ndarray
+
+
+def hardest(baseline: np.ndarray, fraction: float) -> np.ndarray:
+    """The share of tokens with the largest loss, at least one; indices.
+
+    Args:
+      baseline: [X], the best loss of the group at a context.
+      fraction: 0 < share <= 1; of equal losses the first tokens are taken.
+    """
+    count = max(1, round(fraction * len(baseline)))
+    return np.sort(np.argsort(-baseline, kind="stable")[:count])
+
+
+def mean_losses(group: Group, fraction: float) -> np.ndarray:
+    """f(c, c') of appendix C, [N, C, C]; nan below the diagonal.
+
+    The mean, over the tokens that are hardest with context c, of the smaller
+    of the group's best loss there and the model's loss with c' >= c.
+    """
+    n, c, _ = group.losses.shape
+    best = group.losses.min(0)  # [C, X]
+    result = np.full((n, c, c), np.nan)
+    for short in range(c):
+        chosen = hardest(best[short], fraction)
+        for long in range(short, c):
+            capped = np.minimum(
+                best[short, chosen], group.losses[:, long, chosen]
+            )
+            result[:, short, long] = capped.mean(-1)
+    return result
+
+
+def effective_context(
+    group: Group, fraction: float, threshold: float = THRESHOLD
+) -> Effective:
+    """RECL: the first context that the next one improves too little.
+
+    Args:
+      group: the models.
+      fraction: r, the share of the hardest tokens.
+      threshold: relative gain below which a longer context does not count.
+    """
+    f = mean_losses(group, fraction)
+    step = np.arange(len(group.contexts) - 1)
+    now, then = f[:, step, step], f[:, step, step + 1]  # [N, C - 1]
+    gains = -np.expm1(then - now)
+    small = gains < threshold
+    first = np.where(small.any(1), small.argmax(1), len(group.contexts) - 1)
+    return Effective(group.contexts[first], ~small.any(1), gains)
+
+
+def bootstrap(
+    group: Group, fraction: float, threshold: float, rounds: int, seed: int
+) -> np.ndarray:
+    """95 % interval of each model's RECL over resampled tokens, [N, 2]."""
+    rng = np.random.default_rng(seed)
+    size = group.losses.shape[-1]
+    found = []
+    for _ in range(rounds):
+        drawn = np.sort(rng.integers(size, size=size))
+        sample = group._replace(losses=group.losses[..., drawn])
+        found.append(effective_context(sample, fraction, threshold).recl)
+    return np.percentile(found, INTERVAL, axis=0, method="nearest").T
+
+
+def read_losses(path: str) -> tuple[str, np.ndarray, np.ndarray, np.ndarray]:
+    """(name, contexts [C], losses [C, X], positions [X]) of a file.
+
+    An `.npz` with `losses`, nats of X tokens with each of C contexts, and
+    `contexts`; `positions` of the tokens in their text and the model's `name`
+    may be left out. A model that cannot use more than some length repeats the
+    losses of its longest.
+
+    Raises:
+      UserError: the file is no such npz, or a value is not usable.
+    """
+    wanted = f"{path}: wanted an npz with `losses` [contexts, tokens] and "
+    wanted += "`contexts`"
+    try:
+        with np.load(path, allow_pickle=False) as data:
+            arrays = {k: data[k] for k in data.files}
+    except FileNotFoundError:
+        raise UserError(f"{path} does not exist") from None
+    except (OSError, ValueError, EOFError) as e:
+        raise UserError(f"{wanted}, found {e}") from e
+    if not {"losses", "contexts"} <= set(arrays):
+        raise UserError(f"{wanted}, found {sorted(arrays)}")
+    losses = np.asarray(arrays["losses"], np.float64)
+    contexts = np.asarray(arrays["contexts"])
+    if losses.ndim != 2 or losses.shape[:1] != contexts.shape:
+        raise UserError(
+            f"{wanted} [contexts], found {losses.shape} and {contexts.shape}"
+        )
+    if len(contexts) < 2 or (np.diff(contexts) <= 0).any():
+        raise UserError(
+            f"{path}: wanted two or more rising `contexts`, found "
+            f"{contexts.tolist()[:8]}"
+        )
+    if not losses.size or not np.isfinite(losses).all():
+        raise UserError(f"{path}: `losses` holds a value that is not finite")
+    positions = arrays.get("positions", np.arange(losses.shape[1]))
+    if positions.shape != losses.shape[1:]:
+        raise UserError(
+            f"{path}: wanted {losses.shape[1]} `positions`, found "
+            f"{positions.shape}"
+        )
+    stem = os.path.splitext(os.path.basename(path))[0]
+    return str(arrays.get("name", stem)), contexts, losses, positions
+
+
+def read_group(paths: list[str]) -> Group:
+    """The models of one group.
+
+    Raises:
+      UserError: contexts or tokens differ; see also `read_losses`.
+    """
+    rows = [read_losses(path) for path in paths]
+    _, contexts, _, positions = rows[0]
+    for path, row in zip(paths, rows, strict=True):
+        for what, ours, theirs in (
+            ("contexts", contexts, row[1]),
+            ("positions", positions, row[3]),
+        ):
+            if not np.array_equal(ours, theirs):
+                raise UserError(
+                    f"{path}: its `{what}` are not those of {paths[0]}; the "
+                    "models of a group must be measured on the same tokens"
+                )
+    return Group(
+        tuple(r[0] for r in rows), contexts, np.stack([r[2] for r in rows])
+    )
+
+
+def table(group: Group, rounds: int, seed: int, threshold: float) -> list:
+    """Rows of the table: model, then RECL and its interval per fraction."""
+    columns = []
+    for fraction in FRACTIONS:
+        found = effective_context(group, fraction, threshold)
+        bounds = bootstrap(group, fraction, threshold, rounds, seed)
+        columns.append((found, bounds))
+    rows = [["model", *(f"r = {f}" for f in FRACTIONS)]]
+    for i, name in enumerate(group.models):
+        cells = []
+        for found, (low, high) in ((f, b[i]) for f, b in columns):
+            least = ">= " if found.at_end[i] else ""
+            cells.append(f"{least}{found.recl[i]} ({low} to {high})")
+        rows.append([name, *cells])
+    return rows
+
+
+def draw(group: Group, fraction: float, folder: str) -> list[str]:
+    """Figures 3 and 4 of the paper as PNG and SVG; the paths."""
+    f = np.exp(mean_losses(group, fraction))
+    gains = np.einsum("ncc->nc", f)[:, :, None] - f
+    figure, axes = figures.new(
+        1,
+        len(group.models),
+        figsize=(1.5 + 3.6 * len(group.models), 3.8),
+    )
+    top = max(float(np.nanmax(gains)), 1e-9)
+    for name, gain, axis in zip(group.models, gains, axes[0], strict=True):
+        image = axis.pcolormesh(
+            group.contexts, group.contexts, gain, vmin=0, vmax=top
+        )
+        axis.set(title=name, xlabel="context c'", ylabel="context c")
+    figure.colorbar(image, ax=axes, label=f"perplexity gained, r = {fraction}")
+    paths = figures.save(figure, os.path.join(folder, "relative_gain"))
+    figure, [[axis]] = figures.new(figsize=(6, 4))
+    for name, losses in zip(group.models, group.losses, strict=True):
+        axis.plot(group.contexts, np.exp(losses.mean(-1)), "o-", label=name)
+    axis.set(xlabel="context in tokens", ylabel="perplexity")
+    axis.legend()
+    stem = os.path.join(folder, "perplexity_by_context")
+    return paths + figures.save(figure, stem)
+
+
+def main() -> None:
+    """Reads the files, prints the table, writes TSV and figures."""
+    group = read_group(FLAGS.losses)
+    print(
+        f"{len(group.models)} models, {group.losses.shape[-1]} tokens, "
+        f"contexts {group.contexts.tolist()}, threshold {FLAGS.threshold}; "
+        "intervals: 95 %, tokens resampled"
+    )
+    rows = table(group, FLAGS.bootstrap, FLAGS.seed, FLAGS.threshold)
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        print("  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)))
+    if FLAGS.output_dir:
+        os.makedirs(FLAGS.output_dir, exist_ok=True)
+        rows_path = os.path.join(FLAGS.output_dir, "recl.tsv")
+        files.write_text(
+            rows_path, "".join("\t".join(row) + "\n" for row in rows)
+        )
+        drawn = draw(group, FLAGS.fraction, FLAGS.output_dir)
+        for path in [rows_path, *drawn]:
+            print(f"wrote {path}")
+
+
+if __name__ == "__main__":
+    flags.DEFINE_list("losses", None, "One npz per model.", required=True)
+    flags.DEFINE_string("output_dir", "", "Folder for table and figures.")
+    flags.DEFINE_float(
+        "threshold", THRESHOLD, "Smallest relative gain that counts."
+    )
+    flags.DEFINE_float(
+        "fraction", FRACTIONS[0], "Share of hard tokens in the figure.", 0, 1
+    )
+    flags.DEFINE_integer("bootstrap", 200, "Resampled sets of tokens.", 1)
+    flags.DEFINE_integer("seed", 0, "Of the resampling.")
+    app.run(main)

@@ -1,0 +1,177 @@
+"""What a study writes: table, numbers, claims, the picture."""
+
+import os
+from collections.abc import Sequence
+
+from common import figures, files
+from common.summary import describe
+from data.pretraining.manifest import PretrainingManifest
+from data.records.manifest import kind_of
+from studies.runner.seed_table import Row, difference, same_rate, table
+from studies.runner.study_file import Claim, ResultColumn, StudyOptions
+from studies.runner.study_search import Searched
+
+
+def target_rate(data_dir: str) -> tuple[float, float | None, int]:
+    """(wanted targets per token, found ones, P); found None = not known.
+
+    Records of another kind than pretraining's have no targets.
+    """
+    if kind_of(data_dir) != PretrainingManifest.KIND:
+        return 0.0, None, 0
+    manifest = PretrainingManifest.load(data_dir)
+    return *manifest.target_rates("train"), manifest.num_predict
+
+
+def without_held_out(data_dir: str) -> bool:
+    """Whether these are records that a pretraining is not evaluated on."""
+    if kind_of(data_dir) != PretrainingManifest.KIND:
+        return False
+    return not PretrainingManifest.load(data_dir).has_dev()
+
+
+def text(
+    options: StudyOptions,
+    rows: Sequence[Row],
+    searches: Sequence[Searched] = (),
+) -> str:
+    """Markdown: the table, then what became of claims and searches."""
+    names = {row.key: row.name for row in options.rows}
+    claims = [
+        f"{line}\n"
+        for claim in options.claims
+        for line in claim_lines(claim, options, rows)
+    ]
+    found = table(rows, options.columns, names[options.reference])
+    parts = [found, "".join(claims)]
+    if searches:
+        lines = "".join(f"- {s.line()}\n" for s in searches)
+        parts.append(f"Searched, median (seeds), the best counts:\n\n{lines}")
+    return "\n".join(filter(None, parts)).rstrip() + "\n"
+
+
+def write(
+    folder: str,
+    options: StudyOptions,
+    rows: Sequence[Row],
+    searches: Sequence[Searched] = (),
+) -> list[str]:
+    """All files; their paths. Equal results give equal bytes."""
+    values = {
+        row.name: {"targets": row.rate, "errors": row.errors, "of": row.values}
+        for row in rows
+    }
+    for s in searches:
+        of = values[s.row].setdefault("searched", {})
+        of[s.task] = {"by": s.column.name, "best": s.best, "found": s.found}
+    lines = ["row\tcolumn\tseed\tvalue\n"] + [
+        f"{row.name}\t{column}\t{seed}\t{value!r}\n"
+        for row in rows
+        for column, seeds in row.values.items()
+        for seed, value in seeds.items()
+    ]
+    paths = [
+        os.path.join(folder, name)
+        for name in ("table.md", "results.json", "table.tsv")
+    ]
+    files.write_text(paths[0], text(options, rows, searches))
+    files.write_json(paths[1], values)
+    files.write_text(paths[2], "".join(lines))
+    return paths + draw(os.path.join(folder, "figure5"), options, rows)
+
+
+def claim_lines(
+    claim: Claim, options: StudyOptions, rows: Sequence[Row]
+) -> list[str]:
+    """Markdown: the claim, and what each pair of rows says, with interval.
+
+    It holds where the whole interval is on its side of 0, it is contradicted
+    where all of it is on the other, else the seeds do not decide.
+    """
+    by_key = dict(zip([r.key for r in options.rows], rows, strict=True))
+    columns = {c.name: c for c in options.columns}
+    lines = [f"- {claim.text}"]
+    for name in claim.columns:
+        column = columns[name]
+        for more in claim.more:
+            for less in claim.less:
+                a, b = by_key[more], by_key[less]
+                said = _verdict(a, b, column)
+                lines.append(f"  - {column.name}, {more} less {less}: {said}")
+    return lines
+
+
+def _verdict(a: Row, b: Row, column: ResultColumn) -> str:
+    found = difference(a, b, column.name)
+    if found is None:
+        return "not run"
+    if not same_rate(a, b):
+        return "not compared, the rates of targets differ"
+    sign = 1 if column.higher else -1
+    low, high = sorted((sign * found.low, sign * found.high))
+    text = f"{found.mean:+.{column.digits}f}"
+    if found.queries < 2:
+        return f"{text}, one pair of seeds"
+    ends = f"[{found.low:+.{column.digits}f}, {found.high:+.{column.digits}f}]"
+    verdict = "not decided"
+    if low > 0:
+        verdict = "holds"
+    elif high < 0:
+        verdict = "contradicted"
+    return f"{text} {ends}, {found.queries} pairs: {verdict}"
+
+
+def bars(
+    options: StudyOptions, rows: Sequence[Row]
+) -> dict[str, dict[str, float]]:
+    """Column -> row -> median less the median of `figure_base`.
+
+    As in the table, rows of another rate of targets are not compared.
+    """
+    keys = [row.key for row in options.rows]
+    base = rows[keys.index(options.figure_base)]
+    found: dict[str, dict[str, float]] = {}
+    for column in options.columns:
+        if not column.compare or not base.values.get(column.name):
+            continue
+        median = _median(base, column)
+        found[column.name] = {
+            row.name: _median(row, column) - median
+            for row in rows
+            if row is not base
+            and row.values.get(column.name)
+            and same_rate(row, base)
+        }
+    return {name: of for name, of in found.items() if of}
+
+
+def _median(row: Row, column: ResultColumn) -> float:
+    return describe(list(row.values[column.name].values()))["median"]
+
+
+def draw(stem: str, options: StudyOptions, rows: Sequence[Row]) -> list[str]:
+    """Bars relative to `figure_base`, as the blog's Figure 5; its files."""
+    groups = bars(options, rows) if options.figure_base else {}
+    if not groups:
+        return []
+    names = [
+        row.name for row in rows if any(row.name in g for g in groups.values())
+    ]
+    figure, ((axes,),) = figures.new(figsize=(2 + 2.2 * len(groups), 4.5))
+    width = 0.8 / len(names)
+    if len(names) > 10:  # the default colours come again after ten
+        axes.set_prop_cycle(color=figures.twenty_colours())
+    for i, name in enumerate(names):
+        at = [(k, g[name]) for k, g in enumerate(groups.values()) if name in g]
+        axes.bar(
+            [k + (i - (len(names) - 1) / 2) * width for k, _ in at],
+            [value for _, value in at],
+            width,
+            label=name,
+        )
+    axes.axhline(0, color="black", linewidth=0.8)
+    axes.set_xticks(range(len(groups)), list(groups))
+    base = next(r.name for r in options.rows if r.key == options.figure_base)
+    axes.set_ylabel(f"median less that of {base}")
+    axes.legend(fontsize=7, ncols=2)
+    return figures.save(figure, stem)

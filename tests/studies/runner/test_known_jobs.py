@@ -1,0 +1,83 @@
+"""Results that travel: taken as done, whole families only, bad files refused."""
+
+import json
+
+import pytest
+
+from common.errors import UserError
+from studies.runner import known_jobs
+from studies.runner.jobs import Job, Jobs
+
+
+def job(runner, name, value=1, fails=False):
+    """A job that leaves a number and a mark that it ran."""
+    path = runner.path(name, "metrics.json")
+    code = "import sys; sys.exit('no')"
+    if not fails:
+        text = json.dumps({"f1": value})
+        code = f"open({path!r}, 'w').write({text!r})"
+    return Job(name, (("-S", "-c", code),), {"value": (path, "f1")})
+
+
+def jobs_of(runner, **changes):
+    first = [job(runner, "row-0", 3), job(runner, "row-1", 4)]
+    then = [job(runner, "row-0/task-0", 5), job(runner, "row-0/task-1", 6)]
+    # The second row's task fails: its weights would be needed elsewhere.
+    then += [job(runner, "row-1/task-0", fails=True), job(runner, "a/b", 7)]
+    return first + then
+
+
+def test_what_is_known_is_not_run(tmp_path):
+    first = Jobs(str(tmp_path / "first"), lambda _: None)
+    first.do_all(jobs_of(first))
+    path = known_jobs.write(first, jobs_of(first))
+    known = json.loads((tmp_path / "first" / "jobs.json").read_text())
+    assert path == first.path("jobs.json")
+    assert sorted(known) == ["a/b", "row-0", "row-0/task-0", "row-0/task-1"]
+
+    second = Jobs(str(tmp_path / "second"), lambda _: None)
+    assert known_jobs.adopt(second.folder, "") == 0
+    assert known_jobs.adopt(second.folder, path) == 4
+    assert known_jobs.adopt(second.folder, path) == 0
+    second.do_all(jobs_of(second))
+    for name in known:
+        assert second.results[name] == first.results[name]
+        assert not (tmp_path / "second" / name / "metrics.json").exists()
+    assert (tmp_path / "second" / "row-1" / "metrics.json").exists()
+    # Nothing is lost on the way through a third folder.
+    known_jobs.write(second, jobs_of(second))
+    assert json.loads((tmp_path / "second" / "jobs.json").read_text()) == known
+    # Others commands are other jobs.
+    with pytest.raises(UserError, match="made with other options"):
+        second.do(job(second, "row-0", 8))
+
+
+def test_own_results_win(tmp_path):
+    first, second = (Jobs(str(tmp_path / n), lambda _: None) for n in "ab")
+    for runner in (first, second):
+        runner.do(job(runner, "one"))
+    path = known_jobs.write(first, [job(first, "one")])
+    own = (tmp_path / "b" / "one" / "result.json").read_bytes()
+    assert known_jobs.adopt(second.folder, path) == 0
+    assert (tmp_path / "b" / "one" / "result.json").read_bytes() == own
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[]",
+        "{",
+        '{"a": 3}',
+        '{"a": {"commands": [], "result": 3}}',
+        '{"a": {"result": {}}}',
+        '{"../a": {"commands": [], "result": {}}}',
+        '{"/a": {"commands": [], "result": {}}}',
+        '{"": {"commands": [], "result": {}}}',
+    ],
+)
+def test_other_files_are_refused(tmp_path, text):
+    path = tmp_path / "jobs.json"
+    path.write_text(text)
+    with pytest.raises(UserError, match="jobs.json"):
+        known_jobs.adopt(str(tmp_path / "out"), str(path))
+    assert not (tmp_path / "out").exists()

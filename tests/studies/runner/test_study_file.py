@@ -1,0 +1,92 @@
+"""The file of options of a study: what is in ours, what is refused."""
+
+import tomllib
+
+import pytest
+
+from common.errors import UserError
+from studies.runner.study_file import load
+from tests.benchmarks.squad_scores import scores
+from tests.conftest import ROOT
+from tests.studies.runner.test_study import (  # a fixture, too
+    default_options,
+    options,  # noqa: F401
+)
+
+
+def test_flags_of_all_are_of_pretraining_and_tasks(options):  # noqa: F811
+    text = options.read_text()
+    options.write_text(f"all = {{ train_steps = 1, precision = 'x' }}\n{text}")
+    given = load(str(options), {})
+    for command, steps in (
+        (given.pretrain, 9),
+        (given.tasks["one"], 5),
+        (given.tasks["two"], 4),
+    ):
+        # Its own flags win.
+        assert {"--precision=x", f"--train_steps={steps}"} < set(
+            command.words()
+        )
+    assert not given.records.flags
+
+
+@pytest.mark.parametrize(
+    "old, new, message",
+    [
+        ('reference = "b"', 'reference = "z"', "one of the rows a, b, c"),
+        ("speed_steps", "sped_steps", "sped_steps"),
+        ('of = "two"', 'of = "three"', "pretrain, one, two"),
+        ('more = ["c"]', 'more = ["d"]', "there is no 'd' among a, b, c"),
+        ("pretrain_seeds = 2", "pretrain_seeds = 0", "a number from 1 on"),
+        ('"c wrong"', '"a wrong"', "different names"),
+        ("finetune_seeds = 3", "finetune_seeds =", "no TOML"),
+        ('name = "loss"', 'name = "{loss}"', "{loss} is not known"),
+        ('records = { command = "', 'records = { com = "', "'command' is"),
+    ],
+)
+def test_options_that_are_wrong_are_one_line(
+    options,  # noqa: F811
+    old,
+    new,
+    message,
+):
+    text = options.read_text()
+    assert old in text
+    options.write_text(text.replace(old, new, 1))
+    with pytest.raises(UserError, match=message):
+        load(str(options), {"text": "t"})
+
+
+def test_claims_are_made_of_columns_that_move_where_nothing_is_answered():
+    given = default_options()
+    found = scores()
+    shown = {
+        c.name: c.scale * found[c.metric]
+        for c in given.columns
+        if c.of == "squad2"
+    }
+    assert shown == {
+        "SQuAD2.0 F1": 60.0,  # the share of questions without an answer
+        "SQuAD2.0 EM": 60.0,
+        "answerable F1": 50.0,
+    }
+    for claim in given.claims:
+        assert "answerable F1" in claim.columns
+        assert not {"SQuAD2.0 F1", "SQuAD2.0 EM"} & set(claim.columns)
+
+
+def test_the_paper_is_whole_in_the_file_of_options():
+    with open(ROOT / "studies" / "options" / "ablation.toml", "rb") as f:
+        raw = tomllib.load(f)
+    given = default_options()
+    keys = "1 2 3 4 5 5b 6 7 8 9 10 11 12 0".split()
+    assert [row.key for row in given.rows] == keys
+    assert sum(bool(row["paper"]) for row in raw["rows"] if "paper" in row) == 8
+    assert len(given.claims) == 6
+    # BERT learns a vector per position, of those that pretraining shows it.
+    longest = given.records.flags["seq_len"]
+    for task in given.tasks.values():
+        assert task.flags["max_seq_length"] <= longest
+    assert given.first["vocabulary"].words()[:3] == (
+        *("-m", "data.train_sentencepiece", "--input_glob=t"),
+    )
