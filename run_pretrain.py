@@ -66,13 +66,13 @@ def make_request(
     must_match = data.must_match() | what.must_match()
     must_match["objective"] = "permutation_lm"
     if what.target_order != "random":
-        from data.pretraining.target_orders import ordered_batches
+        from data.pretraining.sampling.target_orders import ordered_batches
 
         how = what.target_order, data.manifest.reuse_len
         train = ordered_batches(train, *how)
         held_out = held_out and ordered_batches(held_out, *how)
     if masking:
-        from data.pretraining.masking import masked_batches
+        from data.pretraining.sampling.masking import masked_batches
 
         train = masked_batches(train, masking)
         held_out = held_out and masked_batches(held_out, masking)
@@ -134,7 +134,7 @@ def masking_options(
     data: "RunData", what: PretrainOptions, config: "EncoderConfig", seed: int
 ):
     """How rows are corrupted; None for permutation language modelling."""
-    from data.pretraining.masking import MaskingOptions
+    from data.pretraining.sampling.masking import MaskingOptions
     from modeling.encoders.registry import spec_of
 
     able = spec_of(config.model_type).capabilities

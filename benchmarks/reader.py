@@ -18,14 +18,14 @@ import numpy as np
 from absl import flags
 
 from common import files
-from data.pretraining import examples
-from data.pretraining import segments as segments_lib
 from data.pretraining.lanes import open_lanes
 from data.pretraining.manifest import LaneFile, PretrainingManifest
 from data.pretraining.options import BuildOptions, ReaderOptions
 from data.pretraining.reader import make_dataset
 from data.pretraining.record import FLAG_BACKWARD, make_format
-from data.pretraining.token_stream import Stream
+from data.pretraining.sampling import examples
+from data.pretraining.sampling import segments as segments_lib
+from data.pretraining.sampling.token_stream import Stream
 from data.symbols import SymbolIds
 from flags import app
 

@@ -18,10 +18,10 @@ from absl import flags
 from common.errors import UserError
 from data.corpus import documents as corpus
 from data.corpus import plan as corpus_plan
-from data.pretraining import examples, spans
-from data.pretraining import segments as segments_lib
 from data.pretraining.options import BuildOptions
-from data.pretraining.token_stream import Stream, make_stream, tokenize
+from data.pretraining.sampling import examples, spans
+from data.pretraining.sampling import segments as segments_lib
+from data.pretraining.sampling.token_stream import Stream, make_stream, tokenize
 from data.text.tokenizer import Tokenizer
 from flags import app
 

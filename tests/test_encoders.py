@@ -66,7 +66,7 @@ def _pretrain(config, records, folder):
         data_dir=records, objective="mlm", mask_rate=0.3, **second
     )
     masking = run_pretrain.masking_options(data, what, config, 0)
-    from data.pretraining.masking import masked_batches
+    from data.pretraining.sampling.masking import masked_batches
 
     objective = run_pretrain.build_objective(data, what, config, True)
     options = RunOptions(

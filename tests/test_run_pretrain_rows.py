@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import run_pretrain
-from data.pretraining.masking import MaskingOptions, masked_batches
+from data.pretraining.sampling.masking import MaskingOptions, masked_batches
 from tests.test_run_pretrain import config_for, losses, records, run_options
 from tests.training.conftest import *  # noqa: F403  (virtual CPU replicas)
 from training import loop

@@ -13,11 +13,11 @@ import numpy as np
 
 from data.corpus import documents as corpus
 from data.corpus.sources import Reading
-from data.pretraining import examples, original_sampler, spans
-from data.pretraining import segments as segments_lib
 from data.pretraining.options import SPLITS, BuildOptions
 from data.pretraining.record import FLAG_BACKWARD, make_format
-from data.pretraining.token_stream import Stream, make_stream, tokenize
+from data.pretraining.sampling import examples, original_sampler, spans
+from data.pretraining.sampling import segments as segments_lib
+from data.pretraining.sampling.token_stream import Stream, make_stream, tokenize
 from data.records import block_builder, layout
 from data.text.tokenizer import Tokenizer
 

@@ -4,7 +4,7 @@ from common.errors import UserError
 from data.pretraining.manifest import PretrainingManifest
 from data.pretraining.options import SPLITS, BuildOptions
 from data.pretraining.record import make_format
-from data.pretraining.token_stream import MAX_WORD_PIECES
+from data.pretraining.sampling.token_stream import MAX_WORD_PIECES
 
 # More lost targets than this get a line that says what to do.
 _LOSS = 0.01

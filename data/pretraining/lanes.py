@@ -3,12 +3,12 @@
 import numpy as np
 
 from common.errors import UserError
-from data.pretraining import segments as segments_lib
 from data.pretraining.block_builder import DIRECTIONS
 from data.pretraining.manifest import PretrainingManifest
 from data.pretraining.options import ReaderOptions
 from data.pretraining.record import FLAG_BACKWARD, FLAG_DOCUMENT
-from data.pretraining.resampling import check_sampler, draw
+from data.pretraining.sampling import segments as segments_lib
+from data.pretraining.sampling.resampling import check_sampler, draw
 from data.records.lane_reader import LaneReader
 from data.records.layout import LaneLayout
 

@@ -7,12 +7,12 @@ import numpy as np
 
 from common import files, vocabulary
 from common.errors import UserError
-from data.pretraining import permutation
-from data.pretraining import segments as segments_lib
 from data.pretraining.build_report import rate_line, source_lines
 from data.pretraining.manifest import LaneFile, PretrainingManifest
 from data.pretraining.options import SPLITS, InspectOptions
-from data.pretraining.resampling import part_lengths, targets_of
+from data.pretraining.sampling import permutation
+from data.pretraining.sampling import segments as segments_lib
+from data.pretraining.sampling.resampling import part_lengths, targets_of
 from data.text.tokenizer import Tokenizer
 
 _READ = 512

@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from data.pretraining import original_sampler, permutation
+from data.pretraining.sampling import original_sampler, permutation
 from data.symbols import SymbolIds
 from data.text.tokenizer import Tokenizer
 from tests.data.pretraining import original_builder

@@ -5,14 +5,16 @@ import pytest
 import tensorflow as tf
 
 from common.errors import UserError
-from data.pretraining import masking
-from data.pretraining.masking import MaskingOptions
+from data.pretraining.sampling import masking
+from data.pretraining.sampling.masking import MaskingOptions
 from modeling import XLNetConfig
 from modeling.checkpoints.names import named_variables
 from modeling.encoders.bert.config import AlbertConfig, BertConfig
 from modeling.encoders.modernbert.config import ModernBertConfig
-from tests.data.pretraining.test_masking import IDS, V
-from tests.data.pretraining.test_masking import make_batch as pretrain_batch
+from tests.data.pretraining.sampling.test_masking import IDS, V
+from tests.data.pretraining.sampling.test_masking import (
+    make_batch as pretrain_batch,
+)
 from tests.training import toy
 from tests.training.objectives import test_build as heads
 from training import loop

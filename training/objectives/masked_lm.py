@@ -1,6 +1,6 @@
 """Masked language modelling (BERT) for every encoder, with or without memory.
 
-Batches are those of `data.pretraining.masking`: rows are corrupted there.
+Batches are those of `data.pretraining.sampling.masking`: rows are corrupted there.
 """
 
 import tensorflow as tf

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from data.pretraining.original_sampler import sample_mask
+from data.pretraining.sampling.original_sampler import sample_mask
 from data.text.tokenizer import Tokenizer
 
 

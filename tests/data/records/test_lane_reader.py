@@ -8,13 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from common.errors import UserError
-from data.pretraining import build, permutation
+from data.pretraining import build
 from data.pretraining import lanes as lanes_lib
 from data.pretraining.block_builder import BlockBuilder
 from data.pretraining.lanes import open_lanes
 from data.pretraining.manifest import PretrainingManifest
 from data.pretraining.options import BuildOptions, ReaderOptions
 from data.pretraining.run_data import RunData
+from data.pretraining.sampling import permutation
 from data.records.build_directory import read_json
 from tests.data import builds
 

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from common.errors import UserError
-from data.pretraining import permutation
+from data.pretraining.sampling import permutation
 from data.symbols import SymbolIds
 from data.task_spec import TaskSpec
 from data.text.graph_tokenizer import GraphTokenizer

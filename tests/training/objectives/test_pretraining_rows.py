@@ -5,11 +5,11 @@ import pytest
 import tensorflow as tf
 
 from common.errors import UserError
-from data.pretraining import masking
-from data.pretraining.target_orders import reorder
+from data.pretraining.sampling import masking
+from data.pretraining.sampling.target_orders import reorder
 from modeling import PretrainingModel, XLNetConfig
 from modeling.encoders.bert.config import BertConfig
-from tests.data.pretraining.test_masking import IDS
+from tests.data.pretraining.sampling.test_masking import IDS
 from tests.modeling.test_leaks import influence
 from training.jobs.pretrain_options import TARGET_ORDERS, PretrainOptions
 from training.objectives.masked_lm import MaskedLMObjective

@@ -1,6 +1,6 @@
 """The released code's sampling, exactly, for `--sampler=original` (L2).
 
-Kept for parity and ablations; what differs from `data.pretraining.spans`: the context
+Kept for parity and ablations; what differs from `data.pretraining.sampling.spans`: the context
 excludes the span, a span of n is n tokens (the end test looks at the span's
 first token), a span that would touch the end stops the sampling, the rest is
 topped up with single tokens (SEP and CLS among them, later discarded), and all
@@ -9,10 +9,10 @@ chunks of a part share one permutation.
 
 import numpy as np
 
-from data.pretraining import examples
-from data.pretraining import segments as segments_lib
-from data.pretraining.segments import Segments
-from data.pretraining.token_stream import Stream
+from data.pretraining.sampling import examples
+from data.pretraining.sampling import segments as segments_lib
+from data.pretraining.sampling.segments import Segments
+from data.pretraining.sampling.token_stream import Stream
 from data.symbols import SymbolIds
 
 

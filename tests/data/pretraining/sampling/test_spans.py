@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from data.pretraining import examples, permutation, spans
-from data.pretraining.segments import Segments
-from data.pretraining.token_stream import Stream, split_long_words
+from data.pretraining.sampling import examples, permutation, spans
+from data.pretraining.sampling.segments import Segments
+from data.pretraining.sampling.token_stream import Stream, split_long_words
 
 
 def text(n, rate, seed=0):

@@ -4,8 +4,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from data.pretraining import segments as sg
-from data.pretraining.token_stream import Stream
+from data.pretraining.sampling import segments as sg
+from data.pretraining.sampling.token_stream import Stream
 from data.symbols import SymbolIds
 
 

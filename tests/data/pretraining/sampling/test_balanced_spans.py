@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from data.pretraining import balanced_spans, examples, spans
-from data.pretraining import segments as sg
 from data.pretraining.options import BuildOptions, default_slots
-from data.pretraining.token_stream import Stream, split_long_words
+from data.pretraining.sampling import balanced_spans, examples, spans
+from data.pretraining.sampling import segments as sg
+from data.pretraining.sampling.token_stream import Stream, split_long_words
 
 
 def text(n, seed=0, mix=(0.5, 0.25, 0.12, 0.06, 0.04, 0.03)):

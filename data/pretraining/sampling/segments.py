@@ -15,7 +15,7 @@ import numpy as np
 
 from data import symbols as symbols_lib
 from data.pretraining.options import FUNCTIONAL
-from data.pretraining.token_stream import Stream
+from data.pretraining.sampling.token_stream import Stream
 
 IS_NEXT_RATE = 0.5
 

@@ -7,10 +7,10 @@
 import numpy as np
 
 from common.errors import UserError
-from data.pretraining import balanced_spans, examples, spans
-from data.pretraining import segments as segments_lib
 from data.pretraining.manifest import PretrainingManifest
-from data.pretraining.token_stream import split_long_words
+from data.pretraining.sampling import balanced_spans, examples, spans
+from data.pretraining.sampling import segments as segments_lib
+from data.pretraining.sampling.token_stream import split_long_words
 
 
 def check_sampler(manifest: PretrainingManifest, **asked: bool) -> None:

@@ -6,8 +6,8 @@ import tensorflow as tf
 
 from common.errors import UserError
 from data import symbols
-from data.pretraining import masking, segments
-from data.pretraining.masking import MaskingOptions
+from data.pretraining.sampling import masking, segments
+from data.pretraining.sampling.masking import MaskingOptions
 
 IDS = symbols.SymbolIds()
 V, T, P = 40, 24, 5

@@ -27,8 +27,8 @@ import math
 
 import numpy as np
 
-from data.pretraining.segments import Segments
-from data.pretraining.spans import SpanOptions
+from data.pretraining.sampling.segments import Segments
+from data.pretraining.sampling.spans import SpanOptions
 
 
 @dataclasses.dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from data.pretraining import permutation
+from data.pretraining.sampling import permutation
 
 
 def test_mask_of_a_worked_order():

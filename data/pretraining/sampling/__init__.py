@@ -1,0 +1,1 @@
+"""Which tokens of a stream become rows, targets and orders."""
