@@ -2,6 +2,7 @@
 
 import json
 import os
+import pathlib
 import subprocess
 import sys
 
@@ -48,7 +49,7 @@ def test_the_rows_are_the_papers():
 
 @pytest.mark.slow
 def test_rows_are_trained_once_and_a_failure_is_a_line(data, tmp_path):
-    text = open(path_of("language_model"), encoding="utf-8").read()
+    text = pathlib.Path(path_of("language_model")).read_text()
     for old, new in TINY.items():
         assert old in text
         text = text.replace(old, new)

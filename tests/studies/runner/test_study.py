@@ -219,7 +219,7 @@ def test_a_table_beside_a_run(options, tmp_path):
         runner = study.Study(str(folder), given)
         records = {row.key: runner._records(row) for row in given.rows}
         for row in given.rows[1:]:
-            runner.do(runner._jobs(row, records[row.key])[0])
+            runner.do(runner._jobs(row, records[row.key], {})[0])
         before = {p: p.stat().st_mtime_ns for p in folder.rglob("*")}
         found = look()
         assert found.returncode == 0, found.stderr
