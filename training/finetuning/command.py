@@ -19,7 +19,7 @@ from modeling.ops import graph_memory
 from training.finetuning import ensemble, preflight, sources
 from training.finetuning.driver import Driver, Results
 from training.finetuning.options import FinetuneOptions
-from training.finetuning.outputs import writes
+from training.finetuning.outputs import silent, writes
 
 SEEDS = "seeds.json"
 
@@ -48,6 +48,7 @@ def run(
       UserError: anything the user can put right.
     """
     options = fields["options"]
+    say = say if writes(options) else silent
     if options.ensemble:
         return _ensemble(make, read, options, say)
     if options.num_seeds > 1:

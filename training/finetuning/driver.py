@@ -19,7 +19,7 @@ from modeling.checkpoints import restore as checkpoints
 from modeling.checkpoints import weights
 from modeling.models.half_precision import in_bfloat16
 from modeling.ops import graph_memory
-from training import loop
+from training import loop, strategy
 from training.checkpointing.checkpoints import PREFIX
 from training.finetuning import dry_run, head_start, outputs, preflight
 from training.finetuning.options import LOWER_IS_BETTER, FinetuneOptions
@@ -86,9 +86,13 @@ class Driver:
                 if model is None:
                     return {}  # stopped on request; the same command goes on
                 newest = checkpoint_folder.newest_prefix(self.home)
+            results: Results = {}
             if options.do_eval or options.do_predict or options.do_export:
-                return self.use(model, newest)
-        return {}
+                results = self.use(model, newest)
+        if options.do_eval or options.do_predict:
+            # The first to leave would end the others in their work.
+            strategy.wait_for_all(options.run.strategy)
+        return results
 
     def train(self):
         """The trained model, or None when it was stopped before the end."""

@@ -17,7 +17,7 @@ from data.task_spec import TaskSpec
 from modeling.checkpoints.restore import Source
 from modeling.checkpoints.weights import name_in
 from modeling.ops import graph_memory
-from training import loop
+from training import loop, strategy
 from training.finetuning import driver, outputs
 from training.finetuning.options import LOWER_IS_BETTER, FinetuneOptions
 from training.finetuning.sources import weights_of
@@ -73,7 +73,7 @@ def run(
         say = outputs.silent
     check_alike(members)
     with outputs.held(options):
-        answers = []
+        answers: list[_Answers] = []
         members = [_with_weights(member, say) for member in members]
         for member in members:
             with graph_memory.released():  # before the next has its own
@@ -82,7 +82,7 @@ def run(
         chosen, scores = list(range(len(members))), []
         if options.greedy:
             chosen, scores = _choose(members, answers, say)
-        return _answer_together(
+        results = _answer_together(
             [members[i] for i in chosen],
             [answers[i] for i in chosen],
             [weights[i] for i in chosen],
@@ -90,6 +90,8 @@ def run(
             options,
             say,
         )
+    strategy.wait_for_all(options.run.strategy)
+    return results
 
 
 def check_alike(members: list[Member]) -> None:

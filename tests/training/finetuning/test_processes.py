@@ -6,6 +6,8 @@ import json
 import pytest
 import sentencepiece
 
+from data.finetuning.classifier.task import ClassifierTask
+from data.finetuning.options import ClassifierDataOptions, FeatureOptions
 from tests.data import builds
 from tests.test_run_classifier import (
     CONFIG,
@@ -14,7 +16,7 @@ from tests.test_run_classifier import (
     write_task,
 )
 from training import strategy
-from training.finetuning import ensemble
+from training.finetuning import command, ensemble
 from training.finetuning.driver import Driver
 from training.run_options import StrategyOptions
 
@@ -100,3 +102,64 @@ def test_processes_meet_when_the_folder_is_whole(trained, monkeypatch):
     )
     Driver(make_job(folder, spiece, options), options, say=str).run()
     assert found[-1] == (2, True) and (model / "best").is_dir()
+
+
+def test_processes_leave_together(trained, monkeypatch):
+    """Who has written nothing is done first, or the other way round."""
+    folder, spiece = trained
+    places = []
+
+    class Meeting:
+        def total(self, value):
+            places.append((folder / "out" / "test_predictions.tsv").exists())
+            return value
+
+    monkeypatch.setattr(strategy, "meeting_of", lambda strategy: Meeting())
+    options = make_options(
+        folder, do_eval=True, do_predict=True, predict_dir=str(folder / "out")
+    )
+    task = make_job(folder, spiece, options)
+    Driver(task, options, say=str).run()
+    assert places[-1]
+    places.clear()
+    (folder / "out" / "test_predictions.tsv").unlink()
+    member = ensemble.Member(options.run.model_dir, task, options)
+    ensemble.run([member], options, str)
+    assert places[-1]
+
+
+def test_a_run_per_seed_of_the_second_process(trained, monkeypatch, capsys):
+    """Its summary is the first one's: no file, no line of its own."""
+    folder, spiece = trained
+    home = folder / "seeds"
+    said = []
+
+    def read(model_dir=str(home), seed=0, **changes):
+        options = make_options(
+            folder,
+            steps=1,
+            do_train=True,
+            do_eval=True,
+            num_seeds=2,
+            run={"model_dir": model_dir},
+        )
+        chosen = dataclasses.replace(SECOND if second else one, seed=seed)
+        run = options.run.replace(strategy=chosen)
+        return {
+            "options": dataclasses.replace(options, run=run),
+            "data": ClassifierDataOptions("tsv", str(folder)),
+            "features": FeatureOptions(spiece, 16),
+        }
+
+    one = make_options(folder, do_eval=True).run.strategy
+    second = False
+    first = command.run(ClassifierTask, read, read(), say=said.append)
+    assert (home / "seeds.json").exists() and "2 seeds" in said[-1]
+    (home / "seeds.json").unlink()
+    second = True
+    said.clear()
+    setup = strategy.setup
+    local = {s: setup(dataclasses.replace(one, seed=s)) for s in (0, 1)}
+    monkeypatch.setattr(strategy, "setup", lambda options: local[options.seed])
+    assert command.run(ClassifierTask, read, read(), say=said.append) == first
+    assert not (home / "seeds.json").exists() and said == []

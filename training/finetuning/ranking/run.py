@@ -77,6 +77,13 @@ class RankingOptions:
                 "--do_predict: runs of all rankers are written by --do_eval; "
                 "to rank new queries, export a ranker (--do_export)"
             )
+        spread = self.finetune.run.strategy.distribution_strategy
+        if spread == "multi_worker_mirrored":
+            raise UserError(
+                f"--distribution_strategy={spread}: run_ranking.py runs in one "
+                "process, its stages are files that one process writes; leave "
+                "it out"
+            )
         able = ("knrm", "cross_encoder")
         if self.finetune.do_export and self.ranker.ranker not in able:
             raise UserError(

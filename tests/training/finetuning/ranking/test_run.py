@@ -1,5 +1,6 @@
 """run_ranking.py's stages on a toy collection: files, resume, mistakes."""
 
+import dataclasses
 import json
 
 import numpy as np
@@ -14,6 +15,7 @@ from data.text.tokenizer import Tokenizer
 from tests.training.finetuning.ranking import toy
 from training.finetuning.ranking.options import RankerOptions
 from training.finetuning.ranking.run import RankingRun
+from training.run_options import StrategyOptions
 
 pytestmark = pytest.mark.shared
 
@@ -278,3 +280,17 @@ def test_a_mistake_is_one_line(
 def test_options_that_are_wrong(make, message):
     with pytest.raises(UserError, match=message):
         make()
+
+
+def test_several_processes_are_refused(tmp_path):
+    """Each would write the files of all, and wait for the other's lock."""
+    made = toy.options(tmp_path)
+    strategy = StrategyOptions(
+        distribution_strategy="multi_worker_mirrored",
+        worker_hosts="localhost:1,localhost:2",
+        task_index=1,
+    )
+    run = made.finetune.run.replace(strategy=strategy)
+    finetune = dataclasses.replace(made.finetune, run=run)
+    with pytest.raises(UserError, match="run_ranking.py runs in one process"):
+        dataclasses.replace(made, finetune=finetune)

@@ -1,0 +1,111 @@
+"""`--dry_run` makes what an evaluation and a prediction of each task write."""
+
+import json
+import types
+
+import numpy as np
+import pytest
+
+from common.errors import UserError
+from data.finetuning.options import (
+    FeatureOptions,
+    RaceDataOptions,
+    TaggingDataOptions,
+)
+from data.finetuning.race.task import RaceTask
+from data.finetuning.tagging.task import TaggingTask
+from tests import test_run_squad
+from tests.test_run_classifier import make_options
+from tests.test_run_race import write_race
+from tests.test_run_tagger import write_sentences
+from training.finetuning import dry_run
+
+pytestmark = pytest.mark.shared
+ASKED = {"do_train": True, "do_eval": True, "do_predict": True}
+
+
+def check(monkeypatch, task, options, outputs):
+    """A dry run whose model gives these outputs of every first batch."""
+    result = types.SimpleNamespace(predictions=outputs, labels={})
+    monkeypatch.setattr(dry_run, "_one_step", lambda *arguments: None)
+    monkeypatch.setattr(dry_run.loop, "evaluate", lambda *a, **k: result)
+    monkeypatch.setattr(dry_run.loop, "predict", lambda *a, **k: dict(outputs))
+    said = []
+    dry_run.check(task, options, None, said.append)
+    assert said[-1].startswith("dry run: all is well")
+
+
+def refuses_folders(monkeypatch, folder, task, options, outputs, names):
+    """All is well and nothing written; a folder of a file's name is named."""
+    check(monkeypatch, task, options, outputs)
+    assert not (folder / "model").exists()
+    for name in names:
+        place = folder / "model" / "predictions" / name
+        place.mkdir(parents=True)
+        with pytest.raises(UserError, match=f"{name} is a folder"):
+            check(monkeypatch, task, options, outputs)
+        place.rmdir()
+
+
+def test_answers_of_questions(tmp_path, golden, spiece_model, monkeypatch):
+    """Beams of the first windows, where other windows are shorter."""
+    rng = np.random.default_rng(0)
+    starts, ends = [3, 3], [3, 6]
+    outputs = {
+        "start_top_log_probs": -rng.random(starts),
+        "start_top_index": rng.integers(0, 60, starts),
+        "end_top_log_probs": -rng.random(ends),
+        "end_top_index": rng.integers(0, 60, ends),
+        "cls_logits": rng.normal(size=3),
+    }
+    options = make_options(tmp_path, **ASKED)
+    task = test_run_squad.make_job(golden, spiece_model, options).load()
+    assert task.evals["dev"].table.num_rows > 3
+    names = ("dev_examples.tsv", "predictions.json", "null_odds.json")
+    refuses_folders(monkeypatch, tmp_path, task, options, outputs, names)
+
+
+@pytest.mark.parametrize("kind", ["conll", "jsonl"])
+def test_tags_of_texts(tmp_path, spiece_model, monkeypatch, kind):
+    """Logits of the first batch are shorter: it was of a bucket."""
+    write_sentences(tmp_path, kind)
+    options = make_options(tmp_path, **ASKED)
+    task = TaggingTask(
+        TaggingDataOptions(str(tmp_path), doc_stride=5),
+        FeatureOptions(spiece_model, 16, length_buckets="8"),
+        options,
+    ).load()
+    shape = [2, 8, len(task.labels)]
+    outputs = {"logits": np.random.default_rng(0).normal(size=shape)}
+    names = ("dev_report.txt", f"test_predictions.{kind}")
+    refuses_folders(monkeypatch, tmp_path, task, options, outputs, names)
+
+
+def test_options_of_questions(tmp_path, spiece_model, monkeypatch):
+    write_race(tmp_path)
+    options = make_options(tmp_path, **ASKED)
+    task = RaceTask(
+        RaceDataOptions(str(tmp_path), max_qa_length=12),
+        FeatureOptions(spiece_model, 40),
+        options,
+    ).load()
+    outputs = {"logits": np.random.default_rng(0).normal(size=[2, 4])}
+    names = ("dev_examples.tsv", "dev_predictions.tsv")
+    refuses_folders(monkeypatch, tmp_path, task, options, outputs, names)
+
+
+def test_a_damaged_file_of_an_earlier_evaluation(
+    tmp_path, spiece_model, monkeypatch
+):
+    write_race(tmp_path)
+    options = make_options(tmp_path, do_train=True, do_eval=True)
+    task = RaceTask(
+        RaceDataOptions(str(tmp_path), max_qa_length=12),
+        FeatureOptions(spiece_model, 40),
+        options,
+    ).load()
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model/eval_dev.json").write_text(json.dumps([])[:1])
+    outputs = {"logits": np.zeros([2, 4])}
+    with pytest.raises(UserError, match="eval_dev.json is not valid JSON"):
+        check(monkeypatch, task, options, outputs)
