@@ -6,7 +6,7 @@ import random
 
 import numpy as np
 import pytest
-from data.pretraining.run_options import BuildOptions
+from data.pretraining.options import BuildOptions
 
 import run_pretrain
 from common.errors import UserError
