@@ -12,8 +12,8 @@ import numpy as np
 
 from data.finetuning.classifier.sets import open_set
 from data.finetuning.examples import BadRows
+from data.finetuning.features.tokens import encode_batch, open_tokenizer
 from data.finetuning.options import ClassifierDataOptions
-from data.finetuning.tokens import encode_batch, open_tokenizer
 
 # name -> (median pieces, sigma of the logarithm)
 DISTRIBUTIONS = {

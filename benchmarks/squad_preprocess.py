@@ -17,9 +17,9 @@ import time
 
 from absl import flags
 
-from data.finetuning import cache as finetune_cache
-from data.finetuning import tokens as task_tokens
 from data.finetuning.examples import BadRows
+from data.finetuning.features import cache as finetune_cache
+from data.finetuning.features import tokens as task_tokens
 from data.finetuning.options import FeatureOptions, SquadDataOptions
 from data.finetuning.squad import examples as squad_examples
 from data.finetuning.squad import windows as squad_windows

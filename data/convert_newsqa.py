@@ -19,7 +19,7 @@ from absl import flags
 from common import files
 from common.errors import UserError
 from data.finetuning.examples import BadRows
-from data.finetuning.table_files import read_json
+from data.finetuning.tables.table_files import read_json
 from flags import app
 
 FLAGS = flags.FLAGS

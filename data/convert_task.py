@@ -27,7 +27,7 @@ from data.finetuning.examples import BadRows
 from data.finetuning.options import ClassifierDataOptions
 from data.finetuning.race.examples import read_race
 from data.finetuning.squad.examples import read_squad
-from data.finetuning.table_files import packed
+from data.finetuning.tables.table_files import packed
 from flags import app
 
 FLAGS = flags.FLAGS

@@ -52,7 +52,11 @@ def test_no_cycles():
 PLANTED = (
     ("common.files", "from data import symbols", "data.symbols"),
     ("data.schema", "from data.text import tokenizer", "L1 data"),
-    ("data.finetuning.options", "import data.finetuning.table", "L2 data"),
+    (
+        "data.finetuning.options",
+        "import data.finetuning.features.table",
+        "L2 data",
+    ),
     ("data.text.tokenizer", "from data.records import manifest", "L2 data"),
     ("data.text.tokenizer", "from modeling import losses", "L1 modeling"),
     ("data.records.build", "from data.finetuning import cache", "finetuning"),
@@ -63,7 +67,7 @@ PLANTED = (
         "from data.pretraining import lanes",
         "L2",
     ),
-    ("data.finetuning.table", "import tf_keras", "tf_keras"),
+    ("data.finetuning.features.table", "import tf_keras", "tf_keras"),
     ("modeling.ops.shapes", "from modeling import task_model", "L2 modeling"),
     (
         "modeling.attention.masks",

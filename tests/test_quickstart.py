@@ -81,7 +81,7 @@ def test_saved_model_memory_and_ids_path_agree(finished):
     import tensorflow as tf
     import tensorflow_text  # noqa: F401 (the signature's operations)
 
-    from data.finetuning.pair_features import join_segments, pad_left
+    from data.finetuning.features.pair_features import join_segments, pad_left
     from data.task_spec import TaskSpec
     from data.text.tokenizer import Tokenizer
     from modeling.checkpoints import restore as checkpoints

@@ -18,7 +18,7 @@ import tensorflow as tf
 
 from data import train_sentencepiece
 from data.corpus.options import SentencePieceOptions
-from data.finetuning import pair_features
+from data.finetuning.features import pair_features
 from data.task_spec import TaskSpec
 from data.text.opening import graph_tokenizer, open_tokenizer
 from modeling import XLNetConfig, convert_checkpoint

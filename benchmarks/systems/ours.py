@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from benchmarks.systems import workloads
 from benchmarks.systems.workloads import Workload
-from data.finetuning import batches as finetune_batches
+from data.finetuning.features import batches as finetune_batches
 from data.symbols import SymbolIds
 from modeling import ClassificationModel
 from modeling.encoders.contract import EncoderConfig

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from benchmarks.tpu import lowering as tpu_lowering
 from data import schema
-from data.finetuning import batches as finetune_batches
+from data.finetuning.features import batches as finetune_batches
 from flags.plan_flags import PlanOptions
 from training import strategy as strategy_lib
 from training.objectives.build import build_objective

@@ -12,16 +12,17 @@ from typing import Any, Self
 import numpy as np
 
 from common.errors import UserError
-from data.finetuning import batches as finetune_batches
-from data.finetuning import cache as finetune_cache
-from data.finetuning import ensembles, table_files, task_settings
+from data.finetuning import ensembles, task_settings
 from data.finetuning import examples as task_examples
-from data.finetuning import pipeline as finetune_pipeline
-from data.finetuning import table as finetune_table
-from data.finetuning import tokens as task_tokens
 from data.finetuning.examples import BadRows
+from data.finetuning.features import batches as finetune_batches
+from data.finetuning.features import cache as finetune_cache
+from data.finetuning.features import pipeline as finetune_pipeline
+from data.finetuning.features import table as finetune_table
+from data.finetuning.features import tokens as task_tokens
+from data.finetuning.features.table import FeatureTable
 from data.finetuning.options import FeatureOptions
-from data.finetuning.table import FeatureTable
+from data.finetuning.tables import table_files
 from data.symbols import CLS_LAST
 from data.task_spec import TaskSpec
 from data.text import opening

@@ -12,12 +12,12 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 
 from common.errors import UserError
-from data.finetuning import quoted_rows, table_columns
-from data.finetuning import table_files as task_readers
 from data.finetuning.classifier import sets as classifier_sets
 from data.finetuning.classifier import sources as classifier_sources
 from data.finetuning.examples import BadRows
-from data.finetuning.table_columns import Columns, find_name
+from data.finetuning.tables import quoted_rows, table_columns
+from data.finetuning.tables import table_files as task_readers
+from data.finetuning.tables.table_columns import Columns, find_name
 from serving.options import PredictOptions
 
 _TABLES = (".csv", ".tsv")

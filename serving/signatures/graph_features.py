@@ -1,6 +1,6 @@
 """Token ids -> model inputs inside the graph: what `data/` does offline.
 
-The layouts are those of `data.finetuning.pair_features` (`A SEP B SEP CLS`, padded on the
+The layouts are those of `data.finetuning.features.pair_features` (`A SEP B SEP CLS`, padded on the
 left) and `data.finetuning.squad.features` (windows `P SEP Q SEP CLS`, padded on the
 right), and both again with CLS first; tests compare them with the offline code.
 """
@@ -10,7 +10,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from data import symbols
-from data.finetuning.pair_features import SEGMENT_IDS
+from data.finetuning.features.pair_features import SEGMENT_IDS
 
 
 class Features(NamedTuple):
@@ -49,7 +49,7 @@ class Windows(NamedTuple):
 
 
 def shared_lengths(lengths: tf.Tensor, room: int | tf.Tensor) -> tf.Tensor:
-    """`data.finetuning.pair_features.shared_lengths` for int32 [B, S] at once.
+    """`data.finetuning.features.pair_features.shared_lengths` for int32 [B, S] at once.
 
     `room` is one number or int32 [B, 1].
 
@@ -88,7 +88,7 @@ def join_segments(
       ids: the special ids.
       pad_to: T; None = the longest row.
       keep_blank: an empty segment after the first keeps its SEP; else see
-        `data.finetuning.pair_features.without_blank`.
+        `data.finetuning.features.pair_features.without_blank`.
     """
     lengths = tf.stack(
         [tf.cast(p.row_lengths(), tf.int32) for p in parts], 1

@@ -13,7 +13,7 @@ import pytest
 
 from common import locks
 from common.errors import UserError
-from data.finetuning import cache
+from data.finetuning.features import cache
 from tests.holding import another_process_holds
 
 

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from common.errors import UserError
 from common.text_settings import TextSettings
-from data.finetuning import pair_features
+from data.finetuning.features import pair_features
 from data.task_spec import TaskSpec
 from data.text.tokenizer import Tokenizer
 from modeling import (

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from common import vocabulary
 from common.errors import UserError
-from data.finetuning import pair_features
+from data.finetuning.features import pair_features
 from data.symbols import CLS_FIRST
 from data.task_spec import TaskSpec
 from data.text import opening

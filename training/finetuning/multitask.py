@@ -1,6 +1,6 @@
 """One encoder trained on several tasks by turns, then a folder for each.
 
-Batches alternate between the tasks (`data.finetuning.mixing`); losses, metrics
+Batches alternate between the tasks (`data.finetuning.features.mixing`); losses, metrics
 and files of a task are those of `run_classifier.py`. What was trained is
 written as single-task folders, `MODEL_DIR/tasks/NAME`, which every command
 takes; evaluation, prediction and export are theirs.
@@ -18,7 +18,7 @@ import tensorflow as tf
 from common import files, locks, vocabulary
 from common.errors import UserError
 from data.finetuning.classifier.task import ClassifierTask
-from data.finetuning.mixing import BLOCK, MixedBatches, TaskOrder
+from data.finetuning.features.mixing import BLOCK, MixedBatches, TaskOrder
 from data.finetuning.task import EVAL
 from modeling.checkpoints import native, restore
 from modeling.checkpoints.folder import newest_prefix

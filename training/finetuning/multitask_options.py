@@ -19,7 +19,7 @@ class MultiTaskOptions:
       tasks: names, in the order of their numbers.
       lengths: T of each.
       weights: of the losses.
-      mixing, temperature: see `data.finetuning.mixing.TaskOrder`.
+      mixing, temperature: see `data.finetuning.features.mixing.TaskOrder`.
       task_steps: task -> optimizer steps of its own training (`PAPER`).
       schedule: "" or `PAPER`.
     """

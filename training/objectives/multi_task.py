@@ -37,7 +37,7 @@ class MultiTaskObjective(Objective):
     """The losses of several tasks by turns.
 
     Batches hold `task` int32 [B], the same number in every row, and `label_ids`
-    float32 [B] whatever the task (`data.finetuning.mixing`).
+    float32 [B] whatever the task (`data.finetuning.features.mixing`).
 
     Args:
       config: the architecture.

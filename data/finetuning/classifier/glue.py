@@ -11,8 +11,8 @@ import dataclasses
 import os
 
 from common.errors import UserError
-from data.finetuning import table_files as task_readers
 from data.finetuning.examples import BadRows, TextExample, parse_label
+from data.finetuning.tables import table_files as task_readers
 
 ENTAILMENT = ("contradiction", "entailment", "neutral")
 TWO_WAY = ("entailment", "not_entailment")

@@ -16,8 +16,8 @@ from data.finetuning import ensembles
 from data.finetuning.classifier import rivals, schemas
 from data.finetuning.classifier.task import ClassifierTask, hash_examples
 from data.finetuning.examples import TextExample
+from data.finetuning.features.table import FeatureTable
 from data.finetuning.options import ClassifierDataOptions
-from data.finetuning.table import FeatureTable
 from data.finetuning.task import TRAIN, Split
 from data.schema import MOST_PIECES
 from data.symbols import CLS_LAST, SymbolIds

@@ -9,7 +9,7 @@ from collections.abc import Hashable, Sequence
 
 import numpy as np
 
-from data.finetuning.table import FeatureTable
+from data.finetuning.features.table import FeatureTable
 
 # 1 = the second row of the example is a rival, 0 = it repeats the first.
 RIVAL = "rival"

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from data import symbols
-from data.finetuning import pair_features
-from data.finetuning import table as finetune_table
-from data.finetuning.table import FeatureTable
+from data.finetuning.features import pair_features
+from data.finetuning.features import table as finetune_table
+from data.finetuning.features.table import FeatureTable
 
 PRONOUNS = frozenset(
     "he him his she her hers it its they them their theirs".split()

@@ -12,16 +12,18 @@ import numpy as np
 
 from common import heads
 from common.errors import UserError
-from data.finetuning import metrics, pair_features, table_columns
-from data.finetuning import table as finetune_table
-from data.finetuning import table_files as task_readers
+from data.finetuning import metrics
 from data.finetuning.classifier import glue as glue_tasks
 from data.finetuning.classifier import held_out
 from data.finetuning.classifier import sources as classifier_sources
 from data.finetuning.examples import BadRows, TextExample
+from data.finetuning.features import pair_features
+from data.finetuning.features import table as finetune_table
+from data.finetuning.features.table import FeatureTable
 from data.finetuning.options import ClassifierDataOptions
-from data.finetuning.table import FeatureTable
-from data.finetuning.table_columns import Columns, TableOptions
+from data.finetuning.tables import table_columns
+from data.finetuning.tables import table_files as task_readers
+from data.finetuning.tables.table_columns import Columns, TableOptions
 from data.symbols import CLS_LAST, SymbolIds
 from data.task_spec import TaskSpec
 

@@ -10,10 +10,10 @@ import re
 from collections.abc import Mapping
 
 from common.errors import UserError
-from data.finetuning import quoted_rows, table_columns
-from data.finetuning import table_files as task_readers
 from data.finetuning.examples import BadRows, TextExample, parse_label
-from data.finetuning.table_columns import TableOptions
+from data.finetuning.tables import quoted_rows, table_columns
+from data.finetuning.tables import table_files as task_readers
+from data.finetuning.tables.table_columns import TableOptions
 
 
 def read_table(

@@ -6,7 +6,6 @@ import numpy as np
 
 from common import figures, files
 from common.errors import UserError
-from data.finetuning import cache as finetune_cache
 from data.finetuning import examples as task_examples
 from data.finetuning import metrics as task_metrics
 from data.finetuning import task_settings
@@ -15,6 +14,7 @@ from data.finetuning.classifier import predictions, reports
 from data.finetuning.classifier import sets as classifier_sets
 from data.finetuning.classifier.sets import THRESHOLD
 from data.finetuning.examples import BadRows, TextExample
+from data.finetuning.features import cache as finetune_cache
 from data.finetuning.options import ClassifierDataOptions
 from data.finetuning.task import EVAL, PREDICT, TRAIN, Outputs, Split, Task
 from data.task_spec import TaskSpec

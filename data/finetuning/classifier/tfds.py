@@ -7,9 +7,9 @@ feature are taken by name as in `data.finetuning.classifier.sources`.
 from collections.abc import Mapping
 
 from common.errors import UserError
-from data.finetuning import table_columns
 from data.finetuning.examples import BadRows, TextExample, parse_label
-from data.finetuning.table_columns import TableOptions
+from data.finetuning.tables import table_columns
+from data.finetuning.tables.table_columns import TableOptions
 
 SPLITS = {"dev": ("validation", "dev", "test"), "test": ("test",)}
 

@@ -5,9 +5,9 @@ import json
 import os
 
 from common.errors import UserError
-from data.finetuning import table_files as task_readers
 from data.finetuning.examples import BadRows
 from data.finetuning.race.features import NUM_OPTIONS, question_with_option
+from data.finetuning.tables import table_files as task_readers
 
 LEVELS = ("middle", "high")
 ANSWERS = "ABCD"

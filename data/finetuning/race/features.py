@@ -8,8 +8,8 @@ own copy, and `accumulate_options=True` gives the original's inputs.
 from collections.abc import Sequence
 
 from data import symbols
-from data.finetuning import pair_features
-from data.finetuning.pair_features import Sequence1D
+from data.finetuning.features import pair_features
+from data.finetuning.features.pair_features import Sequence1D
 
 NUM_OPTIONS = 4
 

@@ -8,12 +8,14 @@ import numpy as np
 
 from common import files
 from common.errors import UserError
-from data.finetuning import cache as finetune_cache
 from data.finetuning import examples as task_examples
 from data.finetuning import metrics as task_metrics
-from data.finetuning import pair_features, task_settings
-from data.finetuning import table as finetune_table
+from data.finetuning import task_settings
 from data.finetuning.examples import BadRows
+from data.finetuning.features import cache as finetune_cache
+from data.finetuning.features import pair_features
+from data.finetuning.features import table as finetune_table
+from data.finetuning.features.table import FeatureTable
 from data.finetuning.options import RaceDataOptions
 from data.finetuning.race import features as race_features
 from data.finetuning.race.examples import (
@@ -22,7 +24,6 @@ from data.finetuning.race.examples import (
     RaceExample,
     read_race,
 )
-from data.finetuning.table import FeatureTable
 from data.finetuning.task import PREDICT, TRAIN, Outputs, Split, Task
 from data.symbols import CLS_LAST
 from data.task_spec import TaskSpec

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 import numpy as np
 
 from common.errors import UserError
-from data.finetuning.ranking import extras, words
+from data.finetuning import extras
+from data.finetuning.ranking import words
 from data.finetuning.ranking.documents import Document
 from data.finetuning.ranking.runs import Run
 

@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import Iterator
 
 from common.errors import UserError
-from data.finetuning.ranking import extras
+from data.finetuning import extras
 from data.finetuning.ranking.documents import Document
 
 FLAG = "--dataset"

@@ -9,7 +9,7 @@ import numpy as np
 from common import files
 from common.errors import UserError
 from data.corpus.documents import list_files
-from data.finetuning import cache
+from data.finetuning.features import cache
 from data.finetuning.ranking import (
     candidates,
     catalogue,

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from data import symbols
-from data.finetuning import pair_features
-from data.finetuning import table as finetune_table
-from data.finetuning.pair_features import Sequence1D
-from data.finetuning.table import FeatureTable
+from data.finetuning.features import pair_features
+from data.finetuning.features import table as finetune_table
+from data.finetuning.features.pair_features import Sequence1D
+from data.finetuning.features.table import FeatureTable
 
 
 def windows(

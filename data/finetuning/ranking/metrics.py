@@ -17,7 +17,8 @@ ERR: Chapelle et al. 2009; r = (2^g - 1) / 2^G with G = 4, fixed in gdeval.
 import dataclasses
 
 from common.errors import UserError
-from data.finetuning.ranking import extras, runs
+from data.finetuning import extras
+from data.finetuning.ranking import runs
 from data.finetuning.ranking.judgments import Qrels
 from data.finetuning.ranking.runs import Run
 

@@ -4,7 +4,8 @@ import re
 import unicodedata
 
 from common.errors import UserError
-from data.finetuning.ranking import extras, lines
+from data.finetuning import extras
+from data.finetuning.ranking import lines
 
 FLAG = "--stop_words"
 ENGLISH = "en"

@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from common.errors import UserError
-from data.finetuning import table_files as task_readers
 from data.finetuning.examples import BadRows
 from data.finetuning.squad import answer_places
+from data.finetuning.tables import table_files as task_readers
 
 
 @dataclasses.dataclass(frozen=True)

@@ -20,8 +20,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from data import symbols
+from data.finetuning.features.table import FeatureTable
 from data.finetuning.squad import predictions as squad_predictions
-from data.finetuning.table import FeatureTable
 
 
 @dataclasses.dataclass(frozen=True)

@@ -8,10 +8,10 @@ import numpy as np
 
 from common import files
 from common.errors import UserError
-from data.finetuning import batches as finetune_batches
 from data.finetuning import examples as task_examples
 from data.finetuning import task_settings
 from data.finetuning.examples import BadRows
+from data.finetuning.features import batches as finetune_batches
 from data.finetuning.options import FeatureOptions, SquadDataOptions
 from data.finetuning.squad import answers as squad_answers
 from data.finetuning.squad import ensembles as squad_ensembles

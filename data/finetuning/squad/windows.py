@@ -6,8 +6,9 @@ import numpy as np
 
 from common import vocabulary as vocabulary_lib
 from common import workers
-from data.finetuning import cache as finetune_cache
-from data.finetuning import tokens as task_tokens
+from data.finetuning.features import cache as finetune_cache
+from data.finetuning.features import tokens as task_tokens
+from data.finetuning.features.table import FeatureTable
 from data.finetuning.options import (
     FeatureOptions,
     SquadDataOptions,
@@ -20,7 +21,6 @@ from data.finetuning.squad.features import (
     SquadWindows,
     TokenizedParagraph,
 )
-from data.finetuning.table import FeatureTable
 from data.symbols import CLS_LAST
 
 # Paragraphs that one worker call handles.

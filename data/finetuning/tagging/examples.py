@@ -13,8 +13,8 @@ import re
 from collections.abc import Iterator
 
 from common.errors import UserError
-from data.finetuning import table_columns, table_files
 from data.finetuning.examples import BadRows
+from data.finetuning.tables import table_columns, table_files
 
 OUTSIDE = "O"
 TRAIN, DEV, TEST = "train", "dev", "test"

@@ -21,11 +21,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from data import symbols
-from data.finetuning import table as finetune_table
-from data.finetuning.pair_features import join_segments, padding
+from data.finetuning.features import table as finetune_table
+from data.finetuning.features.pair_features import join_segments, padding
+from data.finetuning.features.table import FeatureTable
 from data.finetuning.squad.features import TokenizedParagraph, doc_windows
 from data.finetuning.squad.predictions import max_context
-from data.finetuning.table import FeatureTable
 from data.finetuning.tagging.examples import OUTSIDE, TaggedText
 
 NO_LABEL = -1

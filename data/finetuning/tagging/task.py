@@ -7,10 +7,10 @@ import numpy as np
 
 from common import files, workers
 from common.errors import UserError
-from data.finetuning import cache as finetune_cache
 from data.finetuning import task_settings
-from data.finetuning import tokens as task_tokens
 from data.finetuning.examples import BadRows
+from data.finetuning.features import cache as finetune_cache
+from data.finetuning.features import tokens as task_tokens
 from data.finetuning.options import FeatureOptions, TaggingDataOptions
 from data.finetuning.squad.features import TokenizedParagraph
 from data.finetuning.tagging import answers as tagging_answers

@@ -11,7 +11,7 @@ from types import MappingProxyType
 import numpy as np
 
 from common.errors import UserError
-from data.finetuning.pair_features import SEGMENT_IDS
+from data.finetuning.features.pair_features import SEGMENT_IDS
 from data.text.normalization import most_chars
 from serving.exported import limits
 from serving.options import ServerOptions

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from data import symbols
-from data.finetuning import pair_features
-from data.finetuning import table as finetune_table
+from data.finetuning.features import pair_features
+from data.finetuning.features import table as finetune_table
 from data.finetuning.race import features as race_features
 from data.finetuning.squad import features as squad_features
 

@@ -5,8 +5,8 @@ import pytest
 import tensorflow as tf
 
 from data import symbols
-from data.finetuning import pair_features
-from data.finetuning import table as finetune_table
+from data.finetuning.features import pair_features
+from data.finetuning.features import table as finetune_table
 from data.finetuning.race import features as race_features
 from data.finetuning.squad import features as squad_features
 from serving.signatures import graph_features

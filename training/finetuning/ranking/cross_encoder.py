@@ -17,10 +17,10 @@ from common import files, vocabulary
 from common.errors import UserError
 from common.weights_line import AUTO
 from data import symbols
-from data.finetuning import batches as finetune_batches
-from data.finetuning import cache, pair_features
-from data.finetuning import pipeline as finetune_pipeline
-from data.finetuning import table as finetune_table
+from data.finetuning.features import batches as finetune_batches
+from data.finetuning.features import cache, pair_features
+from data.finetuning.features import pipeline as finetune_pipeline
+from data.finetuning.features import table as finetune_table
 from data.finetuning.ranking import collection as collections
 from data.finetuning.ranking import features
 from data.finetuning.ranking.folds import Fold

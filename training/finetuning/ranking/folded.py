@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from common.errors import UserError
-from data.finetuning import cache
+from data.finetuning.features import cache
 from data.finetuning.ranking import collection as collections
 from data.finetuning.ranking import metrics
 from data.finetuning.ranking.collection import Collection

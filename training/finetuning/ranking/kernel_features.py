@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable, Sequence
 import numpy as np
 import tensorflow as tf
 
-from data.finetuning import cache
+from data.finetuning.features import cache
 from data.finetuning.ranking.runs import Run
 from modeling.heads import kernel_pooling
 from modeling.heads.kernel_pooling import Kernels

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import numpy as np
 
 from common.errors import UserError
-from data.finetuning import cache
+from data.finetuning.features import cache
 from data.finetuning.ranking.documents import Document
 from data.text.tokenizer import Tokenizer
 from training.finetuning.ranking.vectors import EncoderVectors, TableVectors

@@ -14,7 +14,7 @@ import tensorflow as tf
 import tf_keras
 
 from common.errors import UserError
-from data.finetuning import cache
+from data.finetuning.features import cache
 from data.finetuning.ranking.folds import Fold
 from modeling.heads import kernel_pooling, ranking_losses
 from training.finetuning.ranking import folded

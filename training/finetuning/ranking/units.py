@@ -4,7 +4,7 @@ from collections.abc import Hashable, Sequence
 
 import numpy as np
 
-from data.finetuning import cache
+from data.finetuning.features import cache
 from data.text.tokenizer import WORD_MARK, Tokenizer
 from training.finetuning.ranking.options import PIECE, WORD
 

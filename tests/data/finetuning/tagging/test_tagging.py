@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from common.errors import UserError
-from data.finetuning import tokens as task_tokens
 from data.finetuning.examples import BadRows
+from data.finetuning.features import tokens as task_tokens
 from data.finetuning.squad.features import TokenizedParagraph
 from data.finetuning.tagging import answers as tagging_answers
 from data.finetuning.tagging import examples as tagging

@@ -7,13 +7,13 @@ import re
 import pytest
 
 from common.errors import UserError
-from data.finetuning import table_files
 from data.finetuning.classifier import glue as glue_tasks
 from data.finetuning.classifier import sources as classifier_sources
 from data.finetuning.examples import BadRows
 from data.finetuning.race import examples as race_examples
 from data.finetuning.squad import examples as squad_examples
-from data.finetuning.table_columns import TableOptions
+from data.finetuning.tables import table_files
+from data.finetuning.tables.table_columns import TableOptions
 from data.finetuning.tagging import examples as tagging
 from serving.exported import input_rows
 from serving.options import PredictOptions

@@ -7,10 +7,15 @@ import numpy as np
 import pytest
 
 from common.errors import UserError
-from data.finetuning import batches
-from data.finetuning.mixing import BLOCK, MIXINGS, MixedBatches, TaskOrder
-from data.finetuning.pair_features import Sequence1D
-from data.finetuning.table import from_sequences
+from data.finetuning.features import batches
+from data.finetuning.features.mixing import (
+    BLOCK,
+    MIXINGS,
+    MixedBatches,
+    TaskOrder,
+)
+from data.finetuning.features.pair_features import Sequence1D
+from data.finetuning.features.table import from_sequences
 
 SIZES = (4000, 900, 100, 1)
 

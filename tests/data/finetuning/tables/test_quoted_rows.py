@@ -7,10 +7,10 @@ import random
 import pytest
 
 from common.errors import UserError
-from data.finetuning import quoted_rows
 from data.finetuning.classifier import sources as classifier_sources
 from data.finetuning.examples import BadRows
-from data.finetuning.table_columns import TableOptions
+from data.finetuning.tables import quoted_rows
+from data.finetuning.tables.table_columns import TableOptions
 from serving.exported import answering
 from tests.serving.test_predict import FakeModel, answers, options
 

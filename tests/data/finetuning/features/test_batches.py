@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from common.errors import UserError
-from data.finetuning import batches
-from data.finetuning.batches import BLOCK, Mixture
+from data.finetuning.features import batches
+from data.finetuning.features.batches import BLOCK, Mixture
 
 
 def test_every_block_holds_the_exact_shares():

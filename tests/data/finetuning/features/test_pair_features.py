@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from common.text_settings import TextSettings
-from data.finetuning import pair_features
+from data.finetuning.features import pair_features
 from data.finetuning.race import features as race_features
 from data.symbols import SymbolIds
 from data.text.tokenizer import Tokenizer

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from data import symbols
-from data.finetuning.pair_features import Sequence1D
+from data.finetuning.features.pair_features import Sequence1D
 
 
 @dataclasses.dataclass(frozen=True)

@@ -14,8 +14,8 @@ import numpy as np
 
 from common.checks import one_of
 from common.errors import UserError
-from data.finetuning import batches
-from data.finetuning.table import FeatureTable
+from data.finetuning.features import batches
+from data.finetuning.features.table import FeatureTable
 from data.schema import LENGTH_FIELDS
 
 PROPORTIONAL, SQRT, UNIFORM, TEMPERATURE = MIXINGS = (

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from common.errors import UserError
-from data.finetuning import batches as finetune_batches
-from data.finetuning.table import FeatureTable
+from data.finetuning.features import batches as finetune_batches
+from data.finetuning.features.table import FeatureTable
 from data.schema import LENGTH_FIELDS
 
 

@@ -12,9 +12,9 @@ from collections.abc import Iterable
 
 from common import files
 from common.errors import UserError
-from data.finetuning import quoted_rows, table_files
 from data.finetuning.examples import BadRows
-from data.finetuning.pair_features import MAX_SEGMENTS
+from data.finetuning.features.pair_features import MAX_SEGMENTS
+from data.finetuning.tables import quoted_rows, table_files
 
 # Columns of a generic table that hold text when --text_columns is not given.
 TEXT_NAME = re.compile(

@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from common.errors import UserError
-from data.finetuning import batches as finetune_batches
-from data.finetuning import cache as finetune_cache
-from data.finetuning import pipeline as finetune_pipeline
-from data.finetuning import table as finetune_table
-from data.finetuning.pair_features import Sequence1D
+from data.finetuning.features import batches as finetune_batches
+from data.finetuning.features import cache as finetune_cache
+from data.finetuning.features import pipeline as finetune_pipeline
+from data.finetuning.features import table as finetune_table
+from data.finetuning.features.pair_features import Sequence1D
 
 ROWS = [
     Sequence1D([11, 4, 3], [0, 0, 2]),

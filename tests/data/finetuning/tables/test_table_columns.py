@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from common.errors import UserError
-from data.finetuning import table_columns
 from data.finetuning.classifier import predictions
 from data.finetuning.classifier import sets as classifier_sets
 from data.finetuning.classifier import sources as classifier_sources
 from data.finetuning.examples import BadRows
 from data.finetuning.options import ClassifierDataOptions
-from data.finetuning.table_columns import TableOptions
+from data.finetuning.tables import table_columns
+from data.finetuning.tables.table_columns import TableOptions
 from serving.exported import answering
 from tests.serving.test_predict import FakeModel, answers, options
 

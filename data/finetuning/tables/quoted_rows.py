@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterator, Sequence
 
 from common.errors import UserError
-from data.finetuning import table_files
 from data.finetuning.examples import BadRows
-from data.finetuning.table_files import Row
+from data.finetuning.tables import table_files
+from data.finetuning.tables.table_files import Row
 
 # Lines of a row from which on it is asked whether they are rows themselves.
 MANY_LINES = 10
