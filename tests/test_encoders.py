@@ -6,12 +6,12 @@ import random
 
 import numpy as np
 import pytest
-from data.pretraining.options import BuildOptions
 
 import run_pretrain
 from common.errors import UserError
 from data.finetuning.options import FeatureOptions
 from data.pretraining import build, run_data
+from data.pretraining.options import BuildOptions
 from modeling.encoders.bert.config import AlbertConfig, BertConfig
 from modeling.encoders.modernbert.config import ModernBertConfig
 from modeling.encoders.registry import new_config

@@ -59,7 +59,11 @@ PLANTED = (
     ),
     ("data.text.tokenizer", "from data.records import manifest", "L2 data"),
     ("data.text.tokenizer", "from modeling import losses", "L1 modeling"),
-    ("data.records.build", "from data.finetuning import cache", "finetuning"),
+    (
+        "data.records.build",
+        "from data.finetuning.features import cache",
+        "finetuning",
+    ),
     ("data.records.build", "import training.loop", "L3"),
     ("data.records.build", "from data.pretraining import lanes", "pretraining"),
     (
@@ -81,7 +85,11 @@ PLANTED = (
     ("modeling.encoders.bert.layer", "open('x')", "calls open"),
     ("modeling.ops.shapes", "tf.io.gfile.exists('x')", "calls tf.io"),
     ("training.loop", "from data.records import manifest", "L2 data"),
-    ("training.loop", "from data.finetuning import table", "finetuning"),
+    (
+        "training.loop",
+        "from data.finetuning.features import table",
+        "finetuning",
+    ),
     ("training.loop", "from training.finetuning import driver", "finetuning"),
     ("training.loop", "from serving import limits", "L3 serving"),
     ("training.finetuning.driver", "from data.pretraining import reader", "L2"),

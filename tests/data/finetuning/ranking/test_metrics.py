@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from common.errors import UserError
+from data.finetuning import extras
 from data.finetuning.ranking import (
     candidates,
     documents,
-    extras,
     judgments,
     metrics,
     significance,
