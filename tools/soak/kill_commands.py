@@ -1,4 +1,4 @@
-"""Kills builder, fine-tuning, ranking, prediction and export at random moments.
+"""Kills commands at random moments (`WHAT`).
 
     python -m tools.soak.kill_commands --output_dir=OUT --kills=10
 
@@ -35,8 +35,9 @@ _DOCUMENTS = 1000  # of the builder
 _ROWS = 600  # of the prediction
 WHAT = (
     *("builder", "finetuning", "ranking", "cross_encoder"),
-    *("prediction", "export"),
+    *("prediction", "export", "average", "conversion", "filter", "vocabulary"),
 )
+_READ_A_MODEL = ("export", "prediction", "average", "conversion")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,6 +66,9 @@ def commands(folder: str) -> dict[str, tuple[list[str], str]]:
 
     Args:
       folder: for the inputs.
+
+    Returns:
+      The flag ends in `{}`, the place of the path.
     """
     killing.make_data(folder)
     spiece = os.path.join(folder, "spiece.model")
@@ -101,19 +105,34 @@ def commands(folder: str) -> dict[str, tuple[list[str], str]]:
     predict = ["-m", "serving.predict", f"--saved_model_dir={exported}"]
     predict += [f"--input_file={rows}", "--predict_batch_size=2"]
     return {
-        "builder": (builder, "output_dir"),
-        "finetuning": (tune, "model_dir"),
-        "ranking": (rank + pool, "model_dir"),
-        "cross_encoder": (rank + cross, "model_dir"),
-        "export": (export, "output_dir"),
-        "prediction": (predict, "output_file"),
+        "builder": (builder, "output_dir={}"),
+        "finetuning": (tune, "model_dir={}"),
+        "ranking": (rank + pool, "model_dir={}"),
+        "cross_encoder": (rank + cross, "model_dir={}"),
+        "export": (export, "output_dir={}"),
+        "prediction": (predict, "output_file={}"),
+    } | _file_commands(model, text)
+
+
+def _file_commands(model: str, text: str) -> dict[str, tuple[list[str], str]]:
+    """`commands` that make files of files."""
+    average = ["-m", "modeling.average_checkpoints", f"--model_dir={model}"]
+    convert = ["-m", "modeling.convert_checkpoint", f"--input={model}"]
+    convert += ["--from_format=native", "--to_format=hf"]
+    keep = ["-m", "data.filter_corpus", f"--input_glob={text}"]
+    pieces = ["-m", "data.train_sentencepiece", f"--input_glob={text}"]
+    return {
+        "average": ([*average, "--last=3"], "output={}"),
+        "conversion": (convert, "output={}"),
+        "filter": ([*keep, "--min_characters=40"], "output_file={}"),
+        "vocabulary": ([*pieces, "--vocab_size=200"], "model_prefix={}/s"),
     }
 
 
 def prepare(folder: str, what: str) -> None:
     """The model and the export that later commands read."""
     made = commands(folder)
-    if what in ("export", "prediction"):
+    if what in _READ_A_MODEL:
         _once(made["finetuning"], os.path.join(folder, "model"))
     if what == "prediction":
         _once(made["export"], os.path.join(folder, "exported"))
@@ -130,7 +149,8 @@ def _once(command: tuple[list[str], str], output: str) -> None:
 
 def _start(command: tuple[list[str], str], output: str):
     arguments, flag = command
-    return starting.start([*arguments, f"--{flag}={output}"], output + ".log")
+    arguments = [*arguments, "--" + flag.format(output)]
+    return starting.start(arguments, output + ".log")
 
 
 def soak(folder: str, what: str, kills: int, seed: int) -> Outcome:
