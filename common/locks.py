@@ -15,6 +15,8 @@ import fcntl
 import json
 import os
 import platform
+import re
+import shutil
 import stat
 import sys
 import time
@@ -85,6 +87,25 @@ def held(
             yield
     finally:
         mine[1] -= 1
+
+
+def remove_leftovers(folder: str, name: str) -> None:
+    """What killed processes left; the lock, which is held, says that all are.
+
+    Args:
+      folder: with the output; of remote ones nothing is removed.
+      name: regular expression of the output's name.
+    """
+    if files.is_remote(folder):
+        return
+    for found in os.listdir(folder or "."):
+        if not re.fullmatch(rf"\.{name}\.tmp-[0-9a-f]+(\..*)?", found):
+            continue
+        path = os.path.join(folder, found)
+        if os.path.isdir(path) and not os.path.islink(path):
+            shutil.rmtree(path)
+        else:
+            os.remove(path)
 
 
 @contextlib.contextmanager

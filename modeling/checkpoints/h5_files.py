@@ -9,6 +9,8 @@ Only plain numbers that lie in the file itself are read.
 """
 
 import os
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -21,6 +23,8 @@ _WORDS = {
     "embeddings": "weight",
     "beta": "bias",
 }
+# Groups within groups, and all objects: the library takes long to open them.
+_DEEPEST, _MOST = 50, 10_000
 _KINDS = ("<f4", "<f2", "<f8")
 
 
@@ -38,8 +42,6 @@ def load(path: str) -> dict[str, np.ndarray]:
 
     def visit(name: str, item) -> None:
         nonlocal room
-        if not isinstance(item, h5py.Dataset):
-            return
         _require_plain(path, name, item)
         room -= item.nbytes
         if room < 0:
@@ -52,7 +54,8 @@ def load(path: str) -> dict[str, np.ndarray]:
 
     try:
         with h5py.File(path, "r") as f:
-            f.visititems(visit)  # follows no link to another place
+            for name, item in _datasets(path, f):
+                visit(name, item)
     # The library raises what a damaged file leads it to.
     except (OSError, RuntimeError, ValueError, TypeError, KeyError) as e:
         what = str(e).split("\n")[0]
@@ -60,6 +63,32 @@ def load(path: str) -> dict[str, np.ndarray]:
     if not found:
         raise UserError(f"{path}: wanted Keras weights, found none")
     return found
+
+
+def _datasets(path: str, file) -> Iterator[tuple[str, Any]]:
+    """(path in the file, dataset) of all; no link is followed."""
+    import h5py
+
+    waiting, seen = [("", file)], set()
+    while waiting:
+        place, group = waiting.pop()
+        if place.count("/") > _DEEPEST:
+            raise UserError(f"{path}: groups lie more than {_DEEPEST} deep")
+        for name in group:
+            item = group.get(name, getlink=True)
+            if not isinstance(item, h5py.HardLink):
+                continue
+            item = group[name]
+            number = h5py.h5o.get_info(item.id).addr
+            if number in seen:
+                continue
+            seen.add(number)
+            if len(seen) > _MOST:
+                raise UserError(f"{path} holds more than {_MOST} objects")
+            if isinstance(item, h5py.Group):
+                waiting.append((f"{place}{name}/", item))
+            elif isinstance(item, h5py.Dataset):
+                yield place + name, item
 
 
 def _require_plain(path: str, name: str, item) -> None:

@@ -16,6 +16,9 @@ from common.released_weights import FORMS, H5, TORCH, WEIGHTS
 from modeling.checkpoints import h5_files, torch_files
 
 Tensors = dict[str, np.ndarray]
+# Bytes of names in a safetensors file: some 40,000 tensors. The library's time
+# grows with the square of their number.
+_MAX_HEADER = 1 << 22
 
 
 def form_of(folder: str) -> str | None:
@@ -104,8 +107,15 @@ def _load_safetensors(path: str) -> Tensors:
     from safetensors.numpy import load_file as load
 
     try:
+        with open(path, "rb") as f:
+            size = int.from_bytes(f.read(8), "little")
+        if os.path.getsize(path) > size > _MAX_HEADER:
+            raise ValueError(
+                f"wanted a header of at most {_MAX_HEADER} bytes, found {size}"
+            )
         return load(path)
-    except (SafetensorError, OSError) as e:
+    # numpy has not all types and shapes of these files.
+    except (SafetensorError, OSError, ValueError, AttributeError) as e:
         raise UserError(f"{path} is no readable safetensors file: {e}") from e
 
 

@@ -4,17 +4,18 @@ Variables are found by walking the stored object graph along attribute paths,
 so optimizers, counters and memory beside the model do not matter.
 """
 
+import contextlib
 import os
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import tensorflow as tf
 import tf_keras
 from tensorflow.core.protobuf import trackable_object_graph_pb2
 
-from common import bundle, files
+from common import bundle, files, locks
 from common.errors import UserError
 from modeling.checkpoints.folder import publish
 from modeling.encoders.contract import EncoderConfig
@@ -207,31 +208,33 @@ def write(
             add(temporary)
 
 
-class new_folder:
-    """A temporary sibling that becomes `folder` when all went well."""
+@contextlib.contextmanager
+def new_folder(folder: str) -> Iterator[str]:
+    """A temporary sibling that becomes `folder` when all went well.
 
-    def __init__(self, folder: str):
-        self.folder = folder.rstrip("/")
-        self.temporary = files.temporary_name(self.folder)
-
-    def __enter__(self) -> str:
-        if tf.io.gfile.exists(self.folder) and (
-            not tf.io.gfile.isdir(self.folder)
-            or tf.io.gfile.listdir(self.folder)
+    Raises:
+      UserError: the folder is not empty, or another process makes it.
+    """
+    folder = folder.rstrip("/")
+    with locks.held(folder, is_folder=False):
+        if tf.io.gfile.exists(folder) and (
+            not tf.io.gfile.isdir(folder) or tf.io.gfile.listdir(folder)
         ):
             raise UserError(
-                f"{self.folder} is not empty: give a new folder, or remove it"
+                f"{folder} is not empty: give a new folder, or remove it"
             )
-        tf.io.gfile.makedirs(self.temporary)
-        return self.temporary
-
-    def __exit__(self, kind, value, traceback):
-        if kind is not None:
-            tf.io.gfile.rmtree(self.temporary)
-            return
-        if tf.io.gfile.exists(self.folder):
-            tf.io.gfile.rmtree(self.folder)
-        if files.is_remote(self.folder):
-            tf.io.gfile.rename(self.temporary, self.folder)
+        temporary = files.temporary_name(folder)
+        parent, name = os.path.split(folder)
+        locks.remove_leftovers(parent, re.escape(name))
+        tf.io.gfile.makedirs(temporary)
+        try:
+            yield temporary
+        except BaseException:
+            tf.io.gfile.rmtree(temporary)
+            raise
+        if tf.io.gfile.exists(folder):
+            tf.io.gfile.rmtree(folder)
+        if files.is_remote(folder):
+            tf.io.gfile.rename(temporary, folder)
         else:
-            shutil.move(self.temporary, self.folder)
+            shutil.move(temporary, folder)

@@ -9,12 +9,13 @@ is said by the encoder (`EncoderSpec.original`).
 import os
 import re
 import uuid
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from common import files
+from common import files, locks
 from common.errors import UserError
 from common.references import resolve
 from modeling.checkpoints.native import open_reader, read_tensor
@@ -108,13 +109,19 @@ def write(
         for kind, task in tasks.items():
             name = name.replace(f"model/{kind}/", f"model/{kind}_{task}/", 1)
         found[name] = value
-    names = sorted(found)
     folder, base = os.path.split(prefix)
     if folder:
         tf.io.gfile.makedirs(folder)
     # Written under another prefix and renamed, the index last: without the
     # index there is no checkpoint.
     temporary = os.path.join(folder, f".{base}.tmp-{uuid.uuid4().hex[:8]}")
+    with locks.held(prefix, is_folder=False):
+        locks.remove_leftovers(folder, re.escape(base))
+        _save(temporary, prefix, found)
+
+
+def _save(temporary: str, prefix: str, found: Mapping[str, np.ndarray]) -> None:
+    names = sorted(found)
     try:
         tf.raw_ops.SaveV2(
             prefix=temporary,

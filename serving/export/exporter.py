@@ -13,8 +13,6 @@ TensorFlow and tensorflow_text, compared with the model in memory, and renamed.
 
 import contextlib
 import os
-import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -129,7 +127,7 @@ def publish(
 def _write_version(
     output_dir, root, signatures, assets, about, model_name, check
 ) -> str:
-    _remove_leftovers(output_dir)
+    locks.remove_leftovers(output_dir, r"\d+")
     version = _next_version(output_dir)
     final = os.path.join(output_dir, str(version))
     temporary = files.temporary_name(final)
@@ -379,15 +377,6 @@ def _savable(value: np.ndarray) -> np.ndarray:
         return value
     width = max((len(v) for v in value.reshape(-1)), default=0)
     return value.astype(f"S{max(width, 1)}")
-
-
-def _remove_leftovers(output_dir: str) -> None:
-    """What killed exports left; the lock says that none is alive."""
-    if files.is_remote(output_dir):
-        return
-    for name in os.listdir(output_dir):
-        if re.fullmatch(r"\.\d+\.tmp-\d+", name):
-            shutil.rmtree(os.path.join(output_dir, name))
 
 
 def _next_version(output_dir: str) -> int:

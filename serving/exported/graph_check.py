@@ -12,6 +12,7 @@ import math
 import os
 from collections.abc import Iterator
 
+import sentencepiece
 import tensorflow as tf
 import tensorflow_text  # noqa: F401  registers the SentencePiece operations
 from google.protobuf import message
@@ -80,6 +81,7 @@ OBJECTS = frozenset(
     trackable_list_wrapper tf.StaticHashTable tf.TrackableConstant
     """.split()
 ) | {""}
+_VOCABULARY = "SentencepieceOp"
 _TRUST = "load it only if you know who made it, with --trust_model"
 
 
@@ -149,6 +151,12 @@ def check(version_dir: str, proto: saved_model_pb2.SavedModel) -> None:
             "export of ours holds and which may reach files, Python or the "
             f"machine; {_TRUST}"
         )
+    for node in _nodes(graph):
+        if node.op == _VOCABULARY and not _is_vocabulary(node.attr["model"]):
+            raise UserError(
+                f"{version_dir}: the vocabulary in the graph is no "
+                f"SentencePiece model or is damaged; {_TRUST}"
+            )
     elements = sum(_elements(node) for node in _nodes(graph))
     if elements > MAX_ELEMENTS:
         raise UserError(
@@ -254,6 +262,20 @@ def _undeclared(attributes, owner: str, declared) -> Iterator[str]:
         nested = any(function.attr for function in _called(value))
         if nested or not (name in declared or name in ATTRIBUTES):
             yield f"{owner} with {name[:40]}"
+
+
+def _is_vocabulary(value) -> bool:
+    """Whether SentencePiece itself takes the bytes.
+
+    tensorflow_text's own copy of it believes them and ends by a signal.
+    """
+    if value.WhichOneof("value") != "s":
+        return False
+    try:
+        sentencepiece.SentencePieceProcessor(model_proto=value.s)
+    except (RuntimeError, OSError, ValueError, LookupError):
+        return False
+    return True
 
 
 def _elements(node) -> int:

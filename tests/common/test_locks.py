@@ -48,6 +48,19 @@ def test_what_a_killed_process_left_is_nobodys(tmp_path):
         assert list(tmp_path.iterdir()) == []
 
 
+def test_leftovers_behind_a_link_stay(tmp_path):
+    victim = tmp_path / "victim"
+    victim.mkdir()
+    (victim / "a").touch()
+    (tmp_path / ".out.tmp-7").symlink_to(victim)
+    (tmp_path / ".out.tmp-8").mkdir()
+    (tmp_path / ".other.tmp-8").mkdir()
+    locks.remove_leftovers(str(tmp_path), "out")
+    found = sorted(path.name for path in tmp_path.iterdir())
+    assert found == [".other.tmp-8", "victim"]
+    assert (victim / "a").exists()
+
+
 def _fifo(target, path):
     del target
     os.mkfifo(path)

@@ -13,6 +13,7 @@ import os
 from collections.abc import Callable
 
 DEEP = b"[" * 100_000 + b"]" * 100_000
+ESCAPES = "\x1b[2J\x1b]0;x\x07\r\n\ud800"
 Damage = Callable[[str], str]
 
 
@@ -99,6 +100,41 @@ def _json(leaf, path: str) -> str:
     return _write(path, json.dumps(value).encode())
 
 
+def _numbers(text: str, path: str) -> str:
+    """Every number is this text; no library need be able to write it."""
+    mark = "@number@"
+
+    def leaf(value):
+        if isinstance(value, list):
+            return [leaf(v) for v in value]
+        is_number = isinstance(value, (int, float)) and value is not True
+        return mark if is_number and value is not False else value
+
+    _json(leaf, path)
+    found = _read(path).replace(f'"{mark}"'.encode(), text.encode())
+    return _write(path, found)
+
+
+def _texts(text: str, path: str) -> str:
+    """Every text is this one."""
+
+    def leaf(value):
+        if isinstance(value, list):
+            return [leaf(v) for v in value]
+        return text if isinstance(value, str) else value
+
+    return _json(leaf, path)
+
+
+def _strange_names(path: str) -> str:
+    """Names that clear a terminal, and half of a character."""
+    value = json.loads(_read(path))
+    if isinstance(value, dict):
+        more = {"\x1b[2J\x1b]0;x\x07\n\ud800": 1}
+        value = more | {ESCAPES + k: v for k, v in value.items()} | value
+    return _write(path, json.dumps(value).encode())
+
+
 def _zero(value):
     return 0 if isinstance(value, (int, float)) else value
 
@@ -112,6 +148,16 @@ JSON = {
     "null everywhere": functools.partial(_json, lambda _: None),
     "lists everywhere": functools.partial(_json, lambda _: [[]]),
     "zeros": functools.partial(_json, _zero),
+}
+# What Python's parser takes for JSON, or cannot show.
+STRANGE = {
+    "a number of 5,000 digits": functools.partial(_numbers, "9" * 5000),
+    "numbers of 4,000 digits": functools.partial(_numbers, "9" * 4000),
+    "numbers of 400 digits": functools.partial(_numbers, "9" * 400),
+    "NaN": functools.partial(_numbers, "NaN"),
+    "infinities": functools.partial(_numbers, "1e999"),
+    "terminal escapes": functools.partial(_texts, ESCAPES),
+    "strange names": _strange_names,
 }
 
 
@@ -164,7 +210,14 @@ _NEWEST = _each("newest index", "*.index", _CUT) | _each(
 _NAMED = _each(
     "checkpoint", "checkpoint", _CUT | {"names nothing": _names_nothing}
 ) | {"signs in the folder's name": _with_signs}
-_CONFIG = _each("config", "*_config.json", JSON)
+
+
+def is_strange(fault: str) -> bool:
+    """Whether a command may take it or refuse it."""
+    return fault.rpartition(": ")[2] in STRANGE
+
+
+_CONFIG = _each("config", "*_config.json", JSON | STRANGE)
 _GZIP = {
     f"{ending[1:]}: {name}": _spoiled_archive(module, ending, spoil)
     for module, ending in ((gzip, ".gz"), (lzma, ".xz"))
@@ -182,22 +235,22 @@ KINDS: dict[str, dict[str, Damage]] = {
     "jsonl": _TEXT | {"deep JSON": deep},
     "rows": {k: _TEXT[k] for k in ("missing", "a folder")} | _GZIP,
     "table": _each("train.tsv", "train.tsv", _GZIP | {"not UTF-8": not_utf8}),
-    "json": {k: v for k, v in JSON.items() if k != "zeros"} | _GZIP,
+    "json": {k: v for k, v in JSON.items() if k != "zeros"} | STRANGE | _GZIP,
     "race": _each(
         "1.txt",
         "train/high/1.txt",
-        {k: v for k, v in JSON.items() if k != "zeros"},
+        {k: v for k, v in JSON.items() if k != "zeros"} | STRANGE,
     ),
     "spiece": _GONE | {"a folder": a_folder},
-    "config": JSON | {"missing": missing},
-    "records": _each("manifest.json", "manifest.json", JSON)
+    "config": JSON | STRANGE | {"missing": missing},
+    "records": _each("manifest.json", "manifest.json", JSON | STRANGE)
     | _each("records", "*.tfrecord", _GONE),
     "weights": _WEIGHTS | _NEWEST | _NAMED | _CONFIG,
     "steps": _NEWEST | _NAMED | _each("run.json", "run.json", _CUT),
     "run": _WEIGHTS
     | _NEWEST
     | _NAMED
-    | _each("run.json", "run.json", JSON | {"missing": missing})
+    | _each("run.json", "run.json", JSON | STRANGE | {"missing": missing})
     | _each("config", "*_config.json", {"zeros": JSON["zeros"]}),
     "ranking": _each(
         "documents",
@@ -215,11 +268,17 @@ KINDS: dict[str, dict[str, Damage]] = {
     | _NEWEST
     | _NAMED
     | _CONFIG
-    | _each("task.json", "task.json", JSON),
+    | _each("task.json", "task.json", JSON | STRANGE),
     "saved_model": _each("saved_model.pb", "*/saved_model.pb", _BYTES)
     | _each("variables' index", "*/variables/*.index", _GONE)
     | _each("variables' data", "*/variables/*.data-*", _GONE)
-    | _each("signature.json", "*/signature.json", JSON),
+    | _each("signature.json", "*/signature.json", JSON | STRANGE),
+}
+# It goes on for ever with what it takes.
+KINDS["served_model"] = {
+    name: spoil
+    for name, spoil in KINDS["saved_model"].items()
+    if not is_strange(name)
 }
 # Kinds that hold the steps of a run, and the faults after which a command goes
 # on: from which of the world's two steps.

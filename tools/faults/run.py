@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -60,14 +61,20 @@ class Outcome:
         wanted = self._wanted_status()
         if "Traceback" in self.text:
             return f"a stack trace: {lines[-1][:200]}"
+        if damage.is_strange(self.cell.fault) and self.status in (0, 1):
+            wanted = self.status
         if self.status != wanted:
             return f"exit status {self.status}: {self.text[-200:]!r}"
+        raw = re.search(r"[^\n\t -~\xa0-\U0010ffff]", self.text)
+        if raw:
+            return f"a control character: {self.text[-200:]!r}"
         if noise:
             return f"noise: {noise[0][:200]}"
         if self.left:
             return f"left behind: {', '.join(self.left)}"
         said = self._problem_of_the_line() if wanted else ""
-        if said or not self._has_steps():
+        taken = damage.is_strange(self.cell.fault) and not wanted
+        if said or taken or not self._has_steps():
             return said
         said = self.said + self.text
         return steps.problem(

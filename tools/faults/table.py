@@ -366,7 +366,7 @@ COMMANDS = (
         "serving.serve",
         "serving.serve",
         ("--saved_model_dir={export}", "--port=0"),
-        {"export": "saved_model"},
+        {"export": "served_model"},
         writes=False,
     ),
 )

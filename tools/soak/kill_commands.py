@@ -272,7 +272,7 @@ def leftovers(path: str) -> list[str]:
     parent, base = os.path.split(path)
     beside = [os.path.join(parent, n) for n in os.listdir(parent)]
     beside = [n for n in beside if base in os.path.basename(n) and n != path]
-    names = [n for n in beside if not n.endswith(".log")]
+    names = [n for n in beside if not n.endswith((".log", ".report.json"))]
     if os.path.isdir(path):
         names += [
             os.path.join(place, name)

@@ -270,5 +270,7 @@ def read_json(path: str) -> object:
         raise UserError(
             f"{path}:{e.lineno}: no valid JSON ({e.msg}, column {e.colno})"
         ) from e
+    except ValueError as e:  # a number of thousands of digits
+        raise UserError(f"{path}: no valid JSON ({e})") from e
     except RecursionError as e:
         raise UserError(f"{path}: JSON is nested too deeply") from e

@@ -186,9 +186,62 @@ def _twice(f):
     f["other/tf_model/bert/x/weight:0"] = np.zeros((2, 2), "f4")
 
 
+def _deep(f):
+    for _ in range(60):
+        f = f.create_group("g")
+    f["kernel:0"] = np.zeros((2, 2), "f4")
+
+
+def test_hdf5_of_many_groups(tmp_path, monkeypatch):
+    monkeypatch.setattr(h5_files, "_MOST", 5)
+    with pytest.raises(UserError, match="more than 5 objects"):
+        h5_files.load(_h5(tmp_path / H5, lambda f: _deep_groups(f, 6)))
+
+
+def _deep_groups(f, count):
+    for i in range(count):
+        f.create_group(f"g{i}")
+
+
+def _safetensors(path, header, body=b""):
+    """A file of a header that no library writes."""
+    content = header if isinstance(header, bytes) else header.encode()
+    path.write_bytes(len(content).to_bytes(8, "little") + content + body)
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    "tensor,body",
+    [
+        ('{"dtype":"F32","shape":[0,4611686018427387904]', 0),
+        ('{"dtype":"F32","shape":[' + "1," * 64 + "1]", 4),
+        ('{"dtype":"F8_E4M3","shape":[4]', 4),
+        ('{"dtype":"F32","shape":[1000,1000]', 4),
+        ('{"dtype":"F32","shape":[-1]', 4),
+        ('{"dtype":"?","shape":[1]', 4),
+        ('{"dtype":"F32","shape":[1]', 8),
+    ],
+)
+def test_safetensors_that_numpy_has_not(tmp_path, tensor, body):
+    header = f'{{"a":{tensor},"data_offsets":[0,{body}]}}}}'
+    path = _safetensors(tmp_path / "model.safetensors", header, bytes(body))
+    with pytest.raises(UserError, match="is no readable safetensors file"):
+        hf_files.load_file(path)
+
+
+def test_a_header_of_many_tensors_is_not_read(tmp_path):
+    """The library's time grows with the square of their number."""
+    empty = '{"dtype":"F32","shape":[0],"data_offsets":[0,0]}'
+    rows = ",".join(f'"{i}":{empty}' for i in range(90_000))
+    path = _safetensors(tmp_path / "model.safetensors", f"{{{rows}}}")
+    with pytest.raises(UserError, match="header of at most 4194304 bytes"):
+        hf_files.load_file(path)
+
+
 @pytest.mark.parametrize(
     "make,message",
     [
+        (_deep, "more than 50 deep"),
         (_external, "stored in another way"),
         (_packed, "stored in another way"),
         (_virtual, "stored in another way"),

@@ -239,6 +239,21 @@ def test_an_output_folder_is_not_overwritten(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["native"]
 
 
+@pytest.mark.parametrize("to_format", ["native", "tf1"])
+def test_what_a_killed_conversion_left_is_removed(tmp_path, to_format):
+    folder = _native(tmp_path, SpanModel(CONFIG))
+    for name in ("out", "outer", "model.ckpt"):
+        (tmp_path / f".{name}.tmp-99").mkdir()
+        (tmp_path / f".{name}.tmp-99" / "ckpt-1.index").touch()
+    (tmp_path / ".model.ckpt.tmp-0a1b.data-00000-of-00001").touch()
+    output = str(tmp_path / ("model.ckpt" if to_format == "tf1" else "out"))
+    conversion.convert(ConvertOptions("native", to_format, folder, output))
+    own = ".model.ckpt." if to_format == "tf1" else ".out."
+    left = [p.name for p in tmp_path.iterdir() if ".tmp-" in p.name]
+    assert len(left) in (2, 3)
+    assert not [name for name in left if name.startswith(own)]
+
+
 @pytest.mark.slow
 def test_command(tmp_path):
     folder = _native(tmp_path, PretrainingModel(CONFIG))

@@ -7,6 +7,7 @@ import shutil
 
 import numpy as np
 import pytest
+import sentencepiece
 import tensorflow as tf
 from tensorflow.core.framework import op_def_pb2
 from tensorflow.core.protobuf import saved_model_pb2
@@ -304,6 +305,31 @@ def test_damage_that_the_lists_do_not_see_is_one_line(change):
                 value.func.name = "nothing"
     with pytest.raises(UserError, match="cannot be read .*export the model"):
         SavedModel(write())
+
+
+def test_a_damaged_vocabulary_is_refused(change, tmp_path, monkeypatch):
+    """tensorflow_text ends by a signal when it makes text of it."""
+    (tmp_path / "text.txt").write_text("a bc ab\n" * 99)
+    sentencepiece.SentencePieceTrainer.Train(
+        f"--input={tmp_path}/text.txt --model_prefix={tmp_path}/s "
+        "--vocab_size=7 --hard_vocab_limit=false --minloglevel=2"
+    )
+    model = (tmp_path / "s.model").read_bytes()
+    proto, write = change
+    node = (
+        proto.meta_graphs[0]
+        .graph_def.library.function[0]
+        .node_def.add(name="vocabulary", op="SentencepieceOp")
+    )
+    node.attr["model"].s = model
+    assert graph_check.check(write(), proto) is None
+    # The table of characters leads far outside of itself.
+    at = model.index(b"\x12", model.rindex(b"nmt_nfkc")) + 8
+    monkeypatch.setattr(saved_model, "_load", never)
+    for damaged in (model[:at] + b"\xff" * 4096 + model[at + 4096 :], b"no"):
+        node.attr["model"].s = damaged
+        with pytest.raises(UserError, match="vocabulary in the graph is no"):
+            SavedModel(write())
 
 
 def test_what_was_checked_is_what_is_loaded(plain, change, monkeypatch):

@@ -231,7 +231,8 @@ def open_table(
     try:
         with files.open_binary(vectors) as f:
             table = np.load(f, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as e:
+    # numpy reads the header as Python: what it raises is not listed.
+    except Exception as e:
         raise UserError(
             f"--vectors={vectors} must be encoder, random or an .npy file: {e}"
         ) from e

@@ -165,3 +165,10 @@ def test_the_hash_is_of_what_a_file_holds(tmp_path):
     assert found == table_files.hash_content(str(packed))
     assert found == table_files.hash_content(str(tmp_path / "b.json"))
     assert table_files.hash_content(str(tmp_path)) is None
+
+
+def test_a_number_of_thousands_of_digits_is_named(tmp_path):
+    path = tmp_path / "a.json"
+    path.write_text('{"data": ' + "9" * 5000 + "}")
+    with pytest.raises(UserError, match="a.json: no valid JSON .*4300 digits"):
+        table_files.read_json(str(path))
