@@ -16,7 +16,7 @@ from common.errors import UserError
 
 _AGAIN = "then run the same command again"
 # errno -> (what it means, how to fix it).
-_SYSTEM = {
+SYSTEM = {
     errno.ENOSPC: ("the disk is full", f"free some space, {_AGAIN}"),
     errno.EDQUOT: ("the disk quota is used up", f"free some space, {_AGAIN}"),
     errno.EFBIG: (
@@ -95,9 +95,9 @@ def file_of(error: BaseException) -> str:
 
 
 def _of_system(error: BaseException) -> str | None:
-    if not isinstance(error, OSError) or error.errno not in _SYSTEM:
+    if not isinstance(error, OSError) or error.errno not in SYSTEM:
         return None
-    what, fix = _SYSTEM[error.errno]
+    what, fix = SYSTEM[error.errno]
     return f"{_named(error)}: {what}; {fix}"
 
 
@@ -108,7 +108,7 @@ def _of_tensorflow(error: BaseException) -> str | None:
         return None
     # Its place in the graph looks like a path.
     message = _PLACE.sub("", str(getattr(error, "message", error)))
-    for number, (what, fix) in _SYSTEM.items():
+    for number, (what, fix) in SYSTEM.items():
         words = (os.strerror(number), *_TENSORFLOW_SAYS.get(number, ()))
         if any(w in message for w in words):
             return f"{_path_in(error, message)}: {what}; {fix}"
@@ -140,7 +140,7 @@ def _of_content(error: BaseException) -> str | None:
         return f"{named} {_DAMAGED} ({error}); {_COPY}"
     if name.endswith("SafetensorError"):  # in Rust's words
         number = re.search(r"os error (\d+)", str(error))
-        what, fix = _SYSTEM.get(int(number[1]) if number else 0, ("", ""))
+        what, fix = SYSTEM.get(int(number[1]) if number else 0, ("", ""))
         if what:
             return f"{named}: {what}; {fix}"
         return f"{named} {_DAMAGED} ({error}); {_COPY}"

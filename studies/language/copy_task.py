@@ -215,11 +215,21 @@ def main() -> None:
         os.makedirs(FLAGS.output_dir, exist_ok=True)
         path = os.path.join(FLAGS.output_dir, "copy_task.tsv")
         files.write_text(path, "\n".join(lines) + "\n")
-        figure, [[axis]] = figures.new(figsize=(6, 3.5))
-        for name, accuracy in found.items():
-            axis.plot(accuracy, label=name)
+        figure, [[axis]] = figures.new(figsize=(6.5, 4))
+        # Models that behave alike: the wide line shows beside the narrow one.
+        for (name, accuracy), style in zip(
+            found.items(), ("o-", "s-", "x--"), strict=True
+        ):
+            width = 4 if style == "s-" else 1.5
+            axis.plot(accuracy, style, label=name, lw=width, ms=5)
         axis.axhline(1 / task.keys, color="grey", linestyle=":")
-        axis.set(xlabel="tokens since the key", ylabel="accuracy")
+        axis.set(
+            xlabel="tokens since the key",
+            ylabel="accuracy",
+            title=f"One run each, seed {FLAGS.seed}, {FLAGS.steps} steps; dotted:"
+            " chance\npython -m studies.copy_task",
+        )
+        axis.title.set_fontsize(9)
         axis.legend()
         stem = os.path.join(FLAGS.output_dir, "copy_task")
         for written in (path, *figures.save(figure, stem)):

@@ -1,0 +1,130 @@
+"""Writes docs/troubleshooting.md: every message of a command, by its family.
+
+python scripts/messages_page.py
+
+Messages are those of `UserError` in the code and of `flags.faults`; causes and
+cures of the families are in scripts/messages.toml.
+"""
+
+import ast
+import collections
+import functools
+import pathlib
+import sys
+import tomllib
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from flags import faults  # noqa: E402
+
+PAGE = ROOT / "docs" / "troubleshooting.md"
+FOLDERS = ("common", "data", "flags", "modeling", "serving", "training")
+_VALUE = "…"
+_SHORTEST = 12  # letters of a message besides its values
+_HEAD = """# Troubleshooting by message
+
+Made by `python scripts/messages_page.py` from the code; do not edit. Search this page
+for the words of your message: … stands for a name or a value. Every command ends with
+one line `error: ...` and status 1. A stack trace is a fault of the program: please
+report it ([security](../SECURITY.md) or the list of issues).
+"""
+
+
+def families() -> list[dict]:
+    """Title, paths, cause and cure, in the order of the page."""
+    path = ROOT / "scripts" / "messages.toml"
+    return tomllib.loads(path.read_text(encoding="utf-8"))["family"]
+
+
+def family_of(path: str, found: list[dict]) -> str | None:
+    """Title of the family with the longest path that begins this one."""
+    fitting = [
+        (len(prefix), family["title"])
+        for family in found
+        for prefix in family["paths"]
+        if path == prefix or path.startswith(f"{prefix}/")
+    ]
+    return max(fitting)[1] if fitting else None
+
+
+@functools.cache
+def messages() -> dict[str, list[str]]:
+    """File -> its messages, in the order of the file."""
+    found = {}
+    for folder in FOLDERS:
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            tree = ast.parse(path.read_text(encoding="utf-8"))
+            texts = [
+                text
+                for node in ast.walk(tree)
+                if isinstance(node, ast.Call)
+                and "UserError" in vars(node.func).values()  # its id, or attr
+                and node.args
+                and (text := _text(node.args[0]))
+            ]
+            if texts:
+                found[path.relative_to(ROOT).as_posix()] = texts
+    return found
+
+
+def _text(node: ast.expr) -> str:
+    """A message with its values left out; "" = it says too little."""
+    text = _parts(node)
+    while _VALUE * 2 in text:
+        text = text.replace(_VALUE * 2, _VALUE)
+    letters = sum(c.isalpha() for c in text)
+    return " ".join(text.split()) if letters >= _SHORTEST else ""
+
+
+def _parts(node: ast.expr) -> str:
+    if isinstance(node, ast.Constant):
+        return str(node.value)
+    if isinstance(node, ast.JoinedStr):
+        return "".join(map(_parts, node.values))
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        return _parts(node.left) + _parts(node.right)
+    if isinstance(node, ast.IfExp):
+        return _parts(node.body)
+    return _VALUE
+
+
+def page() -> str:
+    """The text of docs/troubleshooting.md."""
+    known = families()
+    texts = collections.defaultdict(set)
+    for path, found in messages().items():
+        texts[family_of(path, known)].update(found)
+    parts = [_HEAD, "## Disks and the system\n", _system_table()]
+    for family in known:
+        lines = sorted(texts[family["title"]], key=_sorted_by)
+        parts += [
+            f"\n## {family['title']}\n",
+            f"**Cause.** {family['cause']}",
+            f"\n**Cure.** {family['cure']}\n",
+            *(f"- `{_code(line)}`" for line in lines),
+        ]
+    return "\n".join(parts) + "\n"
+
+
+def _sorted_by(line: str) -> str:
+    return line.lstrip(f"{_VALUE}-:'\"` ").casefold()
+
+
+def _code(line: str) -> str:
+    return line.replace("`", "'")
+
+
+def _system_table() -> str:
+    rows = sorted(set(faults.SYSTEM.values()))
+    lines = [f"| {what} | {fix} |" for what, fix in rows]
+    return "\n".join(["| message | cure |", "|---|---|", *lines])
+
+
+def main() -> None:
+    """Writes the page."""
+    PAGE.write_text(page(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
