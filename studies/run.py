@@ -25,7 +25,7 @@ import os
 from absl import flags
 
 from flags import app
-from studies.runner import known_jobs, study_report
+from studies.runner import known_jobs, study_figure, study_report
 from studies.runner.seed_table import Row
 from studies.runner.study import Study
 from studies.runner.study_file import chosen, load, path_of
@@ -39,6 +39,13 @@ def main() -> None:
     text = FLAGS.input_glob or os.path.join(folder, "corpus", "pretrain.txt")
     places = {"out": folder, "data": FLAGS.data_dir, "text": text}
     options = load(path_of(FLAGS.study), places)
+    if FLAGS.drawn_from:
+        rows = study_figure.read_rows(FLAGS.drawn_from, options)
+        stem = os.path.join(folder, "figure5")
+        command = study_report.COMMAND
+        for path in study_figure.draw(stem, options, rows, command):
+            print(f"wrote {path}")
+        return
     if FLAGS.tasks:
         options = chosen(options, FLAGS.tasks)
     with known_jobs.opened(folder, FLAGS.known, FLAGS.table) as mine:
@@ -72,6 +79,9 @@ def define() -> None:
     flags.DEFINE_list("tasks", [], "Of the file; default: all.")
     flags.DEFINE_integer("workers", 1, "Jobs at a time, sharing the cores.", 1)
     known_jobs.define()
+    flags.DEFINE_string(
+        "drawn_from", "", "Only draw the picture of TABLE, its .tsv and .md."
+    )
     flags.DEFINE_bool("table", False, "Run nothing: the table of what is done.")
 
 

@@ -227,7 +227,7 @@ def main() -> None:
             xlabel="tokens since the key",
             ylabel="accuracy",
             title=f"One run each, seed {FLAGS.seed}, {FLAGS.steps} steps; dotted:"
-            " chance\npython -m studies.copy_task",
+            " chance\npython -m studies.language.copy_task",
         )
         axis.title.set_fontsize(9)
         axis.legend()

@@ -3,13 +3,15 @@
 import os
 from collections.abc import Sequence
 
-from common import figures, files
-from common.summary import describe
+from common import files
 from data.pretraining.manifest import PretrainingManifest
 from data.records.manifest import kind_of
+from studies.runner import study_figure
 from studies.runner.seed_table import Row, difference, same_rate, table
 from studies.runner.study_file import Claim, ResultColumn, StudyOptions
 from studies.runner.study_search import Searched
+
+COMMAND = "python -m studies.run"  # in the caption of the picture
 
 
 def target_rate(data_dir: str) -> tuple[float, float | None, int]:
@@ -77,7 +79,8 @@ def write(
     files.write_text(paths[0], text(options, rows, searches))
     files.write_json(paths[1], values)
     files.write_text(paths[2], "".join(lines))
-    return paths + draw(os.path.join(folder, "figure5"), options, rows)
+    stem = os.path.join(folder, "figure5")
+    return paths + study_figure.draw(stem, options, rows, COMMAND)
 
 
 def claim_lines(
@@ -119,59 +122,3 @@ def _verdict(a: Row, b: Row, column: ResultColumn) -> str:
     elif high < 0:
         verdict = "contradicted"
     return f"{text} {ends}, {found.queries} pairs: {verdict}"
-
-
-def bars(
-    options: StudyOptions, rows: Sequence[Row]
-) -> dict[str, dict[str, float]]:
-    """Column -> row -> median less the median of `figure_base`.
-
-    As in the table, rows of another rate of targets are not compared.
-    """
-    keys = [row.key for row in options.rows]
-    base = rows[keys.index(options.figure_base)]
-    found: dict[str, dict[str, float]] = {}
-    for column in options.columns:
-        if not column.compare or not base.values.get(column.name):
-            continue
-        median = _median(base, column)
-        found[column.name] = {
-            row.name: _median(row, column) - median
-            for row in rows
-            if row is not base
-            and row.values.get(column.name)
-            and same_rate(row, base)
-        }
-    return {name: of for name, of in found.items() if of}
-
-
-def _median(row: Row, column: ResultColumn) -> float:
-    return describe(list(row.values[column.name].values()))["median"]
-
-
-def draw(stem: str, options: StudyOptions, rows: Sequence[Row]) -> list[str]:
-    """Bars relative to `figure_base`, as the blog's Figure 5; its files."""
-    groups = bars(options, rows) if options.figure_base else {}
-    if not groups:
-        return []
-    names = [
-        row.name for row in rows if any(row.name in g for g in groups.values())
-    ]
-    figure, ((axes,),) = figures.new(figsize=(2 + 2.2 * len(groups), 4.5))
-    width = 0.8 / len(names)
-    if len(names) > 10:  # the default colours come again after ten
-        axes.set_prop_cycle(color=figures.twenty_colours())
-    for i, name in enumerate(names):
-        at = [(k, g[name]) for k, g in enumerate(groups.values()) if name in g]
-        axes.bar(
-            [k + (i - (len(names) - 1) / 2) * width for k, _ in at],
-            [value for _, value in at],
-            width,
-            label=name,
-        )
-    axes.axhline(0, color="black", linewidth=0.8)
-    axes.set_xticks(range(len(groups)), list(groups))
-    base = next(r.name for r in options.rows if r.key == options.figure_base)
-    axes.set_ylabel(f"median less that of {base}")
-    axes.legend(fontsize=7, ncols=2)
-    return figures.save(figure, stem)

@@ -1,6 +1,10 @@
 """The report of a study: what may be compared is, in every part of it."""
 
-from studies.runner import study_report
+import dataclasses
+
+import pytest
+
+from studies.runner import study_figure, study_file, study_report
 from studies.runner.seed_table import Row
 from studies.runner.study_file import (
     Claim,
@@ -9,6 +13,7 @@ from studies.runner.study_file import (
     RowOptions,
     StudyOptions,
 )
+from tests.conftest import ROOT
 
 
 def options_of(names, claims=()):
@@ -28,7 +33,7 @@ def options_of(names, claims=()):
     )
 
 
-def test_rows_of_another_rate_of_targets_have_no_bars():
+def test_rows_of_another_rate_of_targets_have_no_points():
     """As they have no difference in the table and none in a claim."""
     names = ("a base", "b near", "c apart", "d unknown")
     claim = Claim("better", ("b", "c"), ("a",), ("f1",))
@@ -42,25 +47,69 @@ def test_rows_of_another_rate_of_targets_have_no_bars():
             strict=True,
         )
     ]
-    found = study_report.bars(options, rows)
-    assert found == {"f1": {"b near": 1.0, "d unknown": 3.0}}
+    found = study_figure.points(options, rows)
+    means = {name: apart.mean for name, apart in found["f1"].items()}
+    assert means == {"b near": 1.0, "d unknown": 3.0}
+    assert study_figure.order_of(found) == ["d unknown", "b near"]
     text = study_report.text(options, rows)
     assert text.count("other target rate") == 1
     assert "f1, c less a: not compared" in text
     assert "f1, b less a: +1.0, one pair" in text
 
 
-def test_no_two_bars_of_a_picture_have_one_colour(tmp_path, monkeypatch):
-    names = [f"{i} row" for i in range(15)]
+def test_a_variant_is_a_row_with_its_interval_and_the_papers_number(
+    tmp_path, monkeypatch
+):
+    """Sorted; columns in which nothing differs are left out."""
+    names = ("a base", "b low", "c high")
     options = options_of(names)
-    rows = [Row(n, {"f1": {"0": float(i)}}) for i, n in enumerate(names)]
+    flat = ResultColumn("flat", digits=1)
+    options = dataclasses.replace(options, columns=(*options.columns, flat))
+    of = ((1.0, 2.0), (0.0, 3.0), (5.0, 7.0))
+    rows = [
+        Row(
+            name,
+            {
+                "f1": {"0": first, "1": second},
+                "flat": {"0": 3.0, "1": 3.01},
+            },
+            paper={"f1": 80.0 + number},
+        )
+        for number, (name, (first, second)) in enumerate(
+            zip(names, of, strict=True)
+        )
+    ]
     drawn = []
     monkeypatch.setattr(
-        study_report.figures,
+        study_figure.figures,
         "save",
         lambda figure, stem: [drawn.append(figure)],
     )
-    study_report.draw(str(tmp_path / "figure"), options, rows)
+    study_figure.draw("figure", options, rows, "python -m x")
     (axes,) = drawn[0].axes
-    colours = {bars[0].get_facecolor() for bars in axes.containers}
-    assert len(axes.containers) == len(colours) == 14
+    labels = [t.get_text() for t in axes.get_yticklabels()]
+    assert labels == ["c high", "b low"]
+    (bars,) = axes.containers
+    xs, ys = bars[0].get_data()
+    assert dict(zip(ys, xs, strict=True)) == {0: 4.5, 1: 0.0}
+    (ends,) = bars[2]
+    low, high = sorted(x for x, _ in ends.get_segments()[0])
+    assert low == pytest.approx(-1.0) and high == pytest.approx(1.0)
+    paper = axes.lines[-1].get_data()
+    assert dict(zip(paper[1], paper[0], strict=True)) == {0: 2.0, 1: 1.0}
+    title = drawn[0].get_suptitle()
+    assert "n = 2 seeds" in title and "python -m x" in title
+
+
+def test_the_picture_of_the_page_is_drawn_from_the_measured_table(tmp_path):
+    """Every row of the table is read, and the rates of targets."""
+    places = {"out": "", "data": "", "text": ""}
+    options = study_file.load(study_file.path_of("ablation"), places)
+    table = str(ROOT / "docs/measured/ablation_table")
+    rows = study_figure.read_rows(table, options)
+    assert {row.name: row.rate for row in rows}["3 XLNet (K = 7)"] == 0.1429
+    found = study_figure.points(options, rows)
+    assert set(found) == {"answerable F1", "SST-2", "TREC", "AG News"}
+    assert "3 XLNet (K = 7)" not in found["TREC"] and len(found["TREC"]) == 12
+    paths = study_figure.draw(str(tmp_path / "a"), options, rows, "command")
+    assert [path[-4:] for path in paths] == [".png", ".svg"]

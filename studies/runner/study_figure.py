@@ -1,0 +1,137 @@
+"""The picture of a study: differences with intervals, a row per variant."""
+
+import csv
+import re
+from collections.abc import Sequence
+
+from common import figures
+from data.finetuning.ranking.significance import Difference
+from studies.runner.seed_table import Row, difference, same_rate
+from studies.runner.study_file import StudyOptions
+
+_FLAT = 0.1  # a column whose means all lie so near 0 says nothing
+Points = dict[str, dict[str, Difference]]
+
+
+def points(options: StudyOptions, rows: Sequence[Row]) -> Points:
+    """Column -> row -> difference to `figure_base`, paired by seed.
+
+    As in the table, rows of another rate of targets are not compared. A column
+    is left out where no row differs.
+    """
+    base = base_of(options, rows)
+    found: Points = {}
+    for column in options.columns:
+        if not column.compare:
+            continue
+        of = {
+            row.name: apart
+            for row in rows
+            if row is not base
+            and same_rate(row, base)
+            and (apart := difference(row, base, column.name))
+        }
+        if any(abs(apart.mean) >= _FLAT for apart in of.values()):
+            found[column.name] = of
+    return found
+
+
+def base_of(options: StudyOptions, rows: Sequence[Row]) -> Row:
+    """The row that the others are compared with."""
+    keys = [row.key for row in options.rows]
+    return rows[keys.index(options.figure_base)]
+
+
+def order_of(found: Points) -> list[str]:
+    """Rows, the one with the largest mean over the columns first."""
+    values: dict[str, list[float]] = {}
+    for of in found.values():
+        for name, apart in of.items():
+            values.setdefault(name, []).append(apart.mean)
+    return sorted(values, key=lambda n: -sum(values[n]) / len(values[n]))
+
+
+def draw(
+    stem: str, options: StudyOptions, rows: Sequence[Row], command: str
+) -> list[str]:
+    """Writes the picture; its files.
+
+    Args:
+      stem: path without its ending.
+      options: columns and the row that others are compared with.
+      rows: with their values; the paper's are drawn beside them.
+      command: what made the values, for the caption.
+    """
+    found = points(options, rows) if options.figure_base else {}
+    if not found:
+        return []
+    base, names = base_of(options, rows), order_of(found)
+    figure, axes = figures.new(
+        1,
+        len(found),
+        figsize=(2.5 + 2.5 * len(found), 1.6 + 0.32 * len(names)),
+    )
+    for axis, (column, of) in zip(axes[0], found.items(), strict=True):
+        _draw_column(axis, column, of, names)
+        _draw_paper(axis, column, rows, base, names)
+        axis.set_yticks(range(len(names)), names if axis is axes[0][0] else [])
+        axis.set_ylim(len(names) - 0.5, -0.5)
+    pairs = max(d.queries for of in found.values() for d in of.values())
+    shown = any(axis.get_legend_handles_labels()[1] for axis in axes[0])
+    figure.suptitle(
+        f"Difference to row {base.name}, n = {pairs} seeds. Points: mean, paired "
+        "by seed.\nBars: 95 % bootstrap interval."
+        + (" Diamonds: the paper's difference." if shown else "")
+        + f"\n{command}",
+        fontsize=9,
+    )
+    return figures.save(figure, stem)
+
+
+def _draw_column(axis, column: str, of: dict[str, Difference], names) -> None:
+    at = [names.index(name) for name in of]
+    means = [apart.mean for apart in of.values()]
+    ends = [
+        [apart.mean - apart.low for apart in of.values()],
+        [apart.high - apart.mean for apart in of.values()],
+    ]
+    axis.errorbar(means, at, xerr=ends, fmt="o", capsize=3, color="#1f77b4")
+    axis.axvline(0, color="black", linewidth=0.8)
+    axis.grid(axis="y", linewidth=0.3)
+    axis.set_title(column)
+    axis.set_xlabel("points")
+
+
+def _draw_paper(axis, column: str, rows, base: Row, names) -> None:
+    if column not in base.paper:
+        return
+    at = {
+        names.index(row.name): row.paper[column] - base.paper[column]
+        for row in rows
+        if row.name in names and column in row.paper
+    }
+    axis.plot(
+        list(at.values()),
+        list(at),
+        "D",
+        color="#d95f02",
+        markerfacecolor="none",
+        label="the paper",
+    )
+
+
+def read_rows(table: str, options: StudyOptions) -> list[Row]:
+    """Rows of TABLE.tsv, their rates of targets of TABLE.md."""
+    rows = {
+        row.name: Row(row.name, paper=dict(row.paper)) for row in options.rows
+    }
+    with open(f"{table}.tsv", encoding="utf-8", newline="") as f:
+        for line in csv.DictReader(f, delimiter="\t"):
+            of = rows[line["row"]].values.setdefault(line["column"], {})
+            of[line["seed"]] = float(line["value"])
+    with open(f"{table}.md", encoding="utf-8") as f:
+        for name, rate in re.findall(
+            r"^\| ([^|]+) \| ([\d.]+)% ", f.read(), re.M
+        ):
+            rows[name].rate = float(rate) / 100
+    return list(rows.values())
