@@ -1,0 +1,85 @@
+"""Sentences of the pages: median length, share over 30 words, Flesch's score.
+
+python scripts/readability.py FOLDER    # of README.md and docs/*.md; as TSV
+
+Tables, code and headings do not count; a span of code is one word. Syllables
+are those of pyphen (requirements-docs.txt).
+"""
+
+import pathlib
+import re
+import statistics
+import sys
+
+GENERATED = ("flags.md", "flag_names.md", "troubleshooting.md")
+_MARKED = re.compile(r"\s*(?:[-*]|\d+\.)\s+")
+
+
+def paragraphs(page: str) -> list[str]:
+    """Running text; an item of a list is a paragraph."""
+    page = re.sub(r"```.*?```", "\n\n", page, flags=re.S)
+    found = []
+    for block in re.split(r"\n\s*\n", page):
+        lines = block.split("\n")
+        if all(line.startswith("    ") for line in lines if line.strip()):
+            continue
+        parts = [""]
+        for line in lines:
+            if line.startswith(("|", "#", "!", "<")):
+                parts.append("")
+            elif _MARKED.match(line):
+                parts.append(_MARKED.sub("", line, count=1))
+            else:
+                parts[-1] += f" {line.strip()}"
+        found += [part.strip() for part in parts if part.strip()]
+    return found
+
+
+def sentences(page: str) -> list[list[str]]:
+    """The words of every sentence of two words or more."""
+    found = []
+    for text in paragraphs(page):
+        text = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", text)
+        text = re.sub(r"`[^`]*`", "CODE", text)
+        for sentence in re.split(r"(?<=[.!?])\s+(?=[A-Z\"(*])", text):
+            words = [w for w in sentence.split() if re.search(r"\w", w)]
+            if len(words) > 1:
+                found.append(words)
+    return found
+
+
+def measures(found: list[list[str]], syllables) -> tuple:
+    """(sentences, median, share over 30 words, longest, Flesch)."""
+    lengths = [len(words) for words in found]
+    words = [re.sub(r"[^A-Za-z]", "", w) for words in found for w in words]
+    words = [word for word in words if word]
+    flesch = 206.835 - 1.015 * len(words) / len(found)
+    flesch -= 84.6 * sum(map(syllables, words)) / len(words)
+    over = sum(n > 30 for n in lengths) / len(lengths)
+    median = statistics.median(lengths)
+    return len(lengths), median, round(over, 3), max(lengths), round(flesch, 1)
+
+
+def main() -> None:
+    """Prints a row per page and one of all."""
+    import pyphen
+
+    split = pyphen.Pyphen(lang="en_US")
+
+    def syllables(word: str) -> int:
+        return len(split.inserted(word).split("-"))
+
+    root = pathlib.Path(sys.argv[1])
+    print("page\tsentences\tmedian\tover 30 words\tlongest\tFlesch")
+    every = []
+    for path in [root / "README.md", *sorted((root / "docs").glob("*.md"))]:
+        found = sentences(path.read_text(encoding="utf-8"))
+        if len(found) < 3 or path.name in GENERATED:
+            continue
+        every += found
+        print(path.name, *measures(found, syllables), sep="\t")
+    print("all", *measures(every, syllables), sep="\t")
+
+
+if __name__ == "__main__":
+    main()
