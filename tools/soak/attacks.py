@@ -32,7 +32,8 @@ from tools.soak.attack_table import PREDICT, attacks
 from tools.soak.hostile import HOST, TIMEOUT, WAIT
 from tools.soak.starting import ROOT
 
-ALL = "all at once"
+ALL, AGAIN = "all at once", "quiet again"
+_CALM = 3.0  # seconds after the last attack
 _HEAD = (
     "attack", "p50 ms", "p99 ms", "control p99", "p99 / quiet",
     "p99 / control", "attackers' CPU", "server's CPU", "asked", "failed",
@@ -200,6 +201,8 @@ def run(
 ) -> list[Row]:
     """The quiet measurement, then one per attack or `ALL` of them at once.
 
+    Last comes `AGAIN`: what the server holds when all is over.
+
     Args:
       server: to attack.
       seconds: of each measurement.
@@ -224,6 +227,10 @@ def run(
         row = dataclasses.replace(row, control=controls[share])
         found.append(row)
         say(line(row, quiet.p99))
+    time.sleep(_CALM)
+    again = measure(server, AGAIN, seconds)
+    found.append(dataclasses.replace(again, control=quiet.p99))
+    say(line(found[-1], quiet.p99))
     return found
 
 
