@@ -1,5 +1,7 @@
 """Bounds of memory and time: what a request may take, and who waits for it."""
 
+import dataclasses
+import re
 import threading
 import time
 
@@ -240,3 +242,17 @@ def test_a_run_that_nobody_waits_for_is_stopped():
     threading.Timer(0.5, stop.request).start()
     with stop.watch(), pytest.raises(tf.errors.CancelledError):
         concrete(tf.constant(1.0))
+
+
+def test_the_contract_names_every_bound_and_its_status():
+    scheduler = pytest.importorskip("serving.web.scheduler")
+    fields = [f.name for f in dataclasses.fields(ServerOptions)]
+    bounds = [n for n in fields if n.startswith("max_") or "timeout" in n]
+    bounds.remove("max_numbers")  # it has no flag
+    bounds.remove("max_batch_size")  # more rows take more runs
+    missing = [n for n in bounds if f"`--{n}`" not in scheduler.__doc__]
+    assert not missing
+    rows = [line for line in scheduler.__doc__.splitlines() if "|" in line]
+    assert {line.count("|") for line in rows} == {5}
+    told = set(re.findall(r"\b[45]\d\d\b", scheduler.__doc__))
+    assert told == set("400 401 403 408 413 414 429 431 503 504 505".split())
