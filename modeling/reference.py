@@ -1,4 +1,4 @@
-"""The whole model as the papers write it, in plain TensorFlow (L1).
+"""The whole model as the papers write it, in plain TensorFlow.
 
 Nothing here is fast: every pair of positions has its own encoding, every row
 of the query stream its own product. The models of `modeling.encoders` give the

@@ -39,8 +39,8 @@ def read_run(folder: str) -> dict:
 
     path = os.path.join(folder, run_record.FILE_NAME)
     record = files.read_json_object(path, "wanted the --model_dir of a run")
-    given = record.get("flags")
-    if not isinstance(given, dict):
+    flag_values = record.get("flags")
+    if not isinstance(flag_values, dict):
         raise UserError(f"{path}: wanted an object `flags`")
     start = (record.get("starts") or [{}])[-1]
     versions = start.get("versions") or {}
@@ -58,7 +58,7 @@ def read_run(folder: str) -> dict:
         for name, value in files.read_json_object(found, "a metric").items():
             if isinstance(value, (int, float)):
                 metrics[f"{split}: {name}"] = value
-    kept = {k: v for k, v in given.items() if k not in PLACES}
+    kept = {k: v for k, v in flag_values.items() if k not in PLACES}
     return {
         "flags": kept | facts,
         "metrics": metrics,
@@ -122,8 +122,8 @@ def table(names: list[str], runs: list[dict]) -> list[list[str]]:
     rows = [["", *names]]
     for name in differing(runs):
         rows.append([name, *(_shown(r["flags"].get(name)) for r in runs)])
-    found = dict.fromkeys(key for run in runs for key in run["metrics"])
-    for name in found:
+    metric_names = dict.fromkeys(key for run in runs for key in run["metrics"])
+    for name in metric_names:
         rows.append([name, *(_shown(r["metrics"].get(name)) for r in runs)])
     return rows
 

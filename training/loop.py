@@ -107,9 +107,9 @@ def _evaluation(objective, input_fn, options, checkpoint, model, **how):
     if model is not None:
         return _Evaluation(objective, input_fn, options, model, **how)
     path = checkpoint or checkpoints.weights_to_read(options)
-    made = _Evaluation(objective, input_fn, options, **how)
-    made.restore(path)
-    return made
+    evaluation = _Evaluation(objective, input_fn, options, **how)
+    evaluation.restore(path)
+    return evaluation
 
 
 def evaluate(
@@ -133,10 +133,10 @@ def evaluate(
     Returns:
       Metrics, predictions and labels in input order.
     """
-    made = _evaluation(
+    evaluation = _evaluation(
         objective, input_fn, options, checkpoint, model, metric_fn=metric_fn
     )
-    return made.run(options.eval_steps)
+    return evaluation.run(options.eval_steps)
 
 
 def predict(
@@ -158,10 +158,10 @@ def predict(
     Returns:
       name -> array [E, ...], and `example_index` [E].
     """
-    made = _evaluation(
+    evaluation = _evaluation(
         objective, input_fn, options, checkpoint, model, with_loss=False
     )
-    result = made.run()
+    result = evaluation.run()
     return result.predictions | {"example_index": result.indices}
 
 
@@ -202,17 +202,17 @@ def evaluate_continuously(
     Returns:
       (step, metrics) of every evaluation.
     """
-    made = _Evaluation(objective, input_fn, options, metric_fn=metric_fn)
+    evaluation = _Evaluation(objective, input_fn, options, metric_fn=metric_fn)
     history = []
     for path in _new_checkpoints(options.model_dir, timeout):
         step = int(path.rsplit("-", 1)[1])
         try:
-            made.restore(path)
+            evaluation.restore(path)
         except (UserError, tf.errors.NotFoundError):
             if tf.io.gfile.exists(path + ".index"):
                 raise
             continue  # rotated away while we were busy
-        metrics = made.run(options.eval_steps).metrics
+        metrics = evaluation.run(options.eval_steps).metrics
         history.append((step, metrics))
         say(evaluation_line(step, metrics))
         if step >= options.train_steps:

@@ -1,4 +1,4 @@
-"""Everything that a run can be told, as frozen and validated dataclasses (L0).
+"""Everything that a run can be told, as frozen and validated dataclasses.
 
 `RunOptions` holds the three others. The values that the original leaves at
 its defaults are its defaults; where this project adds something, off is the
@@ -136,10 +136,10 @@ class OptimizerOptions:
     def __post_init__(self):
         check(self)
         kinds = ("ema_decay", "average_last", "average_trigger")
-        given = [name for name in kinds if getattr(self, name)]
+        averages = [name for name in kinds if getattr(self, name)]
         require(
-            len(given) < 2,
-            f"one average of the weights at a time, received {given}",
+            len(averages) < 2,
+            f"one average of the weights at a time, received {averages}",
         )
         require(
             self.decay_method == "wsd" or not self.decay_steps,

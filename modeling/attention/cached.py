@@ -47,7 +47,14 @@ class CachedKeys:
         return dataclasses.replace(self, cache=cache)
 
     def attend(self, queries, stream, seed=None, rate=0.0):
-        """`relative.attend` without gradient and dropout; [N, B, Q, H]."""
+        """`relative.attend` without gradient and dropout; [N, B, Q, H].
+
+        The plain form:
+
+          k = concat([tile(prompt.k, B), cache[0]], axis=2)  # [N, B, C, H]
+          v = concat([tile(prompt.v, B), cache[1]], axis=2)
+          vector = relative.attend(queries, Keys(k, v, prompt.r), stream)
+        """
         k, v = self.cache[0], self.cache[1]  # [N, B, G, H]
         count, length = k.shape[2], self.prompt.key_len
         content = tf.concat(

@@ -64,6 +64,12 @@ def attend(
 ) -> tf.Tensor:
     """`relative.attend` in the chunks of the keys.
 
+    The plain form of two groups of heads and two blocks of rows:
+
+      concat([concat([attend(q[g, rows], k[g], v[g], r[g, columns of rows])
+                      for rows in (first, second)], axis=rows)
+              for g in (first, second)], axis=heads)
+
     Arguments and result are the same. Chosen rows are attended from at once;
     each chunk has a dropout `seed` of its own.
     """
@@ -71,34 +77,34 @@ def attend(
         return relative.attend(queries, keys, stream, seed, rate)
     if keys.chunks.groups == 1:
         return _by_rows(queries, keys, stream, seed, rate)
-    found: list = []
+    vectors: list = []
     for i, (q, kv) in enumerate(_by_heads(queries, keys)):
         if i >= CONCURRENT:
-            before = found[i - CONCURRENT]
-            found[i - CONCURRENT], q, kv = _in_turn(before, q, kv)
+            before = vectors[i - CONCURRENT]
+            vectors[i - CONCURRENT], q, kv = _in_turn(before, q, kv)
         own_seed = dropout.fold(seed, i)
-        found.append(_by_rows(q, kv, stream, own_seed, rate))
-    return tf.concat(found, 0)
+        vectors.append(_by_rows(q, kv, stream, own_seed, rate))
+    return tf.concat(vectors, 0)
 
 
 def _by_heads(queries, keys):
     """(queries, keys) of each group."""
     tensors = _tensors(queries, keys)
     split = [tf.split(x, keys.chunks.groups, 0) for x in tensors]
-    return [_filled(queries, keys, own) for own in zip(*split, strict=True)]
+    return [_filled(queries, keys, group) for group in zip(*split, strict=True)]
 
 
 def _tensors(queries, keys) -> list:
-    found = [keys.k, keys.v, keys.r, queries.content, queries.position]
-    return found + ([] if queries.segment is None else [queries.segment])
+    tensors = [keys.k, keys.v, keys.r, queries.content, queries.position]
+    return tensors + ([] if queries.segment is None else [queries.segment])
 
 
 def _filled(queries, keys, tensors) -> tuple[Queries, Keys]:
     """Those of `_tensors` in place of the ones given."""
-    k, v, r, *own = tensors
+    k, v, r, *query_tensors = tensors
     if queries.segment is None:
-        own.append(None)
-    return Queries(*own), dataclasses.replace(keys, k=k, v=v, r=r)
+        query_tensors.append(None)
+    return Queries(*query_tensors), dataclasses.replace(keys, k=k, v=v, r=r)
 
 
 def _in_turn(done, queries, keys):
@@ -128,33 +134,35 @@ def _by_rows(queries, keys, stream, seed, rate):
     segment = [None] * count
     if queries.segment is not None:
         segment = tf.split(queries.segment, count, 2)
-    found = []
-    for i, own in enumerate(_keys_of_blocks(keys, count)):
-        found.append(
+    vectors = []
+    for i, block_keys in enumerate(_keys_of_blocks(keys, count)):
+        vectors.append(
             relative.attend(
                 Queries(content[i], position[i], segment[i]),
-                own,
+                block_keys,
                 dataclasses.replace(
                     stream,
-                    segments=_part_of(stream.segments, i, count, own.key_len),
-                    mask=_part_of(stream.mask, i, count, own.key_len),
+                    segments=_part_of(
+                        stream.segments, i, count, block_keys.key_len
+                    ),
+                    mask=_part_of(stream.mask, i, count, block_keys.key_len),
                 ),
                 dropout.fold(seed, i),
                 rate,
             )
         )
-    return tf.concat(found, 2)
+    return tf.concat(vectors, 2)
 
 
 def _keys_of_blocks(keys, count) -> list[Keys]:
     """The keys of `count` blocks of rows, each with its positions."""
-    rows, found = keys.query_len // count, []
+    rows, keys_by_block = keys.query_len // count, []
     if not is_causal(keys.query_len, keys.key_len, sizes(keys.r)[2]):
         for i in range(count):
             first = keys.query_len - (i + 1) * rows  # column of R
             r = keys.r[:, :, first : first + rows + keys.key_len]
-            found.append(dataclasses.replace(keys, r=r, query_len=rows))
-        return found
+            keys_by_block.append(dataclasses.replace(keys, r=r, query_len=rows))
+        return keys_by_block
     # Of the keys a prefix; of the table, whose columns are the distances
     # K, .., 0, as long a suffix.
     ends = [keys.key_len - i * rows for i in reversed(range(count))]
@@ -166,12 +174,12 @@ def _keys_of_blocks(keys, count) -> list[Keys]:
         _parts(keys.r, nearest),
     )
     for end, k, v, r in zip(ends, *parts, strict=True):
-        found.append(
+        keys_by_block.append(
             dataclasses.replace(
                 keys, k=k, v=v, r=r, query_len=rows, key_len=end
             )
         )
-    return found
+    return keys_by_block
 
 
 def _parts(x, spans):

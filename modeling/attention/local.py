@@ -111,6 +111,11 @@ def attend(
 ) -> tf.Tensor:
     """`plain.attend` to the near keys.
 
+    The plain form:
+
+      far = abs(i - j) > half  # [T, T]
+      vector = plain.attend(q, k, v, bias(far | blocked))
+
     Args:
       q, k, v: [N, B, T, H].
       mask: of `make_mask`.

@@ -2,7 +2,7 @@
 
 Letters: B batch, T segment length, M memory length, K = M + T keys,
 P predictions. In boolean masks True = blocked. Worked rows, T = 4, M = 0,
-factorization order 3 2 4 1 (blog numbering), every token a target:
+factorization order 3 2 4 1 (places from 1), every token a target:
 
   ranks 3 1 0 2, blocked(i, j) iff rank_i + [i is no target] <= rank_j:
 
@@ -32,10 +32,10 @@ def rank_mask(ranks: tf.Tensor, is_target: tf.Tensor) -> tf.Tensor:
     Returns:
       bool [B, T, T], True where i may not see j.
     """
-    own = ranks + tf.cast(
+    query_ranks = ranks + tf.cast(
         tf.logical_not(tf.cast(is_target, tf.bool)), ranks.dtype
     )
-    return own[:, :, tf.newaxis] <= ranks[:, tf.newaxis, :]  # [B, T, T]
+    return query_ranks[:, :, tf.newaxis] <= ranks[:, tf.newaxis, :]  # [B, T, T]
 
 
 def causal_mask(

@@ -83,8 +83,8 @@ def scores(
     `mask` float32 [B or 1, Q or 1, K] is added to every head's.
     """
     product = tf.matmul(q, k, transpose_b=True)  # [N, B, Q, K]
-    made = _scaled(product, mask, scale=q.shape[-1] ** -0.5)
-    return tf.ensure_shape(made, [None] * 4)
+    scaled = _scaled(product, mask, scale=q.shape[-1] ** -0.5)
+    return tf.ensure_shape(scaled, [None] * 4)
 
 
 def attend(
@@ -96,6 +96,11 @@ def attend(
     rate: float = 0.0,
 ) -> tf.Tensor:
     """dropout(softmax(scores)) v.
+
+    The plain form:
+
+      scores = einsum("nbqh,nbkh->nbqk", q, k) / sqrt(H) + mask
+      vector = einsum("nbqk,nbkh->nbqh", dropout(softmax(scores)), v)
 
     Args:
       q: [N, B, Q, H].

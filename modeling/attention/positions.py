@@ -150,9 +150,11 @@ def _shift_tiles(scores, key_len):
             tiles = []
             for first in firsts:
                 left = query_len - first - rest
-                own = taken(left)
-                rows = dy[..., first : first + TILE_ROWS, :own]
-                tiles.append(_pad_columns(rows, left, count - left - own))
+                width_there = taken(left)
+                rows = dy[..., first : first + TILE_ROWS, :width_there]
+                tiles.append(
+                    _pad_columns(rows, left, count - left - width_there)
+                )
             return tf.concat(tiles, -2)
 
         return x, gradient
@@ -249,15 +251,15 @@ def _digits(largest, key_len, width, base) -> list[_Digit]:
     while step * base <= largest:
         step *= base
     rest = largest  # the largest offset still to come
-    found = []
+    digits = []
     while step >= 1:
         later = step - 1  # what later digits can still shift past the keys
         new_width = min(key_len + later, width)
         most = min(rest // step, base - 1)
-        found.append(_Digit(base, step, most, width, new_width))
+        digits.append(_Digit(base, step, most, width, new_width))
         width, rest = new_width, later
         step //= base
-    return found
+    return digits
 
 
 def _shift_radix(scores, offsets, query_len, key_len):

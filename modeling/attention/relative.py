@@ -123,6 +123,15 @@ def attend(
 ) -> tf.Tensor:
     """dropout(softmax(scores + mask)) v.
 
+    The plain form; queries are biased and scaled, `differ` is
+    `stream.segments`:
+
+      scores = einsum("nbqh,nbkh->nbqk", content, k)
+      scores += shift(einsum("nbqh,nbrh->nbqr", position, r))
+      scores += segment * differ
+      p = softmax(scores + mask)
+      vector = einsum("nbqk,nbkh->nbqh", dropout(p), v)
+
     Args:
       queries: of one stream.
       keys: of the layer.
@@ -161,10 +170,10 @@ def attend(
                 undo(d_scores), position_q, r
             )  # [N, B, Q, H], [N, S, R, H]
             d_k = tf.matmul(d_scores, content_q, transpose_a=True)
-            found = [d_content, d_position, d_k, d_v, d_r]
+            gradients = [d_content, d_position, d_k, d_v, d_r]
             if segment:
-                found.append(_row_sums(d_scores, stream.segments))
-            return found
+                gradients.append(_row_sums(d_scores, stream.segments))
+            return gradients
 
         return out, gradient
 

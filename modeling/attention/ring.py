@@ -95,7 +95,13 @@ class RingKeys:
         )
 
     def attend(self, queries, stream, seed=None, rate=0.0):
-        """Attention vectors [N, B, 1, H]; without gradient and dropout."""
+        """Attention vectors [N, B, 1, H]; without gradient and dropout.
+
+        The plain form; `line` has the slots in the order of the text:
+
+          k, v = concat([line(cache), new], axis=3)  # [N, B, M + 1, H] each
+          vector = relative.attend(queries, Keys(k, v, r by distance M..0))
+        """
         content = tf.concat(
             [
                 tf.matmul(queries.content, self.cache[0], transpose_b=True),

@@ -29,7 +29,11 @@ def table(
 
 
 def rotate(x: tf.Tensor, cos: tf.Tensor, sin: tf.Tensor) -> tf.Tensor:
-    """Turns x [N, B, T, H] by a `table` [B or 1, T, H], computed in float32."""
+    """Turns x [N, B, T, H] by a `table` [B or 1, T, H], computed in float32.
+
+    x1, x2 = split(x, 2)
+    concat([x1 cos - x2 sin, x2 cos + x1 sin])
+    """
     return _rotate(x, cos, sin)
 
 

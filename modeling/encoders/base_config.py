@@ -1,4 +1,4 @@
-"""What configurations of encoders share (L0).
+"""What configurations of encoders share.
 
 `FileConfig` is of those whose file is Hugging Face's `config.json`. One file
 serves both sides: a folder of ours names its fields as theirs does, and every
@@ -139,8 +139,8 @@ class FileConfig(Configuration):
     @property
     def dropout_rates(self) -> tuple[float, ...]:
         """Every rate; None, where a field may be that, is the first one's."""
-        found = [getattr(self, name) for name in self.rates]
-        return tuple(found[0] if rate is None else rate for rate in found)
+        rates = [getattr(self, name) for name in self.rates]
+        return tuple(rates[0] if rate is None else rate for rate in rates)
 
     def with_memory(self, length: int | None) -> Self:
         """Itself: there is none.

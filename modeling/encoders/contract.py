@@ -1,4 +1,4 @@
-"""What every encoder's configuration offers, so that nobody else needs names (L0).
+"""What every encoder's configuration offers, so that nobody else needs names.
 
 An encoder is a folder here (its configuration, its model: a
 `modeling.encoders.base.Encoder`) and a row in `modeling.encoders.registry`.

@@ -103,11 +103,11 @@ class HuggingFaceNames:
           symbols: name -> id, below 0 = none; {} = no vocabulary is known.
         """
         for key, (name, default) in self.token_ids.items():
-            found = theirs.get(key, default)
-            wanted = symbols.get(name, found)
+            written_id = theirs.get(key, default)
+            wanted = symbols.get(name, written_id)
             if wanted is not None and not 0 <= wanted < theirs["vocab_size"]:
                 wanted = None  # theirs asks for a row of the embedding
-            if wanted != found:
+            if wanted != written_id:
                 theirs[key] = wanted
 
     def write_task(self, theirs: dict[str, Any]) -> None:
@@ -138,15 +138,15 @@ class HuggingFaceNames:
 
 def dense(scope: str, theirs: str, bias: bool = True) -> Names:
     """Kernel and bias of a dense layer."""
-    found = {f"{scope}/kernel": (f"{theirs}.weight", True)}
+    names = {f"{scope}/kernel": (f"{theirs}.weight", True)}
     if bias:
-        found[f"{scope}/bias"] = (f"{theirs}.bias", False)
-    return found
+        names[f"{scope}/bias"] = (f"{theirs}.bias", False)
+    return names
 
 
 def norm(scope: str, theirs: str, bias: bool = True) -> Names:
     """Gain and bias of a layer normalisation."""
-    found = {f"{scope}/gamma": (f"{theirs}.weight", False)}
+    names = {f"{scope}/gamma": (f"{theirs}.weight", False)}
     if bias:
-        found[f"{scope}/beta"] = (f"{theirs}.bias", False)
-    return found
+        names[f"{scope}/beta"] = (f"{theirs}.bias", False)
+    return names

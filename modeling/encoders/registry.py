@@ -189,8 +189,8 @@ def new_config(
     if values.get("mem_len"):
         require(config_class, "memory", "--mem_len")
     names = {field.name for field in dataclasses.fields(config_class)}
-    own = {k: v for k, v in values.items() if k in names}
-    config = config_class.base(vocab_size, **own)
+    fields = {k: v for k, v in values.items() if k in names}
+    config = config_class.base(vocab_size, **fields)
     for name, value in values.items():
         # Some are a function of others here, as the size of a head is.
         fixed = getattr(config, name, None)

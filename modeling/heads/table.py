@@ -50,6 +50,8 @@ def build(
 ) -> tf_keras.Model:
     """A model with this head, sized after the weights.
 
+    The plain form: `HEADS[head].model(config, **sizes of the weights)`.
+
     Args:
       head: as `find` gives it.
       config: of the encoder.

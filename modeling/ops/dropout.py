@@ -175,8 +175,8 @@ def _walk(x: tf.Tensor, start: tf.Tensor) -> tf.Tensor:
     for axis in reversed(range(x.shape.rank)):
         size = x.shape[axis]
         size = shape[axis] if size is None else tf.constant(size)
-        place = tf.cast(tf.range(size), tf.uint32) * stride
-        terms.append(tf.reshape(place, [-1] + [1] * len(terms)))
+        steps = tf.cast(tf.range(size), tf.uint32) * stride
+        terms.append(tf.reshape(steps, [-1] + [1] * len(terms)))
         stride *= tf.cast(size, tf.uint32)
     for term in reversed(terms):
         start += term

@@ -32,6 +32,9 @@ _FEW_SHAPES: weakref.WeakSet = weakref.WeakSet()  # graphs
 def fused(function: Callable) -> Callable:
     """Compiles `function(*tensors, **static) -> tensor` forward and backward.
 
+    The plain form: `fused(function)(*x) = function(*x)`, and its gradient is
+    `tape.gradient(function(*x), x)`.
+
     Args:
       function: pure; its positional arguments are tensors (or None), its
         keyword arguments hashable Python values. Cheap: the backward pass
@@ -50,7 +53,7 @@ def fused(function: Callable) -> Callable:
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(watched)
             result = function(*tensors, **static)
-        found = iter(
+        results = iter(
             tape.gradient(
                 result,
                 watched,
@@ -59,7 +62,7 @@ def fused(function: Callable) -> Callable:
             )
         )
         return result, [
-            next(found) if _differentiable(t) else None for t in tensors
+            next(results) if _differentiable(t) else None for t in tensors
         ]
 
     # Two programs: who does not ask for the result again does not pay for it.
@@ -73,13 +76,13 @@ def fused(function: Callable) -> Callable:
         present = [t is not None for t in tensors]
 
         @tf.custom_gradient
-        def run(*given):
-            filled = iter(given)
+        def run(*floats):
+            filled = iter(floats)
             full = [next(filled) if p else None for p in present]
 
             def gradient(upstream):
-                found = backward(upstream, *full, **static)
-                return [g for g, p in zip(found, present, strict=True) if p]
+                results = backward(upstream, *full, **static)
+                return [g for g, p in zip(results, present, strict=True) if p]
 
             return forward(*full, **static), gradient
 

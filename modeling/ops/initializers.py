@@ -16,14 +16,14 @@ def from_config(config, scale: float = 1.0) -> dict:
     """
     deviation = config.init_std * scale
     if config.init_method == "truncated_normal":
-        made = tf_keras.initializers.TruncatedNormal(stddev=deviation)
+        initializer = tf_keras.initializers.TruncatedNormal(stddev=deviation)
     elif config.init_method == "uniform":
-        made = tf_keras.initializers.RandomUniform(
+        initializer = tf_keras.initializers.RandomUniform(
             -config.init_range, config.init_range
         )
     else:
-        made = tf_keras.initializers.RandomNormal(stddev=deviation)
-    return tf_keras.initializers.serialize(made)
+        initializer = tf_keras.initializers.RandomNormal(stddev=deviation)
+    return tf_keras.initializers.serialize(initializer)
 
 
 def fresh(serialised: dict | str) -> tf_keras.initializers.Initializer:

@@ -19,20 +19,22 @@ class Matmul:
     """Two flat matrices at a time, which libraries are made for."""
 
     def project(self, x: tf.Tensor, kernel: Kernel) -> tf.Tensor:
-        """[..., D] and a kernel [D, ...] -> [..., the kernel's other axes]."""
+        """einsum("...d,df->...f"): a kernel [D, F]; F may be several axes."""
         product = tf.matmul(
             _rows(x, 1), self.flat(kernel, x.dtype)
         )  # [rows, F]
         return tf.reshape(product, [*sizes(x)[:-1], *kernel.shape[1:]])
 
     def merge(self, x: tf.Tensor, kernel: Kernel) -> tf.Tensor:
-        """[..., N, H] and a kernel [D, N, H] -> [..., D]."""
+        """einsum("...nh,dnh->...d"): [..., N, H] and a kernel -> [..., D]."""
         flat = self.flat(kernel, x.dtype)  # [D, N*H]
         product = tf.matmul(_rows(x, 2), flat, transpose_b=True)  # [rows, D]
         return tf.reshape(product, [*sizes(x)[:-2], kernel.shape[0]])
 
     def heads(self, pieces: list, kernels: list) -> list[tf.Tensor]:
         """Rows by each kernel [D, N, H], as [N, B, T, H]; one matmul.
+
+        [einsum("btd,dnh->nbth", concat(pieces, 1), kernel) for each kernel]
 
         Args:
           pieces: [B, T_i, D], T rows together.
@@ -47,7 +49,10 @@ class Matmul:
         return tf.unstack(product)  # the gradient of a stack is no copy
 
     def joined(self, pieces: list, kernels: list) -> tf.Tensor:
-        """[B, T_i, D] and kernels [D, N, H] -> [B, T, N*H of all]."""
+        """[B, T_i, D] and kernels [D, N, H] -> [B, T, N*H of all].
+
+        einsum("btd,df->btf", concat(pieces, 1), concat(flat kernels, 1))
+        """
         return _joined_matmul(
             pieces, [self.flat(kernel, pieces[0].dtype) for kernel in kernels]
         )
@@ -70,18 +75,18 @@ class Matmul:
         present = [i for i, t in enumerate(tensors) if t is not None]
 
         @tf.custom_gradient
-        def run(kernel, *given):
+        def run(kernel, *arguments):
             def gradient(dy):
                 upstream = tf.matmul(dy, kernel, transpose_b=True)  # [rows, F]
-                x, found = function.recompute(upstream, *tensors, **static)
+                x, gradients = function.recompute(upstream, *tensors, **static)
                 d_kernel = tf.matmul(x, dy, transpose_a=True)  # [F, D]
-                return d_kernel, *[found[i] for i in present]
+                return d_kernel, *[gradients[i] for i in present]
 
             x = function.forward(*tensors, **static)  # [rows, F]
             return tf.matmul(x, kernel), gradient  # [rows, D]
 
-        given = [tensors[i] for i in present]
-        return run(self.flat(kernel, given[0].dtype), *given)
+        arguments = [tensors[i] for i in present]
+        return run(self.flat(kernel, arguments[0].dtype), *arguments)
 
     def flat(self, kernel: Kernel, dtype: tf.DType) -> tf.Tensor:
         """A kernel as a matrix, its first axis by the others."""
@@ -129,22 +134,22 @@ def _joined_matmul(pieces, kernels):
     """
     count = len(pieces)
 
-    def joined(given):  # [B, T, D] and [D, F]
-        return tf.concat(given[:count], 1), tf.concat(given[count:], 1)
+    def joined(args):  # [B, T, D] and [D, F]
+        return tf.concat(args[:count], 1), tf.concat(args[count:], 1)
 
     @tf.custom_gradient
-    def run(*given):
-        x, kernel = joined(given)
+    def run(*args):
+        x, kernel = joined(args)
         batch, length, width = sizes(x)
 
         def gradient(dy):
             with tf.control_dependencies([dy]):
-                x, kernel = joined(given)
+                x, kernel = joined(args)
             dy = _rows(dy, 1)  # [B*T, F]
             d_x = tf.matmul(dy, kernel, transpose_b=True)  # [B*T, D]
             d_x = tf.reshape(d_x, [batch, length, width])  # [B, T, D]
             d_kernel = tf.matmul(_rows(x, 1), dy, transpose_a=True)  # [D, F]
-            return *_apart(d_x, given[:count]), *_apart(d_kernel, given[count:])
+            return *_apart(d_x, args[:count]), *_apart(d_kernel, args[count:])
 
         product = tf.matmul(_rows(x, 1), kernel)  # [B*T, F]
         return tf.reshape(product, [batch, length, kernel.shape[1]]), gradient
@@ -154,12 +159,12 @@ def _joined_matmul(pieces, kernels):
 
 def _apart(joined, pieces):
     """Along axis 1; slices, of which those that nobody asks for are not made."""
-    first, found = 0, []
+    first, slices = 0, []
     for piece in pieces:
         size = sizes(piece)[1]
-        found.append(joined[:, first : first + size])
+        slices.append(joined[:, first : first + size])
         first += size
-    return found
+    return slices
 
 
 def _rows(x, axes):

@@ -31,9 +31,12 @@ class Packing(NamedTuple):
     place: tf.Tensor
 
     def pack(self, x: tf.Tensor) -> tf.Tensor:
-        """[N, T] -> [R, T], 0 where there is no token."""
-        found = tf.gather(tf.reshape(x, [-1]), tf.maximum(self.source, 0))
-        return tf.where(self.source >= 0, found, tf.zeros_like(found))
+        """[N, T] -> [R, T], 0 where there is no token.
+
+        packed[r, t] = x.flat[source[r, t]] if source[r, t] >= 0 else 0
+        """
+        tokens = tf.gather(tf.reshape(x, [-1]), tf.maximum(self.source, 0))
+        return tf.where(self.source >= 0, tokens, tf.zeros_like(tokens))
 
     def documents(self) -> tf.Tensor:
         """int32 [R, T]: the row that a packed token is of, -1 = none."""
@@ -46,21 +49,24 @@ class Packing(NamedTuple):
         )
 
     def unpack(self, states: tf.Tensor) -> tf.Tensor:
-        """[R, T, D] -> [N, T, D]; what stands in padding means nothing."""
+        """[R, T, D] -> [N, T, D]; what stands in padding means nothing.
+
+        rows[n, t] = states[place[n, t] // T, place[n, t] % T]
+        """
         source, place, width = self.source, self.place, states.shape[-1]
 
         @tf.custom_gradient
         def run(states):
-            found = tf.gather(tf.reshape(states, [-1, width]), place)
+            rows = tf.gather(tf.reshape(states, [-1, width]), place)
 
             def gradient(upstream):
                 # No two tokens share a place: the opposite is a gather, too.
                 flat = tf.reshape(upstream, [-1, width])
-                given = tf.gather(flat, tf.maximum(source, 0))
-                real = tf.cast(source >= 0, given.dtype)
-                return given * real[..., tf.newaxis]
+                moved = tf.gather(flat, tf.maximum(source, 0))
+                real = tf.cast(source >= 0, moved.dtype)
+                return moved * real[..., tf.newaxis]
 
-            return found, gradient
+            return rows, gradient
 
         return run(states)
 
@@ -87,10 +93,10 @@ def best_fit(
         length = lengths[i]
         fits = room >= length
         at = tf.argmin(tf.where(fits, room, width + 1), 0, tf.int32)
-        found = tf.reduce_any(fits)
-        row = row.write(i, tf.where(found, at, none))
-        first = first.write(i, tf.where(found, width - room[at], none))
-        taken = tf.where(found & (tf.range(rows) == at), length, 0)
+        has_room = tf.reduce_any(fits)
+        row = row.write(i, tf.where(has_room, at, none))
+        first = first.write(i, tf.where(has_room, width - room[at], none))
+        taken = tf.where(has_room & (tf.range(rows) == at), length, 0)
         return i + 1, room - taken, row, first
 
     _, _, row, first = tf.while_loop(

@@ -21,6 +21,8 @@ TPU_METHODS = ("layer_barrier", "order")  # compiled functions only
 def recompute(fn: Callable, method: str) -> Callable:
     """Wraps `fn(*tensors) -> tensor or tuple of tensors`.
 
+    The plain form: `recompute(fn, method) = fn`, values and gradients.
+
     Args:
       fn: a pure function of its tensors and of variables that it reads; other
         captured tensors get no gradient.
@@ -102,10 +104,10 @@ def _barrier(tensors: list) -> list:
     held = gen_xla_ops.xla_optimization_barrier(
         input=[tensors[i] for i in present]
     )
-    found = list(tensors)
+    after = list(tensors)
     for i, tensor in zip(present, held, strict=True):
-        found[i] = tensor
-    return found
+        after[i] = tensor
+    return after
 
 
 def _like(structure, values):

@@ -49,8 +49,8 @@ class TpuMatmul(Matmul):
         Apart: neither joined kernels nor a joined result are kept.
         """
         x = tf.concat(pieces, 1)
-        found = [self.project(x, kernel) for kernel in kernels]
-        return [tf.transpose(p, [2, 0, 1, 3]) for p in found]
+        products = [self.project(x, kernel) for kernel in kernels]
+        return [tf.transpose(p, [2, 0, 1, 3]) for p in products]
 
     def project_recomputed(
         self, function, tensors, kernel, **static

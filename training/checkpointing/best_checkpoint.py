@@ -54,10 +54,10 @@ class BestCheckpoint:
         self._checkpoint = tf.train.Checkpoint(
             model=model, value=self.value, step=self.step, metric=name
         )
-        found = weights.read_best(model_dir) if start_step else None
-        if found:
-            self.value.assign(self._value_of(model_dir, found, start_step))
-            self.step.assign(found.step)
+        recorded = weights.read_best(model_dir) if start_step else None
+        if recorded:
+            self.value.assign(self._value_of(model_dir, recorded, start_step))
+            self.step.assign(recorded.step)
 
     def _value_of(self, model_dir: str, kept: weights.Best, step: int) -> float:
         """The value by which what is kept is the best so far.

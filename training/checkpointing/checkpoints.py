@@ -255,11 +255,11 @@ def check_config(model_dir: str, objective: Objective) -> None:
     if path is None or not checkpoint_folder.newest(model_dir, PREFIX):
         return
     wanted = _saved_config(objective).architecture()
-    found = registry.read_config(path).architecture()
+    there = registry.read_config(path).architecture()
     wrong = [
-        f"`{name}` wanted {value}, found {found.get(name)}"
+        f"`{name}` wanted {value}, found {there.get(name)}"
         for name, value in wanted.items()
-        if (value or 0) != (found.get(name) or 0)
+        if (value or 0) != (there.get(name) or 0)
     ]
     if wrong:
         raise UserError(
@@ -320,8 +320,8 @@ def _remove_files_of(path: str) -> None:
 
 
 def _remove_all(prefix: str) -> None:
-    for found in files.beginning_with(prefix):
-        remove(found)
+    for path in files.beginning_with(prefix):
+        remove(path)
 
 
 def remove(path: str) -> None:

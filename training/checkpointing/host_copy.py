@@ -24,14 +24,14 @@ def host_copy(checkpoint: tf.train.Checkpoint) -> tf.train.Checkpoint:
             return copies[id(node)]
         if isinstance(node, tf.Variable):
             value = node.numpy()
-            made = tf.Variable(value, trainable=False, dtype=node.dtype)
-            copies[id(node)] = made
-            return made
-        made = copies[id(node)] = tf.Module()
+            module = tf.Variable(value, trainable=False, dtype=node.dtype)
+            copies[id(node)] = module
+            return module
+        module = copies[id(node)] = tf.Module()
         for name, child in view.children(node).items():
             # The name as it is, whatever the class makes of an attribute.
-            made._track_trackable(copy(child), name)
-        return made
+            module._track_trackable(copy(child), name)
+        return module
 
     with tf.device(_host()):
         children = {

@@ -188,13 +188,13 @@ class SavedMemory:
         opened, f = None, None
         try:
             for i, number in enumerate(numbers):
-                name, place, checksum = self._place[int(number)]
+                name, path, checksum = self._place[int(number)]
                 if name != opened:
                     if f:
                         f.close()
                     opened = name
                     f = files.open_binary(os.path.join(self._folder, name))
-                f.seek(place * record)
+                f.seek(path * record)
                 data = f.read(record)
                 if len(data) != record or zlib.crc32(data) != checksum:
                     raise ValueError(f"row {number} has another checksum")
@@ -204,8 +204,8 @@ class SavedMemory:
                 for layer, value in zip(layers, values, strict=True):
                     layer[i] = value
         except (OSError, ValueError, tf.errors.OpError) as e:
-            place = os.path.join(self._folder, opened)
-            raise self._damaged(place, str(e).splitlines()[0]) from e
+            path = os.path.join(self._folder, opened)
+            raise self._damaged(path, str(e).splitlines()[0]) from e
         finally:
             if f:
                 f.close()

@@ -1,4 +1,4 @@
-"""What run_multitask.py does beyond `FinetuneOptions` (L0)."""
+"""What run_multitask.py does beyond `FinetuneOptions`."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""What the fine-tuning commands do, beyond `RunOptions` (L0)."""
+"""What the fine-tuning commands do, beyond `RunOptions`."""
 
 import dataclasses
 

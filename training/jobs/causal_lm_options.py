@@ -1,4 +1,4 @@
-"""Options of `run_lm.py` beside those of every run (L0)."""
+"""Options of `run_lm.py` beside those of every run."""
 
 import dataclasses
 from collections.abc import Callable

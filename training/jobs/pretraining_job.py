@@ -49,8 +49,8 @@ def evaluate(request: loop.TrainRequest, follow: bool = False) -> None:
         return
     source = weights_to_read(request.options)
     request.say(source.line)
-    found = loop.evaluate(*what, checkpoint=source).metrics
-    for name, value in sorted(found.items()):
+    metrics = loop.evaluate(*what, checkpoint=source).metrics
+    for name, value in sorted(metrics.items()):
         request.say(f"{name} {value:.6g}")
 
 

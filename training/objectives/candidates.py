@@ -76,10 +76,10 @@ class CandidateObjective(FinetuneObjective):
         """Sums over pairs of rows, [B, 2, T], the right one first."""
         del memory
         rows = single_rows(batch, _ROW)
-        found = tf.reshape(
+        scores = tf.reshape(
             self.forward(model, rows, training, seed), [-1, 2]
         )  # [B, 2]
-        right, wrong = found[:, 0], found[:, 1]
+        right, wrong = scores[:, 0], scores[:, 1]
         margin = tf.nn.relu(self.beta + wrong - right)
         losses = -right + self.alpha * batch["rival"] * margin
         weights = batch["example_weight"]

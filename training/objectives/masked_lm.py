@@ -97,21 +97,21 @@ class MaskedLMObjective(TwoSegmentObjective):
 
     def more_arguments(self, batch: Batch, memory: Memory | None) -> dict:
         """What only encoders with memory, two directions or streams take."""
-        found = {}
+        arguments = {}
         if "packing" in batch:
-            found["packing"] = batch["packing"]
+            arguments["packing"] = batch["packing"]
         if self.able.directions > 1:
-            found["bi_data"] = self.bi_data
+            arguments["bi_data"] = self.bi_data
         if self.memory_len:
-            found["memory"] = memory.layers if memory else None
-            found["memory_length"] = memory.length if memory else None
+            arguments["memory"] = memory.layers if memory else None
+            arguments["memory_length"] = memory.length if memory else None
         if not (self.memory_len or self.query_stream):
-            return found
+            return arguments
         # No token is a target of the mask: only what ranks hide is hidden.
         ranks = batch["ranks"]
         hidden = masks.rank_mask(ranks, tf.zeros_like(ranks))
         if self.query_stream:  # content rows see their own token all the same
             hidden |= tf.eye(ranks.shape[1], dtype=tf.bool)
-            found["target_positions"] = batch["target_positions"]
-        found["perm_mask"] = hidden
-        return found
+            arguments["target_positions"] = batch["target_positions"]
+        arguments["perm_mask"] = hidden
+        return arguments

@@ -31,11 +31,11 @@ def rules() -> list[tuple[str, bool, str]]:
 
     Encoders have their own; what heads have is above all layers.
     """
-    found = []
+    patterns = []
     for spec in ENCODERS.values():
-        found += resolve(spec.groups)
+        patterns += resolve(spec.groups)
     heads = head_pattern()
-    return found + [
+    return patterns + [
         (heads + r"LayerNorm/(gamma|beta)", False, "top"),
         (heads + r"(\w+_)?bias", False, "top"),
         (heads + r"kernel", True, "top"),

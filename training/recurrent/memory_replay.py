@@ -72,7 +72,7 @@ def _forward(learner: Learner, batch, seed: int, step: tf.Tensor) -> None:
     folded = fold_seed(seed, step, replica)
     parts = learner.split.accumulation_steps
     memory = learner.memory.read()
-    made = []
+    outputs = []
     size = learner.split.micro_batch_rows
     for i, start in enumerate(range(0, parts * size, size)):
         rows = functools.partial(_rows, start, size)
@@ -84,11 +84,11 @@ def _forward(learner: Learner, batch, seed: int, step: tf.Tensor) -> None:
             training=True,
             seed=folded if parts == 1 else fold_micro_batch(folded, i),
         )
-        made.append(output.new_memory)
-    layers = zip(*(m.layers for m in made), strict=True)
+        outputs.append(output.new_memory)
+    layers = zip(*(m.layers for m in outputs), strict=True)
     learner.memory.write(
         Memory(
             tuple(tf.concat(layer, 0) for layer in layers),
-            tf.concat([m.length for m in made], 0),
+            tf.concat([m.length for m in outputs], 0),
         )
     )

@@ -75,9 +75,9 @@ class _Kept:
         self._identity = identity
         self._rows: dict[str, dict] = {}
         if files.exists(self._path):
-            found = files.read_json_object(self._path, "remove it")
-            if found.get("identity") == identity:
-                self._rows = found["points"]
+            saved = files.read_json_object(self._path, "remove it")
+            if saved.get("identity") == identity:
+                self._rows = saved["points"]
 
     def once(self, name: str, work: Callable[[], Point]) -> Point:
         """The point of a name, evaluated where it is not there."""
@@ -158,7 +158,7 @@ def _identity(
     """Everything that a number depends on: others are not taken for it."""
     run = request.options
     checkpoint = weights_to_read(run).path
-    found = {
+    facts = {
         "checkpoint": checkpoint,
         "weights": content_digest(checkpoint),
         "model": request.objective.config.to_dict(),
@@ -172,19 +172,19 @@ def _identity(
         "mark_pairs": options.count_mark_pairs,
         "changes": options.eval_changes,
     }
-    return json.loads(json.dumps(found))
+    return json.loads(json.dumps(facts))
 
 
 def _rising(point, options, model, segment, say) -> list[Point]:
     """Points until one gains too little."""
-    step, found = options.sweep_step or segment, []
+    step, points = options.sweep_step or segment, []
     if step > options.sweep_max:
         raise UserError(
             f"--sweep_max={options.sweep_max} is less than the first step, "
             f"{step}: give a --sweep_step"
         )
-    own = options.eval_changes.get("clamp_len", model.clamp_len)
-    clamps = options.sweep_clamp_lens or (own,)
+    clamp_len = options.eval_changes.get("clamp_len", model.clamp_len)
+    clamps = options.sweep_clamp_lens or (clamp_len,)
     same = options.eval_changes.get("same_length", True)
     before = math.inf
     for mem_len in range(step, options.sweep_max + 1, step):
@@ -194,13 +194,13 @@ def _rising(point, options, model, segment, say) -> list[Point]:
         ]
         for one in row:
             say(_line(one))
-        found += row
+        points += row
         now = min(p.perplexity for p in row)
         if before - now < options.sweep_gain * before:
-            return found
+            return points
         before = now
     say(f"memory {options.sweep_max} (--sweep_max) and still falling")
-    return found
+    return points
 
 
 def _measure(request: TrainRequest, segment: int) -> Point:
@@ -239,16 +239,16 @@ def best(points: list[Point], gain: float) -> Point:
 
 def _conclude(points: list[Point], gain: float, kept: _Kept, say) -> None:
     """Keeps and says what came of it, as Table 5 has it."""
-    found = best(points, gain)
+    best_point = best(points, gain)
     least = min(p.perplexity for p in points)
     kept.conclude(
         init=points[0].perplexity,
         best=least,
-        attention_len=found.attention_len,
+        attention_len=best_point.attention_len,
     )
     say(
         f"init {points[0].perplexity:.4f}, best {least:.4f}, within "
-        f"{gain:.1%} at attention length {found.attention_len}"
+        f"{gain:.1%} at attention length {best_point.attention_len}"
     )
 
 

@@ -99,13 +99,13 @@ def _packed(batch: Batch, run: Callable, known: bool):
     real = tf.reshape(real, [-1, tf.shape(real)[-1]])
     rows = batch["input_mask"].shape[:-1].num_elements()
     real.set_shape([rows, batch["input_mask"].shape[-1]])
-    found = packing.find_places(real)
+    places = packing.find_places(real)
     counts = packing.row_counts(rows, _BRANCHES if known else _COUNTS)
-    larger = found.needed > tf.constant(counts[:-1], tf.int32)
+    larger = places.needed > tf.constant(counts[:-1], tf.int32)
     number = tf.reduce_sum(tf.cast(larger, tf.int32))
 
     def run_as(count):
-        return run(batch | {"packing": found.packing(count)})
+        return run(batch | {"packing": places.packing(count)})
 
     if not known:
         return run_as(tf.constant(counts)[number])

@@ -31,11 +31,11 @@ def _outer(scope: str) -> tuple:
     )
 
 
-def _layers(scope: str, place: str) -> tuple:
+def _layers(scope: str, layer_path: str) -> tuple:
     return (
-        (scope + r"(attention/[qkvo]|ff/layer_[12])/kernel", True, place),
-        (scope + r"(attention/[qkvo]|ff/layer_[12])/bias", False, place),
-        (scope + r"(attention|ff)/LayerNorm/(gamma|beta)", False, place),
+        (scope + r"(attention/[qkvo]|ff/layer_[12])/kernel", True, layer_path),
+        (scope + r"(attention/[qkvo]|ff/layer_[12])/bias", False, layer_path),
+        (scope + r"(attention|ff)/LayerNorm/(gamma|beta)", False, layer_path),
     )
 
 
@@ -87,7 +87,7 @@ class HuggingFace(HuggingFaceNames):
         """Canonical name -> (their name, is it a transposed kernel)."""
         ours = f"model/{config.model_type}/"
         theirs = self.scope + "embeddings."
-        found = {
+        names = {
             f"{ours}{name}_embedding/lookup_table": (
                 f"{theirs}{their_name}_embeddings.weight",
                 False,
@@ -98,18 +98,18 @@ class HuggingFace(HuggingFaceNames):
                 ("position", "position"),
             )
         }
-        found |= norm(f"{ours}embedding/LayerNorm", theirs + "LayerNorm")
+        names |= norm(f"{ours}embedding/LayerNorm", theirs + "LayerNorm")
         for scope, their_scope in self.layer_scopes(config):
             for part, their_part in self.layer_parts.items():
                 make = norm if part.endswith("LayerNorm") else dense
-                found |= make(
+                names |= make(
                     f"{ours}{scope}{part}", f"{their_scope}{their_part}"
                 )
         # Its kernel is [D, N, H] here, their [D, N * H] as it is.
-        for name in found:
+        for name in names:
             if name.endswith("attention/o/kernel"):
-                found[name] = (found[name][0], False)
-        return found
+                names[name] = (names[name][0], False)
+        return names
 
     def layer_scopes(self, config: BertConfig):
         """(ours, theirs) of every layer that has weights."""
@@ -188,11 +188,11 @@ class HuggingFace(HuggingFaceNames):
         """Theirs always reads CLS through the pooler: nothing to write."""
         if summary.summary_type in (None, "first") and summary.use_proj:
             return []
-        found = summary.summary_type or "first"
+        summary_type = summary.summary_type or "first"
         raise UserError(
             f"Hugging Face's {self.class_prefix} classifies by CLS with a "
             "projection: wanted --summary_type=first and --use_summ_proj, "
-            f"found {found}{'' if summary.use_proj else ' without projection'}"
+            f"found {summary_type}{'' if summary.use_proj else ' without projection'}"
             "; use --to_format=native"
         )
 

@@ -1,6 +1,6 @@
 """The architecture of a ModernBERT: one frozen, validated dataclass.
 
-Sizes of `base` and `large` are those of the notes' table.
+Sizes of `base` and `large` are those of Warner et al. 2024.
 """
 
 import dataclasses
@@ -153,11 +153,11 @@ class ModernBertConfig(FileConfig):
         if self.extra.get("classifier_bias"):
             raise UserError("`classifier_bias` must be false")
         # Derived, and written; a copy with other layers must not keep them.
-        found = self.extra.pop("layer_types", None)
-        if found not in (None, self._layer_types()):
+        layer_types = self.extra.pop("layer_types", None)
+        if layer_types not in (None, self._layer_types()):
             raise UserError(
                 f"`layer_types` must be global every {self.global_every} "
-                f"layers, received {found}"
+                f"layers, received {layer_types}"
             )
 
     def _layer_types(self) -> list[str]:
@@ -240,22 +240,22 @@ def _check_positions(value: dict[str, Any]) -> None:
     if (
         not isinstance(rope, dict)
         or set(rope) - set(_LAYER_TYPES)
-        or not all(isinstance(own, dict) for own in rope.values())
+        or not all(isinstance(settings, dict) for settings in rope.values())
     ):
         raise UserError(
             "`rope_parameters` must hold an object for each of "
             f"{list(_LAYER_TYPES)}, received {rope!r}"
         )
-    for kind, own in rope.items():
-        if _rope_type(own) not in (None, "default"):
+    for kind, settings in rope.items():
+        if _rope_type(settings) not in (None, "default"):
             raise UserError(
                 f"`rope_parameters` {kind}: rope_type must be 'default', "
-                f"received {_rope_type(own)!r}"
+                f"received {_rope_type(settings)!r}"
             )
 
 
-def _rope_type(own: Any) -> Any:
+def _rope_type(settings: Any) -> Any:
     """The kind of rotary positions; older files call it `type`."""
-    if not isinstance(own, dict):
+    if not isinstance(settings, dict):
         return None
-    return own.get("rope_type", own.get("type"))
+    return settings.get("rope_type", settings.get("type"))

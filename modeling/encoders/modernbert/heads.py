@@ -114,12 +114,12 @@ class ModernBertSummary(SequenceSummary):
 
     def variable_paths(self) -> dict[str, str]:
         """See `SequenceSummary`; below `SCOPE`."""
-        found = {
+        paths = {
             name: path
             for name, path in super().variable_paths().items()
             if not name.startswith("summary/")
         }
         if self.projection is not None:
             for name, path in self.projection.variable_paths().items():
-                found[name] = f"projection/{path}"
-        return found
+                paths[name] = f"projection/{path}"
+        return paths

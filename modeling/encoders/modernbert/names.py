@@ -62,33 +62,33 @@ class HuggingFace(HuggingFaceNames):
 
     def names(self, config: ModernBertConfig) -> Names:
         """Canonical name -> (their name, is it a transposed kernel)."""
-        found = {
+        names = {
             f"{_SCOPE}word_embedding/lookup_table": (
                 "model.embeddings.tok_embeddings.weight",
                 False,
             )
         }
-        found |= norm(
+        names |= norm(
             f"{_SCOPE}embedding/LayerNorm", "model.embeddings.norm", False
         )
         for i in range(config.n_layer):
             ours, theirs = f"{_SCOPE}layer_{i}", f"model.layers.{i}"
             if i:
-                found |= norm(
+                names |= norm(
                     f"{ours}/attention/LayerNorm", f"{theirs}.attn_norm", False
                 )
-            found |= dense(
+            names |= dense(
                 f"{ours}/attention/qkv", f"{theirs}.attn.Wqkv", False
             )
             # [D, N, H] here, their [D, N * H] as it is.
-            found[f"{ours}/attention/o/kernel"] = (
+            names[f"{ours}/attention/o/kernel"] = (
                 f"{theirs}.attn.Wo.weight",
                 False,
             )
-            found |= norm(f"{ours}/ff/LayerNorm", f"{theirs}.mlp_norm", False)
-            found |= dense(f"{ours}/ff/layer_1", f"{theirs}.mlp.Wi", False)
-            found |= dense(f"{ours}/ff/layer_2", f"{theirs}.mlp.Wo", False)
-        return found | norm(
+            names |= norm(f"{ours}/ff/LayerNorm", f"{theirs}.mlp_norm", False)
+            names |= dense(f"{ours}/ff/layer_1", f"{theirs}.mlp.Wi", False)
+            names |= dense(f"{ours}/ff/layer_2", f"{theirs}.mlp.Wo", False)
+        return names | norm(
             f"{_SCOPE}final/LayerNorm", "model.final_norm", False
         )
 
@@ -142,24 +142,24 @@ class HuggingFace(HuggingFaceNames):
         self, theirs: dict[str, Any], summary: Summary
     ) -> list[str]:
         """`classifier_pooling`; theirs always has the prediction head."""
-        found = summary.summary_type
+        summary_type = summary.summary_type
         if (
             not summary.use_proj
-            or found not in (None, *_POOLINGS)
+            or summary_type not in (None, *_POOLINGS)
             # Their mean is over real tokens.
-            or (found == "mean" and summary.pooling == "original")
+            or (summary_type == "mean" and summary.pooling == "original")
         ):
             raise UserError(
                 "Hugging Face's ModernBert classifies by CLS or by the mean of "
                 "real tokens, with a projection: wanted --summary_type=first or "
                 "mean, --pooling=masked and --use_summ_proj, found "
-                f"{found or theirs['classifier_pooling']}, pooling "
+                f"{summary_type or theirs['classifier_pooling']}, pooling "
                 f"{summary.pooling or 'masked'}"
                 f"{'' if summary.use_proj else ', without projection'}"
                 "; use --to_format=native"
             )
-        if found:
-            theirs["classifier_pooling"] = _POOLINGS[found]
+        if summary_type:
+            theirs["classifier_pooling"] = _POOLINGS[summary_type]
         return []
 
 

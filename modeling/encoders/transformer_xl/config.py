@@ -243,8 +243,8 @@ class TransformerXLConfig(RecurrentConfig):
 
     def to_dict(self) -> dict[str, Any]:
         """Every field by name, and `model_type`."""
-        found = dataclasses.asdict(self)
-        return found | {
+        fields = dataclasses.asdict(self)
+        return fields | {
             "cutoffs": list(self.cutoffs),
             "model_type": self.model_type,
         }

@@ -85,11 +85,11 @@ class AdaptiveEmbedding(saving.Layer):
             # A gather from the variable itself would make every later read
             # (the softmax's) a copy of the whole table.
             table = tf.convert_to_tensor(table)
-            own, inside = ids, None
+            cluster_ids, inside = ids, None
             if len(self.tables) > 1:
                 inside = (ids >= ends[i]) & (ids < ends[i + 1])  # [B, T]
-                own = tf.where(inside, ids - ends[i], 0)
-            rows = tf.cast(tf.gather(table, own), dtype)  # [B, T, E_i]
+                cluster_ids = tf.where(inside, ids - ends[i], 0)
+            rows = tf.cast(tf.gather(table, cluster_ids), dtype)  # [B, T, E_i]
             rows = _project(rows, self.projections.get(str(i)))  # [B, T, D]
             if inside is not None:
                 rows = tf.where(inside[..., tf.newaxis], rows, 0)
@@ -109,14 +109,14 @@ class AdaptiveEmbedding(saving.Layer):
 
     def variable_paths(self) -> dict[str, str]:
         """The original's variable names -> attribute paths."""
-        found = {}
+        paths = {}
         for i in range(len(self.tables)):
             scope = "adaptive_embed/"
             scope += f"cutoff_{i}/" if self.config.div_val > 1 else ""
-            found[f"{scope}lookup_table"] = f"tables/{i}"
+            paths[f"{scope}lookup_table"] = f"tables/{i}"
             if str(i) in self.projections:
-                found[f"{scope}proj_W"] = f"projections/{i}"
-        return found
+                paths[f"{scope}proj_W"] = f"projections/{i}"
+        return paths
 
     def get_config(self):
         return super().get_config() | {"config": self.config.to_dict()}

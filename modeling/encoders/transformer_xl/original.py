@@ -26,7 +26,7 @@ def unstack(
       UserError: an array of another shape than the configuration's.
     """
     n, h, d = config.n_head, config.d_head, config.d_model
-    found = {}
+    unstacked = {}
     for name, value in arrays.items():
         short = name.removeprefix(SCOPE)
         if short in BIASES:
@@ -34,22 +34,22 @@ def unstack(
             _check(name, value, [*stacked, n, h], source)
         if short in BIASES and config.untie_r:
             for i, part in enumerate(value):
-                found[f"{SCOPE}layer_{i}/rel_attn/{short}"] = part
+                unstacked[f"{SCOPE}layer_{i}/rel_attn/{short}"] = part
         elif name.endswith("rel_attn/qkv/kernel"):
             _check(name, value, [d, 3 * n * h], source)
             parts = np.split(value, 3, axis=1)
             for key, part in zip("qkv", parts, strict=True):
                 ours = name.replace("/qkv/", f"/{key}/")
-                found[ours] = part.reshape(d, n, h)
+                unstacked[ours] = part.reshape(d, n, h)
         elif name.endswith("rel_attn/r/kernel"):
             _check(name, value, [d, n * h], source)
-            found[name] = value.reshape(d, n, h)
+            unstacked[name] = value.reshape(d, n, h)
         elif name.endswith("rel_attn/o/kernel"):
             _check(name, value, [n * h, d], source)
-            found[name] = value.T.reshape(d, n, h)
+            unstacked[name] = value.T.reshape(d, n, h)
         else:
-            found[name] = value
-    return found
+            unstacked[name] = value
+    return unstacked
 
 
 def stack(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -63,26 +63,26 @@ def stack(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
             "the TensorFlow release has relative positions only: a model of "
             "another `encoding` cannot be written in its format"
         )
-    found, stacks = {}, {}
+    stacked, stacks = {}, {}
     for name, value in arrays.items():
         bias, kernel = _BIAS.fullmatch(name), _KERNEL.fullmatch(name)
         flat = value.reshape(len(value), -1) if kernel else None
         if bias:
             stacks.setdefault(bias["bias"], {})[int(bias["layer"])] = value
         elif not kernel:
-            found[name] = value
+            stacked[name] = value
         elif kernel["key"] == "r":
-            found[name] = flat
+            stacked[name] = flat
         elif kernel["key"] == "o":
-            found[name] = flat.T
+            stacked[name] = flat.T
         elif kernel["key"] == "q":
             parts = [arrays[name.replace("/q/", f"/{key}/")] for key in "kv"]
             parts = [part.reshape(flat.shape) for part in parts]
             whole = np.concatenate([flat, *parts], 1)
-            found[name.replace("/q/", "/qkv/")] = whole
+            stacked[name.replace("/q/", "/qkv/")] = whole
     for short, layers in stacks.items():
-        found[SCOPE + short] = np.stack([layers[i] for i in sorted(layers)])
-    return found
+        stacked[SCOPE + short] = np.stack([layers[i] for i in sorted(layers)])
+    return stacked
 
 
 def _check(name, value, shape, source):

@@ -75,27 +75,27 @@ def from_state_dict(
         )
     tables = _taken(left, "word_emb.emb_layers", ".weight")
     projections = _taken(left, "word_emb.emb_projs")
-    found = {}
+    variables = {}
     for i, table in tables.items():
         scope = _EMBED + (f"cutoff_{i}/" if len(tables) > 1 else "")
-        found[f"{scope}lookup_table"] = table
+        variables[f"{scope}lookup_table"] = table
         if i in projections:
-            found[f"{scope}proj_W"] = projections[i].T
-    found |= _positions(left, encoding)
-    found |= _softmax(left, tables, projections, config, source)
+            variables[f"{scope}proj_W"] = projections[i].T
+    variables |= _positions(left, encoding)
+    variables |= _softmax(left, tables, projections, config, source)
     for theirs, (ours, flip) in _LAYER.items():
         for i, value in _taken(left, "layers", f".{theirs}").items():
-            found[f"{SCOPE}layer_{i}/{ours}"] = value.T if flip else value
+            variables[f"{SCOPE}layer_{i}/{ours}"] = value.T if flip else value
     for name in BIASES:
         if name in left:
-            found[SCOPE + name] = left.pop(name)
+            variables[SCOPE + name] = left.pop(name)
     left.pop("pos_emb.inv_freq", None)  # computed, not learned
     if left:
         raise UserError(
             f"{source}: no variable takes {sorted(left)[:5]} "
             f"({len(left)} tensors in all)"
         )
-    return original.unstack(found, config, source)
+    return original.unstack(variables, config, source)
 
 
 def _kind(left) -> str:
@@ -110,7 +110,7 @@ def _kind(left) -> str:
 
 def _positions(left, encoding: str) -> dict:
     """Takes what belongs to places or distances, stacked over layers."""
-    found = {}
+    variables = {}
     if encoding in ("absolute", "per_layer"):
         queries = _taken(left, "layers", ".dec_attn.q_net.weight")
         for i, keys in _taken(
@@ -121,28 +121,28 @@ def _positions(left, encoding: str) -> dict:
     if encoding == "per_layer":
         for i, rows in enumerate(left.pop("r_emb")):
             flat = rows.reshape(len(rows), -1)
-            found[f"{SCOPE}layer_{i}/r_emb"] = flat
+            variables[f"{SCOPE}layer_{i}/r_emb"] = flat
     if encoding == "shaw_released":
         for name in ("r_emb", "r_bias", "r_w_bias"):
             for i, value in enumerate(left.pop(name)):
-                found[f"{SCOPE}layer_{i}/rel_attn/{name}"] = value
-    return found
+                variables[f"{SCOPE}layer_{i}/rel_attn/{name}"] = value
+    return variables
 
 
 def _softmax(left, tables, projections, config, source) -> dict:
     """Takes biases, entries of tail clusters and projections."""
-    found, ends = {}, config.cluster_ends
+    variables, ends = {}, config.cluster_ends
     count = len(ends) - 1
     biases = _taken(left, "crit.out_layers", ".bias")
     if len(biases) == 1 and count > 1 and len(biases[0]) == ends[-1]:
         biases = dict(enumerate(np.split(biases[0], ends[1:-1])))
     for i, bias in biases.items():
         key = f"cutoff_{i}/b" if count > 1 else "bias"
-        found[_SOFTMAX + key] = bias
+        variables[_SOFTMAX + key] = bias
     for name, ours in (("weight", "cluster_W"), ("bias", "cluster_b")):
         value = left.pop(f"crit.cluster_{name}", None)
         if value is not None:
-            found[f"{_SOFTMAX}cutoff_0/{ours}"] = value[::-1]
+            variables[f"{_SOFTMAX}cutoff_0/{ours}"] = value[::-1]
     tied = [
         (value, tables.get(i))
         for i, value in _taken(left, "crit.out_layers", ".weight").items()
@@ -152,23 +152,23 @@ def _softmax(left, tables, projections, config, source) -> dict:
             one = i if config.div_val > 1 else 0
             tied.append((value, projections.get(one)))
         else:
-            found[f"{_SOFTMAX}cutoff_{i}/proj"] = value.T
+            variables[f"{_SOFTMAX}cutoff_{i}/proj"] = value.T
     if not all(np.array_equal(*pair) for pair in tied):
         raise UserError(
             f"{source}: the softmax has other tables or projections than the "
             "embedding; it must be tied to it as the configuration says "
             "(`proj_share_all_but_first`)"
         )
-    return found
+    return variables
 
 
 def _taken(left, scope: str, ending: str = "") -> dict[int, np.ndarray]:
     """Takes SCOPE.i ENDING out of `left`; by i."""
-    found = {}
+    arrays = {}
     for name in list(left):
         match = re.fullmatch(
             re.escape(scope) + r"\.(\d+)" + re.escape(ending), name
         )
         if match:
-            found[int(match[1])] = left.pop(name)
-    return found
+            arrays[int(match[1])] = left.pop(name)
+    return arrays

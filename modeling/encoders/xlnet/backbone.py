@@ -194,7 +194,7 @@ class XLNetModel(RecurrentStack):
         config = self.config
         rows = inputs.target_positions
         two_streams = rows is not None or inputs.query_input is not None
-        made = masks.attention_masks(
+        biases = masks.attention_masks(
             inputs.query_len,
             inputs.memory_len,
             config.attn_type,
@@ -208,16 +208,18 @@ class XLNetModel(RecurrentStack):
         content_segments = masks.segment_difference(
             segment_ids, inputs.memory_len, None, self.compute_dtype
         )
-        content, query = Stream(made.content, content_segments), None
+        content, query = Stream(biases.content, content_segments), None
         if two_streams:
             query_segments = content_segments
             if rows is not None:
                 query_segments = masks.segment_difference(
                     segment_ids, inputs.memory_len, rows, self.compute_dtype
                 )
-            visible = made.query_visible if self.blind_rows == "zero" else None
+            visible = (
+                biases.query_visible if self.blind_rows == "zero" else None
+            )
             gate = _product(visible, inputs.used_rows)
-            query = Stream(made.query, query_segments, rows, gate)
+            query = Stream(biases.query, query_segments, rows, gate)
         return Streams(content, query, self.shift_method())
 
     def _new_length(self, inputs):

@@ -96,15 +96,15 @@ class HuggingFace(HuggingFaceNames):
 
     def names(self, config: XLNetConfig) -> dict[str, tuple[str, bool]]:
         """Canonical name -> (their name, is it a transposed kernel)."""
-        found = {
+        names = {
             SCOPE + ours: (self.scope + theirs, flip)
             for ours, (theirs, flip) in _ENCODER.items()
         }
         for i in range(config.n_layer):
             for ours, (theirs, flip) in _LAYER.items():
                 theirs = f"{self.scope}layer.{i}.{theirs}"
-                found[f"{SCOPE}layer_{i}/{ours}"] = (theirs, flip)
-        return found
+                names[f"{SCOPE}layer_{i}/{ours}"] = (theirs, flip)
+        return names
 
     def from_theirs(
         self, arrays: dict[str, np.ndarray], config: XLNetConfig, path: str
@@ -214,34 +214,34 @@ class HuggingFace(HuggingFaceNames):
         """`summary_type` and `summary_use_proj`."""
         if summary.use_proj != theirs.get("summary_use_proj", True):
             theirs["summary_use_proj"] = summary.use_proj
-        found = summary.summary_type
-        if found is None:
+        summary_type = summary.summary_type
+        if summary_type is None:
             return []
-        if found not in _SUMMARIES:
+        if summary_type not in _SUMMARIES:
             raise UserError(
-                f"Hugging Face's XLNet has no summary_type {found!r}: wanted "
+                f"Hugging Face's XLNet has no summary_type {summary_type!r}: wanted "
                 f"one of {', '.join(_SUMMARIES)}; use --to_format=native"
             )
-        if found != theirs.get("summary_type", "last"):
-            theirs["summary_type"] = found
-        if found == "last" or summary.pooling == "original":
+        if summary_type != theirs.get("summary_type", "last"):
+            theirs["summary_type"] = summary_type
+        if summary_type == "last" or summary.pooling == "original":
             return []
         return [
-            f"summary_type {found}: theirs counts padding, ours does not; "
+            f"summary_type {summary_type}: theirs counts padding, ours does not; "
             "equal for rows without padding"
         ]
 
     def read_summary(self, theirs: dict[str, Any], path: str) -> dict[str, Any]:
         """See the base; what is not the last place counts padding there."""
-        found = theirs.get("summary_type", "last")
-        if found not in _SUMMARIES:
+        summary_type = theirs.get("summary_type", "last")
+        if summary_type not in _SUMMARIES:
             raise UserError(
                 f"{path}: wanted summary_type one of {', '.join(_SUMMARIES)}, "
-                f"found {found!r}: take a model with one of these"
+                f"found {summary_type!r}: take a model with one of these"
             )
-        if found == "last":
+        if summary_type == "last":
             return {}
-        return {"summary_type": found, "pooling": "original"}
+        return {"summary_type": summary_type, "pooling": "original"}
 
 
 def _beside(config: XLNetConfig) -> dict[str, Any]:

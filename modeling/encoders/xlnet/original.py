@@ -26,7 +26,7 @@ def unstack(
     Raises:
       UserError: stacked where it should not be, or the other way round.
     """
-    found = {}
+    unstacked = {}
     for name, value in arrays.items():
         short = name.removeprefix(SCOPE)
         bias = name.startswith(SCOPE) and short in BIASES
@@ -38,23 +38,23 @@ def unstack(
                 f"{wanted} axes; is `untie_r` of the config right?"
             )
         if not stacked:
-            found[name] = value
+            unstacked[name] = value
             continue
         for i, part in enumerate(value):
-            found[f"{SCOPE}layer_{i}/rel_attn/{short}"] = part
-    return found
+            unstacked[f"{SCOPE}layer_{i}/rel_attn/{short}"] = part
+    return unstacked
 
 
 def stack(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """One array per layer -> the original's arrays."""
-    found, stacks = {}, {}
+    stacked, stacks = {}, {}
     for name, value in arrays.items():
         match = _PER_LAYER.match(name)
         if match is None:
-            found[name] = value
+            stacked[name] = value
         else:
             layers = stacks.setdefault(match.group(2), {})
             layers[int(match.group(1))] = value
     for short, layers in stacks.items():
-        found[SCOPE + short] = np.stack([layers[i] for i in sorted(layers)])
-    return found
+        stacked[SCOPE + short] = np.stack([layers[i] for i in sorted(layers)])
+    return stacked

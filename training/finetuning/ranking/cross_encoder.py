@@ -1,4 +1,4 @@
-"""A fine-tuned cross-encoder over the folds (L3).
+"""A fine-tuned cross-encoder over the folds.
 
 Query and document are read together, `query SEP document SEP CLS`, by the
 model of the regression head. Each fold and seed is a run of `training.loop` in

@@ -1,4 +1,4 @@
-"""Rankers over the folds of a cross-validation (L3).
+"""Rankers over the folds of a cross-validation.
 
 A ranker learns from a fold's training queries, is stopped and chosen by its
 validation queries and scores its test queries; the test scores of all folds

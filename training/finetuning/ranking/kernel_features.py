@@ -1,4 +1,4 @@
-"""Kernel features of every candidate, shard by shard (L3).
+"""Kernel features of every candidate, shard by shard.
 
 The vectors are frozen, so K-NRM's features are numbers of the data: they are
 computed once, whatever is trained on them. Letters: Y layers, P pairs of a

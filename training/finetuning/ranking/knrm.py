@@ -1,4 +1,4 @@
-"""Trains K-NRM's weights on frozen features (L3).
+"""Trains K-NRM's weights on frozen features.
 
 K + 1 numbers are learned, so seeds and layers train side by side in one step:
 each has its own weights, order of pairs and early stopping, and none sees the

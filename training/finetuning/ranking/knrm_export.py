@@ -1,4 +1,4 @@
-"""A fitted K-NRM as a model with its encoder, for `serving.export` (L3)."""
+"""A fitted K-NRM as a model with its encoder, for `serving.export`."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""How candidates are ranked (L0)."""
+"""How candidates are ranked."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""The table of a ranking run, its tests, files and figures (L3)."""
+"""The table of a ranking run, its tests, files and figures."""
 
 import dataclasses
 import os

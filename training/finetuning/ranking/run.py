@@ -1,4 +1,4 @@
-"""Document ranking, stage by stage: what run_ranking.py does (L3).
+"""Document ranking, stage by stage: what run_ranking.py does.
 
     MODEL_DIR/candidates.run             candidates
               folds.json                 queries of each fold

@@ -1,4 +1,4 @@
-"""Vectors of the candidates' documents in files, made once (L3).
+"""Vectors of the candidates' documents in files, made once.
 
 Documents stream in the collection's order; those that are candidates fill
 shards of a bounded size. A shard's name holds the hash of its texts and of the

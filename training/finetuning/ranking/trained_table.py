@@ -1,4 +1,4 @@
-"""K-NRM with the vectors trained beside its weights, as its paper has it (L3).
+"""K-NRM with the vectors trained beside its weights, as its paper has it.
 
 A static table [V, D] of piece vectors is where the frozen rankers begin; here
 w, b and the table learn from the same pairs by the same hinge loss. Each fold

@@ -1,4 +1,4 @@
-"""What query and document consist of for K-NRM: pieces or words (L3)."""
+"""What query and document consist of for K-NRM: pieces or words."""
 
 from collections.abc import Hashable, Sequence
 

@@ -1,4 +1,4 @@
-"""Frozen vectors of pieces: an encoder's hidden states, or a table (L3).
+"""Frozen vectors of pieces: an encoder's hidden states, or a table.
 
 Letters: Y layers that are kept, n pieces, D vector size, V vocabulary.
 """
