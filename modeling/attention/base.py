@@ -8,8 +8,7 @@ broadcast over whole blocks.
 
 import tensorflow as tf
 
-from modeling.attention.attend import attend
-from modeling.attention.streams import ALL, Stream
+from modeling.attention.attend import ALL, Stream, attend
 from modeling.ops import initializers, saving
 from modeling.ops.context import INFERENCE, LayerContext
 from modeling.ops.normalization import LayerNorm

@@ -18,8 +18,8 @@ import dataclasses
 import tensorflow as tf
 
 from modeling.attention import positions, relative
+from modeling.attention.attend import ALL, Stream
 from modeling.attention.relative import Keys, Queries
-from modeling.attention.streams import ALL, Stream
 from modeling.ops import dropout
 from modeling.ops import fused as fusion
 from modeling.ops.shapes import sizes

@@ -23,7 +23,7 @@ import functools
 import tensorflow as tf
 
 from modeling.attention import positions
-from modeling.attention.streams import ALL, Stream
+from modeling.attention.attend import ALL, Stream
 from modeling.ops import dropout
 from modeling.ops import fused as fusion
 from modeling.ops.shapes import sizes

@@ -13,8 +13,8 @@ import numpy as np
 import tensorflow as tf
 
 from common.errors import UserError
+from modeling.attention.attend import ALL
 from modeling.attention.ring import Place, RingKeys, fill
-from modeling.attention.streams import ALL
 from modeling.heads.causal_lm import CausalLanguageModel
 from modeling.ops.context import LayerContext
 from modeling.ops.matmul import PreparedMatmul

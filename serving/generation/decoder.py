@@ -19,7 +19,7 @@ import tensorflow as tf
 
 from modeling import PretrainingModel
 from modeling.attention import masks, positions
-from modeling.attention.streams import Stream
+from modeling.attention.attend import Stream
 from modeling.ops.context import LayerContext
 from modeling.ops.matmul import PreparedMatmul
 from serving.generation import sampling

@@ -16,9 +16,9 @@ import tensorflow as tf
 
 from common.errors import UserError
 from modeling.attention import relative
+from modeling.attention.attend import Stream
 from modeling.attention.relative import Keys
 from modeling.attention.relative_attention import RelativeAttention
-from modeling.attention.streams import Stream
 from modeling.checkpoints.names import encoder_of
 
 

@@ -183,7 +183,7 @@ def test_one_attention_layer(golden):
 
 def attention_of(model, block, x, past):
     from modeling.attention import masks, positions
-    from modeling.attention.streams import Stream
+    from modeling.attention.attend import Stream
 
     config = model.config
     length, keys_len = x.shape[1], x.shape[1] + past.shape[1]

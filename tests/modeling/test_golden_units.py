@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from modeling import losses
 from modeling.attention import masks, memory, positions, relative
-from modeling.attention.streams import Stream
+from modeling.attention.attend import Stream
 from modeling.ops import feed_forward
 from tests.modeling import golden_util
 

@@ -6,8 +6,8 @@ import tensorflow as tf
 
 from modeling import XLNetConfig
 from modeling.attention import positions
+from modeling.attention.attend import Stream, Streams
 from modeling.attention.relative_attention import RelativeAttention
-from modeling.attention.streams import Stream, Streams
 from modeling.encoders.xlnet.embeddings import Embeddings
 from modeling.encoders.xlnet.layer import TransformerLayer
 from modeling.heads.language_model import LanguageModelHead

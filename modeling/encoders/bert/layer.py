@@ -3,9 +3,8 @@
 import tensorflow as tf
 import tf_keras
 
-from modeling.attention.attend import attend
+from modeling.attention.attend import Stream, attend
 from modeling.attention.plain import PlainKeys
-from modeling.attention.streams import Stream
 from modeling.encoders.bert.config import BertConfig
 from modeling.encoders.registry import config_from_dict
 from modeling.ops import initializers, saving

@@ -11,9 +11,8 @@ import tensorflow as tf
 import tf_keras
 
 from modeling.attention import local, rotary
-from modeling.attention.attend import attend
+from modeling.attention.attend import ALL, Stream, attend
 from modeling.attention.plain import PlainKeys
-from modeling.attention.streams import ALL, Stream
 from modeling.encoders.modernbert.config import ModernBertConfig
 from modeling.encoders.registry import config_from_dict
 from modeling.ops import dropout, initializers, saving

@@ -5,7 +5,7 @@ import tf_keras
 
 from modeling.attention import masks, positions
 from modeling.attention import memory as memory_lib
-from modeling.attention.streams import Stream
+from modeling.attention.attend import Stream
 from modeling.encoders.base import EncoderOutput
 from modeling.encoders.stack import RecurrentStack
 from modeling.encoders.transformer_xl.config import TransformerXLConfig

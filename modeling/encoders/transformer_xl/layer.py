@@ -4,9 +4,9 @@ import tensorflow as tf
 import tf_keras
 
 from common.errors import UserError
+from modeling.attention.attend import ALL
 from modeling.attention.encodings import ContentAttention, ShawAttention
 from modeling.attention.relative_attention import RelativeAttention
-from modeling.attention.streams import ALL
 from modeling.encoders.transformer_xl.config import TransformerXLConfig
 from modeling.ops import initializers, saving
 from modeling.ops.context import INFERENCE
@@ -105,7 +105,7 @@ class CausalLayer(saving.Layer):
           shared: the position table [1, K + 1, D], then (u, v) without
             `untie_r`; () for other encodings than "relative".
           stream: what the rows may see.
-          shift: see `modeling.attention.streams.Streams`.
+          shift: see `modeling.attention.attend.Streams`.
           context: `LayerContext`.
 
         Returns:

@@ -4,7 +4,7 @@ import tensorflow as tf
 import tf_keras
 
 from modeling.attention import masks, memory, positions
-from modeling.attention.streams import Stream, Streams
+from modeling.attention.attend import Stream, Streams
 from modeling.encoders.base import EncoderOutput
 from modeling.encoders.stack import RecurrentStack, check_choice
 from modeling.encoders.xlnet import inputs as inputs_lib

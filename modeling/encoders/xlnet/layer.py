@@ -3,9 +3,9 @@
 import tensorflow as tf
 import tf_keras
 
+from modeling.attention.attend import NO_QUERIES
 from modeling.attention.base import Attention
 from modeling.attention.relative_attention import RelativeAttention
-from modeling.attention.streams import NO_QUERIES
 from modeling.encoders.xlnet.config import XLNetConfig
 from modeling.ops import initializers, saving
 from modeling.ops.context import INFERENCE

@@ -5,8 +5,8 @@ import pytest
 import tensorflow as tf
 
 from modeling.attention import masks, positions
+from modeling.attention.attend import Stream
 from modeling.attention.relative_attention import RelativeAttention
-from modeling.attention.streams import Stream
 from modeling.ops.context import LayerContext
 from modeling.ops.matmul import PreparedMatmul
 

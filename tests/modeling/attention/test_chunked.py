@@ -5,9 +5,9 @@ import pytest
 import tensorflow as tf
 
 from modeling.attention import chunked, relative
+from modeling.attention.attend import ALL, Stream
 from modeling.attention.chunked import ChunkedKeys, Chunks
 from modeling.attention.relative import Queries
-from modeling.attention.streams import ALL, Stream
 
 RANDOM = np.random.default_rng(3)
 N, B, T, K, H = 6, 4, 6, 11, 3

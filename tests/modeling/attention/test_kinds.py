@@ -7,8 +7,8 @@ import tf_keras
 
 from modeling import XLNetConfig
 from modeling.attention import masks
+from modeling.attention.attend import Stream, Streams
 from modeling.attention.base import Attention
-from modeling.attention.streams import Stream, Streams
 from modeling.encoders.xlnet import layer as layer_lib
 from modeling.ops.context import LayerContext
 from tests.modeling.layer_checks import check_layer

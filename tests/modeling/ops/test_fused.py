@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from common import tpu_build
 from modeling.attention import positions, relative
-from modeling.attention.streams import Stream
+from modeling.attention.attend import Stream
 from modeling.ops import dropout
 from modeling.ops import fused as fusion
 from modeling.ops.context import LayerContext
