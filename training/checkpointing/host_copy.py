@@ -24,9 +24,9 @@ def host_copy(checkpoint: tf.train.Checkpoint) -> tf.train.Checkpoint:
             return copies[id(node)]
         if isinstance(node, tf.Variable):
             value = node.numpy()
-            module = tf.Variable(value, trainable=False, dtype=node.dtype)
-            copies[id(node)] = module
-            return module
+            variable = tf.Variable(value, trainable=False, dtype=node.dtype)
+            copies[id(node)] = variable
+            return variable
         module = copies[id(node)] = tf.Module()
         for name, child in view.children(node).items():
             # The name as it is, whatever the class makes of an attribute.

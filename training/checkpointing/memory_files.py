@@ -188,13 +188,13 @@ class SavedMemory:
         opened, f = None, None
         try:
             for i, number in enumerate(numbers):
-                name, path, checksum = self._place[int(number)]
+                name, row, checksum = self._place[int(number)]
                 if name != opened:
                     if f:
                         f.close()
                     opened = name
                     f = files.open_binary(os.path.join(self._folder, name))
-                f.seek(path * record)
+                f.seek(row * record)
                 data = f.read(record)
                 if len(data) != record or zlib.crc32(data) != checksum:
                     raise ValueError(f"row {number} has another checksum")
