@@ -103,7 +103,7 @@ def test_a_japanese_text_is_pretrained_on(tmp_path):
         WARMUP="2",
         EVERY="6",
     )
-    assert "drawn 1" in shown and '"joint_logprob"' in shown
+    assert "drawn 1" in shown and '"joint_log_prob"' in shown
 
 
 @pytest.mark.slow
