@@ -22,6 +22,7 @@ from modeling.attention.attend import ALL, Stream
 from modeling.attention.relative import Keys, Queries
 from modeling.ops import dropout
 from modeling.ops import fused as fusion
+from modeling.ops.rematerialization import in_turn
 from modeling.ops.shapes import sizes
 
 MAX_BLOCKS = 4
@@ -109,18 +110,7 @@ def _filled(queries, keys, tensors) -> tuple[Queries, Keys]:
 
 def _in_turn(done, queries, keys):
     """The next group, ready after `done`; in the backward pass before it."""
-
-    @tf.custom_gradient
-    def hold(done, *tensors):
-        def gradient(d_done, *d_tensors):
-            with tf.control_dependencies(d_tensors):
-                return tf.identity(d_done), *d_tensors
-
-        with tf.control_dependencies([done]):
-            held = [tf.identity(x) for x in tensors]
-        return (tf.identity(done), *held), gradient
-
-    done, *held = hold(done, *_tensors(queries, keys))
+    done, *held = in_turn(done, *_tensors(queries, keys))
     return done, *_filled(queries, keys, held)
 
 

@@ -16,6 +16,8 @@ import tf_keras
 
 from modeling.heads import cluster_losses
 from modeling.ops import initializers, saving
+from modeling.ops.rematerialization import in_turn
+from modeling.ops.shapes import static_only
 
 
 @tf_keras.utils.register_keras_serializable("xlnet")
@@ -134,20 +136,15 @@ class AdaptiveSoftmax(saving.Layer):
         entry = targets
         for i in range(1, self.count):
             entry = tf.where(inside[i], ends[1] + i - 1, entry)
-        total = cluster_losses.token_losses(
-            self._project(hidden, 0, embedding),
-            *tables[0],
-            entry,
-            chunk_size=chunk_size,
-        )  # [n]
-        for i in range(1, self.count):
-            total += cluster_losses.token_losses(
-                self._project(hidden, i, embedding),
-                *tables[i],
-                targets - ends[i],
-                inside[i],
-                chunk_size,
-            )
+        total = tf.zeros_like(targets, tf.float32)  # [n]
+        # The head last, whose logits are then the first that the backward
+        # pass needs no more.
+        for i in reversed(range(self.count)):
+            own = (self._project(hidden, i, embedding), *tables[i])
+            if not static_only():
+                total, *own = in_turn(total, *own)
+            rows = (targets - ends[i], inside[i]) if i else (entry, None)
+            total += cluster_losses.token_losses(*own, *rows, chunk_size)
         return total
 
     def log_probs(self, hidden, embedding, tables=None):

@@ -92,7 +92,24 @@ def _forward(hidden, table, bias, targets):
     losses = tf.reduce_max(logits, 1)
     losses -= tf.gather(logits, targets, batch_dims=1)
     losses -= tf.math.log(tf.reduce_max(probabilities, 1))
-    return losses, probabilities - tf.one_hot(targets, bias.shape[0])
+    with tf.control_dependencies([losses]):
+        return losses, _less_targets(probabilities, targets)
+
+
+def _less_targets(probabilities, targets):
+    """probabilities [k, S] - one_hot(targets [k]), where they lie.
+
+    In a program for a device of its own, XLA fuses the one-hot matrix; on GPU
+    a deterministic scatter would bring everything to the host.
+    """
+    if static_only() or tf.config.list_logical_devices("GPU"):
+        return probabilities - tf.one_hot(targets, probabilities.shape[1])
+    rows = tf.range(tf.shape(targets)[0])
+    return tf.tensor_scatter_nd_sub(
+        probabilities,
+        tf.stack([rows, targets], 1),
+        tf.ones_like(targets, probabilities.dtype),
+    )
 
 
 def _backward(error, hidden, table, upstream):

@@ -48,6 +48,27 @@ def recompute(fn: Callable, method: str) -> Callable:
     )
 
 
+def in_turn(done: tf.Tensor, *tensors: tf.Tensor) -> list[tf.Tensor]:
+    """`done` and the tensors of what comes next, ready after `done`.
+
+    In the backward pass it is the other way round: the gradient of `done` is
+    ready after those of the tensors. So what two parts keep for themselves is
+    not in memory at the same time.
+    """
+
+    @tf.custom_gradient
+    def hold(done, *tensors):
+        def gradient(d_done, *d_tensors):
+            with tf.control_dependencies(d_tensors):
+                return tf.identity(d_done), *d_tensors
+
+        with tf.control_dependencies([done]):
+            held = [tf.identity(x) for x in tensors]
+        return (tf.identity(done), *held), gradient
+
+    return hold(done, *tensors)
+
+
 def _with_barrier(fn: Callable) -> Callable:
     @tf.custom_gradient
     def run(*args):

@@ -8,6 +8,7 @@ variable with the same aggregated gradient, so no replica waits for another.
 """
 
 import functools
+import math
 
 import tensorflow as tf
 
@@ -16,6 +17,9 @@ from training.optim.averages import WeightAverages, local_copy
 from training.optim.schedules import Schedule
 from training.optim.variable_groups import Group
 from training.run_options import OptimizerOptions
+
+# Elements of a variable whose update may need no arrays of its size.
+LARGE = 2**23
 
 
 class AdamW:
@@ -177,24 +181,68 @@ class AdamW:
         )
 
 
-@fusion.compiled
 def _adamw(w, m, v, g, factor, rate, correction, beta1, beta2, epsilon, decay):
     """Updates three variables where they lie; the squares of the difference.
 
     New tensors in their place would be as many as weights and slots, at other
-    addresses after every step: the allocator's memory grew by a tenth.
+    addresses after every step: the allocator's memory grew by a tenth. One
+    program for all three makes two arrays of their size, as the old weights
+    must outlive the new ones: a large variable has three programs, which need
+    none, and the same bits.
     """
+    betas = {"beta1": beta1, "beta2": beta2}
+    rest = {"epsilon": epsilon, "decay": decay}
+    if math.prod(w.shape) < LARGE:
+        return _at_once(w, m, v, g, factor, rate, correction, **betas, **rest)
+    _moments(m, v, g, factor, **betas)
+    squares = _squares(w, m, v, rate, correction, **rest)
+    _move(w, m, v, rate, correction, **rest)
+    return squares
+
+
+def _new_moments(m, v, g, factor, beta1, beta2):
     g *= factor
     new_m = beta1 * m + (1.0 - beta1) * g
     new_v = beta2 * v + (1.0 - beta2) * tf.square(g)
+    return new_m, new_v
+
+
+def _difference(w, new_m, new_v, rate, correction, epsilon, decay):
     update = correction * new_m / (tf.sqrt(new_v) + epsilon)
     if decay:
         update += decay * w
     update *= rate
+    return update
+
+
+@fusion.compiled
+def _at_once(
+    w, m, v, g, factor, rate, correction, beta1, beta2, epsilon, decay
+):
+    new_m, new_v = _new_moments(m, v, g, factor, beta1, beta2)
+    update = _difference(w, new_m, new_v, rate, correction, epsilon, decay)
     m.assign(new_m)
     v.assign(new_v)
     w.assign(w - update)
     return tf.reduce_sum(tf.square(update))
+
+
+@fusion.compiled
+def _moments(m, v, g, factor, beta1, beta2):
+    new_m, new_v = _new_moments(m, v, g, factor, beta1, beta2)
+    m.assign(new_m)
+    v.assign(new_v)
+
+
+@fusion.compiled
+def _squares(w, m, v, rate, correction, epsilon, decay):
+    update = _difference(w, m, v, rate, correction, epsilon, decay)
+    return tf.reduce_sum(tf.square(update))
+
+
+@fusion.compiled
+def _move(w, m, v, rate, correction, epsilon, decay):
+    w.assign(w - _difference(w, m, v, rate, correction, epsilon, decay))
 
 
 def _slot(variable: tf.Variable) -> tf.Variable:

@@ -5,11 +5,13 @@ Rules 1 and 8 of the adaptive embedding: cluster i holds the ids cutoffs[i-1]
 to cutoffs[i]-1 and has rows of width E // div_val^i.
 """
 
+import numpy as np
 import tensorflow as tf
 import tf_keras
 
 from modeling.encoders.transformer_xl.config import TransformerXLConfig
 from modeling.ops import initializers, saving
+from modeling.ops.shapes import static_only
 
 
 @tf_keras.utils.register_keras_serializable("xlnet")
@@ -100,8 +102,7 @@ class AdaptiveEmbedding(saving.Layer):
         """Float32 tables of all clusters, [size, E_i]."""
         if len(self.tables) == len(self.sizes):
             return [tf.convert_to_tensor(table) for table in self.tables]
-        # One split: its gradient is one concatenation.
-        return tf.split(tf.convert_to_tensor(self.tables[0]), self.sizes)
+        return _rows(tf.convert_to_tensor(self.tables[0]), self.sizes)
 
     def projection_of(self, i: int) -> tf.Variable | None:
         """[E_i, D] of cluster i, None where rows have width D."""
@@ -132,6 +133,38 @@ def _project(rows, projection):
     out = tf.reshape(flat, shape)
     out.set_shape([*rows.shape[:-1], projection.shape[1]])
     return out
+
+
+def _rows(table, sizes):
+    """The rows [V, E] of every cluster, [size, E] each.
+
+    Flat slices are no copies where they are aligned in memory, and gradients
+    are written one after another into one table. (The gradient of a split is
+    a concatenation, which has all of them beside it.)
+    """
+    if static_only():
+        return tf.split(table, sizes)
+    width = table.shape[1]
+    ends = np.cumsum([0, *sizes]).tolist()
+
+    @tf.custom_gradient
+    def run(table):
+        def gradient(*parts):
+            with tf.control_dependencies(parts[:1]):  # not before it is needed
+                whole = tf.raw_ops.Empty(shape=table.shape, dtype=table.dtype)
+            for part, a, b in zip(parts, ends, ends[1:], strict=False):
+                whole = tf.raw_ops.TensorStridedSliceUpdate(
+                    input=whole, begin=[a], end=[b], strides=[1], value=part
+                )
+            return whole
+
+        flat = tf.reshape(table, [-1])
+        return [
+            tf.reshape(flat[a * width : b * width], [-1, width])
+            for a, b in zip(ends, ends[1:], strict=False)
+        ], gradient
+
+    return run(table)
 
 
 def projection_init(config: TransformerXLConfig) -> dict:
