@@ -25,6 +25,11 @@ def peak_mb() -> float:
     return 0.0
 
 
+def described(module) -> dict:
+    """What the system says of its libraries, if it does."""
+    return module.about() if hasattr(module, "about") else {}
+
+
 def main() -> None:
     """Builds the system, warms it up and serves steps."""
     started = time.perf_counter()
@@ -38,7 +43,7 @@ def main() -> None:
     spec = json.loads(sys.argv[1])
     try:
         module = importlib.import_module(spec["module"])
-        imported = time.perf_counter()
+        imported, import_mb = time.perf_counter(), peak_mb()
         step = module.build(Workload(**spec["workload"]), spec["options"])
         built = time.perf_counter()
         warm_up = []
@@ -54,6 +59,8 @@ def main() -> None:
         import_s=imported - started,
         build_s=built - imported,
         warm_up_s=warm_up,
+        import_mb=import_mb,
+        about=described(module),
     )
     for request in sys.stdin:
         if request.strip() == "stop":

@@ -5,7 +5,8 @@
 Every comparison runs its systems in processes of their own that take turns
 step by step; "x first" is the median over rounds of a system's time over the
 first one's, with a 95 % bootstrap interval. "of peak" divides the FLOPs that
-the task needs by the time and by the matmul peak measured before.
+the task needs by the time and by the matmul peak of the system's type, which is
+measured in turn with the systems: the median of as many products as rounds.
 """
 
 import json
@@ -15,27 +16,15 @@ from common import files
 from flags import app, bench_flags
 from flags.bench_flags import BenchOptions
 
-PEAK_SUITES = {
-    "pretrain",
-    "finetune",
-    "inference",
-    "scaling",
-    "language_model",
-}
-
 
 def run(options: BenchOptions) -> list[dict]:
     """Runs the chosen suites and prints their tables; returns all rows."""
-    found, peaks = [], {}
-    if PEAK_SUITES & set(options.suites):
-        peaks = suites.measure_peaks(options.rounds)
-        text = ", ".join(f"{k} {v:.0f}" for k, v in peaks.items())
-        print(f"matmul peak, GFLOP/s: {text}", flush=True)
-        found.append({"benchmark": "peak"} | peaks)
+    found = []
     for name in options.suites:
         if name in suites.SUITES:
-            for title, rows in suites.run(name, options, peaks):
+            for title, rows in suites.run(name, options):
                 print(f"\n{title}\n{harness.table(rows)}", flush=True)
+                print(harness.about(rows), flush=True)
                 found.extend(rows)
         else:
             for title, text, rows in extra_suites.SUITES[name](options):

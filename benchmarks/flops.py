@@ -9,6 +9,7 @@ nobody uses. Not counted: what a system computes and throws away. So
 import itertools
 import math
 
+from benchmarks.systems import workloads
 from benchmarks.systems.workloads import Workload
 
 
@@ -96,10 +97,37 @@ def language_model_step(w: Workload) -> int:
     return total + 3 * round(2 * w.batch * t * w.width * ids)
 
 
+def pairs_seen(w: Workload, layer: int) -> int:
+    """Pairs of query and key of one row and layer; fewer in a local one."""
+    t = w.length
+    if w.model_type != "modernbert" or layer % workloads.MODERNBERT_GLOBAL == 0:
+        return t * t
+    near = min(workloads.MODERNBERT_WINDOW // 2, t - 1)
+    return t * (2 * near + 1) - near * (near + 1)
+
+
+def encoder_forward(w: Workload) -> int:
+    """Inference of a classifier of BERT, ALBERT or ModernBERT.
+
+    Four projections, two products per pair, the feed-forward sublayer (three
+    matrices with a gate), ALBERT's mapping, and a dense layer on one vector.
+    """
+    t, d, inside = w.length, w.width, w.heads * w.head_size
+    gated = w.model_type == "modernbert"
+    row = 2 * 4 * d * inside + 2 * (3 if gated else 2) * d * w.inner
+    total = sum(
+        t * row + 2 * 2 * pairs_seen(w, i) * inside for i in range(w.layers)
+    )
+    if w.model_type == "albert":
+        total += 2 * t * workloads.ALBERT_EMBEDDING * d
+    return w.batch * (total + 2 * d * d)
+
+
 def of(w: Workload) -> int:
     """FLOPs of one step of a workload; 0 where the count means nothing."""
     if w.model_type != "xlnet":
-        return 0
+        passes = {"finetune": 3, "inference": 1}
+        return passes.get(w.kind, 0) * encoder_forward(w)
     counts = {
         "pretrain": pretrain_step,
         "finetune": finetune_step,

@@ -51,6 +51,7 @@ class Result:
 
     Attributes:
       name: of the system.
+      dtype: whose matmul peak is its limit.
       seconds: wall seconds of each step.
       cpu_seconds: CPU seconds of each step, all threads.
       losses: of each step.
@@ -60,6 +61,7 @@ class Result:
     """
 
     name: str
+    dtype: str = "float32"
     seconds: list[float] = dataclasses.field(default_factory=list)
     cpu_seconds: list[float] = dataclasses.field(default_factory=list)
     losses: list[float] = dataclasses.field(default_factory=list)
@@ -84,7 +86,9 @@ class Child:
     """A process that runs one system on one workload."""
 
     def __init__(self, system: System, workload: Workload):
-        self.result = Result(system.name)
+        reduced = "bfloat16" in system.options.get("precision", "")
+        dtype = "bfloat16" if reduced else "float32"
+        self.result = Result(system.name, dtype)
         spec = {
             "module": system.module,
             "options": system.options,
@@ -253,6 +257,7 @@ def rows(
         }
         if result.seconds:
             row |= _numbers(result, gflop, peaks or {})
+            row["of_peak"] = row.get(f"utilisation_{result.dtype}")
             row["rows_per_s"] = workload.examples / row["median_s"]
         if result.seconds and reference.seconds:
             times, low, high = ratio(result.seconds, reference.seconds)
@@ -279,6 +284,7 @@ def _numbers(result: Result, gflop: float, peaks: dict) -> dict:
         "quartile_high_s": float(high),
         "cpu_s": float(np.median(result.cpu_seconds)),
         "peak_mb": result.peak_mb,
+        "import_mb": result.ready.get("import_mb"),
         "first_loss": result.losses[0],
         "last_loss": result.losses[-1],
         "ready": result.ready,
@@ -286,6 +292,7 @@ def _numbers(result: Result, gflop: float, peaks: dict) -> dict:
     if gflop:
         row["gflop"] = gflop
         row["gflop_per_s"] = gflop / seconds
+        row["matmul_gflop_per_s"] = peaks
         row |= {
             f"utilisation_{name}": gflop / seconds / peak
             for name, peak in peaks.items()
@@ -305,10 +312,26 @@ COLUMNS = (
     ("ratio_high", "to", "{:.2f}"),
     ("cpu_ratio", "x CPU", "{:.2f}"),
     ("gflop_per_s", "GFLOP/s", "{:.0f}"),
-    ("utilisation_float32", "of peak", "{:.0%}"),
+    ("of_peak", "of peak", "{:.0%}"),
     ("peak_mb", "peak MB", "{:.0f}"),
+    ("import_mb", "imports MB", "{:.0f}"),
     ("last_loss", "loss", "{:.4f}"),
 )
+
+
+def about(found: Sequence[dict]) -> str:
+    """The matmul peak, and what systems said of their libraries."""
+    lines = []
+    peaks = next((r["matmul_gflop_per_s"] for r in found if r.get("gflop")), {})
+    if peaks:
+        text = ", ".join(f"{name} {x:.0f}" for name, x in peaks.items())
+        lines.append(f"matmul peak beside them, GFLOP/s: {text}")
+    for row in found:
+        said = row.get("ready", {}).get("about") or {}
+        if said:
+            text = ", ".join(f"{k} {v}" for k, v in said.items())
+            lines.append(f"{row['system']}: {text}")
+    return "\n".join(lines)
 
 
 def table(found: Sequence[dict]) -> str:

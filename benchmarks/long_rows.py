@@ -80,7 +80,7 @@ def main() -> None:
         quick=FLAGS.quick,
     )
     found = []
-    for title, rows in suites.run("long_rows", options, {}):
+    for title, rows in suites.run("long_rows", options):
         print(f"\n{title}\n{harness.table(rows)}", flush=True)
         found.extend(rows)
     os.makedirs(FLAGS.output_dir, exist_ok=True)

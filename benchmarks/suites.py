@@ -3,6 +3,8 @@
 import dataclasses
 from collections.abc import Callable, Iterator
 
+import numpy as np
+
 from benchmarks import flops, harness, lengths
 from benchmarks.harness import System
 from benchmarks.systems.workloads import MODERNBERT_INNER, Workload
@@ -15,14 +17,12 @@ TORCH = "benchmarks.systems.torch"
 PEAK = "benchmarks.systems.peak"
 LM_TORCH = "benchmarks.systems.lm_torch"
 LM_KERAS = "benchmarks.systems.lm_keras"
+ONNX = "benchmarks.systems.onnx_runtime"
 BFLOAT16 = {"precision": "mixed_bfloat16"}
 
 
-def measure_peaks(rounds: int) -> dict[str, float]:
-    """The machine's matmul GFLOP/s by type: the best of some rounds."""
-    systems = [System(d, PEAK, {"dtype": d}) for d in ("float32", "bfloat16")]
-    results = harness.compare(systems, Workload(kind="peak"), rounds)
-    return {r.name: max(r.losses) for r in results if r.losses}
+# The machine's matmul peak, measured in turn with the systems.
+PEAKS = [System(d, PEAK, {"dtype": d}) for d in ("float32", "bfloat16")]
 
 
 def trainers(options: BenchOptions) -> list[System]:
@@ -31,6 +31,7 @@ def trainers(options: BenchOptions) -> list[System]:
         System("ours", OURS),
         System("ours bfloat16", OURS, BFLOAT16),
         System("Model Garden graph", GARDEN),
+        System("Model Garden bfloat16", GARDEN, BFLOAT16),
     ]
     if not options.quick:
         found += [
@@ -45,8 +46,16 @@ def torch_systems(options: BenchOptions) -> list[System]:
     python = options.torch_python
     if not python:
         return []
+    return compiled_pair("HF torch.compile", TORCH, python)
+
+
+def compiled_pair(name: str, module: str, python: str) -> list[System]:
+    """A peer under torch.compile, in float32 and in bfloat16."""
     compiled = {"compile": True}
-    return [System("HF torch.compile", TORCH, compiled, python)]
+    return [
+        System(name, module, compiled, python),
+        System(f"{name} bfloat16", module, compiled | BFLOAT16, python),
+    ]
 
 
 Suite = Callable[[BenchOptions], Iterator[tuple[Workload, list[System]]]]
@@ -70,6 +79,7 @@ def inference(options: BenchOptions):
         System("ours bfloat16", OURS, BFLOAT16),
         System("Model Garden graph", GARDEN),
         System("Model Garden XLA", GARDEN, {"jit": True}),
+        System("Model Garden bfloat16", GARDEN, BFLOAT16),
     ]
     workload = Workload("inference", layers=options.layers)
     yield workload, systems + torch_systems(options)
@@ -160,15 +170,31 @@ def packing(options: BenchOptions):
 
 def encoders(options: BenchOptions):
     """Training step and inference of BERT, ALBERT, ModernBERT: B 4, T 512."""
-    systems = [System("ours", OURS), System("ours XLA", OURS, {"jit": True})]
-    if options.quick:
-        systems = systems[:1]
+    systems = [System("ours", OURS), System("ours bfloat16", OURS, BFLOAT16)]
+    if not options.quick:
+        systems.append(System("ours XLA", OURS, {"jit": True}))
     for model_type in ("bert", "albert", "modernbert"):
         base = Workload(layers=options.layers, model_type=model_type)
         if model_type == "modernbert":
             base = base.replace(inner=MODERNBERT_INNER)
         for kind in ("finetune", "inference"):
             yield base.replace(kind=kind), systems + torch_systems(options)
+
+
+def onnxruntime(options: BenchOptions):
+    """Inference beside ONNX Runtime, B 4, T 512: float32, weights in int8."""
+    if not options.torch_python:
+        return
+    python = options.torch_python
+    systems = [
+        System("ours", OURS),
+        System("ours bfloat16", OURS, BFLOAT16),
+        System("ONNX Runtime", ONNX, {}, python),
+        System("ONNX Runtime int8", ONNX, {"int8": True}, python),
+    ]
+    for model_type in ("bert", "albert"):
+        base = Workload("inference", layers=options.layers)
+        yield base.replace(model_type=model_type), systems
 
 
 def long_rows(options: BenchOptions):
@@ -221,14 +247,8 @@ def language_model(options: BenchOptions):
     reduced = System("ours bfloat16", OURS, BFLOAT16)
     theirs = []
     if options.torch_python:
-        compiled = {"compile": True}
-        theirs.append(
-            System(
-                "PyTorch torch.compile",
-                LM_TORCH,
-                compiled,
-                options.torch_python,
-            )
+        theirs = compiled_pair(
+            "PyTorch torch.compile", LM_TORCH, options.torch_python
         )
     plain = [System("tf_keras graph", LM_KERAS)]
     if not options.quick:
@@ -254,7 +274,7 @@ def language_model(options: BenchOptions):
         inner=2100,
     )
     # One softmax over all words would be tens of gigabytes: no plain model.
-    yield words, [ours, *theirs]
+    yield words, [ours, reduced, *theirs]
 
 
 SUITES: dict[str, Suite] = {
@@ -265,14 +285,15 @@ SUITES: dict[str, Suite] = {
     "ranking": ranking,
     "packing": packing,
     "encoders": encoders,
+    "onnxruntime": onnxruntime,
     "long_rows": long_rows,
     "scaling": scaling,
     "language_model": language_model,
 }
 
 
-def run(name: str, options: BenchOptions, peaks: dict[str, float]):
-    """Runs one suite.
+def run(name: str, options: BenchOptions):
+    """Runs one suite; where FLOPs are counted, beside the matmul peak.
 
     Yields:
       (title, rows) per comparison.
@@ -283,10 +304,16 @@ def run(name: str, options: BenchOptions, peaks: dict[str, float]):
         by_pass = name in ("lengths", "packing")
         few = name == "scaling" or (by_pass and options.quick)
         rounds = min(options.rounds, 3) if few else options.rounds
-        results = harness.compare(systems, workload, rounds)
-        rows = harness.rows(
-            name, workload, results, flops.of(workload) / 1e9, peaks
-        )
+        gflop = flops.of(workload) / 1e9
+        beside = PEAKS if gflop else []
+        results = harness.compare(systems + beside, workload, rounds)
+        peaks = {
+            r.name: float(np.median(r.losses))
+            for r in results[len(systems) :]
+            if r.losses
+        }
+        results = results[: len(systems)]
+        rows = harness.rows(name, workload, results, gflop, peaks)
         yield _title(name, workload), rows
 
 

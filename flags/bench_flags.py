@@ -18,6 +18,7 @@ SUITES = (
     "ranking",
     "packing",
     "encoders",
+    "onnxruntime",
     "long_rows",
     "scaling",
     "language_model",

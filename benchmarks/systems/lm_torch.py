@@ -7,16 +7,15 @@ tell, are where its graph breaks. Runs in an environment of
 `requirements-bench.txt`; imports no TensorFlow.
 """
 
-import os
-
 import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional
 
-from benchmarks.systems import workloads
+from benchmarks.systems import torch_setup, workloads
 from benchmarks.systems.workloads import Workload
 
+about = torch_setup.about
 LEARNING_RATE, CLIP = 2.5e-4, 0.25
 
 
@@ -136,16 +135,15 @@ class Model(nn.Module):
 
 
 def build(workload: Workload, options: dict):
-    """A step function of the workload; `options`: compile."""
+    """A step function of the workload; `options`: compile, precision."""
     w = workload
     torch.manual_seed(w.seed)
-    torch.set_num_threads(os.cpu_count() or 1)
     model = Model(w)
     model.train()
     optimizer = torch.optim.Adam(
         model.parameters(), lr=LEARNING_RATE, fused=True
     )
-    call = torch.compile(model) if options.get("compile") else model
+    call = torch_setup.wrapper(options)(model)
     batch = workloads.lm_batch(w)
     ids, targets = (
         torch.from_numpy(batch[name].astype(np.int64))

@@ -3,15 +3,14 @@
 Runs in an environment of `requirements-bench.txt`; imports no TensorFlow.
 """
 
-import os
-
 import numpy as np
 import torch
 import transformers
 
-from benchmarks.systems import workloads
+from benchmarks.systems import torch_setup, workloads
 from benchmarks.systems.workloads import Workload
 
+about = torch_setup.about
 LEARNING_RATE, WEIGHT_DECAY, CLIP = 1e-5, 0.01, 1.0
 
 
@@ -80,10 +79,9 @@ def _arguments(w: Workload, batch: dict) -> dict:
 
 
 def build(workload: Workload, options: dict):
-    """A step function of the workload; `options`: compile."""
+    """A step function of the workload; `options`: compile, precision."""
     torch.manual_seed(workload.seed)
-    torch.set_num_threads(os.cpu_count() or 1)
-    wrap = torch.compile if options.get("compile") else lambda f: f
+    wrap = torch_setup.wrapper(options)
     makers = {
         "pretrain": _pretrain,
         "finetune": _finetune,

@@ -12,6 +12,9 @@ import numpy as np
 ALBERT_EMBEDDING = 128
 # F of ModernBERT's base size, whose feed-forward has two halves.
 MODERNBERT_INNER = 1152
+# Keys of a local layer, and every which layer is global.
+MODERNBERT_WINDOW = 128
+MODERNBERT_GLOBAL = 3
 KINDS = (
     "pretrain",
     "finetune",

@@ -9,12 +9,15 @@ import math
 GIB = 2.0**30
 # More unpriced instructions than this, and the estimate means nothing.
 MAX_UNPRICED = 8
+# So does one that whole seconds bring so many times above the roofline.
+FARTHEST = 4
 
 ASSUMPTIONS = """1. Forward + backward + clipping takes the compiler's own `optimal seconds`.
    The compiler books -1 s for each instruction that it cannot price (a few
    scalars): whole seconds are added until the estimate is not below the
-   roofline. Where it gives no estimate, the roofline counts: the larger of
-   FLOPs over peak and bytes over HBM bandwidth (perfect overlap).
+   roofline. Where it gives no estimate, or one that is then more than four
+   times the roofline, the roofline counts: the larger of FLOPs over peak and
+   bytes over HBM bandwidth (perfect overlap).
 2. The rest of the step (optimizer, memory update) is bound by HBM: what the
    full program accesses beyond the first program, over the bandwidth.
 3. Gradients are summed over all chips in float32 by a ring on the chip's
@@ -88,15 +91,17 @@ def compute_seconds(
     """Assumption 1: (seconds, "compiler" or "roofline").
 
     Worked: roofline 0.10, estimate -1.86 -> 0.14 s (two scalars unpriced);
-    roofline 3.0, estimate 0 -> 3.0 s.
+    roofline 3.0, estimate 0 -> 3.0 s; roofline 0.10, estimate -0.9993 -> 0.10 s
+    (only scalars have a price: 1.0007 s would mean nothing).
     """
     least = roofline(flops, bytes_accessed, chip)
     if optimal_seconds == 0:
         return least, "roofline"
     missing = max(0, math.ceil(least - optimal_seconds))
-    if missing > MAX_UNPRICED:
+    seconds = optimal_seconds + missing
+    if missing > MAX_UNPRICED or (missing and seconds > FARTHEST * least):
         return least, "roofline"
-    return optimal_seconds + missing, "compiler"
+    return seconds, "compiler"
 
 
 def all_reduce_seconds(gradient_bytes: float, chips: int, chip: Chip) -> float:

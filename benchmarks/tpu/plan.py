@@ -219,8 +219,8 @@ def describe(found: dict, options: PlanOptions) -> str:
             f"{p['output_bytes'] / GB:.2f} (in place "
             f"{p['alias_bytes'] / GB:.2f}), program "
             f"{p['code_bytes'] / GB:.2f}; {p['flops'] / 1e12:.3f} TFLOP, "
-            f"{p['bytes_accessed'] / GB:.1f} GB accessed; compiler's estimate "
-            f"{p['optimal_seconds']:.4f} s; compiled in "
+            f"{p['bytes_accessed'] / GB:.1f} GB accessed; "
+            f"{_estimate(p, options)}; compiled in "
             f"{p['compile_seconds']:.0f} s"
         )
     s = found["seconds"]
@@ -252,6 +252,17 @@ def parameters_of(config: EncoderConfig) -> int:
     with tf.Graph().as_default():
         variables = PretrainingModel(config).variables
         return sum(v.shape.num_elements() for v in variables)
+
+
+def _estimate(program: dict, options: PlanOptions) -> str:
+    """Seconds of a program, and whose; never the compiler's -1 s."""
+    seconds, source = tpu_costs.compute_seconds(
+        program["flops"],
+        program["bytes_accessed"],
+        program["optimal_seconds"],
+        tpu_costs.CHIPS[options.topology],
+    )
+    return f"{seconds:.4f} s ({source})"
 
 
 def plan_by_formula(options: PlanOptions) -> dict:

@@ -31,6 +31,8 @@ def test_systems_take_turns_and_are_compared():
     assert slow["utilisation_float32"] == pytest.approx(
         slow["gflop_per_s"] / 400.0
     )
+    assert slow["of_peak"] == slow["utilisation_float32"]
+    assert 1 < slow["import_mb"] <= slow["peak_mb"]
     text = harness.table([fast, slow])
     assert len(text.splitlines()) == 4
     assert len({len(line) for line in text.splitlines()}) == 1

@@ -27,8 +27,48 @@ def test_torch_joins_only_with_an_environment(tmp_path):
     python = tmp_path / "python"
     python.touch(mode=0o755)
     assert not suites.torch_systems(BenchOptions())
-    (system,) = suites.torch_systems(BenchOptions(torch_python=str(python)))
-    assert system.python == str(python)
+    options = BenchOptions(torch_python=str(python), quick=True)
+    systems = suites.torch_systems(options)
+    assert {s.python for s in systems} == {str(python)}
+    assert [s.options.get("precision") for s in systems] == [
+        None,
+        "mixed_bfloat16",
+    ]
+    assert not list(suites.onnxruntime(BenchOptions()))
+    for _, systems in suites.onnxruntime(options):
+        assert [bool(s.python) for s in systems] == [False, False, True, True]
+
+
+@pytest.mark.parametrize(
+    "name", ["pretrain", "finetune", "inference", "encoders", "language_model"]
+)
+def test_every_peer_is_there_in_our_precisions(name, tmp_path):
+    python = tmp_path / "python"
+    python.touch(mode=0o755)
+    options = BenchOptions(torch_python=str(python), quick=True)
+    for _, systems in suites.SUITES[name](options):
+        reduced = {s.module for s in systems if s.options.get("precision")}
+        assert reduced == {s.module for s in systems} - {suites.LM_KERAS}
+
+
+def test_the_peak_is_the_median_of_products_beside_the_systems(monkeypatch):
+    seen = []
+
+    def compare(systems, workload, rounds):
+        seen.append([s.name for s in systems])
+        found = [harness.Result(s.name) for s in systems]
+        found[0].seconds = found[0].cpu_seconds = [1.0, 3.0, 2.0]
+        found[0].losses = [1.0]
+        found[-2].losses, found[-1].losses = [90.0, 40.0, 50.0], [200.0]
+        return found
+
+    monkeypatch.setattr(harness, "compare", compare)
+    options = BenchOptions(quick=True, systems=("ours",))
+    ((_, rows),) = suites.run("pretrain", options)
+    assert seen == [["ours", "float32", "bfloat16"]]
+    (row,) = rows
+    assert row["of_peak"] == pytest.approx(row["gflop"] / 2.0 / 50.0)
+    assert "float32 50, bfloat16 200" in harness.about(rows)
 
 
 def test_only_the_named_systems_take_part():

@@ -44,6 +44,12 @@ def test_compiler_estimate_and_its_unpriced_instructions(estimate, expected):
     assert (pytest.approx(seconds), source) == expected
 
 
+def test_a_program_whose_scalars_alone_have_a_price_takes_the_roofline():
+    # Whole seconds would make it 1.0007 s, ten times what it can take.
+    found = tpu_costs.compute_seconds(10.0, 1.0, -0.9993, TOY)
+    assert found == (pytest.approx(0.1), "roofline")
+
+
 def test_all_reduce_of_a_ring():
     # 2 * 3/4 * 16 bytes at 4 bytes/s one way.
     assert tpu_costs.all_reduce_seconds(16.0, 4, TOY) == 6.0

@@ -7,6 +7,7 @@ from benchmarks import flops
 from benchmarks.systems import workloads
 from benchmarks.systems.workloads import Workload
 from data import schema
+from modeling.encoders.modernbert.config import ModernBertConfig
 
 TINY = Workload(
     layers=2,
@@ -94,6 +95,32 @@ def test_language_model_flops_leave_out_what_lies_ahead():
     assert flops.of(w) == 2 * (layer - no_gradient) + softmax
     adaptive = flops.of(w.replace(cutoffs=[10, 30]))  # as JSON gives them
     assert 0.5 * softmax < flops.of(w) - adaptive < 0.7 * softmax
+
+
+def test_encoder_flops_by_hand():
+    w = TINY.replace(kind="inference", model_type="bert", batch=3)
+    project, feed_forward = 4 * 2 * 12 * 64, 2 * 2 * 12 * 8 * 16
+    layer = project + 2 * 2 * 12 * 12 * 8 + feed_forward
+    bert = 3 * (2 * layer + 2 * 64)
+    assert flops.of(w) == bert
+    assert flops.of(w.replace(kind="finetune")) == 3 * bert
+    mapping = 3 * 2 * 12 * workloads.ALBERT_EMBEDDING * 8
+    assert flops.of(w.replace(model_type="albert")) == bert + mapping
+    assert flops.of(w.replace(kind="lengths")) == 0
+
+
+def test_modernberts_sizes_are_the_configurations():
+    made = ModernBertConfig(50, 8, 2, 2, 16)
+    assert made.local_window == workloads.MODERNBERT_WINDOW
+    assert made.global_every == workloads.MODERNBERT_GLOBAL
+
+
+def test_local_layers_need_the_near_pairs_only(monkeypatch):
+    monkeypatch.setattr(workloads, "MODERNBERT_WINDOW", 6)
+    w = TINY.replace(model_type="modernbert")
+    near = sum(abs(i - j) <= 3 for i in range(12) for j in range(12))
+    assert [flops.pairs_seen(w, i) for i in range(4)] == [144, near, near, 144]
+    assert flops.pairs_seen(w.replace(length=3), 1) == 9
 
 
 def test_words_of_a_language_model_are_as_frequent_as_words():

@@ -193,6 +193,38 @@ def test_hidden_start_is_a_start_without_memory():
     assert np.abs(seen - bare).max() > 1e-2
 
 
+def test_clusters_write_their_gradients_into_one_table():
+    """Nothing of the table's size stands beside it, and numbers are the same.
+
+    A compiled program has the gradient of a split, a concatenation.
+    """
+    model = toy()
+    table = model.encoder.embeddings.tables[0]
+    hidden = tf.random.stateless_normal([2, 8, 10], [1, 3])
+    targets = tf.random.stateless_uniform([2, 8], [1, 4], 0, 31, tf.int32)
+
+    def run():
+        with tf.GradientTape() as tape:
+            losses = model.token_losses(hidden, targets)
+            loss = tf.reduce_sum(losses * tf.range(1.0, 9.0))
+        return losses, tape.gradient(loss, table)
+
+    plain = tf.function(run, autograph=False)
+    wanted = tf.function(run, autograph=False, jit_compile=True)()
+    for ours, theirs in zip(plain(), wanted, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
+    graph = plain.get_concrete_function().graph
+    kinds = [op.type for op in graph.get_operations()]
+    assert kinds.count("Empty") == 1
+    clusters = len(model.config.cluster_ends) - 1
+    assert kinds.count("TensorStridedSliceUpdate") == clusters > 2
+    assert not {"SplitV", "Split", "OneHot"} & set(kinds)
+    shapes = [
+        op.outputs[0].shape for op in graph.get_operations() if op.outputs
+    ]
+    assert shapes.count(table.shape) <= clusters + 2  # read, empty, in place
+
+
 @pytest.mark.parametrize("jit", [False, True])
 def test_no_token_is_left_out_whatever_the_clusters(jit):
     """All rows in one cluster, or none, in compiled form with static shapes."""

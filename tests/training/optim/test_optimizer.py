@@ -329,6 +329,47 @@ def test_clusters_update_where_the_variables_lie(monkeypatch, replicas):
     assert assigned == [1] * replicas + [3] * replicas
 
 
+@pytest.mark.parametrize("weight_decay", [0.0, 0.3])
+def test_large_variables_have_programs_without_arrays_of_their_size(
+    monkeypatch, weight_decay
+):
+    """Three of them, and every bit is that of the one."""
+    options = OptimizerOptions(learning_rate=0.5, weight_decay=weight_decay)
+    name = "model/transformer/layer_0/ff/layer_1/kernel"
+    start = np.random.default_rng(3).normal(size=[7, 5]).astype(np.float32)
+    monkeypatch.setattr(fusion, "MIN_ELEMENTS", 1)
+    found = []
+    for large in (36, 35):
+        monkeypatch.setattr("training.optim.optimizer.LARGE", large)
+        variable = tf.Variable(start)
+        groups = build_groups([name], 1, options)
+        optimizer = AdamW(
+            options, Schedule(options, 9), {name: variable}, groups
+        )
+
+        @tf.function(autograph=False)
+        def step(g, optimizer=optimizer):
+            squares = optimizer.apply([g], optimizer.step, 0.3)
+            optimizer.step.assign_add(1)
+            return squares
+
+        for i in range(3):
+            squares = step(tf.constant(start[::-1] * (i + 1)))
+        programs = [
+            sum(node.op == "AssignVariableOp" for node in f.node_def)
+            for f in step.get_concrete_function(start)
+            .graph.as_graph_def()
+            .library.function
+            if f.attr["_XlaMustCompile"].b
+        ]
+        assert sorted(programs) == ([3] if large == 36 else [0, 1, 2])
+        state = (variable, optimizer.m[name], optimizer.v[name])
+        found.append([x.numpy() for x in state])
+        found[-1].append(squares.numpy())
+    for one, three in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, three)
+
+
 def test_the_mean_of_the_last_updates():
     options = OptimizerOptions(learning_rate=0.1, average_last=3)
     name = "model/lm_loss/bias"
