@@ -1,7 +1,8 @@
 """Vocabulary files of released weights, in the form of `tokenizers` (L0).
 
 `tokenizer.json` is that form. A `vocab.txt` (BERT's releases) holds the pieces
-alone, a `vocab.json` (GPT-2's and RoBERTa's) stands beside its `merges.txt`; the
+alone, a `vocab.json` (GPT-2's and RoBERTa's) stands beside its `merges.txt`, and
+ALBERT's `spiece.model` has other rules than ours (`common.unigram_rules`); the
 rules that belong to them are written down here, so that all files are read by
 the same code.
 """
@@ -10,6 +11,7 @@ import json
 import os
 from collections.abc import Mapping
 
+from common import unigram_rules
 from common.errors import UserError
 
 JSON_NAME = "tokenizer.json"
@@ -27,8 +29,10 @@ _FLAGS = ("single_word", "lstrip", "rstrip", "normalized", "special")
 
 
 def is_released(path: str) -> bool:
-    """Whether a file is one of released weights, by its name."""
-    return path.endswith((".json", ".txt"))
+    """Whether a file is one of released weights: by its name, or ALBERT's."""
+    if path.endswith((".json", ".txt")):
+        return True
+    return path.endswith(".model") and unigram_rules.is_albert(path)
 
 
 def as_json(
@@ -49,7 +53,9 @@ def as_json(
     if os.path.basename(path) == BPE_NAME:
         return _byte_level(path, content, config, merges)
     if path.endswith(".json"):
-        return content
+        return unigram_rules.read_json(path, content, config)
+    if path.endswith(".model"):
+        return unigram_rules.of_spiece(path, content, config)
     pieces = _lines(path, content)
     # The last of two equal pieces counts, as in the readers of these files.
     numbers = {piece: i for i, piece in enumerate(pieces)}

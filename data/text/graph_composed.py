@@ -36,10 +36,9 @@ def rewritten(normalize) -> dict[int, str]:
     """
     found = {}
     for first, chars in pages():
-        if ord(_MARKER) in range(first, first + PAGE):
+        new = normalize(_MARKER.join(chars)).split(_MARKER)
+        if len(new) != PAGE:  # a character is the marker, or becomes it
             new = [normalize(c) for c in chars]
-        else:
-            new = normalize(_MARKER.join(chars)).split(_MARKER)
         for i, (old, one) in enumerate(zip(chars, new, strict=True)):
             if old != one:
                 found[first + i] = one

@@ -339,3 +339,56 @@ def encode(flat: Flat) -> tf.Tensor:
         "UTF-8",
         errors="strict",
     )
+
+
+def byte(point: tf.Tensor, size: tf.Tensor, offset: tf.Tensor) -> tf.Tensor:
+    """int32 [n]: the byte at an offset in the UTF-8 of code points."""
+    high = point // tf.gather([1, 1 << 6, 1 << 12, 1 << 18], size - 1 - offset)
+    lead = tf.gather([0, 0xC0, 0xE0, 0xF0], size - 1)
+    return tf.where(tf.equal(offset, 0), high + lead, 0x80 + high % 64)
+
+
+def behind(flags: tf.Tensor) -> tf.Tensor:
+    """bool [n]: what holds for the one before each."""
+    return tf.concat([[False], flags], 0)[: tf.size(flags)]
+
+
+def changes(values: tf.Tensor) -> tf.Tensor:
+    """bool [n]: the first one, and those that differ from the one before."""
+    new = tf.not_equal(values[1:], values[:-1])
+    return tf.concat([[True], new], 0)[: tf.size(values)]
+
+
+def trimmed_rows(
+    raw: Flat,
+    white: tf.Tensor,
+    flat: Flat,
+    ids: tf.Tensor,
+    first: tf.Tensor,
+    last: tf.Tensor,
+) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
+    """Ids and spans of pieces by row, without white space at their edges.
+
+    Args:
+      raw: the texts.
+      white: bool, which code points of `raw` are white space.
+      flat: what the pieces were cut from.
+      ids: int32 [m].
+      first, last: int32 [m], first and last code point of each in `flat`.
+    """
+    rows = tf.gather(flat.rows, first)
+    base = tf.gather(tf.cumsum(raw.lengths(), exclusive=True), rows)
+    start = tf.gather(flat.starts, first) + base
+    end = tf.gather(flat.ends, last) + base
+    solid = tf.cast(tf.where(~white)[:, 0], tf.int32)
+    after = tf.gather(
+        tf.concat([solid, [tf.size(white)]], 0), tf.searchsorted(solid, start)
+    )
+    start = tf.minimum(after, end)
+    before = tf.gather(tf.concat([[-1], solid], 0), tf.searchsorted(solid, end))
+    end = tf.maximum(before + 1, start)
+    counts = tf.math.unsorted_segment_sum(tf.ones_like(rows), rows, flat.count)
+    return tuple(
+        tf.RaggedTensor.from_row_lengths(v, counts, validate=False)
+        for v in (ids, start - base, end - base)
+    )

@@ -57,7 +57,9 @@ def write(
     if files.exists(config_path):
         about = files.read_json_object(config_path, "remove it")
     if isinstance(tokenizer, ReleasedTokenizer):
-        if about:
+        # Classes of Unigram would not take symbols that the file adds.
+        kind = tokenizer.rules["model"].get("type")
+        if about and kind != "Unigram":
             if tuned:
                 about["model_max_length"] = max_length
                 files.write_json(config_path, about)

@@ -27,10 +27,10 @@ from typing import Any
 import sentencepiece
 
 from common.errors import UserError
+from common.spiece_messages import messages
 from data import symbols as symbols_lib
 from data.text import normalization
 from data.text.released_tokenizer import ReleasedTokenizer
-from data.text.spiece_messages import messages
 from data.text.tokenizer import WORD_MARK, Tokenizer
 
 Rule = dict[str, Any]

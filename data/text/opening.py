@@ -40,7 +40,7 @@ def graph_tokenizer(offline: AnyTokenizer):
     """The same ids and offsets inside a TensorFlow graph.
 
     Returns:
-      A `GraphTokenizer`, `GraphWordPiece` or `GraphBpe`; all have `tokenize`,
+      A `GraphTokenizer`, `GraphWordPiece`, `GraphBpe` or `GraphUnigram`; all have `tokenize`,
       `tokenize_with_offsets`, `id_to_piece`, `detokenize` and `vocab_size`.
 
     Raises:
@@ -57,7 +57,10 @@ def graph_tokenizer(offline: AnyTokenizer):
 
 def _graph_module(offline: ReleasedTokenizer):
     """What reads a kind of `tokenizer.json` for a graph."""
-    kind = (offline.rules.get("model") or {}).get("type")
+    model = offline.rules["model"]
+    # Files of old versions do not name it.
+    unnamed = "Unigram" if isinstance(model.get("vocab"), list) else None
+    kind = model.get("type") or unnamed
     if kind == "WordPiece":
         from data.text import graph_wordpiece
 
@@ -66,8 +69,12 @@ def _graph_module(offline: ReleasedTokenizer):
         from data.text import graph_bpe
 
         return graph_bpe
+    if kind == "Unigram":
+        from data.text import graph_unigram
+
+        return graph_unigram
     raise UserError(
-        f"{offline.path}: a SavedModel cuts text by SentencePiece, WordPiece or "
-        f"byte-level BPE, this file's model is {kind}; leave the export out "
+        f"{offline.path}: a SavedModel cuts text by SentencePiece, Unigram, "
+        f"WordPiece or byte-level BPE, this file's model is {kind}; leave the export out "
         "and predict with --do_predict"
     )

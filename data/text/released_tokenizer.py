@@ -25,6 +25,12 @@ _NAMES = {
     "mask": ("[MASK]", symbols_lib.MASK),
     "unk": ("[UNK]", symbols_lib.UNK),
 }
+_OPTIONAL = {
+    "bos": symbols_lib.BOS,
+    "eos": symbols_lib.EOS,
+    "eod": symbols_lib.EOD,
+    "eop": symbols_lib.EOP,
+}
 
 
 class ReleasedTokenizer:
@@ -78,7 +84,10 @@ class ReleasedTokenizer:
         self.symbols = self._read_symbols()
 
     def _read_symbols(self) -> symbols_lib.SymbolIds:
-        found = dict.fromkeys(("bos", "eos", "eod", "eop"), -1)
+        found = {
+            name: -1 if (i := self.package.token_to_id(piece)) is None else i
+            for name, piece in _OPTIONAL.items()
+        }
         for name, pieces in _NAMES.items():
             ids = [self.package.token_to_id(piece) for piece in pieces]
             known = [i for i in ids if i is not None]

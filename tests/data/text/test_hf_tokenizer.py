@@ -6,13 +6,13 @@ import unicodedata
 import pytest
 
 from common.errors import UserError
+from common.spiece_messages import messages
 from common.text_settings import TextSettings
 from data import train_sentencepiece
 from data.corpus.options import SentencePieceOptions
 from data.symbols import CLS_FIRST, CLS_LAST
 from data.text import hf_folder, hf_tokenizer
 from data.text.masked import MaskedEncoder
-from data.text.spiece_messages import messages
 from data.text.tokenizer import Tokenizer
 from tests import languages, released
 

@@ -1,4 +1,4 @@
-"""SentencePiece's protocol messages, which want a protobuf of their own (L1)."""
+"""SentencePiece's protocol messages, which want a protobuf of their own (L0)."""
 
 from common.errors import UserError
 
