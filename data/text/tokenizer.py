@@ -14,6 +14,7 @@ import sentencepiece
 
 from common import vocabulary as vocabulary_lib
 from common.errors import UserError
+from common.released_vocabulary import is_released
 from common.text_settings import TextChoice, TextSettings
 from data import symbols as symbols_lib
 from data.text import normalization as text_lib
@@ -63,6 +64,13 @@ class Tokenizer:
         text: TextChoice | TextSettings | None = None,
     ):
         self.path = spiece_model_file
+        if is_released(spiece_model_file):
+            raise UserError(
+                f"{self.path}: wanted a SentencePiece file with "
+                f"{', '.join(_REQUIRED.values())}, found the tokenizer of "
+                "released weights; train one with "
+                "`python -m data.train_sentencepiece`"
+            )
         self.vocabulary = vocabulary_lib.read(spiece_model_file)
         self.settings = self.vocabulary.resolve(text)
         self.sha256 = self.vocabulary.sha256

@@ -14,7 +14,7 @@ from data import symbols
 from modeling.encoders.registry import spec_of
 from serving.signatures import graph_features
 from serving.signatures.continuation import continuation_signature
-from serving.signatures.masked_lm import fill_signature
+from serving.signatures.masked_lm import fill_signature, masked_ids
 from serving.signatures.sequence import (
     RAW,
     TOKENIZE,
@@ -192,7 +192,7 @@ def _embed(context: Context, text: tf.Tensor) -> dict[str, tf.Tensor]:
 
 
 def _fill(context: Context, text: tf.Tensor) -> dict[str, tf.Tensor]:
-    ids, mask, truncated = _masked_ids(context, text)  # [B, T], [B, T], [B]
+    ids, mask, truncated = _masked_rows(context, text)  # [B, T], [B, T], [B]
     hidden = tf.equal(ids, context.ids.mask) & tf.cast(mask, tf.bool)
     rank = tf.where(hidden, tf.cumsum(tf.cast(hidden, tf.int32), 1) - 1, -1)
     count = tf.reduce_sum(tf.cast(hidden, tf.int32), 1)  # [B]
@@ -249,12 +249,12 @@ def _fill(context: Context, text: tf.Tensor) -> dict[str, tf.Tensor]:
     }
 
 
-def _masked_ids(context: Context, text: tf.Tensor):
+def _masked_rows(context: Context, text: tf.Tensor):
     """Ids with the mask's id at each `<mask>`, padded on the right.
 
     Also the mask of real places, and whether the end was left out.
     """
-    rows = context.tokenizer.tokenize_masked(text, context.ids.mask)
+    rows = masked_ids(context, text)
     whole = tf.cast(rows.row_lengths(), tf.int32)
     counts = tf.minimum(whole, context.spec.max_seq_length)
     rows = graph_features.first_of_rows(rows, counts)

@@ -27,7 +27,7 @@ def fill_signature(context: Context) -> Signature:
 
 def _fill(context: Context, text: tf.Tensor) -> dict[str, tf.Tensor]:
     features = graph_features.join_segments(
-        [_masked_ids(context, text)],
+        [masked_ids(context, text)],
         context.spec.max_seq_length,
         context.ids,
         layout=symbols.CLS_FIRST,
@@ -68,7 +68,7 @@ def _fill(context: Context, text: tf.Tensor) -> dict[str, tf.Tensor]:
     }
 
 
-def _masked_ids(context: Context, text: tf.Tensor) -> tf.RaggedTensor:
+def masked_ids(context: Context, text: tf.Tensor) -> tf.RaggedTensor:
     """int32 [B, (pieces)] with the mask's id at each `<mask>`."""
     tokenizer, mask = context.tokenizer, context.ids.mask
     if hasattr(tokenizer, "tokenize_masked"):
