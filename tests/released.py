@@ -144,7 +144,7 @@ def albert(folder, user_defined=(), kind="unigram", **config) -> str:
         sentence_iterator=iter([s.lower() for s in (*lines, *SENTENCES)] * 8),
         model_prefix=str(folder / "spiece"),
         model_type=kind,
-        vocab_size=500,
+        vocab_size=600,
         hard_vocab_limit=False,
         pad_id=0,
         unk_id=1,

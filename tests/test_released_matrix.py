@@ -258,7 +258,9 @@ COMMANDS = {
     "embed": _asked("serving.embed", "--text=the red river"),
     "fill": _asked("serving.fill_mask", "--text=the <mask> river"),
     "score": _asked("serving.score", "--text=the red river"),
-    "generate": _asked("serving.generate", "--prompt=the red", "--num_steps=3"),
+    "generate": _asked(
+        "serving.generate", "--prompt=the red", "--max_new_tokens=3"
+    ),
     "export lm": _exported("lm"),
     "export embedding": _exported("embedding"),
     "to native": _converted("native"),

@@ -1,4 +1,4 @@
-"""Unicode's composed form (NFC) inside a TensorFlow graph (L1).
+"""Unicode's composed forms (NFC, NFKC) inside a TensorFlow graph (L1).
 
     code points -> decomposed -> marks in order -> composed, pair by pair
 
@@ -45,8 +45,8 @@ def rewritten(normalize) -> dict[int, str]:
     return found
 
 
-@functools.lru_cache(maxsize=1)
-def _tables():
+@functools.lru_cache(maxsize=2)
+def _tables(compatible: bool):
     """(decompositions, classes, pairs, composites, active), by the package."""
     import tokenizers
 
@@ -63,6 +63,9 @@ def _tables():
     active = (classes > 0).astype(np.int32)
     active[keys % _SHIFT] = 1
     active[list(rewritten(together))] = 1
+    if compatible:
+        decomposed = rewritten(tokenizers.normalizers.NFKD().normalize_str)
+        active[list(decomposed)] = 1
     return (
         graph_text.rewrite_tables(decomposed),
         graph_text.two_stage(classes),
@@ -95,10 +98,14 @@ def _classes(apart) -> np.ndarray:
 
 
 class Composer:
-    """Flat code points -> their composed form, row by row."""
+    """Flat code points -> their composed form, row by row.
 
-    def __init__(self):
-        decomposed, classes, keys, composites, active = _tables()
+    Args:
+      compatible: NFKC, else NFC.
+    """
+
+    def __init__(self, compatible: bool = False):
+        decomposed, classes, keys, composites, active = _tables(compatible)
         self._decompose = graph_text.Rewriting(decomposed)
         self._classes = tuple(map(tf.constant, classes))
         self._keys = tf.constant(keys)
@@ -117,7 +124,8 @@ class Composer:
         return Flat(*fields, flat.count)
 
     def _compose(self, flat: Flat) -> Flat:
-        apart = self._decompose(flat)
+        place = tf.range(tf.size(flat.points))
+        apart = self._decompose(flat._replace(starts=place))
         same = tf.equal(apart.rows[1:], apart.rows[:-1])
         same &= tf.equal(apart.starts[1:], apart.starts[:-1])
         # How many characters more than one each stands for, negative: fewer.

@@ -71,7 +71,6 @@ class GraphUnigram(tf.Module):
             prepend=file.prepend,
             split_mark=file.split_mark,
             unknown=file.unknown,
-            unknown_score=file.unknown_score,
             bytes=bool(file.bytes),
         )
         raw = [t for t in file.tokens if not t.normalized]
@@ -85,6 +84,7 @@ class GraphUnigram(tf.Module):
             self._text = tf.constant(unigram_file.texts_of(file))
             self._ids = tf.constant([number for number, _ in rows], tf.int32)
             self._scores = tf.constant(scores)
+            self._unknown_score = tf.constant(file.unknown_score, tf.float64)
             self._byte_ids = tf.constant(file.bytes or [0], tf.int32)
             self._token_ids = tf.constant(
                 [t.id for t in (*raw, *late)] or [0], tf.int32
@@ -105,7 +105,7 @@ class GraphUnigram(tf.Module):
     def _step(self, step, code: int):
         """Flat -> Flat of one step of the normalizer."""
         if step.kind == unigram_file.COMPOSE:
-            return Composer()
+            return Composer(compatible=step.rules == "NFKC")
         if step.kind == unigram_file.COLLAPSE:
             return _collapse
         if step.kind == unigram_file.REPLACE:
@@ -234,7 +234,7 @@ class GraphUnigram(tf.Module):
             tf.constant(_NEVER, tf.float64),
             tf.gather(self._scores, tf.maximum(piece, 0)),
         )
-        alone = tf.where(piece[:1] < 0, self._rules.unknown_score, scores[:1])
+        alone = tf.where(piece[:1] < 0, self._unknown_score, scores[:1])
         return tf.concat([alone, scores[1:]], 0), piece
 
     def _best(self, flat: Flat, word, begins):

@@ -25,9 +25,9 @@ class Step(NamedTuple):
 
     Attributes:
       kind: REPLACE a text by a character; COLLAPSE blanks; TABLE and CHARSMAP
-        rewrite single characters; COMPOSE as NFC does.
+        rewrite single characters; COMPOSE characters.
       old, new: of REPLACE.
-      rules: of TABLE and CHARSMAP, as the file has them.
+      rules: of TABLE and CHARSMAP, as the file has them; COMPOSE's name.
     """
 
     kind: int
@@ -147,10 +147,7 @@ def _steps(rules: dict, path: str) -> list[Step]:
         elif kind == "Precompiled" and "StripAccents" in kinds[:i]:
             found.append(Step(CHARSMAP, rules=json.dumps(row)))
         elif kind in ("NFC", "NFKC"):
-            if kind == "NFKC":
-                apart = json.dumps({"type": "NFKD"})
-                found.append(Step(TABLE, rules=apart))
-            found.append(Step(COMPOSE))
+            found.append(Step(COMPOSE, rules=kind))
         else:
             _refuse(
                 path,

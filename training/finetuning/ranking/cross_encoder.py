@@ -95,7 +95,9 @@ class CrossEncoder:
                 f"beside --max_query_length={self.options.max_query_length} "
                 "and 3 special tokens"
             )
-        self.config = sources.find_config(finetune, tokenizer.vocab_size)
+        self.config = sources.find_config(
+            finetune, tokenizer.vocab_size, tokenizer.path
+        )
         if self.layout not in symbols.LAYOUTS:
             raise UserError(
                 f"--ranker=cross_encoder: {self.config.model_type} reads "
