@@ -302,3 +302,38 @@ def test_a_released_bert_is_the_same_there_and_here(ask, tmp_path):
         np.testing.assert_allclose(
             answers["probabilities"][i], probabilities, atol=1e-5
         )
+
+
+@pytest.mark.parametrize("symbols", [(), released.USER_DEFINED])
+def test_alberts_vocabulary_is_cut_as_its_class_does(ask, tmp_path, symbols):
+    """`spiece.model` alone: ids and places, offline and in the graph."""
+    path = released.albert(
+        tmp_path, symbols, tokenizer_class="AlbertTokenizer", do_lower_case=True
+    )
+    (tmp_path / "config.json").write_text('{"model_type": "albert"}')
+    tokenizer = open_tokenizer(path)
+    words = [tokenizer.decode([i]) for i in range(5, tokenizer.vocab_size)]
+    texts = [*TEXTS, *released.ODD, *released.random_texts(10_000, words, 5)]
+    options = {"add_special_tokens": False, "return_offsets_mapping": True}
+    (rows,) = ask(
+        [
+            {
+                "folder": str(tmp_path),
+                "task": "ids",
+                "texts": texts,
+                "options": options,
+            }
+        ]
+    )
+    graph = graph_tokenizer(tokenizer)
+    for at in range(0, len(texts), 500):
+        part = texts[at : at + 500]
+        found = graph.tokenize_with_offsets(tf.constant(part))
+        found = zip(*(x.to_list() for x in found), strict=True)
+        for text, ours, theirs in zip(part, found, rows[at:], strict=False):
+            offline = [x.tolist() for x in tokenizer.encode_spans(text)]
+            assert offline == list(ours), text
+            assert theirs["input_ids"] == offline[0], text
+            assert theirs["offset_mapping"] == [
+                list(span) for span in zip(*offline[1:], strict=True)
+            ], text
