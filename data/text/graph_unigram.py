@@ -275,7 +275,7 @@ class GraphUnigram(tf.Module):
 
     def _sizes(self, scores, starts, count) -> tf.Tensor:
         """int32 [n]: of the best way to each end the size of the last piece."""
-        lengths = tf.concat([starts[1:], [count]], 0) - starts
+        lengths = tf.concat([starts, [count]], 0)[1:] - starts
         sizes = tf.range(self._longest, 0, -1)  # the first to begin wins
 
         def step(place, best, size):
@@ -318,7 +318,7 @@ class GraphUnigram(tf.Module):
         joins = unknown & graph_text.behind(unknown)
         joins &= ~graph_text.changes(word)
         keep = tf.cast(tf.where(~joins)[:, 0], tf.int32)
-        ends = tf.concat([keep[1:], [tf.size(ids)]], 0) - 1
+        ends = tf.concat([keep, [tf.size(ids)]], 0)[1:] - 1
         ids, first = tf.gather(ids, keep), tf.gather(first, keep)
         last = tf.gather(last, ends)
         if not rules.bytes:
