@@ -11,6 +11,8 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from google.protobuf.message import DecodeError
+
 from common import files
 from common.errors import UserError
 from common.spiece_messages import messages
@@ -76,12 +78,7 @@ def of_spiece(path: str, content: bytes, config: Mapping) -> bytes:
     Raises:
       UserError: the file is damaged, or of another type than unigram.
     """
-    try:
-        proto = messages().ModelProto.FromString(content)
-    except ValueError as e:
-        raise UserError(
-            f"{path}: wanted a SentencePiece model, but {e}; take another copy"
-        ) from e
+    proto = _parse(path, content)
     if proto.trainer_spec.model_type != proto.trainer_spec.UNIGRAM:
         raise UserError(
             f"{path}: wanted ALBERT's SentencePiece file of type unigram, "
@@ -111,6 +108,21 @@ def of_spiece(path: str, content: bytes, config: Mapping) -> bytes:
     }
     with_class(value, _CLASSES["albert"], config)
     return json.dumps(value, ensure_ascii=False).encode()
+
+
+def _parse(path: str, content: bytes):
+    """The messages of a SentencePiece file, whole."""
+    try:
+        proto = messages().ModelProto.FromString(content)
+        unknown = proto.pieces[proto.trainer_spec.unk_id]
+        # A file that ends early has the default number, of another piece.
+        if unknown.type != messages().ModelProto.SentencePiece.UNKNOWN:
+            raise ValueError(f"its unknown piece is {unknown.piece}")
+    except (DecodeError, ValueError, IndexError) as e:
+        raise UserError(
+            f"{path}: wanted a SentencePiece model, but {e}; take another copy"
+        ) from e
+    return proto
 
 
 def read_json(path: str, content: bytes, config: Mapping) -> bytes:

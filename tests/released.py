@@ -124,7 +124,7 @@ BPE_PARTS = (
 USER_DEFINED = ("(", ")", '"', "-", ".", "\u2013", "\u00a3", "\u20ac")
 SENTENCES = (
     "the wide river don't we'll boats boating 1999 2,000 in 12,000, U.S.",
-    "cost \u00a35 (about) 00 000 aaaa ... a-b 19, the river is red",
+    'cost \u00a35 (about) "00" 000 aaaa ... a-b 19, the river is red',
 )
 
 
