@@ -334,6 +334,8 @@ def test_alberts_vocabulary_is_cut_as_its_class_does(ask, tmp_path, symbols):
             offline = [x.tolist() for x in tokenizer.encode_spans(text)]
             assert offline == list(ours), text
             assert theirs["input_ids"] == offline[0], text
-            assert theirs["offset_mapping"] == [
-                list(span) for span in zip(*offline[1:], strict=True)
-            ], text
+            # Ours have no white space at their edges.
+            for span, *ours in zip(
+                theirs["offset_mapping"], *offline[1:], strict=True
+            ):
+                assert text[slice(*span)].strip() == text[slice(*ours)], text
