@@ -168,6 +168,7 @@ def _exported(task):
         f"--task={task}",
         "--max_seq_length=24",
         f"--output_dir={place}/export",
+        *["--pooling=mean"] * (task == "embedding"),
     ]
 
 
@@ -242,7 +243,7 @@ COMMANDS = {
         f"--model_dir={place}/out",
         "--ranker=cross_encoder",
         "--depth=6",
-        "--folds=2",
+        "--folds=3",
         "--train_steps=2",
         "--train_batch_size=4",
         "--warmup_steps=0",
@@ -255,7 +256,7 @@ COMMANDS = {
         "--tasks=sst-2,rte",
         "--max_seq_length=24",
     ),
-    "embed": _asked("serving.embed", "--text=the red river"),
+    "embed": _asked("serving.embed", "--text=the red river", "--pooling=mean"),
     "fill": _asked("serving.fill_mask", "--text=the <mask> river"),
     "score": _asked("serving.score", "--text=the red river"),
     "generate": _asked(
