@@ -244,6 +244,7 @@ COMMANDS = {
         "--ranker=cross_encoder",
         "--depth=6",
         "--folds=3",
+        "--max_query_length=8",
         "--train_steps=2",
         "--train_batch_size=4",
         "--warmup_steps=0",
@@ -283,6 +284,7 @@ CHOSEN = [
     ("score", "xlnet json"),
     ("to native", "xlnet json"),
     ("records", "albert json"),
+    ("rank", "bert vocab"),
 ]
 CELLS = [
     pytest.param(c, k, marks=[] if (c, k) in QUICK else [pytest.mark.slow])
