@@ -285,6 +285,7 @@ CHOSEN = [
     ("to native", "xlnet json"),
     ("records", "albert json"),
     ("rank", "bert vocab"),
+    ("export lm", "xlnet json"),
 ]
 CELLS = [
     pytest.param(c, k, marks=[] if (c, k) in QUICK else [pytest.mark.slow])

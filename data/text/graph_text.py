@@ -387,7 +387,8 @@ def trimmed_rows(
     start = tf.minimum(after, end)
     before = tf.gather(tf.concat([[-1], solid], 0), tf.searchsorted(solid, end))
     end = tf.maximum(before + 1, start)
-    counts = tf.math.unsorted_segment_sum(tf.ones_like(rows), rows, flat.count)
+    ones = tf.ones_like(rows, tf.int64)  # as SentencePiece's rows are counted
+    counts = tf.math.unsorted_segment_sum(ones, rows, flat.count)
     return tuple(
         tf.RaggedTensor.from_row_lengths(v, counts, validate=False)
         for v in (ids, start - base, end - base)

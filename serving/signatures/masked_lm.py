@@ -74,7 +74,8 @@ def masked_ids(context: Context, text: tf.Tensor) -> tf.RaggedTensor:
     if hasattr(tokenizer, "tokenize_masked"):
         return tokenizer.tokenize_masked(text, mask)
     # Released tokenizers read their own symbol in a text.
-    own = tokenizer.id_to_piece(tf.constant(mask))
+    with tf.init_scope():  # a text that the graph holds, not one it makes
+        own = tokenizer.id_to_piece(tf.constant(mask)).numpy().decode()
     return tokenizer.tokenize(tf.strings.regex_replace(text, symbols.MASK, own))
 
 
