@@ -58,14 +58,6 @@ def families(texts: Sequence[str]) -> list[str]:
     return list(dict.fromkeys([font_for(texts) or OWN, OWN]))
 
 
-def twenty_colours() -> list:
-    """That can be told apart, strong ones first: the default cycle has ten."""
-    import matplotlib
-
-    colours = matplotlib.colormaps["tab20"].colors
-    return [*colours[::2], *colours[1::2]]
-
-
 def save(figure: "Figure", stem: str) -> list[str]:
     """Writes STEM.png and STEM.svg, atomically; their paths.
 

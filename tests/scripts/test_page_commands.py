@@ -20,6 +20,7 @@ OTHERS = {
     "benchmarks.lm_generation",
     "scripts/tpu/lock",
     "scripts/flags_page",
+    "scripts/readability",
 }
 FOLDERS = ("benchmarks", "studies", "tools")  # many load TensorFlow
 
