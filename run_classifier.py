@@ -8,7 +8,8 @@ See docs/classification.md. TensorFlow is imported after the flags are parsed:
 the processes that make features import this file and do without it.
 """
 
-from flags import app, classifier_flags
+from flags import app
+from flags.tasks import classifier_flags
 
 
 def main() -> None:

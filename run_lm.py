@@ -19,8 +19,8 @@ import sys
 from typing import TYPE_CHECKING
 
 from common.errors import UserError
-from flags import (
-    app,
+from flags import app
+from flags.training import (
     causal_lm_flags,
     common_flags,
     strategy_flags,

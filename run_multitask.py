@@ -11,7 +11,8 @@ See docs/multitask.md. TensorFlow is imported after the flags are parsed: the
 processes that make features import this file and do without it.
 """
 
-from flags import app, multitask_flags
+from flags import app
+from flags.tasks import multitask_flags
 
 
 def main() -> None:

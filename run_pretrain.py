@@ -13,7 +13,13 @@ and `flags.app` says what is wrong before.
 from typing import TYPE_CHECKING
 
 from common.errors import UserError
-from flags import app, common_flags, model_flags, pretrain_flags, strategy_flags
+from flags import app
+from flags.training import (
+    common_flags,
+    model_flags,
+    pretrain_flags,
+    strategy_flags,
+)
 from training.jobs.pretrain_options import PretrainOptions
 from training.run_options import RunOptions
 

@@ -9,7 +9,8 @@ See docs/ranking.md. TensorFlow is imported after the flags are parsed.
 import dataclasses
 
 from common import locks
-from flags import app, finetune_flags, ranking_flags
+from flags import app
+from flags.tasks import finetune_flags, ranking_flags
 
 
 def main() -> None:

@@ -9,7 +9,8 @@ See docs/squad.md. TensorFlow is imported after the flags are parsed: the
 processes that make features import this file and do without it.
 """
 
-from flags import app, squad_flags
+from flags import app
+from flags.tasks import squad_flags
 
 
 def main() -> None:

@@ -7,7 +7,8 @@ See docs/tagging.md. TensorFlow is imported after the flags are parsed: the
 processes that make features import this file and do without it.
 """
 
-from flags import app, tagger_flags
+from flags import app
+from flags.tasks import tagger_flags
 
 
 def main() -> None:

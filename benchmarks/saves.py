@@ -19,7 +19,8 @@ import sys
 import tempfile
 import types
 
-from common import files, heap
+from common import files
+from common.process import heap
 from tools.soak import killing, starting
 
 LAYERS, SLOTS, WIDTH = 6, 96, 256

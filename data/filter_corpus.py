@@ -17,8 +17,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from common import files, workers
+from common import files
 from common.errors import UserError
+from common.process import workers
 from data.corpus import documents as corpus
 from data.corpus import plan as corpus_plan
 from data.corpus import quality

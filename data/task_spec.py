@@ -9,10 +9,11 @@ import dataclasses
 import json
 import os
 
-from common import files, vocabulary
+from common import files
 from common.errors import UserError
 from common.references import resolve
-from common.text_settings import TextSettings
+from common.vocabularies import vocabulary
+from common.vocabularies.text_settings import TextSettings
 
 FILE_NAME = "task.json"
 SPIECE_NAME = vocabulary.FILE_NAME

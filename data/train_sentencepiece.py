@@ -4,7 +4,7 @@
         --model_prefix=out/spiece --vocab_size=32000
 
 Writes PREFIX.model, PREFIX.vocab and PREFIX.json (settings and checksums). How
-text is handled (`common.text_settings`) stands in PREFIX.model itself, too, and
+text is handled (`common.vocabularies.text_settings`) stands in PREFIX.model itself, too, and
 is read from there by everything that uses it. The special symbols come first and in the original's order
 (`data.symbols.TRAINED_LAYOUT`), then the punctuation that is always a piece of
 its own. The same command on finished output changes nothing.
@@ -22,9 +22,10 @@ from collections.abc import Iterator
 import sentencepiece
 from tqdm import tqdm
 
-from common import files, text_settings, vocabulary_field
+from common import files
 from common.errors import UserError
-from common.spiece_messages import messages
+from common.vocabularies import text_settings, vocabulary_field
+from common.vocabularies.spiece_messages import messages
 from data import symbols
 from data.corpus import documents as corpus
 from data.corpus import plan as corpus_plan

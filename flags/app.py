@@ -11,15 +11,10 @@ from collections.abc import Callable
 
 from absl import app, flags, logging
 
-from common import memory, terminal, tpu_build
 from common.errors import UserError, printable
-from flags import (
-    faults,
-    help_text,
-    hub_flags,
-    other_names,
-    strategy_flags,
-)
+from common.process import memory, terminal, tpu_build
+from flags import faults, help_text, other_names
+from flags.training import hub_flags, strategy_flags
 
 _INTERRUPTED = "interrupted; the same command goes on or begins anew"
 

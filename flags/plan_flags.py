@@ -5,7 +5,7 @@ import dataclasses
 from absl import flags
 
 from common.errors import UserError
-from flags import causal_lm_recipes, pretrain_recipes
+from flags.recipes import causal_lm_recipes, pretrain_recipes
 from modeling.encoders.contract import EncoderConfig
 from modeling.encoders.registry import read_config
 from modeling.encoders.transformer_xl.config import TransformerXLConfig

@@ -1,9 +1,9 @@
-"""Flags of the text settings (see `common.text_settings`)."""
+"""Flags of the text settings (see `common.vocabularies.text_settings`)."""
 
 from absl import flags
 
-from common import text_settings
-from common.text_settings import TextChoice
+from common.vocabularies import text_settings
+from common.vocabularies.text_settings import TextChoice
 
 FLAGS = flags.FLAGS
 

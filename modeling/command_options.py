@@ -12,7 +12,7 @@ from common.settings import (
     check,
     setting,
 )
-from common.weights_line import AUTO, CHECKPOINT_CHOICES
+from common.weights.weights_line import AUTO, CHECKPOINT_CHOICES
 
 FORMATS = ("tf1", "hf", "native")
 

@@ -20,7 +20,8 @@ import numpy as np
 
 from common import encodings, files
 from common.errors import UserError
-from flags import app, lm_flags
+from flags import app
+from flags.serving import lm_flags
 
 if TYPE_CHECKING:
     from serving.generation.embeddings import Embedded

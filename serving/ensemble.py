@@ -9,7 +9,8 @@ its answers, byte by byte. How answers are joined: `serving.exported.members`.
 
 import sys
 
-from flags import app, predict_flags
+from flags import app
+from flags.serving import predict_flags
 
 
 def main() -> None:

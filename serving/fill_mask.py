@@ -21,7 +21,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from common.errors import UserError
-from flags import app, lm_flags
+from flags import app
+from flags.serving import lm_flags
 from modeling.encoders.registry import spec_of
 from serving.generation.options import FillOptions
 

@@ -17,7 +17,8 @@ import numpy as np
 
 from common import encodings
 from common.errors import UserError
-from flags import app, lm_flags
+from flags import app
+from flags.serving import lm_flags
 
 
 def main() -> None:

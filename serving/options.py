@@ -5,8 +5,8 @@ import re
 
 from common.checks import distinct, require, weights
 from common.settings import FOLDER, REQUIRED, VOCABULARY, check, setting
-from common.text_settings import TextChoice
-from common.weights_line import AUTO, CHECKPOINT_CHOICES
+from common.vocabularies.text_settings import TextChoice
+from common.weights.weights_line import AUTO, CHECKPOINT_CHOICES
 from serving.generation.options import TEXT_POOLINGS
 from training.run_options import EXPORT_PRECISIONS
 

@@ -9,7 +9,8 @@ What is read and written: `serving.exported.answering`.
 
 import sys
 
-from flags import app, predict_flags
+from flags import app
+from flags.serving import predict_flags
 
 
 def main() -> None:

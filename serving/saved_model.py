@@ -16,9 +16,10 @@ import tensorflow_text  # noqa: F401  registers the SentencePiece op
 from google.protobuf import json_format
 from tensorflow.python.eager import cancellation  # no public name has it
 
-from common import bundle, files
+from common import files
 from common.errors import UserError
-from common.weights_line import weights_line
+from common.weights import bundle
+from common.weights.weights_line import weights_line
 from serving.exported import graph_check
 
 RAW = "serving_default"

@@ -21,7 +21,8 @@ from typing import NamedTuple
 import numpy as np
 
 from common.errors import UserError
-from flags import app, lm_flags
+from flags import app
+from flags.serving import lm_flags
 from serving.generation.options import ModelOptions, ScoreOptions
 
 # M of a permutation model: the original's share of 512.

@@ -14,7 +14,8 @@ import socket
 import sys
 
 from common.errors import UserError
-from flags import app, serve_flags
+from flags import app
+from flags.serving import serve_flags
 from serving.options import ServerOptions
 
 # TensorFlow is imported in `main`: the server's helper process, which reads

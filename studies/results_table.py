@@ -20,8 +20,9 @@ import os
 
 from absl import flags
 
-from common import checks, figures, files, summary, vocabulary
+from common import checks, figures, files, summary
 from common.errors import UserError
+from common.vocabularies import vocabulary
 from flags import app
 from studies.runner import known_jobs, study_file
 from studies.runner.jobs import Job, Jobs

@@ -113,7 +113,7 @@ XLNET_IS_MEANT = (
     "modeling.encoders.xlnet",
     "modeling.encoders.transformer_xl",  # its fields have the same names
     "modeling.reference",
-    "flags.model_flags",
+    "flags.training.model_flags",
     "flags.plan_flags",
     "training.recurrent.memory_sweep",  # it evaluates one with other values
     "serving.generation.decoder",  # it runs XLNet's layers one by one

@@ -31,7 +31,9 @@ class Command:
     @property
     def words(self) -> list[str]:
         """As a shell gives them to the program; redirections left out."""
-        text = re.split(r"\s(?:\||&&|>|2>)\s", self.text)[0]
+        text = re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", self.text)  # its default
+        text = re.sub(r"=\$[a-z]\w*", "=1", text)  # of a loop
+        text = re.split(r"\s(?:\||&&|>|2>)\s", text)[0]
         words = [w for w in shlex.split(text) if w != "..."]
         while re.match(r"[A-Z_]+=", words[0]):
             words = words[1:]

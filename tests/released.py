@@ -5,7 +5,7 @@ import json
 import pathlib
 import random
 
-from common.released_vocabulary import SYMBOLS
+from common.vocabularies.released_vocabulary import SYMBOLS
 from tests import languages
 
 ODD = (

@@ -26,7 +26,7 @@ CHANGED = {
 def flag_definitions() -> list[tuple[pathlib.Path, str, str]]:
     """(file, flag, help) of every DEFINE_* call with literal arguments."""
     found = []
-    for path in sorted((ROOT / "flags").glob("*.py")):
+    for path in sorted((ROOT / "flags").rglob("*.py")):
         if path.stem in ("flag_values", "help_text"):  # any flag
             continue
         for node in ast.walk(ast.parse(path.read_text())):
@@ -163,7 +163,7 @@ def test_settings_that_are_flags_are_built():
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and node.args:
                 name = ast.unparse(node.func)
-                inside = path.parent.name == "flags" and name == "_define"
+                inside = "flags" in path.parts and name == "_define"
                 name = name.removeprefix("flag_values.")
                 if name in calls and "flag_values." in ast.unparse(node.func):
                     calls[name].add(ast.unparse(node.args[0]))

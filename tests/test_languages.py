@@ -232,7 +232,7 @@ def test_fill_mask_generate_and_embed_read_the_pieces(world, wanted):
 
 def test_a_replaced_vocabulary_is_refused_at_every_load(world, tmp_path):
     """One of the same size, made of the same text by the other rule."""
-    from common.text_settings import TextChoice, TextSettings
+    from common.vocabularies.text_settings import TextChoice, TextSettings
     from data.corpus.options import SentencePieceOptions
     from data.train_sentencepiece import train
     from serving.generation.language_model import load_tokenizer

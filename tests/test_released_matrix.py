@@ -332,7 +332,7 @@ def test_cell(folders, tmp_path, command, kind):
 
 
 def _tokenizer_in(folder):
-    from common import vocabulary
+    from common.vocabularies import vocabulary
 
     path = vocabulary.find(str(folder))
     assert path, sorted(x.name for x in folder.iterdir())

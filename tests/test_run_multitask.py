@@ -105,7 +105,7 @@ def test_training_may_be_all_that_is_asked_for(
 
 
 def command_fields(folder, spiece, tasks, options):
-    """What `flags.multitask_flags.read` gives."""
+    """What `flags.tasks.multitask_flags.read` gives."""
     lengths = dict(zip(TASKS, LENGTHS, strict=True))
     return {
         "options": options,
@@ -239,7 +239,7 @@ def test_the_papers_schedule_starts_each_part_where_it_says(tmp_path):
 
 
 def test_pairs_of_names_and_numbers():
-    from flags import multitask_flags
+    from flags.tasks import multitask_flags
 
     found = multitask_flags.by_name("task_steps", ["MNLI:9", "sst-2:4"], int)
     assert found == {"mnli": 9, "sst-2": 4}

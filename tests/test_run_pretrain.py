@@ -17,11 +17,11 @@ from common.errors import UserError
 from data.pretraining import build
 from data.pretraining.manifest import PretrainingManifest
 from data.pretraining.options import BuildOptions
-from flags import pretrain_flags
+from flags.training import pretrain_flags
 from modeling import XLNetConfig
 from modeling.encoders import registry
 from tests.conftest import ROOT
-from tests.flags.test_pretrain_flags import remove_ours
+from tests.flags.training.test_pretrain_flags import remove_ours
 from tests.training.conftest import *  # noqa: F403  (virtual CPU replicas)
 from training import loop
 from training.jobs.pretrain_options import PretrainOptions

@@ -5,7 +5,8 @@ from absl import flags
 from absl.testing import flagsaver
 
 from common.errors import UserError
-from flags import finetune_flags, finetune_recipes, squad_flags
+from flags.recipes import finetune_recipes
+from flags.tasks import finetune_flags, squad_flags
 
 FLAGS = flags.FLAGS
 

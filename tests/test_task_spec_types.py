@@ -5,7 +5,7 @@ import json
 import pytest
 
 from common.errors import UserError
-from common.text_settings import TextSettings
+from common.vocabularies.text_settings import TextSettings
 from data.task_spec import TaskSpec
 
 

@@ -9,7 +9,7 @@ import dataclasses
 
 from common.checks import one_of, require
 from common.settings import FOLDER, REQUIRED, check, setting
-from common.weights_line import AUTO, CHECKPOINT_CHOICES, part_setting
+from common.weights.weights_line import AUTO, CHECKPOINT_CHOICES, part_setting
 
 PRECISIONS = ("float32", "mixed_bfloat16", "mixed_float16")
 # Of the weights and products of a SavedModel; see `modeling.models.half_precision`.

@@ -3,7 +3,7 @@
 import signal
 import time
 
-from common import hangup
+from common.process import hangup
 from training.strategy import Meeting
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)

@@ -2,10 +2,10 @@
 
 import dataclasses
 
-from common import text_settings
 from common.checks import require
 from common.settings import REQUIRED, check, setting
-from common.text_settings import TextSettings
+from common.vocabularies import text_settings
+from common.vocabularies.text_settings import TextSettings
 
 MODEL_TYPES = ("unigram", "bpe", "char")
 

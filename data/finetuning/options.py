@@ -13,7 +13,7 @@ from common.settings import (
     check,
     setting,
 )
-from common.text_settings import TextChoice, TextSettings
+from common.vocabularies.text_settings import TextChoice, TextSettings
 from data.symbols import CLS_LAST, LAYOUTS
 
 RANKED = ("qnli", "wnli")  # what `--ranking` is for

@@ -4,7 +4,7 @@ A field whose setting is `common.settings.Kept` is written to `task.json` and
 read from it; every other field of the tasks' options is named with the reason
 in `tests/data/finetuning/test_task_settings.py`. Evaluation, prediction and
 export take recorded values from the model's folder
-(`flags.finetune_flags.adopt`).
+(`flags.tasks.finetune_flags.adopt`).
 """
 
 import dataclasses

@@ -2,8 +2,10 @@
 
 import os
 
-from common import files, vocabulary, workers
+from common import files
 from common.errors import UserError
+from common.process import workers
+from common.vocabularies import vocabulary
 from data.corpus import documents as corpus
 from data.language_modeling import sources
 from data.language_modeling.block_builder import BlockBuilder, Plan, text_of

@@ -7,8 +7,8 @@ import zlib
 
 import numpy as np
 
-from common import vocabulary
 from common.errors import UserError
+from common.vocabularies import vocabulary
 from data.corpus import documents as corpus
 from data.corpus import plan as corpus_plan
 from data.corpus import sources

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from common.errors import UserError
-from common.text_settings import TextSettings
+from common.vocabularies.text_settings import TextSettings
 from data.pretraining.record import make_format
 from data.records.manifest import FILE_NAME, Manifest, RecordFile
 from data.records.record_format import RecordFormat

@@ -5,7 +5,7 @@ import math
 
 from common.checks import FIELD, one_of, require
 from common.settings import REQUIRED, VOCABULARY, check, setting
-from common.text_settings import TextChoice, TextSettings
+from common.vocabularies.text_settings import TextChoice, TextSettings
 from data.records.options import RUNNERS, LaneOptions, check_factory
 
 SPAN_UNITS = ("word", "token", "single")

@@ -5,8 +5,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from common import files, vocabulary
+from common import files
 from common.errors import UserError
+from common.vocabularies import vocabulary
 from data.pretraining.build_report import rate_line, source_lines
 from data.pretraining.manifest import LaneFile, PretrainingManifest
 from data.pretraining.options import SPLITS, InspectOptions

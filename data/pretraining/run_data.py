@@ -5,9 +5,10 @@ import math
 import os
 from collections.abc import Callable
 
-from common import files, text_settings, vocabulary
+from common import files
 from common.errors import UserError
-from common.vocabulary import Vocabulary
+from common.vocabularies import text_settings, vocabulary
+from common.vocabularies.vocabulary import Vocabulary
 from data.pretraining.build_report import rate_line
 from data.pretraining.manifest import PretrainingManifest
 from data.pretraining.options import ReaderOptions

@@ -8,8 +8,9 @@ manifest.json      written last; the reader wants nothing else
 
 import os
 
-from common import files, locks, workers
+from common import files, locks
 from common.errors import UserError
+from common.process import workers
 from data.corpus import documents as corpus
 from data.records import build_plan
 from data.records.block_builder import block_summary_name

@@ -12,8 +12,9 @@ import platform
 import numpy as np
 import sentencepiece
 
-from common import files, locks, workers
+from common import files, locks
 from common.errors import UserError
+from common.process import workers
 from data.corpus import documents as corpus
 from data.records.build_directory import read_json
 from data.records.layout import BuildLayout, Plan

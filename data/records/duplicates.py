@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from common import workers
+from common.process import workers
 from data.corpus import documents as corpus
 from data.records import build_plan
 from data.records.options import FactoryOptions

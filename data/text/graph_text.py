@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from common.text_settings import TextSettings
+from common.vocabularies.text_settings import TextSettings
 from data.text import normalization
 
 CODE_POINTS = 0x110000

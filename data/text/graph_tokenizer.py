@@ -15,7 +15,7 @@ import sentencepiece
 import tensorflow as tf
 import tensorflow_text as tf_text
 
-from common.text_settings import TextSettings
+from common.vocabularies.text_settings import TextSettings
 from data.symbols import MASK
 from data.text.graph_text import (
     GraphNormalizer,

@@ -10,7 +10,8 @@ import os
 import random
 from collections.abc import Sequence
 
-from common import files, vocabulary
+from common import files
+from common.vocabularies import vocabulary
 from data import symbols as symbols_lib
 from data.text import hf_tokenizer
 from data.text.opening import open_tokenizer

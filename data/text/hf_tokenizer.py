@@ -27,7 +27,7 @@ from typing import Any
 import sentencepiece
 
 from common.errors import UserError
-from common.spiece_messages import messages
+from common.vocabularies.spiece_messages import messages
 from data import symbols as symbols_lib
 from data.text import normalization
 from data.text.released_tokenizer import ReleasedTokenizer

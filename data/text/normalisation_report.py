@@ -4,7 +4,7 @@ from collections import Counter
 
 import sentencepiece
 
-from common.text_settings import TextSettings
+from common.vocabularies.text_settings import TextSettings
 from data.text.normalization import unicode_form
 
 EXAMPLES = 3

@@ -1,8 +1,8 @@
 """The tokenizer of a vocabulary file, offline and in the graph (L1)."""
 
 from common.errors import UserError
-from common.released_vocabulary import is_released
-from common.text_settings import TextChoice, TextSettings
+from common.vocabularies.released_vocabulary import is_released
+from common.vocabularies.text_settings import TextChoice, TextSettings
 from data.text.released_tokenizer import ReleasedTokenizer
 from data.text.tokenizer import Tokenizer
 

@@ -1,7 +1,7 @@
 """Tokenizers of released weights: `tokenizer.json` or `vocab.txt` (L1).
 
 Read by the package `tokenizers`, an optional one (requirements-tokenizers.txt).
-Normalisation and cutting are the file's own; `common.text_settings` says nothing
+Normalisation and cutting are the file's own; `common.vocabularies.text_settings` says nothing
 about them.
 """
 
@@ -11,9 +11,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from common import vocabulary as vocabulary_lib
 from common.errors import UserError
-from common.text_settings import TextChoice, TextSettings
+from common.vocabularies import vocabulary as vocabulary_lib
+from common.vocabularies.text_settings import TextChoice, TextSettings
 from data import symbols as symbols_lib
 
 REQUIREMENTS = "requirements-tokenizers.txt"

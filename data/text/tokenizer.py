@@ -12,10 +12,10 @@ from collections.abc import Sequence
 import numpy as np
 import sentencepiece
 
-from common import vocabulary as vocabulary_lib
 from common.errors import UserError
-from common.released_vocabulary import is_released
-from common.text_settings import TextChoice, TextSettings
+from common.vocabularies import vocabulary as vocabulary_lib
+from common.vocabularies.released_vocabulary import is_released
+from common.vocabularies.text_settings import TextChoice, TextSettings
 from data import symbols as symbols_lib
 from data.text import normalization as text_lib
 
@@ -45,7 +45,7 @@ class Tokenizer:
         agree.
 
     Attributes:
-      vocabulary: the file as it was read (`common.vocabulary`).
+      vocabulary: the file as it was read (`common.vocabularies.vocabulary`).
       settings: its text settings.
       symbols: `SymbolIds` as the file has them.
       vocab_size: number of pieces V.

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from common import vocabulary
 from common.errors import UserError
 from common.heads import ENCODER
 from common.references import resolve
+from common.vocabularies import vocabulary
 from modeling.checkpoints import hf as hf_checkpoint
 from modeling.checkpoints import hf_files, tiling
 from modeling.checkpoints import native as native_checkpoint

@@ -14,7 +14,7 @@ import numpy as np
 from common import files, heads
 from common.errors import UserError
 from common.references import resolve
-from common.released_weights import WEIGHTS
+from common.weights.released_weights import WEIGHTS
 from modeling.checkpoints import hf_files
 from modeling.encoders.contract import EncoderConfig
 from modeling.encoders.hf_names import HuggingFaceNames, Summary

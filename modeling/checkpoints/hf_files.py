@@ -12,7 +12,7 @@ import numpy as np
 
 from common import files
 from common.errors import UserError
-from common.released_weights import FORMS, H5, TORCH, WEIGHTS
+from common.weights.released_weights import FORMS, H5, TORCH, WEIGHTS
 from modeling.checkpoints import h5_files, torch_files
 
 Tensors = dict[str, np.ndarray]

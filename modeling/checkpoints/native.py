@@ -15,8 +15,9 @@ import tensorflow as tf
 import tf_keras
 from tensorflow.core.protobuf import trackable_object_graph_pb2
 
-from common import bundle, files, locks
+from common import files, locks
 from common.errors import UserError
+from common.weights import bundle
 from modeling.checkpoints.folder import publish
 from modeling.encoders.contract import EncoderConfig
 from modeling.encoders.registry import write_config

@@ -7,9 +7,11 @@ the head, `id2label` the labels, `problem_type` the kind of classification.
 import os
 from typing import Any
 
-from common import files, heads, hub, vocabulary
+from common import files, heads
 from common.errors import UserError
-from common.text_settings import TextSettings
+from common.vocabularies import vocabulary
+from common.vocabularies.text_settings import TextSettings
+from common.weights import hub
 from modeling.checkpoints import hf, hf_files
 from modeling.encoders.registry import spec_of
 

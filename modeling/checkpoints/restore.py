@@ -13,10 +13,11 @@ import numpy as np
 import tensorflow as tf
 import tf_keras
 
-from common import files, hub
+from common import files
 from common.errors import UserError
-from common.released_weights import FORMS
-from common.weights_line import AUTO, weights_line
+from common.weights import hub
+from common.weights.released_weights import FORMS
+from common.weights.weights_line import AUTO, weights_line
 from modeling.checkpoints import hf as hf_checkpoint
 from modeling.checkpoints import hf_files, weights
 from modeling.checkpoints import native as native_checkpoint
@@ -100,7 +101,7 @@ def resolve(path: str, choice: str = AUTO, part: str = "") -> Source:
 
     Args:
       path: a directory (native or HF), a prefix, an `.index` or `.data` file,
-        the `checkpoint` file beside them, or a name on the hub (`common.hub`).
+        the `checkpoint` file beside them, or a name on the hub (`common.weights.hub`).
       choice: of a directory's checkpoints, see `weights.choose`.
       part: "encoder" leaves the head of a Hugging Face folder out.
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from common import files
 from common.errors import UserError
-from common.weights_line import AUTO, BEST, LAST
+from common.weights.weights_line import AUTO, BEST, LAST
 from modeling.checkpoints import native
 from modeling.checkpoints.folder import newest_prefix
 from modeling.encoders.registry import config_file_in
@@ -114,7 +114,7 @@ def choose(folder: str, choice: str = AUTO) -> Chosen | None:
 
     Args:
       folder: a model's, or `best/` of one.
-      choice: one of `common.weights_line.CHECKPOINT_CHOICES`; "best" and "last"
+      choice: one of `common.weights.weights_line.CHECKPOINT_CHOICES`; "best" and "last"
         name one of the two.
 
     Raises:

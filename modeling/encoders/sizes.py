@@ -1,7 +1,7 @@
 """Whether a model fits, told from the numbers of its configuration."""
 
-from common import memory
 from common.errors import UserError
+from common.process import memory
 from modeling.encoders.contract import EncoderConfig
 
 # Objects of Keras and of the graph, however small the layer is.

@@ -20,7 +20,7 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from common import library_lines, tpu_build
+from common.process import library_lines, tpu_build
 
 # Compiling takes about a tenth of a second, and passes over a megabyte, which
 # the caches hold, next to nothing.

@@ -16,7 +16,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from common import tpu_build  # noqa: E402
+from common.process import tpu_build  # noqa: E402
 
 HEADER = """\
 # The environment of Cloud TPU VMs (scripts/tpu/install.sh): every package,

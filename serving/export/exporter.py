@@ -23,9 +23,10 @@ import numpy as np
 import tensorflow as tf
 from absl import logging as absl_logging
 
-from common import files, locks, vocabulary
+from common import files, locks
 from common.errors import UserError
 from common.heads import get
+from common.vocabularies import vocabulary
 from data.task_spec import TaskSpec
 from data.text.opening import AnyTokenizer, graph_tokenizer, open_tokenizer
 from modeling.encoders.registry import require_length

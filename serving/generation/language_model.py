@@ -6,8 +6,8 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from common import vocabulary
 from common.errors import UserError
+from common.vocabularies import vocabulary
 from data.symbols import CLS_FIRST
 from data.text.opening import AnyTokenizer, open_tokenizer
 from modeling import PretrainingModel

@@ -4,8 +4,8 @@ import dataclasses
 
 from common.checks import require
 from common.settings import FOLDER, REQUIRED, VOCABULARY, check, setting
-from common.text_settings import TextChoice
-from common.weights_line import AUTO, CHECKPOINT_CHOICES, part_setting
+from common.vocabularies.text_settings import TextChoice
+from common.weights.weights_line import AUTO, CHECKPOINT_CHOICES, part_setting
 
 # How the vectors of a text's tokens become one.
 TEXT_POOLINGS = ("mean", "cls", "max", "last")

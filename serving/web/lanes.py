@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from common import heap
+from common.process import heap
 from serving.options import ServerOptions
 from serving.saved_model import Stop
 from serving.web.workers import Overloaded, Worker

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures.process import BrokenProcessPool
 
-from common import heap, workers
+from common.process import heap, workers
 
 _MOST_WAITING = 64  # pieces of work; each holds a body of at most its bound
 _NICENESS = 5

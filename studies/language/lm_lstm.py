@@ -23,7 +23,8 @@ import tf_keras
 
 from common.errors import UserError
 from data.language_modeling import run_data
-from flags import app, causal_lm_flags, common_flags, transformer_xl_flags
+from flags import app
+from flags.training import causal_lm_flags, common_flags, transformer_xl_flags
 from modeling.encoders.transformer_xl.config import TransformerXLConfig
 from modeling.encoders.transformer_xl.embeddings import AdaptiveEmbedding
 from modeling.heads.adaptive_softmax import AdaptiveSoftmax

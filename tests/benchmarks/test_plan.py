@@ -9,8 +9,9 @@ from benchmarks.tpu import lowering as tpu_lowering
 from benchmarks.tpu import plan as tpu_plan
 from common.errors import UserError
 from data import schema
-from flags import causal_lm_recipes, plan_flags
+from flags import plan_flags
 from flags.plan_flags import PlanOptions
+from flags.recipes import causal_lm_recipes
 from modeling.encoders.transformer_xl.config import TransformerXLConfig
 from modeling.encoders.xlnet.config import XLNetConfig
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import sentencepiece
 
-from common import vocabulary_field
-from common.text_settings import COMPOSED, ORIGINAL, TextSettings
+from common.vocabularies import vocabulary_field
+from common.vocabularies.text_settings import COMPOSED, ORIGINAL, TextSettings
 from data import symbols
 from data import train_sentencepiece as command
 from data.corpus.options import SentencePieceOptions

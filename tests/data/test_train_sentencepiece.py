@@ -10,7 +10,7 @@ import pytest
 import sentencepiece
 
 from common.errors import UserError
-from common.text_settings import TextSettings
+from common.vocabularies.text_settings import TextSettings
 from data import symbols
 from data import train_sentencepiece as command
 from data.corpus import vocabulary_progress

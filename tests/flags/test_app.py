@@ -9,7 +9,7 @@ COMMAND = """
 import signal
 from absl import flags as absl_flags
 from common.errors import UserError
-from flags import app, demo_flags
+from flags import (app, demo_flags)
 
 def main():
     if absl_flags.FLAGS.vocab_size == 17:

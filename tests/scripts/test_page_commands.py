@@ -20,6 +20,7 @@ OTHERS = {
     "benchmarks.lm_generation",
     "scripts/tpu/lock",
     "scripts/flags_page",
+    "scripts/messages_page",
     "scripts/readability",
 }
 FOLDERS = ("benchmarks", "studies", "tools")  # many load TensorFlow
@@ -113,10 +114,12 @@ def test_commands_are_read_from_blocks_and_from_the_text(tmp_path, monkeypatch):
         "Give `python -m data.inspect\n--data_dir=R` or `python` alone.\n\n"
         "    A=1 python run_lm.py --mode=eval \\\n        --data_dir=R  # why\n"
         "```\n$ bash scripts/x.sh > log\n```\n"
+        "    python run_lm.py --seed=${SEED:-7}\n"
     )
     found = pages.commands_of(page)
     assert [(c.program, c.arguments) for c in found] == [
         ("run_lm", ["--mode=eval", "--data_dir=R"]),
         ("scripts/x.sh", []),
+        ("run_lm", ["--seed=7"]),
         ("data.inspect", ["--data_dir=R"]),
     ]

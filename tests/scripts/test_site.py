@@ -47,7 +47,7 @@ NOT_SAID = (
 
 def test_pages_and_recipes_use_the_terms_of_the_field():
     """One private phrase once in a page is found."""
-    read = [*PAGES, ROOT / "README.md", *(ROOT / "flags").glob("*.py")]
+    read = [*PAGES, ROOT / "README.md", *(ROOT / "flags").rglob("*.py")]
     found = [
         (path.name, phrase)
         for path in read

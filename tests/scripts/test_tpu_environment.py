@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from common import tpu_build
+from common.process import tpu_build
 from tests.conftest import ROOT
 from tests.data import builds
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 BUILD_INFO = """
 import json, sys
 import tensorflow as tf, tensorflow_text, tf_keras, official
-from common import tpu_build
+from common.process import tpu_build
 print(json.dumps([
     tf.__version__,
     tf.sysconfig.get_build_info()["is_cuda_build"],

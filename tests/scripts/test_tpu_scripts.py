@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from flags import finetune_recipes, pretrain_recipes
+from flags.recipes import finetune_recipes, pretrain_recipes
 from tests import fake_tpu
 from tests.conftest import ROOT
 

@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 from common.errors import UserError
-from common.text_settings import TextSettings
+from common.vocabularies.text_settings import TextSettings
 from data.finetuning.features import pair_features
 from data.task_spec import TaskSpec
 from data.text.tokenizer import Tokenizer

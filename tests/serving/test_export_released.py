@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from common import vocabulary
 from common.errors import UserError
+from common.vocabularies import vocabulary
 from data.finetuning.features import pair_features
 from data.symbols import CLS_FIRST
 from data.task_spec import TaskSpec

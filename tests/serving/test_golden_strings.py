@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from common.text_settings import TextSettings
+from common.vocabularies.text_settings import TextSettings
 from data.task_spec import TaskSpec
 from data.text.graph_tokenizer import GraphTokenizer
 from data.text.tokenizer import Tokenizer

@@ -14,7 +14,7 @@ import tf_keras
 
 from common import heads
 from common.errors import UserError
-from common.text_settings import TextSettings
+from common.vocabularies.text_settings import TextSettings
 from data.text.vocabulary import PieceVocabulary, SymbolVocabulary
 from modeling import (
     ClassificationModel,

@@ -26,7 +26,7 @@ PARAGRAPH = (
 @pytest.fixture(scope="module")
 def address(spiece_model, tmp_path_factory):
     """A server of a small span model; ends with the module."""
-    from common.text_settings import TextSettings
+    from common.vocabularies.text_settings import TextSettings
     from data.task_spec import TaskSpec
     from modeling import SpanModel, XLNetConfig
     from serving.export import export_model
@@ -167,7 +167,7 @@ def shown_forms(page: str) -> dict[str, bool]:
 @pytest.mark.shared
 @pytest.mark.skipif(CHROMIUM is None, reason="no chromium here")
 def test_the_page_ranks_documents(spiece_model, tmp_path):
-    from common.text_settings import TextSettings
+    from common.vocabularies.text_settings import TextSettings
     from data.task_spec import TaskSpec
     from modeling import ClassificationModel, XLNetConfig
     from serving.export import export_model

@@ -11,7 +11,7 @@ import tarfile
 import numpy as np
 import pytest
 
-from common.text_settings import TextSettings
+from common.vocabularies.text_settings import TextSettings
 from data.finetuning.options import (
     ClassifierDataOptions,
     FeatureOptions,

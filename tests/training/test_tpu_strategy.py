@@ -5,8 +5,8 @@ import tensorflow as tf
 import tf_keras
 from official.common import distribute_utils
 
-from common import tpu_build
 from common.errors import UserError
+from common.process import tpu_build
 from training import strategy
 from training.run_options import StrategyOptions
 

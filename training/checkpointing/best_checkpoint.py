@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from common import files
 from common.errors import UserError
-from common.weights_line import BEST
+from common.weights.weights_line import BEST
 from modeling.checkpoints import folder as checkpoint_folder
 from modeling.checkpoints import restore, weights
 from training.checkpointing.checkpoints import PREFIX, remove

@@ -8,8 +8,9 @@ from collections.abc import Callable
 import tensorflow as tf
 import tf_keras
 
-from common import files, vocabulary
+from common import files
 from common.errors import UserError
+from common.vocabularies import vocabulary
 from data import task_spec
 from data.finetuning import task_settings, thresholds
 from data.finetuning.task import EVAL, PREDICT, TRAIN, Task

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from common.errors import UserError
-from common.weights_line import AUTO
+from common.weights.weights_line import AUTO
 from data import task_spec
 from data.task_spec import TaskSpec
 from modeling.checkpoints import restore

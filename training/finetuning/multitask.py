@@ -15,8 +15,9 @@ import statistics
 import numpy as np
 import tensorflow as tf
 
-from common import files, locks, vocabulary
+from common import files, locks
 from common.errors import UserError
+from common.vocabularies import vocabulary
 from data.finetuning.classifier.task import ClassifierTask
 from data.finetuning.features.mixing import BLOCK, MixedBatches, TaskOrder
 from data.finetuning.task import EVAL

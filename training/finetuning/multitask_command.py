@@ -19,7 +19,7 @@ def run(
     """Does what the flags ask for.
 
     Args:
-      read: `flags.multitask_flags.read`.
+      read: `flags.tasks.multitask_flags.read`.
       fields: what `read` gave of the flags as they are.
       exporter: `serving.export`.
       say: takes every line.

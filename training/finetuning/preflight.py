@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from common import files
 from common.errors import UserError
-from common.weights_line import BEST
+from common.weights.weights_line import BEST
 from data.finetuning.task import Task
 from data.symbols import CLS_LAST
 from data.task_spec import TaskSpec

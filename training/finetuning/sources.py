@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from common import vocabulary
 from common.errors import UserError
-from common.text_settings import TextChoice, TextSettings
+from common.vocabularies import vocabulary
+from common.vocabularies.text_settings import TextChoice, TextSettings
 from data.task_spec import FILE_NAME, TaskSpec
 from modeling.checkpoints import restore as checkpoints
 from modeling.encoders.contract import EncoderConfig

@@ -4,8 +4,8 @@ import os
 import shlex
 import time
 
-from common import vocabulary
 from common.errors import UserError
+from common.vocabularies import vocabulary
 from data.task_spec import SPIECE_NAME
 from modeling.checkpoints import restore as checkpoints
 from modeling.encoders.contract import EncoderConfig

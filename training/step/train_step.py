@@ -7,7 +7,7 @@ from typing import NamedTuple
 import orbit
 import tensorflow as tf
 
-from common import heap
+from common.process import heap
 from modeling.ops.shapes import sizes
 from training.objectives.contract import check_metrics
 from training.optim.clipping import clip_factor

@@ -4,8 +4,8 @@ import dataclasses
 
 import numpy as np
 
-from common import vocabulary as vocabulary_lib
-from common import workers
+from common.process import workers
+from common.vocabularies import vocabulary as vocabulary_lib
 from data.finetuning.features import cache as finetune_cache
 from data.finetuning.features import tokens as task_tokens
 from data.finetuning.features.table import FeatureTable

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from common import files, workers
+from common import files
 from common.errors import UserError
+from common.process import workers
 from data.finetuning import task_settings
 from data.finetuning.examples import BadRows
 from data.finetuning.features import cache as finetune_cache

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 import fastapi
 import uvicorn
 
-from common import hangup
+from common.process import hangup
 from serving.web.addresses import Connections
 from serving.web.metrics import RateLimit
 from serving.web.scheduler import Scheduler

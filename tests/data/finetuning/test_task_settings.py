@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from common.errors import UserError
-from common.text_settings import TextSettings
+from common.vocabularies.text_settings import TextSettings
 from data.finetuning import options as task_options
 from data.finetuning import task_settings
 from data.finetuning.task_settings import (
@@ -192,7 +192,7 @@ from common.errors import UserError
 from data.finetuning import task_settings
 command, folder, cases = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
 importlib.import_module(f"flags.{command}_flags").define()
-from flags import finetune_flags
+from flags.tasks import finetune_flags
 FLAGS = flags.FLAGS
 results = {}
 for name, value in cases.items():

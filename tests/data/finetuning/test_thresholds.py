@@ -1,6 +1,6 @@
 """A threshold is of the weights that it was found with."""
 
-from common.text_settings import TextSettings
+from common.vocabularies.text_settings import TextSettings
 from data.finetuning import thresholds
 from data.task_spec import TaskSpec
 

@@ -11,7 +11,7 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from common.text_settings import TextSettings
+from common.vocabularies.text_settings import TextSettings
 from data.text.graph_text import GraphNormalizer, encode
 from data.text.graph_tokenizer import GraphTokenizer
 from data.text.tokenizer import Tokenizer

@@ -6,8 +6,8 @@ import unicodedata
 import pytest
 
 from common.errors import UserError
-from common.spiece_messages import messages
-from common.text_settings import TextSettings
+from common.vocabularies.spiece_messages import messages
+from common.vocabularies.text_settings import TextSettings
 from data import train_sentencepiece
 from data.corpus.options import SentencePieceOptions
 from data.symbols import CLS_FIRST, CLS_LAST

@@ -7,7 +7,7 @@ import pytest
 import sentencepiece
 import tensorflow as tf
 
-from common.text_settings import TextSettings
+from common.vocabularies.text_settings import TextSettings
 from data import symbols, train_sentencepiece
 from data.corpus.options import SentencePieceOptions
 from data.text import masked

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from common.errors import UserError
-from common.text_settings import TextSettings
+from common.vocabularies.text_settings import TextSettings
 from data.text import normalization as text_lib
 from data.text.tokenizer import WORD_MARK, Tokenizer
 

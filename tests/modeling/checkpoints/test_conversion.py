@@ -9,7 +9,7 @@ import tensorflow as tf
 from safetensors.numpy import load_file, save_file
 
 from common.errors import UserError
-from common.text_settings import TextSettings
+from common.vocabularies.text_settings import TextSettings
 from data.task_spec import TaskSpec
 from modeling import (
     ClassificationModel,

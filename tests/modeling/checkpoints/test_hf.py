@@ -10,10 +10,10 @@ import pytest
 import tensorflow as tf
 from safetensors.numpy import load_file, save_file
 
-from common import vocabulary
 from common.errors import UserError
 from common.heads import HEADS
-from common.text_settings import TextSettings
+from common.vocabularies import vocabulary
+from common.vocabularies.text_settings import TextSettings
 from modeling import XLNetConfig
 from modeling.checkpoints import conversion, hf
 from modeling.checkpoints import restore as checkpoints

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from common.errors import UserError
-from common.released_weights import FORMS, H5, TORCH
+from common.weights.released_weights import FORMS, H5, TORCH
 from modeling.checkpoints import conversion, h5_files, hf_files
 from modeling.checkpoints import restore as checkpoints
 from modeling.checkpoints.names import named_variables

@@ -12,7 +12,7 @@ import tf_keras
 
 from common.errors import UserError
 from common.references import resolve
-from flags import model_flags
+from flags.training import model_flags
 from modeling import XLNetConfig
 from modeling.checkpoints import conversion, tf1
 from modeling.checkpoints import restore as checkpoints

@@ -2,8 +2,8 @@
 
 import pytest
 
-from common import memory
 from common.errors import UserError
+from common.process import memory
 from modeling import XLNetConfig
 from modeling.encoders import registry, sizes
 from modeling.encoders.bert.config import BertConfig

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from common import tpu_build
+from common.process import tpu_build
 from modeling.attention import positions, relative
 from modeling.attention.attend import Stream
 from modeling.ops import dropout

@@ -14,7 +14,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 from tensorflow.python.client import pywrap_tf_session
 
 from common.errors import UserError
-from flags import predict_flags
+from flags.serving import predict_flags
 from serving import ensemble, predict, saved_model, serve
 from serving.exported import graph_check
 from serving.options import (

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from common.text_settings import TextSettings
+from common.vocabularies.text_settings import TextSettings
 from data.finetuning.squad import features as squad_features
 from data.finetuning.squad import predictions as squad_predictions
 from data.task_spec import TaskSpec

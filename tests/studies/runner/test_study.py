@@ -12,20 +12,15 @@ from absl import flags
 
 from common import locks
 from common.errors import UserError
-from flags import (
-    classifier_flags,
-    common_flags,
-    finetune_flags,
-    pretrain_flags,
-    squad_flags,
-)
+from flags.tasks import classifier_flags, finetune_flags, squad_flags
+from flags.training import common_flags, pretrain_flags
 from studies.runner import study, study_figure, study_report
 from studies.runner.jobs import Speed
 from studies.runner.study_file import load
 from tests import commands
 from tests.conftest import ROOT
 from tests.data import builds
-from tests.flags.test_pretrain_flags import remove_ours
+from tests.flags.training.test_pretrain_flags import remove_ours
 
 # Leaves what a command leaves; its numbers are a function of its flags.
 STUB = """

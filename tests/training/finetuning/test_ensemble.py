@@ -7,7 +7,7 @@ import types
 import pytest
 
 from common.errors import UserError
-from common.text_settings import TextSettings
+from common.vocabularies.text_settings import TextSettings
 from data.finetuning.classifier.sets import THRESHOLD
 from data.task_spec import TaskSpec
 from modeling.checkpoints import restore as checkpoints

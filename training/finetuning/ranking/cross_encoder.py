@@ -13,9 +13,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from common import files, vocabulary
+from common import files
 from common.errors import UserError
-from common.weights_line import AUTO
+from common.vocabularies import vocabulary
+from common.weights.weights_line import AUTO
 from data import symbols
 from data.finetuning.features import batches as finetune_batches
 from data.finetuning.features import cache, pair_features

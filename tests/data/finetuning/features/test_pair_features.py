@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from common.text_settings import TextSettings
+from common.vocabularies.text_settings import TextSettings
 from data.finetuning.features import pair_features
 from data.finetuning.race import features as race_features
 from data.symbols import SymbolIds

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from common.errors import UserError
-from common.text_settings import TextSettings
+from common.vocabularies.text_settings import TextSettings
 from data.finetuning.examples import BadRows
 from data.finetuning.options import FeatureOptions, SquadDataOptions
 from data.finetuning.squad import examples as squad_examples

@@ -1,0 +1,1 @@
+"""The process: memory, signals, terminal, workers."""

@@ -1,0 +1,1 @@
+"""Vocabularies and the handling of text that goes with them."""

@@ -1,0 +1,203 @@
+"""Vocabulary files of released weights, in the form of `tokenizers` (L0).
+
+`tokenizer.json` is that form. A `vocab.txt` (BERT's releases) holds the pieces
+alone, a `vocab.json` (GPT-2's and RoBERTa's) stands beside its `merges.txt`, and
+ALBERT's `spiece.model` has other rules than ours (`common.vocabularies.unigram_rules`); the
+rules that belong to them are written down here, so that all files are read by
+the same code.
+"""
+
+import json
+import os
+from collections.abc import Mapping
+
+from common.errors import UserError
+from common.vocabularies import unigram_rules
+
+JSON_NAME = "tokenizer.json"
+VOCAB_NAME = "vocab.txt"
+BPE_NAME = "vocab.json"
+MERGES_NAME = "merges.txt"
+SYMBOLS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+# Code points of a word that is cut; the first BERT code had 200, the readers of
+# its released weights have 100.
+_LONGEST_WORD = 100
+_PREFIX = "##"
+# Symbols of byte-level vocabularies, where nothing beside them says which.
+_BPE_SYMBOLS = ("<s>", "<pad>", "</s>", "<unk>", "<mask>", "<|endoftext|>")
+_FLAGS = ("single_word", "lstrip", "rstrip", "normalized", "special")
+
+
+def is_released(path: str) -> bool:
+    """Whether a file is one of released weights: by its name, or ALBERT's."""
+    if path.endswith((".json", ".txt")):
+        return True
+    return path.endswith(".model") and unigram_rules.is_albert(path)
+
+
+def as_json(
+    path: str, content: bytes, config: Mapping, merges: bytes | None = None
+) -> bytes:
+    """The `tokenizer.json` that a file is or stands for.
+
+    Args:
+      path: names the file, and by its name the form.
+      content: its bytes.
+      config: `tokenizer_config.json` of the same folder, {} without one.
+      merges: `merges.txt` of the same folder.
+
+    Raises:
+      UserError: a `vocab.txt` that is not UTF-8 or lacks a symbol, a
+        `vocab.json` without its merges or with merges of other pieces.
+    """
+    if os.path.basename(path) == BPE_NAME:
+        return _byte_level(path, content, config, merges)
+    if path.endswith(".json"):
+        return unigram_rules.read_json(path, content, config)
+    if path.endswith(".model"):
+        return unigram_rules.of_spiece(path, content, config)
+    pieces = _lines(path, content)
+    # The last of two equal pieces counts, as in the readers of these files.
+    numbers = {piece: i for i, piece in enumerate(pieces)}
+    missing = [symbol for symbol in SYMBOLS if symbol not in numbers]
+    if missing:
+        raise UserError(
+            f"{path}: wanted one WordPiece per line with {', '.join(SYMBOLS)} "
+            f"among them, {', '.join(missing)} is missing; give the vocab.txt "
+            "of a BERT, a tokenizer.json or a SentencePiece model"
+        )
+    lower = config.get("do_lower_case", _is_uncased(pieces))
+    value = {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": _added(numbers, SYMBOLS),
+        "normalizer": {
+            "type": "BertNormalizer",
+            "clean_text": True,
+            "handle_chinese_chars": config.get("tokenize_chinese_chars", True),
+            "strip_accents": config.get("strip_accents"),
+            "lowercase": bool(lower),
+        },
+        "pre_tokenizer": {"type": "BertPreTokenizer"},
+        "post_processor": None,
+        "decoder": {"type": "WordPiece", "prefix": _PREFIX, "cleanup": True},
+        "model": {
+            "type": "WordPiece",
+            "unk_token": "[UNK]",
+            "continuing_subword_prefix": _PREFIX,
+            "max_input_chars_per_word": _LONGEST_WORD,
+            "vocab": numbers,
+        },
+    }
+    return json.dumps(value, ensure_ascii=False).encode()
+
+
+def _added(numbers: Mapping[str, int], symbols) -> list[dict]:
+    """Symbols as added tokens, by id."""
+    no = dict.fromkeys(_FLAGS, False) | {"special": True}
+    known = [symbol for symbol in symbols if symbol in numbers]
+    return [
+        # The mask takes the blank before it along, as its readers have it.
+        no | {"id": numbers[s], "content": s, "lstrip": s == "<mask>"}
+        for s in sorted(known, key=numbers.get)
+    ]
+
+
+def _byte_level(path, content, config, merges) -> bytes:
+    """The `tokenizer.json` of a `vocab.json` with its `merges.txt`."""
+    try:
+        numbers = json.loads(content)
+        if not isinstance(numbers, dict) or not all(
+            type(number) is int for number in numbers.values()
+        ):
+            raise ValueError("it is no object of piece and id")
+    except ValueError as e:
+        raise UserError(
+            f"{path}: wanted the pieces of a byte-level BPE with their ids, "
+            f"but {e}; take another copy"
+        ) from e
+    if merges is None:
+        raise UserError(
+            f"{path}: wanted {MERGES_NAME} beside it, found none; copy both "
+            "files or give a tokenizer.json"
+        )
+    place = os.path.join(os.path.dirname(path), MERGES_NAME)
+    pairs = []
+    for number, line in enumerate(_lines(place, merges), 1):
+        if line.startswith("#version") or not line:
+            continue
+        pair = line.split(" ")
+        if len(pair) != 2 or not {*pair, "".join(pair)} <= numbers.keys():
+            raise UserError(
+                f"{place}:{number}: wanted two pieces of {BPE_NAME} whose "
+                f"whole is a piece, too, found {line!r}; take both files from "
+                "one folder"
+            )
+        pairs.append(pair)
+    value = {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": _declared(config)
+        or _added(numbers, (*SYMBOLS, *_BPE_SYMBOLS)),
+        "normalizer": None,
+        "pre_tokenizer": {
+            "type": "ByteLevel",
+            "add_prefix_space": bool(config.get("add_prefix_space", False)),
+            "trim_offsets": True,
+            "use_regex": True,
+        },
+        "post_processor": None,
+        "decoder": {
+            "type": "ByteLevel",
+            "add_prefix_space": True,
+            "trim_offsets": True,
+            "use_regex": True,
+        },
+        "model": {
+            "type": "BPE",
+            "dropout": None,
+            "unk_token": None,
+            "continuing_subword_prefix": None,
+            "end_of_word_suffix": None,
+            "fuse_unk": False,
+            "byte_fallback": False,
+            "ignore_merges": False,
+            "vocab": numbers,
+            "merges": pairs,
+        },
+    }
+    return json.dumps(value, ensure_ascii=False).encode()
+
+
+def _declared(config: Mapping) -> list[dict]:
+    """Added tokens that `tokenizer_config.json` lists, by id."""
+    rows = config.get("added_tokens_decoder")
+    if not isinstance(rows, dict):
+        return []
+    return [
+        {flag: bool(row.get(flag)) for flag in _FLAGS}
+        | {"id": int(number), "content": row["content"]}
+        for number, row in sorted(rows.items(), key=lambda x: int(x[0]))
+    ]
+
+
+def _lines(path: str, content: bytes) -> list[str]:
+    """The lines of a vocab.txt or merges.txt."""
+    try:
+        lines = content.decode("utf-8").replace("\r\n", "\n").split("\n")
+    except UnicodeDecodeError as e:
+        raise UserError(
+            f"{path}: wanted lines in UTF-8, but {e}; take another copy"
+        ) from e
+    while lines and not lines[-1]:
+        lines.pop()
+    return lines
+
+
+def _is_uncased(pieces: list[str]) -> bool:
+    """An uncased vocabulary has no capital letters but in its symbols."""
+    return not any(
+        piece != piece.lower() for piece in pieces if piece[:1] != "["
+    )

@@ -1,0 +1,207 @@
+"""Text rules of ALBERT's and XLNet's tokenizers in transformers 5 (L0).
+
+Its classes take the pieces of a `tokenizer.json` or a `spiece.model` and put
+rules of their own around them; `tokenizer_config.json` says which. Here they
+are written into the file, so that whoever reads it has the same ids.
+"""
+
+import base64
+import json
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from google.protobuf.message import DecodeError
+
+from common import files
+from common.errors import UserError
+from common.vocabularies.spiece_messages import messages
+
+# ALBERT's symbols among the first pieces of a SentencePiece file.
+_SYMBOLS = b"\x0a\x05[CLS]", b"\x0a\x05[SEP]", b"\x0a\x06[MASK]"
+_HEAD = 1 << 14  # bytes in which they stand
+_MARK = "\u2581"
+_NAMES = {
+    "pad_token": "<pad>",
+    "unk_token": "<unk>",
+    "cls_token": "[CLS]",
+    "sep_token": "[SEP]",
+    "mask_token": "[MASK]",
+}
+_CLASSES = {"albert": "AlbertTokenizer", "xlnet": "XLNetTokenizer"}
+
+
+def is_albert(path: str) -> bool:
+    """Whether a SentencePiece file has ALBERT's symbols, not XLNet's."""
+    try:
+        with files.open_binary(path) as f:
+            head = f.read(_HEAD)
+    except Exception:  # whoever reads it says what is wrong
+        return False
+    return all(symbol in head for symbol in _SYMBOLS)
+
+
+def class_of(config: Mapping, model_type: object) -> str:
+    """The class of a folder's tokenizer, "" where nothing says it."""
+    found = config.get("tokenizer_class") or _CLASSES.get(model_type, "")
+    return str(found).removesuffix("Fast")
+
+
+def with_class(value: dict[str, Any], kind: str, config: Mapping) -> None:
+    """Puts a class's rules into a `tokenizer.json`, where it has some.
+
+    Args:
+      value: the file; changed.
+      kind: of `class_of`.
+      config: `tokenizer_config.json`.
+    """
+    model = value.get("model")
+    if kind not in _CLASSES.values() or not isinstance(model, dict):
+        return
+    if isinstance(model.get("vocab"), list):
+        # Files of old versions do not name it.
+        value["model"] = {"type": "Unigram"} | model
+        value["normalizer"] = _normalizer(value, kind, config)
+        value["pre_tokenizer"] = _pre_tokenizer(config)
+
+
+def has_class(value: dict[str, Any]) -> bool:
+    """Whether a file holds such rules already."""
+    rule = value.get("pre_tokenizer") or {}
+    kinds = [r.get("type") for r in rule.get("pretokenizers") or ()]
+    return kinds == ["WhitespaceSplit", "Metaspace"]
+
+
+def of_spiece(path: str, content: bytes, config: Mapping) -> bytes:
+    """The `tokenizer.json` of ALBERT's `spiece.model`.
+
+    Raises:
+      UserError: the file is damaged, or of another type than unigram.
+    """
+    proto = _parse(path, content)
+    if proto.trainer_spec.model_type != proto.trainer_spec.UNIGRAM:
+        raise UserError(
+            f"{path}: wanted ALBERT's SentencePiece file of type unigram, "
+            "found another type; give a tokenizer.json"
+        )
+    charsmap = proto.normalizer_spec.precompiled_charsmap
+    value = {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": _added_tokens(proto, config),
+        "normalizer": {
+            "type": "Precompiled",
+            "precompiled_charsmap": base64.b64encode(charsmap).decode(),
+        }
+        if charsmap
+        else None,
+        "pre_tokenizer": None,
+        "post_processor": None,
+        "decoder": _metaspace(config),
+        "model": {
+            "type": "Unigram",
+            "unk_id": proto.trainer_spec.unk_id,
+            "vocab": [[p.piece, p.score] for p in proto.pieces],
+            "byte_fallback": False,
+        },
+    }
+    with_class(value, _CLASSES["albert"], config)
+    return json.dumps(value, ensure_ascii=False).encode()
+
+
+def _parse(path: str, content: bytes):
+    """The messages of a SentencePiece file, whole."""
+    try:
+        proto = messages().ModelProto.FromString(content)
+        unknown = proto.pieces[proto.trainer_spec.unk_id]
+        # A file that ends early has the default number, of another piece.
+        if unknown.type != messages().ModelProto.SentencePiece.UNKNOWN:
+            raise ValueError(f"its unknown piece is {unknown.piece}")
+    except (DecodeError, ValueError, IndexError) as e:
+        raise UserError(
+            f"{path}: wanted a SentencePiece model, but {e}; take another copy"
+        ) from e
+    return proto
+
+
+def read_json(path: str, content: bytes, config: Mapping) -> bytes:
+    """A `tokenizer.json` with the rules of its folder's class.
+
+    Args:
+      path: names the file.
+      content: its bytes, which stay as they are without such a class.
+      config: `tokenizer_config.json` of the same folder.
+    """
+    try:
+        value = json.loads(content)
+        model_type = None
+        if not has_class(value):
+            beside = os.path.join(os.path.dirname(path), "config.json")
+            if files.exists(beside):
+                model_type = files.read_json_object(beside, "remove it").get(
+                    "model_type"
+                )
+        kind = class_of(config, model_type)
+        before = json.dumps(value)
+        with_class(value, kind, config)
+    except (ValueError, AttributeError, UserError, RecursionError):
+        return content  # whoever reads it says what is wrong
+    if json.dumps(value) == before:
+        return content
+    return json.dumps(value, ensure_ascii=False).encode()
+
+
+def _normalizer(value: dict, kind: str, config: Mapping) -> dict:
+    albert = kind == _CLASSES["albert"]
+    rules: list[dict[str, Any]] = [
+        {"type": "Replace", "pattern": {"String": quote}, "content": '"'}
+        for quote in ("``", "''")
+    ]
+    if not (albert and config.get("keep_accents", False)):
+        rules += [{"type": "NFKD"}, {"type": "StripAccents"}]
+    if config.get("do_lower_case", albert):
+        rules.append({"type": "Lowercase"})
+    old = value.get("normalizer") or {}
+    old = old.get("normalizers", [old])
+    rules += [r for r in old if r.get("type") == "Precompiled"][:1]
+    return {"type": "Sequence", "normalizers": rules}
+
+
+def _pre_tokenizer(config: Mapping) -> dict:
+    parts = [{"type": "WhitespaceSplit"}, _metaspace(config)]
+    return {"type": "Sequence", "pretokenizers": parts}
+
+
+def _metaspace(config: Mapping) -> dict:
+    prefix = config.get("add_prefix_space", True)
+    return {
+        "type": "Metaspace",
+        "replacement": _MARK,
+        "prepend_scheme": "always" if prefix else "never",
+        "split": True,
+    }
+
+
+def _added_tokens(proto, config: Mapping) -> list[dict]:
+    """Symbols by name, control pieces and those that a user defined."""
+    kinds = messages().ModelProto.SentencePiece
+    ids = {piece.piece: i for i, piece in enumerate(proto.pieces)}
+    special = {str(config.get(k) or name) for k, name in _NAMES.items()}
+    found = dict.fromkeys(special & ids.keys(), True)
+    for piece in proto.pieces:
+        if piece.type in (kinds.CONTROL, kinds.USER_DEFINED):
+            control = piece.type == kinds.CONTROL
+            found.setdefault(piece.piece, control)
+    return [
+        {
+            "id": ids[text],
+            "content": text,
+            "single_word": False,
+            "lstrip": False,
+            "rstrip": False,
+            "normalized": False,
+            "special": found[text],
+        }
+        for text in sorted(found, key=ids.get)
+    ]

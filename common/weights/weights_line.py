@@ -1,0 +1,34 @@
+"""Which checkpoint of a folder commands read, and how they say it (L0)."""
+
+from typing import Any
+
+from common.heads import ENCODER
+from common.settings import setting
+from common.weights.hub import origin
+
+# Of the checkpoints of a folder: see `modeling.checkpoints.weights`. They stand
+# here so that flags know them without TensorFlow.
+AUTO, BEST, LAST = CHECKPOINT_CHOICES = ("auto", "best", "last")
+
+
+def part_setting() -> Any:
+    """A field: what of a released folder is read, "" = all of it."""
+    return setting(
+        "",
+        "encoder: of a Hugging Face folder take the encoder alone and leave "
+        "the head out that it was trained with.",
+        choices=("", ENCODER),
+        flag="head",
+    )
+
+
+def weights_line(path: str, why: str = "") -> str:
+    """One line.
+
+    Args:
+      path: of the checkpoint.
+      why: this one of its folder's; "" = it was named.
+
+    A path in the cache of Hugging Face's hub is told by repository and commit.
+    """
+    return f"weights      {origin(path) or path}" + (f" ({why})" if why else "")

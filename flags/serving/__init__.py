@@ -1,0 +1,1 @@
+"""Flags of exports, predictions and the server."""

@@ -1,0 +1,1 @@
+"""Flags of fine-tuning tasks."""

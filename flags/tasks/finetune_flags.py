@@ -1,0 +1,225 @@
+"""Flags that run_classifier.py, run_squad.py and run_race.py share."""
+
+import os
+
+from absl import flags
+
+from common.errors import UserError
+from common.vocabularies.text_settings import TextChoice, TextSettings
+from data import task_spec
+from data.finetuning import task_settings
+from data.finetuning.options import FeatureOptions
+from data.symbols import CLS_LAST
+from data.task_spec import TaskSpec
+from flags import flag_values, text_flags
+from flags.recipes import finetune_recipes
+from flags.training import common_flags, strategy_flags
+from training.finetuning.options import FinetuneOptions
+
+FLAGS = flags.FLAGS
+
+# Fields of the architecture's file that a fine-tuning run may change.
+CONFIG_FLAGS = (
+    "dropout",
+    "dropatt",
+    "activation_dropout",
+    "clamp_len",
+    "blind_rows",
+)
+
+# Fields of `FinetuneOptions`: how long a training is, and what is done with
+# several runs. Not every command has them.
+TRAINING = ("train_epochs", "best_metric")
+RUNS = (
+    "class_weights",
+    "label_smoothing",
+    "init_head",
+    "dry_run",
+    "num_seeds",
+    "ensemble",
+    "ensemble_weights",
+    "greedy",
+    "train_examples",
+    "slice_by_length",
+)
+
+
+def define(max_seq_length: int, **defaults) -> None:
+    """Registers these flags and those of `common_flags`.
+
+    Args:
+      max_seq_length: default of that flag.
+      **defaults: defaults of `common_flags`, by flag name.
+    """
+    flag_values.often |= {"recipe"}
+    common_flags.define(**defaults)
+    flags.DEFINE_string(
+        "recipe",
+        None,
+        "Preset of Table 8 of the paper, e.g. race, squad_large_v1; flags "
+        "that are given override it.",
+    )
+    flag_values.define(
+        FinetuneOptions, without=(*TRAINING, *RUNS), summary_type=None
+    )
+    flag_values.define(
+        FeatureOptions, spiece_model_file="", max_seq_length=max_seq_length
+    )
+    text_flags.define()
+    _define_model()
+
+
+def _define_model() -> None:
+    """Fields of the architecture; without a value as its file says."""
+    flags.DEFINE_float(
+        "dropout", None, "Dropout; default: the architecture file's."
+    )
+    flags.DEFINE_float(
+        "dropatt", None, "Attention dropout; default: the file's."
+    )
+    flags.DEFINE_float(
+        "activation_dropout",
+        None,
+        "Dropout after the feed-forward activation; default: the file's.",
+    )
+    flags.DEFINE_integer(
+        "clamp_len",
+        None,
+        "Clamp distances at so many tokens; default: the file's.",
+    )
+    flags.DEFINE_enum(
+        "blind_rows",
+        None,
+        ["zero", "original"],
+        "What query rows that see no key get; of importance to pretraining "
+        "and generation alone. Default: the file's.",
+    )
+
+
+def apply_recipe(command: str) -> list[str]:
+    """Gives flags that were not given the recipe's values.
+
+    Args:
+      command: the running command's file name.
+
+    Returns:
+      Lines that list every value and its source; empty without a recipe.
+
+    Raises:
+      UserError: unknown recipe, or one of another command.
+    """
+    if not FLAGS.recipe:
+        return []
+    name, recipe = finetune_recipes.find(FLAGS.recipe)
+    if recipe.command != command:
+        raise UserError(f"--recipe={name} is for {recipe.command}")
+    return common_flags.give_recipe(name, recipe)
+
+
+def trained_folder() -> str | None:
+    """The folder whose task.json tells the settings of this run's model.
+
+    While training that is --model_dir. An evaluation may read other weights:
+    theirs, too, lie beside their task.json.
+    """
+    places = [FLAGS.model_dir]
+    if not FLAGS.do_train:
+        places = [FLAGS.predict_ckpt, *places, FLAGS.init_checkpoint]
+    found = (task_spec.find_folder(p) for p in places if p)
+    return next((folder for folder in found if folder), None)
+
+
+def adopt(command: str) -> tuple[TaskSpec | None, list[str]]:
+    """Gives flags that were not given the values of the trained model.
+
+    Call it before the flags become options, after `apply_recipe`.
+
+    Args:
+      command: of `task_settings.ALL`.
+
+    Returns:
+      The model's task.json, None for a new model, and lines that say what
+      differs from it.
+
+    Raises:
+      UserError: a flag is given that would make it another model.
+    """
+    folder = trained_folder()
+    if folder is None:
+        return None, []
+    spec = TaskSpec.read(folder)
+    path = os.path.join(folder, task_spec.FILE_NAME)
+    lines = [f"settings of {path}"]
+    recipe = (
+        finetune_recipes.find(FLAGS.recipe)[1].flags if FLAGS.recipe else {}
+    )
+    for setting in task_settings.of_command(command):
+        value = task_settings.plain(setting.read(spec))
+        if not setting.has_flag or value is task_settings.UNKNOWN:
+            continue
+        flag = FLAGS[setting.name]
+        given = task_settings.plain(flag.value)
+        if not flag.present:
+            if recipe.get(setting.name, value) != value:
+                lines.append(
+                    f"note: --{setting.name}={value} as {path} says, not the "
+                    f"recipe's {given}"
+                )
+            FLAGS.set_default(setting.name, value)
+        elif given != value:
+            lines.append(
+                task_settings.difference(setting, path, value, flag.value)
+            )
+    return spec, lines
+
+
+def from_flags(run: dict | None = None, **more) -> FinetuneOptions:
+    """What to do; call `apply_recipe` and `adopt` before.
+
+    Args:
+      run: fields of `RunOptions` that the command sets itself.
+      **more: fields of `FinetuneOptions` that are none of its flags.
+    """
+    changes = {
+        name: FLAGS[name].value
+        for name in CONFIG_FLAGS
+        if FLAGS[name].value is not None
+    }
+    return flag_values.build(
+        FinetuneOptions,
+        run=common_flags.from_flags(**run or {}),
+        config_changes=changes,
+        recompute_layers=strategy_flags.recompute_layers(),
+        **more,
+    )
+
+
+def features_from_flags(
+    spiece_model_file: str,
+    text: TextSettings | None = None,
+    layout: str = CLS_LAST,
+) -> FeatureOptions:
+    """How text becomes features.
+
+    Args:
+      spiece_model_file: what --spiece_model_file resolved to.
+      text: what the flags of the text settings resolved to.
+      layout: of the encoder's rows.
+    """
+    return flag_values.build(
+        FeatureOptions,
+        spiece_model_file=spiece_model_file,
+        text=text or text_choice(),
+        static_shapes=strategy_flags.on_tpu(),
+        layout=layout,
+    )
+
+
+def spiece_model_file() -> str:
+    """--spiece_model_file as given, "" without."""
+    return FLAGS.spiece_model_file
+
+
+def text_choice() -> TextChoice:
+    """--text_rule, --uncased and --keep_accents."""
+    return text_flags.from_flags()

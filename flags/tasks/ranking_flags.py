@@ -1,0 +1,63 @@
+"""Flags of run_ranking.py."""
+
+from absl import flags
+
+from common.errors import UserError
+from data.finetuning.ranking import options as data_lib
+from data.finetuning.ranking.options import RankingDataOptions
+from flags import flag_values
+from flags.tasks import finetune_flags
+from training.finetuning.options import FinetuneOptions
+from training.finetuning.ranking.options import RankerOptions
+
+FLAGS = flags.FLAGS
+# Of the fine-tuning commands, without a meaning here.
+_UNUSED = ("skip_bad_rows", "num_proc", "output_dir", "length_buckets")
+
+
+def define() -> None:
+    """Registers the flags."""
+    flag_values.often |= {"collection", "data_dir"}
+    finetune_flags.define(max_seq_length=512)
+    FLAGS.set_default("do_train", True)
+    FLAGS.set_default("do_eval", True)
+    flags.DEFINE_enum(
+        "collection",
+        None,
+        list(data_lib.COLLECTIONS),
+        "A test set in --data_dir: its files and their forms.",
+    )
+    flags.DEFINE_string("data_dir", "", "The folder of --collection.")
+    flag_values.define(
+        RankingDataOptions, topics_file="", documents="", qrels_file=""
+    )
+    flag_values.define(RankerOptions)
+
+
+def from_flags() -> tuple[
+    RankingDataOptions, RankerOptions, FinetuneOptions, int
+]:
+    """What is ranked, how, the rest, and the cross-encoder's T.
+
+    Raises:
+      UserError: values that do not go together.
+    """
+    given = [name for name in _UNUSED if FLAGS[name].present]
+    if given:
+        raise UserError(f"--{given[0]} has no meaning here: leave it out")
+    named = {}
+    if FLAGS.collection and FLAGS.dataset:
+        raise UserError("--collection and --dataset: give one of them")
+    if FLAGS.collection:
+        named = data_lib.collection_files(FLAGS.collection, FLAGS.data_dir)
+    elif FLAGS.data_dir:
+        raise UserError("--data_dir is the folder of --collection: give both")
+    named = {k: v for k, v in named.items() if not FLAGS[k].present}
+    finetune = finetune_flags.from_flags()
+    data = flag_values.build(
+        RankingDataOptions, fold_seed=finetune.run.strategy.seed, **named
+    )
+    ranker = flag_values.build(
+        RankerOptions, segment_recurrence=FLAGS.segment_recurrence
+    )
+    return data, ranker, finetune, FLAGS.max_seq_length

@@ -1,0 +1,88 @@
+"""Flags of how a model is fine-tuned: length, loss, several runs, a vote."""
+
+from absl import flags
+from absl.testing import flagsaver
+
+from common.errors import UserError
+from flags import flag_values
+from flags.tasks import finetune_flags
+from flags.training import common_flags
+from training.finetuning.options import BALANCED, FinetuneOptions
+from training.run_options import RunOptions
+
+FLAGS = flags.FLAGS
+
+
+def define(max_seq_length: int, **defaults) -> None:
+    """Registers these flags and those of `finetune_flags`, with its arguments."""
+    finetune_flags.define(max_seq_length, **defaults)
+    define_training()
+    flag_values.define(FinetuneOptions, *finetune_flags.RUNS)
+
+
+def define_training() -> None:
+    """Registers how long a training is and what its best step is."""
+    flag_values.define(FinetuneOptions, *finetune_flags.TRAINING)
+    flag_values.define(RunOptions, "patience")
+
+
+def from_flags() -> FinetuneOptions:
+    """What to do; call `finetune_flags.apply_recipe` and `adopt` before.
+
+    Raises:
+      UserError: a value is out of range, or flags that exclude each other.
+    """
+    balanced = FLAGS.class_weights == [BALANCED]
+    return training_from_flags(
+        class_weights=(BALANCED,)
+        if balanced
+        else flag_values.numbers("class_weights", FLAGS.class_weights),
+    )
+
+
+def training_from_flags(**more) -> FinetuneOptions:
+    """What `define_training` and `finetune_flags` say.
+
+    Args:
+      **more: fields of `FinetuneOptions` that are none of these flags.
+
+    Raises:
+      UserError: both --train_epochs and --train_steps.
+    """
+    run = {"patience": FLAGS.patience}
+    if FLAGS.train_epochs:
+        if FLAGS["train_steps"].present:
+            raise UserError("give one of --train_epochs and --train_steps")
+        # Until the examples are counted, any number above the warm-up.
+        run["train_steps"] = max(FLAGS.train_steps, FLAGS.warmup_steps + 1)
+    return finetune_flags.from_flags(run, **more)
+
+
+def read(command: str, task: str, data_from_flags, **changes) -> dict:
+    """Everything that a fine-tuning command's flags say.
+
+    Args:
+      command: its file name, which recipes name.
+      task: of `task_settings.ALL`.
+      data_from_flags: task.json of the trained model or None -> the task's
+        own options.
+      **changes: values of flags, for this reading alone.
+
+    Returns:
+      Arguments of `training.finetuning.command.prepare`.
+
+    Raises:
+      UserError: a flag that does not fit the others or the trained model.
+    """
+    with flagsaver.flagsaver(**changes):
+        lines = finetune_flags.apply_recipe(command)
+        trained, notes = finetune_flags.adopt(task)
+        spiece = finetune_flags.spiece_model_file()
+        return {
+            "options": from_flags(),
+            "data": data_from_flags(trained),
+            "features": finetune_flags.features_from_flags(spiece),
+            "trained": trained,
+            "notes": (*lines, *notes),
+            "flags": common_flags.all_flags(),
+        }

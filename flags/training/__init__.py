@@ -1,0 +1,1 @@
+"""Flags of training, of all tasks."""

@@ -1,0 +1,73 @@
+"""Flags of every training command: folders, sizes, intervals."""
+
+from absl import flags
+
+from flags import flag_values
+from flags.recipes.finetune_recipes import Recipe, describe
+from flags.training import optim_flags, strategy_flags
+from training.run_options import RunOptions
+
+FLAGS = flags.FLAGS
+# Fields of `RunOptions` that not every command has flags for.
+_MEMORY = ("reset_memory", "memory_checkpoint")
+BATCH_WARMUP = ("min_batch_size", "batch_size_warmup_tokens")
+
+
+def define(**defaults) -> None:
+    """Registers these flags and those of optimizer and strategy.
+
+    Args:
+      **defaults: values that differ from `RunOptions` and
+        `OptimizerOptions`, by flag name.
+    """
+    optim_flags.define(**defaults)
+    strategy_flags.define()
+    others = ("patience", *_MEMORY, *BATCH_WARMUP)
+    flag_values.define(RunOptions, without=others, **defaults)
+
+
+def define_memory() -> None:
+    """Registers what happens to recurrent memory between two starts."""
+    flag_values.define(RunOptions, *_MEMORY)
+
+
+def from_flags(**changes) -> RunOptions:
+    """The parsed flags as `RunOptions`.
+
+    Args:
+      **changes: fields that the command sets itself.
+
+    Raises:
+      UserError: a value is out of range.
+    """
+    # A ranker's own --patience counts passes over its pairs.
+    values = {"patience": RunOptions.patience} | changes
+    if "optimizer" not in changes:
+        values["optimizer"] = optim_flags.from_flags()
+    if "strategy" not in changes:
+        values["strategy"] = strategy_flags.from_flags()
+    return flag_values.build(RunOptions, **values)
+
+
+def all_flags() -> dict:
+    """Name -> value of every flag that this project defines."""
+    found = {}
+    for module, defined in FLAGS.flags_by_module_dict().items():
+        if module.startswith(("flags.", "run_")) or module == "__main__":
+            found |= {flag.name: flag.value for flag in defined}
+    return found
+
+
+def give_recipe(name: str, recipe: Recipe) -> list[str]:
+    """Gives flags that were not given the recipe's values.
+
+    Returns:
+      Lines that list every value and its source.
+    """
+    given = {}
+    for flag, value in (recipe.flags | recipe.assumed).items():
+        if FLAGS[flag].present:
+            given[flag] = FLAGS[flag].value
+        else:
+            FLAGS.set_default(flag, value)
+    return describe(name, recipe, given).splitlines()

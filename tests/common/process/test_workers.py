@@ -1,0 +1,89 @@
+"""One pool: order, errors, and no worker that outlives its parent."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from common.errors import UserError
+from common.process import workers
+
+
+def double(state, chunk):
+    return [state * x for x in chunk]
+
+
+@pytest.mark.parametrize("num_workers", [1, 2])
+def test_ordered_results_come_in_the_order_of_the_items(num_workers):
+    chunks = workers.split_chunks(list(range(10)), 3)
+    assert chunks[-1] == [9]
+    parts = workers.run(
+        workers.with_state,
+        (double, int, "2"),
+        chunks,
+        num_workers,
+        ordered=True,
+    )
+    assert sum(parts, []) == [2 * x for x in range(10)]
+
+
+def test_no_items_start_nothing():
+    assert list(workers.run(None, (), [], 2)) == []
+
+
+def end(state, item):
+    os._exit(9)
+
+
+def test_a_killed_worker_is_one_line():
+    with pytest.raises(UserError, match="a worker process was killed"):
+        list(workers.run(workers.with_state, (end, int), [1, 2], 2))
+
+
+SLEEPER = """
+import sys, time
+from common.process import workers
+
+def sleep(state, chunk):
+    print("up", flush=True)
+    time.sleep(60)
+
+if __name__ == "__main__":
+    list(workers.run(workers.with_state, (sleep, int), [1, 2], 2))
+"""
+
+
+@pytest.mark.slow
+def test_workers_end_with_a_killed_parent(tmp_path):
+    script = tmp_path / "sleeper.py"
+    script.write_text(SLEEPER)
+    with subprocess.Popen(
+        [sys.executable, str(script)],
+        stdout=subprocess.PIPE,
+        env=os.environ | {"PYTHONPATH": os.getcwd()},
+    ) as parent:
+        assert parent.stdout.readline() == b"up\n"
+        children = task_children(parent.pid)
+        parent.send_signal(signal.SIGKILL)
+        parent.wait()
+        deadline = time.monotonic() + 20
+        while any(map(alive, children)) and time.monotonic() < deadline:
+            time.sleep(0.2)
+        assert len(children) >= 2
+        assert not any(map(alive, children))
+
+
+def task_children(pid: int) -> list[int]:
+    with open(f"/proc/{pid}/task/{pid}/children") as f:
+        return [int(x) for x in f.read().split()]
+
+
+def alive(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat") as f:
+            return f.read().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False

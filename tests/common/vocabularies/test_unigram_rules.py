@@ -1,0 +1,111 @@
+"""ALBERT's SentencePiece file, and files of its class, as one form."""
+
+import json
+import shutil
+
+import pytest
+
+from common.errors import UserError
+from common.vocabularies import vocabulary
+from data.text.opening import open_tokenizer
+from data.text.tokenizer import Tokenizer
+from tests import released
+
+pytest.importorskip("tokenizers")
+TEXT = "The ``wide'' River caf\u00e9 (U.S.)"
+
+
+def _rules(path) -> dict:
+    return json.loads(vocabulary.read(str(path)).content)
+
+
+def _kinds(rules) -> list[str]:
+    return [row["type"] for row in rules["normalizer"]["normalizers"]]
+
+
+def test_the_rules_stand_in_the_folder(tmp_path):
+    path = released.albert(tmp_path)
+    assert _kinds(_rules(path)) == [
+        "Replace",
+        "Replace",
+        "NFKD",
+        "StripAccents",
+        "Lowercase",
+        "Precompiled",
+    ]
+    config = {"do_lower_case": False, "keep_accents": True}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
+    rules = _rules(path)
+    assert _kinds(rules) == ["Replace", "Replace", "Precompiled"]
+    (tmp_path / "tokenizer_config.json").unlink()
+    tokenizer = open_tokenizer(path)
+    pieces = [tokenizer.id_to_piece(i) for i in tokenizer.encode(TEXT)]
+    said = "".join(pieces).replace("\u2581", " ")
+    assert said == ' the "wide" river cafe (u.s.)'
+    assert (tokenizer.symbols.cls, tokenizer.symbols.mask) == (2, 4)
+
+
+def test_user_defined_pieces_cut_the_text(tmp_path):
+    path = released.albert(tmp_path, released.USER_DEFINED)
+    added = _rules(path)["added_tokens"]
+    special = {row["content"]: row["special"] for row in added}
+    assert special["[CLS]"] and not special["("]
+    assert [row["id"] for row in added] == sorted(row["id"] for row in added)
+
+
+def test_of_two_files_the_one_with_the_rules_counts(tmp_path):
+    path = released.albert(tmp_path)
+    content = vocabulary.read(path).content
+    assert vocabulary.find(str(tmp_path)) == path
+    (tmp_path / "tokenizer.json").write_bytes(content)
+    assert vocabulary.find(str(tmp_path)).endswith("tokenizer.json")
+    # A model's folder does not take the other file for what it was made with.
+    assert vocabulary.trained_with(str(tmp_path)) == []
+
+
+@pytest.mark.parametrize("name", ["AlbertTokenizer", "AlbertTokenizerFast"])
+def test_a_copy_is_the_same_file(tmp_path, name):
+    """Rules that stand in a file are not put in again, or in another way."""
+    path = released.albert(tmp_path, tokenizer_class=name, do_lower_case=False)
+    found = vocabulary.read(path)
+    for folder, beside in (("alone", ()), ("both", ("tokenizer_config.json",))):
+        new = tmp_path / folder
+        new.mkdir()
+        vocabulary.copy(found, found.resolve(None), str(new))
+        for file in beside:
+            shutil.copy(tmp_path / file, new)
+        (new / "config.json").write_text('{"model_type": "albert"}')
+        again = vocabulary.read(str(new / "tokenizer.json"))
+        assert again.sha256 == found.sha256, folder
+
+
+def test_files_of_version_4_get_the_rules_of_their_class(
+    tmp_path, spiece_model
+):
+    """Those have other blanks: a space at the end is a piece there."""
+    path = released.unigram_json(tmp_path, spiece_model)
+    plain = open_tokenizer(path).encode("A b ")
+    (tmp_path / "config.json").write_text('{"model_type": "xlnet"}')
+    rules = _rules(path)
+    assert _kinds(rules) == ["Replace", "Replace", "NFKD", "StripAccents"]
+    by_class = open_tokenizer(path)
+    assert by_class.encode("A b ") == plain[: len(by_class.encode("A b "))]
+    assert by_class.encode("A b ") == by_class.encode("A b") != plain
+    other = {"tokenizer_class": "PreTrainedTokenizerFast"}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(other))
+    assert open_tokenizer(path).encode("A b ") == plain
+
+
+def test_other_kinds_are_one_line(tmp_path):
+    path = released.albert(tmp_path, kind="bpe")
+    with pytest.raises(UserError, match="type unigram, found another"):
+        vocabulary.read(path)
+    # Cut in a piece, and behind one.
+    for size in (5000, 81):
+        with open(path, "r+b") as f:
+            f.truncate(size)
+        with pytest.raises(UserError, match="but .*; take another copy") as e:
+            vocabulary.read(path)
+        assert "\n" not in str(e.value)
+    with pytest.raises(UserError, match="found the tokenizer of released"):
+        Tokenizer(path)

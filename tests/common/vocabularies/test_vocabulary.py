@@ -1,0 +1,249 @@
+"""The record inside a SentencePiece file, beside it, and of models."""
+
+import io
+import json
+import random
+
+import pytest
+import sentencepiece
+
+from common.errors import UserError
+from common.vocabularies import text_settings, vocabulary, vocabulary_field
+from common.vocabularies.text_settings import (
+    COMPOSED,
+    ORIGINAL,
+    TextChoice,
+    TextSettings,
+)
+from data.text.tokenizer import Tokenizer
+
+SETTINGS = TextSettings(COMPOSED, uncased=True)
+
+
+@pytest.fixture(scope="module")
+def plain():
+    """A vocabulary of another project: no record."""
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(["a plain text of words", "Ünder é"] * 30),
+        model_writer=model,
+        vocab_size=50,
+        model_type="bpe",
+        control_symbols="<cls>,<sep>,<pad>,<mask>,<eod>",
+        user_defined_symbols="<eop>",
+        hard_vocab_limit=False,
+        minloglevel=2,
+    )
+    return model.getvalue()
+
+
+@pytest.fixture
+def path(tmp_path, plain):
+    path = tmp_path / "spiece.model"
+    path.write_bytes(plain)
+    return path
+
+
+def test_the_record_is_read_past_by_everything(plain):
+    content = vocabulary_field.embed(plain, SETTINGS)
+    assert vocabulary_field.embedded(content, "x") == SETTINGS
+    assert vocabulary_field.embedded(plain, "x") is None
+    assert vocabulary_field.embed(
+        content, TextSettings()
+    ) == vocabulary_field.embed(plain, TextSettings())
+    one = sentencepiece.SentencePieceProcessor(model_proto=plain)
+    two = sentencepiece.SentencePieceProcessor(model_proto=content)
+    assert one.encode("a plain Ünder") == two.encode("a plain Ünder")
+    # As Hugging Face reads it, and writes it again.
+    from sentencepiece import sentencepiece_model_pb2 as pb2
+
+    proto = pb2.ModelProto.FromString(content)
+    assert len(proto.pieces) == one.get_piece_size()
+    assert proto.SerializeToString() == content
+    assert two.serialized_model_proto() == content
+
+
+def test_tensorflow_text_reads_past_it(plain):
+    import tensorflow_text as tf_text
+
+    content = vocabulary_field.embed(plain, SETTINGS)
+    found = tf_text.SentencepieceTokenizer(model=content).tokenize(["a Ünder"])
+    wanted = sentencepiece.SentencePieceProcessor(model_proto=plain)
+    assert found.to_list() == [wanted.encode("a Ünder")]
+
+
+def test_every_damage_to_a_recorded_file_is_named(path, plain):
+    content = vocabulary_field.embed(plain, SETTINGS)
+    rng = random.Random(4)
+    places = [rng.randrange(len(content)) for _ in range(300)]
+    places += range(len(content) - 260, len(content))  # the record itself
+    for place in places:
+        damaged = bytearray(content)
+        damaged[place] ^= 1 << rng.randrange(8)
+        path.write_bytes(damaged)
+        with pytest.raises(UserError, match="spiece.model") as e:
+            Tokenizer(str(path))
+        assert "\n" not in str(e.value)
+    for size in (len(content) - 1, len(content) - 150, len(content) // 2):
+        path.write_bytes(content[:size])
+        with pytest.raises(UserError, match="spiece.model"):
+            Tokenizer(str(path))
+
+
+def test_damage_without_a_record_is_one_line_or_harmless(path, plain):
+    """Nothing but a `UserError` leaves the tokenizer."""
+    rng = random.Random(5)
+    refused = 0
+    for _ in range(150):
+        damaged = bytearray(plain)
+        for _ in range(rng.choice((1, 4))):
+            damaged[rng.randrange(len(plain))] = rng.randrange(256)
+        path.write_bytes(damaged)
+        try:
+            Tokenizer(str(path)).encode("a plain Ünder 2000,")
+        except UserError as e:
+            refused += 1
+            assert "\n" not in str(e) and "spiece.model" in str(e)
+    assert refused
+
+
+def test_precedence_file_then_json_then_hugging_face_then_original(path, plain):
+    folder = path.parent
+    about = folder / "spiece.json"
+    theirs = folder / "tokenizer_config.json"
+
+    assert vocabulary.read(str(path)).recorded is None
+    assert Tokenizer(str(path)).settings == TextSettings(ORIGINAL)
+    theirs.write_text(json.dumps({"do_lower_case": True, "keep_accents": True}))
+    assert Tokenizer(str(path)).settings == SETTINGS
+    # As the trainer wrote it before the record stood in the file.
+    digest = vocabulary.read(str(path)).sha256
+    old = {"keep_accents": True, "uncased": False, "model_sha256": digest}
+    about.write_text(json.dumps(old))
+    assert Tokenizer(str(path)).settings == TextSettings(COMPOSED)
+
+    path.write_bytes(vocabulary_field.embed(plain, SETTINGS))
+    with pytest.raises(UserError, match="not the file that .*spiece.json"):
+        Tokenizer(str(path))
+    about.unlink()
+    found = vocabulary.read(str(path))
+    assert (found.recorded, found.source) == (SETTINGS, "in the file")
+    other = {
+        "model_sha256": found.sha256,
+        "text_settings": TextSettings().as_dict(),
+    }
+    about.write_text(json.dumps(other))
+    with pytest.raises(UserError, match="different text settings: wanted rule"):
+        Tokenizer(str(path))
+
+
+def test_another_json_beside_it_is_left_alone(path):
+    (path.parent / "spiece.json").write_text('{"version": "1.0"}')
+    assert Tokenizer(str(path)).settings == TextSettings()
+
+
+def test_a_choice_is_taken_without_a_record_and_kept_with_the_copy(
+    path, tmp_path
+):
+    tokenizer = Tokenizer(str(path), TextChoice(uncased=True))
+    assert tokenizer.settings == TextSettings(ORIGINAL, uncased=True)
+    folder = tmp_path / "model"
+    folder.mkdir()
+    copy = vocabulary.copy(
+        tokenizer.vocabulary, tokenizer.settings, str(folder)
+    )
+    assert Tokenizer(copy).settings == tokenizer.settings
+    with pytest.raises(UserError, match="uncased. wanted False, found True"):
+        Tokenizer(copy, TextChoice(uncased=False))
+    with pytest.raises(UserError, match="text_rule. wanted composed, found or"):
+        Tokenizer(copy, TextChoice(COMPOSED))
+
+
+@pytest.mark.parametrize(
+    "name, content",
+    [
+        ("task.json", {"spiece_sha256": None, "uncased": True}),
+        ("task.json", {"spiece_sha256": None, "text": None}),
+        ("run.json", {"must_match": {"vocabulary": None, "text_settings": 0}}),
+        ("run.json", {"must_match": {"spiece_sha256": None}}),
+        ("spiece.json", {"model_sha256": None, "text_settings": 0}),
+    ],
+)
+def test_a_model_of_another_vocabulary_or_settings_is_refused(
+    path, tmp_path, name, content
+):
+    found = vocabulary.read(str(path))
+    recorded = TextSettings(ORIGINAL, uncased=True)
+
+    def fill(value, sha256):
+        if isinstance(value, dict):
+            return {
+                k: (
+                    sha256
+                    if v is None and k != "text"
+                    else recorded.as_dict()
+                    if k in ("text", "text_settings")
+                    else fill(v, sha256)
+                )
+                for k, v in value.items()
+            }
+        return value
+
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (folder / name).write_text(json.dumps(fill(content, found.sha256)))
+    settings = vocabulary.settle(found, None, str(folder))
+    if "text" in json.dumps(content) or "uncased" in content:
+        assert settings == recorded
+        with pytest.raises(UserError, match=f"{name}.*wanted False, found Tr"):
+            vocabulary.settle(found, TextChoice(uncased=False), str(folder))
+    (folder / name).write_text(json.dumps(fill(content, "0" * 64)))
+    with pytest.raises(UserError, match=f"{name}: wanted spiece_sha256 000"):
+        vocabulary.settle(found, None, str(folder))
+
+
+def test_the_copy_by_a_checkpoint_is_compared(path, tmp_path, plain):
+    folder = tmp_path / "model"
+    folder.mkdir()
+    other = vocabulary_field.embed(plain, TextSettings(COMPOSED))
+    (folder / "spiece.model").write_bytes(other)
+    with pytest.raises(UserError, match="another vocabulary than the one of"):
+        vocabulary.settle(vocabulary.read(str(path)), None, str(folder))
+
+
+def test_flags_that_contradict_each_other():
+    choose = text_settings.choose
+    assert choose(keep_accents=True).rule == COMPOSED
+    assert choose(keep_accents=False).rule == ORIGINAL
+    assert choose(COMPOSED, keep_accents=True).rule == COMPOSED
+    assert choose().rule is None
+    with pytest.raises(UserError, match="--text_rule=original and --keep_acc"):
+        choose(ORIGINAL, keep_accents=True)
+    with pytest.raises(UserError, match="--text_rule must be one of"):
+        TextChoice("none")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        [],
+        {},
+        {"rule": "composed"},
+        TextSettings().as_dict() | {"rule": "other"},
+        TextSettings().as_dict() | {"uncased": 1},
+        TextSettings().as_dict() | {"version": 99},
+    ],
+)
+def test_settings_of_another_shape_are_one_line(value):
+    with pytest.raises(UserError, match="^x: wanted text settings"):
+        TextSettings.from_dict(value, "x")
+
+
+@pytest.mark.parametrize("kind", ["XLNetTokenizer", "PreTrainedTokenizerFast"])
+def test_hugging_face_folders_give_the_settings(path, kind):
+    config = {"do_lower_case": True, "keep_accents": True}
+    config |= {"tokenizer_class": kind}
+    (path.parent / "tokenizer_config.json").write_text(json.dumps(config))
+    wanted = TextSettings("composed", uncased=True)
+    assert vocabulary.read(str(path)).recorded == wanted
