@@ -72,7 +72,7 @@ def test_a_line_through_two_numbers_of_layers():
             PROGRAM,
             flops=(5 + layers) * 1e11,
             bytes_accessed=(1 + layers) * 1e9,
-            optimal_seconds=(3 + layers) / 1000 - 2,  # two unpriced scalars
+            optimal_seconds=(20 + 5 * layers) / 1000 - 2,  # two without price
             temporary_bytes=7 * layers + 100,
         )
 
@@ -89,6 +89,7 @@ def test_a_line_through_two_numbers_of_layers():
     ]
     wanted = ways[0] + 11 * (ways[1] - ways[0])
     assert found.optimal_seconds == pytest.approx(wanted)
+    assert wanted == pytest.approx(0.14)
 
 
 def test_a_plan_by_layers_compiles_only_those(monkeypatch, tmp_path):
