@@ -11,7 +11,7 @@ from common.errors import UserError
 from data import convert_newsqa
 from data.finetuning.examples import BadRows
 from data.finetuning.options import FeatureOptions, SquadDataOptions
-from data.finetuning.squad import examples, task
+from data.finetuning.squad import examples, windows
 from tests.conftest import ROOT
 
 TEXT = "NEW DELHI, India (CNN) -- The naïve café\nopened in 1998.\n\nIt closed."
@@ -96,7 +96,7 @@ def test_the_command_and_joint_training_data(tmp_path, golden, spiece_model):
             assert text[question.answer_start :].startswith(question.answer)
     features = FeatureOptions(spiece_model, 64)
     options = SquadDataOptions(max_query_length=12, doc_stride=24)
-    split = task.build_split(ours, features, options, True)
+    split = windows.build_split(ours, features, options, True)
     columns = split.windows.table.columns
     for window in np.flatnonzero(columns["is_impossible"] == 0):
         question = ours.questions[split.windows.question[window]]

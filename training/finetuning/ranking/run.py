@@ -126,7 +126,7 @@ class RankingRun:
             self.collection, self._path("candidates.run"), say
         )
         self.units = None
-        if tokenizer is not None and options.ranker.ranker == "knrm":
+        if tokenizer is not None and options.ranker.ranker != "cross_encoder":
             left_out = (
                 options.data.stop_words if options.ranker.stopwords else ""
             )
