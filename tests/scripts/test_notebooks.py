@@ -52,7 +52,7 @@ def run(name: str, folder: pathlib.Path, **variables) -> str:
         env=environment,
         capture_output=True,
         text=True,
-        timeout=600,
+        timeout=1800,
     )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
     return done.stdout
