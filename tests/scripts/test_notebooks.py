@@ -75,7 +75,7 @@ def test_cells_that_need_a_tpu_are_text():
     assert kinds == [("markdown", False), ("markdown", True), ("python", False)]
 
 
-@pytest.mark.bench  # many minutes on two slow cores
+@pytest.mark.slow
 def test_a_bert_is_tuned_and_served(tmp_path):
     weights = released.minilm()
     if weights is None:

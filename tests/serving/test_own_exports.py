@@ -234,7 +234,7 @@ def derive(folder: pathlib.Path, spiece: str, whole: bool) -> Held:
 @pytest.mark.parametrize(
     "whole",
     [
-        pytest.param(False, marks=pytest.mark.bench, id="pairs"),
+        pytest.param(False, marks=pytest.mark.slow, id="pairs"),
         pytest.param(True, marks=pytest.mark.bench, id="whole"),
     ],
 )
