@@ -66,7 +66,7 @@ def with_memory(sizes: dict, length: int, segment: int):
     )
     ids = _ids(sizes, 1, segment + 1)
 
-    @tf.function
+    @tf.function(autograph=False)
     def run():
         output = model(ids[:, :-1], memory=memory)
         losses = model.token_losses(output.sequence_output, ids[:, 1:])
@@ -85,7 +85,7 @@ def with_windows(sizes: dict, length: int, rows: int):
     model = CausalLanguageModel(_config(sizes, length, memory=False))
     ids = _ids(sizes, rows, length + 1)
 
-    @tf.function
+    @tf.function(autograph=False)
     def run():
         hidden = model(ids[:, :-1]).sequence_output[:, -1:]
         return model.token_losses(hidden, ids[:, -1:])

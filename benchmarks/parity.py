@@ -33,7 +33,7 @@ def ours(folder: str, memory: np.ndarray):
     batch = workloads.pretrain_batch(PARITY)
     masks = workloads.explicit_masks(batch, PARITY.length)
 
-    @tf.function
+    @tf.function(autograph=False)
     def run():
         out = model(
             batch["input_ids"],

@@ -270,7 +270,28 @@ def check_encoder_names(name, tree, modules) -> list[str]:
     return wrong
 
 
+def check_graphs(name, tree, modules) -> list[str]:
+    """No function is rewritten by AutoGraph before it is traced.
+
+    Nothing here needs it, and it takes twenty times as long as the trace.
+    """
+    plain = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            options = {k.arg: ast.unparse(k.value) for k in node.keywords}
+            if options.get("autograph") == "False":
+                plain |= {node.func, *node.args}
+    return [
+        f"{name}:{node.lineno} traces with AutoGraph"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute)
+        and ast.unparse(node) == "tf.function"
+        and node not in plain
+    ]
+
+
 CHECKS = (
+    check_graphs,
     check_directions,
     check_keras,
     check_pure,

@@ -100,6 +100,8 @@ PLANTED = (
     ("flags.serving.serve_flags", "from data.text import tokenizer", "L1 data"),
     ("training.loop", "x = FLAGS.seed", "reads FLAGS"),
     ("training.loop", "from . import run", "relative"),
+    ("training.loop", "tf.function(run)", "AutoGraph"),
+    ("training.loop", "tf.function(run, autograph=True)", "AutoGraph"),
     ("training.loop", "import flags", "rebinds"),
     ("training.loop", "from modeling import XLNetConfig", "names XLNetConfig"),
     ("modeling.models.task_model", "y = XLNetModel", "names XLNetModel"),

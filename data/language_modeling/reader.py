@@ -261,6 +261,7 @@ def _dataset(reader: StreamReader, start_step: int) -> tf.data.Dataset:
     return made.map(_cut)
 
 
+@tf.autograph.experimental.do_not_convert
 def _cut(batch: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
     """[B, width] -> [B, columns of this batch]."""
     columns = batch.pop("columns")

@@ -46,6 +46,7 @@ def make_dataset(
         chunk = reader.chunk(int(number))
         return [chunk[name] for name in fields]
 
+    @tf.autograph.experimental.do_not_convert
     def to_tensors(number: tf.Tensor) -> dict[str, tf.Tensor]:
         dtypes = [dtype for _, dtype in fields.values()]
         values = tf.numpy_function(read, [number], dtypes)

@@ -207,7 +207,8 @@ def _build_root(model, spec: TaskSpec, offline):
 def _save(root, signatures, assets, about, directory, model_name) -> Arrays:
     """Writes the folder; the example requests and their answers."""
     root.functions = {
-        name: tf.function(s.function) for name, s in signatures.items()
+        name: tf.function(s.function, autograph=False)
+        for name, s in signatures.items()
     }
     concrete = {
         name: root.functions[name].get_concrete_function(**s.inputs)

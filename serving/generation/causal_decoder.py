@@ -62,8 +62,12 @@ class CausalGenerator:
         self.end = -1 if end is None else end
         self.stop_count = stop_count
         # One trace per prompt length modulo M, and set of options.
-        self._cached = tf.function(self._generate, reduce_retracing=False)
-        self._read = tf.function(self._segment, reduce_retracing=True)
+        self._cached = tf.function(
+            self._generate, reduce_retracing=False, autograph=False
+        )
+        self._read = tf.function(
+            self._segment, reduce_retracing=True, autograph=False
+        )
 
     def generate(self, prompt: np.ndarray, options: SamplingOptions) -> Result:
         """Continues one prompt `options.num_samples` times.

@@ -33,7 +33,7 @@ class CausalScorer:
         self.model = model
         self.segment_len = segment_len
         self.batch_size = batch_size
-        self._run = tf.function(self._segment)
+        self._run = tf.function(self._segment, autograph=False)
 
     def score(self, texts: Sequence[np.ndarray]) -> list[np.ndarray]:
         """float32 [n - 1] for each text int [n]: all tokens but the first.

@@ -59,8 +59,12 @@ class Generator:
         self.eod = eod
         self.pad = pad
         # One trace per prompt length and option set.
-        self._cached = tf.function(self._generate, reduce_retracing=False)
-        self._forward = tf.function(self._last_logits, reduce_retracing=True)
+        self._cached = tf.function(
+            self._generate, reduce_retracing=False, autograph=False
+        )
+        self._forward = tf.function(
+            self._last_logits, reduce_retracing=True, autograph=False
+        )
 
     def generate(self, prompt: np.ndarray, options: SamplingOptions) -> Result:
         """Continues one prompt `options.num_samples` times.

@@ -93,7 +93,9 @@ class Embedder:
             )
         self.layer = layer
         self.cut = 0
-        self._run = tf.function(self._segment, reduce_retracing=True)
+        self._run = tf.function(
+            self._segment, reduce_retracing=True, autograph=False
+        )
 
     def embed(
         self, texts: Sequence[str], batch_size: int = 8

@@ -134,7 +134,9 @@ class Filler:
         # As in the export; generation alone may say <eop> and <eod>.
         symbols = lm.tokenizer.symbols.never_filled()
         self._banned = np.asarray(sorted(symbols), np.int32)
-        self._run = tf.function(self._log_probs, reduce_retracing=True)
+        self._run = tf.function(
+            self._log_probs, reduce_retracing=True, autograph=False
+        )
 
     def factors(
         self,

@@ -50,7 +50,9 @@ class Scorer:
         self.model = model
         self.segment_len = segment_len
         self.memory_len = memory_len
-        self._run = tf.function(self._segment, reduce_retracing=True)
+        self._run = tf.function(
+            self._segment, reduce_retracing=True, autograph=False
+        )
 
     def score(
         self, ids: np.ndarray, order: str, seed: int, context: int = 0

@@ -71,7 +71,7 @@ class WindowReader:
         import tensorflow as tf
 
         self.model, self.segment, self.whole = model, segment, whole
-        self._run = tf.function(self._losses)
+        self._run = tf.function(self._losses, autograph=False)
 
     def losses(self, windows: np.ndarray, block: int) -> np.ndarray:
         """float32 [B, W], of the last W tokens of int32 [B, c + W].

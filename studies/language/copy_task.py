@@ -129,7 +129,7 @@ class _Runner:
         self.model = CausalLanguageModel(config)
         self._task = task
         self._adam = tf_keras.optimizers.Adam(task.learning_rate)
-        self._run = tf.function(self._step)
+        self._run = tf.function(self._step, autograph=False)
 
     def _step(self, ids, goals, gaps, layers, length, training):
         import tensorflow as tf

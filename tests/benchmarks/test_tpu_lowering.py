@@ -36,7 +36,7 @@ def _names(factor: float) -> tuple[str, str]:
     """Of one program on two chips."""
     weight = tf.Variable(tf.ones([4, 8]))
 
-    @tf.function(jit_compile=True)
+    @tf.function(jit_compile=True, autograph=False)
     def product(x):
         y = tf.matmul(x, weight)
         return tf.map_fn(lambda row: factor * row, y)
@@ -66,7 +66,7 @@ def test_a_training_step_compiles(topology):
     weight = tf.Variable(tf.ones([256, 384]))
     slot = tf.Variable(tf.zeros([256, 384]))
 
-    @tf.function(jit_compile=True)
+    @tf.function(jit_compile=True, autograph=False)
     def step(x, seed):
         with tf.GradientTape() as tape:
             y = tf.matmul(x, weight)

@@ -82,7 +82,7 @@ def test_positions_softmax_and_logits_are_float32():
     """No bfloat16 tensor where rounding would merge what is distinct."""
     model = PretrainingModel(CONFIG, dtype="mixed_bfloat16")
 
-    @tf.function
+    @tf.function(autograph=False)
     def run(ids):
         output = model(ids, target_positions=[[0, 3]] * 2)
         return model.lm_logits(output.query_output)

@@ -54,7 +54,7 @@ def test_pretraining(
     if mode != "eager":
         # "fused": a graph whose fused kernels are all compiled, as at full size.
         monkeypatch.setattr(fusion, "MIN_ELEMENTS", 1)
-        run = tf.function(run, jit_compile=mode == "jit")
+        run = tf.function(run, jit_compile=mode == "jit", autograph=False)
     for s in range(1, segments + 1):
         batch, target, weight = _batch(data, s, mapped)
         with tf.GradientTape() as tape:

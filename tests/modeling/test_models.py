@@ -104,7 +104,9 @@ def test_checkpoint_and_export(name, tmp_path):
 
     spec = [None, None, None] if name == "multiple_choice" else [None, None]
 
-    @tf.function(input_signature=[tf.TensorSpec(spec, tf.int32)])
+    @tf.function(
+        input_signature=[tf.TensorSpec(spec, tf.int32)], autograph=False
+    )
     def serve(ids):
         output = tf.nest.flatten(model(ids))
         return {str(i): x for i, x in enumerate(output) if x is not None}
@@ -197,7 +199,7 @@ def test_chunked_lm_loss_equals_the_whole():
         model.lm_head.bias,
     ]
 
-    @tf.function
+    @tf.function(autograph=False)
     def run(chunk_size):
         with tf.GradientTape() as tape:
             tape.watch(hidden)

@@ -143,7 +143,9 @@ def test_calls_in_graphs(jit_compile, case):
         fusion.MIN_ELEMENTS = 1
         try:
             call = tf.function(
-                lambda: model(**tensors), jit_compile=jit_compile
+                lambda: model(**tensors),
+                jit_compile=jit_compile,
+                autograph=False,
             )
             return call()
         finally:
@@ -172,7 +174,7 @@ def test_unknown_batch_and_length(attn_type):
     memory = [tf.TensorSpec([None, None, 6], tf.float32)] * 2
     where = tf.TensorSpec([None, None], tf.int32)
 
-    @tf.function(input_signature=[ids, real, memory, where])
+    @tf.function(input_signature=[ids, real, memory, where], autograph=False)
     def run(ids, real, memory, where):
         return model(
             ids,

@@ -230,7 +230,7 @@ def test_no_token_is_left_out_whatever_the_clusters(jit):
     upstream = tf.random.stateless_normal([10], [1, 5])
     plain = tf.nn.log_softmax(tf.matmul(hidden, table, transpose_b=True) + bias)
 
-    @tf.function(jit_compile=jit)
+    @tf.function(jit_compile=jit, autograph=False)
     def run(active):
         with tf.GradientTape() as tape:
             tape.watch([hidden, table, bias])

@@ -96,14 +96,14 @@ def cells(whole):
     """(head, configuration, half, uncased) of every head on every encoder.
 
     Args:
-      whole: each in both precisions; else in one of them, so that every head
-        and every encoder meets both.
+      whole: each in both precisions; else every head once, so that every
+        encoder meets both.
     """
     for i, head in enumerate(HEADS):
         for j, config in enumerate(ENCODERS.values()):
             for half in (False, True):
-                chosen = whole or half == bool((i + j) % 2)
-                if head == "pretraining":  # `serving.export` has no other
+                chosen = whole or (j, half) == (i % 4, i // 4 == 1)
+                if whole and head == "pretraining":  # no other is exported
                     chosen = not half
                 if chosen:
                     yield head, config, half, False
@@ -146,6 +146,16 @@ def save_merges(folder):
     config = ENCODERS["modernbert"].replace(vocab_size=720)
     for head in ("classification", "span"):
         yield save(f"{folder}/{head}_bpe", head, config, False, False, merged)
+
+
+def save_unigram(folder, spiece):
+    """The same with a Unigram `tokenizer.json`."""
+    folder = folder / "unigram"
+    folder.mkdir()
+    words = released.unigram_json(folder, spiece)
+    config = ENCODERS["albert"]
+    for head in ("classification", "span"):
+        yield save(f"{folder}/{head}", head, config, False, False, words)
 
 
 def save_causal(folder, spiece):
@@ -220,6 +230,7 @@ def derive(folder: pathlib.Path, spiece: str, whole: bool) -> Held:
         save_heads(folder / "heads", spiece, whole),
         save_words(folder),
         save_merges(folder),
+        save_unigram(folder, spiece),
         save_causal(folder, spiece),
         [first_version(folder / "first")],
     )

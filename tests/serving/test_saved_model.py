@@ -30,7 +30,9 @@ def save(folder, function, **parts):
     module = tf.Module()
     module.parts = parts
     module.call = tf.function(
-        function, input_signature=[tf.TensorSpec([None], tf.string, "text")]
+        function,
+        input_signature=[tf.TensorSpec([None], tf.string, "text")],
+        autograph=False,
     )
     tf.saved_model.save(module, str(folder), signatures=module.call)
     (folder / "signature.json").write_text(json.dumps(GOOD))

@@ -232,7 +232,7 @@ def test_a_run_that_nobody_waits_for_is_stopped():
     saved_model = pytest.importorskip("serving.saved_model")
     import tensorflow as tf
 
-    @tf.function
+    @tf.function(autograph=False)
     def endless(x):
         return tf.while_loop(lambda x: x > 0.0, lambda x: (x + 1.0,), (x,))
 

@@ -86,7 +86,7 @@ class Evaluator:
         self._names = []
         if self._with_loss:
             self._names = ["loss", *sorted(objective.metric_names)]
-        self._step = tf.function(self._gathered_step)
+        self._step = tf.function(self._gathered_step, autograph=False)
 
     def run(self, steps: int = -1) -> EvalResult:
         """Evaluates up to `steps` batches, -1 = until the data end.

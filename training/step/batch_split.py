@@ -109,12 +109,10 @@ def distribute(
         if local == 1 and np.array_equal(mine[0], np.arange(whole)):
             return dataset.prefetch(2)
 
-        def share(batch):
-            rows = tf.constant(mine)
-            return {k: tf.gather(v, rows) for k, v in batch.items()}
-
         # [local, b, ...] -> local elements, taken by the replicas in order.
-        return dataset.map(share).unbatch().prefetch(2 * local)
+        return (
+            dataset.map(lambda b: _take(b, mine)).unbatch().prefetch(2 * local)
+        )
 
     if not _all_cpus(strategy):
         return strategy.distribute_datasets_from_function(make), spec
@@ -155,6 +153,13 @@ def _all_cpus(strategy: tf.distribute.Strategy) -> bool:
     return all(device.device_type == "CPU" for device in devices)
 
 
+@tf.autograph.experimental.do_not_convert
+def _take(batch: dict, rows: np.ndarray) -> dict:
+    """Rows [n, b] of every array [B, ...]: [n, b, ...]."""
+    return {k: tf.gather(v, tf.constant(rows)) for k, v in batch.items()}
+
+
+@tf.autograph.experimental.do_not_convert
 def fill(batch: dict, batch_size: int) -> dict:
     """Pads every array with zero rows up to `batch_size`; static shape."""
 

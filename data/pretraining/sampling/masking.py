@@ -109,6 +109,7 @@ def masked_batches(input_fn: Callable, options: MaskingOptions) -> Callable:
     return make
 
 
+@tf.autograph.experimental.do_not_convert
 def corrupt(
     batch: dict,
     step: tf.Tensor,

@@ -35,6 +35,7 @@ def ordered_batches(input_fn: Callable, order: str, reuse_len: int) -> Callable:
     return make
 
 
+@tf.autograph.experimental.do_not_convert
 def reorder(batch: dict, order: str, reuse_len: int) -> dict:
     """A batch whose `ranks` [B, T] are those of "none" or "forward".
 

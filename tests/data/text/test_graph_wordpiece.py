@@ -24,6 +24,7 @@ def _differences(offline, texts) -> list:
     run = tf.function(
         graph.tokenize_with_offsets,
         input_signature=[tf.TensorSpec([None], tf.string)],
+        autograph=False,
     )
     wrong = []
     for at in range(0, len(texts), 500):

@@ -144,7 +144,7 @@ def test_an_export_keeps_both_vocabularies(unigram, tmp_path):
             "masked": root.graph.tokenize_masked(text, mask).to_tensor(),
         }
 
-    root.run = tf.function(both)
+    root.run = tf.function(both, autograph=False)
     spec = tf.TensorSpec([None], tf.string, name="text")
     signature = root.run.get_concrete_function(text=spec)
     tf.saved_model.save(root, str(tmp_path), signatures=signature)

@@ -72,7 +72,7 @@ def test_in_chunks_is_the_same(chunks, one_mask, segments, graph):
         def both():
             return value_and_gradients(attend, given, upstream)
 
-        return tf.function(both)() if graph else both()
+        return tf.function(both, autograph=False)() if graph else both()
 
     for a, b in zip(run(Chunks()), run(chunks), strict=True):
         np.testing.assert_allclose(a, b, atol=2e-6)
@@ -103,7 +103,7 @@ def test_left_to_right_blocks_leave_out_what_lies_ahead(chunks, graph):
         def both():
             return value_and_gradients(attend, given, upstream)
 
-        return tf.function(both)() if graph else both()
+        return tf.function(both, autograph=False)() if graph else both()
 
     wanted = run(Chunks())
     with pytest.MonkeyPatch.context() as patch:
@@ -179,7 +179,8 @@ def test_groups_of_heads_come_in_turn(monkeypatch, concurrent):
     monkeypatch.setattr(relative, "attend", logged)
     given, upstream = tensors(), random(N, B, T, H)
     run = tf.function(
-        lambda: value_and_gradients(attend_in(Chunks(3, 1)), given, upstream)
+        lambda: value_and_gradients(attend_in(Chunks(3, 1)), given, upstream),
+        autograph=False,
     )
     run()
     log.clear()
@@ -197,7 +198,7 @@ def test_dropped_probabilities_are_not_recomputed_before_the_backward_pass():
     """Else the forward pass would compute them, and they would be kept."""
     seed = tf.constant([3, 4])
 
-    @tf.function
+    @tf.function(autograph=False)
     def run(*given):
         # An upstream gradient that is there late.
         with tf.GradientTape() as tape:

@@ -61,7 +61,7 @@ def test_no_tensor_has_the_square_of_the_length():
     largest = []
     for length in (64, 256):
 
-        @tf.function
+        @tf.function(autograph=False)
         def run(q, k, v, length=length):
             mask = local.make_mask(B, length, 8)
             with tf.GradientTape() as tape:

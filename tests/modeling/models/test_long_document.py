@@ -47,7 +47,9 @@ def read(request):
         model = ClassificationModel(CONFIG, num_labels=2)
     reader = LongDocument(model, T)
     spec = tf.TensorSpec([None] * (3 if options else 2), tf.int32)
-    unknown = tf.function(reader.__call__, input_signature=[spec] * 3)
+    unknown = tf.function(
+        reader.__call__, input_signature=[spec] * 3, autograph=False
+    )
     return options, reader, unknown
 
 

@@ -35,7 +35,8 @@ def value_and_gradients(function, tensors, upstream):
 def check_same(function, tensors, upstream):
     eager = value_and_gradients(function, tensors, upstream)
     graph = tf.function(
-        lambda: value_and_gradients(function, tensors, upstream)
+        lambda: value_and_gradients(function, tensors, upstream),
+        autograph=False,
     )()
     for a, b in zip(
         tf.nest.flatten(eager), tf.nest.flatten(graph), strict=True
@@ -47,14 +48,14 @@ def test_only_large_tensors_of_known_shape_in_graphs_are_fused(monkeypatch):
     assert not fusion.worthwhile(random(3, 4))
     seen = []
 
-    @tf.function(input_signature=[tf.TensorSpec([None, 4])])
+    @tf.function(input_signature=[tf.TensorSpec([None, 4])], autograph=False)
     def unknown(x):
         seen.append(fusion.worthwhile(x))
         fusion.expect_few_shapes()
         seen.append(fusion.worthwhile(x))
         return x
 
-    @tf.function
+    @tf.function(autograph=False)
     def known(x):
         seen.append(fusion.worthwhile(x, None))
         monkeypatch.setattr(fusion, "MIN_ELEMENTS", 100)
@@ -79,14 +80,14 @@ def test_few_shapes_are_expected_in_the_whole_graph_and_no_other():
         fusion.expect_few_shapes()
         return x
 
-    @tf.function(input_signature=[tf.TensorSpec([None, 4])])
+    @tf.function(input_signature=[tf.TensorSpec([None, 4])], autograph=False)
     def training(x):
         tf.cond(x[0, 0] > 0, lambda: said(x), lambda: x)
         look("after the branch", x)
         tf.cond(x[0, 0] > 0, lambda: look("another branch", x), lambda: x)
         strategy.run(look, ["a replica", x])
 
-    @tf.function(input_signature=[tf.TensorSpec([None, 4])])
+    @tf.function(input_signature=[tf.TensorSpec([None, 4])], autograph=False)
     def serving(x):
         look("another graph", x)
 
@@ -119,7 +120,7 @@ def test_unknown_lengths_are_fused_where_few_are_expected(few):
     def run(x, residual):
         return norm.after_residual(x, residual, tf.ones([6]), context, 3, 0.3)
 
-    @tf.function(input_signature=[rows] * 3)
+    @tf.function(input_signature=[rows] * 3, autograph=False)
     def step(x, residual, upstream):
         if few:
             fusion.expect_few_shapes()
@@ -148,7 +149,7 @@ def test_a_compiled_function_assigns_a_variable():
     with tf.distribute.MirroredStrategy(["CPU:0"]).scope():
         copied = tf.Variable(plain)
 
-    @tf.function
+    @tf.function(autograph=False)
     def step():
         double(plain, tf.constant(2.0))
         double(plain, tf.constant(2.0))
@@ -170,7 +171,7 @@ def test_what_somebody_holds_is_not_overwritten():
     variable = tf.Variable(tf.ones([30, 40]))
     held = variable.read_value()
 
-    @tf.function
+    @tf.function(autograph=False)
     def step():
         before = variable.read_value()
         double(variable)
@@ -258,7 +259,9 @@ def test_dropout_masks_are_the_same_fused_and_plain():
     x = tf.ones([40, 50])
     seed = tf.constant([123456789, -5])
     eager = dropout.dropout(x, 0.4, seed, 3)
-    graph = tf.function(lambda: dropout.dropout(x, 0.4, seed, 3))()
+    graph = tf.function(
+        lambda: dropout.dropout(x, 0.4, seed, 3), autograph=False
+    )()
     np.testing.assert_array_equal(eager, graph)
     assert set(np.unique(eager)) == {0.0, np.float32(1 / 0.6)}
 
@@ -304,7 +307,7 @@ def test_the_tpu_build_cannot_compile_for_the_host(
     versions = {"tensorflow-tpu": package}
     monkeypatch.setattr(tpu_build, "version_of", versions.get)
     kernel = fusion.compiled(lambda x: x + 1.0)
-    outer = tf.function(kernel).get_concrete_function(
+    outer = tf.function(kernel, autograph=False).get_concrete_function(
         tf.TensorSpec([fusion.MIN_ELEMENTS])
     )
     marks = [

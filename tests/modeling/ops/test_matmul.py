@@ -40,7 +40,7 @@ def test_equal_to_einsum(method, x_shape, kernel_shape, equation, known):
     if method == "merge":
         shape[-2:] = x_shape[-2:]
 
-    @tf.function(input_signature=[tf.TensorSpec(shape)])
+    @tf.function(input_signature=[tf.TensorSpec(shape)], autograph=False)
     def found(x):
         if method == "heads":
             return Matmul().heads([x], [kernel])[0]
@@ -77,7 +77,7 @@ def test_pieces_and_kernels_in_one_matmul(known):
         x = tf.concat(pieces, 1)
         return [tf.einsum("btd,dnh->nbth", x, kernel) for kernel in kernels]
 
-    @tf.function(input_signature=specs)
+    @tf.function(input_signature=specs, autograph=False)
     def step(*pieces):
         return gradients(lambda p: Matmul().heads(p, kernels), list(pieces))
 
@@ -124,7 +124,7 @@ def test_what_is_recomputed_is_the_same(monkeypatch, compiled, rate):
     upstream = normal(4, 8, D)
 
     def run(function):
-        @tf.function
+        @tf.function(autograph=False)
         def step():
             with tf.GradientTape() as tape:
                 tape.watch(x)
@@ -162,5 +162,5 @@ def test_what_is_recomputed_is_not_kept():
 
 
 def _operations(function):
-    graph = tf.function(function).get_concrete_function().graph
+    graph = tf.function(function, autograph=False).get_concrete_function().graph
     return [op.type for op in graph.get_operations()]

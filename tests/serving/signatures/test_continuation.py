@@ -36,9 +36,9 @@ def _asked(spiece_model):
     signature = continuation_signature(
         Context(model, spec, graph, tokenizer.symbols)
     )
-    concrete = tf.function(signature.function).get_concrete_function(
-        **signature.inputs
-    )
+    concrete = tf.function(
+        signature.function, autograph=False
+    ).get_concrete_function(**signature.inputs)
 
     def ask(texts, count, temperature=0.0, top_k=0, seed=0):
         found = concrete(

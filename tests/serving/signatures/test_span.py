@@ -122,8 +122,10 @@ def test_answers_equal_the_offline_ones(context, golden):
         for paragraph in article["paragraphs"]
         for qa in paragraph["qas"]
     ][:6]
-    function = tf.function(span_signatures(context)[RAW].function)
-    model = tf.function(context.model, reduce_retracing=True)
+    function = tf.function(
+        span_signatures(context)[RAW].function, autograph=False
+    )
+    model = tf.function(context.model, reduce_retracing=True, autograph=False)
     got = function(
         question=tf.constant([q for q, _ in cases]),
         paragraph=tf.constant([p for _, p in cases]),
@@ -154,7 +156,9 @@ def test_answers_equal_the_offline_ones(context, golden):
 @pytest.mark.shared
 def test_an_answer_does_not_depend_on_the_batch(context):
     context, _ = context
-    function = tf.function(span_signatures(context)[RAW].function)
+    function = tf.function(
+        span_signatures(context)[RAW].function, autograph=False
+    )
     long = "The harbour was built in 1,204 by monks. " * 30
     questions = ["Who built it?", "When was the harbour built at all?"]
     both = function(

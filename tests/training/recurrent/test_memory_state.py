@@ -57,7 +57,7 @@ def fill_replicas(strategy, memory, table):
         ]
         memory.write(Memory(tuple(layers), tf.cast(mine[:, 2], tf.int32)))
 
-    strategy.run(tf.function(one))
+    strategy.run(tf.function(one, autograph=False))
 
 
 def on_replicas(strategy, memory):
@@ -70,7 +70,7 @@ def on_replicas(strategy, memory):
     local = strategy.experimental_local_results
     first, second, length = (
         [x.numpy() for x in local(value)]
-        for value in strategy.run(tf.function(read))
+        for value in strategy.run(tf.function(read, autograph=False))
     )
     return [
         [[a[r, 0, 0], b[r, -1, 0], n[r]] for r in range(len(n))]

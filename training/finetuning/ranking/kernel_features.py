@@ -101,7 +101,9 @@ class FeatureMaker:
         self.vectors, self.kernels, self.units = vectors, kernels, units
         self.center, self.idf, self.folder = center, idf, folder
         self.mean, self.counts = 0.0, None
-        self._compute = tf.function(self._pairs, reduce_retracing=True)
+        self._compute = tf.function(
+            self._pairs, reduce_retracing=True, autograph=False
+        )
 
     def make(
         self,

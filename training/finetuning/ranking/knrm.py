@@ -69,7 +69,9 @@ class Trainer:
         self._fresh = [v.numpy() for v in self._optimizer.variables]
         table = tf.TensorSpec([None, *shape[1:]], tf.float32)
         order = tf.TensorSpec([shape[0], None, options.batch_size, 2], tf.int32)
-        self._run = tf.function(self._epoch, input_signature=[table, order])
+        self._run = tf.function(
+            self._epoch, input_signature=[table, order], autograph=False
+        )
 
     def fit(
         self,
@@ -149,7 +151,7 @@ class Trainer:
         return np.array(orders, np.int32)
 
     def _epoch(self, table, order):
-        for step in tf.range(tf.shape(order)[1]):
+        def train(step):
             rows = tf.gather(table, order[:, step])  # [S, B, 2, Y, K]
             with tf.GradientTape() as tape:
                 value = kernel_pooling.score(
@@ -165,6 +167,10 @@ class Trainer:
             self._optimizer.apply_gradients(
                 zip(gradients, variables, strict=True)
             )
+            return (step + 1,)
+
+        steps = tf.shape(order)[1]
+        tf.while_loop(lambda step: step < steps, train, [tf.constant(0)])
 
 
 class _Best:

@@ -115,8 +115,8 @@ class TableTrainer:
                 texts.documents.values(),
             )
         ]
-        self._step = tf.function(self._train)
-        self._value = tf.function(self._scores)
+        self._step = tf.function(self._train, autograph=False)
+        self._value = tf.function(self._scores, autograph=False)
 
     def fit(self) -> System:
         """Every fold and seed, trained or found; their test runs."""

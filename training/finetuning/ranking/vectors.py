@@ -75,7 +75,9 @@ class EncoderVectors:
             spec_of(config.model_type).capabilities.layout == "cls_first"
         )
         self.fingerprint = _fingerprint(model, self.layers)
-        self._run = tf.function(self._states, reduce_retracing=True)
+        self._run = tf.function(
+            self._states, reduce_retracing=True, autograph=False
+        )
 
     def embed(self, rows: Sequence[np.ndarray]) -> np.ndarray:
         """float32 [Y, n, D]: the pieces of all rows one after another.
