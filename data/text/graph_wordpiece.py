@@ -217,9 +217,9 @@ class GraphWordPiece(tf.Module):
             )
             # Code points above all of Unicode stand for the symbols.
             self._symbol_ids = tf.constant([*file.symbols.values(), 0])
-        # Ids without a piece, and symbols, must not be met in words.
+        # Ids without a piece must not be met in words, which are UTF-8.
         vocabulary = [
-            piece or f"\x00{i}" for i, piece in enumerate(file.pieces)
+            piece or b"\xff%d" % i for i, piece in enumerate(file.pieces)
         ]
         self._wordpiece = tf_text.FastWordpieceTokenizer(
             vocab=vocabulary,

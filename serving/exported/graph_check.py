@@ -22,6 +22,7 @@ from tensorflow.python.framework import op_def_registry
 
 from common import files
 from common.errors import UserError
+from serving.exported import wordpiece_check
 
 # Of saved_model.pb; weights are no part of it. Exports have 2 to 20 MiB.
 MAX_BYTES = 1 << 26
@@ -162,6 +163,11 @@ def check(version_dir: str, proto: saved_model_pb2.SavedModel) -> None:
         raise UserError(
             f"{version_dir}: wanted at most {MAX_ELEMENTS} numbers in "
             f"constants, found {elements}; {_TRUST}"
+        )
+    if problem := wordpiece_check.problem(graph, list(_nodes(graph))):
+        raise UserError(
+            f"{version_dir}: {problem}, and a damaged table ends TensorFlow; "
+            f"export the model anew, or {_TRUST}"
         )
 
 

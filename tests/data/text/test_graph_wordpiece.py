@@ -66,6 +66,14 @@ def test_pieces_and_text_of_ids(vocab):
     assert graph.vocab_size == offline.vocab_size
 
 
+def test_ids_without_a_piece_are_never_met(vocab, tmp_path):
+    def leave_out(rules):
+        del rules["model"]["vocab"]["##able"], rules["model"]["vocab"]["the"]
+
+    offline = opening.open_tokenizer(_planted(vocab, tmp_path, leave_out))
+    assert not _differences(offline, [*released.ODD, "the unaffable boat"])
+
+
 @pytest.mark.slow
 def test_ten_thousand_strings_of_a_released_vocabulary():
     folder = released.minilm()
