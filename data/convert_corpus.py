@@ -178,7 +178,9 @@ def _convert_file(path: str, options: ConvertOptions, out) -> int:
     }[options.layout]
     documents, begun = 0, False
     with corpus.open_text(path) as f:
-        text = _Watched(corpus.decode_lines(path, f))
+        text = _Watched(
+            corpus.decode_lines(path, corpus.read_line_bytes(f, path))
+        )
         for paragraph in read(text):
             if paragraph is None:
                 if begun:

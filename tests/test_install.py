@@ -34,6 +34,24 @@ def test_every_command_has_an_entry_point():
         commands.serving_nothing  # noqa: B018
 
 
+def test_all_places_name_the_same_versions_of_python():
+    versions = re.findall(r"\d\.\d+", PROJECT["project"]["requires-python"])
+    (first, major), (last, after) = (map(int, v.split(".")) for v in versions)
+    assert first == last
+    wanted = [f"{first}.{minor}" for minor in range(major, after)]
+    say = f"Python {', '.join(wanted[:-1])} or {wanted[-1]}"
+    for page in ("README.md", "docs/install.md", "docs/first_model.md"):
+        assert say in (layers.ROOT / page).read_text(), page
+    setup = (layers.ROOT / "scripts/setup.sh").read_text()
+    assert " ".join(f"python{v}" for v in wanted) in setup
+    assert f"no {say} found" in setup
+    bounds = re.findall(r"\((\d), (\d+)\)", setup)
+    assert [".".join(b) for b in bounds] == [wanted[0], wanted[-1]]
+    quoted = ", ".join(f'"{v}"' for v in wanted)
+    work = (layers.ROOT / ".github/workflows/ci.yml").read_text()
+    assert f"python: [{quoted}]" in work
+
+
 def test_long_names_are_the_library_itself():
     """In a checkout; below, where it is installed."""
     import xlnet_tf2.common.errors

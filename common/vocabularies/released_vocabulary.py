@@ -123,23 +123,24 @@ def _byte_level(path, content, config, merges) -> bytes:
             "files or give a tokenizer.json"
         )
     place = os.path.join(os.path.dirname(path), MERGES_NAME)
-    pairs = []
+    pairs: dict[tuple, None] = {}  # of equal ones the last counts
     for number, line in enumerate(_lines(place, merges), 1):
         if line.startswith("#version") or not line:
             continue
-        pair = line.split(" ")
+        pair = tuple(line.split(" ")[:3])
         if len(pair) != 2 or not {*pair, "".join(pair)} <= numbers.keys():
             raise UserError(
                 f"{place}:{number}: wanted two pieces of {BPE_NAME} whose "
-                f"whole is a piece, too, found {line!r}; take both files from "
-                "one folder"
+                f"whole is a piece, too, found {line[:60]!r}; take both files "
+                "from one folder"
             )
-        pairs.append(pair)
+        pairs.pop(pair, None)
+        pairs[pair] = None
     value = {
         "version": "1.0",
         "truncation": None,
         "padding": None,
-        "added_tokens": _declared(config)
+        "added_tokens": _declared(path, config)
         or _added(numbers, (*SYMBOLS, *_BPE_SYMBOLS)),
         "normalizer": None,
         "pre_tokenizer": {
@@ -165,22 +166,33 @@ def _byte_level(path, content, config, merges) -> bytes:
             "byte_fallback": False,
             "ignore_merges": False,
             "vocab": numbers,
-            "merges": pairs,
+            "merges": list(pairs),
         },
     }
     return json.dumps(value, ensure_ascii=False).encode()
 
 
-def _declared(config: Mapping) -> list[dict]:
-    """Added tokens that `tokenizer_config.json` lists, by id."""
+def _declared(path: str, config: Mapping) -> list[dict]:
+    """Added tokens that `tokenizer_config.json` lists, by id.
+
+    Raises:
+      UserError: they are none.
+    """
     rows = config.get("added_tokens_decoder")
     if not isinstance(rows, dict):
         return []
-    return [
-        {flag: bool(row.get(flag)) for flag in _FLAGS}
-        | {"id": int(number), "content": row["content"]}
-        for number, row in sorted(rows.items(), key=lambda x: int(x[0]))
-    ]
+    try:
+        return [
+            {flag: bool(row.get(flag)) for flag in _FLAGS}
+            | {"id": int(number), "content": str(row["content"])}
+            for number, row in sorted(rows.items(), key=lambda x: int(x[0]))
+        ]
+    except (AttributeError, KeyError, TypeError, ValueError) as e:
+        raise UserError(
+            f"tokenizer_config.json beside {path}: added_tokens_decoder: "
+            "wanted ids with objects that have a content, found something "
+            f"else ({type(e).__name__}); take another copy"
+        ) from e
 
 
 def _lines(path: str, content: bytes) -> list[str]:

@@ -31,6 +31,8 @@ FILE_NAMES = (
     released_vocabulary.BPE_NAME,
 )
 HF_CONFIG = "tokenizer_config.json"
+# Of any file here; the largest known vocabularies have about 35 MiB.
+MAX_BYTES = 1 << 26
 
 
 @dataclasses.dataclass(frozen=True)
@@ -353,18 +355,33 @@ def _read_bytes(path: str) -> bytes:
 
 
 def _maybe(path: str) -> bytes | None:
-    """A file's bytes, None without it."""
+    """A file's bytes, None without it.
+
+    Raises:
+      UserError: they are too many.
+    """
+    content = _some(path)
+    if content is not None and len(content) > MAX_BYTES:
+        raise UserError(
+            f"{path}: wanted a vocabulary of at most {MAX_BYTES >> 20} MiB, "
+            "found more; give another file"
+        )
+    return content
+
+
+def _some(path: str) -> bytes | None:
+    """The first bytes of a file, more than `MAX_BYTES` at most by one."""
     if not files.is_remote(path):
         try:
             with open(path, "rb") as f:
-                return f.read()
+                return f.read(MAX_BYTES + 1)
         except (FileNotFoundError, NotADirectoryError):
             return None
     import tensorflow as tf
 
     try:
         with files.open_binary(path) as f:
-            return f.read()
+            return f.read(MAX_BYTES + 1)
     except tf.errors.NotFoundError:
         return None
     except tf.errors.OpError as e:

@@ -24,6 +24,7 @@ from data import symbols
 from data.corpus import sources
 
 LONGEST_DOCUMENT = 4  # blocks
+LONGEST_LINE = 1 << 26  # bytes; a packed file may unpack to any length
 
 
 class CorpusError(UserError):
@@ -77,6 +78,21 @@ def open_text(path: str) -> IO[bytes]:
         return files.open_binary(path)
     remote = files.is_remote(path)
     return gzip.open(files.open_binary(path) if remote else path)
+
+
+def read_line_bytes(f: IO[bytes], path: str) -> Iterator[bytes]:
+    """The lines of a file with their ends.
+
+    Raises:
+      CorpusError: one is longer than `LONGEST_LINE`.
+    """
+    while line := f.readline(LONGEST_LINE + 1):
+        if len(line) > LONGEST_LINE:
+            raise CorpusError(
+                f"{path}: wanted lines of at most {LONGEST_LINE >> 20} MiB, "
+                "found a longer one; break it into lines"
+            )
+        yield line
 
 
 class BlockReader:

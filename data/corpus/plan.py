@@ -88,7 +88,7 @@ class _Cutter:
         jsonl = corpus.is_jsonl(path)
         try:
             with corpus.open_text(path) as f:
-                for line in f:
+                for line in corpus.read_line_bytes(f, path):
                     place += len(line)
                     size = self._size + place - start
                     ends = size >= self._limit
@@ -104,11 +104,11 @@ class _Cutter:
 
 def _next_boundary(f: IO[bytes], path: str, place: int, limit: int) -> int:
     """The next place, after a whole line, where a document may end."""
-    line = f.readline()  # the rest of one
-    place += len(line)
+    lines = corpus.read_line_bytes(f, path)
+    place += len(next(lines, b""))  # the rest of one
     if corpus.is_jsonl(path):
         return place
-    while place < limit and (line := f.readline()):
+    while place < limit and (line := next(lines, b"")):
         place += len(line)
         if not line.strip():
             break

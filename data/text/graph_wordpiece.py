@@ -34,6 +34,7 @@ _WIDEST = 4
 _NORMALIZERS = ("BertNormalizer", "Lowercase", "StripAccents", "NFD", "NFKD")
 _PRE_TOKENIZERS = ("BertPreTokenizer",)
 _RULES = ("normalizer", "pre_tokenizer")
+_SYMBOLS = 10_000  # characters of all added tokens
 _MARKER = "|"  # a code point that no normalizer above changes
 
 
@@ -122,7 +123,17 @@ def _check_rules(content: dict, path: str) -> None:
 
 
 def _check_no_overlap(symbols: dict[str, int], path: str) -> None:
-    """Symbols that can overlap in a text need a scan from the left."""
+    """Symbols that can overlap in a text need a scan from the left.
+
+    Raises:
+      UserError: some can, or the graph would be too large.
+    """
+    if (found := sum(map(len, symbols))) > _SYMBOLS:
+        raise UserError(
+            f"{path}: wanted added tokens of at most {_SYMBOLS} characters "
+            f"together, found {found}; a graph looks for each: predict with "
+            "--do_predict"
+        )
     for one in symbols:
         for other in symbols:
             inside = one != other and one in other

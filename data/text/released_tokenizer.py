@@ -5,6 +5,7 @@ Normalisation and cutting are the file's own; `common.vocabularies.text_settings
 about them.
 """
 
+import base64
 import importlib
 import json
 from collections.abc import Sequence
@@ -31,6 +32,10 @@ _OPTIONAL = {
     "eod": symbols_lib.EOD,
     "eop": symbols_lib.EOP,
 }
+
+
+# Ids that a small file may have; others have a byte for each at least.
+_SPARSE = 1 << 20
 
 
 class ReleasedTokenizer:
@@ -68,6 +73,7 @@ class ReleasedTokenizer:
         try:
             content = self.vocabulary.content.decode("utf-8")
             self.rules = json.loads(content)
+            _check_charsmaps(self.rules)
             self.package = package.Tokenizer.from_str(content)
         # The package raises nothing narrower.
         except Exception as e:
@@ -81,6 +87,12 @@ class ReleasedTokenizer:
         # Adds no symbol where rows are framed by us, but may move spans.
         self.package.post_processor = None
         self.vocab_size = max(self.package.get_vocab().values()) + 1
+        most = max(len(content), _SPARSE)
+        if self.vocab_size > most:
+            raise UserError(
+                f"{path}: wanted ids below {most} in a file of this size, "
+                f"found {self.vocab_size - 1}; take another copy"
+            )
         self.symbols = self._read_symbols()
 
     def _read_symbols(self) -> symbols_lib.SymbolIds:
@@ -139,4 +151,31 @@ class ReleasedTokenizer:
         return np.asarray(found.ids, np.int64), spans[:, 0], spans[:, 1]
 
     def _encode(self, texts: Sequence[str]) -> list:
-        return self.package.encode_batch(list(texts), add_special_tokens=False)
+        try:
+            return self.package.encode_batch(
+                list(texts), add_special_tokens=False
+            )
+        except Exception as e:  # it raises nothing narrower
+            raise UserError(
+                f"{self.path}: its rules cannot cut a text: {e}; take another "
+                "copy"
+            ) from e
+
+
+def _check_charsmaps(rules) -> None:
+    """The package asks for as much memory as a table of characters says.
+
+    Raises:
+      ValueError: one says more than it has.
+    """
+    waiting = [rules.get("normalizer")] if isinstance(rules, dict) else []
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, list):
+            waiting += one
+        elif isinstance(one, dict):
+            waiting += one.values()
+            table = one.get("precompiled_charsmap")
+            raw = base64.b64decode(table) if isinstance(table, str) else b""
+            if int.from_bytes(raw[:4], "little") > max(len(raw) - 4, 0):
+                raise ValueError("its table of characters is cut off")

@@ -66,6 +66,8 @@ def read(folder: str) -> SentenceFolder | None:
     if not files.exists(path):
         return None
     modules = _json(path, list)
+    if not all(isinstance(module, dict) for module in modules):
+        raise UserError(f"{path}: wanted a JSON list of objects; copy it again")
     kinds = [str(module.get("type", "")).split(".")[-1] for module in modules]
     if kinds not in (
         [_ENCODER, _POOLING],
@@ -76,7 +78,7 @@ def read(folder: str) -> SentenceFolder | None:
             f"{_NORMALIZE}, found {', '.join(kinds) or 'none'}; give --pooling "
             "to make vectors of the encoder alone"
         )
-    where = os.path.join(folder, str(modules[1].get("path", "")), "config.json")
+    where = _inside(folder, path, str(modules[1].get("path", "")))
     modes = [
         name
         for name, value in _json(where, dict).items()
@@ -91,8 +93,28 @@ def read(folder: str) -> SentenceFolder | None:
     length = 0
     if files.exists(os.path.join(folder, _LENGTH)):
         found = _json(os.path.join(folder, _LENGTH), dict)
-        length = int(found.get("max_seq_length") or 0)
+        length = found.get("max_seq_length") or 0
+        if type(length) is not int or not 0 <= length < 1 << 31:
+            raise UserError(
+                f"{os.path.join(folder, _LENGTH)}: max_seq_length: wanted a "
+                f"number of tokens, found {str(length)[:20]!r}"
+            )
     return SentenceFolder(_MODES[modes[0]], len(kinds) == 3, length)
+
+
+def _inside(folder: str, path: str, name: str) -> str:
+    """The configuration of a part, which must not lie elsewhere.
+
+    Raises:
+      UserError: it does, by its name.
+    """
+    parts = name.replace("\\", "/").split("/")
+    if ".." in parts or os.path.isabs(name) or files.is_remote(name):
+        raise UserError(
+            f"{path}: wanted the path of a part within the folder, found "
+            f"{name[:60]!r}; copy the folder again"
+        )
+    return os.path.join(folder, name, "config.json")
 
 
 def _json(path: str, kind: type):

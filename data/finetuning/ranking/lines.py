@@ -8,7 +8,7 @@ from typing import NoReturn
 
 from common import files
 from common.errors import UserError
-from data.corpus.documents import decode_lines
+from data.corpus.documents import decode_lines, read_line_bytes
 
 
 def read(path: str, flag: str) -> Iterator[tuple[int, str]]:
@@ -22,13 +22,13 @@ def read(path: str, flag: str) -> Iterator[tuple[int, str]]:
       flag: that named the file, for messages.
 
     Raises:
-      UserError: no such file, not UTF-8, lines that end with CR alone, or
-        packed data that are damaged.
+      UserError: no such file, not UTF-8, lines that end with CR alone or
+        are too long, or packed data that are damaged.
     """
     number = 0
     try:
         with files.open_binary(path) as raw, _unpacked(raw, path) as f:
-            for line in decode_lines(path, f):
+            for line in decode_lines(path, read_line_bytes(f, path)):
                 number += 1
                 yield number, line.rstrip("\r\n")
     except (lzma.LZMAError, EOFError, zlib.error, gzip.BadGzipFile) as e:

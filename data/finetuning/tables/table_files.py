@@ -119,12 +119,16 @@ def numbered_lines(
 
     A line with a problem has a text all the same, as far as it can be read.
     """
-    blank = []
+    blank: list[list] = []  # first number, text, count: there may be millions
     for line in _decoded(path, other_bytes, encodings.other_line_ends):
-        if not line[1].strip(" ") and not line[2]:
-            blank.append(line)
+        number, text, problem = line
+        if not text.strip(" ") and not problem:
+            if not blank or blank[-1][1] != text:
+                blank.append([number, text, 0])
+            blank[-1][2] += 1
             continue
-        yield from blank
+        for first, spaces, count in blank:
+            yield from ((first + i, spaces, "") for i in range(count))
         blank.clear()
         yield line
 
@@ -200,7 +204,12 @@ def _byte_lines(first: bytes, stream) -> Iterator[bytes]:
     """Lines of a binary stream; GFile has no readline for bytes everywhere."""
     rest, block = b"", first
     while block:
-        lines = (rest + block).split(b"\n")
+        if len(rest) > MAX_LINE_BYTES:  # only its end is looked for
+            _, end, block = block.partition(b"\n")
+            if end:
+                yield rest
+                rest = b""
+        lines = (rest + block).split(b"\n") if block else [rest]
         rest = lines.pop()
         yield from lines
         block = stream.read(_BLOCK)

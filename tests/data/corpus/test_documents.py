@@ -14,6 +14,7 @@ from data.convert_corpus import convert
 from data.corpus import documents as corpus
 from data.corpus import plan as corpus_plan
 from data.corpus.options import ConvertOptions, SentencePieceOptions
+from data.finetuning.ranking import lines as ranking_lines
 from data.train_sentencepiece import train
 from tests.data import builds
 
@@ -42,6 +43,20 @@ def test_blocks_of_gzip_and_text_agree(tmp_path):
         ]
         assert sum(counts) == 40
     reader.close()
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.txt.gz", "a.jsonl.gz"])
+def test_a_line_without_an_end_is_named(tmp_path, monkeypatch, name):
+    """A packed file of 10 MB may unpack to one line of 10 GB."""
+    monkeypatch.setattr(corpus, "LONGEST_LINE", 1000)
+    path = pack(tmp_path / name, b"A text.\n\n" * 9 + bytes(5000))
+    with pytest.raises(UserError, match="lines of at most 0 MiB, found a long"):
+        corpus_plan.plan_corpus([path], 50)
+    if "jsonl" not in name:
+        with pytest.raises(UserError, match="found a longer one"):
+            list(ranking_lines.read(path, "--x"))
+    pack(tmp_path / name, b"A text.\n\n" * 9 + b"a" * 999)
+    assert len(corpus_plan.plan_corpus([path], 50)) > 1
 
 
 def test_documents():

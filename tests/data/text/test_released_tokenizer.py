@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from common.errors import UserError
+from common.vocabularies import vocabulary
 from data.finetuning.options import FeatureOptions
 from data.text import opening
 from data.text.released_tokenizer import ReleasedTokenizer
@@ -90,6 +91,67 @@ def test_files_that_are_no_tokenizer_are_one_line(made, tmp_path, monkeypatch):
         UserError, match=r"symbol \[CLS\] or <cls> or <s> is missing"
     ):
         ReleasedTokenizer(str(path))
+
+
+def _hostile(value, how):
+    """Makes a tokenizer hostile; the words of the message."""
+    model = value["model"]
+    if how == "ids that no list holds":
+        model["vocab"]["z"] = 4_000_000_000
+        return "wanted ids below 1048576"
+    if how == "a table of characters of 4 GB":
+        rule = {"type": "Precompiled", "precompiled_charsmap": "/////wAA"}
+        value["normalizer"] = {"type": "Sequence", "normalizers": [rule]}
+        return "table of characters is cut off"
+    if how == "an unknown piece that is none":
+        model["unk_token"] = "nothing"
+        return "cannot cut a text: .*Missing"
+    value["added_tokens"] += [
+        value["added_tokens"][0] | {"id": 100 + i, "content": f"<t{i}>"}
+        for i in range(2000)
+    ]
+    return "added tokens of at most 10000 characters together, found 12916"
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        "ids that no list holds",
+        "a table of characters of 4 GB",
+        "an unknown piece that is none",
+        "thousands of added tokens",
+    ],
+)
+def test_hostile_files_are_one_line(made, tmp_path, how):
+    path = tmp_path / "tokenizer.json"
+    value = json.loads(pathlib.Path(made["wordpiece"]).read_text())
+    message = _hostile(value, how)
+    path.write_text(json.dumps(value))
+    with pytest.raises(UserError, match=message):
+        tokenizer = opening.open_tokenizer(str(path))
+        tokenizer.encode("\u6f22 z")
+        opening.check_graph(tokenizer)
+
+
+@pytest.mark.parametrize("rows", [{"x": {"content": "a"}}, {"1": 3}, {"1": {}}])
+def test_hostile_vocabularies_are_one_line(tmp_path, monkeypatch, rows):
+    path = tmp_path / "vocab.json"
+    path.write_text(json.dumps({"a": 0, "aa": 1}))
+    merges = tmp_path / "merges.txt"
+    merges.write_text("a " * 100_000)
+    with pytest.raises(UserError, match="merges.txt:1: wanted two") as caught:
+        vocabulary.read(str(path))
+    assert len(str(caught.value)) < 400
+    merges.write_text("a a\n" * 1000)
+    made = json.loads(vocabulary.read(str(path)).content)
+    assert made["model"]["merges"] == [["a", "a"]]
+    config = tmp_path / "tokenizer_config.json"
+    config.write_text(json.dumps({"added_tokens_decoder": rows}))
+    with pytest.raises(UserError, match="added_tokens_decoder: wanted ids"):
+        vocabulary.read(str(path))
+    monkeypatch.setattr(vocabulary, "MAX_BYTES", 8)
+    with pytest.raises(UserError, match="vocabulary of at most 0 MiB"):
+        vocabulary.read(str(path))
 
 
 def test_without_the_package_the_line_says_what_to_install(

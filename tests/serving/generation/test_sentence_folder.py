@@ -95,3 +95,29 @@ def test_a_released_folder_s_vectors_are_those_of_its_own_program():
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
     for vector, wanted in zip(vectors, GOLDEN.values(), strict=True):
         np.testing.assert_allclose(vector[:4], wanted, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("modules.json", "../../etc", "within the folder, found '../../etc'"),
+        ("modules.json", "/etc", "within the folder, found '/etc'"),
+        ("modules.json", "gs://x/y", "within the folder, found 'gs://x/y'"),
+        ("modules.json", None, "wanted a JSON list of objects"),
+        ("sentence_bert_config.json", "x", "wanted a number of tokens"),
+        ("sentence_bert_config.json", 1e300, "wanted a number of tokens"),
+        ("sentence_bert_config.json", -1, "wanted a number of tokens"),
+    ],
+)
+def test_folders_that_lead_elsewhere_are_one_line(
+    tmp_path, name, value, message
+):
+    folder = _write(tmp_path, pooling_mode_cls_token=True)
+    rows = json.loads((tmp_path / name).read_text())
+    if name == "modules.json":
+        rows[1] = value and rows[1] | {"path": value}
+    else:
+        rows["max_seq_length"] = value
+    (tmp_path / name).write_text(json.dumps(rows))
+    with pytest.raises(UserError, match=message):
+        sentence_folder.read(folder)

@@ -1,6 +1,7 @@
 """Encodings, line ends and ends of files: each is named with what to do."""
 
 import gzip
+import io
 import json
 import re
 
@@ -124,6 +125,25 @@ def test_blank_lines_at_the_end_are_no_rows(tmp_path, kind):
     for end in (b"\n", b"\r\n", b"\n  \n\n"):
         path = file_of(tmp_path, kind, ROWS[kind].encode() + end)
         assert read(kind, path) == wanted
+
+
+def test_what_a_packed_file_unpacks_to_is_not_held(tmp_path, monkeypatch):
+    """Lines that do not end and millions of blank ones."""
+    monkeypatch.setattr(table_files, "MAX_LINE_BYTES", 100)
+    monkeypatch.setattr(table_files, "_BLOCK", 64)
+    lines = (b"a", b"b" * 1000, b"c", b"d" * 101, b"", b" ", b" ", b"", b"e")
+    for last in (b"\n", b"f" * 1000, b"\n" * 500):
+        path = tmp_path / "a.tsv.gz"
+        path.write_bytes(gzip.compress(b"\n".join(lines) + last))
+        held = max(map(len, table_files._byte_lines(b"x", io.BytesIO(last))))
+        assert held < 200
+        found = list(table_files.numbered_lines(str(path)))
+        long = "line of more than 16 MiB"
+        wanted = ["a", long, "c", long, "", " ", " ", "", "e"]
+        if last[:1] == b"f":
+            wanted[-1] = long
+        assert [problem or text for _, text, problem in found] == wanted
+        assert [number for number, *_ in found] == list(range(1, 10))
 
 
 def test_files_without_rows(tmp_path):
