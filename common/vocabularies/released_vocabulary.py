@@ -122,20 +122,6 @@ def _byte_level(path, content, config, merges) -> bytes:
             f"{path}: wanted {MERGES_NAME} beside it, found none; copy both "
             "files or give a tokenizer.json"
         )
-    place = os.path.join(os.path.dirname(path), MERGES_NAME)
-    pairs: dict[tuple, None] = {}  # of equal ones the last counts
-    for number, line in enumerate(_lines(place, merges), 1):
-        if line.startswith("#version") or not line:
-            continue
-        pair = tuple(line.split(" ")[:3])
-        if len(pair) != 2 or not {*pair, "".join(pair)} <= numbers.keys():
-            raise UserError(
-                f"{place}:{number}: wanted two pieces of {BPE_NAME} whose "
-                f"whole is a piece, too, found {line[:60]!r}; take both files "
-                "from one folder"
-            )
-        pairs.pop(pair, None)
-        pairs[pair] = None
     value = {
         "version": "1.0",
         "truncation": None,
@@ -166,10 +152,29 @@ def _byte_level(path, content, config, merges) -> bytes:
             "byte_fallback": False,
             "ignore_merges": False,
             "vocab": numbers,
-            "merges": list(pairs),
+            "merges": _merges(path, merges, numbers),
         },
     }
     return json.dumps(value, ensure_ascii=False).encode()
+
+
+def _merges(path: str, content: bytes, numbers: Mapping) -> list[tuple]:
+    """The pairs of the `merges.txt` beside a `vocab.json`."""
+    place = os.path.join(os.path.dirname(path), MERGES_NAME)
+    pairs: dict[tuple, None] = {}  # of equal ones the last counts
+    for number, line in enumerate(_lines(place, content), 1):
+        if line.startswith("#version") or not line:
+            continue
+        pair = tuple(line.split(" ")[:3])
+        if len(pair) != 2 or not {*pair, "".join(pair)} <= numbers.keys():
+            raise UserError(
+                f"{place}:{number}: wanted two pieces of {BPE_NAME} whose "
+                f"whole is a piece, too, found {line[:60]!r}; take both files "
+                "from one folder"
+            )
+        pairs.pop(pair, None)
+        pairs[pair] = None
+    return list(pairs)
 
 
 def _declared(path: str, config: Mapping) -> list[dict]:
