@@ -3,6 +3,7 @@
 import base64
 import dataclasses
 import functools
+import operator
 import os
 from typing import Any, ClassVar
 
@@ -11,7 +12,12 @@ import numpy as np
 from common.errors import UserError
 from common.vocabularies.text_settings import TextSettings
 from data.pretraining.record import make_format
-from data.records.manifest import FILE_NAME, Manifest, RecordFile
+from data.records.manifest import (
+    FILE_NAME,
+    Manifest,
+    RecordFile,
+    check_name,
+)
 from data.records.record_format import RecordFormat
 from data.symbols import SymbolIds
 
@@ -191,6 +197,11 @@ class PretrainingManifest(Manifest):
     @classmethod
     def unpack(cls, value: dict[str, Any]) -> dict[str, Any]:
         """The constructor's arguments from JSON values."""
+        for batch in value["batches"]:
+            check_name(batch["name"])
+        lanes = value["segments_per_lane"]
+        for split in {f["split"] for f in value["files"]}:
+            operator.index(lanes[split])
         packed = np.frombuffer(base64.b64decode(value["word_starts"]), np.uint8)
         return super().unpack(value) | {
             "word_starts": np.unpackbits(packed)[: value["vocab_size"]] == 1,
@@ -212,6 +223,8 @@ class PretrainingManifest(Manifest):
                 )
         try:
             size = self.format.record_size
+            if not 0 <= operator.index(self.reuse_len) <= self.seq_len:
+                raise ValueError(f"reuse_len is {self.reuse_len}")
         except (KeyError, TypeError, ValueError) as e:
             raise UserError(f"{path}: `options` is not complete: {e}") from e
         for file in self.files:

@@ -18,6 +18,12 @@ FILE_NAME = "manifest.json"
 _FIRST_KIND = "pretraining"
 
 
+def check_name(name: str) -> None:
+    """Raises ValueError: a file of a data directory would lie elsewhere."""
+    if not name or name in (".", "..") or os.path.basename(name) != name:
+        raise ValueError(f"wanted the name of a file, found {name[:40]!r}")
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RecordFile:
     """One file of records."""
@@ -27,6 +33,18 @@ class RecordFile:
     split: str
     bytes: int
     sha256: str
+
+    def __post_init__(self):
+        """Raises ValueError: a field is no such value, or the name a path."""
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            wrong = not isinstance(value, field.type)
+            if wrong or (field.type is int and value < 0):
+                raise ValueError(
+                    f"{field.name}: wanted {field.type.__name__}, found "
+                    f"{str(value)[:40]!r}"
+                )
+        check_name(self.name)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -20,6 +20,7 @@ from data.pretraining.build import unigram_entropy
 from data.pretraining.lanes import open_lanes
 from data.pretraining.manifest import PretrainingManifest
 from data.pretraining.options import BuildOptions, ReaderOptions
+from data.records import manifest as manifest_lib
 from tests.conftest import ROOT
 from tests.data import builds
 from tests.holding import another_process_holds
@@ -321,6 +322,31 @@ def test_changed_manifest_fields(folder, field, value):
     path.write_text(json.dumps(stored))
     with pytest.raises(UserError, match=f"manifest.json.*{field}"):
         _read_all(copy)
+
+
+def test_a_manifest_that_someone_else_wrote_is_one_line(folder):
+    """Its sums are right, its values are of other types or lead elsewhere."""
+    manifest = builds.run(folder, "fields")
+    copy = _copy(manifest, folder, "fields-forged")
+    value = json.loads((copy / "manifest.json").read_text())
+    for inside, field, new in (
+        (value["files"][0], "name", "../spiece.model"),
+        (value["files"][0], "lanes", None),
+        (value["files"][0], "tokens", "x"),
+        (value["files"][0], "segments", -1),
+        (value["options"], "reuse_len", 1 << 40),
+        (value["options"], "reuse_len", [1]),
+        (value, "segments_per_lane", []),
+        (value, "batches", [{"name": "/dev/zero", "bytes": 0}]),
+    ):
+        old, inside[field] = inside[field], new
+        value["checksums"] = manifest_lib._checksums(
+            {k: v for k, v in value.items() if k != "checksums"}
+        )
+        (copy / "manifest.json").write_text(json.dumps(value))
+        with pytest.raises(UserError, match="json: (a field is|`options` is)"):
+            PretrainingManifest.load(str(copy))
+        inside[field] = old
 
 
 # --- Kills --------------------------------------------------------------------
