@@ -232,14 +232,20 @@ class GraphWordPiece(tf.Module):
         vocabulary = [
             piece or b"\xff%d" % i for i, piece in enumerate(file.pieces)
         ]
-        self._wordpiece = tf_text.FastWordpieceTokenizer(
-            vocab=vocabulary,
-            suffix_indicator=file.prefix,
-            max_bytes_per_word=_WIDEST * file.longest,
-            token_out_type=tf.int32,
-            unknown_token=file.pieces[file.unknown],
-            no_pretokenization=True,
-        )
+        try:
+            self._wordpiece = tf_text.FastWordpieceTokenizer(
+                vocab=vocabulary,
+                suffix_indicator=file.prefix,
+                max_bytes_per_word=_WIDEST * file.longest,
+                token_out_type=tf.int32,
+                unknown_token=file.pieces[file.unknown],
+                no_pretokenization=True,
+            )
+        except (RuntimeError, TypeError) as e:
+            raise UserError(
+                f"the vocabulary has no form in a graph ({str(e)[:120]}): "
+                "export is not possible, predict with --do_predict"
+            ) from e
 
     def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
         """[B] raw UTF-8 -> int32 [B, (pieces)] ids."""

@@ -22,6 +22,7 @@ from data.finetuning.examples import BadRows
 
 COMPRESSED = {".gz": gzip.open, ".xz": lzma.open}
 MAX_LINE_BYTES = 16 << 20
+MAX_VALUE_BYTES = 1 << 29  # of a file that is one value, unpacked
 _BLOCK = 1 << 20
 
 
@@ -102,9 +103,20 @@ def read_lines(
 
 
 def read_text(path: str, bad: BadRows) -> str:
-    """All lines of a file, joined with LF; CR is white space in it."""
-    lines = []
-    for number, text, problem in _decoded(path, None):
+    """All lines of a file, joined with LF; CR is white space in it.
+
+    Raises:
+      UserError: as `read_lines`; or there are more than `MAX_VALUE_BYTES`.
+    """
+    lines, left = [], MAX_VALUE_BYTES
+    # SQuAD's training files are one line of 30 and 42 MB.
+    for number, text, problem in _decoded(path, None, longest=left):
+        left -= len(text) + 1
+        if left < 0:
+            raise UserError(
+                f"{path}: wanted at most {MAX_VALUE_BYTES >> 20} MiB in one "
+                "file, found more; give several files"
+            )
         if problem:
             bad.report(f"{path}:{number}", problem)
         else:
@@ -172,18 +184,20 @@ def _decoded(
     path: str,
     other_bytes: Callable[[bytes], str] | None,
     *checks: Callable[[bytes], str | None],
+    longest: int = 0,
 ) -> Iterator[tuple[int, str, str]]:
     """(number, text, problem) of every line, blank ones at the end, too."""
+    longest = longest or MAX_LINE_BYTES
     with _opened(path) as stream:
         first = stream.read(_BLOCK)
         for check in (encodings.refusal, *checks):
             if problem := check(first):
                 raise UserError(f"{path}:1: {problem}")
-        for number, line in enumerate(_byte_lines(first, stream), 1):
+        for number, line in enumerate(_byte_lines(first, stream, longest), 1):
             if number == 1 and line.startswith(b"\xef\xbb\xbf"):
                 line = line[3:]
-            if len(line) > MAX_LINE_BYTES:
-                yield number, "", "line of more than 16 MiB"
+            if len(line) > longest:
+                yield number, "", f"line of more than {longest >> 20} MiB"
                 continue
             line = line.rstrip(b"\n").removesuffix(b"\r")
             try:
@@ -200,21 +214,24 @@ def _decoded(
                 )
 
 
-def _byte_lines(first: bytes, stream) -> Iterator[bytes]:
-    """Lines of a binary stream; GFile has no readline for bytes everywhere."""
-    rest, block = b"", first
+def _byte_lines(first: bytes, stream, longest: int) -> Iterator[bytes]:
+    """Lines of a binary stream; GFile has no readline for bytes everywhere.
+
+    Of a line of more than `longest` bytes only the beginning, which is longer
+    than that, too: a small packed file may unpack to a line without an end.
+    """
+    parts, size, block = [], 0, first
     while block:
-        if len(rest) > MAX_LINE_BYTES:  # only its end is looked for
-            _, end, block = block.partition(b"\n")
-            if end:
-                yield rest
-                rest = b""
-        lines = (rest + block).split(b"\n") if block else [rest]
-        rest = lines.pop()
-        yield from lines
+        *lines, rest = block.split(b"\n")
+        for line in lines:
+            yield b"".join((*parts, line))
+            parts, size = [], 0
+        if size <= longest:
+            parts.append(rest)
+            size += len(rest)
         block = stream.read(_BLOCK)
-    if rest:
-        yield rest
+    if size:
+        yield b"".join(parts)
 
 
 def read_tsv(path: str, bad: BadRows, columns: int | None = None):

@@ -9,6 +9,8 @@ from common.errors import UserError
 from data.text import opening
 from tests import released
 
+_TEXT = "the unaffable boat"
+
 
 @pytest.fixture(scope="module", params=["uncased", "cased"])
 def vocab(request, tmp_path_factory):
@@ -71,7 +73,17 @@ def test_ids_without_a_piece_are_never_met(vocab, tmp_path):
         del rules["model"]["vocab"]["##able"], rules["model"]["vocab"]["the"]
 
     offline = opening.open_tokenizer(_planted(vocab, tmp_path, leave_out))
-    assert not _differences(offline, [*released.ODD, "the unaffable boat"])
+    ids = opening.graph_tokenizer(offline).tokenize(tf.constant([_TEXT]))
+    assert ids.to_list() == [offline.encode(_TEXT)]
+
+
+def test_pieces_that_a_graph_cannot_hold_are_one_line(vocab, tmp_path):
+    def lengthen(rules):
+        rules["model"]["vocab"]["a" * 300] = len(rules["model"]["vocab"])
+
+    offline = opening.open_tokenizer(_planted(vocab, tmp_path, lengthen))
+    with pytest.raises(UserError, match="no form in a graph .*--do_predict"):
+        opening.graph_tokenizer(offline)
 
 
 @pytest.mark.slow

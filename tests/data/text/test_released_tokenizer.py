@@ -106,6 +106,10 @@ def _hostile(value, how):
     if how == "an unknown piece that is none":
         model["unk_token"] = "nothing"
         return "cannot cut a text: .*Missing"
+    if how == "an expression that backtracks for ever":
+        rule = {"type": "Replace", "pattern": {"Regex": "(a+)+$|(a|aa)+b"}}
+        value["normalizer"] = rule | {"content": "x"}
+        return "cannot cut a text: .*retry-limit"
     value["added_tokens"] += [
         value["added_tokens"][0] | {"id": 100 + i, "content": f"<t{i}>"}
         for i in range(2000)
@@ -119,6 +123,7 @@ def _hostile(value, how):
         "ids that no list holds",
         "a table of characters of 4 GB",
         "an unknown piece that is none",
+        "an expression that backtracks for ever",
         "thousands of added tokens",
     ],
 )
@@ -129,7 +134,7 @@ def test_hostile_files_are_one_line(made, tmp_path, how):
     path.write_text(json.dumps(value))
     with pytest.raises(UserError, match=message):
         tokenizer = opening.open_tokenizer(str(path))
-        tokenizer.encode("\u6f22 z")
+        tokenizer.encode("\u6f22 z" + 60 * "a" + "!")
         opening.check_graph(tokenizer)
 
 

@@ -135,15 +135,30 @@ def test_what_a_packed_file_unpacks_to_is_not_held(tmp_path, monkeypatch):
     for last in (b"\n", b"f" * 1000, b"\n" * 500):
         path = tmp_path / "a.tsv.gz"
         path.write_bytes(gzip.compress(b"\n".join(lines) + last))
-        held = max(map(len, table_files._byte_lines(b"x", io.BytesIO(last))))
+        stream = io.BytesIO(last)
+        held = max(map(len, table_files._byte_lines(b"x", stream, 100)))
         assert held < 200
         found = list(table_files.numbered_lines(str(path)))
-        long = "line of more than 16 MiB"
+        long = "line of more than 0 MiB"
         wanted = ["a", long, "c", long, "", " ", " ", "", "e"]
         if last[:1] == b"f":
             wanted[-1] = long
         assert [problem or text for _, text, problem in found] == wanted
         assert [number for number, *_ in found] == list(range(1, 10))
+
+
+def test_one_json_value_may_be_one_long_line(tmp_path, monkeypatch):
+    """As SQuAD's training files, of 30 and 42 MB, are."""
+    path = tmp_path / "a.json.gz"
+    value = {"data": "a" * (17 << 20)}
+    path.write_bytes(gzip.compress(json.dumps(value).encode(), 1))
+    assert table_files.read_json(str(path)) == value
+    monkeypatch.setattr(table_files, "MAX_VALUE_BYTES", 1 << 20)
+    with pytest.raises(UserError, match="json.gz:1: line of more than 1 MiB"):
+        table_files.read_json(str(path))
+    path.write_bytes(gzip.compress(b" " * 99 + b"\n") * (1 << 14))
+    with pytest.raises(UserError, match="at most 1 MiB in one file"):
+        table_files.read_json(str(path))
 
 
 def test_files_without_rows(tmp_path):
