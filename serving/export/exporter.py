@@ -206,18 +206,22 @@ def _build_root(model, spec: TaskSpec, offline):
 
 def _save(root, signatures, assets, about, directory, model_name) -> Arrays:
     """Writes the folder; the example requests and their answers."""
-    root.functions = {
-        name: tf.function(s.function, autograph=False)
-        for name, s in signatures.items()
-    }
+    # A `tf.function` that `root` held would be traced once more.
     concrete = {
-        name: root.functions[name].get_concrete_function(**s.inputs)
+        name: tf.function(s.function, autograph=False).get_concrete_function(
+            **s.inputs
+        )
         for name, s in signatures.items()
     }
     with tempfile.TemporaryDirectory() as scratch:
         root.assets = [_asset(scratch, *item) for item in assets.items()]
         with _quiet():
-            tf.saved_model.save(root, directory, signatures=concrete)
+            tf.saved_model.save(
+                root,
+                directory,
+                concrete,
+                tf.saved_model.SaveOptions(experimental_custom_gradients=False),
+            )
     requests = {
         name: {key: _array(s.inputs[key], v) for key, v in s.example.items()}
         for name, s in signatures.items()
