@@ -210,8 +210,8 @@ def test_a_released_folder_is_tuned_with_its_own_tokenizer(
     assert "its own rules" in said[0]
     features = FeatureOptions(spiece, 16, layout=layout)
     job = classifier.make_job(tmp_path, spiece, options, features)
-    config = sources.find_config(options, job.vocab_size, spiece)
-    assert 30 < job.vocab_size <= config.vocab_size == 59
+    config = sources.find_config(options, job.tokenizer.vocab_size, spiece)
+    assert 30 < job.tokenizer.vocab_size <= config.vocab_size == 59
     results = Driver(job, options, say=said.append).run()
     assert 0 <= results["dev"]["accuracy"] <= 1
     model = tmp_path / "model"
