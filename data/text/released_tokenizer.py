@@ -36,6 +36,7 @@ _OPTIONAL = {
 
 # Ids that a small file may have; others have a byte for each at least.
 _SPARSE = 1 << 20
+_MOST_GROWTH = 1000  # characters that all replacements make of one
 
 
 class ReleasedTokenizer:
@@ -73,7 +74,7 @@ class ReleasedTokenizer:
         try:
             content = self.vocabulary.content.decode("utf-8")
             self.rules = json.loads(content)
-            _check_charsmaps(self.rules)
+            _check_normalizers(self.rules)
             self.package = package.Tokenizer.from_str(content)
         # The package raises nothing narrower.
         except Exception as e:
@@ -168,13 +169,15 @@ class ReleasedTokenizer:
             ) from e
 
 
-def _check_charsmaps(rules) -> None:
-    """The package asks for as much memory as a table of characters says.
+def _check_normalizers(rules) -> None:
+    """What the package would do with as much memory as a file asks for.
 
     Raises:
-      ValueError: one says more than it has.
+      ValueError: a table of characters says that it is longer than it is, or
+        replacements make too much of one character.
     """
     waiting = [rules.get("normalizer")] if isinstance(rules, dict) else []
+    growth = 1.0
     while waiting:
         one = waiting.pop()
         if isinstance(one, list):
@@ -185,3 +188,18 @@ def _check_charsmaps(rules) -> None:
             raw = base64.b64decode(table) if isinstance(table, str) else b""
             if int.from_bytes(raw[:4], "little") > max(len(raw) - 4, 0):
                 raise ValueError("its table of characters is cut off")
+            growth *= _growth(one)
+    if growth > _MOST_GROWTH:
+        raise ValueError(
+            f"its replacements make {growth:.3g} characters of one, at most "
+            f"{_MOST_GROWTH} are read"
+        )
+
+
+def _growth(rule: dict) -> float:
+    """Characters that a replacement makes of one, at most; 1 for other rules."""
+    content, pattern = rule.get("content"), rule.get("pattern")
+    if not (isinstance(content, str) and isinstance(pattern, dict)):
+        return 1.0
+    old = pattern.get("String")  # a regular expression may match one character
+    return max(1.0, len(content) / max(1, len(old or "")))

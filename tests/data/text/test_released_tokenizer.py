@@ -103,6 +103,11 @@ def _hostile(value, how):
         rule = {"type": "Precompiled", "precompiled_charsmap": "/////wAA"}
         value["normalizer"] = {"type": "Sequence", "normalizers": [rule]}
         return "table of characters is cut off"
+    if how == "replacements of replacements":
+        rule = {"type": "Replace", "pattern": {"String": "a"}}
+        rules = [rule | {"content": "a" * 40}] * 2
+        value["normalizer"] = {"type": "Sequence", "normalizers": rules}
+        return "1.6e\\+03 characters of one, at most 1000"
     if how == "an unknown piece that is none":
         model["unk_token"] = "nothing"
         return "cannot cut a text: .*Missing"
@@ -122,6 +127,7 @@ def _hostile(value, how):
     [
         "ids that no list holds",
         "a table of characters of 4 GB",
+        "replacements of replacements",
         "an unknown piece that is none",
         "an expression that backtracks for ever",
         "thousands of added tokens",
