@@ -53,6 +53,8 @@ class TaskModel(saving.Model):
         )
         self.built = True
 
+    # In `fit`, too, nothing needs AutoGraph.
+    @tf.autograph.experimental.do_not_convert
     def __call__(self, input_ids, *args, **kwargs):
         if isinstance(input_ids, Mapping):
             given = {k: v for k, v in input_ids.items() if v is not None}

@@ -55,11 +55,6 @@ ALLOWED = frozenset(
     UnsortedSegmentMin UnsortedSegmentSum UpperBound Where While ZerosLike
     """.split()
 )
-# Of those: what no export that the test makes holds, and why it is allowed.
-NAMED = dict.fromkeys(
-    ("ReluGrad", "SplitV", "TensorStridedSliceUpdate"),
-    "gradients, which earlier exports hold",
-)
 # Of the graph and of functions that only it calls, which TensorFlow is not
 # given: they save and restore checkpoints.
 SAVER = frozenset(
