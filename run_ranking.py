@@ -18,7 +18,6 @@ def main() -> None:
     parts = ranking_flags.from_flags()
 
     from data.text.opening import open_tokenizer
-    from data.text.tokenizer import Tokenizer
     from serving.export import export_model
     from training.finetuning import preflight, sources
     from training.finetuning.ranking import run
@@ -31,9 +30,7 @@ def main() -> None:
             finetune, finetune_flags.spiece_model_file()
         )
         text = sources.find_text(finetune, spiece, finetune_flags.text_choice())
-        # Kernel pooling asks which pieces begin words.
-        words = options.ranker.ranker == "knrm"
-        tokenizer = (Tokenizer if words else open_tokenizer)(spiece, text)
+        tokenizer = open_tokenizer(spiece, text)
         # Rankers bring their own check of what was trained.
         preflight.check_places(dataclasses.replace(finetune, do_train=True))
     with locks.held(options.finetune.run.model_dir):

@@ -272,9 +272,10 @@ COMMANDS = {
 }
 # Command -> {kind: the line of the refusal}; all else works.
 REFUSED = {
-    "score": dict.fromkeys(MASKED, "needs an encoder with a query stream"),
-    "generate": dict.fromkeys(MASKED, "needs an encoder with a query stream"),
+    "score": dict.fromkeys(MASKED, "needs an encoder with query stream"),
+    "generate": dict.fromkeys(MASKED, "needs an encoder with query stream"),
     "records": dict.fromkeys(OTHERS, "found the tokenizer of released weights"),
+    "to tf1": dict.fromkeys(MASKED, "no TF1 checkpoints of"),
 }
 QUICK = [("fill", "albert json"), ("to hf", "albert spiece")]
 # Cells that one rule of the commands decides.

@@ -278,7 +278,8 @@ def restore(
         else:
             values[name] = value
     if problems:
-        raise UserError(_complaint(source, problems))
+        headless = not any(n in arrays or n.startswith(scope) for n in fresh)
+        raise UserError(_complaint(source, problems, headless))
     for name, value in values.items():
         variables[name].assign(value)
     unused = [name for name in arrays if name not in values] + surplus
@@ -287,11 +288,17 @@ def restore(
     )
 
 
-def _complaint(source: Source, problems: list[str]) -> str:
+def _complaint(source: Source, problems: list[str], headless: bool) -> str:
     shown = "; ".join(problems[:5])
     if len(problems) > 5:
         shown += f"; and {len(problems) - 5} more"
+    advice = (
+        "the encoder is there without this head: train one (--do_train of the "
+        "task's command) or give the folder of a model that has it"
+        if headless
+        else f"check that its {config_file_names()} is the one in use"
+    )
     return (
         f"{source.path} ({source.format}) does not fit the model: {shown}; "
-        f"check that its {config_file_names()} is the one in use"
+        f"{advice}"
     )

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from modeling.checkpoints.restore import Source
     from modeling.encoders.contract import EncoderConfig
 
+_PRETRAINING = "pretraining"  # head of language models with a mask
 _LENGTH = 512  # rows of language models, where nothing else is said
 
 
@@ -83,6 +84,7 @@ def _export_head(
 ) -> tuple[str, str]:
     """(head, version folder) of a fine-tuned or a permutation model."""
     from modeling.checkpoints import restore
+    from modeling.heads import table
     from modeling.models.half_precision import in_bfloat16
     from serving.export import export_model
     from training.objectives.build import build_objective
@@ -93,13 +95,18 @@ def _export_head(
     config = restore.source_config(source)
     spec = _read_spec(options, spiece, source, config)
     files.check_output(os.path.join(output_dir, "1"))
-    build = build_objective(
-        spec.head,
-        config,
-        segments=spec.data_options.get("segment_recurrence", 0),
-        segment_len=spec.max_seq_length,
-        **spec.head_options,
-    ).build_model
+
+    def build():
+        if spec.head == _PRETRAINING:  # whatever objective trained it
+            return table.build(spec.head, config, {})
+        return build_objective(
+            spec.head,
+            config,
+            segments=spec.data_options.get("segment_recurrence", 0),
+            segment_len=spec.max_seq_length,
+            **spec.head_options,
+        ).build_model()
+
     model = build()
     print(restore.restore(model, source, require="all"))
     print(source.line)
@@ -157,7 +164,7 @@ def _language_model_spec(
     print(f"text: {found.describe(text)}")
     return TaskSpec(
         task_name="lm",
-        head="pretraining",
+        head=_PRETRAINING,
         labels=(),
         max_seq_length=options.max_seq_length
         or min(_LENGTH, getattr(config, "max_position_embeddings", _LENGTH)),

@@ -15,10 +15,12 @@ from modeling.checkpoints import conversion
 from modeling.checkpoints import restore as checkpoints
 from modeling.command_options import ConvertOptions
 from modeling.encoders.bert.config import BertConfig
+from serving.export import __main__ as export
 from serving.export import export_model
 from serving.generation.embeddings import Embedder
 from serving.generation.language_model import load_encoder
 from serving.generation.options import ModelOptions
+from serving.options import ExportOptions
 from serving.saved_model import SavedModel
 from tests import released
 
@@ -93,6 +95,24 @@ def test_embeddings_have_pieces_and_places(folder):
     assert embedded.pieces == ["the", "un", "##aff", "##able"]
     assert list(embedded.starts) == [0, 4, 6, 9]
     assert embedded.vectors.shape == (4, 8)
+
+
+def test_the_language_model_of_a_folder_is_exported(folder, monkeypatch):
+    seen = []
+    monkeypatch.setattr(
+        "serving.export.export_model", lambda *a: seen.extend(a)
+    )
+    options = ExportOptions(folder, task="lm", output_dir=f"{folder}/lm")
+    source = checkpoints.resolve(folder)
+    assert export._export_head(f"{folder}/lm", options, source)[0] == (
+        "pretraining"
+    )
+    _, model, spec, spiece, *_ = seen
+    wanted = _random(PretrainingModel(CONFIG))
+    for ours, theirs in zip(model.variables, wanted.variables, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    assert spec.max_seq_length == CONFIG.max_position_embeddings
+    assert spiece == f"{folder}/vocab.txt"
 
 
 @pytest.mark.parametrize("to_format", ["native", "hf"])

@@ -122,7 +122,7 @@ def test_encoder_only(tmp_path):
         task.encoder.embeddings.lookup_table,
         model.encoder.embeddings.lookup_table,
     )
-    with pytest.raises(UserError, match="class.*missing"):
+    with pytest.raises(UserError, match="class.*missing; .* train one"):
         checkpoints.restore(task, folder, require="all")
     assert "restored" in str(report) and "logit" in str(report)
 

@@ -23,7 +23,7 @@ from data.finetuning.ranking import metrics, words
 from data.finetuning.ranking.folds import Fold
 from data.finetuning.ranking.options import RankingDataOptions
 from data.finetuning.ranking.runs import Run
-from data.text.tokenizer import Tokenizer
+from data.text.opening import AnyTokenizer
 from modeling.checkpoints import restore as checkpoints
 from modeling.heads.kernel_pooling import Kernels
 from training import strategy
@@ -112,7 +112,7 @@ class RankingRun:
     def __init__(
         self,
         options: RankingOptions,
-        tokenizer: Tokenizer | None = None,
+        tokenizer: AnyTokenizer | None = None,
         say: Callable[[str], None] = print,
         export: Callable[..., str] | None = None,
     ):

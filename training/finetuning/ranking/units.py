@@ -4,8 +4,11 @@ from collections.abc import Hashable, Sequence
 
 import numpy as np
 
+from common.errors import UserError
 from data.finetuning.features import cache
-from data.text.tokenizer import WORD_MARK, Tokenizer
+from data.text.opening import AnyTokenizer
+from data.text.released_tokenizer import ReleasedTokenizer
+from data.text.tokenizer import WORD_MARK
 from training.finetuning.ranking.options import PIECE, WORD
 
 
@@ -24,15 +27,28 @@ class Units:
 
     Attributes:
       key: what features depend on.
+
+    Raises:
+      UserError: words of a vocabulary that does not mark where they start.
     """
 
     def __init__(
         self,
-        tokenizer: Tokenizer,
+        tokenizer: AnyTokenizer,
         unit: str = PIECE,
         stop_words: Sequence[str] = (),
     ):
         self._unit, self._stop_words = unit, frozenset(stop_words)
+        self._plain = unit == PIECE and not self._stop_words
+        self.key = [unit, cache.hash_texts(sorted(self._stop_words))]
+        if self._plain:
+            return
+        if isinstance(tokenizer, ReleasedTokenizer):
+            raise UserError(
+                "--unit=word and --stopwords need a SentencePiece vocabulary, "
+                f"which marks where words start; found {tokenizer.path}: leave "
+                "them out"
+            )
         self._text = [
             tokenizer.id_to_piece(i).replace(WORD_MARK, "").lower()
             for i in range(tokenizer.vocab_size)
@@ -41,8 +57,6 @@ class Units:
         # A mark of a word's start may come with the punctuation, too.
         self._alone = mark
         self._starts = tokenizer.word_starts | mark
-        self._plain = unit == PIECE and not self._stop_words
-        self.key = [unit, cache.hash_texts(sorted(self._stop_words))]
 
     def _words(self, ids: np.ndarray) -> tuple[np.ndarray, list[str]]:
         """Where words start [m], and their texts."""

@@ -3,6 +3,9 @@
 import numpy as np
 import pytest
 
+from common.errors import UserError
+from data.text.opening import open_tokenizer
+from tests import released
 from training.finetuning.ranking.units import Units
 
 PIECES = ["<unk>", "▁The", "▁ri", "ver", ",", "▁(", "to", "wn", "▁", "s"]
@@ -32,6 +35,15 @@ def test_pieces_are_units_of_their_own(states):
     units = Units(Toy())
     assert units.names(IDS) == IDS.tolist()
     assert units.pool(IDS, states) is states
+
+
+def test_released_vocabularies_have_pieces_and_no_words(states, tmp_path):
+    pytest.importorskip("tokenizers")
+    tokenizer = open_tokenizer(released.wordpiece_folder(tmp_path))
+    assert Units(tokenizer).pool(IDS, states) is states
+    for more in (("word",), ("piece", ["the"])):
+        with pytest.raises(UserError, match="--unit=word .*vocab.txt: leave"):
+            Units(tokenizer, *more)
 
 
 def test_a_word_has_the_mean_of_its_pieces(states):
