@@ -44,11 +44,11 @@ def average(options: AverageOptions) -> list[str]:
       UserError: too few checkpoints, or `output` exists.
     """
     folder = options.model_dir
+    prefixes = last_checkpoints(folder, options.last)
     path = config_file_in(folder)
     if path is None:
         raise UserError(f"{folder} holds no configuration of a model")
     config = read_config(path)
-    prefixes = last_checkpoints(folder, options.last)
     arrays: dict[str, list[np.ndarray]] = {}
     for prefix in prefixes:
         weights = conversion.read(

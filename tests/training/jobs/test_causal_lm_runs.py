@@ -221,6 +221,11 @@ def test_other_settings_of_memory_fit_the_same_weights(tmp_path):
         build_objective("language_model", toy.CONFIG)
 
 
+def test_a_folder_without_checkpoints_has_no_mean(tmp_path):
+    with pytest.raises(UserError, match="holds 0.*wanted the last 5"):
+        averaging.average(AverageOptions(str(tmp_path), str(tmp_path / "x")))
+
+
 @pytest.mark.slow
 def test_the_mean_of_the_last_checkpoints(tmp_path):
     train(tmp_path / "run", train_steps=9)
