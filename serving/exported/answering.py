@@ -16,7 +16,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -136,12 +136,15 @@ def _run(model: SavedModel, good: list[tuple[int, dict]]):
 
 
 def _checked(model: SavedModel, row: InputRow, max_chars: int) -> dict:
-    """The row with every text checked against the signature's ranks."""
+    """The row with every value checked against the signature."""
     data = model.description.get("data_options", {})
     checked = {}
     for number, (name, spec) in enumerate(model.inputs(RAW).items()):
         value = row.inputs[name]
         at = f"{row.where}: {name}"
+        if spec["dtype"] != "string":
+            checked[name] = _numbers(value, spec, at)
+            continue
         if len(spec["shape"]) == 1:
             blank = isinstance(value, str) and not value.strip()
             if blank and number and data.get("allow_empty_text"):
@@ -156,6 +159,17 @@ def _checked(model: SavedModel, row: InputRow, max_chars: int) -> dict:
             for i, v in enumerate(value)
         ]
     return checked
+
+
+def _numbers(value, spec: Mapping, at: str) -> np.ndarray:
+    """Of one row, with as many dimensions as the signature has."""
+    array = limits.check_numbers(value, spec["dtype"], at, limits.MAX_NUMBERS)
+    if array.ndim != len(spec["shape"]) - 1 or not array.size:
+        raise UserError(
+            f"{at}: wanted numbers of the shape {spec['shape'][1:]}, found "
+            f"{list(array.shape)}"
+        )
+    return array
 
 
 def _from_flags(model: SavedModel, options) -> Iterator[InputRow]:

@@ -1,6 +1,11 @@
-"""What a text must be before a model sees it; used by commands and server."""
+"""What values must be before a model sees them; used by commands and server."""
+
+import numpy as np
 
 from common.errors import UserError
+
+INT32 = (-(2**31), 2**31 - 1)
+MAX_NUMBERS = 1_000_000  # of one row
 
 
 def check_text(text: object, where: str, max_chars: int) -> str:
@@ -37,3 +42,52 @@ def check_text(text: object, where: str, max_chars: int) -> str:
             "and no valid Unicode"
         ) from e
     return text
+
+
+def check_numbers(
+    value: object, dtype: str, where: str, max_numbers: int
+) -> np.ndarray:
+    """Nested lists of numbers as an array of `dtype`.
+
+    Raises:
+      UserError: one line: no number, too many, ragged, or none of `dtype`.
+    """
+    kinds = (int,) if dtype.startswith("int") else (int, float)
+    count = _count_numbers(value, kinds, where)
+    if count > max_numbers:
+        raise UserError(
+            f"{where}: wanted at most {max_numbers} numbers, found {count}"
+        )
+    try:
+        if dtype.startswith("int"):
+            array = np.asarray(value, np.int64)
+        else:
+            array = np.asarray(value, np.float64)
+    except (ValueError, OverflowError) as e:
+        raise UserError(f"{where}: the rows differ in length") from e
+    if dtype == "int32" and array.size:
+        low, high = int(array.min()), int(array.max())
+        if low < INT32[0] or high > INT32[1]:
+            raise UserError(f"{where}: a number does not fit 32 bits")
+    array = array.astype(dtype)
+    if not np.isfinite(array).all():
+        raise UserError(f"{where}: a number is not finite in {dtype}")
+    return array
+
+
+def _count_numbers(value, kinds, where: str) -> int:
+    """Numbers in nested lists; anything else is refused."""
+    stack, count = [value], 0
+    while stack:
+        item = stack.pop()
+        if isinstance(item, list):
+            stack.extend(item)
+        elif isinstance(item, bool) or not isinstance(item, kinds):
+            raise UserError(
+                f"{where}: wanted numbers, found {type(item).__name__}"
+            )
+        else:
+            if isinstance(item, int) and abs(item) >= 2**62:
+                raise UserError(f"{where}: a number is too large")
+            count += 1
+    return count

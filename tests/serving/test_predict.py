@@ -209,6 +209,36 @@ def test_errors(tmp_path):
         SavedModel(str(tmp_path))
 
 
+def test_numbers_of_a_row_are_numbers(tmp_path):
+    """K-NRM's `candidate_scores` beside its documents."""
+
+    class Scored(FakeModel):
+        def inputs(self, signature="serving_default"):
+            scores = {"dtype": "float32", "shape": [None, None]}
+            return super().inputs() | {"scores": scores}
+
+        def __call__(self, inputs):
+            return {"total": np.sum(inputs["scores"], 1)}
+
+    path = tmp_path / "in.jsonl"
+    path.write_text(
+        '{"text": "a", "scores": [1.5, 2]}\n{"text": "b", "scores": [-1, 0]}\n'
+    )
+    answering.predict_file(Scored(), options(tmp_path, "in.jsonl"))
+    assert [a["total"] for a in answers(tmp_path)] == [3.5, -1]
+    for wrong, message in (
+        ('["x"]', "wanted numbers, found str"),
+        ("2", r"wanted numbers of the shape \[None\], found \[\]"),
+        ("[]", "of the shape"),
+        ("[1e999]", "not finite"),
+        ("[[1], [1, 2]]", "differ in length"),
+    ):
+        path.write_text('{"text": "a", "scores": ' + wrong + "}\n")
+        (tmp_path / "out.jsonl").unlink(missing_ok=True)
+        with pytest.raises(UserError, match=f"in.jsonl:1: scores: .*{message}"):
+            answering.predict_file(Scored(), options(tmp_path, "in.jsonl"))
+
+
 def test_rows_are_plain_json():
     outputs = {
         "logits": np.zeros([2, 2], np.float32),

@@ -16,7 +16,7 @@ from data.text.normalization import most_chars
 from serving.exported import limits
 from serving.options import ServerOptions
 
-_INT32 = (-(2**31), 2**31 - 1)
+_INT32 = limits.INT32
 _TOKEN_INPUTS = ("input_ids", "segment_ids", "input_mask", "paragraph_mask")
 _MASKS = ("input_mask", "paragraph_mask")
 # Settings of generation: their least and largest values.
@@ -125,7 +125,7 @@ def _check(value, spec: dict, where: str, limit: ServerOptions):
     shape = spec["shape"][1:]
     if spec["dtype"] == "string":
         return _check_texts(value, len(shape), where, limit)
-    array = _numbers(value, spec["dtype"], where, limit)
+    array = limits.check_numbers(value, spec["dtype"], where, limit.max_numbers)
     if array.ndim != len(shape) or any(
         size not in (None, found)
         for size, found in zip(shape, array.shape, strict=True)
@@ -177,45 +177,3 @@ def _decoded(value, where: str):
         raise UserError(f"{where}: byte {e.start} is not UTF-8") from e
     except ValueError as e:
         raise UserError(f"{where}: b64 holds no base64") from e
-
-
-def _numbers(value, dtype: str, where: str, limit: ServerOptions) -> np.ndarray:
-    kinds = (int,) if dtype.startswith("int") else (int, float)
-    count = _count_numbers(value, kinds, where)
-    if count > limit.max_numbers:
-        raise UserError(
-            f"{where}: wanted at most {limit.max_numbers} numbers, found {count}"
-        )
-    try:
-        if dtype.startswith("int"):
-            array = np.asarray(value, np.int64)
-        else:
-            array = np.asarray(value, np.float64)
-    except (ValueError, OverflowError) as e:
-        raise UserError(f"{where}: the rows differ in length") from e
-    if dtype == "int32" and array.size:
-        low, high = int(array.min()), int(array.max())
-        if low < _INT32[0] or high > _INT32[1]:
-            raise UserError(f"{where}: a number does not fit 32 bits")
-    array = array.astype(dtype)
-    if not np.isfinite(array).all():
-        raise UserError(f"{where}: a number is not finite in {dtype}")
-    return array
-
-
-def _count_numbers(value, kinds, where: str) -> int:
-    """Numbers in nested lists; anything else is refused."""
-    stack, count = [value], 0
-    while stack:
-        item = stack.pop()
-        if isinstance(item, list):
-            stack.extend(item)
-        elif isinstance(item, bool) or not isinstance(item, kinds):
-            raise UserError(
-                f"{where}: wanted numbers, found {type(item).__name__}"
-            )
-        else:
-            if isinstance(item, int) and abs(item) >= 2**62:
-                raise UserError(f"{where}: a number is too large")
-            count += 1
-    return count
