@@ -215,16 +215,20 @@ def test_fill_mask_generate_and_embed_read_the_pieces(world, wanted):
     lines = [languages.lines(name)[0] for name in languages.LANGUAGES]
     for line in lines:
         assert lm.tokenizer.encode(line) == wanted[line]
-        last = line[-1]
-        hidden = fill.parse(lm, line[:-1] + fill.MASK, [last])
-        kept = np.delete(hidden.ids, hidden.positions).tolist()
-        # The last piece of the whole line is hidden with all its characters.
-        ids, starts, _ = tokenizer.encode_spans(line)
-        assert kept == [
-            i
-            for i, start in zip(ids, starts, strict=True)
-            if start < starts[-1]
-        ]
+        ids, starts, ends = tokenizer.encode_spans(line)
+        # Of the middle and of the end: `この<mask>は`, not two texts.
+        for k in (len(ids) // 2, len(ids) - 1):
+            word = line[starts[k] : ends[k]].lstrip()
+            a = ends[k] - len(word)
+            text = line[:a] + fill.MASK + line[ends[k] :]
+            hidden = fill.parse(lm, text, [word])
+            kept = np.delete(hidden.ids, hidden.positions).tolist()
+            # The piece is hidden with all of its characters.
+            assert word and kept == [
+                i
+                for i, start, end in zip(ids, starts, ends, strict=True)
+                if end <= a or start >= ends[k]
+            ]
     found = Embedder(encoder, tokenizer, 64).embed(lines, 4)
     for line, embedded in zip(lines, found, strict=True):
         assert embedded.pieces == tokenizer.encode_pieces(line)
