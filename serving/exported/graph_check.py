@@ -170,7 +170,7 @@ def check(version_dir: str, proto: saved_model_pb2.SavedModel) -> None:
 
 
 def loadable(proto: saved_model_pb2.SavedModel) -> bytes:
-    """A checked `saved_model.pb` without its saver and its graph.
+    """A checked `saved_model.pb` without its saver, graph and gradients.
 
     The objects' constants stay, and the functions that objects name.
     """
@@ -184,6 +184,8 @@ def loadable(proto: saved_model_pb2.SavedModel) -> bytes:
     _keep(graph.graph_def.node, lambda node: node.op == "Const")
     graph.ClearField("saver_def")
     graph.ClearField("collection_def")
+    for node in _nodes(graph):  # gradients that no export holds
+        node.attr.pop("_gradient_op_type", None)
     return slim.SerializeToString()
 
 
