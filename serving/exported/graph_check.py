@@ -50,7 +50,7 @@ ALLOWED = frozenset(
     StridedSlice StringJoin StringLength StringSplit StringSplitV2 Sub
     Substr Sum Tanh TanhGrad TensorListConcatV2 TensorListFromTensor
     TensorListGetItem TensorListReserve TensorListSetItem TensorListStack
-    TensorScatterSub TensorScatterUpdate TensorStridedSliceUpdate Tile
+    TensorScatterSub TensorScatterUpdate Tile
     TopKV2 Transpose UnicodeDecode UnicodeEncode Unpack UnsortedSegmentJoin
     UnsortedSegmentMin UnsortedSegmentSum UpperBound Where While ZerosLike
     """.split()

@@ -215,6 +215,7 @@ def test_clusters_write_their_gradients_into_one_table():
         np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
     graph = plain.get_concrete_function().graph
     kinds = [op.type for op in graph.get_operations()]
+    assert kinds.count("Empty") == 1
     clusters = len(model.config.cluster_ends) - 1
     assert kinds.count("TensorStridedSliceUpdate") == clusters > 2
     assert not {"SplitV", "Split", "OneHot"} & set(kinds)

@@ -55,7 +55,7 @@ ENCODERS = {
     ),
 }
 # Of gradients, which exports had before they were left out.
-EARLIER = {"ReluGrad", "SplitV", "TensorStridedSliceUpdate"}
+EARLIER = {"ReluGrad", "SplitV"}
 SHORT = {"max_query_length": 4}
 PASSAGES = SHORT | {"passage_stride": 3, "max_passages": 2}
 # Head -> (its model of a configuration, options of the data, labels).
