@@ -1,4 +1,4 @@
 """L4: absl flags, each file ending in one frozen options dataclass.
 
-`import flags` rebinds absl's `flags`: write `from flags import x_flags`.
+`import flags` rebinds absl's `flags`: write `from flags import app`.
 """

@@ -139,6 +139,9 @@ def test_a_fault_that_was_not_held_is_seen():
     assert "one line" in outcome(good + "more\n")
     assert "one line" in outcome(good + good)
     assert "names no file" in outcome("error: something is wrong\n")
+    assert "control" in outcome("error: \x1b[31m/x/cell/a\n")
+    assert "control" in outcome("error: a\rerror: /x/cell/a\n")
+    assert outcome("\rreading:   0%|   | 0/1 [00:00<?, ?file/s]\n" + good) == ""
     assert "left behind" in outcome(good, left=("/x/.a.tmp-3",))
     assert "status 1" in outcome(good, fault=table.INTERRUPTED)
 

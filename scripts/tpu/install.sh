@@ -11,7 +11,7 @@ cd "$(dirname "$0")/../.."
 
 VENV="${VENV:-.venv}"
 UV=uv==0.13.9
-CORRECT='from common import tpu_build; tpu_build.check_packages("requirements-tpu.txt")'
+CORRECT='from common.process import tpu_build; tpu_build.check_packages("requirements-tpu.txt")'
 # With TPU_LOAD_LIBRARY=0 nothing asks for a TPU.
 IMPORT='import tensorflow, tensorflow_text, tf_keras, official; print("tensorflow", tensorflow.__version__)'
 
@@ -102,5 +102,5 @@ say "checking"
 do_it "$PY" -c "$CORRECT"
 do_it env TPU_LOAD_LIBRARY=0 TF_CPP_MIN_LOG_LEVEL=3 "$PY" -c "$IMPORT"
 if [ "${DRY_RUN:-0}" != 1 ]; then
-  echo "$(hostname): Python $(version "$PY"), $("$PY" -c 'from common import tpu_build; print(tpu_build.describe())'), packages $(cksum < requirements-tpu.txt | tr ' ' '-')"
+  echo "$(hostname): Python $(version "$PY"), $("$PY" -c 'from common.process import tpu_build; print(tpu_build.describe())'), packages $(cksum < requirements-tpu.txt | tr ' ' '-')"
 fi

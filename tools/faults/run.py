@@ -19,6 +19,10 @@ ROOT = os.path.dirname(
 
 _SERVER = "from tools.faults import server; server.main()"
 
+# What a terminal would obey; a progress bar returns to its line's start.
+_RAW = re.compile(r"[^\n\t -~\xa0-\U0010ffff]")
+_BAR = re.compile(r"\r\w+: +\d+%\|[^\r\n]*")
+
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
@@ -65,8 +69,7 @@ class Outcome:
             wanted = self.status
         if self.status != wanted:
             return f"exit status {self.status}: {self.text[-200:]!r}"
-        raw = re.search(r"[^\n\t -~\xa0-\U0010ffff]", self.text)
-        if raw:
+        if _RAW.search(_BAR.sub("", self.text)):
             return f"a control character: {self.text[-200:]!r}"
         if noise:
             return f"noise: {noise[0][:200]}"
