@@ -39,7 +39,7 @@ if [ "$all" = 1 ]; then
   for part in "${parts[@]}"; do
     say "tests: slow tier ${part:-(the others)}"
     # shellcheck disable=SC2086
-    "$PY" -m pytest -n 2 -m "slow and not bench" "${again[@]}" $part \
+    "$PY" -m pytest -n 2 --dist loadgroup -m "slow and not bench" "${again[@]}" $part \
       "${seen[@]}" "$@" || failed=1
     for folder in $part; do seen+=("--ignore=$folder"); done
   done

@@ -62,12 +62,28 @@ def pytest_terminal_summary(terminalreporter):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """`shared` marks what asks for the reference folder, and asks for it."""
+    """Marks that follow from the fixtures that a test asks for.
+
+    `shared` marks what asks for the reference folder, and asks for it. Slow
+    tests that share a fixture of their module run in one process
+    (`--dist loadgroup`): such fixtures train models.
+    """
     for item in items:
         if "shared" in item.fixturenames:
             item.add_marker("shared")
         elif item.get_closest_marker("shared"):
             item.fixturenames.insert(0, "shared")
+        if item.get_closest_marker("slow") and _shares_a_fixture(item):
+            item.add_marker(pytest.mark.xdist_group(item.module.__name__))
+
+
+def _shares_a_fixture(item) -> bool:
+    found = item._fixtureinfo.name2fixturedefs
+    return any(
+        definition.scope == "module"
+        for definitions in found.values()
+        for definition in definitions
+    )
 
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]

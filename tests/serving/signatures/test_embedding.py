@@ -60,7 +60,7 @@ def _signatures(config, **head_options):
 
 
 def _close(found, wanted):
-    np.testing.assert_allclose(found, wanted, atol=2e-6)
+    np.testing.assert_allclose(found, wanted, atol=1e-5)
 
 
 @pytest.mark.parametrize("pooling", TEXT_POOLINGS)
