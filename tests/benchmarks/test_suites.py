@@ -1,5 +1,9 @@
 """Which systems and sizes the suites compare."""
 
+import importlib.machinery
+import importlib.util
+import sys
+
 import numpy as np
 import pytest
 
@@ -130,3 +134,22 @@ def test_lengths_have_the_medians_they_claim():
 def test_a_failing_command_is_a_row(monkeypatch):
     ((_, text, rows),) = extra_suites._apart("benchmarks.no_such_module", [])
     assert text.startswith("failed") and rows[0]["error"]
+
+
+def test_sentences_stand_beside_their_own_program(monkeypatch):
+    """With toys for both: the rows, the ratio and what is wanted first."""
+    options = BenchOptions(quick=True, rounds=3)
+    ((_, text, rows),) = extra_suites.sentences(options)
+    assert text.startswith("needs requirements-released.txt") and not rows
+
+    monkeypatch.setattr(extra_suites, "SENTENCES", "benchmarks.systems.toy")
+    monkeypatch.setattr(extra_suites, "PEER", "benchmarks.systems.toy")
+    found = importlib.machinery.ModuleSpec("m", None, origin="m/__init__.py")
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: found)
+    options = BenchOptions(quick=True, rounds=3, torch_python=sys.executable)
+    ((title, text, rows),) = extra_suites.sentences(options)
+    assert title == "sentences: 100 texts, B 32"
+    assert [r["system"] for r in rows] == ["ours", "sentence-transformers"]
+    assert rows[0]["x_first"] == [1, 1, 1]
+    assert rows[1]["s_per_1000_texts"] > 0 and rows[1]["peak_mb"] > 0
+    assert all(len(line) > 20 for line in extra_suites._page_lines(50))

