@@ -5,7 +5,7 @@ import shlex
 import time
 
 from common.errors import UserError
-from common.vocabularies import vocabulary
+from common.vocabularies import released_vocabulary, vocabulary
 from data.task_spec import SPIECE_NAME
 from modeling.checkpoints import restore as checkpoints
 from modeling.encoders.contract import EncoderConfig
@@ -133,9 +133,23 @@ def check_vocabulary(
     folders = []
     if options.init_checkpoint:
         folders.append(checkpoints.resolve(options.init_checkpoint).folder)
+        _refuse_released(folders[-1])
     if reads:
         folders.append(options.model_dir)
     vocabulary.settle(of_data, None, *folders)
+
+
+def _refuse_released(folder: str) -> None:
+    """Records hold ids of SentencePiece's own files alone."""
+    path = vocabulary.find(folder)
+    if path and released_vocabulary.is_released(path):
+        raise UserError(
+            f"--init_checkpoint: {folder} has the vocabulary "
+            f"{os.path.basename(path)}, and records for pretraining are made "
+            f"with a {SPIECE_NAME} alone: fine-tune these weights "
+            "(run_classifier.py and others read their vocabulary), or begin "
+            "with weights of the records' own vocabulary"
+        )
 
 
 def _report(

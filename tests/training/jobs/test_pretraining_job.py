@@ -1,6 +1,14 @@
-"""The last lines of a pretraining."""
+"""The vocabulary that a pretraining goes on from, and its last lines."""
 
+from types import SimpleNamespace
+
+import pytest
+
+from common.errors import UserError
+from tests import released
+from training.jobs import pretraining_job
 from training.jobs.pretraining_job import loss_line
+from training.run_options import RunOptions
 
 
 def test_the_uniform_loss_stands_beside_the_loss_of_tokens():
@@ -16,3 +24,21 @@ def test_the_uniform_loss_stands_beside_the_loss_of_tokens():
         "pair 0.7500; of lm_loss: ln(vocabulary) 6.9000, "
         "unigram entropy 6.2500"
     )
+
+
+@pytest.mark.parametrize("kind", ["vocab.txt", "tokenizer.json"])
+def test_released_tokenizers_make_no_records(tmp_path, monkeypatch, kind):
+    """A line of its own: "another vocabulary" would send its reader in vain."""
+    if kind == "vocab.txt":
+        released.wordpiece_folder(tmp_path)
+    else:
+        released.byte_level(tmp_path)
+    source = SimpleNamespace(folder=str(tmp_path))
+    monkeypatch.setattr(
+        pretraining_job.checkpoints, "resolve", lambda _: source
+    )
+    options = RunOptions(model_dir="m", init_checkpoint=str(tmp_path))
+    with pytest.raises(
+        UserError, match=f"{kind}, and records for .* a spiece.model alone"
+    ):
+        pretraining_job.check_vocabulary(None, options, reads=False)
