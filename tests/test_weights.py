@@ -16,6 +16,7 @@ import tensorflow as tf
 
 from data.finetuning.options import FeatureOptions
 from modeling.checkpoints import conversion, native, restore
+from modeling.checkpoints.names import named_variables
 from modeling.command_options import ConvertOptions
 from serving.export import __main__ as export_command
 from serving.generation.language_model import load_encoder
@@ -82,18 +83,24 @@ def world(tmp_path_factory):
     return made
 
 
+def read_network(model, name):
+    """The network of a checkpoint of a folder."""
+    source = restore.resolve(str(model / name))
+    objective = build_objective(
+        "classification", restore.find_config(str(model)), num_labels=2
+    )
+    network = objective.build_model()
+    restore.restore(network, source)
+    return network
+
+
 def _make_best_the_first(model):
     """Whatever the losses were: step 2 is the best of 2 and 4."""
     path = model / "evaluations.jsonl"
     rows = [json.loads(line) for line in path.read_text().splitlines()]
     rows[0]["loss"], rows[1]["loss"] = 0.25, 0.5
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    source = restore.resolve(str(model / "model.ckpt-2"))
-    objective = build_objective(
-        "classification", restore.find_config(str(model)), num_labels=2
-    )
-    network = objective.build_model()
-    restore.restore(network, source)
+    network = read_network(model, "model.ckpt-2")
     shutil.rmtree(model / "best")
     (model / "best").mkdir()
     tf.train.Checkpoint(
@@ -364,6 +371,27 @@ def test_all_checkpoints_and_the_best_one(world, tmp_path):
     assert found["scores"][BEST] == found["scores"]["model.ckpt-2"]
     assert str(model / found["best"]) in line_of(said)
     assert found["best"] != "model.ckpt-2"  # the first of equals
+
+
+def test_all_checkpoints_leave_the_numbers_of_the_best_one(world, tmp_path):
+    """Whose step is nowhere else: what is left beside it is worse."""
+    model = copied(world, tmp_path / "m")
+    loss = {"do_eval": True, "best_metric": "loss"}
+    world.run(model, **loss)
+    path = model / "eval_dev.json"
+    before = path.read_bytes()
+    assert json.loads(before)["checkpoint"] == BEST
+    network = read_network(model, LAST)
+    bias = named_variables(network)["model/classification/logit/bias"]
+    bias.assign([40.0, -40.0])  # wrong by 80 of every "yes"
+    for old in model.glob("model.ckpt-*"):
+        old.unlink()
+    tf.train.Checkpoint(model=network).write(str(model / LAST))
+    world.run(model, eval_all_ckpt=True, **loss)
+    found = json.loads((model / "eval_all_ckpt.json").read_text())
+    assert found["best"] == BEST and list(found["scores"]) == [BEST, LAST]
+    assert found["scores"][BEST] < 2 < found["scores"][LAST]
+    assert path.read_bytes() == before
 
 
 def test_the_metric_of_the_best_cannot_change_unseen(world, tmp_path):
