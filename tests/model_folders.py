@@ -28,13 +28,18 @@ RUN = {"save_steps": 2, "iterations": 2, "max_save": 0}
 
 @dataclasses.dataclass(frozen=True)
 class World:
-    """A task, its vocabulary, and the folder of the trained model."""
+    """A task, its vocabulary, and the folder of the trained model.
+
+    `choice` is the --checkpoint_choice of all commands.
+    """
 
     folder: object
     spiece: str
+    choice: str = "auto"
 
     def options(self, model_dir, steps=4, **changes) -> FinetuneOptions:
-        run = RUN | {"model_dir": str(model_dir)} | changes.pop("run", {})
+        run = RUN | {"checkpoint_choice": self.choice}
+        run |= {"model_dir": str(model_dir)} | changes.pop("run", {})
         return make_options(self.folder, steps=steps, run=run, **changes)
 
     def job(self, options):

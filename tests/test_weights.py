@@ -3,6 +3,7 @@
 Commands are called as functions.
 """
 
+import dataclasses
 import json
 import shutil
 import urllib.request
@@ -104,7 +105,7 @@ def export(world, model, capsys):
         told.append(weights)
         return output
 
-    options = ExportOptions(str(model))
+    options = ExportOptions(str(model), checkpoint_choice=world.choice)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("serving.export.exporter.export_model", write)
         patch.setattr(
@@ -119,14 +120,23 @@ def export(world, model, capsys):
 def convert(world, model, capsys):
     target = model.parent / "converted"
     lines = conversion.convert(
-        ConvertOptions("native", "hf", str(model), str(target))
+        ConvertOptions(
+            "native",
+            "hf",
+            str(model),
+            str(target),
+            checkpoint_choice=world.choice,
+        )
     )
     shutil.rmtree(target)
     return line_of(lines)
 
 
 def embed(world, model, capsys):
-    load_encoder(ModelOptions(str(model), world.spiece), 0)
+    options = ModelOptions(
+        str(model), world.spiece, checkpoint_choice=world.choice
+    )
+    load_encoder(options, 0)
     return line_of(capsys.readouterr().err.splitlines())
 
 
@@ -170,6 +180,20 @@ def test_all_commands_read_the_same_weights(
         assert found == {digest}, command.__name__
     (line,) = lines
     assert line.partition(" (")[0] == f"weights      {model / wanted}"
+
+
+@pytest.mark.parametrize(
+    "choice, wanted, why",
+    [("last", LAST, "the newest"), ("best", BEST, "the best by loss, 0.25")],
+)
+def test_all_commands_read_what_is_asked_for(
+    world, tmp_path, capsys, choice, wanted, why
+):
+    world = dataclasses.replace(world, choice=choice)
+    model = copied(world, tmp_path / "m")
+    for command in COMMANDS:
+        found = command(world, model, capsys)
+        assert found == f"weights      {model / wanted} ({why})"
 
 
 def test_best_is_a_path_of_its_own(world, tmp_path, capsys):
