@@ -34,28 +34,55 @@ def literal(text: str) -> str:
     return text.replace("$", r"\$")
 
 
-def font_for(texts: Sequence[str]) -> str:
-    """A font that has all characters; "" where none is installed.
+def families(texts: Sequence[str]) -> list[str]:
+    """Fonts that have the characters together, in the order to try them.
 
-    matplotlib's own font comes first; then the installed ones by name.
+    Matplotlib's own font comes first; then those that have most of what is
+    left, of equals the first by name.
     """
+    return _cover(texts)[0]
+
+
+def note(texts: Sequence[str]) -> str:
+    """A line about characters that no installed font has; "" without any."""
+    missing = "".join(sorted(map(chr, _cover(texts)[1])))
+    if not missing:
+        return ""
+    more = " ..." if len(missing) > 10 else ""
+    return (
+        f"note: no installed font has {' '.join(missing[:10])}{more}, which "
+        "are drawn as boxes: install one, e.g. Noto Sans CJK"
+    )
+
+
+def _cover(texts: Sequence[str]) -> tuple[list[str], set[int]]:
+    """Fonts, and the characters that none has."""
     from matplotlib import font_manager
 
-    wanted = {ord(c) for text in texts for c in text if not c.isspace()}
+    left = {ord(c) for text in texts for c in text if not c.isspace()}
+    left -= _characters(font_manager.findfont(OWN))
+    found = [OWN]
+    if not left:
+        return found, left
     fonts = {f.name: f.fname for f in font_manager.fontManager.ttflist}
-    for name in sorted(fonts, key=lambda name: (name != OWN, name)):
-        try:
-            known = font_manager.get_font(fonts[name]).get_charmap()
-        except (OSError, RuntimeError):
-            continue  # listed, but gone or damaged
-        if wanted <= known.keys():
-            return name
-    return ""
+    known = {name: _characters(fonts[name]) & left for name in sorted(fonts)}
+    while left:
+        name = max(known, key=lambda name: len(known[name] & left))
+        if not known[name] & left:
+            break
+        found.append(name)
+        left -= known[name]
+    return found, left
 
 
-def families(texts: Sequence[str]) -> list[str]:
-    """Fonts of a label in the order in which they are tried."""
-    return list(dict.fromkeys([font_for(texts) or OWN, OWN]))
+def _characters(path: str) -> set[int]:
+    """Those that a font file has."""
+    from matplotlib import font_manager
+
+    try:
+        return set(font_manager.get_font(path).get_charmap())
+    except (OSError, RuntimeError):
+        return set()  # listed, but gone or damaged
 
 
 def save(figure: "Figure", stem: str) -> list[str]:

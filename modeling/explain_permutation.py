@@ -39,11 +39,8 @@ def main() -> None:
             graph.draw(shown, tokens, options.output)
     if options.output:
         print(f"\ndrawn: {options.output}")
-        if not figures.font_for(tokens):
-            print(
-                "no installed font has all characters of the text, which are "
-                "drawn as boxes: install one, e.g. Noto Sans CJK"
-            )
+        if line := figures.note(tokens):
+            print(line)
 
 
 if __name__ == "__main__":

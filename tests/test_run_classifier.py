@@ -8,9 +8,12 @@ import sys
 
 import numpy as np
 import pytest
+import sentencepiece
 
 from common.errors import UserError
 from data.finetuning.options import ClassifierDataOptions, FeatureOptions
+from tests import commands
+from tests.data import builds
 from tests.training.finetuning.test_length_slices import check_written
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -245,6 +248,49 @@ def test_regression_multi_label_three_texts_and_all_checkpoints(
     rows = read_rows(tmp_path / "model/predictions/dev_predictions.tsv")
     assert rows[0] == ["guid", "prediction", "p(r)", "p(w)"]
     assert len(rows) == 12
+
+
+@pytest.mark.slow
+def test_labels_that_look_like_flags_go_through_all_commands(tmp_path):
+    """Training, evaluation, prediction, an export and its predictions."""
+    labels = ("--1", "-2")
+    write_task(tmp_path, rows=12, labels=labels)
+    spiece = builds.train_spiece(
+        tmp_path, builds.write_corpus(tmp_path / "corpus.txt")
+    )
+    size = sentencepiece.SentencePieceProcessor(spiece).get_piece_size()
+    config = CONFIG | {"n_layer": 1, "n_token": size}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    model = tmp_path / "model"
+
+    def command(*arguments):
+        done = commands.run(*arguments)
+        assert done.returncode == 0, done.stderr[-3000:]
+
+    task = ("run_classifier.py", f"--model_dir={model}", "--do_eval")
+    task += ("--task_name=tsv", f"--data_dir={tmp_path}", "--do_predict")
+    command(
+        *(*task, f"--spiece_model_file={spiece}", "--max_seq_length=16"),
+        *(f"--model_config_path={tmp_path}/config.json", "--train_steps=2"),
+        *("--train_batch_size=4", "--do_train", "--do_export"),
+    )
+    first = read_rows(model / "predictions/test_predictions.tsv")
+    assert first[0] == ["guid", "prediction", "p(--1)", "p(-2)"]
+    assert {row[1] for row in first[1:]} <= {*labels}
+    command(*task, "--labels", ",".join(labels))
+    assert read_rows(model / "predictions/test_predictions.tsv") == first
+    rows = read_rows(model / "predictions/dev_examples.tsv")
+    gold = read_rows(tmp_path / "dev.tsv")
+    column = rows[0].index("label")
+    assert [r[column] for r in rows[1:]] == [r[1] for r in gold[1:]]
+    output = tmp_path / "answers.jsonl"
+    command(
+        *("-m", "serving.predict", f"--saved_model_dir={model}/export"),
+        *(f"--input_file={tmp_path}/dev.tsv", f"--output_file={output}"),
+    )
+    answers = [json.loads(line) for line in output.read_text().splitlines()]
+    assert [a["true_label"] for a in answers] == [r[1] for r in gold[1:]]
+    assert all(list(a["probabilities"]) == [*labels] for a in answers)
 
 
 @pytest.mark.slow

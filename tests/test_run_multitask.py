@@ -2,13 +2,18 @@
 
 import dataclasses
 import json
+import shutil
 
 import numpy as np
 import pytest
+import sentencepiece
 
 from common.errors import UserError
 from data.finetuning.classifier.task import ClassifierTask
 from data.finetuning.options import ClassifierDataOptions, FeatureOptions
+from modeling.checkpoints import native
+from tests.data import builds
+from tests.model_folders import BEST, end_at, write_joint_run
 from tests.test_run_classifier import CONFIG, WORDS, make_options
 from tests.training.test_finetune_resume import files_of
 from training.finetuning import multitask, multitask_command, schedule
@@ -238,6 +243,66 @@ def test_the_papers_schedule_starts_each_part_where_it_says(tmp_path):
     assert schedule.write_submission(home, say) is None
 
 
+def test_the_papers_second_stage_has_the_weights_of_the_joint_folder(
+    tmp_path, monkeypatch
+):
+    """Its best ones, unless it was trained on: by the rule of all commands."""
+    write_tasks(tmp_path)
+    spiece = builds.train_spiece(
+        tmp_path, builds.write_corpus(tmp_path / "corpus.txt")
+    )
+    size = sentencepiece.SentencePieceProcessor(spiece).get_piece_size()
+    config = CONFIG | {"n_layer": 1, "n_token": size}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    monkeypatch.setattr(schedule, "JOINT", ())
+    monkeypatch.setattr(schedule, "OTHERS", ("rte",))
+    monkeypatch.setattr(
+        multitask_command, "together", lambda *arguments: {"done": {}}
+    )
+    home = tmp_path / "home"
+
+    def read(tasks=("sst-2", "rte"), model_dir=home, **changes):
+        start = changes.get("init_checkpoint")
+        run = {"model_dir": str(model_dir), "init_checkpoint": start}
+        more = {"progress": "lines", "iterations": 1}
+        options = make_options(
+            tmp_path, steps=1, do_train=True, do_eval=True, run=run | more
+        )
+        fields = command_fields(tmp_path, spiece, tasks, options)
+        settings = dataclasses.replace(fields["settings"], schedule="paper")
+        return fields | {"settings": settings}
+
+    fields = read()
+    tasks, options = multitask_command._load(fields)
+    joint = home / "joint"
+    home.mkdir()
+    objective = multitask.build_objective(tasks, fields["settings"], options)
+    write_joint_run(joint, objective)
+
+    def second_stage():
+        said, loaded, plain = [], [], native.read
+        with monkeypatch.context() as patch:
+            patch.setattr(
+                native, "read", lambda path: loaded.append(path) or plain(path)
+            )
+            multitask_command.run(read, fields, say=said.append)
+        (line,) = (x for x in said if x.startswith(f"weights      {joint}/"))
+        shutil.rmtree(home / "rte")
+        return line, loaded[0]
+
+    assert second_stage() == (
+        f"weights      {joint / BEST} (the best by mean, 0.75)",
+        str(joint / BEST),
+    )
+    end_at(joint, 6, evaluated=False)
+    line, loaded = second_stage()
+    assert loaded == str(joint / "model.ckpt-6")
+    assert line == (
+        f"weights      {loaded} (the newest; not best/: it is of step 2, and "
+        "step 6 was not evaluated)"
+    )
+
+
 def test_pairs_of_names_and_numbers():
     from flags.tasks import multitask_flags
 
@@ -250,7 +315,6 @@ def test_pairs_of_names_and_numbers():
 
 @pytest.mark.shared
 def test_a_head_begins_as_another_tasks(tmp_path, spiece_model):
-    from modeling.checkpoints import native
     from modeling.checkpoints.names import named_variables
     from training.finetuning.head_start import head_start
     from training.finetuning.sources import find_config

@@ -1,7 +1,6 @@
 """Every command reads the same weights of a folder, and says the same line.
 
-One tiny model is trained; what else can become of its folder is made with its
-files. Commands are called as functions.
+Commands are called as functions.
 """
 
 import dataclasses
@@ -11,192 +10,35 @@ import urllib.request
 
 import numpy as np
 import pytest
-import sentencepiece
 import tensorflow as tf
 
-from data.finetuning.options import FeatureOptions
 from modeling.checkpoints import conversion, native, restore
+from modeling.checkpoints.names import named_variables
 from modeling.command_options import ConvertOptions
 from serving.export import __main__ as export_command
 from serving.generation.language_model import load_encoder
 from serving.generation.options import ModelOptions
 from serving.options import ExportOptions
 from serving.saved_model import SavedModel
-from tests.data import builds
-from tests.test_run_classifier import CONFIG, make_job, make_options, write_task
+from tests.model_folders import (
+    BEST,
+    LAST,
+    STATES,
+    best_alone,
+    copied,
+    make_world,
+    multi_task_part,
+    read_network,
+    resumed_without_evaluation,
+)
 from training.checkpointing import run_state
 from training.finetuning import driver, ensemble
 from training.finetuning.driver import Driver
-from training.finetuning.options import FinetuneOptions
-from training.objectives.build import build_objective
-
-BEST, LAST = "best/model.ckpt-2", "model.ckpt-4"
-RUN = {"save_steps": 2, "iterations": 2, "max_save": 0}
-
-
-@dataclasses.dataclass(frozen=True)
-class World:
-    """A task, its vocabulary, and the folder of the trained model."""
-
-    folder: object
-    spiece: str
-
-    def options(self, model_dir, steps=4, **changes) -> FinetuneOptions:
-        run = RUN | {"model_dir": str(model_dir)} | changes.pop("run", {})
-        return make_options(self.folder, steps=steps, run=run, **changes)
-
-    def job(self, options):
-        features = FeatureOptions(self.spiece, 16)
-        return make_job(self.folder, self.spiece, options, features)
-
-    def run(self, model_dir, steps=4, **changes) -> list[str]:
-        """The lines of a run_classifier.py."""
-        options, said = self.options(model_dir, steps, **changes), []
-        export = changes.pop("export", None)
-        Driver(self.job(options), options, export, say=said.append).run()
-        return said
 
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("weights")
-    corpus = builds.write_corpus(folder / "corpus.txt")
-    spiece = builds.train_spiece(folder, corpus)
-    made = World(folder, spiece)
-    write_task(folder, rows=12)
-    size = sentencepiece.SentencePieceProcessor(spiece).get_piece_size()
-    config = CONFIG | {
-        "n_token": size,
-        "n_layer": 1,
-        "d_model": 18,
-        "d_head": 6,
-    }
-    (folder / "config.json").write_text(json.dumps(config))
-    made.run(
-        folder / "model",
-        do_train=True,
-        best_metric="loss",
-        run={"eval_every": 2},
-    )
-    _make_best_the_first(folder / "model")
-    return made
-
-
-def _make_best_the_first(model):
-    """Whatever the losses were: step 2 is the best of 2 and 4."""
-    path = model / "evaluations.jsonl"
-    rows = [json.loads(line) for line in path.read_text().splitlines()]
-    rows[0]["loss"], rows[1]["loss"] = 0.25, 0.5
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    source = restore.resolve(str(model / "model.ckpt-2"))
-    objective = build_objective(
-        "classification", restore.find_config(str(model)), num_labels=2
-    )
-    network = objective.build_model()
-    restore.restore(network, source)
-    shutil.rmtree(model / "best")
-    (model / "best").mkdir()
-    tf.train.Checkpoint(
-        model=network,
-        value=tf.Variable(0.25, dtype=tf.float64),
-        step=tf.Variable(2, dtype=tf.int64),
-        metric=tf.Variable("loss", dtype=tf.string),
-    ).write(str(model / BEST))
-    text = 'model_checkpoint_path: "model.ckpt-2"\n'
-    (model / "best" / "checkpoint").write_text(text)
-
-
-# --- States of a folder: (folder to name, checkpoint that is meant) -------------
-
-
-def copied(world, to):
-    """Another folder with the files of the trained model."""
-    shutil.copytree(world.folder / "model", to)
-    return to
-
-
-def end_at(model, step, evaluated):
-    """As if it had been trained on from 4, with or without evaluations."""
-    for path in model.glob("model.ckpt-4.*"):
-        shutil.copy(path, model / path.name.replace("-4.", f"-{step}."))
-    text = f'model_checkpoint_path: "model.ckpt-{step}"\n'
-    (model / "checkpoint").write_text(text)
-    if evaluated:
-        with open(model / "evaluations.jsonl", "a") as f:
-            f.write(json.dumps({"step": step, "loss": 0.75}) + "\n")
-
-
-def fine_tuned(world, to):
-    return copied(world, to), BEST
-
-
-def resumed(world, to):
-    end_at(copied(world, to), 6, evaluated=True)
-    return to, BEST
-
-
-def resumed_without_evaluation(world, to):
-    end_at(copied(world, to), 6, evaluated=False)
-    return to, "model.ckpt-6"
-
-
-def restarted(world, to):
-    """The checkpoints of the first run are gone, but not its `best/`."""
-    model = copied(world, to)
-    for path in (*model.glob("model.ckpt-*"), model / "checkpoint"):
-        path.unlink()
-    said = world.run(model, steps=1, do_train=True, run={"progress": "lines"})
-    assert any("is of an earlier run" in line for line in said)
-    assert (model / "best.old").is_dir() and not (model / "best").exists()
-    assert not (model / "evaluations.jsonl").exists()
-    return model, "model.ckpt-1"
-
-
-def copied_without_times(world, to):
-    """As `cp -r` does, to another place: the files are as new as each other."""
-    place = to.parent / "elsewhere" / "m"
-    shutil.copytree(
-        world.folder / "model", place, copy_function=shutil.copyfile
-    )
-    return place, BEST
-
-
-def renamed_to_best(world, to):
-    model = copied(world, to).rename(to.parent / "best")
-    return model, BEST
-
-
-def best_alone(world, to):
-    model = copied(world, to)
-    for path in (*model.glob("model.ckpt-*"), model / "checkpoint"):
-        path.unlink()
-    return model, BEST
-
-
-def multi_task_part(world, to):
-    """As run_multitask.py writes a task's folder."""
-    whole = str(world.folder / "model")
-    source, config = restore.resolve(whole), restore.find_config(whole)
-    model = build_objective(
-        "classification", config, num_labels=2
-    ).build_model()
-    restore.restore(model, source)
-    native.write(str(to), model, config)
-    for name in ("task.json", "spiece.model"):
-        shutil.copy(world.folder / "model" / name, to)
-    return to, "ckpt-1"
-
-
-STATES = (
-    fine_tuned,
-    resumed,
-    resumed_without_evaluation,
-    restarted,
-    copied_without_times,
-    renamed_to_best,
-    best_alone,
-    multi_task_part,
-)
+    return make_world(tmp_path_factory.mktemp("weights"))
 
 
 # --- Commands: folder -> the line about the weights -----------------------------
@@ -263,7 +105,7 @@ def export(world, model, capsys):
         told.append(weights)
         return output
 
-    options = ExportOptions(str(model))
+    options = ExportOptions(str(model), checkpoint_choice=world.choice)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("serving.export.exporter.export_model", write)
         patch.setattr(
@@ -278,14 +120,23 @@ def export(world, model, capsys):
 def convert(world, model, capsys):
     target = model.parent / "converted"
     lines = conversion.convert(
-        ConvertOptions("native", "hf", str(model), str(target))
+        ConvertOptions(
+            "native",
+            "hf",
+            str(model),
+            str(target),
+            checkpoint_choice=world.choice,
+        )
     )
     shutil.rmtree(target)
     return line_of(lines)
 
 
 def embed(world, model, capsys):
-    load_encoder(ModelOptions(str(model), world.spiece), 0)
+    options = ModelOptions(
+        str(model), world.spiece, checkpoint_choice=world.choice
+    )
+    load_encoder(options, 0)
     return line_of(capsys.readouterr().err.splitlines())
 
 
@@ -331,6 +182,20 @@ def test_all_commands_read_the_same_weights(
     assert line.partition(" (")[0] == f"weights      {model / wanted}"
 
 
+@pytest.mark.parametrize(
+    "choice, wanted, why",
+    [("last", LAST, "the newest"), ("best", BEST, "the best by loss, 0.25")],
+)
+def test_all_commands_read_what_is_asked_for(
+    world, tmp_path, capsys, choice, wanted, why
+):
+    world = dataclasses.replace(world, choice=choice)
+    model = copied(world, tmp_path / "m")
+    for command in COMMANDS:
+        found = command(world, model, capsys)
+        assert found == f"weights      {model / wanted} ({why})"
+
+
 def test_best_is_a_path_of_its_own(world, tmp_path, capsys):
     """It has the model's settings, whatever was trained since."""
     model, _ = resumed_without_evaluation(world, tmp_path / "m")
@@ -367,6 +232,27 @@ def test_all_checkpoints_and_the_best_one(world, tmp_path):
     assert found["scores"][BEST] == found["scores"]["model.ckpt-2"]
     assert str(model / found["best"]) in line_of(said)
     assert found["best"] != "model.ckpt-2"  # the first of equals
+
+
+def test_all_checkpoints_leave_the_numbers_of_the_best_one(world, tmp_path):
+    """Whose step is nowhere else: what is left beside it is worse."""
+    model = copied(world, tmp_path / "m")
+    loss = {"do_eval": True, "best_metric": "loss"}
+    world.run(model, **loss)
+    path = model / "eval_dev.json"
+    before = path.read_bytes()
+    assert json.loads(before)["checkpoint"] == BEST
+    network = read_network(model, LAST)
+    bias = named_variables(network)["model/classification/logit/bias"]
+    bias.assign([40.0, -40.0])  # wrong by 80 of every "yes"
+    for old in model.glob("model.ckpt-*"):
+        old.unlink()
+    tf.train.Checkpoint(model=network).write(str(model / LAST))
+    world.run(model, eval_all_ckpt=True, **loss)
+    found = json.loads((model / "eval_all_ckpt.json").read_text())
+    assert found["best"] == BEST and list(found["scores"]) == [BEST, LAST]
+    assert found["scores"][BEST] < 2 < found["scores"][LAST]
+    assert path.read_bytes() == before
 
 
 def test_the_metric_of_the_best_cannot_change_unseen(world, tmp_path):

@@ -1,5 +1,6 @@
 """From `StrategyOptions` to a `tf.distribute.Strategy`, once per process."""
 
+import dataclasses
 import functools
 import json
 import os
@@ -25,7 +26,10 @@ def setup(options: StrategyOptions) -> tf.distribute.Strategy:
       UserError: the devices asked for are not there, or this environment
         cannot drive a TPU.
     """
-    strategy = _made_once(options)
+    # Runs of several seeds in one process share it. TensorFlow warns of a second
+    # set of collective operations, and a TPU would be initialized again.
+    strategy = _made_once(dataclasses.replace(options, seed=0))
+    _seed_once(options)
     tf_keras.mixed_precision.set_global_policy(options.precision)
     return strategy
 
@@ -37,8 +41,6 @@ def _made_once(options: StrategyOptions) -> tf.distribute.Strategy:
     _set_threads(options)
     if options.num_virtual_replicas > 1:
         _split_cpu(options.num_virtual_replicas)
-    # Deterministic mode wants a global seed before the first random op.
-    tf_keras.utils.set_random_seed(options.seed)
     if options.deterministic and options.distribution_strategy != "tpu":
         tf.config.experimental.enable_op_determinism()
     if options.num_virtual_replicas > 1:
@@ -53,6 +55,12 @@ def _made_once(options: StrategyOptions) -> tf.distribute.Strategy:
         strategy = _make(options)
     _check_counts(strategy, options)
     return strategy
+
+
+@functools.cache
+def _seed_once(options: StrategyOptions) -> None:
+    """Deterministic mode wants a global seed before the first random op."""
+    tf_keras.utils.set_random_seed(options.seed)
 
 
 def _check_counts(strategy, options: StrategyOptions) -> None:

@@ -151,7 +151,7 @@ def draw(explanation: Explanation, path: str) -> None:
     # Sizes in points: a line of 30 places is as wide as the picture.
     figure.suptitle(f"order {', '.join(map(str, explanation.order))}")
     with warnings.catch_warnings():
-        # The caller is told by `figures.font_for`.
+        # The caller is told by `figures.note`.
         warnings.filterwarnings("ignore", "Glyph")
         figure.tight_layout()
         with files.atomic_open(path, "wb") as f:

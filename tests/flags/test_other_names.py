@@ -33,6 +33,17 @@ def test_the_table_leads_to_flags_that_exist():
             assert flag in own, f"{name}: --{flag}"
 
 
+def test_flags_of_the_originals_readme_are_known():
+    names = (
+        "num_core_per_host num_passes bsz_per_core num_gpu log_step proc_id "
+        "target_eval_key shuffle_buffer tpu_job_name track_mean leak_ratio "
+        "d_embed corpus_info_path"
+    ).split()
+    line = other_names.hint([f"--{name}=1" for name in names], ())
+    assert [f"--{name} is a flag of " in line for name in names] == [True] * 13
+    assert "here: --input_glob" in other_names.hint(["--input=x"], ())
+
+
 def test_only_flags_that_are_not_ours_are_explained():
     known = {"task", "bf16"}
     assert other_names.hint(["--task=x", "--bf16", "--x=--lr"], known) is None

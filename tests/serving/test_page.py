@@ -280,3 +280,44 @@ def test_the_page_goes_on_with_a_text(left_to_right, tmp_path):
     assert shown_forms(page) == {"continue": False, "score": True}
     assert 'class="new"' not in re.sub(r"<script>.*", "", page, flags=re.S)
     assert 'class="error"' not in page
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="no chromium here")
+def test_the_page_fills_a_place_within_a_word(tmp_path):
+    """The form that the link names is run, and it alone is shown."""
+    from data.task_spec import TaskSpec
+    from data.text.tokenizer import Tokenizer
+    from modeling import PretrainingModel, XLNetConfig
+    from serving.export import export_model
+    from tests.data import builds
+
+    corpus = builds.write_corpus(tmp_path / "corpus.txt")
+    vocabulary = builds.train_spiece(tmp_path, corpus)
+    tokenizer = Tokenizer(vocabulary)
+    config = XLNetConfig(
+        vocab_size=tokenizer.vocab_size,
+        d_model=8,
+        n_layer=1,
+        n_head=2,
+        d_head=4,
+        d_inner=8,
+    )
+    spec = TaskSpec(
+        "lm", "pretraining", (), 32, tokenizer.settings, tokenizer.sha256
+    )
+    folder = str(tmp_path / "export")
+    export_model(
+        folder, PretrainingModel(config), spec, vocabulary, check=False
+    )
+    fields = {"form": "fill", "text": "the tower<mask>s"}
+    with served(folder) as address:
+        page = look(address, fields, tmp_path / "user", "--dump-dom")
+    (answer,) = re.findall(r'<p class="answer">([^<]*)', page)
+    assert re.fullmatch(r"the tower( ?\S+)s", answer), answer
+    assert shown_forms(page) == {
+        "fill": True,
+        "continue": False,
+        "compare": False,
+    }
+    assert 'class="error"' not in page

@@ -151,7 +151,7 @@ def picture(
             axes.text(j, i, str(value), ha="center", va="center", color=colour)
     out = io.BytesIO()
     with warnings.catch_warnings():
-        # The caller is told by `figures.font_for`.
+        # The caller is told by `figures.note`.
         warnings.filterwarnings("ignore", "Glyph")
         figure.savefig(out, format="png", dpi=100, bbox_inches="tight")
     return out.getvalue()

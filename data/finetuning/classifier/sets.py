@@ -6,6 +6,7 @@ A task is one small object; `run_classifier.py` needs nothing else of it:
 
 import dataclasses
 import os
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -339,7 +340,7 @@ def _labels(name: str, options: ClassifierDataOptions) -> tuple[str, ...]:
             f"{_split_path(name, options.data_dir, 'train')} has no labels; "
             "give --labels"
         )
-    numeric = all(n.lstrip("-").isdecimal() for n in found)
+    numeric = all(re.fullmatch(r"-?\d+", n) for n in found)
     return tuple(
         sorted(found, key=(lambda n: (int(n), n)) if numeric else None)
     )

@@ -232,8 +232,8 @@ class ClassifierTask(Task):
             rows, matrix, shown = reports.confusion(labels, guesses, names)
             columns = shown
         text = reports.class_report(labels, guesses, names)
-        if not figures.font_for(shown):
-            print("note: no installed font has all characters of the labels")
+        if line := figures.note(shown):
+            print(line)
         ends = ("report.txt", "confusion.tsv", "confusion.png")
         paths = [f"{stem}_{end}" for end in ends]
         files.write_text(paths[0], text)

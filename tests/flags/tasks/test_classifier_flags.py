@@ -7,7 +7,8 @@ from common.errors import UserError
 from common.vocabularies.text_settings import TextSettings
 from data.finetuning.classifier.task import check_trained
 from data.task_spec import TaskSpec
-from flags.tasks import classifier_flags, race_flags
+from flags import other_names
+from flags.tasks import classifier_flags, race_flags, tagger_flags
 from tests.flags.training.test_pretrain_flags import remove_ours
 
 
@@ -39,6 +40,16 @@ def test_a_trained_model_says_its_task(parse):
         classifier_flags.from_flags(trained("squad", "span"))
     parse(classifier_flags, "--task_name=cola")
     assert classifier_flags.from_flags(trained()).task_name == "cola"
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--labels=--1,-2"], ["--labels", "--1,-2"]]
+)
+def test_labels_may_look_like_flags(parse, arguments):
+    for module, more in ((classifier_flags, [trained()]), (tagger_flags, [])):
+        parse(module, "--data_dir=d", *arguments)
+        assert other_names.hint(arguments, flags.FLAGS) is None
+        assert module.from_flags(*more).labels == ("--1", "-2")
 
 
 @pytest.mark.parametrize("name", ["sst-2", "tsv", "jsonl", "tfds:a"])

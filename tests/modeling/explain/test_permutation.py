@@ -124,12 +124,12 @@ def test_other_scripts_and_many_tokens(tmp_path, monkeypatch):
     found = permutation.explain(["東京", "is", "a\u0301"], (2, 1, 3))
     assert "  東京  0 1 0" in str(found) and "    is  0 0 0" in str(found)
     assert "     a\u0301  1 1 0" in str(found)
-    assert figures.font_for(["abc", "é"]) == "DejaVu Sans"
+    assert figures.families(["abc", "é"]) == ["DejaVu Sans"]
     own = [
         f for f in font_manager.fontManager.ttflist if f.name == "DejaVu Sans"
     ]
     monkeypatch.setattr(font_manager.fontManager, "ttflist", own)
-    assert figures.font_for(["東京"]) == ""
+    assert "京 東, which" in figures.note(["東京"])
     long = permutation.explain(["東京", *"abcdefghijk"], tuple(range(1, 13)))
     permutation.draw(long, str(tmp_path / "x.png"))
     assert (tmp_path / "x.png").stat().st_size > 1000

@@ -2,12 +2,14 @@
 
 import dataclasses
 import json
+from pathlib import Path
 
 import pytest
 import sentencepiece
 
 from data.finetuning.classifier.task import ClassifierTask
 from data.finetuning.options import ClassifierDataOptions, FeatureOptions
+from tests import commands
 from tests.data import builds
 from tests.test_run_classifier import (
     CONFIG,
@@ -15,6 +17,7 @@ from tests.test_run_classifier import (
     make_options,
     write_task,
 )
+from tools.soak import killing, starting
 from training import strategy
 from training.finetuning import command, ensemble
 from training.finetuning.driver import Driver
@@ -163,3 +166,41 @@ def test_a_run_per_seed_of_the_second_process(trained, monkeypatch, capsys):
     monkeypatch.setattr(strategy, "setup", lambda options: local[options.seed])
     assert command.run(ClassifierTask, read, read(), say=said.append) == first
     assert not (home / "seeds.json").exists() and said == []
+
+
+@pytest.mark.slow
+def test_seeds_in_two_real_processes(trained):
+    """Both end, one writes, and the numbers are those of one process."""
+    folder, spiece = trained
+    common = [
+        *("run_classifier.py", "--task_name=tsv", f"--data_dir={folder}"),
+        *(f"--spiece_model_file={spiece}", "--max_seq_length=16"),
+        f"--model_config_path={folder}/config.json",
+        *("--train_batch_size=4", "--eval_batch_size=4", "--train_steps=2"),
+        *("--do_train", "--do_eval", "--num_seeds=2"),
+    ]
+    alone = commands.run(*common, f"--model_dir={folder}/alone")
+    assert alone.returncode == 0, alone.stderr[-3000:]
+    hosts = ",".join(f"localhost:{port}" for port in killing.free_ports(2))
+    with starting.Group() as group:
+        for index in (0, 1):
+            arguments = [
+                *(*common, f"--model_dir={folder}/both"),
+                "--distribution_strategy=multi_worker_mirrored",
+                *(f"--worker_hosts={hosts}", f"--task_index={index}"),
+            ]
+            group.start(arguments, f"{folder}/both.{index}.log")
+        group.finish(300)
+    first, second = (Path(log).read_text() for log in group.logs)
+    assert "strategy     CollectiveAllReduceStrategy, 2 replica(s)" in first
+    for text in (first, second):
+        assert "may cause error" not in text  # a library's line
+    assert "2 seeds" in first and "step 2/2" not in second
+    found, wanted = (
+        json.loads((folder / name / "seeds.json").read_text())["seeds"]
+        for name in ("both", "alone")
+    )
+    assert found.keys() == wanted.keys() == {"0", "1"}
+    for seed, splits in wanted.items():
+        assert found[seed]["dev"] == pytest.approx(splits["dev"], abs=1e-5)
+        assert (folder / "both" / f"seed_{seed}" / "eval_dev.json").exists()

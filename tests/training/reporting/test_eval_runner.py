@@ -1,10 +1,70 @@
-"""The log of evaluations, from which early stopping counts."""
+"""What a run makes of its evaluations: patience and the metric it is of."""
 
 import json
+import types
 
 import pytest
 
+from common.errors import UserError
+from tests.training import toy
+from training import loop
 from training.reporting.eval_runner import EvaluationLog
+
+SAME_BEST = {2: (0.9, 0.5), 4: (0.5, 0.6), 6: (0.6, 0.4), 8: (0.7, 0.3)}
+OTHER_BEST = {2: (0.9, 0.5), 4: (0.5, 0.4), 6: (0.6, 0.3), 8: (0.7, 0.2)}
+
+
+def train(folder, numbers, metric, to, patience=3):
+    """Trains where every evaluation finds the (accuracy, loss) of its step."""
+
+    def make(run):
+        def evaluate(steps):
+            step = int(run.learner.optimizer.step.numpy())
+            found = dict(zip(("accuracy", "loss"), numbers[step], strict=True))
+            return types.SimpleNamespace(metrics=found)
+
+        return types.SimpleNamespace(run=evaluate)
+
+    options = toy.run_options(
+        folder,
+        train_steps=to,
+        iterations=2,
+        save_steps=2,
+        eval_every=2,
+        patience=patience,
+        best_metric=metric,
+        best_higher=metric == "accuracy",
+    )
+    said = []
+    objective = toy.ToyObjective()
+    result = loop.train(
+        objective, toy.input_fn, options, make_evaluator=make, say=said.append
+    )
+    return result.step, [line for line in said if "stopped early" in line]
+
+
+def test_patience_is_of_the_metric_that_a_resumed_run_names(tmp_path):
+    """The loss falls to the end, the accuracy never comes back to 0.9."""
+    assert train(tmp_path / "a", SAME_BEST, "loss", 4) == (4, [])
+    step, (line,) = train(tmp_path / "a", SAME_BEST, "accuracy", 12)
+    assert step == 8
+    assert line.endswith("at step 8: 3 evaluations without a better accuracy")
+    # By the loss the same evaluations are no reason to stop.
+    assert train(tmp_path / "b", SAME_BEST, "loss", 4) == (4, [])
+    assert train(tmp_path / "b", SAME_BEST, "loss", 8) == (8, [])
+
+
+def test_patience_is_not_counted_from_the_best_of_another_metric(tmp_path):
+    """Refused before a step: best/ is of the metric before."""
+    assert train(tmp_path, OTHER_BEST, "loss", 6) == (6, [])
+    before = {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
+    with pytest.raises(UserError, match="best by accuracy is at step 2"):
+        train(tmp_path, OTHER_BEST, "accuracy", 8)
+    ours = [tmp_path / "best", tmp_path / "evaluations.jsonl"]
+    for path, content in before.items():
+        if path in ours or path.parent in ours:
+            assert path.read_bytes() == content
+
 
 ROWS = (
     {"step": 2, "loss": 0.5, "accuracy": 0.25},

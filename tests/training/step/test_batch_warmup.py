@@ -71,13 +71,16 @@ def test_a_small_step_is_that_of_its_rows(tmp_path):
         return toy.input_fn(params).map(cut)
 
     def train(name, input_fn, **changes):
-        options = toy.run_options(
-            tmp_path / name, train_steps=4, progress="none", **changes
-        )
+        options = toy.run_options(tmp_path / name, train_steps=4, **changes)
         options = options.replace(
             grad_accumulation_steps=4, save_steps=0, iterations=2
         )
-        result = loop.train(Objective(groups=1), input_fn, options)
+        said = []
+        result = loop.train(
+            Objective(groups=1), input_fn, options, say=said.append
+        )
+        (line,) = (line for line in said if line.startswith("batch "))
+        assert ("from 2 rows on over 1000000 tokens" in line) == bool(changes)
         assert result.trace_count == 1
         return result.model.get_weights()
 

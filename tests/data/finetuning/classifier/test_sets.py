@@ -63,6 +63,20 @@ def test_labels_of_a_table_are_sorted_as_numbers_where_they_are(tmp_path):
         task.read("dev", BadRows())
 
 
+@pytest.mark.parametrize(
+    "labels",
+    [("--1", "-2"), ("--1", "-2", "3"), ("-", "1"), ("-1-", "2")],
+    ids=" ".join,
+)
+def test_labels_that_are_nearly_numbers_are_sorted_as_text(tmp_path, labels):
+    rows = [f"a text\t{label}" for label in reversed(labels)]
+    (tmp_path / "train.tsv").write_text("\n".join(["text\tlabel", *rows]))
+    found = build("tsv", tmp_path)
+    assert found.labels == tuple(sorted(labels))
+    examples = found.read("train", BadRows())
+    assert found.label_array(examples).tolist() == [*range(len(labels))][::-1]
+
+
 def test_multi_label_arrays_and_rows(tmp_path):
     (tmp_path / "train.tsv").write_text("text\tlabels\na\tp|q\nb\t\nc\tq\n")
     task = build("tsv", tmp_path, head="multi_label")
