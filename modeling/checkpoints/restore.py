@@ -230,7 +230,7 @@ def restore(
     """Gives a model the weights of a checkpoint of any format.
 
     A head variable that the checkpoint has by the same name and shape is taken
-    with "encoder", too. Checkpoints fine-tuned by the original have no
+    with "encoder", too; the pooler of one head goes to each of several. Checkpoints fine-tuned by the original have no
     `mask_emb`: models that never use it get zeros.
 
     The moving averages of the weights are taken where a training checkpoint
@@ -260,10 +260,14 @@ def restore(
         if name not in arrays:
             arrays[name] = np.zeros(variables[name].shape, np.float32)
     scope = encoder_of(model).scope
-    problems, values, fresh = [], {}, []
+    alone = getattr(model, "names_alone", dict)()
+    taken, problems, values, fresh = set(), [], {}, []
     for name, variable in variables.items():
         required = require == "all" or name.startswith(scope)
-        value = arrays.get(name)
+        found = name
+        if require == "encoder" and name not in arrays:
+            found = alone.get(name, name)
+        value = arrays.get(found)
         if value is None:
             fresh.append(name)
             if required:
@@ -277,12 +281,13 @@ def restore(
                 )
         else:
             values[name] = value
+            taken.add(found)
     if problems:
         headless = not any(n in arrays or n.startswith(scope) for n in fresh)
         raise UserError(_complaint(source, problems, headless))
     for name, value in values.items():
         variables[name].assign(value)
-    unused = [name for name in arrays if name not in values] + surplus
+    unused = [name for name in arrays if name not in taken] + surplus
     return RestoreReport(
         source, tuple(values), tuple(fresh), tuple(unused), tuple(stripped)
     )

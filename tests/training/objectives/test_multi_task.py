@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 
 from modeling import XLNetConfig
+from modeling.checkpoints import restore
 from modeling.checkpoints.names import named_variables
 from modeling.heads.multi_task import MultiTaskModel
 from tests import released_folders
@@ -91,6 +92,25 @@ def test_the_optimizer_knows_every_heads_variables(kind):
     )
     assert {g.task for g in groups.values()} == {None, 0, 1}
     assert {groups[name].layer for name in tasks} == {TOP}
+
+
+def test_every_task_begins_with_the_released_pooler(tmp_path):
+    """As a model of one task does; outputs begin anew."""
+    folder = released_folders.write("modernbert bpe", tmp_path)
+    config = restore.find_config(str(folder))
+    single = build_objective("classification", config, num_labels=2)
+    parts = [TaskPart(name, single, 8) for name in ("sst-2", "cola")]
+    alone = single.build_model()
+    report = restore.restore(alone, str(folder), require="encoder")
+    assert all("/logit/" in name for name in report.fresh)
+    model = MultiTaskObjective(config, parts).build_model()
+    report = restore.restore(model, str(folder), require="encoder")
+    assert all("/logit/" in name for name in report.fresh)
+    assert not any("transform" in name for name in report.unused)
+    wanted = named_variables(alone)["model/lm_loss/transform/kernel"].numpy()
+    for task in ("sst-2", "cola"):
+        found = named_variables(model)[f"model/lm_loss_{task}/transform/kernel"]
+        np.testing.assert_array_equal(found.numpy(), wanted)
 
 
 @pytest.mark.slow
