@@ -260,14 +260,12 @@ def restore(
         if name not in arrays:
             arrays[name] = np.zeros(variables[name].shape, np.float32)
     scope = encoder_of(model).scope
-    alone = getattr(model, "names_alone", dict)()
-    taken, problems, values, fresh = set(), [], {}, []
+    if require == "encoder":
+        arrays = _for_each_head(model, arrays)
+    problems, values, fresh = [], {}, []
     for name, variable in variables.items():
         required = require == "all" or name.startswith(scope)
-        found = name
-        if require == "encoder" and name not in arrays:
-            found = alone.get(name, name)
-        value = arrays.get(found)
+        value = arrays.get(name)
         if value is None:
             fresh.append(name)
             if required:
@@ -281,16 +279,23 @@ def restore(
                 )
         else:
             values[name] = value
-            taken.add(found)
     if problems:
         headless = not any(n in arrays or n.startswith(scope) for n in fresh)
         raise UserError(_complaint(source, problems, headless))
     for name, value in values.items():
         variables[name].assign(value)
-    unused = [name for name in arrays if name not in taken] + surplus
+    unused = [name for name in arrays if name not in values] + surplus
     return RestoreReport(
         source, tuple(values), tuple(fresh), tuple(unused), tuple(stripped)
     )
+
+
+def _for_each_head(model: tf_keras.Model, arrays: dict) -> dict:
+    """The arrays of one pooler by the names that several heads have."""
+    alone = getattr(model, "names_alone", dict)()
+    found = {n: arrays[a] for n, a in alone.items() if a in arrays}
+    rest = {n: a for n, a in arrays.items() if n not in alone.values()}
+    return found | rest
 
 
 def _complaint(source: Source, problems: list[str], headless: bool) -> str:
