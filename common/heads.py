@@ -93,7 +93,8 @@ _ROWS = (
         metric="accuracy",
         fields={},  # a batch of its own: `data.schema.PRETRAIN_BATCH`
         marker=("model/lm_loss/bias", "lm_head/bias"),
-        scopes=("lm_loss", r"next_sentence\w*"),
+        # A task's own where ModernBERT has several.
+        scopes=(r"lm_loss(_[\w.-]+)?", r"next_sentence\w*"),
         hf_class="LMHeadModel",
         hf_names={"model/lm_loss/bias": ("lm_loss.bias", False)},
     ),

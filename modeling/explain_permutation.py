@@ -14,11 +14,11 @@ def main() -> None:
     if options.split == "words":
         tokens = options.text.split()
     else:
-        from data.text.tokenizer import Tokenizer
+        from data.text.opening import open_tokenizer
 
         if not options.spiece_model_file:
             raise UserError("--split=pieces needs --spiece_model_file")
-        tokenizer = Tokenizer(options.spiece_model_file)
+        tokenizer = open_tokenizer(options.spiece_model_file)
         tokens = tokenizer.encode_pieces(options.text)
     explanation = permutation.explain(tokens, options.order)
     if options.view == "masks":

@@ -6,372 +6,216 @@ lead to the same answer.
 
 import json
 import re
-import shutil
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from common.vocabularies import vocabulary
 from data.text.opening import graph_tokenizer, open_tokenizer
-from modeling import XLNetConfig
-from modeling.checkpoints import conversion
-from modeling.checkpoints import restore as checkpoints
-from modeling.encoders.bert.config import AlbertConfig, BertConfig
-from modeling.encoders.modernbert.config import ModernBertConfig
-from modeling.heads import table as heads
-from serving.saved_model import SavedModel
-from tests import (
-    commands,
-    released,
-    test_run_multitask,
-    test_run_race,
-    test_run_tagger,
-)
-from tests.data import builds
-from tests.training.finetuning.ranking import toy
+from tests import released
+from tests.released_commands import AFTER, COMMANDS, TAGGED, Runs
+from tests.released_folders import CONTEXT, KINDS, TAGS, TEXTS
 
 pytest.importorskip("tokenizers")
-SIZES = {"d_model": 12, "n_layer": 2, "n_head": 2, "d_inner": 18}
-TEXTS = [
-    "the red river",
-    "A green tower, 2,000 boats?",
-    "\u039f\u0394\u039f\u03a3 caf\u00e9 e\u0301a \ufb01ne \u00bd",
-    "\U0001f468\u200d\U0001f469\u200d\U0001f467 it's 19, ``so''",
-]
 
-
-def _xlnet_json(folder):
-    path = builds.train_spiece(folder, builds.write_corpus(folder / "c.txt"))
-    released.unigram_json(folder, path)
-    (folder / "spiece.model").unlink()
-
-
-def _albert_json(folder):
-    """As transformers saves it: without `spiece.model`."""
-    path = released.albert(folder, do_lower_case=True)
-    content = open_tokenizer(path).vocabulary.content
-    (folder / "tokenizer.json").write_bytes(content)
-    (folder / "spiece.model").unlink()
-
-
-def _vocab_alone(folder):
-    released.wordpiece_folder(folder)
-    (folder / "tokenizer_config.json").unlink()
-
-
-def _wordpiece_json(folder):
-    content = open_tokenizer(released.wordpiece_folder(folder)).vocabulary
-    (folder / "tokenizer.json").write_bytes(content.content)
-    (folder / "vocab.txt").unlink()
-
-
-# Name -> (model_type, what writes the tokenizer into a folder).
-KINDS = {
-    "xlnet spiece": (
-        "xlnet",
-        lambda f: builds.train_spiece(f, builds.write_corpus(f / "c.txt")),
-    ),
-    "xlnet json": ("xlnet", _xlnet_json),
-    "bert json": ("bert", _wordpiece_json),
-    "bert vocab": ("bert", _vocab_alone),
-    "albert spiece": ("albert", released.albert),
-    "albert json": ("albert", _albert_json),
-    "modernbert bpe": ("modernbert", released.byte_level),
-}
-MASKED = [name for name, (kind, _) in KINDS.items() if kind != "xlnet"]
+XLNET = ["xlnet spiece", "xlnet json"]
+MASKED = [name for name in KINDS if name not in XLNET]
 OTHERS = [name for name in KINDS if name != "xlnet spiece"]
-
-
-def _config(kind, size):
-    if kind == "xlnet":
-        return XLNetConfig(vocab_size=size, **SIZES, d_head=6)
-    makers = {
-        "bert": BertConfig,
-        "albert": lambda **k: AlbertConfig(**k, embedding_size=8),
-        "modernbert": lambda **k: ModernBertConfig(**k, local_window=6),
-    }
-    return makers[kind](vocab_size=size, **SIZES)
-
-
-@pytest.fixture(scope="module")
-def folders(tmp_path_factory):
-    """Name of `KINDS` -> a Hugging Face folder of a language model."""
-    made = {}
-
-    def get(name):
-        if name not in made:
-            kind, write = KINDS[name]
-            place = tmp_path_factory.mktemp("tokenizer")
-            write(place)
-            (path,) = [
-                str(place / n)
-                for n in ("spiece.model", "tokenizer.json", "vocab.txt")
-                if (place / n).exists()
-            ]
-            config = _config(kind, open_tokenizer(path).vocab_size)
-            model = heads.build("pretraining", config, {})
-            for i, variable in enumerate(model.variables):
-                noise = tf.random.stateless_normal(variable.shape, [5, i])
-                gain = float("gamma" in variable.name)
-                variable.assign(noise * (0.3 - 0.2 * gain) + gain)
-            weights = conversion.Weights("pretraining", config, model, {}, [])
-            folder = tmp_path_factory.mktemp("released") / "model"
-            source = checkpoints.Source("native", "", str(place / "none"))
-            conversion.write(weights, "hf", str(folder), source)
-            for file in place.iterdir():
-                if file.suffix in (".model", ".json", ".txt"):
-                    shutil.copy(file, folder)
-            (folder / "c.txt").unlink(missing_ok=True)
-            made[name] = folder
-        return made[name]
-
-    return get
-
-
-# --- Commands: (folder, place) -> arguments ----------------------------------
-
-
-def _tuned(script, *flags, layout=True):
-    def arguments(folder, place):
-        return [
-            script,
-            f"--init_checkpoint={folder}",
-            f"--model_dir={place}/out",
-            "--do_train",
-            "--do_eval",
-            "--train_steps=2",
-            "--train_batch_size=4",
-            "--eval_batch_size=4",
-            "--warmup_steps=0",
-            "--iterations=1",
-            "--progress=none",
-            *(flag.format(place=place) for flag in flags),
-        ]
-
-    return arguments
-
-
-def _asked(module, *flags):
-    return lambda folder, place: [
-        "-m",
-        module,
-        f"--checkpoint={folder}",
-        *flags,
-    ]
-
-
-def _exported(task):
-    return lambda folder, place: [
-        "-m",
-        "serving.export",
-        f"--model_dir={folder}",
-        f"--task={task}",
-        "--max_seq_length=24",
-        f"--output_dir={place}/export",
-        *["--pooling=mean"] * (task == "embedding"),
-    ]
-
-
-def _converted(to_format):
-    return lambda folder, place: [
-        "-m",
-        "modeling.convert_checkpoint",
-        "--from_format=hf",
-        f"--input={folder}",
-        f"--to_format={to_format}",
-        f"--output={place}/new" + "/model" * (to_format == "tf1"),
-    ]
-
-
-def _records(folder, place):
-    (path,) = [
-        folder / n
-        for n in ("spiece.model", "tokenizer.json", "vocab.txt")
-        if (folder / n).exists()
-    ]
-    builds.write_corpus(place / "corpus.txt")
-    return [
-        "-m",
-        "data.create_pretraining_data",
-        f"--input_glob={place}/corpus.txt",
-        f"--spiece_model_file={path}",
-        f"--output_dir={place}/records",
-        "--seq_len=24",
-        "--reuse_len=8",
-        "--segments_per_lane=4",
-    ]
-
-
-COMMANDS = {
-    "classify": _tuned(
-        "run_classifier.py",
-        "--task_name=tsv",
-        "--data_dir={place}",
-        "--max_seq_length=24",
-        "--do_predict",
-        "--do_export",
-    ),
-    "tag": _tuned(
-        "run_tagger.py",
-        "--data_dir={place}",
-        "--max_seq_length=24",
-        "--do_export",
-    ),
-    "squad": _tuned(
-        "run_squad.py",
-        "--train_file={place}/squad.json",
-        "--predict_file={place}/squad.json",
-        "--max_seq_length=48",
-        "--max_query_length=10",
-        "--doc_stride=16",
-        "--do_predict",
-        "--do_export",
-    ),
-    "race": _tuned(
-        "run_race.py",
-        "--data_dir={place}",
-        "--max_seq_length=40",
-        "--max_qa_length=12",
-        "--do_export",
-    ),
-    "rank": lambda folder, place: [
-        "run_ranking.py",
-        f"--topics_file={place}/topics.tsv",
-        f"--documents={place}/documents.jsonl",
-        f"--qrels_file={place}/qrels",
-        f"--init_checkpoint={folder}",
-        f"--model_dir={place}/out",
-        "--ranker=cross_encoder",
-        "--depth=6",
-        "--folds=3",
-        "--max_query_length=8",
-        "--train_steps=2",
-        "--train_batch_size=4",
-        "--warmup_steps=0",
-        "--max_seq_length=24",
-        "--progress=none",
-    ],
-    "multitask": _tuned(
-        "run_multitask.py",
-        "--data_dir={place}",
-        "--tasks=sst-2,rte",
-        "--max_seq_length=24",
-    ),
-    "embed": _asked("serving.embed", "--text=the red river", "--pooling=mean"),
-    "fill": _asked("serving.fill_mask", "--text=the <mask> river"),
-    "score": _asked("serving.score", "--text=the red river"),
-    "generate": _asked(
-        "serving.generate", "--prompt=the red", "--max_new_tokens=3"
-    ),
-    "export lm": _exported("lm"),
-    "export embedding": _exported("embedding"),
-    "to native": _converted("native"),
-    "to tf1": _converted("tf1"),
-    "to hf": _converted("hf"),
-    "records": _records,
-}
-# Command -> {kind: the line of the refusal}; all else works.
+# Command -> {kind: what the one line of its refusal says}; all else works.
 REFUSED = {
     "score": dict.fromkeys(MASKED, "needs an encoder with query stream"),
     "generate": dict.fromkeys(MASKED, "needs an encoder with query stream"),
-    "records": dict.fromkeys(OTHERS, "found the tokenizer of released weights"),
+    "export": dict.fromkeys(KINDS, "--task=embedding or --task=lm"),
     "to tf1": dict.fromkeys(MASKED, "no TF1 checkpoints of"),
+    "lm": dict.fromkeys(KINDS, "model_type '.*', wanted 'transformer_xl'"),
+    "records": dict.fromkeys(OTHERS, "the tokenizer of released weights; give"),
+    "lm records": dict.fromkeys(OTHERS, "needs --vocab_file=NAME.model: make")
+    | {"albert spiece": "the tokenizer of released weights; give"},
+    "inspect": dict.fromkeys(OTHERS, "is not the one of the data: wanted SHA"),
+    "pretrain": dict.fromkeys(MASKED, "no records can be built: fine-tune"),
 }
-QUICK = [("fill", "albert json"), ("to hf", "albert spiece")]
-# Cells that one rule of the commands decides.
-CHOSEN = [
-    *QUICK,
-    ("embed", "albert spiece"),
-    ("score", "xlnet json"),
-    ("to native", "xlnet json"),
-    ("records", "albert json"),
-    ("rank", "bert vocab"),
-    ("export lm", "xlnet json"),
+# Under a second each.
+QUICK = ["embed", "fill", "to native", "to hf", "explain", *REFUSED]
+QUICK_CELLS = [
+    *((command, kind) for command in QUICK for kind in KINDS),
+    ("rank cosine", "bert vocab"),
+    ("classify", "bert vocab"),
 ]
-CELLS = [
-    pytest.param(c, k, marks=[] if (c, k) in QUICK else [pytest.mark.slow])
-    for c, k in CHOSEN
+# Of the others one or two of each command, the tokenizers by turns.
+SLOW_CELLS = [
+    *(
+        (command, kind)
+        for kind in (
+            "xlnet json",
+            "bert vocab",
+            "albert json",
+            "modernbert bpe",
+        )
+        for command in ("classify", "predict classes", "tuned to hf")
+    ),
+    ("pretrain", "xlnet json"),
+    ("predict tags", "xlnet json"),
+    ("predict tags", "modernbert bpe"),
+    ("predict spans", "bert vocab"),
+    ("predict spans", "albert json"),
+    ("predict choices", "albert json"),
+    ("predict ranker", "modernbert bpe"),
+    ("rank knrm", "albert json"),
+    ("rank cosine", "albert json"),
+    ("multitask", "modernbert bpe"),
+    ("average", "xlnet json"),
+    ("ensemble", "bert vocab"),
+    ("serve", "xlnet json"),
+    ("serve", "modernbert bpe"),
+    ("export lm", "bert vocab"),
+    ("export embedding", "xlnet json"),
 ]
 
 
-def _data(place):
-    lines = [f"{text}\t{i % 2}\n" for i, text in enumerate(TEXTS * 2)]
-    for split in ("train", "dev", "test"):
-        (place / f"{split}.tsv").write_text("text\tlabel\n" + "".join(lines))
-    test_run_tagger.write_sentences(place)
-    toy.write(place)
-    shutil.rmtree(place / "train", ignore_errors=True)
-    test_run_race.write_race(place)
-    test_run_multitask.write_tasks(place)
-    context = "the red river e\u0301a fl\u00f3ws by a green tower"
-    answer = {"text": "green tower", "answer_start": context.index("green")}
-    row = {"id": "1", "question": "What tower?", "answers": [answer]}
-    paragraph = {"context": context, "qas": [row]}
-    data = [{"title": "t", "paragraphs": [paragraph]}]
-    value = {"version": "1.1", "data": data}
-    (place / "squad.json").write_text(json.dumps(value))
+def _cells():
+    """All of them; those that no tier has run by hand (`-m bench`)."""
+    late = {("pretrain", kind) for kind in XLNET}
+    for command in COMMANDS:
+        for kind in KINDS:
+            cell, marks = (command, kind), [pytest.mark.bench]
+            if cell in QUICK_CELLS and cell not in late:
+                marks = []
+            elif cell in SLOW_CELLS:
+                marks = [pytest.mark.slow]
+            yield pytest.param(command, kind, marks=marks)
 
 
-@pytest.mark.parametrize("command, kind", CELLS)
-def test_cell(folders, tmp_path, command, kind):
-    folder = folders(kind)
-    _data(tmp_path)
-    done = commands.run(*COMMANDS[command](folder, tmp_path))
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """What each command has left; none runs twice."""
+    return Runs(tmp_path_factory.mktemp)
+
+
+@pytest.mark.parametrize("command, kind", list(_cells()))
+def test_cell(runs, command, kind):
+    place, done = runs(command, kind)
     said = (done.stdout + done.stderr)[-3000:]
+    assert "Traceback" not in said, said
     wanted = REFUSED.get(command, {}).get(kind)
     if wanted is None:
         assert done.returncode == 0, said
-        CHECKS.get(command, lambda *_: None)(folder, tmp_path, done)
+        CHECKS.get(command, lambda *_: None)(runs, kind, place, done)
         return
     assert done.returncode == 1, said
-    assert "Traceback" not in done.stderr
-    lines = [x for x in done.stderr.splitlines() if re.search(wanted, x)]
-    assert len(lines) == 1, said
+    errors = [x for x in done.stderr.splitlines() if x.startswith("error:")]
+    assert len(errors) == 1 and re.search(wanted, errors[0]), said
+    assert done.stderr.splitlines()[-1] == errors[0], said
+
+
+def test_every_kind_and_command_is_in_some_tier():
+    """A command that is not asked of any folder by CI would rot."""
+    asked = {command for command, _ in [*QUICK_CELLS, *SLOW_CELLS]}
+    asked |= {AFTER[command] for command in asked if command in AFTER}
+    asked |= {AFTER[command] for command in asked if command in AFTER}
+    assert asked == set(COMMANDS)
 
 
 # --- What a cell that works must give ----------------------------------------
 
 
 def _tokenizer_in(folder):
-    from common.vocabularies import vocabulary
-
     path = vocabulary.find(str(folder))
     assert path, sorted(x.name for x in folder.iterdir())
     return open_tokenizer(path)
 
 
-def _same_ids(folder, place, done):
+def _same_ids(runs, kind, place, done):
     """A converted folder's tokenizer gives the ids of the one it came from."""
-    old, new = _tokenizer_in(folder), _tokenizer_in(place / "new")
+    old, new = _tokenizer_in(runs.folder(kind)), _tokenizer_in(place / "new")
     words = ["the", "river", "(x)", "2,000,", "U.S."]
     for text in [*TEXTS, *released.ODD, *released.random_texts(200, words, 1)]:
         assert new.encode(text) == old.encode(text), text
 
 
-def _same_classes(folder, place, done):
-    """An export answers what the run predicted."""
-    path = place / "out" / "predictions" / "test_predictions.tsv"
-    rows = [x.split("\t") for x in path.read_text().splitlines()[1:]]
-    model = SavedModel(str(place / "out" / "export"))
-    answers = model({"text": TEXTS * 2})
+def _answers(place):
+    lines = (place / "answers.jsonl").read_text().splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def _predicted(place, name):
+    """Rows of a run's file of predictions, without its header."""
+    lines = (place / "out" / "predictions" / name).read_text().splitlines()
+    return [line.split("\t") for line in lines[1:]]
+
+
+def _classified(place, found):
+    """Probabilities are those of the run's own prediction."""
+    rows = _predicted(place, "test_predictions.tsv")
     wanted = [[float(p) for p in row[-2:]] for row in rows]
-    np.testing.assert_allclose(answers["probabilities"], wanted, atol=2e-5)
+    assert len(wanted) >= len(found) >= len(TEXTS)
+    np.testing.assert_allclose(found, wanted[: len(found)], atol=1e-5)
 
 
-def _same_answer(folder, place, done):
-    path = place / "out" / "predictions" / "predictions.json"
-    value = json.loads((place / "squad.json").read_text())
-    paragraph = value["data"][0]["paragraphs"][0]
-    context = paragraph["context"]
-    model = SavedModel(str(place / "out" / "export"))
-    found = model({"question": ["What tower?"], "paragraph": [context]})
-    answer = found["answer"][0].decode()
-    assert answer in context and answer == json.loads(path.read_text())["1"]
+def _same_classes(runs, kind, place, done):
+    found = [list(x["probabilities"].values()) for x in _answers(place)]
+    _classified(runs("classify", kind)[0], found)
 
 
-def _places(folder, place, done):
+def _same_served(runs, kind, place, done):
+    answers = json.loads(done.stdout)["predictions"]
+    found = [x["probabilities"] for x in answers]
+    _classified(runs("classify", kind)[0], found)
+
+
+def _same_tags(runs, kind, place, done):
+    """The first piece of each word has the tag that the run predicted."""
+    path = runs("tag", kind)[0] / "out/predictions/test_predictions.conll"
+    lines = path.read_text().splitlines()[: len(TAGS)]
+    (answer,) = _answers(place)
+    at = 0
+    for (word, _), line in zip(TAGS, lines, strict=True):
+        spans = zip(answer["piece_starts"], answer["piece_ends"], strict=True)
+        held = [i for i, (start, end) in enumerate(spans) if start <= at < end]
+        assert answer["labels"][held[0]] == line.split("\t")[-1], line
+        at += len(word) + 1
+    assert max(answer["piece_ends"]) == len(TAGGED)
+
+
+def _same_span(runs, kind, place, done):
+    (answer,) = _answers(place)
+    found = CONTEXT[answer["answer_start"] : answer["answer_end"]]
+    assert answer["answer"] == found
+    folder = runs("squad", kind)[0] / "out" / "predictions"
+    wanted = json.loads((folder / "nbest_predictions.json").read_text())["1"]
+    count = len(wanted)
+    assert answer["nbest_text"][:count] == [x["text"] for x in wanted]
+    np.testing.assert_allclose(
+        answer["nbest_probability"][:count],
+        [x["probability"] for x in wanted],
+        atol=1e-5,
+    )
+
+
+def _same_choices(runs, kind, place, done):
+    rows = _predicted(runs("race", kind)[0], "dev_predictions.tsv")
+    found = [list(x["probabilities"].values()) for x in _answers(place)]
+    wanted = [
+        [float(p) for p in row[-4:]] for row in rows if "middle" in row[0]
+    ]
+    np.testing.assert_allclose(found, wanted, atol=1e-5)
+
+
+def _same_ranks(runs, kind, place, done):
+    """Scores of the first fold's test queries are those of its run."""
+    folder = runs("rank cross", kind)[0] / "out" / "runs"
+    answers = _answers(place)
+    lines = (folder / "cross_encoder.seed0.fold0.run").read_text().splitlines()
+    for line in lines:
+        query, _, document, _, score, _ = line.split()
+        found = answers[int(query)]["scores"][int(document[1:])]
+        assert found == pytest.approx(float(score), abs=1e-5)
+    assert len(lines) > 10
+
+
+def _places(runs, kind, place, done):
     """Ids and characters of the export's graph are the offline ones."""
-    offline = _tokenizer_in(folder)
+    offline = _tokenizer_in(runs.folder(kind))
     graph = graph_tokenizer(offline)
     texts = [*TEXTS, *released.ODD]
     found = graph.tokenize_with_offsets(tf.constant(texts))
@@ -380,22 +224,31 @@ def _places(folder, place, done):
         assert row == [x.tolist() for x in offline.encode_spans(text)], text
 
 
-def _vector(folder, place, done):
+def _vector(runs, kind, place, done):
     vector = json.loads(done.stdout.splitlines()[-1])["vector"]
     assert len(vector) == 12 and np.std(vector) > 0.01
 
 
-def _filled(folder, place, done):
-    assert json.loads(done.stdout.splitlines()[0])
+def _filled(runs, kind, place, done):
+    """As text: no mark of a word's beginning, no mark of a word's middle."""
+    answer = json.loads(done.stdout.splitlines()[0])
+    assert answer["text"].startswith("the"), answer
+    assert not re.search("\u2581|\u0120| ##", answer["text"]), answer
 
 
 CHECKS = {
-    "classify": _same_classes,
-    "squad": _same_answer,
-    "tag": _places,
     "embed": _vector,
     "fill": _filled,
     "to native": _same_ids,
     "to tf1": _same_ids,
     "to hf": _same_ids,
+    "tuned to hf": _same_ids,
+    "export lm": _places,
+    "predict classes": _same_classes,
+    "predict tags": _same_tags,
+    "predict spans": _same_span,
+    "predict choices": _same_choices,
+    "predict ranker": _same_ranks,
+    "ensemble": _same_classes,
+    "serve": _same_served,
 }

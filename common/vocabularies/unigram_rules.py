@@ -125,6 +125,24 @@ def _parse(path: str, content: bytes):
     return proto
 
 
+def pieces_of_spiece(path: str, content: bytes) -> list[str]:
+    """The pieces of a SentencePiece file by their ids.
+
+    Raises:
+      UserError: the file is damaged.
+    """
+    return [piece.piece for piece in _parse(path, content).pieces]
+
+
+def pieces_of(content: bytes) -> list[str]:
+    """The pieces of a `tokenizer.json` by their ids, [] of another kind."""
+    try:
+        rows = json.loads(content)["model"]["vocab"]
+        return [str(piece) for piece, _ in rows]
+    except (ValueError, TypeError, LookupError, RecursionError):
+        return []
+
+
 def read_json(path: str, content: bytes, config: Mapping) -> bytes:
     """A `tokenizer.json` with the rules of its folder's class.
 

@@ -135,13 +135,14 @@ def _tokenizer(manifest: PretrainingManifest, path: str) -> Tokenizer | None:
         path = os.path.join(manifest.data_dir, vocabulary.FILE_NAME)
         if not files.exists(path):
             return None
-    tokenizer = Tokenizer(path, manifest.text)
-    if tokenizer.sha256 != manifest.spiece_sha256:
+    found = vocabulary.read(path).sha256
+    if found != manifest.spiece_sha256:
         raise UserError(
             f"--spiece_model_file={path} is not the one of the data: wanted "
-            f"SHA-256 {manifest.spiece_sha256}, found {tokenizer.sha256}"
+            f"SHA-256 {manifest.spiece_sha256}, found {found}; leave it out "
+            "where the data hold a copy"
         )
-    return tokenizer
+    return Tokenizer(path, manifest.text)
 
 
 def _text(pieces, target, real, reuse_len) -> str:

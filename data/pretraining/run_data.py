@@ -68,10 +68,14 @@ class RunData:
         }
 
     def of_data(self) -> Vocabulary:
-        """Hash and text settings that the records were built with."""
+        """Hash and text settings that the records were built with.
+
+        Its content is empty where no copy of the file is at hand.
+        """
         path = os.path.join(self.manifest.data_dir, FILE_NAME)
         sha256, text = self.manifest.spiece_sha256, self.manifest.text
-        return Vocabulary(path, b"", sha256, text, "")
+        content = self.vocabulary.content if self.vocabulary else b""
+        return Vocabulary(path, content, sha256, text, "")
 
     def copy_vocabulary(self, model_dir: str) -> None:
         """So that fine-tuning and serving find it beside the checkpoint."""

@@ -16,6 +16,7 @@ from common.errors import UserError
 from common.vocabularies import vocabulary as vocabulary_lib
 from common.vocabularies.text_settings import TextChoice, TextSettings
 from data import symbols as symbols_lib
+from data.text.tokenizer import WORD_MARK
 
 REQUIREMENTS = "requirements-tokenizers.txt"
 # Names of the symbols in the files of BERT, ALBERT, ModernBERT and RoBERTa.
@@ -87,6 +88,10 @@ class ReleasedTokenizer:
         self.package.no_truncation()
         # Adds no symbol where rows are framed by us, but may move spans.
         self.package.post_processor = None
+        if self.package.decoder is None:
+            decoder = self._decoder(package.decoders)
+            if decoder is not None:
+                self.package.decoder = decoder
         self.vocab_size = max(self.package.get_vocab().values()) + 1
         most = max(len(content), _SPARSE)
         if self.vocab_size > most:
@@ -95,6 +100,20 @@ class ReleasedTokenizer:
                 f"found {self.vocab_size - 1}; take another copy"
             )
         self.symbols = self._read_symbols()
+
+    def _decoder(self, kinds):
+        """How pieces become text, where the file does not say it.
+
+        Classes of transformers bring these rules themselves.
+        """
+        kind = type(self.package.model).__name__
+        if kind == "Unigram":
+            return kinds.Metaspace(WORD_MARK, prepend_scheme="always")
+        if kind == "WordPiece":
+            prefix = self.package.model.continuing_subword_prefix
+            return kinds.WordPiece(prefix)
+        cutter = json.dumps(self.rules.get("pre_tokenizer"))
+        return kinds.ByteLevel() if "ByteLevel" in cutter else None
 
     def _read_symbols(self) -> symbols_lib.SymbolIds:
         found = {
@@ -116,6 +135,10 @@ class ReleasedTokenizer:
     def encode(self, text: str) -> list[int]:
         """Ids of one text, without any special symbol added."""
         return self._encode([text])[0].ids
+
+    def encode_pieces(self, text: str) -> list[str]:
+        """Pieces of one text as the file spells them."""
+        return self._encode([text])[0].tokens
 
     def id_to_piece(self, index: int) -> str:
         """The piece of an id in 0..V-1."""

@@ -68,8 +68,8 @@ class Tokenizer:
             raise UserError(
                 f"{self.path}: wanted a SentencePiece file with "
                 f"{', '.join(_REQUIRED.values())}, found the tokenizer of "
-                "released weights; train one with "
-                "`python -m data.train_sentencepiece`"
+                "released weights; give the spiece.model of an XLNet, or "
+                "train one with `python -m data.train_sentencepiece`"
             )
         self.vocabulary = vocabulary_lib.read(spiece_model_file)
         self.settings = self.vocabulary.resolve(text)

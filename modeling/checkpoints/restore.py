@@ -230,7 +230,7 @@ def restore(
     """Gives a model the weights of a checkpoint of any format.
 
     A head variable that the checkpoint has by the same name and shape is taken
-    with "encoder", too. Checkpoints fine-tuned by the original have no
+    with "encoder", too; the pooler of one head goes to each of several. Checkpoints fine-tuned by the original have no
     `mask_emb`: models that never use it get zeros.
 
     The moving averages of the weights are taken where a training checkpoint
@@ -260,6 +260,8 @@ def restore(
         if name not in arrays:
             arrays[name] = np.zeros(variables[name].shape, np.float32)
     scope = encoder_of(model).scope
+    if require == "encoder":
+        arrays = _for_each_head(model, arrays)
     problems, values, fresh = [], {}, []
     for name, variable in variables.items():
         required = require == "all" or name.startswith(scope)
@@ -286,6 +288,14 @@ def restore(
     return RestoreReport(
         source, tuple(values), tuple(fresh), tuple(unused), tuple(stripped)
     )
+
+
+def _for_each_head(model: tf_keras.Model, arrays: dict) -> dict:
+    """The arrays of one pooler by the names that several heads have."""
+    alone = getattr(model, "names_alone", dict)()
+    found = {n: arrays[a] for n, a in alone.items() if a in arrays}
+    rest = {n: a for n, a in arrays.items() if n not in alone.values()}
+    return found | rest
 
 
 def _complaint(source: Source, problems: list[str], headless: bool) -> str:

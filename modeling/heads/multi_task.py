@@ -59,6 +59,18 @@ class MultiTaskModel(TaskModel):
             for task, model in self.heads.items()
         }
 
+    def names_alone(self) -> dict[str, str]:
+        """A pooler's canonical name -> that of a model of its task alone.
+
+        Released weights hold one, with which every task begins.
+        """
+        return {
+            _of_task(name, task): name
+            for task, model in self.heads.items()
+            for name in model.head_variable_paths()
+            if "/logit/" not in name
+        }
+
     def get_config(self):
         tasks = {name: dict(options) for name, options in self._tasks}
         return super().get_config() | {"tasks": tasks}

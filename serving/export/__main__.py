@@ -136,7 +136,8 @@ def _read_spec(
     if not task_spec.find_folder(options.model_dir):
         raise UserError(
             f"{path} does not exist: give the --model_dir of a fine-tuning "
-            "run, or --task=lm for one of run_pretrain.py"
+            "run; or, for weights that were only pretrained, --task=embedding "
+            "or --task=lm"
         )
     spec = TaskSpec.read(options.model_dir)
     if options.task and options.task not in (spec.task_name, spec.head):

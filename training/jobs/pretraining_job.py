@@ -5,7 +5,12 @@ import shlex
 import time
 
 from common.errors import UserError
-from common.vocabularies import released_vocabulary, vocabulary
+from common.vocabularies import (
+    released_vocabulary,
+    unigram_rules,
+    vocabulary,
+)
+from data import symbols
 from data.task_spec import SPIECE_NAME
 from modeling.checkpoints import restore as checkpoints
 from modeling.encoders.contract import EncoderConfig
@@ -133,22 +138,47 @@ def check_vocabulary(
     folders = []
     if options.init_checkpoint:
         folders.append(checkpoints.resolve(options.init_checkpoint).folder)
-        _refuse_released(folders[-1])
+        _check_start(of_data, folders[0])
     if reads:
         folders.append(options.model_dir)
     vocabulary.settle(of_data, None, *folders)
 
 
-def _refuse_released(folder: str) -> None:
-    """Records hold ids of SentencePiece's own files alone."""
+def _check_start(of_data: vocabulary.Vocabulary, folder: str) -> None:
+    """Says how records for the weights of a folder are made.
+
+    Raises:
+      UserError: the folder's vocabulary is another one than the data's.
+    """
     path = vocabulary.find(folder)
-    if path and released_vocabulary.is_released(path):
+    if path is None:
+        return  # what else the folder says is looked at by `settle`
+    build = "python -m data.create_pretraining_data --spiece_model_file="
+    found = vocabulary.read(path)
+    if not released_vocabulary.is_released(path):
+        if found.sha256 != of_data.sha256:
+            raise UserError(
+                f"{of_data.path} is of another vocabulary than {path}: wanted "
+                f"spiece_sha256 {found.sha256}, found {of_data.sha256}; build "
+                f"the records with `{build}{path}`"
+            )
+        return
+    pieces = unigram_rules.pieces_of(found.content)
+    if symbols.EOP not in pieces:
         raise UserError(
-            f"--init_checkpoint: {folder} has the vocabulary "
-            f"{os.path.basename(path)}, and records for pretraining are made "
-            f"with a {SPIECE_NAME} alone: fine-tune these weights "
-            "(run_classifier.py and others read their vocabulary), or begin "
-            "with weights of the records' own vocabulary"
+            f"--init_checkpoint: {path} is a tokenizer of released weights "
+            f"without {symbols.EOP}, of which no records can be built: "
+            "fine-tune these weights, or leave --init_checkpoint out"
+        )
+    # Of an XLNet, as transformers 5 saves it.
+    if not of_data.content or pieces != unigram_rules.pieces_of_spiece(
+        of_data.path, of_data.content
+    ):
+        raise UserError(
+            f"{of_data.path}: wanted records of the pieces of {path}, found "
+            + ("others" if of_data.content else "no copy of their vocabulary")
+            + "; take the spiece.model of the same release and build the "
+            f"records with `{build}spiece.model`"
         )
 
 

@@ -80,7 +80,9 @@ def unit_pieces(
     at = np.searchsorted(pieces.end[own], starts, side="right")
     at = np.minimum(at, len(own) - 1)
     piece = own[at]
-    return np.where(pieces.start[piece] <= starts, piece, -1)
+    # Behind the last piece lies what the tokenizer drops.
+    holds = (pieces.start[piece] <= starts) & (starts < pieces.end[piece])
+    return np.where(holds, piece, -1)
 
 
 def told_by(

@@ -13,6 +13,7 @@ from common.vocabularies import vocabulary
 from data.finetuning.options import FeatureOptions
 from data.text import opening
 from data.text.released_tokenizer import ReleasedTokenizer
+from tests import released_folders
 from tests import test_run_classifier as classifier
 
 TEXTS = ["The river was wide.", "A boat, a river; the boats!", "wide boats"]
@@ -64,6 +65,21 @@ def test_wordpiece_lower_cases_and_keeps_the_places(made):
     spans = [text[a:b] for a, b in zip(starts, ends, strict=True)]
     assert "".join(spans) == text.replace(" ", "")
     assert spans[ids.tolist().index(1)] == "猫"
+
+
+@pytest.mark.parametrize("kind", ["xlnet json", "bert json", "modernbert bpe"])
+def test_a_file_without_a_decoder_gives_text(tmp_path, kind):
+    """Classes of transformers bring one; without it marks were shown."""
+    tokenizer = released_folders.tokenizer(kind, tmp_path)
+    ids = tokenizer.encode("the river boats")
+    wanted = tokenizer.decode(ids)
+    path = tmp_path / "tokenizer.json"
+    value = json.loads(tokenizer.vocabulary.content)
+    value["decoder"] = None
+    path.write_text(json.dumps(value))
+    bare = opening.open_tokenizer(str(path))
+    assert bare.encode("the river boats") == ids
+    assert bare.decode(ids) == wanted == "the river boats"
 
 
 def test_spans_of_bytes_leave_blanks_out(made):

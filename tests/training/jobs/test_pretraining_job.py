@@ -1,14 +1,76 @@
-"""The vocabulary that a pretraining goes on from, and its last lines."""
+"""Whose vocabulary a pretraining goes on with, and its last lines."""
 
-from types import SimpleNamespace
+import types
 
 import pytest
 
 from common.errors import UserError
+from common.vocabularies import vocabulary
 from tests import released
+from tests.data import builds
 from training.jobs import pretraining_job
 from training.jobs.pretraining_job import loss_line
 from training.run_options import RunOptions
+
+
+@pytest.fixture(scope="module")
+def spiece(tmp_path_factory):
+    """Path of a SentencePiece file."""
+    folder = tmp_path_factory.mktemp("spiece")
+    return builds.train_spiece(folder, builds.write_corpus(folder / "c.txt"))
+
+
+@pytest.fixture
+def check(tmp_path, spiece, monkeypatch):
+    """Looks at a start from weights in `tmp_path`, on records of `spiece`."""
+    source = types.SimpleNamespace(folder=str(tmp_path))
+    monkeypatch.setattr(
+        pretraining_job.checkpoints, "resolve", lambda path: source
+    )
+    of_data = vocabulary.read(spiece)
+
+    def start(content=of_data.content):
+        found = vocabulary.Vocabulary(
+            "manifest.json", content, of_data.sha256, None, ""
+        )
+        options = RunOptions(
+            model_dir=str(tmp_path / "out"), init_checkpoint=str(tmp_path)
+        )
+        pretraining_job.check_vocabulary(found, options, False)
+
+    return start
+
+
+def test_a_folder_with_another_file_names_the_build(tmp_path, check):
+    corpus = builds.write_corpus(tmp_path / "c.txt", seed=5)
+    path = builds.train_spiece(tmp_path, corpus, 110)
+    with pytest.raises(
+        UserError, match=f"create_pretraining_data --spiece_model_file={path}`"
+    ):
+        check()
+
+
+def test_an_xlnet_tokenizer_json_of_the_same_pieces_will_do(
+    tmp_path, spiece, check
+):
+    released.unigram_json(tmp_path, spiece)
+    check()
+    with pytest.raises(UserError, match="found no copy of their vocabulary"):
+        check(content=b"")
+
+    def swap(value):
+        rows = value["model"]["vocab"]
+        rows[40], rows[41] = rows[41], rows[40]
+
+    released.unigram_json(tmp_path, spiece, swap)
+    with pytest.raises(UserError, match="found others; take the spiece.model"):
+        check()
+
+
+def test_other_released_tokenizers_make_no_records(tmp_path, check):
+    released.wordpiece_folder(tmp_path)
+    with pytest.raises(UserError, match="no records can be built: fine-tune"):
+        check()
 
 
 def test_the_uniform_loss_stands_beside_the_loss_of_tokens():
@@ -24,21 +86,3 @@ def test_the_uniform_loss_stands_beside_the_loss_of_tokens():
         "pair 0.7500; of lm_loss: ln(vocabulary) 6.9000, "
         "unigram entropy 6.2500"
     )
-
-
-@pytest.mark.parametrize("kind", ["vocab.txt", "tokenizer.json"])
-def test_released_tokenizers_make_no_records(tmp_path, monkeypatch, kind):
-    """A line of its own: "another vocabulary" would send its reader in vain."""
-    if kind == "vocab.txt":
-        released.wordpiece_folder(tmp_path)
-    else:
-        released.byte_level(tmp_path)
-    source = SimpleNamespace(folder=str(tmp_path))
-    monkeypatch.setattr(
-        pretraining_job.checkpoints, "resolve", lambda _: source
-    )
-    options = RunOptions(model_dir="m", init_checkpoint=str(tmp_path))
-    with pytest.raises(
-        UserError, match=f"{kind}, and records for .* a spiece.model alone"
-    ):
-        pretraining_job.check_vocabulary(None, options, reads=False)

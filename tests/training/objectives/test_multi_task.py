@@ -5,11 +5,13 @@ import pytest
 import tensorflow as tf
 
 from modeling import XLNetConfig
+from modeling.checkpoints import restore
 from modeling.checkpoints.names import named_variables
 from modeling.heads.multi_task import MultiTaskModel
+from tests import released_folders
 from training.objectives.build import build_objective
 from training.objectives.multi_task import MultiTaskObjective, TaskPart
-from training.optim.variable_groups import build_groups
+from training.optim.variable_groups import TOP, build_groups
 from training.run_options import OptimizerOptions
 from training.step import static_lengths
 
@@ -69,6 +71,46 @@ def gradients_of(loss, variables):
     zero = tf.UnconnectedGradients.ZERO
     found = tape.gradient(total, variables, unconnected_gradients=zero)
     return [tf.convert_to_tensor(g).numpy() for g in found]
+
+
+@pytest.mark.parametrize("kind", ["xlnet", "bert", "albert", "modernbert"])
+def test_the_optimizer_knows_every_heads_variables(kind):
+    """ModernBERT's heads have a prediction head each."""
+    config = released_folders.config(kind, 13)
+    parts = [
+        TaskPart(name, build_objective(head, config, **options), 8)
+        for name, head, options in (
+            ("sst-2", "classification", {"num_labels": 2}),
+            ("a.b", "regression", {}),
+        )
+    ]
+    objective = MultiTaskObjective(config, parts)
+    model = objective.build_model()
+    tasks = objective.variable_tasks(model)
+    groups = build_groups(
+        named_variables(model), config.n_layer, OptimizerOptions(), tasks
+    )
+    assert {g.task for g in groups.values()} == {None, 0, 1}
+    assert {groups[name].layer for name in tasks} == {TOP}
+
+
+def test_every_task_begins_with_the_released_pooler(tmp_path):
+    """As a model of one task does; outputs begin anew."""
+    folder = released_folders.write("modernbert bpe", tmp_path)
+    config = restore.find_config(str(folder))
+    single = build_objective("classification", config, num_labels=2)
+    parts = [TaskPart(name, single, 8) for name in ("sst-2", "cola")]
+    alone = single.build_model()
+    report = restore.restore(alone, str(folder), require="encoder")
+    assert all("/logit/" in name for name in report.fresh)
+    model = MultiTaskObjective(config, parts).build_model()
+    report = restore.restore(model, str(folder), require="encoder")
+    assert all("/logit/" in name for name in report.fresh)
+    assert not any("transform" in name for name in report.unused)
+    wanted = named_variables(alone)["model/lm_loss/transform/kernel"].numpy()
+    for task in ("sst-2", "cola"):
+        found = named_variables(model)[f"model/lm_loss_{task}/transform/kernel"]
+        np.testing.assert_array_equal(found.numpy(), wanted)
 
 
 @pytest.mark.slow

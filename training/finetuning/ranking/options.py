@@ -10,6 +10,7 @@ RANKERS = ("bm25", "cosine", "knrm", "cross_encoder")
 LOSSES = ("hinge", "ranknet", "softmax", "pointwise")
 ENCODER, RANDOM = "encoder", "random"
 AUTO = "auto"
+DOC_LENGTH = 512  # where neither a flag nor the encoder says less
 PIECE, WORD = "piece", "word"
 UNITS = (PIECE, WORD)
 EMBEDDING_DTYPES = ("float32", "float16")
@@ -83,9 +84,10 @@ class RankerOptions:
         "Width of the exact-match kernel.",
         bounds="> 0",
     )
-    max_doc_length: int = setting(
-        512,
-        "First pieces of a document.",
+    max_doc_length: int | None = setting(
+        None,
+        "First pieces of a document; default: 512, or as many as the encoder "
+        "has positions for.",
         bounds=">= 1",
     )
     max_query_length: int = setting(

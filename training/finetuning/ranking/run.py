@@ -41,6 +41,7 @@ from training.finetuning.ranking.cross_encoder import CrossEncoder
 from training.finetuning.ranking.folded import Fitted, Task
 from training.finetuning.ranking.kernel_features import FeatureMaker, Features
 from training.finetuning.ranking.options import (
+    DOC_LENGTH,
     ENCODER,
     RANDOM,
     WORD,
@@ -170,6 +171,7 @@ class RankingRun:
         """Fits the rankers that learn and adds their systems."""
         if self.tokenizer is None:
             raise ValueError("`tokenizer` must be given for this ranker")
+        self.settle_length()
         task = self.task(folds)
         if ranker == "cross_encoder":
             made = self.cross_encoder(task)
@@ -193,6 +195,29 @@ class RankingRun:
             self.add(CONTROL, found)
         if options.train_embeddings:
             self.train_table(task, maker.vectors)
+
+    def settle_length(self) -> None:
+        """Without --max_doc_length: as many pieces as the encoder reads.
+
+        Results are found again under the number, whoever said it.
+        """
+        options, finetune = self.options.ranker, self.options.finetune
+        if options.max_doc_length is not None:
+            return
+        room = None
+        if options.ranker != "cross_encoder" and options.vectors == ENCODER:
+            config = sources.find_config(finetune, self.tokenizer.vocab_size)
+            room = vectors.places(config)
+        length = DOC_LENGTH if room is None else min(DOC_LENGTH, room)
+        if length < DOC_LENGTH:
+            self.say(
+                f"documents    their first {length} pieces, for which this "
+                "encoder has positions (--max_doc_length)"
+            )
+        self.options = dataclasses.replace(
+            self.options,
+            ranker=dataclasses.replace(options, max_doc_length=length),
+        )
 
     def train_table(self, task: Task, source: Vectors) -> None:
         """K-NRM whose vectors are trained, from the source's table on."""

@@ -71,6 +71,7 @@ class EncoderVectors:
         self.layers = tuple(layers)
         self.dim = config.d_model
         self._ids, self._batch_size = ids, batch_size
+        self._room = places(config)
         self._cls_first = (
             spec_of(config.model_type).capabilities.layout == "cls_first"
         )
@@ -108,6 +109,8 @@ class EncoderVectors:
         """Ids, segment ids and mask; padding on the right, masked."""
         longest = max(len(r) for r in rows) + 2
         length = -(-longest // LENGTH_STEP) * LENGTH_STEP
+        if self._room is not None:
+            length = min(length, self._room + 2)
         # Batches of one shape: surplus rows repeat the last text.
         rows = [*rows, *[rows[-1]] * (self._batch_size - len(rows))]
         ids = np.full((len(rows), length), max(0, self._ids.pad), np.int32)
@@ -153,6 +156,12 @@ def _fingerprint(model, layers: Sequence[int]) -> str:
     return digest.hexdigest()
 
 
+def places(config: EncoderConfig) -> int | None:
+    """Pieces that a text may have beside CLS and SEP; None = any number."""
+    longest = getattr(config, "max_position_embeddings", None)
+    return None if longest is None else longest - 2
+
+
 def open_encoder(
     config: EncoderConfig,
     checkpoint: checkpoints.Source | None,
@@ -163,7 +172,7 @@ def open_encoder(
     """The encoder of a checkpoint; without it, one with the seed's weights.
 
     Raises:
-      UserError: no such layer; see `modeling.checkpoints.restore.restore`.
+      UserError: no such layer, texts longer than the encoder reads; see `modeling.checkpoints.restore.restore`.
     """
     layers = layers_of(config, options.layer)
     if spec_of(config.model_type).capabilities.layout == "stream":
@@ -171,14 +180,14 @@ def open_encoder(
             f"--vectors=encoder: {config.model_type} reads streams, not texts "
             "on their own; give an encoder with CLS (xlnet, bert, ...)"
         )
-    longest = getattr(config, "max_position_embeddings", None)
-    wanted = max(options.max_doc_length, options.max_query_length) + 2
-    if longest is not None and wanted > longest:
-        raise UserError(
-            f"--max_doc_length={options.max_doc_length}: this encoder has "
-            f"{longest} positions, two are for CLS and SEP; give at most "
-            f"{longest - 2}"
-        )
+    room = places(config)
+    for flag in ("max_doc_length", "max_query_length"):
+        given = getattr(options, flag)
+        if room is not None and given > room:
+            raise UserError(
+                f"--{flag}={given}: this encoder has {room + 2} positions, "
+                f"two are for CLS and SEP; give at most {room}"
+            )
     # A second run must make the weights of the first.
     tf_keras.utils.set_random_seed(seed)
     model = ClassificationModel(config.with_memory(None), num_labels=1)

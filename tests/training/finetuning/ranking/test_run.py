@@ -12,6 +12,7 @@ from data.finetuning.ranking import collection as collections
 from data.finetuning.ranking import metrics, runs
 from data.finetuning.ranking import options as data_lib
 from data.text.tokenizer import Tokenizer
+from modeling.encoders.bert.config import BertConfig
 from tests.training.finetuning.ranking import toy
 from training.finetuning.ranking.options import RankerOptions
 from training.finetuning.ranking.run import RankingRun
@@ -172,6 +173,34 @@ def test_candidates_of_another_system(tmp_path, spiece_model):
 def spoil(folder, name, old, new):
     path = folder / name
     path.write_text(path.read_text().replace(old, new, 1))
+
+
+def test_documents_are_as_long_as_the_encoder_reads(tmp_path, spiece_model):
+    """Where --max_doc_length is not given; a given one is refused."""
+    toy.write(tmp_path)
+    path = tmp_path / "bert.json"
+    config = BertConfig(
+        vocab_size=1000,
+        d_model=12,
+        n_layer=1,
+        n_head=2,
+        d_inner=10,
+        max_position_embeddings=14,
+    )
+    path.write_text(json.dumps(config.to_dict()))
+    ranker = {"ranker": "cosine", "seeds": 1}
+    made = {"model_config_path": str(path)}
+    for flag in ("max_doc_length", "max_query_length"):
+        with pytest.raises(UserError, match=f"--{flag}=13: .* 14 positions"):
+            rank(tmp_path, spiece_model, ranker=ranker | {flag: 13}, **made)
+    ranker["max_doc_length"] = None
+    said = []
+    found = rank(tmp_path, spiece_model, said, ranker=ranker, **made)
+    assert "cosine" in found["systems"]
+    assert sum("their first 12 pieces" in line for line in said) == 1
+    said = []
+    rank(tmp_path, spiece_model, said, ranker={**ranker, "vectors": "random"})
+    assert not any("their first" in line for line in said)
 
 
 MISTAKES = [
