@@ -60,6 +60,7 @@ SLOW_CELLS = [
     ("predict spans", "bert vocab"),
     ("predict spans", "albert json"),
     ("predict choices", "albert json"),
+    ("predict ranker", "bert vocab"),
     ("predict ranker", "modernbert bpe"),
     ("rank knrm", "albert json"),
     ("rank cosine", "albert json"),

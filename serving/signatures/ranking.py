@@ -93,9 +93,10 @@ def _passages(context: Context, query, documents):
     count = tf.shape(documents)[1]
     whole = context.tokenizer.tokenize(query)
     asked = _cut(whole, options["max_query_length"])
-    shorter = asked.row_lengths() < whole.row_lengths()  # [B]
+    kept = tf.cast(asked.row_lengths(), tf.int32)  # [B]
+    # Tokenizers differ in the type of row lengths.
+    shorter = kept < tf.cast(whole.row_lengths(), tf.int32)  # [B]
     read = context.tokenizer.tokenize(tf.reshape(documents, [-1]))
-    kept = tf.cast(asked.row_lengths(), tf.int32)
     windows = graph_features.doc_windows(
         tf.cast(read.row_lengths(), tf.int32),
         tf.repeat(length - kept - 3, count),  # [B * N]
