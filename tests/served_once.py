@@ -1,12 +1,12 @@
 """Starts serving.serve on a free port, asks it once, prints what it answers.
 
-python -m tests.served_once EXPORT JSON
+    python -m tests.served_once EXPORT JSON
+
+The server is a process of its own, so that it ends as users see it end.
 """
 
-import os
 import re
-import runpy
-import signal
+import subprocess
 import sys
 import urllib.request
 
@@ -14,34 +14,32 @@ _ADDRESS = re.compile(r"serving (\S+) at (http://127\.0\.0\.1:\d+)")
 
 
 def main() -> None:
-    """The server is a fork: TensorFlow runs in it alone."""
+    """The exit status is the server's."""
     folder, body = sys.argv[1:]
-    reader, writer = os.pipe()
-    child = os.fork()
-    if not child:
-        os.dup2(writer, 2)
-        os.close(reader)
-        sys.argv = ["serving.serve", f"--saved_model_dir={folder}", "--port=0"]
-        runpy.run_module("serving.serve", run_name="__main__", alter_sys=True)
-        os._exit(1)
-    os.close(writer)
-    try:
-        with os.fdopen(reader) as lines:
-            found = None
-            while not found:
-                line = lines.readline()
-                if not line:
-                    raise SystemExit("the server ended before it listened")
-                sys.stderr.write(line)
-                found = _ADDRESS.search(line)
+    command = ("-m", "serving.serve", f"--saved_model_dir={folder}", "--port=0")
+    with subprocess.Popen(
+        [sys.executable, *command], stderr=subprocess.PIPE, text=True
+    ) as server:
+        try:
+            name, address = _find(server.stderr)
             request = urllib.request.Request(
-                f"{found[2]}/v1/models/{found[1]}:predict", body.encode()
+                f"{address}/v1/models/{name}:predict", body.encode()
             )
             with urllib.request.urlopen(request, timeout=60) as answer:
                 print(answer.read().decode())
-    finally:
-        os.kill(child, signal.SIGTERM)
-        os.waitpid(child, 0)
+        finally:
+            server.terminate()
+            sys.stderr.write(server.stderr.read())
+    sys.exit(server.returncode)
+
+
+def _find(lines) -> tuple[str, str]:
+    """Name and address of the server, once it says them."""
+    for line in lines:
+        sys.stderr.write(line)
+        if found := _ADDRESS.search(line):
+            return found[1], found[2]
+    raise SystemExit("the server ended before it listened")
 
 
 if __name__ == "__main__":
