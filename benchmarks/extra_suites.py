@@ -130,8 +130,8 @@ def _page_lines(count: int) -> list[str]:
 
 def _sentence_row(result, first, texts: int) -> dict:
     row = {"benchmark": "sentences", "system": result.name}
-    if result.error:
-        return row | {"error": result.error}
+    if error := result.error or first.error:
+        return row | {"error": error}
     middle, low, high = harness.ratio(result.seconds, first.seconds)
     per_1000 = 1000 / texts
     return row | {

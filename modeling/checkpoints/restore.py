@@ -230,8 +230,9 @@ def restore(
     """Gives a model the weights of a checkpoint of any format.
 
     A head variable that the checkpoint has by the same name and shape is taken
-    with "encoder", too; the pooler of one head goes to each of several. Checkpoints fine-tuned by the original have no
-    `mask_emb`: models that never use it get zeros.
+    with "encoder", too; the pooler of one head goes to each of several.
+    Checkpoints fine-tuned by the original have no `mask_emb`: models that never
+    use it get zeros.
 
     The moving averages of the weights are taken where a training checkpoint
     holds them.

@@ -1,9 +1,6 @@
 """What the scripts leave in the repository belongs to this machine alone."""
 
 import re
-import subprocess
-
-import pytest
 
 from tests.conftest import ROOT
 
@@ -25,22 +22,3 @@ def test_the_default_outputs_of_scripts_are_ignored():
             assert f"/{name}/" in ignored, path.name
             found += 1
     assert found >= 2
-
-
-@pytest.mark.parametrize("script", ["quickstart", "lm_quickstart", "released"])
-def test_an_echoed_command_can_be_pasted(script):
-    """Folders may have spaces, texts quotes."""
-    text = (ROOT / "scripts" / f"{script}.sh").read_text()
-    run = re.search(r"^run\(\) \{\n.*?^\}\n", text, re.M | re.S)[0]
-    words = ["-m", "data.inspect", "--file=a folder/it's $HOME", "<mask>"]
-    done = subprocess.run(
-        ["bash", "-c", f'PY=true\n{run}run "$@"', "bash", *words],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    line = done.stdout.strip()
-    assert line.startswith("$ python ")
-    again = ["bash", "-c", line.replace("$ python", "printf '%s\\n' python", 1)]
-    done = subprocess.run(again, capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines() == ["python", *words]

@@ -20,6 +20,9 @@ LINE = re.compile(
     rf"\bfrom ((?:{'|'.join(HOUSES)})(?:\.\w+)*) import "
     r"(\([\w\s,]*\)|\w+(?: as \w+)?(?:, *\w+(?: as \w+)?)*)"
 )
+# What a script starts: `-m a.module`, a file of the tests.
+STARTED = re.compile(rf"-m ((?:{'|'.join(HOUSES)})(?:\.\w+)*)")
+TEST_FILE = re.compile(r"\btests/[\w/]+\.py\b")
 SUFFIXES = (".sh", ".md", ".ipynb", ".yml", ".toml", ".py", "")
 # Module names of earlier releases; mistakes that a test plants.
 EXEMPT = (
@@ -117,3 +120,22 @@ def test_what_exists_is_found():
     assert written_in(line)[0] == ("common.process", "tpu_build")
     assert exists("common.process", "tpu_build")
     assert exists("modeling", "XLNetModel")
+
+
+def test_every_module_that_a_script_starts_exists():
+    wrong, read = [], 0
+    for name in tracked():
+        if pathlib.Path(name).suffix not in (".sh", ".yml", ""):
+            continue
+        text = (ROOT / name).read_text(errors="replace")
+        paths = TEST_FILE.findall(text)
+        for module in STARTED.findall(text):
+            folder = ROOT.joinpath(*module.split("."))
+            package = folder / "__main__.py"
+            paths.append(
+                str(package if folder.is_dir() else folder.with_suffix(".py"))
+            )
+        read += len(paths)
+        wrong += [f"{name}: {p}" for p in paths if not (ROOT / p).is_file()]
+    assert not wrong, "\n".join(wrong)
+    assert read > 20

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 from training.optim.variable_groups import build_groups, describe
 from training.reporting import report
-from training.run_options import OptimizerOptions, RunOptions
+from training.run_options import OptimizerOptions
 
 
 def test_what_lies_between_loops_is_no_part_of_their_speed(monkeypatch):
@@ -44,15 +44,6 @@ def test_the_line_of_the_optimizer_names_it():
         line = report._optimizer_line(OptimizerOptions(**options))
         assert line.startswith(f"optimizer    {name}"), line
     assert line.endswith("decay 0.1, epsilon 1e-08, clipped at 1")
-
-
-def test_the_warm_up_of_the_batch_size_is_in_the_line_of_the_batch():
-    options = RunOptions(
-        model_dir="m", min_batch_size=4, batch_size_warmup_tokens=640
-    )
-    text = report._warmup_text(options)
-    assert text == ", from 4 rows on over 640 tokens"
-    assert report._warmup_text(RunOptions(model_dir="m")) == ""
 
 
 def test_what_is_updated_alike_is_one_line_of_the_table():

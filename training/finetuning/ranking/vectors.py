@@ -172,7 +172,8 @@ def open_encoder(
     """The encoder of a checkpoint; without it, one with the seed's weights.
 
     Raises:
-      UserError: no such layer, texts longer than the encoder reads; see `modeling.checkpoints.restore.restore`.
+      UserError: no such layer, texts longer than the encoder reads; see
+        `modeling.checkpoints.restore.restore`.
     """
     layers = layers_of(config, options.layer)
     if spec_of(config.model_type).capabilities.layout == "stream":
