@@ -23,8 +23,6 @@ from serving.options import (
     ServerOptions,
 )
 from serving.saved_model import SavedModel
-from serving.web.scheduler import Scheduler
-from serving.web.versions import Versions
 from tests.layers import source_files
 from tests.serving.test_saved_model import save
 
@@ -148,6 +146,10 @@ def test_no_file_is_written_by_what_restores(change, tmp_path, monkeypatch):
 def test_no_file_is_written_by_a_version_that_a_server_finds(
     plain, change, tmp_path, caplog
 ):
+    pytest.importorskip("fastapi")
+    from serving.web.scheduler import Scheduler
+    from serving.web.versions import Versions
+
     proto, write = change
     write_file(proto.meta_graphs[0], str(tmp_path / "target"))
     os.rename(write(), tmp_path / "2")
