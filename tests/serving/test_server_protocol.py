@@ -201,7 +201,8 @@ def test_small_pieces_gather(served, port, monkeypatch):
         take(self, data)
 
     monkeypatch.setattr(protocol.BoundedProtocol, "_take", noted)
-    monkeypatch.setattr(protocol, "_GATHER_SECONDS", 0.3)
+    monkeypatch.setattr(protocol, "_MOST_GATHER_SECONDS", 0.3)
+    monkeypatch.setattr(protocol.BoundedProtocol, "_gather_seconds", 0.3)
     body = chunks(BODY, 1) + b"\r\n"
     data = post(CHUNKED, b"X: " + b"a" * 300, body=body)
     with connect(port) as s:

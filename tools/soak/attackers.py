@@ -6,7 +6,8 @@
 
 `tools.soak.attacks` starts it. It ends with its standard input and then
 prints how many seconds of CPU time it took for each second. With --burn it
-only takes that much CPU time and does not touch the server.
+only takes that much CPU time and does not touch the server. --nice lowers its
+priority.
 """
 
 import argparse
@@ -54,8 +55,10 @@ def main() -> None:
     parser.add_argument("--row", type=json.loads, default={"text": "a"})
     parser.add_argument("--each", type=int, default=8)
     parser.add_argument("--burn", type=float, default=-1.0)
+    parser.add_argument("--nice", type=int, default=0)
     parser.add_argument("names", nargs="*")
     a = parser.parse_args()
+    os.nice(a.nice)
     stop = Stop()
     begin, used = time.monotonic(), _cpu_seconds()
     print("ready", flush=True)

@@ -7,7 +7,9 @@ each attack, then during all at once. The attackers are a process of their own
 (`tools.soak.attackers`), but share the machine's cores with the server. So
 for each attack there is a control: the good clients alone, while another
 process takes as much CPU time as the attackers took and leaves the server in
-peace. What an attack costs beyond its control is the server's own part. Prints
+peace. What an attack costs beyond its control is the server's own part. Real
+attackers have machines of their own: --nice=10 takes the cores from both of
+them when the server needs one. Prints
 p50 and p99 of the good clients, their control, how many requests failed, and
 the server's CPU time and memory. Ends with status 1 when a good request failed
 or the server ended. The wanted bound is a p99 below 3 times the quiet one.
@@ -197,7 +199,12 @@ def measure(server, name: str, seconds: float, *arguments: str) -> Row:
 
 
 def run(
-    server, seconds: float, each: int, names: list[str], say=print
+    server,
+    seconds: float,
+    each: int,
+    names: list[str],
+    nice: int = 0,
+    say=print,
 ) -> list[Row]:
     """The quiet measurement, then one per attack or `ALL` of them at once.
 
@@ -208,6 +215,7 @@ def run(
       seconds: of each measurement.
       each: attackers of each attack; one of each for all at once.
       names: of attacks; () = every one, then `ALL`.
+      nice: added to the attackers' and the control's nice value.
       say: called with every line of the table.
     """
     good = server.good_row()
@@ -216,13 +224,14 @@ def run(
     quiet = measure(server, "quiet", 3 * seconds)
     quiet = dataclasses.replace(quiet, control=quiet.p99)
     found, controls = [quiet], {0.0: quiet.p99}
-    where = (f"--port={server.port}", f"--row={json.dumps(good)}")
+    low = f"--nice={nice}"
+    where = (low, f"--port={server.port}", f"--row={json.dumps(good)}")
     for name in names or [*known, ALL]:
         count, chosen = (1, known) if name == ALL else (each, [name])
         row = measure(server, name, seconds, *where, f"--each={count}", *chosen)
         share = round(row.attackers_cpu, 1)
         if share not in controls:
-            alone = measure(server, "control", seconds, f"--burn={share}")
+            alone = measure(server, "control", seconds, low, f"--burn={share}")
             controls[share] = alone.p99
         row = dataclasses.replace(row, control=controls[share])
         found.append(row)
@@ -266,6 +275,7 @@ def main() -> None:
     parser.add_argument("--saved_model_dir", required=True)
     parser.add_argument("--seconds", type=float, default=6)
     parser.add_argument("--attackers", type=int, default=8)
+    parser.add_argument("--nice", type=int, default=0)
     parser.add_argument("--only", default="", help="names, with semicolons")
     parser.add_argument("--part", default="1/1", help="of all attacks: 2/3")
     a = parser.parse_args()
@@ -281,6 +291,7 @@ def main() -> None:
             a.seconds,
             a.attackers,
             names,
+            a.nice,
             say=lambda text: print(text, flush=True),
         )
         print(line(rows[0], rows[0].p99))

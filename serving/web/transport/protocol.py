@@ -35,7 +35,8 @@ _SLICE = 4_096  # bytes of chunks between two looks at their number
 _FRAME = 4_096  # bytes that chunks may take beside their content ...
 _FRAME_SHARE = 8  # ... and one more for so many bytes of content
 _SMALL = 64  # bytes: pieces of a request that are smaller gather ...
-_GATHER_SECONDS = 0.005  # ... for so long, as each read is work
+_GATHER_SECONDS = 0.005  # ... for so long, as each read is work,
+_MOST_GATHER_SECONDS = 0.04  # and twice as long each time, up to this
 _UNREAD = 262_144  # bytes that are thrown away after an early answer ...
 _UNREAD_SECONDS = 1.0  # ... and for how long
 _END = b"\r\n\r\n"
@@ -62,6 +63,7 @@ class BoundedProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
     _timer: asyncio.TimerHandle | None = None
     _reading: asyncio.TimerHandle | None = None
     _gathering: asyncio.TimerHandle | None = None
+    _gather_seconds = _GATHER_SECONDS
     _left: int | None = 0  # bytes of the body that are to come; None = chunks
     _framed = _content = 0  # bytes of chunks, and what they held
     _unread: int | None = None  # bytes that may still be thrown away
@@ -106,7 +108,10 @@ class BoundedProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
         if len(data) < _SMALL and (self._head or self._in_body):
             self.transport.pause_reading()
             self._gathering = self.loop.call_later(
-                _GATHER_SECONDS, self._read_on
+                self._gather_seconds, self._read_on
+            )
+            self._gather_seconds = min(
+                2 * self._gather_seconds, _MOST_GATHER_SECONDS
             )
 
     def _read_on(self) -> None:
@@ -257,6 +262,7 @@ class BoundedProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
     def on_message_complete(self) -> None:
         """The request is whole."""
         self._left = 0
+        self._gather_seconds = _GATHER_SECONDS
         self.scheduler.connections.works(self, self._address)
         super().on_message_complete()
 
