@@ -1,4 +1,4 @@
-"""Command: one system of a comparison; `benchmarks.harness` starts it.
+"""Command: one system of a comparison; `benchmarks.compare.harness` starts it.
 
     python -m benchmarks.child '{"module": "benchmarks.systems.peak",
         "options": {}, "workload": {"kind": "peak"}}'

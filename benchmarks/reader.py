@@ -18,6 +18,7 @@ import numpy as np
 from absl import flags
 
 from common import files
+from common.contract.symbols import SymbolIds
 from data.pretraining.lanes import open_lanes
 from data.pretraining.manifest import LaneFile, PretrainingManifest
 from data.pretraining.options import BuildOptions, ReaderOptions
@@ -26,7 +27,6 @@ from data.pretraining.record import FLAG_BACKWARD, make_format
 from data.pretraining.sampling import examples
 from data.pretraining.sampling import segments as segments_lib
 from data.pretraining.sampling.token_stream import Stream
-from data.symbols import SymbolIds
 from flags import app
 
 FLAGS = flags.FLAGS

@@ -27,11 +27,11 @@ import sys
 from collections.abc import Iterator
 
 from common import files
+from common.contract.symbols import EOP
 from data.corpus import documents as corpus
 from data.corpus.documents import CorpusError
 from data.corpus.options import ConvertOptions
 from data.corpus.sentences import join_lines, sentences
-from data.symbols import EOP
 from flags import app, flag_values
 
 _TITLE = re.compile(r"^ ?= [^=](.*[^=])? = ?$")

@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from common import files
+from common.contract.symbols import EOP
 from common.errors import UserError
 from common.process import workers
 from data.corpus import documents as corpus
@@ -25,7 +26,6 @@ from data.corpus import plan as corpus_plan
 from data.corpus import quality
 from data.corpus.documents import Block, Document
 from data.corpus.options import FilterOptions
-from data.symbols import EOP
 from flags import app, flag_values
 
 REASONS = (

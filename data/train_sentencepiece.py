@@ -6,7 +6,7 @@
 Writes PREFIX.model, PREFIX.vocab and PREFIX.json (settings and checksums). How
 text is handled (`common.vocabularies.text_settings`) stands in PREFIX.model itself, too, and
 is read from there by everything that uses it. The special symbols come first and in the original's order
-(`data.symbols.TRAINED_LAYOUT`), then the punctuation that is always a piece of
+(`common.contract.symbols.TRAINED_LAYOUT`), then the punctuation that is always a piece of
 its own. The same command on finished output changes nothing.
 """
 
@@ -23,10 +23,10 @@ import sentencepiece
 from tqdm import tqdm
 
 from common import files
+from common.contract import symbols
 from common.errors import UserError
 from common.vocabularies import text_settings, vocabulary_field
 from common.vocabularies.spiece_messages import messages
-from data import symbols
 from data.corpus import documents as corpus
 from data.corpus import plan as corpus_plan
 from data.corpus import vocabulary_progress

@@ -21,8 +21,8 @@ import re
 import numpy as np
 from absl import flags
 
-from benchmarks import harness
-from benchmarks.harness import System
+from benchmarks.compare import harness
+from benchmarks.compare.harness import System
 from benchmarks.systems.workloads import Workload
 from common import figures, files, locks, summary
 from common.errors import UserError

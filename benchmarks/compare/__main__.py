@@ -11,7 +11,7 @@ measured in turn with the systems: the median of as many products as rounds.
 
 import json
 
-from benchmarks import extra_suites, harness, suites
+from benchmarks.compare import extra_suites, harness, suites
 from common import files
 from flags import app, bench_flags
 from flags.bench_flags import BenchOptions

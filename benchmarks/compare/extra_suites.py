@@ -12,14 +12,14 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from benchmarks import harness
-from benchmarks.harness import System
-from benchmarks.suites import GARDEN, OURS
+from benchmarks.compare import harness
+from benchmarks.compare.harness import System
+from benchmarks.compare.suites import GARDEN, OURS
 from benchmarks.systems.workloads import Workload
 from common import files
 from flags.bench_flags import BenchOptions
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 SENTENCES = "benchmarks.systems.sentences"
 PEER = "benchmarks.systems.sentence_transformers_peer"
 Rows = Iterator[tuple[str, str, list[dict]]]
@@ -73,7 +73,7 @@ def generation(options: BenchOptions) -> Rows:
     """Tokens per second of the serving decoder, with and without memory."""
     tokens = 16 if options.quick else 64
     yield from _apart(
-        "benchmarks.generation", [str(options.layers), str(tokens)]
+        "benchmarks.compare.generation", [str(options.layers), str(tokens)]
     )
 
 
@@ -88,7 +88,7 @@ def lm_generation(options: BenchOptions) -> Rows:
 def parity(options: BenchOptions) -> Rows:
     """The largest difference to a peer's outputs on the same weights."""
     if options.torch_python:
-        yield from _apart("benchmarks.parity", [options.torch_python])
+        yield from _apart("benchmarks.compare.parity", [options.torch_python])
     else:
         text = "needs --torch_python: weights are shared with Hugging Face"
         yield "parity", text, []

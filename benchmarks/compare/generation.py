@@ -1,6 +1,6 @@
 """Command: tokens per second of the serving decoder on a random model.
 
-    python -m benchmarks.generation 3 64
+    python -m benchmarks.compare.generation 3 64
 
 Layers and new tokens; base width, a prompt of 128 pieces. With cached keys and
 values, and by running the whole text again for each token. Prints one JSON

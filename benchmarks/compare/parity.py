@@ -1,6 +1,6 @@
 """Command: our outputs against Hugging Face's on the same weights.
 
-    python -m benchmarks.parity /path/to/bench-env/bin/python
+    python -m benchmarks.compare.parity /path/to/bench-env/bin/python
 
 The peer makes random weights, saves them in its format and answers a batch
 with memory, permutation mask and targets; we read its folder and answer the
@@ -16,7 +16,7 @@ import tempfile
 import numpy as np
 import tensorflow as tf
 
-from benchmarks.parity_sizes import PARITY
+from benchmarks.compare.parity_sizes import PARITY
 from benchmarks.systems import workloads
 from common.errors import UserError
 from modeling import PretrainingModel

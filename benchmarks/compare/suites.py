@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from benchmarks import flops, harness, lengths
-from benchmarks.harness import System
+from benchmarks.compare import flops, harness, lengths
+from benchmarks.compare.harness import System
 from benchmarks.systems.workloads import MODERNBERT_INNER, Workload
 from common.errors import UserError
 from flags.bench_flags import BenchOptions

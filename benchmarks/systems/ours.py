@@ -12,8 +12,8 @@ import tensorflow as tf
 
 from benchmarks.systems import workloads
 from benchmarks.systems.workloads import Workload
+from common.contract.symbols import SymbolIds
 from data.finetuning.features import batches as finetune_batches
-from data.symbols import SymbolIds
 from modeling import ClassificationModel
 from modeling.encoders.contract import EncoderConfig
 from modeling.encoders.registry import new_config

@@ -113,7 +113,7 @@ def texts(workload: Workload) -> list[np.ndarray]:
 
 
 def pretrain_batch(workload: Workload, step: int = 0) -> dict[str, np.ndarray]:
-    """One pretraining batch in the names of `data.schema.PRETRAIN_BATCH`.
+    """One pretraining batch in the names of `common.contract.schema.PRETRAIN_BATCH`.
 
     Ranks follow design section 4: context of the reuse part -1, its targets
     0.., context of the second part `reuse`, its targets from `reuse` + 1.
@@ -168,7 +168,7 @@ def explicit_masks(batch: dict, length: int) -> dict[str, np.ndarray]:
 
 
 def finetune_batch(workload: Workload, step: int = 0) -> dict[str, np.ndarray]:
-    """One full classification batch (no padding), `data.schema` names."""
+    """One full classification batch (no padding), `common.contract.schema` names."""
     w = workload
     random = np.random.default_rng([w.seed, 1, step])
     segments = np.zeros([w.batch, w.length], np.int32)
@@ -188,7 +188,7 @@ def finetune_batch(workload: Workload, step: int = 0) -> dict[str, np.ndarray]:
 
 
 def lm_batch(workload: Workload) -> dict[str, np.ndarray]:
-    """One batch of a left-to-right model, `data.schema` names.
+    """One batch of a left-to-right model, `common.contract.schema` names.
 
     Ids are as frequent as words: id i with probability about 1 / (i + 1), so
     that an adaptive softmax has as much to do as on a text.

@@ -10,7 +10,7 @@ import dataclasses
 import numpy as np
 
 from benchmarks.tpu import costs as tpu_costs
-from data import schema
+from common.contract import schema
 from data.pretraining.options import ReaderOptions
 from flags.plan_flags import GB, PlanOptions
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import tensorflow as tf
 
-from data import symbols
+from common.contract import symbols
 
 
 def has_pair(batch: Mapping[str, tf.Tensor]) -> tf.Tensor:

@@ -80,7 +80,7 @@ class TaskSpec:
 
     Attributes:
       task_name: e.g. "tsv", "mnli", "squad", "race".
-      head: a key of `data.schema.HEAD_FIELDS`.
+      head: a key of `common.contract.schema.HEAD_FIELDS`.
       labels: class names in the order of the logits; empty when not used.
       max_seq_length: T of the training batches.
       text: how text is handled before tokenization; the vocabulary's.

@@ -19,8 +19,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import IO
 
 from common import encodings, files
+from common.contract import symbols
 from common.errors import UserError
-from data import symbols
 from data.corpus import sources
 
 LONGEST_DOCUMENT = 4  # blocks

@@ -5,7 +5,7 @@
     found = evaluation_batches("records", "valid", StreamReadOptions(10, 64))
     found.dataset, found.num_predicted
 
-Elements are dicts of `data.schema.LANGUAGE_MODEL_BATCH`, all shapes static (T
+Elements are dicts of `common.contract.schema.LANGUAGE_MODEL_BATCH`, all shapes static (T
 is not with `vary_length`).
 Batch n of a dataset is the one of step `start_step + n`, whatever was read
 before. `data.language_modeling.schedule` says which row reads what.
@@ -16,7 +16,7 @@ import dataclasses
 import numpy as np
 import tensorflow as tf
 
-from data import schema
+from common.contract import schema
 from data.language_modeling import schedule as schedules
 from data.language_modeling.manifest import StreamManifest
 from data.language_modeling.options import StreamReadOptions

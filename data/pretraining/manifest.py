@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from common.contract.symbols import SymbolIds
 from common.errors import UserError
 from common.vocabularies.text_settings import TextSettings
 from data.pretraining.record import make_format
@@ -19,7 +20,6 @@ from data.records.manifest import (
     check_name,
 )
 from data.records.record_format import RecordFormat
-from data.symbols import SymbolIds
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

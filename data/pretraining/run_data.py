@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 
 from common import files
+from common.contract.task_spec import SPIECE_NAME
 from common.errors import UserError
 from common.vocabularies import text_settings, vocabulary
 from common.vocabularies.vocabulary import Vocabulary
@@ -15,7 +16,6 @@ from data.pretraining.options import ReaderOptions
 from data.pretraining.reader import make_dataset
 from data.pretraining.sampling.resampling import check_sampler
 from data.records.manifest import FILE_NAME
-from data.task_spec import SPIECE_NAME
 
 
 @dataclasses.dataclass(frozen=True)

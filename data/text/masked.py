@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import sentencepiece
 
-from data.text.released_tokenizer import ReleasedTokenizer
+from data.text.released.released_tokenizer import ReleasedTokenizer
 from data.text.tokenizer import WORD_MARK, Tokenizer
 
 # Characters without a meaning of their own.

@@ -12,11 +12,11 @@ from collections.abc import Sequence
 import numpy as np
 import sentencepiece
 
+from common.contract import symbols as symbols_lib
 from common.errors import UserError
 from common.vocabularies import vocabulary as vocabulary_lib
 from common.vocabularies.released_vocabulary import is_released
 from common.vocabularies.text_settings import TextChoice, TextSettings
-from data import symbols as symbols_lib
 from data.text import normalization as text_lib
 
 WORD_MARK = "\u2581"  # SentencePiece's mark of a word's beginning

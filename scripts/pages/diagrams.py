@@ -1,6 +1,6 @@
 """Draws docs/figures/*.svg, the diagrams of the pages, from diagrams.toml.
 
-    python scripts/diagrams.py
+    python scripts/pages/diagrams.py
 
 One palette, light and dark (the reader's system decides). A diagram is boxes in
 a grid and arrows between them, or a mask: rows that see columns.
@@ -10,7 +10,7 @@ import pathlib
 import tomllib
 from xml.sax.saxutils import escape
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "docs" / "figures" / "diagrams.toml"
 FOLDER = SOURCE.parent
 WIDTH, HEIGHT, GAP_X, GAP_Y, EDGE = 168, 52, 112, 46, 12

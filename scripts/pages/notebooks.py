@@ -1,6 +1,6 @@
 """Writes docs/notebooks/*.ipynb from the pages beside them.
 
-python scripts/notebooks.py
+python scripts/pages/notebooks.py
 
 A block of Python is a code cell, a block of bash a `%%bash` cell; blocks whose
 title begins with "not run" become text. What lies between is text.
@@ -10,7 +10,7 @@ import json
 import pathlib
 import re
 
-FOLDER = pathlib.Path(__file__).resolve().parents[1] / "docs" / "notebooks"
+FOLDER = pathlib.Path(__file__).resolve().parents[2] / "docs" / "notebooks"
 NOT_RUN = "not run"
 _BLOCK = re.compile(
     r'^```(python|bash)(?: title="([^"]*)")?\n(.*?)^```\n', re.M | re.S

@@ -6,7 +6,7 @@ the first symbol is predicted from something.
 
 import tensorflow as tf
 
-from data.text.graph_tokenizer import GraphTokenizer
+from data.text.graph.graph_tokenizer import GraphTokenizer
 from data.text.units import NEWLINE, mark_lines
 from data.text.vocabulary import (
     PieceVocabulary,

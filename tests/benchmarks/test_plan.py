@@ -7,8 +7,8 @@ import tensorflow as tf
 
 from benchmarks.tpu import lowering as tpu_lowering
 from benchmarks.tpu import plan as tpu_plan
+from common.contract import schema
 from common.errors import UserError
-from data import schema
 from flags import plan_flags
 from flags.plan_flags import PlanOptions
 from flags.recipes import causal_lm_recipes

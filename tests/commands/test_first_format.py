@@ -1,6 +1,6 @@
 """Files written by the first version are read as they were then.
 
-`fixtures/first_format.tar.xz` holds what its commands wrote: records, a
+`tests/golden/first_format.tar.xz` holds what its commands wrote: records, a
 pretraining run stopped at step 4 of 8 (weights, slots, recurrent memory), a
 fine-tuned classifier and its export, and what they gave: losses of all eight
 steps, dev predictions, answers of the export.
@@ -15,10 +15,10 @@ import tarfile
 import numpy as np
 import pytest
 
-from tests import commands
+from tests.helpers import commands
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
-ARCHIVE = ROOT / "tests" / "fixtures" / "first_format.tar.xz"
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+ARCHIVE = ROOT / "tests" / "golden" / "first_format.tar.xz"
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +74,7 @@ def test_weights_keep_their_attribute_paths(first, folder, tmp_path):
 
 
 def test_a_fine_tuned_folder_predicts_as_it_did(first):
-    from data.task_spec import TaskSpec
+    from common.contract.task_spec import TaskSpec
     from data.text.tokenizer import Tokenizer
     from modeling import ClassificationModel
     from modeling.checkpoints import restore as checkpoints

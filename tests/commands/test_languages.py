@@ -14,7 +14,7 @@ import pytest
 
 from common.errors import UserError
 from data.text.tokenizer import Tokenizer
-from tests import commands, languages
+from tests.helpers import commands, languages
 
 pytestmark = pytest.mark.slow
 EAST = ("ja", "ko", "zh", "th")
@@ -168,7 +168,7 @@ def test_the_exported_graph_gives_the_pieces(world, wanted):
 
 
 def test_predictions_are_those_of_the_offline_pieces(world, wanted):
-    from data.task_spec import TaskSpec
+    from common.contract.task_spec import TaskSpec
     from modeling import ClassificationModel
     from modeling.checkpoints import restore as checkpoints
     from serving.exported.answering import predict_file

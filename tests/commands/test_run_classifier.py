@@ -12,11 +12,12 @@ import sentencepiece
 
 from common.errors import UserError
 from data.finetuning.options import ClassifierDataOptions, FeatureOptions
-from tests import commands
+from tests import conftest
 from tests.data import builds
+from tests.helpers import commands
 from tests.training.finetuning.test_length_slices import check_written
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+ROOT = str(conftest.ROOT)
 CONFIG = {
     "d_head": 5,
     "d_inner": 24,
@@ -156,7 +157,7 @@ def test_replicas_batch_sizes_and_buckets_agree(tmp_path, spiece_model):
         [
             sys.executable,
             "-m",
-            "tests.test_run_classifier",
+            "tests.commands.test_run_classifier",
             str(tmp_path),
             spiece_model,
         ],

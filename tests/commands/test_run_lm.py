@@ -15,8 +15,8 @@ import pytest
 
 from data.language_modeling import build
 from data.language_modeling.options import LMDataOptions
-from tests import commands
 from tests.conftest import ROOT
+from tests.helpers import commands
 from training.reporting import loss_log
 
 TEXT = "".join(

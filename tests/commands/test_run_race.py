@@ -12,7 +12,12 @@ from data.finetuning.race import examples as race_examples
 from data.finetuning.race import features as race_features
 from serving.export import export_model
 from serving.saved_model import SavedModel
-from tests.test_run_classifier import CONFIG, WORDS, make_options, read_rows
+from tests.commands.test_run_classifier import (
+    CONFIG,
+    WORDS,
+    make_options,
+    read_rows,
+)
 from tests.training.finetuning.test_length_slices import check_written
 
 

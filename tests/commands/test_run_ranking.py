@@ -9,12 +9,12 @@ import time
 
 import pytest
 
-from tests import commands
+from tests.helpers import commands
 from tests.training.finetuning.ranking import toy
 from tests.training.finetuning.ranking.test_run import contents
 
 pytestmark = pytest.mark.shared
-ROOT = pathlib.Path(__file__).resolve().parents[1]
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def command(folder, *flags):

@@ -8,7 +8,7 @@ import pytest
 from common.errors import UserError
 from data.finetuning.options import FeatureOptions, SquadDataOptions
 from data.finetuning.squad import metrics as squad_metrics
-from tests.test_run_classifier import CONFIG, make_options
+from tests.commands.test_run_classifier import CONFIG, make_options
 from tests.training.finetuning.test_length_slices import check_written
 
 

@@ -6,12 +6,12 @@ import json
 import numpy as np
 import pytest
 
+from common.contract.task_spec import TaskSpec
 from common.errors import UserError
 from data.finetuning.options import FeatureOptions, TaggingDataOptions
-from data.task_spec import TaskSpec
 from serving.export import export_model
 from serving.saved_model import SavedModel
-from tests.test_run_classifier import CONFIG, WORDS, make_options
+from tests.commands.test_run_classifier import CONFIG, WORDS, make_options
 
 COLOURS = ("red", "green")
 

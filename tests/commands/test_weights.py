@@ -20,7 +20,7 @@ from serving.generation.language_model import load_encoder
 from serving.generation.options import ModelOptions
 from serving.options import ExportOptions
 from serving.saved_model import SavedModel
-from tests.model_folders import (
+from tests.helpers.model_folders import (
     BEST,
     LAST,
     STATES,
@@ -285,7 +285,7 @@ def test_the_metric_of_the_best_cannot_change_unseen(world, tmp_path):
 
 
 def test_a_model_folder_called_best_has_settings_of_its_own(world, tmp_path):
-    from data import task_spec
+    from common.contract import task_spec
 
     model = copied(world, tmp_path / "best")
     for path in (model, model / "best", model / BEST):
@@ -321,7 +321,7 @@ def test_a_started_server_answers_from_these_weights(world, state, tmp_path):
     from serving.export.exporter import export_model
     from serving.options import ServerOptions
     from serving.web.app import build_app
-    from tests.serving.page_server import serving
+    from tests.serving.web.page_server import serving
 
     model, wanted = state(world, tmp_path / "m")
     options = world.options(model, do_predict=True, do_export=True)

@@ -9,9 +9,9 @@ import subprocess
 import sys
 
 from flags import help_text, other_names
-from tests import layers
+from tests.helpers import layers
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests" / "golden" / "flags.tsv"
 PRINT_PAGE = "from scripts import flags_page; print(flags_page.page(), end='')"
 # (command, flag): see CHANGELOG.md.

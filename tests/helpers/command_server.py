@@ -1,6 +1,6 @@
 """Runs commands in forks of a process that has loaded TensorFlow.
 
-Started by `tests.commands`: a request and a status per line of JSON. No
+Started by `tests.helpers.commands`: a request and a status per line of JSON. No
 operation runs before a fork: TensorFlow makes its threads with the first one.
 """
 

@@ -19,7 +19,7 @@ from tests.conftest import ROOT
 @functools.cache
 def _server() -> subprocess.Popen:
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.command_server"],
+        [sys.executable, "-m", "tests.helpers.command_server"],
         cwd=ROOT,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

@@ -6,7 +6,7 @@ import pathlib
 import random
 
 from common.vocabularies.released_vocabulary import SYMBOLS
-from tests import languages
+from tests.helpers import languages
 
 ODD = (
     "",

@@ -1,4 +1,4 @@
-"""Commands on the folders of `tests.released_folders`, each as its arguments.
+"""Commands on the folders of `tests.helpers.released_folders`, each as its arguments.
 
 A command's function takes (folder, place, before): the released folder, where
 the command writes and finds the data, and the place of the command in `AFTER`
@@ -10,9 +10,9 @@ import shutil
 
 from common.vocabularies.released_vocabulary import is_released
 from data.text.opening import open_tokenizer
-from tests import commands, released_folders
 from tests.data import builds
-from tests.released_folders import (
+from tests.helpers import commands, released_folders
+from tests.helpers.released_folders import (
     CONTEXT,
     QUESTION,
     TAGS,
@@ -248,7 +248,7 @@ def _pairs(place):
 
 def _served(folder, place, before):
     return [
-        *("-m", "tests.served_once", f"{before}/export"),
+        *("-m", "tests.helpers.served_once", f"{before}/export"),
         json.dumps({"instances": [{"text": text} for text in TEXTS]}),
     ]
 

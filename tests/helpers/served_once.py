@@ -1,6 +1,6 @@
 """Starts serving.serve on a free port, asks it once, prints what it answers.
 
-    python -m tests.served_once EXPORT JSON
+    python -m tests.helpers.served_once EXPORT JSON
 
 The server is a process of its own, so that it ends as users see it end.
 """

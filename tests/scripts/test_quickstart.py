@@ -11,7 +11,7 @@ import sys
 import numpy as np
 import pytest
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.slow
 
 
@@ -81,8 +81,8 @@ def test_saved_model_memory_and_ids_path_agree(finished):
     import tensorflow as tf
     import tensorflow_text  # noqa: F401 (the signature's operations)
 
+    from common.contract.task_spec import TaskSpec
     from data.finetuning.features.pair_features import join_segments, pad_left
-    from data.task_spec import TaskSpec
     from data.text.tokenizer import Tokenizer
     from modeling.checkpoints import restore as checkpoints
     from training.objectives import build as heads

@@ -3,7 +3,9 @@
 import ast
 import pathlib
 
-HERE = pathlib.Path(__file__).resolve().parent
+from tests.conftest import ROOT
+
+HERE = ROOT / "tests"
 # The fixture; and names of parameters, which are made before any fixture.
 ALLOWED = {"conftest.py", "modeling/encoders/golden_encoders.py"}
 

@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from tests import released
 from tests.conftest import ROOT
+from tests.helpers import released
 
 
 @pytest.mark.slow

@@ -12,8 +12,8 @@ import subprocess
 
 import pytest
 
-from tests import layers
 from tests.conftest import ROOT
+from tests.helpers import layers
 
 HOUSES = (*layers.PACKAGES, "tests")
 LINE = re.compile(
@@ -28,7 +28,7 @@ SUFFIXES = (".sh", ".md", ".ipynb", ".yml", ".toml", ".py", "")
 EXEMPT = (
     "CHANGELOG.md",
     "tests/test_layering.py",
-    "tests/layers.py",
+    "tests/helpers/layers.py",
     "tests/scripts/test_written_imports.py",
 )
 

@@ -17,7 +17,7 @@ from serving.exported import answering
 from serving.exported.members import Ensemble
 from serving.options import EnsembleOptions, PredictOptions
 from serving.saved_model import SavedModel
-from tests.serving.test_export import LABELS, make_config, make_spec
+from tests.serving.export.test_export import LABELS, make_config, make_spec
 from tests.serving.test_predict import options
 
 

@@ -10,7 +10,7 @@ from common.errors import UserError
 from serving.exported import answering, rows
 from serving.options import PredictOptions
 from serving.saved_model import SavedModel
-from tests.holding import another_process_holds
+from tests.helpers.holding import another_process_holds
 
 
 class FakeModel:

@@ -8,7 +8,7 @@ import ast
 
 import pytest
 
-from tests import layers
+from tests.helpers import layers
 from tools.faults import run, table
 from tools.faults import steps as faults_steps
 

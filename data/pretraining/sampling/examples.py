@@ -4,13 +4,13 @@ import dataclasses
 
 import numpy as np
 
+from common.contract.symbols import SymbolIds
 from data.pretraining.options import BuildOptions
 from data.pretraining.record import FLAG_DOCUMENT, META
 from data.pretraining.sampling import balanced_spans, permutation, spans
 from data.pretraining.sampling import segments as segments_lib
 from data.pretraining.sampling.segments import Segments
 from data.pretraining.sampling.token_stream import Stream
-from data.symbols import SymbolIds
 
 CHUNK = 1024  # segments made at once; keeps the arrays in the cache
 

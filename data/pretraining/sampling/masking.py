@@ -24,10 +24,10 @@ from collections.abc import Callable, Sequence
 import tensorflow as tf
 
 from common.checks import FIELD, one_of, within
+from common.contract import symbols as symbols_lib
+from common.contract.pairs import has_pair
+from common.contract.symbols import SymbolIds
 from common.errors import UserError
-from data import symbols as symbols_lib
-from data.pairs import has_pair
-from data.symbols import SymbolIds
 
 PAIRS = ("none", "nsp", "sop")
 # Numbers of the draws of a step.
@@ -43,7 +43,7 @@ class MaskingOptions:
       symbols: special ids; none of them is drawn as a random piece.
       reuse_len: of the records.
       seed: of the run.
-      layout: one of `data.symbols.LAYOUTS`.
+      layout: one of `common.contract.symbols.LAYOUTS`.
       rate: share of a row's tokens that are targets; 0 = the stored ones.
       mask_share, random_share: of the targets; the rest stays as it is.
       pair: what `next_sentence_label` is: "nsp" (1 = B follows A with CLS last,
@@ -88,7 +88,7 @@ def masked_batches(input_fn: Callable, options: MaskingOptions) -> Callable:
     """`input_fn` of global batches -> one of corrupted ones.
 
     Args:
-      input_fn: params -> `tf.data.Dataset` of `data.schema.PRETRAIN_BATCH`,
+      input_fn: params -> `tf.data.Dataset` of `common.contract.schema.PRETRAIN_BATCH`,
         whose first batch is that of `params["start_step"]`.
       options: how.
 

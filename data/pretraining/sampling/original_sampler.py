@@ -9,11 +9,11 @@ chunks of a part share one permutation.
 
 import numpy as np
 
+from common.contract.symbols import SymbolIds
 from data.pretraining.sampling import examples
 from data.pretraining.sampling import segments as segments_lib
 from data.pretraining.sampling.segments import Segments
 from data.pretraining.sampling.token_stream import Stream
-from data.symbols import SymbolIds
 
 
 def sample_mask(

@@ -13,7 +13,7 @@ import dataclasses
 
 import numpy as np
 
-from data import symbols as symbols_lib
+from common.contract import symbols as symbols_lib
 from data.pretraining.options import FUNCTIONAL
 from data.pretraining.sampling.token_stream import Stream
 

@@ -19,7 +19,7 @@ def ordered_batches(input_fn: Callable, order: str, reuse_len: int) -> Callable:
     """`input_fn` of batches -> one of batches in another order.
 
     Args:
-      input_fn: params -> `tf.data.Dataset` of `data.schema.PRETRAIN_BATCH`.
+      input_fn: params -> `tf.data.Dataset` of `common.contract.schema.PRETRAIN_BATCH`.
       order: one of `training.jobs.pretrain_options.TARGET_ORDERS`.
       reuse_len: of the records.
     """

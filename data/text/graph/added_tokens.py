@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from common.errors import UserError
-from data.text.graph_text import CODE_POINTS, Flat
+from data.text.graph.graph_text import CODE_POINTS, Flat
 
 _NONE = -1
 _SHIFT = 1 << 21  # more than there are code points

@@ -17,11 +17,12 @@ import types
 import numpy as np
 import tensorflow as tf
 
-from data.text import bpe_file, graph_text
-from data.text.bpe_file import BpeFile
-from data.text.graph_added import TokenFinder
-from data.text.graph_composed import Composer, pages
-from data.text.graph_text import CODE_POINTS, Flat, behind, changes
+from data.text.graph import graph_text
+from data.text.graph.added_tokens import TokenFinder
+from data.text.graph.composed import Composer, pages
+from data.text.graph.graph_text import CODE_POINTS, Flat, behind, changes
+from data.text.released import bpe_file
+from data.text.released.bpe_file import BpeFile
 
 # How the split pattern sees a code point, and what stands for an added token.
 _LETTER, _NUMBER, _OTHER, _WHITE, _TOKEN = range(5)

@@ -13,8 +13,8 @@ import unicodedata
 import numpy as np
 import tensorflow as tf
 
-from data.text import graph_text
-from data.text.graph_text import CODE_POINTS, PAGE, SURROGATES, Flat
+from data.text.graph import graph_text
+from data.text.graph.graph_text import CODE_POINTS, PAGE, SURROGATES, Flat
 
 _SHIFT = 1 << 21  # more than there are code points
 _LOW, _HIGH = "\u0334", "\u0345"  # marks of the lowest and the highest class

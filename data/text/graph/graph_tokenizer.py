@@ -1,6 +1,6 @@
 """Text -> piece ids with offsets inside a TensorFlow graph (L1).
 
-The same ids as the offline tokenizer, without Python: `data.text.graph_text`'s
+The same ids as the offline tokenizer, without Python: `data.text.graph.graph_text`'s
 normalisation, `tensorflow_text`'s SentencePiece, and a static piece -> ids
 table for the digit + comma rule.
 
@@ -15,9 +15,9 @@ import sentencepiece
 import tensorflow as tf
 import tensorflow_text as tf_text
 
+from common.contract.symbols import MASK
 from common.vocabularies.text_settings import TextSettings
-from data.symbols import MASK
-from data.text.graph_text import (
+from data.text.graph.graph_text import (
     GraphNormalizer,
     encode,
     expand,

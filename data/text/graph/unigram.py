@@ -19,11 +19,11 @@ import types
 import numpy as np
 import tensorflow as tf
 
-from data.text import graph_text, unigram_file
-from data.text.graph_added import AddedToken, TokenFinder, Trie
-from data.text.graph_composed import Composer, pages, rewritten
-from data.text.graph_text import CODE_POINTS, Flat
-from data.text.unigram_file import UnigramFile
+from data.text.graph import graph_text
+from data.text.graph.added_tokens import AddedToken, TokenFinder, Trie
+from data.text.graph.composed import Composer, pages, rewritten
+from data.text.graph.graph_text import CODE_POINTS, Flat
+from data.text.released import unigram_file
 
 _MARK = 0x2581
 _SPACE = ord(" ")
@@ -62,7 +62,7 @@ class GraphUnigram(tf.Module):
     Text must be valid UTF-8: TensorFlow raises InvalidArgumentError otherwise.
     """
 
-    def __init__(self, file: UnigramFile):
+    def __init__(self, file: unigram_file.UnigramFile):
         super().__init__(name="graph_unigram")
         self.vocab_size = len(file.pieces)
         # A module would save tuples and dictionaries as objects of their own.

@@ -21,9 +21,9 @@ import tensorflow as tf
 import tensorflow_text as tf_text
 
 from common.errors import UserError
-from data.text import graph_text
-from data.text.graph_text import CODE_POINTS, PAGE, SURROGATES, Flat
-from data.text.released_tokenizer import ReleasedTokenizer
+from data.text.graph import graph_text
+from data.text.graph.graph_text import CODE_POINTS, PAGE, SURROGATES, Flat
+from data.text.released.released_tokenizer import ReleasedTokenizer
 
 # How the pre-tokenizer sees a code point.
 _LETTER, _BLANK, _ALONE = 0, 1, 2

@@ -4,9 +4,9 @@ import functools
 from typing import NamedTuple
 
 from common.errors import UserError
-from data.text import graph_added
-from data.text.graph_added import AddedToken
-from data.text.released_tokenizer import ReleasedTokenizer
+from data.text.graph import added_tokens
+from data.text.graph.added_tokens import AddedToken
+from data.text.released.released_tokenizer import ReleasedTokenizer
 
 
 class BpeFile(NamedTuple):
@@ -55,7 +55,7 @@ def parse(offline: ReleasedTokenizer) -> BpeFile:
         merges,
         _needs_order(merges),
         _words(package, model),
-        graph_added.read(rules, package, path),
+        added_tokens.read(rules, package, path),
         _composes(rules, path),
         bool(split.get("add_prefix_space")),
     )

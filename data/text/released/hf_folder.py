@@ -11,11 +11,14 @@ import random
 from collections.abc import Sequence
 
 from common import files
+from common.contract import symbols as symbols_lib
 from common.vocabularies import vocabulary
-from data import symbols as symbols_lib
-from data.text import hf_tokenizer
 from data.text.opening import open_tokenizer
-from data.text.released_tokenizer import REQUIREMENTS, ReleasedTokenizer
+from data.text.released import hf_tokenizer
+from data.text.released.released_tokenizer import (
+    REQUIREMENTS,
+    ReleasedTokenizer,
+)
 from data.text.tokenizer import WORD_MARK, Tokenizer
 
 _CLASS = "PreTrainedTokenizerFast"  # 4.x and 5.x know it
@@ -36,7 +39,7 @@ def write(
 
     Args:
       folder: with the vocabulary and perhaps a `tokenizer_config.json`.
-      layout: of rows, one of `data.symbols.LAYOUTS`.
+      layout: of rows, one of `common.contract.symbols.LAYOUTS`.
       token_types: whether the encoder reads segment ids.
       max_length: longest row; None = any.
       reads_mask: `<mask>` and other symbols in a text are symbols, as a filled

@@ -26,11 +26,11 @@ from typing import Any
 
 import sentencepiece
 
+from common.contract import symbols as symbols_lib
 from common.errors import UserError
 from common.vocabularies.spiece_messages import messages
-from data import symbols as symbols_lib
 from data.text import normalization
-from data.text.released_tokenizer import ReleasedTokenizer
+from data.text.released.released_tokenizer import ReleasedTokenizer
 from data.text.tokenizer import WORD_MARK, Tokenizer
 
 Rule = dict[str, Any]
@@ -45,7 +45,7 @@ def build(tokenizer: Tokenizer, layout: str) -> bytes:
 
     Args:
       tokenizer: of the vocabulary.
-      layout: one of `data.symbols.LAYOUTS`.
+      layout: one of `common.contract.symbols.LAYOUTS`.
 
     Raises:
       UserError: a kind of SentencePiece file that the package has not.

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from common.contract import symbols as symbols_lib
 from common.errors import UserError
 from common.vocabularies import vocabulary as vocabulary_lib
 from common.vocabularies.text_settings import TextChoice, TextSettings
-from data import symbols as symbols_lib
 from data.text.tokenizer import WORD_MARK
 
 REQUIREMENTS = "requirements-tokenizers.txt"

@@ -8,9 +8,9 @@ import json
 from typing import NamedTuple
 
 from common.errors import UserError
-from data.text import graph_added
-from data.text.graph_added import AddedToken
-from data.text.released_tokenizer import ReleasedTokenizer
+from data.text.graph import added_tokens
+from data.text.graph.added_tokens import AddedToken
+from data.text.released.released_tokenizer import ReleasedTokenizer
 
 # Kinds of steps that a normalizer is made of.
 REPLACE, COLLAPSE, TABLE, CHARSMAP, COMPOSE = range(5)
@@ -84,7 +84,7 @@ def parse(offline: ReleasedTokenizer) -> UnigramFile:
         model["unk_id"],
         min(score for _, score in model["vocab"]) - 10.0,
         _bytes(model, scores),
-        graph_added.read(rules, package, path),
+        added_tokens.read(rules, package, path),
         _steps(rules, path),
         *split,
     )

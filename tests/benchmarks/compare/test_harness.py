@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from benchmarks import harness
+from benchmarks.compare import harness
 from benchmarks.systems.workloads import Workload
 from common.errors import UserError
 

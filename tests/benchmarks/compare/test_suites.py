@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from benchmarks import extra_suites, harness, lengths, suites
+from benchmarks.compare import extra_suites, harness, lengths, suites
 from common.errors import UserError
 from flags.bench_flags import SUITES, BenchOptions
 

@@ -6,9 +6,9 @@ import subprocess
 
 import pytest
 
-from tests import commands
+from tests.helpers import commands
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 pytestmark = pytest.mark.slow
 
 

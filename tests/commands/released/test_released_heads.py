@@ -1,7 +1,6 @@
 """Models that others fine-tuned, in the commands of their heads, untrained."""
 
 import json
-import pathlib
 import shutil
 
 import numpy as np
@@ -10,13 +9,14 @@ import sentencepiece
 
 from modeling.checkpoints import hf_files
 from serving.saved_model import SavedModel
-from tests import commands
+from tests.conftest import ROOT
 from tests.data import builds
+from tests.helpers import commands
 
 pytest.importorskip("tokenizers")
 pytestmark = pytest.mark.slow
 
-STORED = pathlib.Path(__file__).parent / "golden" / "hf_heads"
+STORED = ROOT / "tests" / "golden" / "hf_heads"
 WORDS = "the river is red near tower and green boat what where who".split()
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
 TABLE = {

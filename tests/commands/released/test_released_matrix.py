@@ -13,9 +13,9 @@ import tensorflow as tf
 
 from common.vocabularies import vocabulary
 from data.text.opening import graph_tokenizer, open_tokenizer
-from tests import released
-from tests.released_commands import AFTER, COMMANDS, TAGGED, Runs
-from tests.released_folders import CONTEXT, KINDS, TAGS, TEXTS
+from tests.helpers import released
+from tests.helpers.released_commands import AFTER, COMMANDS, TAGGED, Runs
+from tests.helpers.released_folders import CONTEXT, KINDS, TAGS, TEXTS
 
 pytest.importorskip("tokenizers")
 

@@ -7,7 +7,6 @@ XLNET_TRANSFORMERS_PYTHON names, or this one where both are installed.
 import importlib.util
 import json
 import os
-import pathlib
 import subprocess
 import sys
 import unicodedata
@@ -16,10 +15,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from common.contract.task_spec import TaskSpec
 from data import train_sentencepiece
 from data.corpus.options import SentencePieceOptions
 from data.finetuning.features import pair_features
-from data.task_spec import TaskSpec
 from data.text.opening import graph_tokenizer, open_tokenizer
 from modeling import XLNetConfig, convert_checkpoint
 from modeling.checkpoints import conversion
@@ -37,10 +36,11 @@ from serving.generation.options import ModelOptions
 from serving.saved_model import SavedModel
 from serving.signatures import build as signatures
 from serving.signatures.sequence import RAW, Context
-from tests import languages, released
+from tests.conftest import ROOT
+from tests.helpers import languages, released
 
 pytestmark = [pytest.mark.slow, pytest.mark.bench]
-PEER = pathlib.Path(__file__).with_name("transformers_peer.py")
+PEER = ROOT / "tests" / "helpers" / "transformers_peer.py"
 LINES = [line for name in languages.LANGUAGES for line in languages.lines(name)]
 NFD = [unicodedata.normalize("NFD", line) for line in LINES]
 # 200 texts in nine scripts: as typed, taken apart, two languages in one.
@@ -68,7 +68,7 @@ def _python() -> str:
 
 @pytest.fixture(scope="module")
 def ask():
-    """Jobs -> answers of `tests/transformers_peer.py`."""
+    """Jobs -> answers of `tests/helpers/transformers_peer.py`."""
     python = _python()
 
     def run(jobs):

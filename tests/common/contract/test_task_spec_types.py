@@ -4,9 +4,9 @@ import json
 
 import pytest
 
+from common.contract.task_spec import TaskSpec
 from common.errors import UserError
 from common.vocabularies.text_settings import TextSettings
-from data.task_spec import TaskSpec
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ from data.finetuning.classifier import glue
 from data.finetuning.examples import BadRows
 from data.finetuning.squad import examples as squad_examples
 from data.finetuning.squad.examples import SquadFile, SquadQuestion
-from tests import test_run_classifier, test_run_squad
-from tests.test_run_classifier import CONFIG, make_options
+from tests.commands import test_run_classifier, test_run_squad
+from tests.commands.test_run_classifier import CONFIG, make_options
 
 TEXT = "The red tower stood by the river all winter. "
 

@@ -5,13 +5,13 @@ import json
 import numpy as np
 import pytest
 
+from common.contract.symbols import SymbolIds
 from common.errors import UserError
 from data.finetuning.classifier import held_out as held_out_module
 from data.finetuning.classifier import sets as classifier_sets
 from data.finetuning.examples import BadRows
 from data.finetuning.features.pair_features import join_segments, without_blank
 from data.finetuning.options import ClassifierDataOptions
-from data.symbols import SymbolIds
 
 
 def write_rows(folder, count, name="train.jsonl"):

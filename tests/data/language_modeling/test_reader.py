@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 
+from common.contract.schema import LANGUAGE_MODEL_BATCH
 from common.errors import UserError
 from data.language_modeling.options import StreamReadOptions
 from data.language_modeling.reader import (
@@ -16,7 +17,6 @@ from data.language_modeling.reader import (
 )
 from data.language_modeling.stream import TokenStream
 from data.language_modeling.varied_lengths import segment_lengths
-from data.schema import LANGUAGE_MODEL_BATCH
 from tests.data.language_modeling.test_build import run
 from training.step.guards import translate_errors
 

@@ -307,7 +307,7 @@ _DIGESTS = {
 def first_format(tmp_path_factory):
     path = tmp_path_factory.mktemp("format1")
     with tarfile.open(
-        os.path.join(ROOT, "tests", "fixtures", "first_format.tar.xz")
+        os.path.join(ROOT, "tests", "golden", "first_format.tar.xz")
     ) as archive:
         archive.extractall(path, filter="data")
     return str(path / "records")

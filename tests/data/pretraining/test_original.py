@@ -7,8 +7,8 @@ import random
 import numpy as np
 import pytest
 
+from common.contract.symbols import SymbolIds
 from data.pretraining.sampling import original_sampler, permutation
-from data.symbols import SymbolIds
 from data.text.tokenizer import Tokenizer
 from tests.data.pretraining import original_builder
 

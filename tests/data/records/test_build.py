@@ -23,7 +23,7 @@ from data.pretraining.options import BuildOptions, ReaderOptions
 from data.records import manifest as manifest_lib
 from tests.conftest import ROOT
 from tests.data import builds
-from tests.holding import another_process_holds
+from tests.helpers.holding import another_process_holds
 
 
 @pytest.fixture(scope="module")

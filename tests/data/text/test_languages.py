@@ -7,16 +7,16 @@ import numpy as np
 import pytest
 import sentencepiece
 
+from common.contract import symbols
 from common.vocabularies import vocabulary_field
 from common.vocabularies.text_settings import COMPOSED, ORIGINAL, TextSettings
-from data import symbols
 from data import train_sentencepiece as command
 from data.corpus.options import SentencePieceOptions
 from data.text import composition, masked
-from data.text.graph_tokenizer import GraphTokenizer
+from data.text.graph.graph_tokenizer import GraphTokenizer
 from data.text.normalisation_report import Changes
 from data.text.tokenizer import Tokenizer
-from tests import languages
+from tests.helpers import languages
 
 
 def train(folder, rule, uncased=False):

@@ -7,13 +7,14 @@ import pytest
 import sentencepiece
 import tensorflow as tf
 
+from common.contract import symbols
 from common.vocabularies.text_settings import TextSettings
-from data import symbols, train_sentencepiece
+from data import train_sentencepiece
 from data.corpus.options import SentencePieceOptions
 from data.text import masked
-from data.text.graph_tokenizer import GraphTokenizer
+from data.text.graph.graph_tokenizer import GraphTokenizer
 from data.text.tokenizer import Tokenizer
-from tests import languages
+from tests.helpers import languages
 
 PLACE = symbols.MASK
 

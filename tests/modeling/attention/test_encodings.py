@@ -12,8 +12,8 @@ from modeling.encoders.transformer_xl.config import TransformerXLConfig
 from modeling.heads.causal_lm import CausalLanguageModel
 from serving.generation.causal_decoder import CausalGenerator
 from serving.generation.options import SamplingOptions
-from tests.modeling import golden_util, txl_golden
 from tests.modeling.checkpoints.test_torch_files import case_of
+from tests.modeling.golden import golden_util, txl_golden
 
 OTHERS = ("shaw", "shaw_released", "absolute", "per_layer")
 

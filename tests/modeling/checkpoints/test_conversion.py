@@ -8,9 +8,9 @@ import pytest
 import tensorflow as tf
 from safetensors.numpy import load_file, save_file
 
+from common.contract.task_spec import TaskSpec
 from common.errors import UserError
 from common.vocabularies.text_settings import TextSettings
-from data.task_spec import TaskSpec
 from modeling import (
     ClassificationModel,
     PretrainingModel,

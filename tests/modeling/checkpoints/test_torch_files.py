@@ -14,8 +14,8 @@ from modeling.checkpoints.names import named_variables
 from modeling.command_options import ConvertOptions
 from modeling.encoders import registry
 from modeling.encoders.transformer_xl import torch_names
-from tests.modeling import txl_golden
 from tests.modeling.checkpoints import torch_writer
+from tests.modeling.golden import txl_golden
 
 # Cases of `pytorch.json` that are Transformer-XL as we have it, and the models
 # that it is compared with.

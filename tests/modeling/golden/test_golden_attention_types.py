@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 
 from modeling import XLNetModel
-from tests.modeling import golden_util
+from tests.modeling.golden import golden_util
 
 pytestmark = pytest.mark.shared
 

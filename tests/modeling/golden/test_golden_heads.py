@@ -21,7 +21,7 @@ from modeling import (
 from modeling.checkpoints.names import named_variables
 from modeling.encoders.xlnet import original
 from modeling.heads.pooling import SequenceSummary
-from tests.modeling import golden_util
+from tests.modeling.golden import golden_util
 
 pytestmark = pytest.mark.shared
 

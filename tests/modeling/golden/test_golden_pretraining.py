@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from modeling import PretrainingModel, losses
 from modeling.ops import fused as fusion
-from tests.modeling import golden_util
+from tests.modeling.golden import golden_util
 
 pytestmark = pytest.mark.shared
 

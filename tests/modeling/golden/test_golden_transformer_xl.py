@@ -8,7 +8,7 @@ from modeling.checkpoints.names import named_variables
 from modeling.encoders.transformer_xl import original
 from modeling.encoders.transformer_xl.embeddings import AdaptiveEmbedding
 from modeling.heads.adaptive_softmax import AdaptiveSoftmax
-from tests.modeling import golden_util, txl_golden
+from tests.modeling.golden import golden_util, txl_golden
 
 pytestmark = pytest.mark.shared
 

@@ -10,7 +10,7 @@ from modeling import losses
 from modeling.attention import masks, memory, positions, relative
 from modeling.attention.attend import Stream
 from modeling.ops import feed_forward
-from tests.modeling import golden_util
+from tests.modeling.golden import golden_util
 
 
 @pytest.fixture(scope="module")

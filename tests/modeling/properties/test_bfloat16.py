@@ -9,7 +9,7 @@ from modeling.attention import positions, relative
 from modeling.encoders.modernbert import layer as modernbert
 from modeling.encoders.modernbert.config import ModernBertConfig
 from modeling.ops import dropout, feed_forward, normalization
-from tests.modeling import golden_util
+from tests.modeling.golden import golden_util
 
 CONFIG = XLNetConfig(
     vocab_size=29,

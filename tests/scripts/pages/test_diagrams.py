@@ -6,7 +6,7 @@ import xml.etree.ElementTree as xml
 
 import pytest
 
-from scripts import diagrams
+from scripts.pages import diagrams
 
 with open(diagrams.SOURCE, "rb") as file:
     SOURCES = tomllib.load(file)

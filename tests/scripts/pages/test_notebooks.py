@@ -9,9 +9,9 @@ import sys
 
 import pytest
 
-from scripts import notebooks
-from tests import languages, released
+from scripts.pages import notebooks
 from tests.conftest import ROOT
+from tests.helpers import languages, released
 
 PAGES = sorted(notebooks.FOLDER.glob("*.md"))
 # The kernel: cells from standard input, in one namespace and one folder.
@@ -62,7 +62,7 @@ def run(name: str, folder: pathlib.Path, **variables) -> str:
 def test_the_notebook_is_current(page):
     made = notebooks.notebook(page.read_text(encoding="utf-8"))
     found = page.with_suffix(".ipynb").read_text(encoding="utf-8")
-    assert found == made, "run python scripts/notebooks.py"
+    assert found == made, "run python scripts/pages/notebooks.py"
     cells = json.loads(made)["cells"]
     code = [cell for cell in cells if cell["cell_type"] == "code"]
     assert "git clone" in "".join(code[0]["source"]) and len(code) > 3

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from tests import pages
 from tests.conftest import ROOT
+from tests.helpers import pages
 
 # Placeholders, other programs' commands, programs without flags.
 OTHERS = {
@@ -43,7 +43,7 @@ def errors_of(programs: dict[str, list[pages.Command]]) -> list[tuple]:
         for name, commands in programs.items()
     }
     done = subprocess.run(
-        [sys.executable, "-m", "tests.pages"],
+        [sys.executable, "-m", "tests.helpers.pages"],
         input=json.dumps(asked),
         cwd=ROOT,
         capture_output=True,

@@ -1,6 +1,6 @@
 """scripts/tpu/install.sh on machines made of small programs.
 
-tests/scripts/test_tpu_environment.py runs it in earnest.
+tests/scripts/tpu/test_tpu_environment.py runs it in earnest.
 """
 
 import os
@@ -12,7 +12,7 @@ import subprocess
 import pytest
 
 from tests.conftest import ROOT
-from tests.scripts.test_tpu_scripts import program
+from tests.scripts.tpu.test_tpu_scripts import program
 
 TOOLS = "awk bash cat chmod cksum cp dirname env hostname id mkdir rm sh tr"
 

@@ -13,8 +13,8 @@ import time
 import pytest
 
 from flags.recipes import finetune_recipes, pretrain_recipes
-from tests import fake_tpu
 from tests.conftest import ROOT
+from tests.helpers import fake_tpu
 
 FINE_TUNE = {"INIT_CHECKPOINT": "gs://b/init", "SPIECE": "gs://b/spiece.model"}
 SCRIPTS = {

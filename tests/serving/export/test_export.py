@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from common.contract.task_spec import TaskSpec
 from common.errors import UserError
 from common.vocabularies.text_settings import TextSettings
 from data.finetuning.features import pair_features
-from data.task_spec import TaskSpec
 from data.text.tokenizer import Tokenizer
 from modeling import (
     ClassificationModel,
@@ -28,7 +28,7 @@ from modeling.models.long_document import LongDocument
 from serving.export import export_model, warmup
 from serving.saved_model import SavedModel
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 LABELS = ("bad", "fair", "good")
 
 

@@ -13,7 +13,7 @@ from serving.generation.language_model import load_encoder
 from serving.generation.options import ModelOptions
 from serving.options import ExportOptions, ServerOptions
 from serving.saved_model import SavedModel
-from tests import released
+from tests.helpers import released
 from tests.serving.generation.test_sentence_folder import GOLDEN
 
 

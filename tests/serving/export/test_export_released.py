@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from common.contract.symbols import CLS_FIRST
+from common.contract.task_spec import TaskSpec
 from common.errors import UserError
 from common.vocabularies import vocabulary
 from data.finetuning.features import pair_features
-from data.symbols import CLS_FIRST
-from data.task_spec import TaskSpec
 from data.text import opening
 from modeling import ClassificationModel, PretrainingModel
 from modeling.checkpoints import conversion
@@ -22,7 +22,7 @@ from serving.generation.language_model import load_encoder
 from serving.generation.options import ModelOptions
 from serving.options import ExportOptions
 from serving.saved_model import SavedModel
-from tests import released
+from tests.helpers import released
 
 # Released tables may have more rows than the vocabulary has pieces.
 CONFIG = BertConfig(

@@ -23,7 +23,7 @@ from serving.options import (
     ServerOptions,
 )
 from serving.saved_model import SavedModel
-from tests.layers import source_files
+from tests.helpers.layers import source_files
 from tests.serving.test_saved_model import save
 
 # String arguments and attributes, and names of operations, that say where an

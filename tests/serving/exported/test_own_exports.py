@@ -36,9 +36,9 @@ from serving.export import export_model, exporter
 from serving.export.causal import export_causal
 from serving.exported import graph_check
 from serving.generation.causal import CausalLM
-from tests import released
-from tests.serving.test_export import LABELS, make_config, make_spec
-from tests.test_first_format import ARCHIVE
+from tests.commands.test_first_format import ARCHIVE
+from tests.helpers import released
+from tests.serving.export.test_export import LABELS, make_config, make_spec
 
 SIZES = dict(vocab_size=1000, d_model=8, n_layer=1, n_head=2, d_inner=6)
 XLNET = make_config().replace(n_layer=1)

@@ -10,7 +10,7 @@ from serving.generation import embeddings, sentence_folder
 from serving.generation.embeddings import Embedder
 from serving.generation.language_model import load_encoder
 from serving.generation.options import ModelOptions
-from tests import released
+from tests.helpers import released
 
 PARTS = ("Transformer", "Pooling", "Normalize")
 # Text -> the first numbers of its vector, by sentence-transformers 6.2.0 with

@@ -1,6 +1,6 @@
 """A server around a model that sleeps; run as a script by the tests.
 
-python -m tests.serving.slow_server TIMEOUT_S READ_TIMEOUT_S [OPTION=VALUE...]
+python -m tests.serving.web.slow_server TIMEOUT_S READ_TIMEOUT_S [OPTION=VALUE...]
 """
 
 import socket

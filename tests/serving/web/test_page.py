@@ -26,8 +26,8 @@ PARAGRAPH = (
 @pytest.fixture(scope="module")
 def address(spiece_model, tmp_path_factory):
     """A server of a small span model; ends with the module."""
+    from common.contract.task_spec import TaskSpec
     from common.vocabularies.text_settings import TextSettings
-    from data.task_spec import TaskSpec
     from modeling import SpanModel, XLNetConfig
     from serving.export import export_model
 
@@ -167,8 +167,8 @@ def shown_forms(page: str) -> dict[str, bool]:
 @pytest.mark.shared
 @pytest.mark.skipif(CHROMIUM is None, reason="no chromium here")
 def test_the_page_ranks_documents(spiece_model, tmp_path):
+    from common.contract.task_spec import TaskSpec
     from common.vocabularies.text_settings import TextSettings
-    from data.task_spec import TaskSpec
     from modeling import ClassificationModel, XLNetConfig
     from serving.export import export_model
 
@@ -286,7 +286,7 @@ def test_the_page_goes_on_with_a_text(left_to_right, tmp_path):
 @pytest.mark.skipif(CHROMIUM is None, reason="no chromium here")
 def test_the_page_fills_a_place_within_a_word(tmp_path):
     """The form that the link names is run, and it alone is shown."""
-    from data.task_spec import TaskSpec
+    from common.contract.task_spec import TaskSpec
     from data.text.tokenizer import Tokenizer
     from modeling import PretrainingModel, XLNetConfig
     from serving.export import export_model

@@ -19,7 +19,7 @@ from common.errors import UserError  # noqa: E402
 from serving.options import ServerOptions  # noqa: E402
 from serving.web import page as page_lib  # noqa: E402
 from serving.web.app import build_app  # noqa: E402
-from tests.serving.page_server import serving  # noqa: E402
+from tests.serving.web.page_server import serving  # noqa: E402
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 browser = pytest.mark.skipif(CHROMIUM is None, reason="no chromium here")

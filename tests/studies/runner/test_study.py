@@ -17,10 +17,10 @@ from flags.training import common_flags, pretrain_flags
 from studies.runner import study, study_figure, study_report
 from studies.runner.jobs import Speed
 from studies.runner.study_file import load
-from tests import commands
 from tests.conftest import ROOT
 from tests.data import builds
 from tests.flags.training.test_pretrain_flags import remove_ours
+from tests.helpers import commands
 
 # Leaves what a command leaves; its numbers are a function of its flags.
 STUB = """

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from common.contract.task_spec import TaskSpec
 from data.finetuning import task_settings, thresholds
 from data.finetuning.classifier.sets import THRESHOLD
 from data.finetuning.classifier.task import ClassifierTask
 from data.finetuning.options import ClassifierDataOptions, FeatureOptions
-from data.task_spec import TaskSpec
-from tests.test_run_classifier import make_options, write_task
+from tests.commands.test_run_classifier import make_options, write_task
 from training.finetuning import driver
 from training.finetuning.driver import Driver
 

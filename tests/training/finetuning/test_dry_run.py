@@ -14,10 +14,10 @@ from data.finetuning.options import (
 )
 from data.finetuning.race.task import RaceTask
 from data.finetuning.tagging.task import TaggingTask
-from tests import test_run_squad
-from tests.test_run_classifier import make_options
-from tests.test_run_race import write_race
-from tests.test_run_tagger import write_sentences
+from tests.commands import test_run_squad
+from tests.commands.test_run_classifier import make_options
+from tests.commands.test_run_race import write_race
+from tests.commands.test_run_tagger import write_sentences
 from training.finetuning import dry_run
 
 pytestmark = pytest.mark.shared

@@ -6,10 +6,10 @@ import types
 
 import pytest
 
+from common.contract.task_spec import TaskSpec
 from common.errors import UserError
 from common.vocabularies.text_settings import TextSettings
 from data.finetuning.classifier.sets import THRESHOLD
-from data.task_spec import TaskSpec
 from modeling.checkpoints import restore as checkpoints
 from tests.training.finetuning import test_classifier
 from training.finetuning import ensemble

@@ -6,7 +6,7 @@ import pytest
 
 from data.finetuning.options import FeatureOptions
 from data.finetuning.task import EVAL
-from tests.test_run_classifier import (
+from tests.commands.test_run_classifier import (
     CONFIG,
     make_job,
     make_options,

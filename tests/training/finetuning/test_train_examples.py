@@ -11,9 +11,13 @@ from data.finetuning.options import (
     RaceDataOptions,
     TaggingDataOptions,
 )
-from tests import test_run_classifier, test_run_race, test_run_squad
-from tests.test_run_classifier import make_options
-from tests.test_run_tagger import write_sentences
+from tests.commands import (
+    test_run_classifier,
+    test_run_race,
+    test_run_squad,
+)
+from tests.commands.test_run_classifier import make_options
+from tests.commands.test_run_tagger import write_sentences
 
 
 def test_parts_are_in_order_seeded_and_nested():

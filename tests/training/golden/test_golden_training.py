@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from modeling.checkpoints.names import named_variables
 from modeling.encoders.xlnet import original
-from tests.modeling import golden_util
+from tests.modeling.golden import golden_util
 from training import strategy as strategy_lib
 from training.checkpointing.memory_files import HostRows
 from training.objectives.build import build_objective

@@ -7,7 +7,7 @@ import tensorflow as tf
 from modeling.checkpoints import tf1
 from modeling.checkpoints.names import named_variables
 from modeling.encoders.transformer_xl import original
-from tests.modeling import golden_util, txl_golden
+from tests.modeling.golden import golden_util, txl_golden
 from training import strategy as strategy_lib
 from training.objectives.build import build_objective
 from training.optim.schedules import Schedule

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from common.contract import schema
 from common.errors import UserError
-from data import schema
 from modeling import XLNetConfig
 from tests.training import toy
 from training import loop

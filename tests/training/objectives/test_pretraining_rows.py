@@ -10,7 +10,7 @@ from data.pretraining.sampling.target_orders import reorder
 from modeling import PretrainingModel, XLNetConfig
 from modeling.encoders.bert.config import BertConfig
 from tests.data.pretraining.sampling.test_masking import IDS
-from tests.modeling.test_leaks import influence
+from tests.modeling.properties.test_leaks import influence
 from training.jobs.pretrain_options import TARGET_ORDERS, PretrainOptions
 from training.objectives.masked_lm import MaskedLMObjective
 from training.objectives.permutation_lm import order_arguments

@@ -13,7 +13,12 @@ from training.reporting import loss_log
 @pytest.mark.slow
 def test_a_worker_that_is_driven_trains_the_same(tmp_path):
     done = subprocess.run(
-        [sys.executable, "-m", "tests.training.drive_worker", str(tmp_path)],
+        [
+            sys.executable,
+            "-m",
+            "tests.training.strategy.drive_worker",
+            str(tmp_path),
+        ],
         cwd=ROOT,
         capture_output=True,
         text=True,

@@ -18,8 +18,8 @@ from data.finetuning.squad import metrics as squad_metrics
 from data.finetuning.squad.examples import SquadFile, SquadQuestion
 from data.finetuning.squad.features import TokenizedParagraph
 from data.text.tokenizer import WORD_MARK, Tokenizer
+from tests.commands.test_run_classifier import make_options
 from tests.data.finetuning.squad.original_spans import original_spans
-from tests.test_run_classifier import make_options
 
 
 def published(dataset: dict, predictions: dict, version_2: bool) -> dict:
@@ -303,7 +303,7 @@ def test_the_threshold_to_apply():
 
 @pytest.mark.shared
 def test_a_lone_mark_before_the_text_is_its_first_letter(spiece_model):
-    from data import symbols
+    from common.contract import symbols
     from data.finetuning.squad import features as squad_features
 
     tokenizer = Tokenizer(spiece_model)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from common.contract import symbols
 from common.errors import UserError
-from data import symbols
 from data.pretraining.sampling import masking, segments
 from data.pretraining.sampling.masking import MaskingOptions
 

@@ -8,8 +8,9 @@ import pytest
 import tensorflow as tf
 
 from common.errors import UserError
-from data.text import graph_bpe, opening
-from tests import languages, released
+from data.text import opening
+from data.text.graph import bpe
+from tests.helpers import languages, released
 
 WORDS = ["the", "river", "boating", "aaaa", "1999", "don't", "\u6771\u4eac"]
 
@@ -107,8 +108,8 @@ def test_pieces_of_two_ways_are_merged_one_at_a_time(path, tmp_path):
             model["vocab"].setdefault(piece, 1000 + len(model["vocab"]))
 
     offline = opening.open_tokenizer(_planted(path, tmp_path, change))
-    assert graph_bpe.parse(offline).one_at_a_time
-    assert not graph_bpe.parse(opening.open_tokenizer(path)).one_at_a_time
+    assert bpe.parse(offline).one_at_a_time
+    assert not bpe.parse(opening.open_tokenizer(path)).one_at_a_time
     draw = random.Random(3)
     texts = ["".join(draw.choices("abc", k=12)) for _ in range(60)]
     assert not _differences(offline, ["abcabcabca", *texts])

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from common.vocabularies.text_settings import TextSettings
-from data.text.graph_text import GraphNormalizer, encode
-from data.text.graph_tokenizer import GraphTokenizer
+from data.text.graph.graph_text import GraphNormalizer, encode
+from data.text.graph.graph_tokenizer import GraphTokenizer
 from data.text.tokenizer import Tokenizer
 
 SURROGATES = range(0xD800, 0xE000)

@@ -8,9 +8,10 @@ import pytest
 import tensorflow as tf
 
 from common.errors import UserError
-from data.text import opening, unigram_file
-from tests import released
-from tests.data.text.test_graph_bpe import _differences, _hard
+from data.text import opening
+from data.text.released import unigram_file
+from tests.data.text.graph.test_bpe import _differences, _hard
+from tests.helpers import released
 
 pytest.importorskip("tokenizers")
 WORDS = [

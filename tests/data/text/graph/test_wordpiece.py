@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from common.errors import UserError
 from data.text import opening
-from tests import released
+from tests.helpers import released
 
 _TEXT = "the unaffable boat"
 

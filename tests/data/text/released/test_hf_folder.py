@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from data.symbols import CLS_FIRST, CLS_LAST
-from data.text import hf_folder
+from common.contract.symbols import CLS_FIRST, CLS_LAST
 from data.text.opening import open_tokenizer
-from tests import released
+from data.text.released import hf_folder
+from tests.helpers import released
 
 tokenizers = pytest.importorskip("tokenizers")
 

@@ -5,16 +5,16 @@ import unicodedata
 
 import pytest
 
+from common.contract.symbols import CLS_FIRST, CLS_LAST
 from common.errors import UserError
 from common.vocabularies.spiece_messages import messages
 from common.vocabularies.text_settings import TextSettings
 from data import train_sentencepiece
 from data.corpus.options import SentencePieceOptions
-from data.symbols import CLS_FIRST, CLS_LAST
-from data.text import hf_folder, hf_tokenizer
 from data.text.masked import MaskedEncoder
+from data.text.released import hf_folder, hf_tokenizer
 from data.text.tokenizer import Tokenizer
-from tests import languages, released
+from tests.helpers import languages, released
 
 tokenizers = pytest.importorskip("tokenizers")
 LINES = [line for name in languages.LANGUAGES for line in languages.lines(name)]

@@ -17,8 +17,8 @@ from data.finetuning.squad.features import (
 )
 from data.finetuning.tagging.examples import TaggedText
 from data.finetuning.tagging.features import unit_pieces, word_labels
-from tests import released
-from tests.released_folders import KINDS, TEXTS, tokenizer
+from tests.helpers import released
+from tests.helpers.released_folders import KINDS, TEXTS, tokenizer
 
 pytest.importorskip("tokenizers")
 

@@ -12,9 +12,9 @@ from common.errors import UserError
 from common.vocabularies import vocabulary
 from data.finetuning.options import FeatureOptions
 from data.text import opening
-from data.text.released_tokenizer import ReleasedTokenizer
-from tests import released_folders
-from tests import test_run_classifier as classifier
+from data.text.released.released_tokenizer import ReleasedTokenizer
+from tests.commands import test_run_classifier as classifier
+from tests.helpers import released_folders
 
 TEXTS = ["The river was wide.", "A boat, a river; the boats!", "wide boats"]
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]

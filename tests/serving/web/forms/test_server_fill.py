@@ -7,18 +7,18 @@ import tensorflow as tf
 pytest.importorskip("fastapi")
 testclient = pytest.importorskip("fastapi.testclient")
 
+from common.contract.symbols import MASK  # noqa: E402
+from common.contract.task_spec import TaskSpec  # noqa: E402
 from data import train_sentencepiece  # noqa: E402
 from data.corpus.options import SentencePieceOptions  # noqa: E402
-from data.symbols import MASK  # noqa: E402
-from data.task_spec import TaskSpec  # noqa: E402
-from data.text.graph_tokenizer import GraphTokenizer  # noqa: E402
+from data.text.graph.graph_tokenizer import GraphTokenizer  # noqa: E402
 from data.text.tokenizer import WORD_MARK, Tokenizer  # noqa: E402
 from modeling import PretrainingModel, XLNetConfig  # noqa: E402
 from serving.options import ServerOptions  # noqa: E402
 from serving.signatures.language_model import lm_signatures  # noqa: E402
 from serving.signatures.sequence import Context  # noqa: E402
 from serving.web.app import build_app  # noqa: E402
-from tests import languages  # noqa: E402
+from tests.helpers import languages  # noqa: E402
 
 TEXT = {"text": {"dtype": "string", "shape": [None]}}
 

@@ -168,8 +168,8 @@ def test_a_real_export_answers_its_own_outputs(spiece_model, tmp_path):
     from google.protobuf import json_format
     from tensorflow.core.protobuf import meta_graph_pb2
 
+    from common.contract.task_spec import TaskSpec
     from common.vocabularies.text_settings import TextSettings
-    from data.task_spec import TaskSpec
     from modeling import ClassificationModel, XLNetConfig
     from serving.export import export_model
     from serving.saved_model import SavedModel

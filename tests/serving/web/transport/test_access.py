@@ -21,7 +21,7 @@ from common.errors import UserError  # noqa: E402
 from serving.options import ServerOptions  # noqa: E402
 from serving.web.app import build_app  # noqa: E402
 from serving.web.transport import access  # noqa: E402
-from tests.serving.test_server import FakeModel  # noqa: E402
+from tests.serving.web.test_server import FakeModel  # noqa: E402
 
 ADA, BOB, EVE = "a" * 32, "Bob-" + 40 * "b", "e" * 31
 PREDICT = "/v1/models/xlnet:predict"
@@ -229,7 +229,7 @@ def test_a_changed_file_is_read_while_the_server_runs(
 
 
 def docs_block(word: str) -> str:
-    text = (Path(__file__).parents[2] / "docs" / "serving.md").read_text()
+    text = (Path(__file__).parents[4] / "docs" / "serving.md").read_text()
     blocks = re.findall(r"(?:^    .*\n)+", text, re.M)
     (found,) = [b for b in blocks if word in b]
     return re.sub(r"^    ", "", found, flags=re.M)
@@ -309,7 +309,13 @@ def encrypted(certificate, tmp_path_factory):
     file.write_text(KEYS)
     server = subprocess.Popen(
         [
-            *(sys.executable, "-m", "tests.serving.slow_server", "20", "20"),
+            *(
+                sys.executable,
+                "-m",
+                "tests.serving.web.slow_server",
+                "20",
+                "20",
+            ),
             *(f"api_keys_file={file}", f"ssl_certfile={cert}"),
             f"ssl_keyfile={key}",
         ],

@@ -20,7 +20,7 @@ pytest.importorskip("uvicorn")
 def running(timeout_s, read_timeout_s):
     """(process, port) of a server around `SleepyModel`."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.serving.slow_server"]
+        [sys.executable, "-m", "tests.serving.web.slow_server"]
         + [str(timeout_s), str(read_timeout_s)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

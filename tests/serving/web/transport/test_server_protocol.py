@@ -17,7 +17,7 @@ from serving.web import addresses
 from serving.web.addresses import Connections, Turns, owner
 from serving.web.app import build_app
 from serving.web.transport import listen, protocol
-from tests.serving.slow_server import SleepyModel
+from tests.serving.web.slow_server import SleepyModel
 
 PATH = b"/v1/models/xlnet:predict"
 BODY = b'{"instances": ["0"]}'
