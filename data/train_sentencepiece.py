@@ -272,10 +272,10 @@ def explain(message: str, options: SentencePieceOptions) -> str:
 
 def check_layout(processor: sentencepiece.SentencePieceProcessor) -> None:
     """Raises UserError unless the symbols have the ids of the contract."""
-    found = {s: processor.piece_to_id(s) for s in symbols.TRAINED_LAYOUT}
-    if found != symbols.TRAINED_LAYOUT:
+    ids = {s: processor.piece_to_id(s) for s in symbols.TRAINED_LAYOUT}
+    if ids != symbols.TRAINED_LAYOUT:
         raise UserError(
-            f"the trained vocabulary has symbols at {found}, wanted "
+            f"the trained vocabulary has symbols at {ids}, wanted "
             f"{symbols.TRAINED_LAYOUT}: use the pinned sentencepiece version"
         )
 
@@ -323,13 +323,13 @@ def already_finished(options: SentencePieceOptions) -> dict | None:
             ) from None
         return None
     wanted = LATER | settings(options)
-    found = LATER | summary
+    stored = LATER | summary
     sentences = Sentences(options)
     for _ in sentences:
         pass
     wanted["sentences_sha256"] = sentences.sha256()
     wanted["model_sha256"] = digest
-    other = {k: found.get(k) for k in wanted if found.get(k) != wanted[k]}
+    other = {k: stored.get(k) for k in wanted if stored.get(k) != wanted[k]}
     if other:
         raise UserError(
             f"{model} was made otherwise: wanted "

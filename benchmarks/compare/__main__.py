@@ -19,26 +19,28 @@ from flags.bench_flags import BenchOptions
 
 def run(options: BenchOptions) -> list[dict]:
     """Runs the chosen suites and prints their tables; returns all rows."""
-    found = []
+    measured_rows = []
     for name in options.suites:
         if name in suites.SUITES:
             for title, rows in suites.run(name, options):
                 print(f"\n{title}\n{harness.table(rows)}", flush=True)
                 print(harness.about(rows), flush=True)
-                found.extend(rows)
+                measured_rows.extend(rows)
         else:
             for title, text, rows in extra_suites.SUITES[name](options):
                 print(f"\n{title}\n{text}", flush=True)
-                found.extend(rows)
-    return found
+                measured_rows.extend(rows)
+    return measured_rows
 
 
 def main() -> None:
     """Measures, prints and writes."""
     options = bench_flags.from_flags()
-    found = run(options)
+    measured_rows = run(options)
     if options.json_output:
-        lines = (json.dumps(row, sort_keys=True) + "\n" for row in found)
+        lines = (
+            json.dumps(row, sort_keys=True) + "\n" for row in measured_rows
+        )
         files.write_text(options.json_output, "".join(lines))
 
 

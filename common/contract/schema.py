@@ -21,7 +21,7 @@ PRETRAIN_BATCH = {
         "B T", "int32", "0 = A and reuse part, 1 = B, 2 = CLS"
     ),
     "input_mask": Field("B T", "int32", "1 = real token, 0 = padding"),
-    "ranks": Field("B T", "int32", "factorization order, design section 4"),
+    "ranks": Field("B T", "int32", "factorization order: who is seen by whom"),
     "target_positions": Field("B P", "int32", "0 in unused slots"),
     "target_ids": Field("B P", "int32", "ids at `target_positions`"),
     "target_weights": Field("B P", "float32", "1 = counts, 0 = unused slot"),

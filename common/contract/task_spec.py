@@ -49,9 +49,9 @@ def find_folder(path: str) -> str | None:
     # A model folder may be called so, too: its own file is the first.
     if os.path.basename(folder) == "best":
         places.append(os.path.dirname(folder))
-    for place in places:
-        if _exists(os.path.join(place, FILE_NAME)):
-            return place or "."
+    for candidate in places:
+        if _exists(os.path.join(candidate, FILE_NAME)):
+            return candidate or "."
     if _exists(os.path.join(folder, _CONFIG)):
         if resolve(f"{_RELEASED}:head_in")(folder):
             return folder or "."
@@ -114,8 +114,8 @@ class TaskSpec:
         """
         path = os.path.join(model_dir, FILE_NAME)
         if not _exists(path) and _exists(os.path.join(model_dir, _CONFIG)):
-            if found := resolve(f"{_RELEASED}:fields")(model_dir):
-                return cls(**found)
+            if released_fields := resolve(f"{_RELEASED}:fields")(model_dir):
+                return cls(**released_fields)
         try:
             with files.open_binary(path) as f:
                 value = json.loads(f.read())
@@ -148,11 +148,11 @@ class TaskSpec:
                 f"{sorted(value)}"
             )
         for name, kind in _TYPES.items():
-            found = value[name]
-            if not isinstance(found, kind) or isinstance(found, bool):
+            field = value[name]
+            if not isinstance(field, kind) or isinstance(field, bool):
                 raise UserError(
                     f"{path}: {name}: wanted {kind.__name__}, found "
-                    f"{type(found).__name__}"
+                    f"{type(field).__name__}"
                 )
         if not all(isinstance(label, str) for label in value["labels"]):
             raise UserError(f"{path}: labels: wanted strings")

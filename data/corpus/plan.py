@@ -1,4 +1,4 @@
-"""Where files are cut into blocks of about equal size (L1)."""
+"""Where files are cut into blocks of about equal size."""
 
 import zlib
 from collections.abc import Sequence
@@ -70,46 +70,46 @@ class _Cutter:
         """Cuts a plain file."""
         size, start = files.size(path), 0
         while start < size:
-            place = start + self._wanted - self._size
-            if place >= size:
+            target = start + self._wanted - self._size
+            if target >= size:
                 self._add(path, start, size, False)
                 return
             limit = start + self._limit - self._size
             with corpus.open_text(path) as f:
-                f.seek(place)
-                end = _next_boundary(f, path, place, limit)
+                f.seek(target)
+                end = _next_boundary(f, path, target, limit)
             self._add(path, start, end, True)
             start = end
 
     def add_stream(self, path: str) -> None:
         """Cuts a gzipped file at the places where it would be cut plain."""
-        start = place = 0
+        start = offset = 0
         past = False  # the run is as long as is wanted
         jsonl = corpus.is_jsonl(path)
         try:
             with corpus.open_text(path) as f:
                 for line in corpus.read_line_bytes(f, path):
-                    place += len(line)
-                    size = self._size + place - start
+                    offset += len(line)
+                    size = self._size + offset - start
                     ends = size >= self._limit
                     ends |= jsonl or not line.strip() if past else jsonl
                     past |= size > self._wanted
                     if past and ends:
-                        self._add(path, start, place, True)
-                        start, past = place, False
+                        self._add(path, start, offset, True)
+                        start, past = offset, False
         except (OSError, EOFError, zlib.error) as e:
             raise UserError(f"{path}: cannot be read as gzip: {e}") from e
-        self._add(path, start, place, past)
+        self._add(path, start, offset, past)
 
 
-def _next_boundary(f: IO[bytes], path: str, place: int, limit: int) -> int:
+def _next_boundary(f: IO[bytes], path: str, offset: int, limit: int) -> int:
     """The next place, after a whole line, where a document may end."""
     lines = corpus.read_line_bytes(f, path)
-    place += len(next(lines, b""))  # the rest of one
+    offset += len(next(lines, b""))  # the rest of one
     if corpus.is_jsonl(path):
-        return place
-    while place < limit and (line := next(lines, b"")):
-        place += len(line)
+        return offset
+    while offset < limit and (line := next(lines, b"")):
+        offset += len(line)
         if not line.strip():
             break
-    return place
+    return offset

@@ -1,4 +1,4 @@
-"""Text -> token streams, with the factory of `data.records` (L2)."""
+"""Text -> token streams, with the factory of `data.records`."""
 
 import os
 
@@ -84,9 +84,9 @@ class Streams(BuildLayout):
     def plan_blocks(self) -> list[tuple[corpus.Block, ...]]:
         """Runs of lines; a block is of one split."""
         size = int(self.options.block_megabytes * 1e6)
-        found = self._sources.plan(max(size, 1))
-        self._splits = tuple(split for split, _ in found)
-        return [parts for _, parts in found]
+        split_blocks = self._sources.plan(max(size, 1))
+        self._splits = tuple(split for split, _ in split_blocks)
+        return [parts for _, parts in split_blocks]
 
     def make_plan(self, blocks, stored, save, log) -> Plan:
         """The vocabulary: copied, or counted once and kept."""
@@ -118,16 +118,16 @@ class Streams(BuildLayout):
         if "vocabulary_text" in stored and files.exists(path):
             hashes = build_plan.hash_blocks(blocks, chosen, workers_)
             if [hashes[n] for n in chosen] == stored["vocabulary_text"]:
-                found = vocabulary_lib.load(path)
-                if found.sha256 == stored["vocabulary_sha256"]:
-                    return found
+                vocabulary = vocabulary_lib.load(path)
+                if vocabulary.sha256 == stored["vocabulary_sha256"]:
+                    return vocabulary
             log("the text was changed since the vocabulary was counted")
         log("counting the vocabulary")
-        found, texts = count_vocabulary(self.options, blocks, chosen)
+        vocabulary, texts = count_vocabulary(self.options, blocks, chosen)
         stored["vocabulary_text"] = texts
-        stored["vocabulary_sha256"] = found.sha256
-        log(f"vocabulary: {found.size} {found.unit}s")
-        return found
+        stored["vocabulary_sha256"] = vocabulary.sha256
+        log(f"vocabulary: {vocabulary.size} {vocabulary.unit}s")
+        return vocabulary
 
     def tokens(self, summaries) -> int:
         """Tokens of all splits."""
@@ -209,18 +209,18 @@ def _given(options: LMDataOptions) -> vocabulary_lib.Vocabulary | None:
             options.lower_case,
             options.unknown,
         )
-    found = vocabulary_lib.load(path)
+    vocabulary = vocabulary_lib.load(path)
     wrong = [
-        f"{name}: wanted {getattr(options, name)}, found {getattr(found, name)}"
+        f"{name}: wanted {getattr(options, name)}, found {getattr(vocabulary, name)}"
         for name in _SAID
-        if getattr(options, name) != getattr(found, name)
+        if getattr(options, name) != getattr(vocabulary, name)
     ]
     if wrong:
         raise UserError(
             f"--vocab_file={path} reads text in another way: "
             f"{'; '.join(wrong)}; give the same flags or count another one"
         )
-    return found
+    return vocabulary
 
 
 def fixed_bytes(options: LMDataOptions) -> vocabulary_lib.SymbolVocabulary:
@@ -267,11 +267,11 @@ def count_vocabulary(
       The vocabulary, and the SHA-256 of the text of each chosen block.
     """
     counts, texts = {}, []
-    for digest, found in workers.run(
+    for digest, block_counts in workers.run(
         _Counter, (options, blocks), chosen, options.num_workers, ordered=True
     ):
         texts.append(digest)
-        for symbol, number in found.items():
+        for symbol, number in block_counts.items():
             counts[symbol] = counts.get(symbol, 0) + number
     special = {
         "eos": [units.EOS],

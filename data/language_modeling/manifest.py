@@ -1,4 +1,4 @@
-"""The manifest of language-model data: streams and what they count (L2)."""
+"""The manifest of language-model data: streams and what they count."""
 
 import dataclasses
 import functools
@@ -136,14 +136,14 @@ class StreamManifest(Manifest):
         Raises:
           UserError: there is no such split.
         """
-        found = [f for f in self.files if f.split == split]
-        if not found:
+        split_files = [f for f in self.files if f.split == split]
+        if not split_files:
             there = [s for s in SPLITS if any(f.split == s for f in self.files)]
             raise UserError(
                 f"{self.data_dir} has no {split} split, only "
                 f"{', '.join(there)}; build it with --{split}_glob"
             )
-        return found
+        return split_files
 
     def has(self, split: str) -> bool:
         """Whether there is such a split."""
@@ -156,10 +156,10 @@ class StreamManifest(Manifest):
 
     def mark_pairs(self, split: str) -> int:
         """Tokens of a split that are a mark and follow one."""
-        found = self.select(split)
-        inside = sum(f.mark_pairs for f in found)
+        split_files = self.select(split)
+        inside = sum(f.mark_pairs for f in split_files)
         # Between blocks: every block begins and ends with a mark then.
-        return inside + (len(found) - 1) * (inside > 0)
+        return inside + (len(split_files) - 1) * (inside > 0)
 
     def vocabulary_path(self) -> str:
         """Where the copy of the vocabulary lies."""
@@ -178,8 +178,8 @@ class StreamManifest(Manifest):
           UserError: it is missing, damaged or another one.
         """
         path = path or self.vocabulary_path()
-        found = vocabulary_lib.load(path, self.options["line_end"])
-        found.require(
+        vocabulary = vocabulary_lib.load(path, self.options["line_end"])
+        vocabulary.require(
             self.vocabulary_sha256, os.path.join(self.data_dir, FILE_NAME)
         )
-        return found
+        return vocabulary

@@ -1,4 +1,4 @@
-"""Token streams -> batches (L2).
+"""Token streams -> batches.
 
     dataset = make_dataset("records", "train", StreamReadOptions(60, 150),
                            seed=1, start_step=1000)
@@ -113,15 +113,15 @@ class StreamReader:
             used &= places >= reads.first[:, self._rows, None]
         if self._mark is not None:
             used &= (inputs != self._mark) | (targets != self._mark)
-        found = {
+        batch = {
             "input_ids": inputs,
             "target_ids": targets,
             "target_weights": used.astype(np.float32),
             "reset_memory": reads.reset[:, self._rows],
         }
         if self.schedule.width != self.options.seq_len:
-            found["columns"] = reads.length.max(1).astype(np.int32)
-        return found
+            batch["columns"] = reads.length.max(1).astype(np.int32)
+        return batch
 
     def _fill_row(self, reads, row: int, inputs, targets) -> None:
         """Tokens of one row; steps that follow each other are read at once."""
@@ -138,12 +138,12 @@ class StreamReader:
             tokens = self._read(
                 int(start[first]), count + 1, reads.epoch[first]
             )
-            place = 0
+            offset = 0
             for step in range(first, last):
                 size = int(length[step])
-                inputs[step, :size] = tokens[place : place + size]
-                targets[step, :size] = tokens[place + 1 : place + size + 1]
-                place += size
+                inputs[step, :size] = tokens[offset : offset + size]
+                targets[step, :size] = tokens[offset + 1 : offset + size + 1]
+                offset += size
 
     def _read(self, start: int, count: int, epoch: int) -> np.ndarray:
         if self._shuffled is not None:
@@ -257,8 +257,8 @@ def _dataset(reader: StreamReader, start_step: int) -> tf.data.Dataset:
             reader, fields, start_step, options.prefetch
         )
     fields["columns"] = ([], "int32")
-    made = dataset.make_dataset(reader, fields, start_step, options.prefetch)
-    return made.map(_cut)
+    chunks = dataset.make_dataset(reader, fields, start_step, options.prefetch)
+    return chunks.map(_cut)
 
 
 @tf.autograph.experimental.do_not_convert

@@ -1,4 +1,4 @@
-"""Which tokens each row of a batch reads at a step (L2).
+"""Which tokens each row of a batch reads at a step.
 
 All schedules are functions of the step alone. Letters: n tokens of the stream,
 B rows, T. A *place* p stands for the prediction of token p + 1 from token p, so

@@ -1,4 +1,4 @@
-"""The files of official data sets, and where their splits are (L2)."""
+"""The files of official data sets, and where their splits are."""
 
 import dataclasses
 import os
@@ -50,14 +50,14 @@ class Sources:
         blocks = []
         for split, paths in self.paths.items():
             if split in self.ranges:
-                found = _cut(paths[0], *self.ranges[split], size)
+                file_blocks = _cut(paths[0], *self.ranges[split], size)
             else:
-                found = corpus_plan.plan_corpus(paths, size, longest=1)
-            if not found:
+                file_blocks = corpus_plan.plan_corpus(paths, size, longest=1)
+            if not file_blocks:
                 raise UserError(
                     f"the {split} split is empty: {paths[0]} holds no text"
                 )
-            blocks += [(split, parts) for parts in found]
+            blocks += [(split, parts) for parts in file_blocks]
         return blocks
 
 
@@ -145,7 +145,7 @@ def _one_file(options: LMDataOptions) -> Sources:
         "test": (second, size),
     }
     if options.dataset == "text8":
-        ranges = {k: _stripped(path, *place) for k, place in ranges.items()}
+        ranges = {k: _stripped(path, *bounds) for k, bounds in ranges.items()}
     return Sources({split: [path] for split in SPLITS}, ranges)
 
 

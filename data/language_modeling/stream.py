@@ -1,4 +1,4 @@
-"""Places in a stream -> tokens, read from the records (L2; no TensorFlow)."""
+"""Places in a stream -> tokens, read from the records (no TensorFlow)."""
 
 import functools
 import os
@@ -87,8 +87,8 @@ class TokenStream:
         sizes = np.diff(np.append(begins, len(numbers)))
         f = self._open.get(path)
         parts = [
-            layout.read(f, path, int(numbers[begin]), int(size))
-            for begin, size in zip(begins, sizes, strict=True)
+            layout.read(f, path, int(numbers[first]), int(size))
+            for first, size in zip(begins, sizes, strict=True)
         ]
         raw = parts[0] if len(parts) == 1 else np.concatenate(parts)
         arrays = layout.decode(raw)

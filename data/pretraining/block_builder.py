@@ -1,4 +1,4 @@
-"""One block of text -> lanes of two segments (L2; in worker processes).
+"""One block of text -> lanes of two segments (in worker processes).
 
 Beside its own text a block of one document needs a neighbour's, for the Bs.
 """
@@ -116,25 +116,25 @@ class BlockBuilder(block_builder.BlockBuilder):
     ) -> tuple[dict[str, Stream], dict[str, int]]:
         """The streams of some splits and what was left out."""
         options = self.options
-        found = self.read(block)
-        keep = np.ones(len(found), bool)
+        block_documents = self.read(block)
+        keep = np.ones(len(block_documents), bool)
         reading = self.plan.reading(block)
         duplicates = list(self.plan.duplicates.get(reading.first, ()))
         keep[duplicates] = False
-        dev = self.rng(_SEED_DEV, reading.first).random(len(found))
+        dev = self.rng(_SEED_DEV, reading.first).random(len(block_documents))
         dev = dev < options.dev_fraction
         read = self._drawn(block, dev)
         by_weight = keep & ~read
         keep &= read
-        symbolic = np.zeros(len(found), bool)
+        symbolic = np.zeros(len(block_documents), bool)
         if options.max_symbol_ratio < 1.0:
-            ratios = [corpus.symbol_ratio(d.lines) for d in found]
+            ratios = [corpus.symbol_ratio(d.lines) for d in block_documents]
             symbolic = keep & (np.asarray(ratios) > options.max_symbol_ratio)
             keep &= ~symbolic
         if len(splits) == 1:
             keep &= dev if splits[0] == "dev" else ~dev
         dev = dev[keep]
-        kept = [d for d, k in zip(found, keep, strict=True) if k]
+        kept = [d for d, k in zip(block_documents, keep, strict=True) if k]
         ids, sizes, sentences = tokenize(kept, self.tokenizer)
         ends = np.cumsum(sizes)[np.cumsum(sentences) - 1] if kept else []
         tokens = np.diff(ends, prepend=0) if kept else np.zeros(0, np.int64)
@@ -142,7 +142,7 @@ class BlockBuilder(block_builder.BlockBuilder):
         streams, counts = (
             {},
             {
-                "documents": len(found),
+                "documents": len(block_documents),
                 "left_out_duplicate": len(duplicates),
                 "left_out_symbols": int(symbolic.sum()),
                 "left_out_short": int(short.sum()),
@@ -188,11 +188,11 @@ class BlockBuilder(block_builder.BlockBuilder):
 
         Few blocks may have dev text, and theirs is quickly read: more are tried.
         """
-        own = self.plan.reading(block).first
+        reading = self.plan.reading(block).first
         others = [
             other
             for other in range(len(self.plan.blocks))
-            if self.plan.reading(other).first != own
+            if self.plan.reading(other).first != reading
         ]
         order = self.rng(_SEED_NEIGHBOUR, block).permutation(others)
         for other in order[: _NEIGHBOURS[split]]:
@@ -246,8 +246,8 @@ class BlockBuilder(block_builder.BlockBuilder):
                 part = cut.slice(first, first + examples.CHUNK)
                 arrays = self._arrays(text, words, part, direction == 1, rng)
                 meta = arrays["meta"]
-                place = first + np.arange(len(part))
-                meta["lane"], meta["segment"] = np.divmod(place, per_lane)
+                number = first + np.arange(len(part))
+                meta["lane"], meta["segment"] = np.divmod(number, per_lane)
                 meta["flags"] |= direction * FLAG_BACKWARD
                 ids = arrays["input_ids"][arrays["is_target"]]
                 counts = np.bincount(ids, minlength=len(target_counts))

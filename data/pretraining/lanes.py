@@ -1,4 +1,4 @@
-"""Lanes of two segments -> pretraining batches, in numpy (L2)."""
+"""Lanes of two segments -> pretraining batches, in numpy."""
 
 import numpy as np
 

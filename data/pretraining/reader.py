@@ -1,4 +1,4 @@
-"""The pretraining reader: record lanes -> `tf.data.Dataset` (L2).
+"""The pretraining reader: record lanes -> `tf.data.Dataset`.
 
     manifest = PretrainingManifest.load(data_dir)   # seq_len, reuse_len, ...
     dataset = make_dataset(data_dir, ReaderOptions(

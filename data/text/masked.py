@@ -1,4 +1,4 @@
-"""Texts with hidden places -> ids, cut as the text with its words is cut (L1).
+"""Texts with hidden places -> ids, cut as the text with its words is cut.
 
 Training hides pieces of a whole text: "the master." is `_the _master .`, and
 what stays is `_the <mask> .`. The two sides of a mask encoded each by itself
@@ -46,14 +46,14 @@ def with_places(model: bytes) -> PlaceVocabulary:
     size = processor.get_piece_size()
     used = set("".join(processor.id_to_piece(list(range(size)))))
     free = (chr(point) for point in _PRIVATE if chr(point) not in used)
-    place, other = next(free), next(free)
+    hidden, other = next(free), next(free)
     # Their scores bound no others, and the mark with the place is likelier
     # than one after the other.
     score = processor.get_score(processor.piece_to_id(WORD_MARK))
     if processor.piece_to_id(WORD_MARK) == processor.unk_id():
         score = processor.get_score(size - 1)
-    pieces = [_piece(text, score) for text in (WORD_MARK + place, place)]
-    return PlaceVocabulary(model + b"".join(pieces), place, other, size)
+    pieces = [_piece(text, score) for text in (WORD_MARK + hidden, hidden)]
+    return PlaceVocabulary(model + b"".join(pieces), hidden, other, size)
 
 
 def _piece(text: str, score: float) -> bytes:
@@ -77,8 +77,8 @@ class MaskedEncoder:
 
     def encode(self, parts: Sequence[str]) -> list[int]:
         """Ids of a text in which the mask's id stands between the parts."""
-        place, other = self._places.place, self._places.other
-        text = place.join(part.replace(place, other) for part in parts)
+        hidden, other = self._places.place, self._places.other
+        text = hidden.join(part.replace(hidden, other) for part in parts)
         mask, size = self._tokenizer.symbols.mask, self._places.size
         return [i if i < size else mask for i in self._tokenizer.encode(text)]
 

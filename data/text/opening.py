@@ -1,4 +1,4 @@
-"""The tokenizer of a vocabulary file, offline and in the graph (L1)."""
+"""The tokenizer of a vocabulary file, offline and in the graph."""
 
 from common.errors import UserError
 from common.vocabularies.released_vocabulary import is_released

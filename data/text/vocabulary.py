@@ -1,4 +1,4 @@
-"""Vocabularies of language models: text -> ids and back (L1; no TensorFlow).
+"""Vocabularies of language models: text -> ids and back (no TensorFlow).
 
 Four units: `word`, `char`, `byte` (a list of symbols each, in a file of ours)
 and `piece` (a SentencePiece file). A vocabulary also says how text is read: its
@@ -139,8 +139,8 @@ class SymbolVocabulary(Vocabulary):
         self._check()
         self.unk_id = None
         if unknown == "unk" and unit != "byte":
-            found = [self._table[s] for s in UNKNOWN if s in self._table]
-            self.unk_id = found[0] if found else None
+            unknown_ids = [self._table[s] for s in UNKNOWN if s in self._table]
+            self.unk_id = unknown_ids[0] if unknown_ids else None
         self.eos_id = self._find_eos()
         self.sha256 = hashlib.sha256(
             json.dumps(self._identity(), ensure_ascii=True).encode()
@@ -247,8 +247,8 @@ class SymbolVocabulary(Vocabulary):
                 (table.get(w, unknown) for w in words), np.int32, len(words)
             )
         try:
-            found = map(self._table.__getitem__, words)
-            return np.fromiter(found, np.int32, len(words))
+            ids = map(self._table.__getitem__, words)
+            return np.fromiter(ids, np.int32, len(words))
         except KeyError as e:
             raise UnknownSymbolError(e.args[0]) from e
 
@@ -377,11 +377,11 @@ def load(path: str, line_end: str | None = None) -> Vocabulary:
         if value["format"] != _FORMAT:
             raise ValueError(f"wanted format {_FORMAT}")
         names = ("unit", "symbols", "line_end", "lower_case", "unknown")
-        found = SymbolVocabulary(*(value[name] for name in names))
-        if found.sha256 != value["sha256"]:
+        vocabulary = SymbolVocabulary(*(value[name] for name in names))
+        if vocabulary.sha256 != value["sha256"]:
             raise ValueError("its SHA-256 differs from the stored one")
     except (KeyError, TypeError, ValueError, AttributeError) as e:
         raise UserError(
             f"{path} is damaged or no vocabulary: {e}; take another copy"
         ) from e
-    return found
+    return vocabulary

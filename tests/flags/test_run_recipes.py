@@ -46,7 +46,7 @@ def test_the_notes_glue_table():
     assert recipe.flags["train_steps"] == 1337  # 5 epochs of 8,551 rows
     _, base = finetune_recipes.find("glue_modernbert_base_sts-b")
     assert base.flags == {"learning_rate": 8e-5, "weight_decay": 5e-6}
-    assert "train_steps" in base.assumed  # no epochs of base in the notes
+    assert "train_steps" in base.assumed  # no source gives epochs of base
 
 
 def test_bare_names_are_version_2_and_race_has_length_640():

@@ -1,4 +1,4 @@
-"""Segments -> the arrays of their records (L2): ids, targets, orders."""
+"""Segments -> the arrays of their records: ids, targets, orders."""
 
 import dataclasses
 
@@ -61,19 +61,19 @@ def draw_context_targets(
     has its own share of the slots.
     """
     n, seq_len = len(segments), shape.seq_len
-    begin = np.concatenate([segments.start, segments.a, segments.b])
+    window_start = np.concatenate([segments.start, segments.a, segments.b])
     size = np.concatenate([segments.reuse, segments.a_len, segments.b_len])
     row = np.arange(n, dtype=np.int64) * (seq_len + 1)
     a_at = row + shape.reuse_len
     at = np.concatenate([row, a_at, a_at + segments.a_len + 1])
     window, start, stop = spans.draw_spans(
-        words, begin, begin + size, shape.spans, rng
+        words, window_start, window_start + size, shape.spans, rng
     )
     capacity = spans.part_capacity(shape.num_predict, seq_len, shape.reuse_len)
     # Group 2 i is the reuse part of row i, 2 i + 1 its second part.
     group = 2 * (window % n) + (window >= n) if n else window
     keep = spans.drop_surplus(group, stop - start, np.tile(capacity, n), rng)
-    shift = (at - begin)[window[keep]]
+    shift = (at - window_start)[window[keep]]
     edges = np.zeros(n * (seq_len + 1) + 1, np.int8)
     edges[start[keep] + shift] = 1
     edges[stop[keep] + shift] -= 1
@@ -84,7 +84,7 @@ def draw_context_targets(
 def draw_targets(
     stream: Stream,
     words: spans.Words | None,
-    found: segments_lib.Places,
+    token_places: segments_lib.Places,
     segments: Segments,
     shape: Shape,
     rng: np.random.Generator,
@@ -96,7 +96,7 @@ def draw_targets(
     if words is not None:
         return draw_context_targets(words, segments, shape, rng)
     starts = segments_lib.gather_words(
-        stream, found, len(segments), shape.seq_len
+        stream, token_places, len(segments), shape.seq_len
     )
     return balanced_spans.draw_targets(
         starts, segments, shape.reuse_len, shape.num_predict, shape.spans, rng
@@ -136,8 +136,8 @@ def make_arrays(
     `words` are those of the stream with `--sampler=context`, else None.
     """
     seq_len, reuse_len = shape.seq_len, shape.reuse_len
-    found = segments_lib.places(segments, seq_len, reuse_len)
-    is_target = draw_targets(stream, words, found, segments, shape, rng)
+    token_places = segments_lib.places(segments, seq_len, reuse_len)
+    is_target = draw_targets(stream, words, token_places, segments, shape, rng)
     layout = segments_lib.layout(
         segments.reuse,
         segments.a_len,
@@ -147,7 +147,7 @@ def make_arrays(
     )
     ranks = order(is_target, layout, segments.a_len > 0, shape, rng)
     ids = segments_lib.gather(
-        stream, found, segments, seq_len, reuse_len, symbols
+        stream, token_places, segments, seq_len, reuse_len, symbols
     )
     return pack(ids, is_target, ranks, segments, shape.num_predict)
 

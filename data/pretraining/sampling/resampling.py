@@ -1,4 +1,4 @@
-"""Fresh orders and targets for stored records (L2).
+"""Fresh orders and targets for stored records.
 
 `--resample_permutation` keeps the stored targets and draws their order again;
 `--resample_targets` draws the targets again, too, by the builder's own rules.
@@ -23,10 +23,10 @@ def check_sampler(manifest: PretrainingManifest, **asked: bool) -> None:
     Raises:
       UserError: one is asked for, of data of the original's sampler.
     """
-    given = [name for name, value in asked.items() if value]
-    if given and manifest.options["sampler"] == "original":
+    changed = [name for name, value in asked.items() if value]
+    if changed and manifest.options["sampler"] == "original":
         raise UserError(
-            f"--{given[0]}: wanted data of --sampler=balanced or context, "
+            f"--{changed[0]}: wanted data of --sampler=balanced or context, "
             f"found {manifest.data_dir} of --sampler=original, whose orders "
             "are not drawn anew; leave the flag out, or build the data with "
             "--num_passes for more draws"
@@ -129,9 +129,9 @@ def _draw_targets(
     if shape.sampler != "balanced":
         words = spans.Words(starts)
         return examples.draw_context_targets(words, windows, shape, rng)
-    found = segments_lib.places(windows, seq_len, manifest.reuse_len)
+    token_places = segments_lib.places(windows, seq_len, manifest.reuse_len)
     inside = np.zeros((n, seq_len), bool)
-    inside.reshape(-1)[found.position] = starts[found.position]
+    inside.reshape(-1)[token_places.position] = starts[token_places.position]
     return balanced_spans.draw_targets(
         inside,
         windows,

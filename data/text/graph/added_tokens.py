@@ -1,4 +1,4 @@
-"""Added tokens of a `tokenizer.json`, found in text inside a graph (L1).
+"""Added tokens of a `tokenizer.json`, found in text inside a graph.
 
     code points -> longest token at each -> the leftmost that do not overlap
 
@@ -48,7 +48,7 @@ def read(rules: dict, package, path: str) -> list[AddedToken]:
     Raises:
       UserError: one has a rule that the graph does not have.
     """
-    found = []
+    tokens = []
     for row in rules.get("added_tokens") or ():
         wrong = [name for name in ("single_word", "rstrip") if row.get(name)]
         if wrong:
@@ -65,8 +65,8 @@ def read(rules: dict, package, path: str) -> list[AddedToken]:
             text = package.normalizer.normalize_str(text)
         lstrip, special = bool(row.get("lstrip")), bool(row.get("special"))
         if text:
-            found.append(AddedToken(text, number, lstrip, normalized, special))
-    return found
+            tokens.append(AddedToken(text, number, lstrip, normalized, special))
+    return tokens
 
 
 class Trie:

@@ -1,4 +1,4 @@
-"""Byte-level BPE inside a TensorFlow graph, as the package `tokenizers` (L1).
+"""Byte-level BPE inside a TensorFlow graph, as the package `tokenizers`.
 
     code points -> added tokens -> composed form -> words -> bytes -> merges
 
@@ -130,10 +130,10 @@ class GraphBpe(tf.Module):
         flat = self._prepare(raw)
         sizes = graph_text.utf8_sizes(flat.points)
         sizes = tf.where(flat.points >= CODE_POINTS, 1, sizes)
-        ids, word, place = self._merge(*self._bytes(flat, sizes))
+        ids, word, starts = self._merge(*self._bytes(flat, sizes))
         # A piece ends where the next one begins: words leave no gaps.
-        ends = tf.concat([place, [tf.reduce_sum(sizes)]], 0)[1:]
-        first, last = graph_text.points_of_bytes(sizes, place, ends)
+        ends = tf.concat([starts, [tf.reduce_sum(sizes)]], 0)[1:]
+        first, last = graph_text.points_of_bytes(sizes, starts, ends)
         white = graph_text.lookup(self._parts.classes, raw.points) >= _BLANK
         return graph_text.trimmed_rows(raw, white, flat, ids, first, last - 1)
 
@@ -202,7 +202,7 @@ class GraphBpe(tf.Module):
         whole = tf.gather(known, word) >= 0
         counts = tf.where(whole, tf.cast(begins, tf.int32), sizes)
         source, offset = graph_text.expand(counts)
-        place = tf.gather(tf.cumsum(sizes, exclusive=True), source) + offset
+        starts = tf.gather(tf.cumsum(sizes, exclusive=True), source) + offset
         word = tf.gather(word, source)
         byte = graph_text.byte(
             tf.gather(flat.points, source), tf.gather(sizes, source), offset
@@ -210,7 +210,7 @@ class GraphBpe(tf.Module):
         whole = tf.gather(whole, source)
         ids = tf.gather(self._byte_ids, tf.where(whole, 0, byte))
         ids = tf.where(whole, tf.gather(known, word), ids)
-        return ids, word, place
+        return ids, word, starts
 
     def _known_words(self, flat, begins, token) -> tf.Tensor:
         """int32 [words]: ids of words that are one piece, else -1."""
@@ -229,18 +229,18 @@ class GraphBpe(tf.Module):
             tf.gather(token, starts), tf.gather(self._token_ids, number), known
         )
 
-    def _merge(self, ids, word, place):
+    def _merge(self, ids, word, starts):
         """Merges pairs in all words at once until none has a rank."""
         vector = tf.TensorShape([None])
         rank = self._rank(ids, word, tf.range(tf.size(ids)))
         return tf.while_loop(
             lambda _, __, ___, rank: tf.reduce_any(rank < _NONE),
             self._merge_once,
-            (ids, word, place, rank),
+            (ids, word, starts, rank),
             (vector,) * 4,
         )[:3]
 
-    def _merge_once(self, ids, word, place, rank):
+    def _merge_once(self, ids, word, starts, rank):
         """In each word the pair of the lowest rank, wherever it stands."""
         at = tf.range(tf.size(ids))
         words = tf.reduce_max(word) + 1
@@ -259,13 +259,13 @@ class GraphBpe(tf.Module):
         new = tf.cast(rank % self.vocab_size, tf.int32)
         ids = tf.where(hit, new, ids)
         keep = tf.cast(tf.where(~behind(hit))[:, 0], tf.int32)
-        ids, word, place, rank, hit = (
-            tf.gather(x, keep) for x in (ids, word, place, rank, hit)
+        ids, word, starts, rank, hit = (
+            tf.gather(x, keep) for x in (ids, word, starts, rank, hit)
         )
         changed = tf.where(hit | _ahead(hit, 1))
         fresh = self._rank(ids, word, tf.cast(changed[:, 0], tf.int32))
         rank = tf.tensor_scatter_nd_update(rank, changed, fresh)
-        return ids, word, place, rank
+        return ids, word, starts, rank
 
     def _rank(self, ids, word, at) -> tf.Tensor:
         """int64: rank and new id of the pairs that begin at some pieces."""
@@ -275,8 +275,8 @@ class GraphBpe(tf.Module):
         left, right = (
             tf.cast(tf.gather(ids, x), tf.int64) for x in (at, after)
         )
-        found = self._merges.lookup(left * self.vocab_size + right)
-        return tf.where(same, found, _NONE)
+        rank = self._merges.lookup(left * self.vocab_size + right)
+        return tf.where(same, rank, _NONE)
 
 
 def _ahead(flags: tf.Tensor, distance: int) -> tf.Tensor:

@@ -1,4 +1,4 @@
-"""Unicode's composed forms (NFC, NFKC) inside a TensorFlow graph (L1).
+"""Unicode's composed forms (NFC, NFKC) inside a TensorFlow graph.
 
     code points -> decomposed -> marks in order -> composed, pair by pair
 
@@ -34,15 +34,15 @@ def rewritten(normalize) -> dict[int, str]:
     Args:
       normalize: changes each code point for itself, and "|" not at all.
     """
-    found = {}
+    rewritten_points = {}
     for first, chars in pages():
         new = normalize(_MARKER.join(chars)).split(_MARKER)
         if len(new) != PAGE:  # a character is the marker, or becomes it
             new = [normalize(c) for c in chars]
         for i, (old, one) in enumerate(zip(chars, new, strict=True)):
             if old != one:
-                found[first + i] = one
-    return found
+                rewritten_points[first + i] = one
+    return rewritten_points
 
 
 @functools.lru_cache(maxsize=2)
@@ -124,8 +124,8 @@ class Composer:
         return Flat(*fields, flat.count)
 
     def _compose(self, flat: Flat) -> Flat:
-        place = tf.range(tf.size(flat.points))
-        apart = self._decompose(flat._replace(starts=place))
+        position = tf.range(tf.size(flat.points))
+        apart = self._decompose(flat._replace(starts=position))
         same = tf.equal(apart.rows[1:], apart.rows[:-1])
         same &= tf.equal(apart.starts[1:], apart.starts[:-1])
         # How many characters more than one each stands for, negative: fewer.
@@ -166,26 +166,26 @@ class Composer:
 
     def _round(self, points, rows, kind, more, passed):
         """The first mark that joins each letter does."""
-        place = tf.range(tf.size(points))
+        position = tf.range(tf.size(points))
         letters = tf.concat(
             [[-1], tf.cast(tf.where(tf.equal(kind, 0))[:, 0], tf.int32)], 0
         )
-        letter = tf.gather(letters, tf.searchsorted(letters, place) - 1)
+        letter = tf.gather(letters, tf.searchsorted(letters, position) - 1)
         at = tf.maximum(letter, 0)
         near = (letter >= 0) & tf.equal(tf.gather(rows, at), rows)
         before = tf.concat([[0], kind], 0)[: tf.size(kind)]
-        near &= tf.equal(letter, place - 1) | (before < kind)
+        near &= tf.equal(letter, position - 1) | (before < kind)
         near &= ~passed
         composite = self._pair(tf.gather(points, at), points)
         joins = near & (composite >= 0)
         none = tf.size(points)
         first = tf.math.unsorted_segment_min(
-            tf.where(joins, place, none), at, tf.size(points)
+            tf.where(joins, position, none), at, tf.size(points)
         )
         first = tf.minimum(tf.gather(first, at), none)
-        joins &= tf.equal(first, place)
+        joins &= tf.equal(first, position)
         # What stood behind one that joined has not met its letter yet.
-        passed |= near & (place < first) & ~tf.gather(joins, at)
+        passed |= near & (position < first) & ~tf.gather(joins, at)
         target = tf.boolean_mask(at, joins)[:, tf.newaxis]
         points = tf.tensor_scatter_nd_update(
             points, target, tf.boolean_mask(composite, joins)
@@ -211,5 +211,5 @@ class Composer:
 def _lookup(pages_, points: tf.Tensor) -> tf.Tensor:
     """As `graph_text.lookup`; 0 for code points above Unicode's."""
     beyond = points >= CODE_POINTS
-    found = graph_text.lookup(pages_, tf.where(beyond, 0, points))
-    return tf.where(beyond, 0, found)
+    values = graph_text.lookup(pages_, tf.where(beyond, 0, points))
+    return tf.where(beyond, 0, values)

@@ -1,4 +1,4 @@
-"""Text normalisation inside a TensorFlow graph (L1).
+"""Text normalisation inside a TensorFlow graph.
 
 White space, quotes, NFKD, accents and case by code-point tables that Python's
 own string methods fill. TensorFlow's text ops are not used because they differ
@@ -226,8 +226,8 @@ class GraphNormalizer:
         same = tf.equal(flat.rows[1:], flat.rows[:-1])
         next_white = tf.concat([white[1:] & same, [False]], 0)
         text_at = tf.cast(tf.where(~white)[:, 0], tf.int32)
-        place = tf.range(tf.size(flat.points))
-        after = tf.searchsorted(text_at, place, side="left")
+        position = tf.range(tf.size(flat.points))
+        after = tf.searchsorted(text_at, position, side="left")
         before = after - 1
         has_text = self._same_row(flat, text_at, before, flat.rows)
         has_text &= self._same_row(flat, text_at, after, flat.rows)
@@ -242,9 +242,9 @@ class GraphNormalizer:
         count = tf.size(places)
         valid = (index >= 0) & (index < count)
         padded = tf.concat([places, [0]], 0)
-        place = tf.gather(padded, tf.where(valid, index, count))
+        row_at = tf.gather(padded, tf.where(valid, index, count))
         rows_padded = tf.concat([flat.rows, [-1]], 0)
-        return valid & tf.equal(tf.gather(rows_padded, place), rows)
+        return valid & tf.equal(tf.gather(rows_padded, row_at), rows)
 
     def is_white(self, points: tf.Tensor) -> tf.Tensor:
         """bool [n]: code points that `str.split` drops."""
@@ -257,11 +257,11 @@ class GraphNormalizer:
         hit = tf.equal(flat.points, ord(quote))
         same = tf.equal(flat.rows[1:], flat.rows[:-1])
         begins = hit & ~tf.concat([[False], hit[:-1] & same], 0)
-        place = tf.range(tf.size(hit))
+        position = tf.range(tf.size(hit))
         starts = tf.cast(tf.where(begins)[:, 0], tf.int32)
-        run = tf.searchsorted(starts, place, side="right") - 1
+        run = tf.searchsorted(starts, position, side="right") - 1
         start = tf.gather(tf.concat([starts, [0]], 0), tf.maximum(run, 0))
-        odd = hit & tf.equal((place - start) % 2, 1)
+        odd = hit & tf.equal((position - start) % 2, 1)
         next_odd = tf.concat([odd[1:] & same, [False]], 0)
         pair = next_odd & hit
         points = tf.where(pair, ord('"'), flat.points)
@@ -275,11 +275,11 @@ class GraphNormalizer:
         kind = lookup(self._sigma_pages, flat.points)
         solid = tf.cast(tf.where(kind != _IGNORABLE)[:, 0], tf.int32)
         cased = tf.concat([tf.equal(kind, _CASED), [False]], 0)
-        place = tf.range(tf.size(kind))
+        position = tf.range(tf.size(kind))
         near = {}
         for name, index in (
-            ("before", tf.searchsorted(solid, place, side="left") - 1),
-            ("after", tf.searchsorted(solid, place, side="right")),
+            ("before", tf.searchsorted(solid, position, side="left") - 1),
+            ("after", tf.searchsorted(solid, position, side="right")),
         ):
             there = self._same_row(flat, solid, index, flat.rows)
             at = tf.gather(tf.concat([solid, [0]], 0), tf.maximum(index, 0))

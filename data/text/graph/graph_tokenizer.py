@@ -1,4 +1,4 @@
-"""Text -> piece ids with offsets inside a TensorFlow graph (L1).
+"""Text -> piece ids with offsets inside a TensorFlow graph.
 
 The same ids as the offline tokenizer, without Python: `data.text.graph.graph_text`'s
 normalisation, `tensorflow_text`'s SentencePiece, and a static piece -> ids

@@ -1,4 +1,4 @@
-"""Unigram inside a TensorFlow graph, equal to the package `tokenizers` (L1).
+"""Unigram inside a TensorFlow graph, equal to the package `tokenizers`.
 
     code points -> added tokens -> text rules -> words -> best pieces -> ids
 
@@ -49,8 +49,8 @@ def _tables(rules: str) -> tuple[np.ndarray, ...]:
     model = {"type": "Unigram", "unk_id": 0, "vocab": [["<unk>", 0.0]]}
     content = {"version": "1.0", "model": model}
     content["normalizer"] = json.loads(rules)
-    made = package.Tokenizer.from_str(json.dumps(content)).normalizer
-    return graph_text.rewrite_tables(rewritten(made.normalize_str))
+    normalizer = package.Tokenizer.from_str(json.dumps(content)).normalizer
+    return graph_text.rewrite_tables(rewritten(normalizer.normalize_str))
 
 
 class GraphUnigram(tf.Module):
@@ -205,10 +205,10 @@ class GraphUnigram(tf.Module):
         trie = self._parts.trie
 
         def step(offset, at, state, out):
-            place = tf.minimum(at + offset, count)
-            state = trie.next(state, tf.gather(points, place))
+            position = tf.minimum(at + offset, count)
+            state = trie.next(state, tf.gather(points, position))
             live = (state >= 0) & tf.equal(
-                tf.gather(words, place), tf.gather(words, at)
+                tf.gather(words, position), tf.gather(words, at)
             )
             at, state = (tf.boolean_mask(x, live) for x in (at, state))
             piece = tf.tensor_scatter_nd_update(
@@ -281,15 +281,15 @@ class GraphUnigram(tf.Module):
         def step(place, best, size):
             live = tf.boolean_mask(starts, lengths > place)
             at = live + place
-            begin = at[:, tf.newaxis] - sizes + 1  # [A, L]
-            fits = begin >= live[:, tf.newaxis]
-            begin = tf.maximum(begin, live[:, tf.newaxis])
+            start = at[:, tf.newaxis] - sizes + 1  # [A, L]
+            fits = start >= live[:, tf.newaxis]
+            start = tf.maximum(start, live[:, tf.newaxis])
             before = tf.where(
-                begin > live[:, tf.newaxis],
-                tf.gather(best, tf.maximum(begin - 1, 0)),
+                start > live[:, tf.newaxis],
+                tf.gather(best, tf.maximum(start - 1, 0)),
                 tf.constant(0, tf.float64),
             )
-            way = before + tf.gather(scores, (sizes - 1) * count + begin)
+            way = before + tf.gather(scores, (sizes - 1) * count + start)
             way = tf.where(fits, way, tf.constant(_NEVER, tf.float64))
             top = tf.reduce_max(way, 1, keepdims=True)
             chosen = tf.reduce_max(tf.where(tf.equal(way, top), sizes, 0), 1)
@@ -326,20 +326,20 @@ class GraphUnigram(tf.Module):
         unknown = tf.gather(unknown, keep)
         sizes = graph_text.utf8_sizes(flat.points)
         before = tf.concat([[0], tf.cumsum(sizes)], 0)
-        begin = tf.gather(before, first)
-        counts = tf.gather(before, last + 1) - begin
+        first_byte = tf.gather(before, first)
+        counts = tf.gather(before, last + 1) - first_byte
         source, offset = graph_text.expand(tf.where(unknown, counts, 1))
-        place = tf.gather(begin, source) + offset
-        at = tf.searchsorted(before, place, side="right") - 1
+        byte_number = tf.gather(first_byte, source) + offset
+        at = tf.searchsorted(before, byte_number, side="right") - 1
         byte = graph_text.byte(
             tf.gather(flat.points, at),
             tf.gather(sizes, at),
-            place - tf.gather(before, at),
+            byte_number - tf.gather(before, at),
         )
         unknown = tf.gather(unknown, source)
-        found = tf.gather(self._byte_ids, tf.where(unknown, byte, 0))
+        byte_ids = tf.gather(self._byte_ids, tf.where(unknown, byte, 0))
         return (
-            tf.where(unknown, found, tf.gather(ids, source)),
+            tf.where(unknown, byte_ids, tf.gather(ids, source)),
             tf.gather(first, source),
             tf.gather(last, source),
         )
@@ -377,18 +377,18 @@ def _charsmap(rewriting: graph_text.Rewriting, flat: Flat) -> Flat:
     The package does not count characters that are dropped before any stays.
     """
     segment = tf.cumsum(tf.cast(_segments(flat), tf.int32)) - 1
-    place = tf.range(tf.size(flat.points))
-    numbered = flat._replace(starts=place)
-    found = rewriting(numbered)
-    source = found.starts
+    position = tf.range(tf.size(flat.points))
+    numbered = flat._replace(starts=position)
+    rewritten_text = rewriting(numbered)
+    source = rewritten_text.starts
     segments = tf.reduce_max(tf.concat([[-1], segment], 0)) + 1
-    none = tf.size(place)
+    none = tf.size(position)
     lead = tf.math.unsorted_segment_min(
         source, tf.gather(segment, source), segments
-    ) - tf.math.unsorted_segment_min(place, segment, segments)
+    ) - tf.math.unsorted_segment_min(position, segment, segments)
     lead = tf.where(lead > none, 0, lead)
     source -= tf.gather(lead, tf.gather(segment, source))
-    return found._replace(
+    return rewritten_text._replace(
         starts=tf.gather(flat.starts, source), ends=tf.gather(flat.ends, source)
     )
 

@@ -1,4 +1,4 @@
-"""WordPiece inside a TensorFlow graph, equal to the package `tokenizers` (L1).
+"""WordPiece inside a TensorFlow graph, equal to the package `tokenizers`.
 
     raw bytes -> code points -> symbols -> tables -> words -> pieces -> ids
 
@@ -128,10 +128,10 @@ def _check_no_overlap(symbols: dict[str, int], path: str) -> None:
     Raises:
       UserError: some can, or the graph would be too large.
     """
-    if (found := sum(map(len, symbols))) > _SYMBOLS:
+    if (characters := sum(map(len, symbols))) > _SYMBOLS:
         raise UserError(
             f"{path}: wanted added tokens of at most {_SYMBOLS} characters "
-            f"together, found {found}; a graph looks for each: predict with "
+            f"together, found {characters}; a graph looks for each: predict with "
             "--do_predict"
         )
     for one in symbols:
@@ -174,12 +174,14 @@ def _rewrite_tables(normalizer) -> tuple[np.ndarray, ...]:
         for first, chars in _pages():
             joined = normalizer.normalize_str(_MARKER.join(chars))
             if ord(_MARKER) in range(first, first + PAGE):
-                found = [normalizer.normalize_str(c) for c in chars]
+                rewritten_chars = [normalizer.normalize_str(c) for c in chars]
             else:
-                found = joined.split(_MARKER)
+                rewritten_chars = joined.split(_MARKER)
             rewritten.update(
                 (first + i, new)
-                for i, (old, new) in enumerate(zip(chars, found, strict=True))
+                for i, (old, new) in enumerate(
+                    zip(chars, rewritten_chars, strict=True)
+                )
                 if old != new
             )
     return graph_text.rewrite_tables(rewritten)
@@ -351,7 +353,7 @@ class GraphWordPiece(tf.Module):
             tf.ragged.boolean_mask(points, ~whole), "UTF-8", errors="strict"
         )
         cut = tf.cast(tf.where(~whole)[:, 0], tf.int32)
-        pieces, begin, end = self._wordpiece.tokenize_with_offsets(text)
+        pieces, first_byte, end = self._wordpiece.tokenize_with_offsets(text)
         counts = tf.tensor_scatter_nd_update(
             tf.ones_like(lengths),
             cut[:, tf.newaxis],
@@ -361,12 +363,12 @@ class GraphWordPiece(tf.Module):
         word, number = graph_text.expand(counts)
         is_cut = ~tf.gather(whole, word)
         rank = tf.cumsum(tf.cast(~whole, tf.int32), exclusive=True)
-        place = tf.gather(
+        piece_at = tf.gather(
             tf.concat([tf.cast(pieces.row_starts(), tf.int32), [0]], 0),
             tf.gather(rank, word),
         )
-        place = tf.where(is_cut, place + number, tf.size(pieces.values))
-        ids = tf.gather(tf.concat([pieces.values, [0]], 0), place)
+        piece_at = tf.where(is_cut, piece_at + number, tf.size(pieces.values))
+        ids = tf.gather(tf.concat([pieces.values, [0]], 0), piece_at)
         number = tf.where(
             symbol, first - CODE_POINTS, tf.size(self._symbol_ids) - 1
         )
@@ -375,25 +377,27 @@ class GraphWordPiece(tf.Module):
         )
         ids = tf.where(is_cut, ids, tf.gather(fixed, word))
         starts, ends = self._points(
-            flat, splits, word, is_cut, place, (begin, end)
+            flat, splits, word, is_cut, piece_at, (first_byte, end)
         )
         ragged = tf.RaggedTensor.from_row_lengths(ids, counts, validate=False)
         return ragged, starts, ends
 
     @staticmethod
-    def _points(flat, splits, word, is_cut, place, spans):
+    def _points(flat, splits, word, is_cut, piece_at, spans):
         """Byte spans of pieces in their words -> spans of code points."""
         sizes = graph_text.utf8_sizes(flat.points)
         before = tf.concat([[0], tf.cumsum(sizes)], 0)  # bytes before each
         word_at = tf.gather(splits, word)
         word_end = tf.gather(splits, word + 1)
         base = tf.gather(before, word_at)
-        begin, end = (
+        first_byte, end = (
             base
-            + tf.gather(tf.concat([tf.cast(x.values, tf.int32), [0]], 0), place)
+            + tf.gather(
+                tf.concat([tf.cast(x.values, tf.int32), [0]], 0), piece_at
+            )
             for x in spans
         )
-        first, last = graph_text.points_of_bytes(sizes, begin, end)
+        first, last = graph_text.points_of_bytes(sizes, first_byte, end)
         return (
             tf.where(is_cut, first, word_at),
             tf.where(is_cut, last, word_end),

@@ -1,4 +1,4 @@
-"""What a graph of byte-level BPE needs of a `tokenizer.json` (L1)."""
+"""What a graph of byte-level BPE needs of a `tokenizer.json`."""
 
 import functools
 from typing import NamedTuple
@@ -61,9 +61,9 @@ def parse(offline: ReleasedTokenizer) -> BpeFile:
     )
 
 
-def _refuse(path: str, wanted: str, found: object) -> None:
+def _refuse(path: str, wanted: str, value: object) -> None:
     raise UserError(
-        f"{path}: wanted {wanted}, found {found}; a graph of byte-level BPE "
+        f"{path}: wanted {wanted}, found {value}; a graph of byte-level BPE "
         "has no other: predict with --do_predict"
     )
 
@@ -142,15 +142,15 @@ def _needs_order(merges) -> bool:
 def _words(package, model: dict) -> dict[bytes, int]:
     """Words that the package leaves whole, as UTF-8."""
     whole = bool(model.get("ignore_merges"))
-    found = {}
+    number_of = {}
     for piece, number in model["vocab"].items():
         surface = _surface(piece)
         if not surface:
             continue
         ids = [token.id for token in package.model.tokenize(piece)]
         if whole or ids == [number]:
-            found[surface] = number
-    return found
+            number_of[surface] = number
+    return number_of
 
 
 def texts_of(file: BpeFile) -> list[bytes]:

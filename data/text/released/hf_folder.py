@@ -1,4 +1,4 @@
-"""What Hugging Face's `AutoTokenizer` needs beside the weights (L1).
+"""What Hugging Face's `AutoTokenizer` needs beside the weights.
 
 `tokenizer.json` with our ids, and `tokenizer_config.json`. Their class is the
 one that reads the file as it is: those of single encoders (`XLNetTokenizer`,
@@ -90,7 +90,7 @@ def _config(tokenizer, layout: str, token_types: bool, max_length) -> dict:
     """What `tokenizer_config.json` says of every tokenizer."""
     inputs = ["input_ids", *["token_type_ids"] * token_types, "attention_mask"]
     last = layout == symbols_lib.CLS_LAST
-    found = {
+    config = {
         "tokenizer_class": _CLASS,
         "model_input_names": inputs,
         "padding_side": "left" if last else "right",
@@ -98,12 +98,12 @@ def _config(tokenizer, layout: str, token_types: bool, max_length) -> dict:
         "clean_up_tokenization_spaces": False,
     }
     if max_length is not None:
-        found["model_max_length"] = max_length
+        config["model_max_length"] = max_length
     for name in _NAMES:
         index = getattr(tokenizer.symbols, name)
         if index >= 0:
-            found[f"{name}_token"] = tokenizer.id_to_piece(index)
-    return found
+            config[f"{name}_token"] = tokenizer.id_to_piece(index)
+    return config
 
 
 def _compared(tokenizer: Tokenizer, content: bytes) -> list[str]:
@@ -129,10 +129,10 @@ def _compared(tokenizer: Tokenizer, content: bytes) -> list[str]:
 
 def different(tokenizer, package, texts: Sequence[str]) -> list[str]:
     """Texts that have other ids in an object of the package `tokenizers`."""
-    found = package.encode_batch(list(texts), add_special_tokens=False)
+    encodings = package.encode_batch(list(texts), add_special_tokens=False)
     return [
         text
-        for text, theirs in zip(texts, found, strict=True)
+        for text, theirs in zip(texts, encodings, strict=True)
         if tokenizer.encode(text) != theirs.ids
     ]
 

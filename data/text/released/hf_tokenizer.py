@@ -1,4 +1,4 @@
-"""A SentencePiece vocabulary as a `tokenizer.json` (L1).
+"""A SentencePiece vocabulary as a `tokenizer.json`.
 
 The file is that of the package `tokenizers`, which Hugging Face's
 `AutoTokenizer` reads. It holds our text rules, SentencePiece's own, and the
@@ -164,8 +164,8 @@ def special_ids(tokenizer: Tokenizer) -> list[int]:
     """Ids of the symbols that `tokenizer_config.json` names, by name."""
     symbols = tokenizer.symbols
     named = ("unk", "bos", "eos", "cls", "sep", "pad", "mask")
-    found = (getattr(symbols, name) for name in named)
-    return sorted({i for i in found if i >= 0})
+    ids = (getattr(symbols, name) for name in named)
+    return sorted({i for i in ids if i >= 0})
 
 
 def _metaspace(proto) -> Rule:

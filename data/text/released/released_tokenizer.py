@@ -1,4 +1,4 @@
-"""Tokenizers of released weights: `tokenizer.json` or `vocab.txt` (L1).
+"""Tokenizers of released weights: `tokenizer.json` or `vocab.txt`.
 
 Read by the package `tokenizers`, an optional one (requirements-tokenizers.txt).
 Normalisation and cutting are the file's own; `common.vocabularies.text_settings` says nothing
@@ -116,7 +116,7 @@ class ReleasedTokenizer:
         return kinds.ByteLevel() if "ByteLevel" in cutter else None
 
     def _read_symbols(self) -> symbols_lib.SymbolIds:
-        found = {
+        symbol_ids = {
             name: -1 if (i := self.package.token_to_id(piece)) is None else i
             for name, piece in _OPTIONAL.items()
         }
@@ -129,8 +129,8 @@ class ReleasedTokenizer:
                     "missing; wanted the tokenizer of a BERT, an ALBERT or a "
                     "ModernBERT"
                 )
-            found[name] = known[0]
-        return symbols_lib.SymbolIds(**found)
+            symbol_ids[name] = known[0]
+        return symbols_lib.SymbolIds(**symbol_ids)
 
     def encode(self, text: str) -> list[int]:
         """Ids of one text, without any special symbol added."""
@@ -165,14 +165,14 @@ class ReleasedTokenizer:
 
         White space at the edges of a piece (BPE) is left out of its span.
         """
-        found = self._encode([text])[0]
-        spans = np.asarray(found.offsets, np.int64).reshape(-1, 2)
+        encoding = self._encode([text])[0]
+        spans = np.asarray(encoding.offsets, np.int64).reshape(-1, 2)
         for span in spans:
             while span[0] < span[1] and text[span[0]].isspace():
                 span[0] += 1
             while span[0] < span[1] and text[span[1] - 1].isspace():
                 span[1] -= 1
-        return np.asarray(found.ids, np.int64), spans[:, 0], spans[:, 1]
+        return np.asarray(encoding.ids, np.int64), spans[:, 0], spans[:, 1]
 
     def _encode(self, texts: Sequence[str]) -> list:
         try:

@@ -1,4 +1,4 @@
-"""What a graph of Unigram needs of a `tokenizer.json` (L1).
+"""What a graph of Unigram needs of a `tokenizer.json`.
 
 XLNet's and ALBERT's files are of this kind: text rules in the order of their
 normalizer, words that begin with a mark, pieces with scores.
@@ -90,9 +90,9 @@ def parse(offline: ReleasedTokenizer) -> UnigramFile:
     )
 
 
-def _refuse(path: str, wanted: str, found: object) -> None:
+def _refuse(path: str, wanted: str, value: object) -> None:
     raise UserError(
-        f"{path}: wanted {wanted}, found {found}; a graph of Unigram has no "
+        f"{path}: wanted {wanted}, found {value}; a graph of Unigram has no "
         "other: predict with --do_predict"
     )
 
@@ -127,13 +127,13 @@ def _pre_tokenizer(rules: dict, path: str) -> tuple[bool, str, bool]:
 def _steps(rules: dict, path: str) -> list[Step]:
     rows = _rows(rules.get("normalizer"), "normalizers")
     kinds = [row["type"] for row in rows]
-    found: list[Step] = []
+    steps: list[Step] = []
     table: list[dict] = []
 
     def close() -> None:
         if table:
             rule = {"type": "Sequence", "normalizers": list(table)}
-            found.append(Step(TABLE, rules=json.dumps(rule)))
+            steps.append(Step(TABLE, rules=json.dumps(rule)))
             table.clear()
 
     for i, row in enumerate(rows):
@@ -143,11 +143,11 @@ def _steps(rules: dict, path: str) -> list[Step]:
             continue
         close()
         if kind == "Replace":
-            found.append(_replace(row, path))
+            steps.append(_replace(row, path))
         elif kind == "Precompiled" and "StripAccents" in kinds[:i]:
-            found.append(Step(CHARSMAP, rules=json.dumps(row)))
+            steps.append(Step(CHARSMAP, rules=json.dumps(row)))
         elif kind in ("NFC", "NFKC"):
-            found.append(Step(COMPOSE, rules=kind))
+            steps.append(Step(COMPOSE, rules=kind))
         else:
             _refuse(
                 path,
@@ -156,7 +156,7 @@ def _steps(rules: dict, path: str) -> list[Step]:
                 kinds,
             )
     close()
-    return found
+    return steps
 
 
 def _replace(row: dict, path: str) -> Step:

@@ -1,4 +1,4 @@
-"""A whole run of the released data builder, for parity tests (L2).
+"""A whole run of the released data builder, for parity tests.
 
 Rows of a batch are equal shares of the corpus, the batch advances until one row
 runs out; with backward data the second half of the rows is the first one

@@ -44,7 +44,7 @@ def _count(config, second=True):
 @pytest.mark.parametrize(
     "config, encoder, million",
     [
-        # Millions of the notes' table, counted for V = 30,000.
+        # Millions of the papers' tables, counted for V = 30,000.
         (BertConfig.base(30000), 109_081_344, 109.1),
         (BertConfig.large(30000), 334_607_360, 334.6),
         (AlbertConfig.of_size("base"), 11_683_584, 11.68),
