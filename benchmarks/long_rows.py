@@ -25,10 +25,10 @@ NAMES = {
 }
 
 
-def numbers(measured_rows: list[dict]) -> list[list[str]]:
+def numbers(found: list[dict]) -> list[list[str]]:
     """A header and a line per system and length; a failure has its message."""
     table = [list(COLUMNS)]
-    for row in measured_rows:
+    for row in found:
         length = str(row["workload"]["length"])
         name = NAMES[row["system"]]
         if row["error"]:
@@ -39,7 +39,7 @@ def numbers(measured_rows: list[dict]) -> list[list[str]]:
     return table
 
 
-def draw(measured_rows: list[dict], folder: str) -> list[str]:
+def draw(found: list[dict], folder: str) -> list[str]:
     """Seconds and memory against the length as PNG and SVG; the paths."""
     from matplotlib import ticker
 
@@ -52,9 +52,7 @@ def draw(measured_rows: list[dict], folder: str) -> list[str]:
     ):
         for system, name in NAMES.items():
             rows = [
-                r
-                for r in measured_rows
-                if r["system"] == system and not r["error"]
+                r for r in found if r["system"] == system and not r["error"]
             ]
             axis.plot(
                 [r["workload"]["length"] for r in rows],
@@ -63,7 +61,7 @@ def draw(measured_rows: list[dict], folder: str) -> list[str]:
                 label=name,
             )
         axis.set(xlabel="tokens", ylabel=label, xscale="log", yscale="log")
-        lengths = sorted({r["workload"]["length"] for r in measured_rows})
+        lengths = sorted({r["workload"]["length"] for r in found})
         axis.set_xticks(lengths, [f"{n:,}" for n in lengths])
         # Powers of ten alone would leave an axis of less than one unlabelled.
         axis.yaxis.set_major_locator(ticker.LogLocator(subs=(1, 1.5, 2, 3, 5)))
@@ -81,15 +79,15 @@ def main() -> None:
         layers=FLAGS.layers,
         quick=FLAGS.quick,
     )
-    measured_rows = []
+    found = []
     for title, rows in suites.run("long_rows", options):
         print(f"\n{title}\n{harness.table(rows)}", flush=True)
-        measured_rows.extend(rows)
+        found.extend(rows)
     os.makedirs(FLAGS.output_dir, exist_ok=True)
     path = os.path.join(FLAGS.output_dir, "long_rows.tsv")
-    lines = ("\t".join(line) + "\n" for line in numbers(measured_rows))
+    lines = ("\t".join(line) + "\n" for line in numbers(found))
     files.write_text(path, "".join(lines))
-    for written in (path, *draw(measured_rows, FLAGS.output_dir)):
+    for written in (path, *draw(found, FLAGS.output_dir)):
         print(f"wrote {written}")
 
 

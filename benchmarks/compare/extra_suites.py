@@ -121,11 +121,11 @@ def sentences(options: BenchOptions) -> Rows:
 
 def _page_lines(count: int) -> list[str]:
     """English of all lengths: the lines of our own pages."""
-    page_lines = []
+    found = []
     for path in sorted((ROOT / "docs").glob("*.md")):
         lines = path.read_text(encoding="utf-8").splitlines()
-        page_lines += [line for line in lines if len(line) > 20]
-    return page_lines[:count]
+        found += [line for line in lines if len(line) > 20]
+    return found[:count]
 
 
 def _sentence_row(result, first, texts: int) -> dict:

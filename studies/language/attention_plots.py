@@ -227,8 +227,8 @@ def draw_streams(
 
 
 def _name(head: int, per_layer: int) -> str:
-    layer, head_in_layer = divmod(head, per_layer)
-    return f"head {head} (layer {layer + 1}, {head_in_layer + 1})"
+    layer, own = divmod(head, per_layer)
+    return f"head {head} (layer {layer + 1}, {own + 1})"
 
 
 def _heads(count: int) -> list[int]:

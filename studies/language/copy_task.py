@@ -197,19 +197,17 @@ def main() -> None:
         "no recurrence": (0, "relative"),
         "absolute positions": (0, "absolute"),
     }
-    curves = {}
+    found = {}
     for name, (memory, encoding) in models.items():
         # Twice what the model sees; longer blocks only ask more in vain.
-        longer_task = dataclasses.replace(
-            task, block=2 * (memory + task.segment)
-        )
-        curves[name] = accuracy_by_gap(longer_task, memory, encoding)
+        own = dataclasses.replace(task, block=2 * (memory + task.segment))
+        found[name] = accuracy_by_gap(own, memory, encoding)
     print(f"T = {task.segment}, chance {1 / task.keys:g}")
-    rows = [["gap", *curves]]
-    for gap in range(1, max(map(len, curves.values()))):
+    rows = [["gap", *found]]
+    for gap in range(1, max(map(len, found.values()))):
         rows.append(
             [str(gap)]
-            + [f"{a[gap]:.3f}" if gap < len(a) else "" for a in curves.values()]
+            + [f"{a[gap]:.3f}" if gap < len(a) else "" for a in found.values()]
         )
     lines = ["\t".join(row) for row in rows]
     print("\n".join(lines))
@@ -220,7 +218,7 @@ def main() -> None:
         figure, [[axis]] = figures.new(figsize=(6.5, 4))
         # Models that behave alike: the wide line shows beside the narrow one.
         for (name, accuracy), style in zip(
-            curves.items(), ("o-", "s-", "x--"), strict=True
+            found.items(), ("o-", "s-", "x--"), strict=True
         ):
             width = 4 if style == "s-" else 1.5
             axis.plot(accuracy, style, label=name, lw=width, ms=5)
