@@ -16,7 +16,7 @@ from modeling.encoders.bert.config import AlbertConfig, BertConfig
 from modeling.encoders.modernbert.config import ModernBertConfig
 from modeling.encoders.registry import new_config
 from serving.saved_model import SavedModel
-from tests.commands import test_run_classifier as classifier
+from tests.helpers.runs import classifier as classifier
 from training import loop
 from training.finetuning import sources
 from training.jobs.pretrain_options import PretrainOptions

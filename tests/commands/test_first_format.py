@@ -15,16 +15,14 @@ import tarfile
 import numpy as np
 import pytest
 
+from tests.golden import FIRST_FORMAT
 from tests.helpers import commands
-
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-ARCHIVE = ROOT / "tests" / "golden" / "first_format.tar.xz"
 
 
 @pytest.fixture(scope="module")
 def first(tmp_path_factory) -> pathlib.Path:
     folder = tmp_path_factory.mktemp("first_format")
-    with tarfile.open(ARCHIVE) as archive:
+    with tarfile.open(FIRST_FORMAT) as archive:
         archive.extractall(folder, filter="data")
     return folder
 

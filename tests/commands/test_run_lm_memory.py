@@ -11,7 +11,7 @@ import pytest
 from common.errors import UserError
 from modeling.checkpoints.restore import Source
 from modeling.encoders.transformer_xl.config import TransformerXLConfig
-from tests.commands.test_run_lm import SIZES, data, evaluation, run
+from tests.helpers.runs.lm import SIZES, data, evaluation, run
 from training.jobs.causal_lm_options import CausalLMOptions
 from training.recurrent import memory_sweep
 from training.reporting.evaluation import EvalResult

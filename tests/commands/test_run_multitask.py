@@ -12,10 +12,10 @@ from common.errors import UserError
 from data.finetuning.classifier.task import ClassifierTask
 from data.finetuning.options import ClassifierDataOptions, FeatureOptions
 from modeling.checkpoints import native
-from tests.commands.test_run_classifier import CONFIG, WORDS, make_options
 from tests.data import builds
 from tests.helpers.model_folders import BEST, end_at, write_joint_run
-from tests.training.finetuning.test_finetune_resume import files_of
+from tests.helpers.runs.classifier import CONFIG, WORDS, make_options
+from tests.training.finetuning.written_files import files_of
 from training.finetuning import multitask, multitask_command, schedule
 from training.finetuning.driver import Driver
 from training.finetuning.multitask_options import JOINT, OTHERS

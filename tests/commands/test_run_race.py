@@ -2,7 +2,6 @@
 
 import json
 
-import numpy as np
 import pytest
 
 from common.errors import UserError
@@ -12,32 +11,9 @@ from data.finetuning.race import examples as race_examples
 from data.finetuning.race import features as race_features
 from serving.export import export_model
 from serving.saved_model import SavedModel
-from tests.commands.test_run_classifier import (
-    CONFIG,
-    WORDS,
-    make_options,
-    read_rows,
-)
-from tests.training.finetuning.test_length_slices import check_written
-
-
-def write_race(folder):
-    rng = np.random.default_rng(0)
-    for split, files in (("train", 4), ("dev", 3)):
-        for level in ("middle", "high"):
-            place = folder / split / level
-            place.mkdir(parents=True)
-            for number in range(files):
-                words = rng.choice(WORDS, 30).tolist()
-                value = {
-                    "article": " ".join(words),
-                    "questions": [f"It is _ {number}.", "Which colour?"],
-                    "options": [list(WORDS[:4])] * 2,
-                    "answers": [str(rng.choice(list("ABCD"))) for _ in "xy"],
-                    "id": f"{level}{number}",
-                }
-                (place / f"{number}.txt").write_text(json.dumps(value))
-    (folder / "config.json").write_text(json.dumps(CONFIG))
+from tests.helpers.runs.classifier import make_options, read_rows
+from tests.helpers.runs.race import write_race
+from tests.training.finetuning.written_slices import check_written
 
 
 def run(folder, spiece, options, features=None, **data):

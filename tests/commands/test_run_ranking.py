@@ -11,7 +11,7 @@ import pytest
 
 from tests.helpers import commands
 from tests.training.finetuning.ranking import toy
-from tests.training.finetuning.ranking.test_run import contents
+from tests.training.finetuning.ranking.ranking_runs import contents
 
 pytestmark = pytest.mark.shared
 ROOT = pathlib.Path(__file__).resolve().parents[2]

@@ -8,26 +8,9 @@ import pytest
 from common.errors import UserError
 from data.finetuning.options import FeatureOptions, SquadDataOptions
 from data.finetuning.squad import metrics as squad_metrics
-from tests.commands.test_run_classifier import CONFIG, make_options
-from tests.training.finetuning.test_length_slices import check_written
-
-
-def make_job(golden, spiece, options, length=64, **changes):
-    from data.finetuning.squad.task import SquadTask
-
-    data = {
-        "train_file": str(golden / "squad" / "train.json"),
-        "predict_file": str(golden / "squad" / "dev.json"),
-        "max_query_length": 12,
-        "doc_stride": 24,
-        "start_n_top": 3,
-        "end_n_top": 2,
-    }
-    return SquadTask(
-        SquadDataOptions(**(data | changes)),
-        FeatureOptions(spiece, length),
-        options,
-    )
+from tests.helpers.runs.classifier import CONFIG, make_options
+from tests.helpers.runs.squad import make_job
+from tests.training.finetuning.written_slices import check_written
 
 
 @pytest.mark.slow

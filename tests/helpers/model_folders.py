@@ -15,13 +15,13 @@ import tensorflow as tf
 from data.finetuning.options import FeatureOptions
 from modeling.checkpoints import native, restore
 from modeling.encoders.registry import write_config
-from tests.commands.test_run_classifier import (
+from tests.data import builds
+from tests.helpers.runs.classifier import (
     CONFIG,
     make_job,
     make_options,
     write_task,
 )
-from tests.data import builds
 from training.finetuning import ensemble, multitask
 from training.finetuning.driver import Driver
 from training.finetuning.options import FinetuneOptions

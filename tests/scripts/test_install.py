@@ -11,7 +11,7 @@ import zipfile
 import pytest
 
 from tests.helpers import layers
-from tests.tools.test_faults import INTERNAL, commands_of_the_tree
+from tests.helpers.tree_commands import INTERNAL, commands_of_the_tree
 
 with open(layers.ROOT / "pyproject.toml", "rb") as f:
     PROJECT = tomllib.load(f)

@@ -25,7 +25,7 @@ from serving.export import export_model
 from serving.saved_model import SavedModel
 from serving.signatures import build as heads
 from serving.signatures.sequence import Context
-from tests.serving.export.test_export import LABELS, make_config
+from tests.serving.export.toy_exports import LABELS, make_config
 
 pytestmark = [pytest.mark.slow, pytest.mark.shared]
 LENGTH, SLOTS = 24, 5

@@ -9,8 +9,8 @@ import sys
 import pytest
 
 from studies.runner.study_file import load, path_of
-from tests.commands.test_run_lm import data
 from tests.conftest import ROOT
+from tests.helpers.runs.lm import data
 
 __all__ = ["data"]  # a fixture
 TINY = {

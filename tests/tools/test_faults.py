@@ -4,11 +4,9 @@ The table is `tools.faults.table`; `python -m tools.faults` prints
 what came of all of it.
 """
 
-import ast
-
 import pytest
 
-from tests.helpers import layers
+from tests.helpers.tree_commands import INTERNAL, commands_of_the_tree
 from tools.faults import run, table
 from tools.faults import steps as faults_steps
 
@@ -34,8 +32,6 @@ QUICK = (
     "modeling.explain_permutation-output-full disk",
 )
 
-# Started by another command alone, with inputs that this one made.
-INTERNAL = ("serving.export.reload_check",)
 # They touch no file: there is nothing to damage, to write or to stop at.
 WITHOUT_FILES = ("modeling.explain_dependencies",)
 # Tried by `python -m tools.faults` alone: ten seconds or more each.
@@ -59,20 +55,6 @@ def problems(server, cells):
         problem = server.try_cell(cell).problem()
         if problem:
             found[str(cell)] = problem
-    return found
-
-
-def commands_of_the_tree():
-    """Every command of the product, by the name that `python -m` takes."""
-    found = set()
-    for path in layers.source_files():
-        name = layers.module_name(path)
-        package = name.split(".")[0]
-        if package in ("benchmarks", "studies", "tools", "scripts"):
-            continue
-        if layers.is_command(ast.parse(path.read_text())):
-            stem = path.relative_to(layers.ROOT).with_suffix("")
-            found.add(".".join(stem.parts))
     return found
 
 

@@ -7,6 +7,7 @@ XLNET_TRANSFORMERS_PYTHON names, or this one where both are installed.
 import importlib.util
 import json
 import os
+import pathlib
 import subprocess
 import sys
 import unicodedata
@@ -36,11 +37,10 @@ from serving.generation.options import ModelOptions
 from serving.saved_model import SavedModel
 from serving.signatures import build as signatures
 from serving.signatures.sequence import RAW, Context
-from tests.conftest import ROOT
 from tests.helpers import languages, released
 
 pytestmark = [pytest.mark.slow, pytest.mark.bench]
-PEER = ROOT / "tests" / "helpers" / "transformers_peer.py"
+PEER = pathlib.Path(__file__).with_name("transformers_peer.py")
 LINES = [line for name in languages.LANGUAGES for line in languages.lines(name)]
 NFD = [unicodedata.normalize("NFD", line) for line in LINES]
 # 200 texts in nine scripts: as typed, taken apart, two languages in one.
@@ -68,7 +68,7 @@ def _python() -> str:
 
 @pytest.fixture(scope="module")
 def ask():
-    """Jobs -> answers of `tests/helpers/transformers_peer.py`."""
+    """Jobs -> answers of `tests/commands/released/transformers_peer.py`."""
     python = _python()
 
     def run(jobs):

@@ -13,8 +13,9 @@ from data.finetuning.classifier import glue
 from data.finetuning.examples import BadRows
 from data.finetuning.squad import examples as squad_examples
 from data.finetuning.squad.examples import SquadFile, SquadQuestion
-from tests.commands import test_run_classifier, test_run_squad
-from tests.commands.test_run_classifier import CONFIG, make_options
+from tests.helpers.runs import classifier as run_classifier
+from tests.helpers.runs import squad as run_squad
+from tests.helpers.runs.classifier import CONFIG, make_options
 
 TEXT = "The red tower stood by the river all winter. "
 
@@ -40,14 +41,14 @@ def test_a_classification_set_is_a_row(tmp_path, spiece_model, monkeypatch):
     options = make_options(
         tmp_path, steps=2, do_train=True, do_eval=True, do_predict=True
     )
-    results, _ = test_run_classifier.run(
+    results, _ = run_classifier.run(
         tmp_path, spiece_model, options, task_name="PETS"
     )
     assert set(results["dev"]) == {"accuracy", "macro_f1", "loss"}
     spec = json.loads((tmp_path / "model/task.json").read_text())
     assert (spec["task_name"], spec["labels"]) == ("pets", list(row.labels))
     folder = tmp_path / "model/predictions"
-    rows = test_run_classifier.read_rows(folder / "Pets-1.tsv")
+    rows = run_classifier.read_rows(folder / "Pets-1.tsv")
     assert rows[0] == ["index", "prediction"]
     assert [r[0] for r in rows[1:]] == ["0", "1", "2"]
     assert {r[1] for r in rows[1:]} <= set(row.labels)
@@ -100,7 +101,7 @@ def test_a_question_answering_format_is_a_reader(
         f"{flag}_file": str(tmp_path / f"{name}.cards")
         for flag, name in (("train", "train"), ("predict", "dev"))
     }
-    job = test_run_squad.make_job(
+    job = run_squad.make_job(
         tmp_path, spiece_model, options, 32, doc_stride=8, **files
     ).load()
     results = Driver(job, options, say=lambda line: None).run()["dev"]

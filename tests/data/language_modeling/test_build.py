@@ -13,33 +13,17 @@ import pytest
 from common.errors import UserError
 from data.corpus import documents as corpus
 from data.language_modeling import block_builder
-from data.language_modeling.build import build
 from data.language_modeling.manifest import SplitCounts, StreamManifest
 from data.language_modeling.options import SPLITS, LMDataOptions
 from data.language_modeling.stream import TokenStream
-from tests.data.records.test_build import assert_equal_builds
-
-TEXT = {
-    "train": "the Cat sat\n\non the Mat\nthe cat the dog\n" * 9 + "end of it",
-    "valid": "the dog sat\n",
-    "test": "a cat\nsat\n",
-}
+from tests.data.language_modeling.stream_builds import TEXT, run
+from tests.data.records.built_folders import assert_equal_builds
 
 
 @pytest.fixture(scope="module")
 def pipeline(golden):
     with gzip.open(golden / "txl" / "data" / "pipeline.json.gz") as f:
         return json.load(f)
-
-
-def run(folder, name="out", texts=TEXT, **changes) -> StreamManifest:
-    """Builds streams of small texts."""
-    values = {"output_dir": str(folder / name), "record_tokens": 16}
-    if changes.get("dataset", "text") == "text":
-        for split, text in texts.items():
-            (folder / f"{split}.txt").write_text(text, encoding="utf-8")
-            values[f"{split}_glob"] = str(folder / f"{split}.txt")
-    return build(LMDataOptions(**(values | changes)), lambda line: None)
 
 
 def stream(manifest, split) -> list[int]:

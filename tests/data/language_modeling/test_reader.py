@@ -17,7 +17,7 @@ from data.language_modeling.reader import (
 )
 from data.language_modeling.stream import TokenStream
 from data.language_modeling.varied_lengths import segment_lengths
-from tests.data.language_modeling.test_build import run
+from tests.data.language_modeling.stream_builds import run
 from training.step.guards import translate_errors
 
 LINES = [f"w{i} w{i * i % 7} w{i % 5} end{i}" for i in range(80)]

@@ -1,6 +1,5 @@
 """What a build is made of: files, blocks, changed text, empty records."""
 
-import os
 import pathlib
 import shutil
 import tarfile
@@ -18,9 +17,9 @@ from data.pretraining.lanes import open_lanes
 from data.pretraining.manifest import PretrainingManifest
 from data.pretraining.options import InspectOptions, ReaderOptions
 from data.records.block_builder import block_summary_name
-from tests.conftest import ROOT
 from tests.data import builds
-from tests.data.records.test_build import assert_equal_builds
+from tests.data.records.built_folders import assert_equal_builds
+from tests.golden import FIRST_FORMAT
 
 
 @pytest.fixture(scope="module")
@@ -306,9 +305,7 @@ _DIGESTS = {
 @pytest.fixture(scope="module")
 def first_format(tmp_path_factory):
     path = tmp_path_factory.mktemp("format1")
-    with tarfile.open(
-        os.path.join(ROOT, "tests", "golden", "first_format.tar.xz")
-    ) as archive:
+    with tarfile.open(FIRST_FORMAT) as archive:
         archive.extractall(path, filter="data")
     return str(path / "records")
 

@@ -9,7 +9,7 @@ from common.vocabularies.text_settings import TextSettings
 from data.finetuning.classifier.task import check_trained
 from flags import other_names
 from flags.tasks import classifier_flags, race_flags, tagger_flags
-from tests.flags.training.test_pretrain_flags import remove_ours
+from tests.flags.fresh_flags import remove_ours
 
 
 @pytest.fixture

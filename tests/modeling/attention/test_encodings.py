@@ -8,37 +8,14 @@ from common.errors import UserError
 from modeling.attention import chunked
 from modeling.checkpoints.names import named_variables
 from modeling.encoders.transformer_xl import original, torch_names
-from modeling.encoders.transformer_xl.config import TransformerXLConfig
 from modeling.heads.causal_lm import CausalLanguageModel
 from serving.generation.causal_decoder import CausalGenerator
 from serving.generation.options import SamplingOptions
-from tests.modeling.checkpoints.test_torch_files import case_of
+from tests.modeling.attention.toy_models import ids_of, toy
+from tests.modeling.checkpoints.torch_cases import case_of
 from tests.modeling.golden import golden_util, txl_golden
 
 OTHERS = ("shaw", "shaw_released", "absolute", "per_layer")
-
-
-def toy(encoding, query_shift="auto", **changes):
-    values = dict(
-        vocab_size=19,
-        n_layer=2,
-        d_model=10,
-        n_head=3,
-        d_head=4,
-        d_inner=14,
-        mem_len=5,
-        dropout=0.0,
-        init_std=0.4,
-        encoding=encoding,
-        max_positions=7,
-    )
-    tf.keras.utils.set_random_seed(5)
-    config = TransformerXLConfig(**(values | changes))
-    return CausalLanguageModel(config, query_shift=query_shift)
-
-
-def ids_of(*shape):
-    return tf.random.stateless_uniform(shape, [7, 8], 0, 19, tf.int32)
 
 
 class Reference:

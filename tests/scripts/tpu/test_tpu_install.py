@@ -12,7 +12,7 @@ import subprocess
 import pytest
 
 from tests.conftest import ROOT
-from tests.scripts.tpu.test_tpu_scripts import program
+from tests.scripts.tpu.small_programs import program
 
 TOOLS = "awk bash cat chmod cksum cp dirname env hostname id mkdir rm sh tr"
 

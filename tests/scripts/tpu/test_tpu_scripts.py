@@ -15,6 +15,7 @@ import pytest
 from flags.recipes import finetune_recipes, pretrain_recipes
 from tests.conftest import ROOT
 from tests.helpers import fake_tpu
+from tests.scripts.tpu.small_programs import program
 
 FINE_TUNE = {"INIT_CHECKPOINT": "gs://b/init", "SPIECE": "gs://b/spiece.model"}
 SCRIPTS = {
@@ -181,12 +182,6 @@ def test_refusals(values, wanted):
 def test_words_reach_the_command_as_they_are():
     text = "--data_dir=gs://b/it's a $HOME"
     assert text in job(dry_run("pretrain", text)[0])[1]
-
-
-def program(path: pathlib.Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
-    path.chmod(0o755)
 
 
 # Answers with the words after `action:`, one line per call.

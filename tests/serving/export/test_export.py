@@ -10,9 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from common.contract.task_spec import TaskSpec
 from common.errors import UserError
-from common.vocabularies.text_settings import TextSettings
 from data.finetuning.features import pair_features
 from data.text.tokenizer import Tokenizer
 from modeling import (
@@ -21,40 +19,14 @@ from modeling import (
     PretrainingModel,
     SpanModel,
     TokenClassificationModel,
-    XLNetConfig,
 )
 from modeling.encoders.bert.config import BertConfig
 from modeling.models.long_document import LongDocument
 from serving.export import export_model, warmup
 from serving.saved_model import SavedModel
+from tests.serving.export.toy_exports import LABELS, make_config, make_spec
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-LABELS = ("bad", "fair", "good")
-
-
-def make_config(vocab_size: int = 1000) -> XLNetConfig:
-    tf.keras.utils.set_random_seed(3)
-    return XLNetConfig(
-        vocab_size=vocab_size,
-        d_model=20,
-        n_layer=2,
-        n_head=2,
-        d_head=6,
-        d_inner=28,
-        init_std=0.3,
-    )
-
-
-def make_spec(head: str, labels=(), **data_options) -> TaskSpec:
-    return TaskSpec(
-        "tsv",
-        head,
-        tuple(labels),
-        24,
-        TextSettings(),
-        "",
-        data_options=data_options,
-    )
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from serving.generation.options import ModelOptions
 from serving.options import ExportOptions, ServerOptions
 from serving.saved_model import SavedModel
 from tests.helpers import released
-from tests.serving.generation.test_sentence_folder import GOLDEN
+from tests.serving.generation.golden_sentences import GOLDEN
 
 
 def _export(folder, target, **options):

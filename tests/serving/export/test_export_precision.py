@@ -14,8 +14,12 @@ from modeling.models.half_precision import in_bfloat16
 from serving.export import export_model
 from serving.options import ExportOptions
 from serving.saved_model import SavedModel
-from tests.serving.export.test_export import LABELS, make_config, make_spec
-from tests.serving.test_ensemble import ROWS
+from tests.serving.export.toy_exports import (
+    LABELS,
+    ROWS,
+    make_config,
+    make_spec,
+)
 
 BUILDS = {
     "classification": lambda config: ClassificationModel(config, 3),

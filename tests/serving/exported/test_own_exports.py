@@ -36,9 +36,9 @@ from serving.export import export_model, exporter
 from serving.export.causal import export_causal
 from serving.exported import graph_check
 from serving.generation.causal import CausalLM
-from tests.commands.test_first_format import ARCHIVE
+from tests.golden import FIRST_FORMAT
 from tests.helpers import released
-from tests.serving.export.test_export import LABELS, make_config, make_spec
+from tests.serving.export.toy_exports import LABELS, make_config, make_spec
 
 SIZES = dict(vocab_size=1000, d_model=8, n_layer=1, n_head=2, d_inner=6)
 XLNET = make_config().replace(n_layer=1)
@@ -218,7 +218,7 @@ class Held:
 
 def first_version(folder):
     """The version folder of the export that is kept."""
-    with tarfile.open(ARCHIVE) as archive:
+    with tarfile.open(FIRST_FORMAT) as archive:
         archive.extractall(folder, filter="data")
     (path,) = pathlib.Path(folder).rglob("saved_model.pb")
     return str(path.parent)

@@ -19,7 +19,7 @@ from serving.saved_model import find_version, versions_below  # noqa: E402
 from serving.web.app import build_app  # noqa: E402
 from serving.web.scheduler import Scheduler  # noqa: E402
 from serving.web.versions import Versions  # noqa: E402
-from tests.serving.web.test_server import PREDICT, FakeModel  # noqa: E402
+from tests.serving.web.counting_model import PREDICT, FakeModel  # noqa: E402
 
 
 def write_version(folder, number, whole=True):

@@ -6,12 +6,13 @@ import pytest
 
 from data.finetuning.options import FeatureOptions
 from data.finetuning.task import EVAL
-from tests.commands.test_run_classifier import (
+from tests.helpers.runs.classifier import (
     CONFIG,
     make_job,
     make_options,
     write_task,
 )
+from tests.training.finetuning.written_files import files_of
 from training.finetuning.driver import Driver
 
 RATES = {"dropout": 0.1, "dropatt": 0.2}
@@ -46,12 +47,6 @@ def train(folder, name, spiece, buckets, stop_at=None, **run):
             Driver(job, options, say=say).run()
     else:
         Driver(job, options, say=say).run()
-
-
-def files_of(folder):
-    """The loss log, and the last checkpoint's values."""
-    names = ("losses.tsv", "model.ckpt-12.data-00000-of-00001")
-    return [(folder / name).read_bytes() for name in names]
 
 
 @pytest.mark.slow

@@ -9,14 +9,14 @@ import pytest
 
 from common.errors import UserError
 from modeling import ClassificationModel, XLNetConfig
-from tests.commands.test_run_classifier import (
+from tests.helpers import commands
+from tests.helpers.runs.classifier import (
     CONFIG,
     make_job,
     make_options,
     run,
     write_task,
 )
-from tests.helpers import commands
 from training.finetuning import preflight
 
 

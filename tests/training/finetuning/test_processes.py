@@ -9,14 +9,14 @@ import sentencepiece
 
 from data.finetuning.classifier.task import ClassifierTask
 from data.finetuning.options import ClassifierDataOptions, FeatureOptions
-from tests.commands.test_run_classifier import (
+from tests.data import builds
+from tests.helpers import commands
+from tests.helpers.runs.classifier import (
     CONFIG,
     make_job,
     make_options,
     write_task,
 )
-from tests.data import builds
-from tests.helpers import commands
 from tools.soak import killing, starting
 from training import strategy
 from training.finetuning import command, ensemble

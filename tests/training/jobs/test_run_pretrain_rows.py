@@ -5,12 +5,7 @@ import pytest
 
 import run_pretrain
 from data.pretraining.sampling.masking import MaskingOptions, masked_batches
-from tests.commands.test_run_pretrain import (
-    config_for,
-    losses,
-    records,
-    run_options,
-)
+from tests.helpers.runs.pretrain import config_for, losses, records, run_options
 from tests.training.conftest import *  # noqa: F403  (virtual CPU replicas)
 from training import loop
 from training.jobs.pretrain_options import PretrainOptions

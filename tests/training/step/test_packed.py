@@ -11,12 +11,12 @@ from modeling import XLNetConfig
 from modeling.checkpoints.names import named_variables
 from modeling.encoders.bert.config import AlbertConfig, BertConfig
 from modeling.encoders.modernbert.config import ModernBertConfig
-from tests.data.pretraining.sampling.test_masking import IDS, V
-from tests.data.pretraining.sampling.test_masking import (
+from tests.data.pretraining.sampling.toy_batches import IDS, V
+from tests.data.pretraining.sampling.toy_batches import (
     make_batch as pretrain_batch,
 )
 from tests.training import toy
-from tests.training.objectives import test_build as heads
+from tests.training.objectives import toy_heads as heads
 from training import loop
 from training.objectives.build import build_objective
 from training.objectives.masked_lm import MaskedLMObjective

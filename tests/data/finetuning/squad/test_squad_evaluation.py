@@ -18,8 +18,8 @@ from data.finetuning.squad import metrics as squad_metrics
 from data.finetuning.squad.examples import SquadFile, SquadQuestion
 from data.finetuning.squad.features import TokenizedParagraph
 from data.text.tokenizer import WORD_MARK, Tokenizer
-from tests.commands.test_run_classifier import make_options
 from tests.data.finetuning.squad.original_spans import original_spans
+from tests.helpers.runs.classifier import make_options
 
 
 def published(dataset: dict, predictions: dict, version_2: bool) -> dict:

@@ -10,7 +10,7 @@ import tensorflow as tf
 from common.errors import UserError
 from data.text import opening
 from data.text.released import unigram_file
-from tests.data.text.graph.test_bpe import _differences, _hard
+from tests.data.text.graph.hard_texts import _differences, _hard
 from tests.helpers import released
 
 pytest.importorskip("tokenizers")

@@ -13,8 +13,8 @@ from common.vocabularies import vocabulary
 from data.finetuning.options import FeatureOptions
 from data.text import opening
 from data.text.released.released_tokenizer import ReleasedTokenizer
-from tests.commands import test_run_classifier as classifier
 from tests.helpers import released_folders
+from tests.helpers.runs import classifier as classifier
 
 TEXTS = ["The river was wide.", "A boat, a river; the boats!", "wide boats"]
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]

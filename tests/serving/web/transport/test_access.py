@@ -21,7 +21,7 @@ from common.errors import UserError  # noqa: E402
 from serving.options import ServerOptions  # noqa: E402
 from serving.web.app import build_app  # noqa: E402
 from serving.web.transport import access  # noqa: E402
-from tests.serving.web.test_server import FakeModel  # noqa: E402
+from tests.serving.web.counting_model import FakeModel  # noqa: E402
 
 ADA, BOB, EVE = "a" * 32, "Bob-" + 40 * "b", "e" * 31
 PREDICT = "/v1/models/xlnet:predict"
