@@ -28,8 +28,8 @@ import psutil
 from absl import flags
 
 from common.errors import UserError
+from data.corpus import corpus_plan
 from data.corpus import documents as corpus
-from data.corpus import plan as corpus_plan
 from data.pretraining.block_builder import BlockBuilder, Plan
 from data.pretraining.build import build
 from data.pretraining.options import BuildOptions

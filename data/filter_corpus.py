@@ -21,9 +21,8 @@ from common import files
 from common.contract.symbols import EOP
 from common.errors import UserError
 from common.process import workers
+from data.corpus import corpus_plan, quality
 from data.corpus import documents as corpus
-from data.corpus import plan as corpus_plan
-from data.corpus import quality
 from data.corpus.documents import Block, Document
 from data.corpus.options import FilterOptions
 from flags import app, flag_values

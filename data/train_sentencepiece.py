@@ -27,9 +27,8 @@ from common.contract import symbols
 from common.errors import UserError
 from common.vocabularies import text_settings, vocabulary_field
 from common.vocabularies.spiece_messages import messages
+from data.corpus import corpus_plan, vocabulary_progress
 from data.corpus import documents as corpus
-from data.corpus import plan as corpus_plan
-from data.corpus import vocabulary_progress
 from data.corpus.options import SentencePieceOptions
 from data.text import composition
 from data.text import normalization as text

@@ -16,10 +16,10 @@ import numpy as np
 from absl import flags
 
 from common.errors import UserError
+from data.corpus import corpus_plan
 from data.corpus import documents as corpus
-from data.corpus import plan as corpus_plan
 from data.pretraining.options import BuildOptions
-from data.pretraining.sampling import examples, spans
+from data.pretraining.sampling import record_arrays, spans
 from data.pretraining.sampling import segments as segments_lib
 from data.pretraining.sampling.token_stream import Stream, make_stream, tokenize
 from data.text.tokenizer import Tokenizer
@@ -68,7 +68,7 @@ class Tally:
         self.hit_at = np.zeros(options.seq_len)
         self.seen_at = np.zeros(options.seq_len)
         self.empty = self.segments = 0
-        shape = examples.Shape.of(options)
+        shape = record_arrays.Shape.of(options)
         words = None
         if options.sampler == "context":
             words = spans.Words(stream.words)
@@ -77,13 +77,13 @@ class Tally:
             cut = segments_lib.make_segments(
                 stream, len(stream), options.seq_len, options.reuse_len, rng
             )
-            for first in range(0, len(cut), examples.CHUNK):
-                part = cut.slice(first, first + examples.CHUNK)
+            for first in range(0, len(cut), record_arrays.CHUNK):
+                part = cut.slice(first, first + record_arrays.CHUNK)
                 self._add(stream, words, part, shape, rng)
 
     def _add(self, stream, words, part, shape, rng) -> None:
         token_places = segments_lib.places(part, shape.seq_len, shape.reuse_len)
-        is_target = examples.draw_targets(
+        is_target = record_arrays.draw_targets(
             stream, words, token_places, part, shape, rng
         )
         there = np.zeros(is_target.size, bool)

@@ -9,8 +9,7 @@ from data.corpus import documents as corpus
 from data.language_modeling.options import LMDataOptions
 from data.language_modeling.record import META, make_format
 from data.records import block_builder, layout
-from data.text import units
-from data.text import vocabulary as vocabulary_lib
+from data.text import lm_vocabulary, units
 from data.text.units import UnknownSymbolError
 
 _CHUNK = 1024  # records made at once
@@ -105,7 +104,7 @@ class BlockBuilder(block_builder.BlockBuilder):
 
     def __init__(self, options: LMDataOptions, plan: Plan):
         super().__init__(options, plan)
-        self.vocabulary = vocabulary_lib.load(
+        self.vocabulary = lm_vocabulary.load(
             plan.vocabulary_path, options.line_end
         )
         self.vocabulary.require(plan.vocabulary_sha256, "this build")

@@ -7,15 +7,14 @@ from common.errors import UserError
 from common.process import workers
 from common.vocabularies import vocabulary
 from data.corpus import documents as corpus
-from data.language_modeling import sources
+from data.language_modeling import official_splits
 from data.language_modeling.block_builder import BlockBuilder, Plan, text_of
 from data.language_modeling.manifest import StreamFile, StreamManifest
 from data.language_modeling.options import SPLITS, LMDataOptions
 from data.records import build as factory
 from data.records import build_plan
 from data.records.layout import BuildLayout
-from data.text import units, vocabulary_counts
-from data.text import vocabulary as vocabulary_lib
+from data.text import lm_vocabulary, units, vocabulary_counts
 from data.text.tokenizer import Tokenizer
 
 # Text settings that a vocabulary file of ours says itself.
@@ -52,7 +51,7 @@ class Streams(BuildLayout):
             options.unit, options.line_end, options.lower_case, options.unknown
         )
         self.options = options
-        self._sources = sources.find(options)
+        self._sources = official_splits.find(options)
         self.paths = self._sources.all_paths()
         self._splits: tuple[str, ...] = ()
         self._given = _given(options)
@@ -92,13 +91,13 @@ class Streams(BuildLayout):
         """The vocabulary: copied, or counted once and kept."""
         folder = self.options.output_dir
         save()
-        if isinstance(self._given, vocabulary_lib.PieceVocabulary):
+        if isinstance(self._given, lm_vocabulary.PieceVocabulary):
             tokenizer = self._given.tokenizer
             path = vocabulary.copy(
                 tokenizer.vocabulary, tokenizer.settings, folder
             )
         else:
-            path = os.path.join(folder, vocabulary_lib.FILE_NAME)
+            path = os.path.join(folder, lm_vocabulary.FILE_NAME)
             if self._given is None:
                 self._vocabulary = self._counted(path, blocks, stored, log)
             self._vocabulary.save(path)
@@ -118,7 +117,7 @@ class Streams(BuildLayout):
         if "vocabulary_text" in stored and files.exists(path):
             hashes = build_plan.hash_blocks(blocks, chosen, workers_)
             if [hashes[n] for n in chosen] == stored["vocabulary_text"]:
-                vocabulary = vocabulary_lib.load(path)
+                vocabulary = lm_vocabulary.load(path)
                 if vocabulary.sha256 == stored["vocabulary_sha256"]:
                     return vocabulary
             log("the text was changed since the vocabulary was counted")
@@ -187,13 +186,13 @@ class Streams(BuildLayout):
 # --- Vocabularies -------------------------------------------------------------
 
 
-def _given(options: LMDataOptions) -> vocabulary_lib.Vocabulary | None:
+def _given(options: LMDataOptions) -> lm_vocabulary.Vocabulary | None:
     """The vocabulary that the options name; None = it is counted."""
-    path = sources.vocabulary_file(options)
+    path = official_splits.vocabulary_file(options)
     if not path:
         return None
     if options.unit == "piece":
-        return vocabulary_lib.PieceVocabulary(
+        return lm_vocabulary.PieceVocabulary(
             path, options.line_end, Tokenizer(path)
         )
     if not path.endswith(".json"):
@@ -202,14 +201,14 @@ def _given(options: LMDataOptions) -> vocabulary_lib.Vocabulary | None:
             raise UserError(
                 f"--vocab_file={path} is empty: give one word a line"
             )
-        return vocabulary_lib.SymbolVocabulary(
+        return lm_vocabulary.SymbolVocabulary(
             options.unit,
             symbols,
             options.line_end,
             options.lower_case,
             options.unknown,
         )
-    vocabulary = vocabulary_lib.load(path)
+    vocabulary = lm_vocabulary.load(path)
     wrong = [
         f"{name}: wanted {getattr(options, name)}, found {getattr(vocabulary, name)}"
         for name in _SAID
@@ -223,9 +222,9 @@ def _given(options: LMDataOptions) -> vocabulary_lib.Vocabulary | None:
     return vocabulary
 
 
-def fixed_bytes(options: LMDataOptions) -> vocabulary_lib.SymbolVocabulary:
+def fixed_bytes(options: LMDataOptions) -> lm_vocabulary.SymbolVocabulary:
     """All 256 bytes in their order."""
-    return vocabulary_lib.SymbolVocabulary(
+    return lm_vocabulary.SymbolVocabulary(
         "byte", map(str, range(256)), options.line_end, False, options.unknown
     )
 
@@ -250,7 +249,7 @@ class _Counter:
 
 def count_vocabulary(
     options: LMDataOptions, blocks, chosen: list[int]
-) -> tuple[vocabulary_lib.SymbolVocabulary, list[str]]:
+) -> tuple[lm_vocabulary.SymbolVocabulary, list[str]]:
     """Counts a vocabulary.
 
     What ends lines is a special symbol and comes first. Where something can be
@@ -285,7 +284,7 @@ def count_vocabulary(
         if not set(units.UNKNOWN) & set(symbols):
             special = [*special, units.UNKNOWN[0]]
             symbols = vocabulary_counts.by_count(counts, special, *limits)
-    return vocabulary_lib.SymbolVocabulary(
+    return lm_vocabulary.SymbolVocabulary(
         options.unit,
         symbols,
         options.line_end,

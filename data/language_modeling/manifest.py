@@ -11,7 +11,7 @@ from data.language_modeling.options import SPLITS
 from data.language_modeling.record import make_format
 from data.records.manifest import FILE_NAME, Manifest, RecordFile
 from data.records.record_format import RecordFormat
-from data.text import vocabulary as vocabulary_lib
+from data.text import lm_vocabulary
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -92,7 +92,7 @@ class StreamManifest(Manifest):
     """What a directory of token streams holds.
 
     Attributes:
-      vocabulary_sha256: of the vocabulary (`data.text.vocabulary`).
+      vocabulary_sha256: of the vocabulary (`data.text.lm_vocabulary`).
       counts: split -> the fields of `SplitCounts`.
     """
 
@@ -163,12 +163,12 @@ class StreamManifest(Manifest):
 
     def vocabulary_path(self) -> str:
         """Where the copy of the vocabulary lies."""
-        name = vocabulary_lib.FILE_NAME
+        name = lm_vocabulary.FILE_NAME
         if self.options["unit"] == "piece":
             name = "spiece.model"
         return os.path.join(self.data_dir, name)
 
-    def vocabulary(self, path: str = "") -> vocabulary_lib.Vocabulary:
+    def vocabulary(self, path: str = "") -> lm_vocabulary.Vocabulary:
         """The vocabulary of the streams.
 
         Args:
@@ -178,7 +178,7 @@ class StreamManifest(Manifest):
           UserError: it is missing, damaged or another one.
         """
         path = path or self.vocabulary_path()
-        vocabulary = vocabulary_lib.load(path, self.options["line_end"])
+        vocabulary = lm_vocabulary.load(path, self.options["line_end"])
         vocabulary.require(
             self.vocabulary_sha256, os.path.join(self.data_dir, FILE_NAME)
         )

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from common import files
 from common.errors import UserError
+from data.corpus import corpus_plan
 from data.corpus import documents as corpus
-from data.corpus import plan as corpus_plan
 from data.corpus.documents import Block
 from data.language_modeling.options import SPLITS, LMDataOptions
 

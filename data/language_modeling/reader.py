@@ -8,7 +8,7 @@
 Elements are dicts of `common.contract.schema.LANGUAGE_MODEL_BATCH`, all shapes static (T
 is not with `vary_length`).
 Batch n of a dataset is the one of step `start_step + n`, whatever was read
-before. `data.language_modeling.schedule` says which row reads what.
+before. `data.language_modeling.reading_schedule` says which row reads what.
 """
 
 import dataclasses
@@ -17,7 +17,7 @@ import numpy as np
 import tensorflow as tf
 
 from common.contract import schema
-from data.language_modeling import schedule as schedules
+from data.language_modeling import reading_schedule
 from data.language_modeling.manifest import StreamManifest
 from data.language_modeling.options import StreamReadOptions
 from data.language_modeling.stream import ShuffledStream, TokenStream
@@ -63,15 +63,15 @@ class StreamReader:
         stream = TokenStream(manifest, split, options.verify)
         sizes = (len(stream), options.batch_size, options.seq_len)
         if options.protocol == "anchor":
-            self.schedule = schedules.Anchor(*sizes, training)
+            self.schedule = reading_schedule.Anchor(*sizes, training)
         elif options.protocol == "sliding" and not training:
-            self.schedule = schedules.Sliding(*sizes, options.stride)
+            self.schedule = reading_schedule.Sliding(*sizes, options.stride)
         elif training and options.vary_length:
             self.schedule = Varied(*sizes, seed)
         elif training and options.order == "ordered":
-            self.schedule = schedules.Circular(*sizes)
+            self.schedule = reading_schedule.Circular(*sizes)
         else:
-            self.schedule = schedules.Lanes(*sizes)
+            self.schedule = reading_schedule.Lanes(*sizes)
         rows = np.arange(options.batch_size)
         if options.rows is not None:
             rows = rows[list(options.rows)]

@@ -11,7 +11,7 @@ from data.language_modeling import reader
 from data.language_modeling.manifest import StreamManifest
 from data.language_modeling.options import StreamReadOptions
 from data.records.manifest import FILE_NAME
-from data.text.vocabulary import Vocabulary
+from data.text.lm_vocabulary import Vocabulary
 
 
 @dataclasses.dataclass(frozen=True)

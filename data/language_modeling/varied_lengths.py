@@ -9,7 +9,7 @@ import bisect
 
 import numpy as np
 
-from data.language_modeling.schedule import Reads, Schedule
+from data.language_modeling.reading_schedule import Reads, Schedule
 
 FULL_RATE = 0.95
 DEVIATION, LEAST, MOST_DEVIATIONS = 5, 5, 3

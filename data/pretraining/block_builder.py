@@ -15,7 +15,7 @@ from data.corpus import documents as corpus
 from data.corpus.sources import Reading
 from data.pretraining.options import SPLITS, BuildOptions
 from data.pretraining.record import FLAG_BACKWARD, make_format
-from data.pretraining.sampling import examples, original_sampler, spans
+from data.pretraining.sampling import original_sampler, record_arrays, spans
 from data.pretraining.sampling import segments as segments_lib
 from data.pretraining.sampling.token_stream import Stream, make_stream, tokenize
 from data.records import block_builder, layout
@@ -87,7 +87,7 @@ class BlockBuilder(block_builder.BlockBuilder):
             self.tokenizer.vocab_size,
             options.materialize_masks,
         )
-        self._shape = examples.Shape.of(options)
+        self._shape = record_arrays.Shape.of(options)
 
     def write_block(self, block: int) -> dict:
         """Writes the files of a block; gives files, counts and targets."""
@@ -242,8 +242,8 @@ class BlockBuilder(block_builder.BlockBuilder):
         sums = {"targets": 0, "is_next": 0}
 
         def chunks() -> Iterator[dict[str, np.ndarray]]:
-            for first in range(0, len(cut), examples.CHUNK):
-                part = cut.slice(first, first + examples.CHUNK)
+            for first in range(0, len(cut), record_arrays.CHUNK):
+                part = cut.slice(first, first + record_arrays.CHUNK)
                 arrays = self._arrays(text, words, part, direction == 1, rng)
                 meta = arrays["meta"]
                 number = first + np.arange(len(part))
@@ -269,7 +269,7 @@ class BlockBuilder(block_builder.BlockBuilder):
         )
 
     def _arrays(self, text, words, part, backward, rng):
-        make, symbols = examples.make_arrays, self.tokenizer.symbols
+        make, symbols = record_arrays.make_arrays, self.tokenizer.symbols
         if self.options.sampler == "original":
             make = original_sampler.make_arrays
             words = (self.tokenizer.word_starts, backward)
@@ -282,4 +282,4 @@ class BlockBuilder(block_builder.BlockBuilder):
             return
         for first in range(0, len(arrays["meta"]), _EXPLICIT):
             part = {k: v[first : first + _EXPLICIT] for k, v in arrays.items()}
-            yield examples.materialize(part)
+            yield record_arrays.materialize(part)

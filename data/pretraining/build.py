@@ -9,9 +9,8 @@ import numpy as np
 
 from common.errors import UserError
 from common.vocabularies import vocabulary
+from data.corpus import corpus_plan, sources
 from data.corpus import documents as corpus
-from data.corpus import plan as corpus_plan
-from data.corpus import sources
 from data.pretraining import batch_writer, build_report
 from data.pretraining.block_builder import BlockBuilder, Plan
 from data.pretraining.manifest import LaneFile, PretrainingManifest

@@ -10,7 +10,7 @@ chunks of a part share one permutation.
 import numpy as np
 
 from common.contract.symbols import SymbolIds
-from data.pretraining.sampling import examples
+from data.pretraining.sampling import record_arrays
 from data.pretraining.sampling import segments as segments_lib
 from data.pretraining.sampling.segments import Segments
 from data.pretraining.sampling.token_stream import Stream
@@ -113,7 +113,7 @@ def make_arrays(
     stream: Stream,
     words: tuple[np.ndarray, bool],
     segments: Segments,
-    shape: examples.Shape,
+    shape: record_arrays.Shape,
     symbols: SymbolIds,
     rng: np.random.Generator,
 ) -> dict[str, np.ndarray]:
@@ -161,4 +161,6 @@ def make_arrays(
             offset = 0 if start < reuse_len else reuse_len + 1
             ranks[i, start:end][ordered] = drawn["index"][ordered] + offset
             is_target[i, start:end] = drawn["is_target"]
-    return examples.pack(ids, is_target, ranks, segments, shape.num_predict)
+    return record_arrays.pack(
+        ids, is_target, ranks, segments, shape.num_predict
+    )

@@ -8,7 +8,7 @@ import numpy as np
 
 from common.errors import UserError
 from data.pretraining.manifest import PretrainingManifest
-from data.pretraining.sampling import balanced_spans, examples, spans
+from data.pretraining.sampling import balanced_spans, record_arrays, spans
 from data.pretraining.sampling import segments as segments_lib
 from data.pretraining.sampling.token_stream import split_long_words
 
@@ -33,10 +33,10 @@ def check_sampler(manifest: PretrainingManifest, **asked: bool) -> None:
         )
 
 
-def shape_of(manifest: PretrainingManifest) -> examples.Shape:
+def shape_of(manifest: PretrainingManifest) -> record_arrays.Shape:
     """What sampling depends on, as the data were built."""
     options = manifest.options
-    return examples.Shape(
+    return record_arrays.Shape(
         manifest.seq_len,
         manifest.reuse_len,
         manifest.num_predict,
@@ -93,15 +93,15 @@ def draw(
     layout = segments_lib.layout(
         reuse, a_len, b_len, manifest.seq_len, manifest.reuse_len
     )
-    ranks = examples.order(is_target, layout, has_second, shape, rng)
+    ranks = record_arrays.order(is_target, layout, has_second, shape, rng)
     drawn = {"input_ids": row["input_ids"], "ranks": ranks}
     if fresh_targets:
-        drawn |= examples.slots(is_target, manifest.num_predict)
+        drawn |= record_arrays.slots(is_target, manifest.num_predict)
         meta = meta.copy()
         meta["targets"] = drawn.pop("targets")
         drawn["meta"] = meta
     if manifest.options["materialize_masks"]:
-        drawn |= examples.materialize(
+        drawn |= record_arrays.materialize(
             row | drawn | {"is_target": is_target}, only_masks=True
         )
     for name, value in drawn.items():
@@ -128,7 +128,7 @@ def _draw_targets(
     )
     if shape.sampler != "balanced":
         words = spans.Words(starts)
-        return examples.draw_context_targets(words, windows, shape, rng)
+        return record_arrays.draw_context_targets(words, windows, shape, rng)
     token_places = segments_lib.places(windows, seq_len, manifest.reuse_len)
     inside = np.zeros((n, seq_len), bool)
     inside.reshape(-1)[token_places.position] = starts[token_places.position]

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from common.errors import UserError
+from data.corpus import corpus_plan
 from data.corpus import documents as corpus
-from data.corpus import plan as corpus_plan
 from data.pretraining import build
 from data.pretraining import report as record_report
 from data.pretraining.block_builder import BlockBuilder

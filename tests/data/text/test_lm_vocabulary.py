@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 from common.errors import UserError
-from data.text import units, vocabulary_counts
-from data.text import vocabulary as vocabulary_lib
-from data.text.vocabulary import (
+from data.text import lm_vocabulary, units, vocabulary_counts
+from data.text.lm_vocabulary import (
     PieceVocabulary,
     SymbolVocabulary,
     UnknownSymbolError,
@@ -118,7 +117,7 @@ def test_files_keep_order_and_settings(tmp_path):
         SymbolVocabulary("byte", ("32", "10", "7"), "none", unknown="error"),
     ):
         vocabulary.save(path)
-        found = vocabulary_lib.load(path)
+        found = lm_vocabulary.load(path)
         assert found.symbols == vocabulary.symbols
         assert found.sha256 == vocabulary.sha256
         assert found.line_end == vocabulary.line_end
@@ -132,7 +131,7 @@ def test_files_keep_order_and_settings(tmp_path):
     text = (tmp_path / "vocabulary.json").read_text()
     (tmp_path / "bad.json").write_text(text.replace('"7"', '"8"'))
     with pytest.raises(UserError, match="bad.json is damaged"):
-        vocabulary_lib.load(str(tmp_path / "bad.json"))
+        lm_vocabulary.load(str(tmp_path / "bad.json"))
     wanted.save(str(tmp_path / "words.txt"))
     assert vocabulary_counts.read_list(str(tmp_path / "words.txt")) == list(
         WORDS

@@ -15,7 +15,7 @@ import tf_keras
 from common import heads
 from common.errors import UserError
 from common.vocabularies.text_settings import TextSettings
-from data.text.vocabulary import PieceVocabulary, SymbolVocabulary
+from data.text.lm_vocabulary import PieceVocabulary, SymbolVocabulary
 from modeling import (
     ClassificationModel,
     MultipleChoiceModel,

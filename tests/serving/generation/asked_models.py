@@ -1,6 +1,6 @@
 """Toy language models that are asked."""
 
-from data.text.vocabulary import SymbolVocabulary
+from data.text.lm_vocabulary import SymbolVocabulary
 from modeling.encoders.transformer_xl.config import TransformerXLConfig
 from modeling.heads.causal_lm import CausalLanguageModel
 from serving.generation.causal import CausalLM

@@ -196,7 +196,7 @@ def test_the_page_ranks_documents(spiece_model, tmp_path):
 @pytest.fixture(scope="module")
 def left_to_right(tmp_path_factory):
     """A server of a small Transformer-XL of characters."""
-    from data.text.vocabulary import SymbolVocabulary
+    from data.text.lm_vocabulary import SymbolVocabulary
     from modeling.encoders.transformer_xl.config import TransformerXLConfig
     from modeling.heads.causal_lm import CausalLanguageModel
     from serving.export.causal import export_causal

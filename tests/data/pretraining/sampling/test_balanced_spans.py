@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from data.pretraining.options import BuildOptions, default_slots
-from data.pretraining.sampling import balanced_spans, examples, spans
+from data.pretraining.sampling import balanced_spans, record_arrays, spans
 from data.pretraining.sampling import segments as sg
 from data.pretraining.sampling.token_stream import Stream, split_long_words
 
@@ -80,14 +80,14 @@ def test_the_rule_of_before_prefers_short_words():
     """What `--sampler=context` does, and why it is not the default."""
     stream, rng = text(20000), np.random.default_rng(0)
     words = spans.Words(stream.words)
-    shape = examples.Shape.of(
+    shape = record_arrays.Shape.of(
         BuildOptions("a", "b", "c", 96, 48, sampler="context", num_predict=90)
     )
     hit = np.zeros(len(stream))
     for _ in range(8):
         cut = sg.make_segments(stream, len(stream), 96, 48, rng)
         found = sg.places(cut, 96, 48)
-        targets = examples.draw_context_targets(words, cut, shape, rng)
+        targets = record_arrays.draw_context_targets(words, cut, shape, rng)
         inside = targets.reshape(-1)[found.position]
         hit += np.bincount(found.token, inside, len(stream))
     starts = np.flatnonzero(stream.words)
