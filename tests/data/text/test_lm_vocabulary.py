@@ -35,14 +35,14 @@ def test_order_and_limits_are_the_originals(golden):
         special = list(kwargs.get("special", []))
         if case["add_eos"] and not special:
             special = [units.EOS]
-        found = vocabulary_counts.by_count(
+        ordered = vocabulary_counts.by_count(
             counts,
             special,
             kwargs.get("min_freq", 0),
             kwargs.get("max_size", 0),
         )
-        assert found[: len(case["idx2sym"])] == case["idx2sym"]
-        assert len(found) == len(case["idx2sym"])
+        assert ordered[: len(case["idx2sym"])] == case["idx2sym"]
+        assert len(ordered) == len(case["idx2sym"])
         checked += 1
     assert checked >= 3
 
@@ -62,8 +62,8 @@ WORDS = ("<eos>", "<S>", "<unk>", "the", "cat", "sat")
 )
 def test_lines_of_words(line_end, text, ids, decoded):
     vocabulary = SymbolVocabulary("word", WORDS, line_end)
-    found = vocabulary.encode(text)
-    assert found.dtype == np.int32 and found.tolist() == ids
+    encoded = vocabulary.encode(text)
+    assert encoded.dtype == np.int32 and encoded.tolist() == ids
     wanted = decoded or text.replace(" sat dog", "sat <unk>")
     assert vocabulary.decode(ids) == wanted
     assert vocabulary.unk_id == 2 and vocabulary.size == 6
@@ -117,11 +117,11 @@ def test_files_keep_order_and_settings(tmp_path):
         SymbolVocabulary("byte", ("32", "10", "7"), "none", unknown="error"),
     ):
         vocabulary.save(path)
-        found = lm_vocabulary.load(path)
-        assert found.symbols == vocabulary.symbols
-        assert found.sha256 == vocabulary.sha256
-        assert found.line_end == vocabulary.line_end
-        assert found.unk_id == vocabulary.unk_id
+        loaded = lm_vocabulary.load(path)
+        assert loaded.symbols == vocabulary.symbols
+        assert loaded.sha256 == vocabulary.sha256
+        assert loaded.line_end == vocabulary.line_end
+        assert loaded.unk_id == vocabulary.unk_id
     swapped = SymbolVocabulary("word", WORDS[::-1], "marks", True)
     other = SymbolVocabulary("word", WORDS, "marks", False)
     wanted = SymbolVocabulary("word", WORDS, "marks", True)
@@ -141,9 +141,9 @@ def test_files_keep_order_and_settings(tmp_path):
 def test_white_space_of_a_list_of_characters_is_a_symbol(tmp_path):
     path = tmp_path / "characters.txt"
     path.write_text("<unk> 9\na 5\n \n\u3000\t3\n\n\u00a0\n\t 2\nb\n")
-    found = vocabulary_counts.read_list(str(path), "char")
-    assert found == ["<unk>", "a", " ", "\u3000", "\u00a0", "\t", "b"]
-    vocabulary = SymbolVocabulary("char", found, "newline")
+    characters = vocabulary_counts.read_list(str(path), "char")
+    assert characters == ["<unk>", "a", " ", "\u3000", "\u00a0", "\t", "b"]
+    vocabulary = SymbolVocabulary("char", characters, "newline")
     assert vocabulary.encode("a\u3000b ").tolist() == [1, 3, 6, 2]
     assert vocabulary_counts.read_list(str(path)) == [
         "<unk>",
