@@ -168,10 +168,10 @@ class Anchor(Schedule):
     def reads(self, steps: np.ndarray) -> Reads:
         """What rows read at `steps`."""
         epoch, inside = np.divmod(steps, self.steps_per_epoch)
-        place = inside[:, None] * self.seq_len
+        offset = inside[:, None] * self.seq_len
         rows = np.arange(self.batch_size, dtype=np.int64)
-        start = rows * self._row + place
-        left = np.minimum(self._row - 1 - place, self.seq_len)
+        start = rows * self._row + offset
+        left = np.minimum(self._row - 1 - offset, self.seq_len)
         length = np.broadcast_to(left, start.shape)
         reset = np.broadcast_to(steps[:, None] == 0, start.shape)
         return Reads(start, length, reset, epoch)

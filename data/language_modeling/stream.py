@@ -103,14 +103,14 @@ class TokenStream:
                 )
         return arrays
 
-    def _find_wrong(self, file, place, arrays) -> tuple[int, str] | None:
+    def _find_wrong(self, file, record, arrays) -> tuple[int, str] | None:
         """The first record that holds what it cannot hold."""
         meta, ids = arrays["meta"], arrays["input_ids"]
-        used = np.minimum(file.tokens - place * self._size, self._size)
+        used = np.minimum(file.tokens - record * self._size, self._size)
         limit = self.manifest.vocab_size
         checks = {
             "another block or record than its place says": (
-                (meta["block"] != file.block) | (meta["record"] != place)
+                (meta["block"] != file.block) | (meta["record"] != record)
             ),
             "another number of tokens than the manifest says": (
                 meta["tokens"] != used

@@ -284,10 +284,10 @@ class Statistics:
                 meta["targets"][full], minlength=len(self.slots)
             )
             self._add_spans(target, manifest.reuse_len)
-            own = _advance_part(row, manifest)
+            part = _advance_part(row, manifest)
             ends = row["input_ids"] == manifest.symbols.eod
             if options.direction == "forward":
-                running = _add_documents(ends, own, running, lengths)
+                running = _add_documents(ends, part, running, lengths)
         self.rate = hot / np.maximum(real, 1)
         self.real = real
         self.document_lengths = np.asarray(lengths, np.int64)
@@ -309,8 +309,8 @@ def _advance_part(row, manifest: PretrainingManifest):
     return np.arange(manifest.seq_len)[None] < size[:, None]
 
 
-def _add_documents(ends, own, running: int, lengths: list[int]) -> int:
-    text = ends[own]  # one flag per token, in reading order
+def _add_documents(ends, part, running: int, lengths: list[int]) -> int:
+    text = ends[part]  # one flag per token, in reading order
     places = np.flatnonzero(text)
     if not len(places):
         return running + len(text)

@@ -173,7 +173,7 @@ def drop_changed(summaries: dict, plan: Plan, num_workers: int, log) -> dict:
     """The finished blocks whose text is as it was when they were built."""
     numbers = set().union(*(made_of(plan, s) for s in summaries.values()))
     numbers &= set(range(len(plan.blocks)))
-    found = {
+    digest_of = {
         str(number): digest + plan.suffix(number)
         for number, digest in hash_blocks(
             plan.blocks, sorted(numbers), num_workers
@@ -182,7 +182,7 @@ def drop_changed(summaries: dict, plan: Plan, num_workers: int, log) -> dict:
     kept = {}
     for block, summary in summaries.items():
         wanted = summary["made_of"]
-        if all(found.get(k) == v for k, v in wanted.items()):
+        if all(digest_of.get(k) == v for k, v in wanted.items()):
             kept[block] = summary
     if len(kept) < len(summaries):
         changed = sorted(summaries.keys() - kept.keys())

@@ -33,10 +33,10 @@ def find(
         in a block of a larger share counts as the first, lest it be lost.
     """
     if "duplicates" in stored:
-        found = build_plan.hash_blocks(
+        digest_of = build_plan.hash_blocks(
             blocks, range(len(blocks)), options.num_workers
         )
-        if [found[i] for i in range(len(blocks))] != stored["text_sha256"]:
+        if [digest_of[i] for i in range(len(blocks))] != stored["text_sha256"]:
             log("the text was changed since duplicates were looked for")
             del stored["duplicates"]
     if "duplicates" not in stored:

@@ -125,8 +125,8 @@ def encode_filled(
         text += fill + part
     ids, starts, ends = tokenizer.encode_spans(text)
     hidden = np.zeros([len(spans), len(ids)], bool)
-    for row, (begin, end) in zip(hidden, spans, strict=True):
+    for row, (start, end) in zip(hidden, spans, strict=True):
         # A lone word mark has an empty span, where its word begins.
-        mark = (starts == ends) & (starts >= begin)
-        row[:] = (starts < end) & ((ends > begin) | mark)
+        mark = (starts == ends) & (starts >= start)
+        row[:] = (starts < end) & ((ends > start) | mark)
     return FilledText(np.asarray(ids, np.int32), hidden)

@@ -81,7 +81,7 @@ class Words:
 
 def draw_spans(
     words: Words,
-    begin: np.ndarray,
+    first: np.ndarray,
     end: np.ndarray,
     options: SpanOptions,
     rng: np.random.Generator,
@@ -90,7 +90,7 @@ def draw_spans(
 
     Args:
       words: of the text.
-      begin, end: int64 [W], windows [begin, end); may be empty.
+      first, end: int64 [W], windows [first, end); may be empty.
       options: lengths and rate.
       rng: random numbers.
 
@@ -101,10 +101,10 @@ def draw_spans(
     lengths, weights = options.lengths()
     ratio = options.mask_alpha / options.mask_beta
     cumulative = np.cumsum(weights)
-    window = np.flatnonzero(end > begin)
-    begin, end = begin[window], end[window]
+    window = np.flatnonzero(end > first)
+    first, end = first[window], end[window]
     # Tiling begins well before the window: there the phase is random.
-    context = begin - _BURN_IN * (1 + rng.random(len(window)))
+    context = first - _BURN_IN * (1 + rng.random(len(window)))
     free = np.ceil(context).astype(np.int64)  # no span starts before
     spans = []
     while len(window):
@@ -112,12 +112,12 @@ def draw_spans(
         start, size = _place(words, context, free, count, ratio, rng)
         context = context + ratio * size
         free = start + size
-        shown, stop = np.maximum(start, begin), np.minimum(free, end)
+        shown, stop = np.maximum(start, first), np.minimum(free, end)
         hit = np.flatnonzero(stop > shown)
         spans.append((window[hit], shown[hit], stop[hit]))
         on = np.flatnonzero(context < end)
         if len(on) < len(window):
-            window, begin, end = window[on], begin[on], end[on]
+            window, first, end = window[on], first[on], end[on]
             context, free = context[on], free[on]
     if not spans:
         return (np.zeros(0, np.int64),) * 3

@@ -147,20 +147,20 @@ class TokenFinder:
         points = tf.concat([flat.points, [CODE_POINTS - 1]], 0)
         rows = tf.concat([flat.rows, [_NONE]], 0)
 
-        def step(offset, at, state, found):
-            place = tf.minimum(at + offset, count)
-            state = self._trie.next(state, tf.gather(points, place))
-            here = tf.equal(tf.gather(rows, place), tf.gather(rows, at))
+        def step(offset, at, state, longest):
+            position = tf.minimum(at + offset, count)
+            state = self._trie.next(state, tf.gather(points, position))
+            here = tf.equal(tf.gather(rows, position), tf.gather(rows, at))
             live = here & (state >= 0)
             at, state = (tf.boolean_mask(x, live) for x in (at, state))
             token = tf.gather(self._trie.ends, state)
             ended = token >= 0
-            found = tf.tensor_scatter_nd_update(
-                found,
+            longest = tf.tensor_scatter_nd_update(
+                longest,
                 tf.boolean_mask(at, ended)[:, tf.newaxis],
                 tf.boolean_mask(token, ended),
             )
-            return offset + 1, at, state, found
+            return offset + 1, at, state, longest
 
         vector = tf.TensorShape([None])
         return tf.while_loop(

@@ -134,10 +134,10 @@ class GraphTokenizer(tf.Module):
                     name="masked_tokenizer",
                 )
             self._places = places.place, places.other
-        place, other = self._places
-        texts = tf.strings.regex_replace(texts, place, other)
+        hidden, other = self._places
+        texts = tf.strings.regex_replace(texts, hidden, other)
         ids = self._masked.tokenize(
-            tf.strings.regex_replace(texts, MASK, place)
+            tf.strings.regex_replace(texts, MASK, hidden)
         )
         return ids.with_values(
             tf.where(ids.values < self.vocab_size, ids.values, mask)

@@ -278,9 +278,9 @@ class GraphUnigram(tf.Module):
         lengths = tf.concat([starts, [count]], 0)[1:] - starts
         sizes = tf.range(self._longest, 0, -1)  # the first to begin wins
 
-        def step(place, best, size):
-            live = tf.boolean_mask(starts, lengths > place)
-            at = live + place
+        def step(position, best, size):
+            live = tf.boolean_mask(starts, lengths > position)
+            at = live + position
             start = at[:, tf.newaxis] - sizes + 1  # [A, L]
             fits = start >= live[:, tf.newaxis]
             start = tf.maximum(start, live[:, tf.newaxis])
@@ -295,7 +295,7 @@ class GraphUnigram(tf.Module):
             chosen = tf.reduce_max(tf.where(tf.equal(way, top), sizes, 0), 1)
             at = at[:, tf.newaxis]
             return (
-                place + 1,
+                position + 1,
                 tf.tensor_scatter_nd_update(best, at, top[:, 0]),
                 tf.tensor_scatter_nd_update(size, at, chosen),
             )
@@ -303,7 +303,7 @@ class GraphUnigram(tf.Module):
         steps = tf.reduce_max(tf.concat([[0], lengths], 0))
         vector = tf.TensorShape([None])
         return tf.while_loop(
-            lambda place, *_: place < steps,
+            lambda position, *_: position < steps,
             step,
             (0, tf.zeros([count], tf.float64), tf.ones([count], tf.int32)),
             (tf.TensorShape([]), vector, vector),
