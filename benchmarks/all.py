@@ -61,15 +61,17 @@ def commands() -> list[list[str]]:
     ):
         if FLAGS[name].value:
             compare.append(f"--{name}={FLAGS[name].value}")
-    found = [compare]
+    arguments_of_all = [compare]
     for module, arguments in (
         ("data_build", FLAGS.data_args),
         ("reader", FLAGS.reader_args),
         ("squad_preprocess", FLAGS.squad_args),
     ):
         if arguments is not None:
-            found.append([f"benchmarks.{module}", *arguments.split()])
-    return found
+            arguments_of_all.append(
+                [f"benchmarks.{module}", *arguments.split()]
+            )
+    return arguments_of_all
 
 
 def main() -> None:

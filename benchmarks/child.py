@@ -1,4 +1,4 @@
-"""Command: one system of a comparison; `benchmarks.harness` starts it.
+"""Command: one system of a comparison; `benchmarks.compare.harness` starts it.
 
     python -m benchmarks.child '{"module": "benchmarks.systems.peak",
         "options": {}, "workload": {"kind": "peak"}}'
@@ -48,9 +48,9 @@ def main() -> None:
         built = time.perf_counter()
         warm_up = []
         for _ in range(spec["options"].get("warm_up", 2)):
-            begin = time.perf_counter()
+            start = time.perf_counter()
             step()
-            warm_up.append(time.perf_counter() - begin)
+            warm_up.append(time.perf_counter() - start)
     except Exception as e:  # the parent shows it in the table
         say("error", message=f"{type(e).__name__}: {e}")
         raise
@@ -65,7 +65,7 @@ def main() -> None:
     for request in sys.stdin:
         if request.strip() == "stop":
             break
-        begin, cpu = time.perf_counter(), time.process_time()
+        start, cpu = time.perf_counter(), time.process_time()
         try:
             loss = step()
         except Exception as e:  # e.g. out of memory: the others go on
@@ -73,7 +73,7 @@ def main() -> None:
             raise
         say(
             "step",
-            seconds=time.perf_counter() - begin,
+            seconds=time.perf_counter() - start,
             cpu_seconds=time.process_time() - cpu,
             loss=float(loss),
         )

@@ -28,8 +28,8 @@ import psutil
 from absl import flags
 
 from common.errors import UserError
+from data.corpus import corpus_plan
 from data.corpus import documents as corpus
-from data.corpus import plan as corpus_plan
 from data.pretraining.block_builder import BlockBuilder, Plan
 from data.pretraining.build import build
 from data.pretraining.options import BuildOptions
@@ -131,15 +131,15 @@ def speed(folder: str) -> dict:
         for _ in workers:
             queues.commands.put(count)
         barrier.wait()
-        begin = time.perf_counter()
+        start = time.perf_counter()
         barrier.wait()
-        wall = time.perf_counter() - begin
-        found = sorted(queues.done.get() for _ in workers)[:count]
+        wall = time.perf_counter() - start
+        finished = sorted(queues.done.get() for _ in workers)[:count]
         rounds[count].append(
             {
-                "tokens_per_second": sum(f[1] for f in found) / wall,
-                "tokens_per_cpu_second": sum(f[1] for f in found)
-                / sum(f[3] for f in found),
+                "tokens_per_second": sum(f[1] for f in finished) / wall,
+                "tokens_per_cpu_second": sum(f[1] for f in finished)
+                / sum(f[3] for f in finished),
             }
         )
     for _ in workers:
@@ -188,9 +188,9 @@ def memory(folder: str) -> dict:
         num_workers=FLAGS.num_workers,
     )
     watch = _Watch()
-    begin = time.perf_counter()
+    start = time.perf_counter()
     manifest = build(options, log=lambda line: None)
-    seconds = time.perf_counter() - begin
+    seconds = time.perf_counter() - start
     watch.stop()
     return {
         "megabytes": size / 1e6,

@@ -112,13 +112,13 @@ def seconds_per_token(systems: list, turns: int) -> list[float]:
 
     times = [[] for _ in systems]
     for turn in range(turns + 1):
-        for (run, tokens), own in zip(systems, times, strict=True):
+        for (run, tokens), system_times in zip(systems, times, strict=True):
             began = time.perf_counter()
             for x in tf.nest.flatten(run()):
                 x.numpy()
             if turn:  # the first one traces
-                own.append((time.perf_counter() - began) / tokens)
-    return [float(np.median(own)) for own in times]
+                system_times.append((time.perf_counter() - began) / tokens)
+    return [float(np.median(system_times)) for system_times in times]
 
 
 def row(length: int, times: list[float]) -> list[str]:
@@ -148,8 +148,8 @@ def main() -> None:
             with_windows(sizes, length, 1),
             with_windows(sizes, length, FLAGS.rows),
         ]
-        found = seconds_per_token(systems, FLAGS.turns)
-        lines.append("\t".join(row(length, found)))
+        seconds = seconds_per_token(systems, FLAGS.turns)
+        lines.append("\t".join(row(length, seconds)))
         print(lines[-1], flush=True)
     if FLAGS.output_dir:
         os.makedirs(FLAGS.output_dir, exist_ok=True)

@@ -76,13 +76,13 @@ def main() -> None:
             start = time.perf_counter()
             run()
             seconds[name].append(time.perf_counter() - start)
-    found = {"layers": layers, "new_tokens": tokens, "memory": MEMORY}
+    measured = {"layers": layers, "new_tokens": tokens, "memory": MEMORY}
     for name, taken in seconds.items():
-        found[f"{name}_tokens_per_s"] = tokens / float(np.median(taken))
+        measured[f"{name}_tokens_per_s"] = tokens / float(np.median(taken))
     for name in ("memory", "recomputed"):
         ratio = np.median(np.divide(seconds[name], seconds["ring"]))
-        found[f"ring_over_{name}"] = float(ratio)
-    print(json.dumps(found))
+        measured[f"ring_over_{name}"] = float(ratio)
+    print(json.dumps(measured))
 
 
 if __name__ == "__main__":

@@ -4,14 +4,14 @@
 
 One row of 512 to 4,096 tokens through dense attention (BERT), local layers
 (ModernBERT) and segments of 512 with memory (XLNet), layers of one width, in
-turn (`benchmarks.suites.long_rows`). Writes `long_rows.tsv`, `.png`, `.svg`.
+turn (`benchmarks.compare.suites.long_rows`). Writes `long_rows.tsv`, `.png`, `.svg`.
 """
 
 import os
 
 from absl import flags
 
-from benchmarks import harness, suites
+from benchmarks.compare import harness, suites
 from common import figures, files
 from flags import app
 from flags.bench_flags import BenchOptions

@@ -18,15 +18,15 @@ import numpy as np
 from absl import flags
 
 from common import files
+from common.contract.symbols import SymbolIds
 from data.pretraining.lanes import open_lanes
 from data.pretraining.manifest import LaneFile, PretrainingManifest
 from data.pretraining.options import BuildOptions, ReaderOptions
 from data.pretraining.reader import make_dataset
 from data.pretraining.record import FLAG_BACKWARD, make_format
-from data.pretraining.sampling import examples
+from data.pretraining.sampling import record_arrays
 from data.pretraining.sampling import segments as segments_lib
 from data.pretraining.sampling.token_stream import Stream
-from data.symbols import SymbolIds
 from flags import app
 
 FLAGS = flags.FLAGS
@@ -44,7 +44,7 @@ def write_data(folder: str, lanes: int) -> PretrainingManifest:
     """A data directory with so many lanes per direction."""
     options = BuildOptions("-", "-", folder)
     layout = make_format(512, options.num_predict, VOCAB)
-    shape = examples.Shape.of(options)
+    shape = record_arrays.Shape.of(options)
     rng = np.random.default_rng(0)
     # Few distinct lanes, repeated: what is read does not depend on the ids.
     distinct = min(lanes, 32)
@@ -58,7 +58,7 @@ def write_data(folder: str, lanes: int) -> PretrainingManifest:
     cut = segments_lib.make_segments(stream, total, 512, 256, rng)
     record_files = []
     for direction, name in enumerate(("forward", "backward")):
-        arrays = examples.make_arrays(
+        arrays = record_arrays.make_arrays(
             stream, None, cut, shape, SymbolIds(), rng
         )
         meta = arrays["meta"]

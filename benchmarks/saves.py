@@ -136,9 +136,9 @@ def memory_suite() -> None:
     for count in PROCESSES:
         cells = []
         for batch in BATCHES:
-            own = row * batch // count / MB
+            own_rows_mb = row * batch // count / MB
             peak = _group(count, batch) / MB
-            cells.append(f"{peak:.0f} MB (own rows {own:.0f} MB)")
+            cells.append(f"{peak:.0f} MB (own rows {own_rows_mb:.0f} MB)")
         print(f"| {count} | {' | '.join(cells)} |", flush=True)
 
 
@@ -152,7 +152,7 @@ def reading_suite(data_dir: str, rows: int, steps: int) -> None:
 
     manifest = PretrainingManifest.load(data_dir)
     for count in PROCESSES:
-        found = []
+        read_bytes = []
         for process in range(count):
             mine = np.arange(rows).reshape(2, count, -1)[:, process]
             options = ReaderOptions(rows, rows=tuple(mine.reshape(-1).tolist()))
@@ -163,8 +163,8 @@ def reading_suite(data_dir: str, rows: int, steps: int) -> None:
                 done += len(chunk["reset_memory"])
                 if done >= steps:
                     break
-            found.append((_bytes_read() - before) / done)
-        cells = ", ".join(f"{n:,.0f}" for n in found)
+            read_bytes.append((_bytes_read() - before) / done)
+        cells = ", ".join(f"{n:,.0f}" for n in read_bytes)
         print(f"{count} process(es): {cells} bytes per step each", flush=True)
 
 

@@ -71,9 +71,9 @@ def main() -> None:
 
 def _read_port(server) -> int:
     for line in server.stderr:
-        found = re.search(r"serving .* at http://\S+:(\d+)", line)
-        if found:
-            return int(found.group(1))
+        match = re.search(r"serving .* at http://\S+:(\d+)", line)
+        if match:
+            return int(match.group(1))
     raise UserError("the server did not start: run serving.serve by itself")
 
 
@@ -93,12 +93,12 @@ async def _load(port: int, start: float) -> dict:
     alone = [await first.ask(_body(i)) for i in range(FLAGS.sequential)]
     report["one_at_a_time"] = _summary(alone, sum(s for _, s in alone))
     end = time.perf_counter() + FLAGS.seconds
-    begin = time.perf_counter()
-    found = await asyncio.gather(
+    load_start = time.perf_counter()
+    clients_pairs = await asyncio.gather(
         *(_ask_until(_Client(port), i, end) for i in range(FLAGS.clients))
     )
-    together = [pair for client in found for pair in client]
-    report["together"] = _summary(together, time.perf_counter() - begin)
+    together = [pair for client in clients_pairs for pair in client]
+    report["together"] = _summary(together, time.perf_counter() - load_start)
     report["clients"] = FLAGS.clients
     report["errors"] = sum(status != 200 for status, _ in alone + together)
     return report
@@ -154,18 +154,18 @@ def _summary(pairs: list, seconds: float) -> dict:
 
 def _bare(model: SavedModel) -> dict:
     """Rows per second of `model(...)` in a loop, by rows of a call."""
-    found = {}
+    summaries = {}
     for rows in (1, ServerOptions.max_batch_size):
-        times, begin = [], time.perf_counter()
-        while time.perf_counter() < begin + FLAGS.bare_seconds:
+        times, bare_start = [], time.perf_counter()
+        while time.perf_counter() < bare_start + FLAGS.bare_seconds:
             texts = [_text(len(times) + i) for i in range(rows)]
             start = time.perf_counter()
             model({"text": texts})
             times.append((200, time.perf_counter() - start))
-        summary = _summary(times, time.perf_counter() - begin)
+        summary = _summary(times, time.perf_counter() - bare_start)
         summary["per_second"] = round(summary["per_second"] * rows, 1)
-        found[f"{rows} rows"] = summary
-    return found
+        summaries[f"{rows} rows"] = summary
+    return summaries
 
 
 if __name__ == "__main__":

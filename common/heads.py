@@ -36,7 +36,7 @@ class HeadSpec:
         it has none.
       metric: picks the best checkpoint of a run; larger is better. "" = no
         command asks for one.
-      fields: what its batches hold beyond `data.schema.FINETUNE_BATCH`.
+      fields: what its batches hold beyond `common.contract.schema.FINETUNE_BATCH`.
       model_options: keyword arguments of the model that make it this head.
       long_objective: the objective that reads documents in segments; "" =
         there is none.
@@ -91,7 +91,7 @@ _ROWS = (
         objective="training.objectives.permutation_lm:PretrainingObjective",
         signatures=f"{_SIGNATURES}.language_model:lm_signatures",
         metric="accuracy",
-        fields={},  # a batch of its own: `data.schema.PRETRAIN_BATCH`
+        fields={},  # a batch of its own: `common.contract.schema.PRETRAIN_BATCH`
         marker=("model/lm_loss/bias", "lm_head/bias"),
         # A task's own where ModernBERT has several.
         scopes=(r"lm_loss(_[\w.-]+)?", r"next_sentence\w*"),

@@ -27,11 +27,11 @@ import sys
 from collections.abc import Iterator
 
 from common import files
+from common.contract.symbols import EOP
 from data.corpus import documents as corpus
 from data.corpus.documents import CorpusError
 from data.corpus.options import ConvertOptions
 from data.corpus.sentences import join_lines, sentences
-from data.symbols import EOP
 from flags import app, flag_values
 
 _TITLE = re.compile(r"^ ?= [^=](.*[^=])? = ?$")
@@ -163,8 +163,8 @@ def convert(options: ConvertOptions) -> int:
     files.refuse_input(options.output_file, paths)
     with files.atomic_open(options.output_file, "w") as out:
         for path in paths:
-            found = _convert_file(path, options, out)
-            documents += found
+            written = _convert_file(path, options, out)
+            documents += written
     return documents
 
 
@@ -188,9 +188,9 @@ def _convert_file(path: str, options: ConvertOptions, out) -> int:
                     documents += 1
                 begun = False
                 continue
-            found = sentences(paragraph)
+            paragraph_sentences = sentences(paragraph)
             end = f" {EOP}\n" if options.paragraphs else "\n"
-            out.write("\n".join(found) + end)
+            out.write("\n".join(paragraph_sentences) + end)
             begun = True
     _say_what_looks_wrong(path, options.layout, text)
     return documents

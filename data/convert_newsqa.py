@@ -57,11 +57,11 @@ def convert(
         if split not in ("all", story.get("type")):
             continue
         qas = []
-        for place, entry in enumerate(story["questions"]):
-            name = f"{story['storyId']}#{place}"
+        for index, entry in enumerate(story["questions"]):
+            name = f"{story['storyId']}#{index}"
             qa, what = _question(entry, name, story["text"])
             if qa is None:
-                bad.report(f"{where} question {place}", what)
+                bad.report(f"{where} question {index}", what)
                 what = "left out"
             else:
                 qas.append(qa)

@@ -41,14 +41,14 @@ def texts_of_rows(
         yield example.texts
 
 
-def documents(found: Iterable[tuple[str, ...]]) -> Iterator[str]:
+def documents(examples: Iterable[tuple[str, ...]]) -> Iterator[str]:
     """Sentences of each document, a line each; what came before is left out.
 
     Args:
-      found: paragraphs of each document.
+      examples: paragraphs of each document.
     """
     seen = set()
-    for paragraphs in found:
+    for paragraphs in examples:
         lines = [line for text in paragraphs for line in sentences(text)]
         document = "\n".join(lines)
         if document and document not in seen:
@@ -56,11 +56,11 @@ def documents(found: Iterable[tuple[str, ...]]) -> Iterator[str]:
             yield document
 
 
-def convert(found: Iterable[tuple[str, ...]], path: str) -> dict[str, int]:
+def convert(examples: Iterable[tuple[str, ...]], path: str) -> dict[str, int]:
     """Writes the documents; counts them, their sentences and words."""
     counts = {"documents": 0, "sentences": 0, "words": 0}
     with files.atomic_open(path, "w") as out:
-        for document in documents(found):
+        for document in documents(examples):
             out.write(document + "\n\n")
             counts["documents"] += 1
             counts["sentences"] += document.count("\n") + 1
@@ -73,8 +73,8 @@ def convert(found: Iterable[tuple[str, ...]], path: str) -> dict[str, int]:
 def main() -> None:
     """Converts what the flags say."""
     bad = BadRows(FLAGS.skip_bad_rows)
-    found = _read(FLAGS.task_name.lower(), bad)
-    counts = convert(found, FLAGS.output_file)
+    examples = _read(FLAGS.task_name.lower(), bad)
+    counts = convert(examples, FLAGS.output_file)
     if summary := bad.summary():
         print(summary)
     print(
@@ -100,8 +100,8 @@ def _read(name: str, bad: BadRows) -> Iterable[tuple[str, ...]]:
     if not FLAGS.data_dir:
         raise UserError(f"--task_name={name} needs --data_dir")
     if name == "race":
-        found = read_race(FLAGS.data_dir, "train", bad)
-        return ((example.article,) for example in found)
+        questions = read_race(FLAGS.data_dir, "train", bad)
+        return ((example.article,) for example in questions)
     folder = files.beginning_with(os.path.join(FLAGS.data_dir, ""))
     files.refuse_input(FLAGS.output_file, folder)
     return texts_of_rows(

@@ -176,9 +176,9 @@ def write_corpus(options: DemoCorpusOptions) -> dict:
 
     A finished corpus of the same versions and options is left as it is.
     """
-    found = finished(options)
-    if found is not None:
-        return found
+    earlier_summary = finished(options)
+    if earlier_summary is not None:
+        return earlier_summary
     files.check_output(os.path.join(options.output_dir, SUMMARY))
     builder = CorpusBuilder(options)
     for _, sentences in language_topics():
@@ -251,10 +251,10 @@ def finished(options: DemoCorpusOptions) -> dict | None:
 
 def versions() -> dict[str, str]:
     """Versions that the corpus is a function of."""
-    found = {"python": platform.python_version()}
+    version_of = {"python": platform.python_version()}
     for distribution, _ in PACKAGES.values():
-        found[distribution] = importlib.metadata.version(distribution)
-    return found
+        version_of[distribution] = importlib.metadata.version(distribution)
+    return version_of
 
 
 def main() -> None:

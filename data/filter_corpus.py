@@ -18,14 +18,13 @@ from typing import NamedTuple
 import numpy as np
 
 from common import files
+from common.contract.symbols import EOP
 from common.errors import UserError
 from common.process import workers
+from data.corpus import corpus_plan, quality
 from data.corpus import documents as corpus
-from data.corpus import plan as corpus_plan
-from data.corpus import quality
 from data.corpus.documents import Block, Document
 from data.corpus.options import FilterOptions
-from data.symbols import EOP
 from flags import app, flag_values
 
 REASONS = (
@@ -119,8 +118,8 @@ def read_block(
 ) -> tuple[list[Document], int]:
     """The documents of a block and the number of its line ends."""
     data = reader.read(block)
-    found = corpus.documents(data, block, options.text_field)
-    return found, data.count(b"\n")
+    block_documents = corpus.documents(data, block, options.text_field)
+    return block_documents, data.count(b"\n")
 
 
 class LineNumbers:
@@ -281,12 +280,12 @@ class _Earlier:
         """(reason, which document it repeats); a new one becomes known."""
         digest = quality.text_digest(m.hashes)
         if digest in self._numbers:
-            found = self._places[self._numbers[digest]]
-            return "exact_duplicate", f"equals {found}"
-        if self._near and (found := self._near.find(m.signature)):
+            earlier_place = self._places[self._numbers[digest]]
+            return "exact_duplicate", f"equals {earlier_place}"
+        if self._near and (near := self._near.find(m.signature)):
             return (
                 "near_duplicate",
-                f"{found[1]:.0%} as {self._places[found[0]]}",
+                f"{near[1]:.0%} as {self._places[near[0]]}",
             )
         number = self._numbers[digest] = len(self._places)
         self._places.append(place)

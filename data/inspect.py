@@ -40,10 +40,12 @@ def show_lanes(options: InspectOptions) -> None:
         total = record_report.check_directory(manifest)
         print(f"{options.data_dir}: all {total} records are good")
     else:
-        found = record_report.Statistics(manifest, options)
-        print(record_report.describe_statistics(found, manifest))
+        statistics = record_report.Statistics(manifest, options)
+        print(record_report.describe_statistics(statistics, manifest))
         if options.plot_file:
-            record_report.plot_statistics(found, manifest, options.plot_file)
+            record_report.plot_statistics(
+                statistics, manifest, options.plot_file
+            )
             print(f"wrote {options.plot_file}")
 
 

@@ -6,7 +6,7 @@
 Writes PREFIX.model, PREFIX.vocab and PREFIX.json (settings and checksums). How
 text is handled (`common.vocabularies.text_settings`) stands in PREFIX.model itself, too, and
 is read from there by everything that uses it. The special symbols come first and in the original's order
-(`data.symbols.TRAINED_LAYOUT`), then the punctuation that is always a piece of
+(`common.contract.symbols.TRAINED_LAYOUT`), then the punctuation that is always a piece of
 its own. The same command on finished output changes nothing.
 """
 
@@ -23,13 +23,12 @@ import sentencepiece
 from tqdm import tqdm
 
 from common import files
+from common.contract import symbols
 from common.errors import UserError
 from common.vocabularies import text_settings, vocabulary_field
 from common.vocabularies.spiece_messages import messages
-from data import symbols
+from data.corpus import corpus_plan, vocabulary_progress
 from data.corpus import documents as corpus
-from data.corpus import plan as corpus_plan
-from data.corpus import vocabulary_progress
 from data.corpus.options import SentencePieceOptions
 from data.text import composition
 from data.text import normalization as text
@@ -272,10 +271,10 @@ def explain(message: str, options: SentencePieceOptions) -> str:
 
 def check_layout(processor: sentencepiece.SentencePieceProcessor) -> None:
     """Raises UserError unless the symbols have the ids of the contract."""
-    found = {s: processor.piece_to_id(s) for s in symbols.TRAINED_LAYOUT}
-    if found != symbols.TRAINED_LAYOUT:
+    ids = {s: processor.piece_to_id(s) for s in symbols.TRAINED_LAYOUT}
+    if ids != symbols.TRAINED_LAYOUT:
         raise UserError(
-            f"the trained vocabulary has symbols at {found}, wanted "
+            f"the trained vocabulary has symbols at {ids}, wanted "
             f"{symbols.TRAINED_LAYOUT}: use the pinned sentencepiece version"
         )
 
@@ -323,13 +322,13 @@ def already_finished(options: SentencePieceOptions) -> dict | None:
             ) from None
         return None
     wanted = LATER | settings(options)
-    found = LATER | summary
+    stored = LATER | summary
     sentences = Sentences(options)
     for _ in sentences:
         pass
     wanted["sentences_sha256"] = sentences.sha256()
     wanted["model_sha256"] = digest
-    other = {k: found.get(k) for k in wanted if found.get(k) != wanted[k]}
+    other = {k: stored.get(k) for k in wanted if stored.get(k) != wanted[k]}
     if other:
         raise UserError(
             f"{model} was made otherwise: wanted "

@@ -3,8 +3,8 @@
 import dataclasses
 import functools
 
-from data import task_spec
-from data.text import hf_folder
+from common.contract import task_spec
+from data.text.released import hf_folder
 from flags import app, flag_values
 from modeling.command_options import ConvertOptions
 from modeling.encoders.registry import spec_of

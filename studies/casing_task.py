@@ -46,9 +46,9 @@ def rows(line: str) -> list[tuple[str, str]]:
     >>> rows("Ada, who left. No!")
     [('ada', 'U-comma'), ('who', 'l'), ('left', 'l-period'), ('no', 'U-exclamation')]
     """
-    found = _WORD.findall(line)
+    words = _WORD.findall(line)
     result = []
-    for word, mark in zip(found, [*found[1:], ""], strict=False):
+    for word, mark in zip(words, [*words[1:], ""], strict=False):
         if word not in MARKS:
             result.append(
                 (word.lower(), tag(word, mark if mark in MARKS else ""))

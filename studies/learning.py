@@ -21,8 +21,8 @@ import re
 import numpy as np
 from absl import flags
 
-from benchmarks import harness
-from benchmarks.harness import System
+from benchmarks.compare import harness
+from benchmarks.compare.harness import System
 from benchmarks.systems.workloads import Workload
 from common import figures, files, locks, summary
 from common.errors import UserError
@@ -77,10 +77,10 @@ class Learning(Jobs):
     def run(self) -> dict[str, list[Curve]]:
         """Data and pretraining; the curves that are there, by rule."""
         for job in self.data_jobs():
-            found = self.do(job)
-            if "error" in found and not self.only_read:
+            result = self.do(job)
+            if "error" in result and not self.only_read:
                 raise UserError(
-                    f"{job.name} failed: {found['error']} "
+                    f"{job.name} failed: {result['error']} "
                     f"(see {self.path(job.name, 'log.txt')})"
                 )
         names = [(rule, seed) for seed in range(FLAGS.seeds) for rule in RULES]
@@ -175,8 +175,8 @@ class Learning(Jobs):
         last = None
         if "error" not in self.results[f"{rule}-{seed}/on_ours"]:
             log = self.path(f"{rule}-{seed}", "on_ours", "log.txt")
-            found = re.findall(rf"^{_LOSS} (\S+)", _text(log), re.M)
-            last = float(found[-1]) if found else None
+            losses = re.findall(rf"^{_LOSS} (\S+)", _text(log), re.M)
+            last = float(losses[-1]) if losses else None
         return Curve(
             np.array([row["step"] for row in rows]),
             np.array([row[_LOSS] for row in rows]),
@@ -214,13 +214,13 @@ class Learning(Jobs):
             inner=4 * FLAGS.width,
             dropout=0.0,
         )
-        found = {}
+        seconds = {}
         for result in harness.compare(systems, workload, FLAGS.speed_rounds):
             if result.error:
                 raise UserError(f"timing {result.name}: {result.error}")
-            found[result.name] = float(np.median(result.seconds))
-        files.write_json(path, found)
-        return found
+            seconds[result.name] = float(np.median(result.seconds))
+        files.write_json(path, seconds)
+        return seconds
 
 
 def _text(path: str) -> str:
@@ -262,13 +262,13 @@ def table(
     if seconds:
         head += ["s per step", "steps in equal seconds", "held out then"]
     lines = [head, ["---"] * len(head)]
-    for rule, own in curves.items():
-        lasts = [float(c.losses[-1]) for c in own]
-        ours = [c.on_ours for c in own if c.on_ours is not None]
+    for rule, rule_curves in curves.items():
+        lasts = [float(c.losses[-1]) for c in rule_curves]
+        ours = [c.on_ours for c in rule_curves if c.on_ours is not None]
         row = [rule, _cell(lasts), _cell(ours)]
         if seconds:
             row += [f"{seconds[rule]:.3f}", f"{reached[rule]:,.0f}"]
-            row.append(_cell([c.at(reached[rule]) for c in own]))
+            row.append(_cell([c.at(reached[rule]) for c in rule_curves]))
         lines.append(row)
     text = "".join(f"| {' | '.join(line)} |\n" for line in lines)
     return text + "\n" + "".join(f"{x}\n" for x in sentences(curves, ends))
@@ -285,7 +285,7 @@ def sentences(
     """
     if not all(curves.values()):
         return ["The comparison needs a run of both."]
-    found = []
+    texts = []
     for budget, steps in ends.items():
         if not steps:
             continue
@@ -297,8 +297,8 @@ def sentences(
         else:
             less = losses[OURS][0] - losses[ORIGINAL][0]
             text += f"{less:+.3f} nats per target (one run each)."
-        found.append(text)
-    return found
+        texts.append(text)
+    return texts
 
 
 def draw(
@@ -311,8 +311,8 @@ def draw(
     figure, (row,) = figures.new(1, len(paces), figsize=(5.5 * len(paces), 4))
     names = {OURS: "our defaults", ORIGINAL: "the original's objective"}
     for axes, (label, pace) in zip(row, paces.items(), strict=True):
-        for color, (rule, own) in enumerate(curves.items()):
-            for i, curve in enumerate(own):
+        for color, (rule, rule_curves) in enumerate(curves.items()):
+            for i, curve in enumerate(rule_curves):
                 axes.plot(
                     curve.steps * pace[rule],
                     curve.losses,
@@ -334,15 +334,15 @@ def main() -> None:
         seconds = jobs.step_seconds()
         text = table(curves, seconds, FLAGS.steps)
         files.write_text(jobs.path("table.md"), text)
-        found = {
+        curves_of = {
             rule: [
                 {k: np.asarray(v).tolist() for k, v in vars(c).items()}
-                for c in own
+                for c in rule_curves
             ]
-            for rule, own in curves.items()
+            for rule, rule_curves in curves.items()
         }
         files.write_json(
-            jobs.path("results.json"), {"curves": found, "seconds": seconds}
+            jobs.path("results.json"), {"curves": curves_of, "seconds": seconds}
         )
         paths = [jobs.path("table.md")]
         if any(curves.values()):

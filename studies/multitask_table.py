@@ -64,11 +64,11 @@ def load(path: str, places: dict[str, str]) -> TableOptions:
     Raises:
       UserError: no TOML, or an entry that is missing, unknown or wrong.
     """
-    found = read_toml(path, places)
+    value = read_toml(path, places)
     with entries_of(path):
         for name in ("alone", "joint"):
-            found[name] = command(found[name])
-        return TableOptions(**found)
+            value[name] = command(value[name])
+        return TableOptions(**value)
 
 
 class MultiTaskTable(Jobs):
@@ -127,9 +127,9 @@ class MultiTaskTable(Jobs):
         reads = {}
         for name in self._options.tasks:
             for row in (ALONE, JOINT):
-                place = self._place(row, name, seed)
-                if place.startswith(home):
-                    reads[f"{row} {name}"] = self._read_of(place, name)
+                job = self._place(row, name, seed)
+                if job.startswith(home):
+                    reads[f"{row} {name}"] = self._read_of(job, name)
         return Job(f"schedule-{seed}", (words,), reads)
 
     def _alone(self, task: str) -> Job:
@@ -175,27 +175,27 @@ class MultiTaskTable(Jobs):
             return os.path.join(home, task)
         return os.path.join(home, TOGETHER, TASKS, task)
 
-    def _read_of(self, place: str, task: str) -> tuple[str, str]:
+    def _read_of(self, job: str, task: str) -> tuple[str, str]:
         metric = self._options.metrics.get(task, "accuracy")
-        return os.path.join(place, "eval_dev.json"), metric
+        return os.path.join(job, "eval_dev.json"), metric
 
     def _row(self, row: str) -> Row:
         """Single models."""
-        found = Row(row)
+        cells = Row(row)
         for task in self._options.tasks:
             for seed in range(self._options.seeds):
                 job, label = f"schedule-{seed}", f"{row} {task}"
                 if row == ALONE and task in OTHERS:
                     job, label = f"{ALONE}/{task}", str(seed)
-                self._add(found, task, str(seed), job, label)
-        return found
+                self._add(cells, task, str(seed), job, label)
+        return cells
 
     def _ensembles(self, row: str) -> Row:
         """What a row's models say together; no seed to be compared by."""
-        found = Row(f"{row}, {self._options.seeds} together")
+        cells = Row(f"{row}, {self._options.seeds} together")
         for task in self._options.tasks:
-            self._add(found, task, "all", f"{row}-together/{task}", task)
-        return found
+            self._add(cells, task, "all", f"{row}-together/{task}", task)
+        return cells
 
     def _add(self, row: Row, task: str, seed: str, job: str, label: str):
         result = dict(self.results[job])
@@ -208,8 +208,8 @@ class MultiTaskTable(Jobs):
         row = Row("most frequent class")
         for task in self._options.tasks:
             result = {"error": "not run"}
-            place = self._place(ALONE, task, 0)
-            path = os.path.join(place, "predictions", "dev_confusion.tsv")
+            job = self._place(ALONE, task, 0)
+            path = os.path.join(job, "predictions", "dev_confusion.tsv")
             if task in self._options.metrics:
                 result = {task: 0.0}
             elif files.exists(path):

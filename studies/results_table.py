@@ -83,17 +83,17 @@ def load(path: str, places: dict[str, str]) -> TableOptions:
     Raises:
       UserError: no TOML, or an entry that is missing, unknown or wrong.
     """
-    found = read_toml(path, places)
+    value = read_toml(path, places)
     with entries_of(path):
-        shared, tasks = found.pop("all", {}), {}
-        own = {f.name for f in dataclasses.fields(TaskOptions)} - {"command"}
-        for name, entry in found.pop("tasks", {}).items():
-            given = {k: v for k, v in entry.items() if k in own}
-            words = {k: v for k, v in entry.items() if k not in own}
-            tasks[name] = TaskOptions(command(shared | words), **given)
-        if "starts" in found:
-            found["starts"] = tuple(found["starts"])
-        return TableOptions(tasks=tasks, **found)
+        shared, tasks = value.pop("all", {}), {}
+        fields = {f.name for f in dataclasses.fields(TaskOptions)} - {"command"}
+        for name, entry in value.pop("tasks", {}).items():
+            settings = {k: v for k, v in entry.items() if k in fields}
+            words = {k: v for k, v in entry.items() if k not in fields}
+            tasks[name] = TaskOptions(command(shared | words), **settings)
+        if "starts" in value:
+            value["starts"] = tuple(value["starts"])
+        return TableOptions(tasks=tasks, **value)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -183,8 +183,8 @@ class ResultsTable(Jobs):
     def job(self, name: str, labels: int, start: str, seed: int) -> Job:
         """One training of a task."""
         task = self._options.tasks[name]
-        place = _name(name, labels, start, seed)
-        home = self.path(place, "run")
+        job_name = _name(name, labels, start, seed)
+        home = self.path(job_name, "run")
         more = {"model_dir": home, "seed": seed}
         if labels != ALL:
             more |= task.few | {"train_examples": labels}
@@ -195,7 +195,7 @@ class ResultsTable(Jobs):
             more["spiece_model_file"] = vocabulary.find_or_refuse(self._start)
         words = task.command.words(**more, do_train=True, do_eval=True)
         path = os.path.join(home, "eval_dev.json")
-        return Job(place, (words,), {"value": (path, task.metric)})
+        return Job(job_name, (words,), {"value": (path, task.metric)})
 
     def values(self) -> str:
         """Every value, a line each, as it was measured (without `scale`)."""
@@ -302,18 +302,19 @@ def draw(cells: list[Cell], options: TableOptions, stem: str) -> list[str]:
         return []
     figure, axes = figures.new(1, len(shown), figsize=(4.5 * len(shown), 3.6))
     for axis, name in zip(axes[0], shown, strict=True):
-        own = sorted(
+        task_cells = sorted(
             (c for c in cells if c.task == name and c.labels != ALL),
             key=lambda c: c.labels,
         )
         for start in options.starts:
-            found = [
-                summary.describe(list(c.values[start].values())) for c in own
+            described = [
+                summary.describe(list(c.values[start].values()))
+                for c in task_cells
             ]
             axis.errorbar(
-                [c.labels for c in own],
-                [d["mean"] for d in found],
-                [d["sd"] for d in found],
+                [c.labels for c in task_cells],
+                [d["mean"] for d in described],
+                [d["sd"] for d in described],
                 marker="o",
                 capsize=3,
                 label=start,
@@ -326,7 +327,7 @@ def draw(cells: list[Cell], options: TableOptions, stem: str) -> list[str]:
             ylabel=of.metric + unit,
             title=name,
         )
-        counts = [c.labels for c in own]
+        counts = [c.labels for c in task_cells]
         axis.set_xticks(counts, [f"{n:,}" for n in counts])
         axis.legend()
     return figures.save(figure, stem)

@@ -16,10 +16,10 @@ import numpy as np
 from absl import flags
 
 from common.errors import UserError
+from data.corpus import corpus_plan
 from data.corpus import documents as corpus
-from data.corpus import plan as corpus_plan
 from data.pretraining.options import BuildOptions
-from data.pretraining.sampling import examples, spans
+from data.pretraining.sampling import record_arrays, spans
 from data.pretraining.sampling import segments as segments_lib
 from data.pretraining.sampling.token_stream import Stream, make_stream, tokenize
 from data.text.tokenizer import Tokenizer
@@ -50,8 +50,8 @@ def read_stream(tokenizer: Tokenizer) -> Stream:
     """The first --megabytes of the text."""
     paths = corpus.list_files(FLAGS.input_glob)
     parts = corpus_plan.plan_corpus(paths, int(FLAGS.megabytes * 1e6))[0]
-    found, _ = corpus.read_run(parts, corpus.BlockReader())
-    return make_stream(*tokenize(found, tokenizer), tokenizer.word_starts)
+    documents, _ = corpus.read_run(parts, corpus.BlockReader())
+    return make_stream(*tokenize(documents, tokenizer), tokenizer.word_starts)
 
 
 class Tally:
@@ -68,7 +68,7 @@ class Tally:
         self.hit_at = np.zeros(options.seq_len)
         self.seen_at = np.zeros(options.seq_len)
         self.empty = self.segments = 0
-        shape = examples.Shape.of(options)
+        shape = record_arrays.Shape.of(options)
         words = None
         if options.sampler == "context":
             words = spans.Words(stream.words)
@@ -77,23 +77,23 @@ class Tally:
             cut = segments_lib.make_segments(
                 stream, len(stream), options.seq_len, options.reuse_len, rng
             )
-            for first in range(0, len(cut), examples.CHUNK):
-                part = cut.slice(first, first + examples.CHUNK)
+            for first in range(0, len(cut), record_arrays.CHUNK):
+                part = cut.slice(first, first + record_arrays.CHUNK)
                 self._add(stream, words, part, shape, rng)
 
     def _add(self, stream, words, part, shape, rng) -> None:
-        found = segments_lib.places(part, shape.seq_len, shape.reuse_len)
-        is_target = examples.draw_targets(
-            stream, words, found, part, shape, rng
+        token_places = segments_lib.places(part, shape.seq_len, shape.reuse_len)
+        is_target = record_arrays.draw_targets(
+            stream, words, token_places, part, shape, rng
         )
         there = np.zeros(is_target.size, bool)
-        there[found.position] = True
+        there[token_places.position] = True
         self.hit_at += is_target.sum(0)
         self.seen_at += there.reshape(is_target.shape).sum(0)
-        inside = is_target.reshape(-1)[found.position]
+        inside = is_target.reshape(-1)[token_places.position]
         n = len(stream)
-        self.hit += np.bincount(found.token, inside, n)
-        self.seen += np.bincount(found.token, minlength=n)
+        self.hit += np.bincount(token_places.token, inside, n)
+        self.seen += np.bincount(token_places.token, minlength=n)
         self.empty += int((is_target.sum(1) == 0).sum())
         self.segments += len(part)
 
@@ -109,8 +109,8 @@ def _report(stream: Stream, tally: Tally, options: BuildOptions) -> dict:
     sizes = np.diff(np.append(starts, len(stream)))
     pieces = np.minimum(np.repeat(sizes, sizes), _MOST_PIECES)
     length = np.diff(np.append(stream.sentences, len(stream)))
-    place = np.arange(len(stream)) - np.repeat(stream.sentences, length)
-    left = np.repeat(length, length) - 1 - place
+    position = np.arange(len(stream)) - np.repeat(stream.sentences, length)
+    left = np.repeat(length, length) - 1 - position
     at = tally.hit_at / np.maximum(tally.seen_at, 1) / mean
     reuse = options.reuse_len
     edges = {
@@ -132,7 +132,7 @@ def _report(stream: Stream, tally: Tally, options: BuildOptions) -> dict:
             for k in range(1, _MOST_PIECES + 1)
         },
         "by_place_from_start": [
-            tally.rate(place == k) / mean for k in range(_PLACES)
+            tally.rate(position == k) / mean for k in range(_PLACES)
         ],
         "by_place_from_end": [
             tally.rate(left == k) / mean for k in range(_PLACES)

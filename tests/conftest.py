@@ -87,7 +87,7 @@ def _shares_a_fixture(item) -> bool:
 
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-# Tests get it from the fixture alone: tests/test_reference_folder.py.
+# Tests get it from the fixture alone: tests/scripts/test_reference_folder.py.
 SHARED = ROOT.parent / "shared"
 
 

@@ -1,10 +1,11 @@
 """Imports go in one direction: docs/architecture.md, from the AST."""
 
 import ast
+import pathlib
 
 import pytest
 
-from tests import layers
+from tests.helpers import layers
 
 FILES = layers.source_files()
 TREES = {layers.module_name(p): ast.parse(p.read_text()) for p in FILES}
@@ -50,8 +51,12 @@ def test_no_cycles():
 
 # A mistake for every rule: module, a line that breaks it, part of the message.
 PLANTED = (
-    ("common.files", "from data import symbols", "data.symbols"),
-    ("data.schema", "from data.text import tokenizer", "L1 data"),
+    (
+        "common.files",
+        "from common.contract import symbols",
+        "common.contract.symbols",
+    ),
+    ("common.contract.schema", "from data.text import tokenizer", "L1 data"),
     (
         "data.finetuning.options",
         "import data.finetuning.features.table",
@@ -78,7 +83,11 @@ PLANTED = (
         "import modeling.encoders.xlnet.backbone",
         "L2",
     ),
-    ("modeling.heads.pooling", "from data import symbols", "L0 contract"),
+    (
+        "modeling.heads.pooling",
+        "from common.contract import symbols",
+        "L0 contract",
+    ),
     ("modeling.heads.pooling", "from training import loop", "L3 training"),
     ("modeling.heads.pooling", "from common import files", "common.files"),
     ("modeling.ops.shapes", "open('x')", "calls open"),
@@ -149,9 +158,41 @@ def test_files_and_functions_stay_short():
     ]
 
 
+MOST_NAMES = 15  # files and folders in one folder
+# What may hold more, and why.
+CROWDED = {
+    "tests/golden/hf_heads": "a file of numbers for every released head",
+}
+
+
+def crowded(paths) -> dict[str, int]:
+    """Folders with too many names; `__init__.py` is none."""
+    inside = {}
+    for path in paths:
+        if path.name != "__init__.py":
+            for name in (path, *path.parents[:-1]):
+                inside.setdefault(str(name.parent), set()).add(name)
+    return {k: len(v) for k, v in inside.items() if len(v) > MOST_NAMES}
+
+
+def test_folders_stay_small_enough_to_be_read():
+    paths = [
+        path.relative_to(layers.ROOT)
+        for house in (*layers.PACKAGES, "tests")
+        for path in layers.ROOT.glob(f"{house}/**/*")
+        if path.is_file() and "__pycache__" not in path.parts
+    ]
+    found = crowded(paths)
+    assert found.keys() <= CROWDED.keys(), f"make rooms by subject: {found}"
+    assert CROWDED.keys() <= found.keys(), "no longer crowded: drop the row"
+    planted = [pathlib.PurePath("a", str(n)) for n in range(MOST_NAMES)]
+    assert not crowded([*planted, pathlib.PurePath("a/__init__.py")])
+    assert crowded([*planted, pathlib.PurePath("a/b.py")]) == {"a": 16}
+
+
 # What callers of the library use and the product itself does not.
 FOR_CALLERS = {
-    "scripts.site_links.on_page_markdown",  # mkdocs calls it
+    "scripts.pages.site_links.on_page_markdown",  # mkdocs calls it
     "modeling.encoders.xlnet.config.XLNetConfig.from_json_file",
     "modeling.encoders.xlnet.config.XLNetConfig.to_json_file",
 }

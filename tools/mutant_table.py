@@ -8,7 +8,7 @@
     old = 'tf.equal(tf.cast(input_mask, tf.int32), 0)'
     new = 'tf.equal(tf.cast(input_mask, tf.int32), 1)'
     why = "padding is seen and text is not"
-    tests = ["tests/modeling/test_leaks.py"]   # in place of [tests]
+    tests = ["tests/modeling/properties/test_leaks.py"]   # in place of [tests]
     equivalent = "..."                         # no test can tell: the reason
 
 `[tests]` maps a source file, or a folder that ends in a slash, to the tests

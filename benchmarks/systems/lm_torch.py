@@ -114,22 +114,22 @@ class Model(nn.Module):
             )
         ends = [*cutoffs, self.w.vocab]
         entry = targets
-        for i, (begin, end) in enumerate(zip(ends, ends[1:], strict=False)):
-            inside = (targets >= begin) & (targets < end)
+        for i, (start, end) in enumerate(zip(ends, ends[1:], strict=False)):
+            inside = (targets >= start) & (targets < end)
             entry = torch.where(inside, cutoffs[0] + i, entry)
         first = torch.cat([weight[: cutoffs[0]], self.tail_table])
         first_bias = torch.cat([bias[: cutoffs[0]], self.tail_bias])
         total = functional.cross_entropy(
             functional.linear(h, first, first_bias), entry, reduction="sum"
         )
-        for begin, end in zip(ends, ends[1:], strict=False):
-            rows = ((targets >= begin) & (targets < end)).nonzero().squeeze(1)
+        for start, end in zip(ends, ends[1:], strict=False):
+            rows = ((targets >= start) & (targets < end)).nonzero().squeeze(1)
             if len(rows):
                 logits = functional.linear(
-                    h[rows], weight[begin:end], bias[begin:end]
+                    h[rows], weight[start:end], bias[start:end]
                 )
                 total = total + functional.cross_entropy(
-                    logits, targets[rows] - begin, reduction="sum"
+                    logits, targets[rows] - start, reduction="sum"
                 )
         return total / len(targets)
 

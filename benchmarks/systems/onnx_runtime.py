@@ -58,10 +58,10 @@ def about() -> dict:
 
 def _fields(w: Workload) -> list[tuple[str, str]]:
     """(input of the graph, field of the batch)."""
-    found = [("input_ids", "input_ids"), ("attention_mask", "input_mask")]
+    fields = [("input_ids", "input_ids"), ("attention_mask", "input_mask")]
     if w.model_type != "modernbert":  # which knows no segments
-        found.append(("token_type_ids", "segment_ids"))
-    return found
+        fields.append(("token_type_ids", "segment_ids"))
+    return fields
 
 
 def export(workload: Workload, path: str, int8: bool) -> None:

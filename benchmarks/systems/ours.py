@@ -12,8 +12,8 @@ import tensorflow as tf
 
 from benchmarks.systems import workloads
 from benchmarks.systems.workloads import Workload
+from common.contract.symbols import SymbolIds
 from data.finetuning.features import batches as finetune_batches
-from data.symbols import SymbolIds
 from modeling import ClassificationModel
 from modeling.encoders.contract import EncoderConfig
 from modeling.encoders.registry import new_config
@@ -141,12 +141,12 @@ def _trainer(w: Workload, run: StrategyOptions, strategy, head, options):
 
 
 def _train(w: Workload, run: StrategyOptions, strategy, options, head: str):
-    made = _trainer(w, run, strategy, head, options)
+    trainer = _trainer(w, run, strategy, head, options)
     one = tf.constant(1)
 
     def step():
-        made.train(one)
-        return made.last[0, 0]
+        trainer.train(one)
+        return trainer.last[0, 0]
 
     return step
 
@@ -225,12 +225,12 @@ def _lengths(w: Workload, run: StrategyOptions, strategy, options):
             for name, shape in shapes.items()
         },
     )
-    made = Trainer(learner, dataset, w.seed, run.jit_compile)
+    trainer = Trainer(learner, dataset, w.seed, run.jit_compile)
     steps = tf.constant(len(batches))
 
     def step():
-        made.train(steps)
-        return made.last[-1, 0]
+        trainer.train(steps)
+        return trainer.last[-1, 0]
 
     return step
 
@@ -242,23 +242,23 @@ def _batches(w: Workload, kind: str | None, pads_left: bool) -> list[dict]:
     buckets = finetune_batches.bucket_lengths("auto", w.length)
     if kind:
         buckets = (w.length,)
-    found = []
+    batches = []
     for rows in finetune_batches.evaluation_batches(
         lengths, w.batch, sort_by_length=not kind
     ):
         width = finetune_batches.fitting_length(lengths[rows].max(), buckets)
-        place = np.arange(width)[::-1] if pads_left else np.arange(width)
+        column = np.arange(width)[::-1] if pads_left else np.arange(width)
         shape = [w.batch, width]
-        found.append(
+        batches.append(
             {
                 "input_ids": random.integers(9, w.vocab, shape).astype("int32"),
                 "segment_ids": np.zeros(shape, np.int32),
-                "input_mask": (place < lengths[rows, None]).astype(np.int32),
+                "input_mask": (column < lengths[rows, None]).astype(np.int32),
                 "example_weight": np.ones([w.batch], np.float32),
                 "label_ids": random.integers(0, w.labels, [w.batch]),
             }
         )
-    return found
+    return batches
 
 
 def _passes(batches: list[dict], learner, jit: bool):

@@ -22,10 +22,10 @@ def build(workload: Workload, options: dict):
         texts = f.read().splitlines()
 
     def step() -> float:
-        found = model.encode(
+        vectors = model.encode(
             texts, batch_size=workload.batch, show_progress_bar=False
         )
-        return float(np.abs(found).mean())
+        return float(np.abs(vectors).mean())
 
     return step
 

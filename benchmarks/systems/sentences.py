@@ -24,7 +24,7 @@ def build(workload: Workload, options: dict):
         texts = f.read().splitlines()
 
     def step() -> float:
-        found = list(embedder.sentences(texts, rule, workload.batch))
-        return float(np.abs(found).mean())
+        vectors = list(embedder.sentences(texts, rule, workload.batch))
+        return float(np.abs(vectors).mean())
 
     return step

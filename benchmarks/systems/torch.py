@@ -51,31 +51,31 @@ def classifier(w: Workload):
         hidden_dropout_prob=w.dropout, attention_probs_dropout_prob=w.dropout
     )
     if w.model_type == "bert":
-        made = transformers.BertConfig(**sizes, **rates)
-        return transformers.BertForSequenceClassification(made)
+        built = transformers.BertConfig(**sizes, **rates)
+        return transformers.BertForSequenceClassification(built)
     if w.model_type == "albert":
-        made = transformers.AlbertConfig(
+        built = transformers.AlbertConfig(
             **sizes, **rates, embedding_size=workloads.ALBERT_EMBEDDING
         )
-        return transformers.AlbertForSequenceClassification(made)
+        return transformers.AlbertForSequenceClassification(built)
     # Without dropout, as ours; its own special ids lie beyond this vocabulary.
     special = {f"{name}_token_id": 1 for name in ("bos", "cls", "eos", "sep")}
-    made = transformers.ModernBertConfig(**sizes, **special, pad_token_id=0)
-    return transformers.ModernBertForSequenceClassification(made)
+    built = transformers.ModernBertConfig(**sizes, **special, pad_token_id=0)
+    return transformers.ModernBertForSequenceClassification(built)
 
 
 def _arguments(w: Workload, batch: dict) -> dict:
     """What a classifier is called with."""
-    found = {
+    arguments = {
         "input_ids": batch["input_ids"],
         "attention_mask": batch["input_mask"],
         "labels": batch["label_ids"],
     }
     if w.model_type != "modernbert":  # which knows no segments
-        found["token_type_ids"] = batch["segment_ids"]
+        arguments["token_type_ids"] = batch["segment_ids"]
     if w.model_type == "xlnet":
-        found["use_mems"] = False
-    return found
+        arguments["use_mems"] = False
+    return arguments
 
 
 def build(workload: Workload, options: dict):
@@ -186,9 +186,11 @@ def _by_length(w: Workload):
         ids = np.zeros([len(chosen), width], np.int64)
         mask = np.zeros([len(chosen), width], np.float32)
         for i, row in enumerate(chosen):
-            own = rows[row]
-            ids[i, width - len(own) :] = own  # this tokenizer pads on the left
-            mask[i, width - len(own) :] = 1.0
+            tokens = rows[row]
+            ids[i, width - len(tokens) :] = (
+                tokens  # this tokenizer pads on the left
+            )
+            mask[i, width - len(tokens) :] = 1.0
         yield chosen, torch.from_numpy(ids), torch.from_numpy(mask)
 
 
@@ -201,8 +203,10 @@ def _lengths(w: Workload, wrap):
         out = np.zeros([w.examples], np.float32)
         for rows, ids, mask in _by_length(w):
             with torch.inference_mode():
-                found = call(input_ids=ids, attention_mask=mask, use_mems=False)
-            out[rows] = found.logits[:, 0].numpy()
+                outputs = call(
+                    input_ids=ids, attention_mask=mask, use_mems=False
+                )
+            out[rows] = outputs.logits[:, 0].numpy()
         return float(out.sum())
 
     return step
@@ -218,7 +222,7 @@ def _embed(w: Workload, wrap):
 
     def step():
         shape = [w.layers + 1, starts[-1], w.width]
-        found = np.zeros(shape, np.float32)
+        vectors = np.zeros(shape, np.float32)
         for rows, ids, mask in _by_length(w):
             tail = torch.ones([len(rows), 2])
             with torch.inference_mode():
@@ -231,8 +235,8 @@ def _embed(w: Workload, wrap):
             states = torch.stack(out.hidden_states).numpy()
             for i, row in enumerate(rows):
                 size = texts[row] + 2
-                own = slice(starts[row], starts[row] + size)
-                found[:, own] = states[:, i, -size:]
-        return float(found[-1].sum())
+                columns = slice(starts[row], starts[row] + size)
+                vectors[:, columns] = states[:, i, -size:]
+        return float(vectors[-1].sum())
 
     return step

@@ -1,4 +1,4 @@
-"""Command: Hugging Face's outputs on random weights, for `benchmarks.parity`.
+"""Command: Hugging Face's outputs on random weights, for `benchmarks.compare.parity`.
 
     python -m benchmarks.systems.torch_reference FOLDER
 
@@ -13,7 +13,7 @@ import numpy as np
 import torch
 import transformers
 
-from benchmarks.parity_sizes import PARITY
+from benchmarks.compare.parity_sizes import PARITY
 from benchmarks.systems import workloads
 from benchmarks.systems.torch import config
 

@@ -98,9 +98,9 @@ class Workload:
 
 def row_lengths(workload: Workload) -> np.ndarray:
     """int64 [N], whole batches of rows of real lengths, at most T."""
-    found = np.loadtxt(workload.lengths, dtype=np.int64, ndmin=1)
-    found = np.minimum(found, workload.length)
-    return found[: len(found) - len(found) % workload.batch]
+    lengths = np.loadtxt(workload.lengths, dtype=np.int64, ndmin=1)
+    lengths = np.minimum(lengths, workload.length)
+    return lengths[: len(lengths) - len(lengths) % workload.batch]
 
 
 def texts(workload: Workload) -> list[np.ndarray]:
@@ -113,9 +113,9 @@ def texts(workload: Workload) -> list[np.ndarray]:
 
 
 def pretrain_batch(workload: Workload, step: int = 0) -> dict[str, np.ndarray]:
-    """One pretraining batch in the names of `data.schema.PRETRAIN_BATCH`.
+    """One pretraining batch in the names of `common.contract.schema.PRETRAIN_BATCH`.
 
-    Ranks follow design section 4: context of the reuse part -1, its targets
+    Ranks: context of the reuse part has -1, its targets
     0.., context of the second part `reuse`, its targets from `reuse` + 1.
     """
     w = workload
@@ -159,16 +159,18 @@ def explicit_masks(batch: dict, length: int) -> dict[str, np.ndarray]:
     ranks, positions = batch["ranks"], batch["target_positions"]
     is_target = np.zeros(ranks.shape, np.int32)
     np.put_along_axis(is_target, positions, 1, 1)
-    own = ranks + 1 - is_target
+    limit = ranks + 1 - is_target
     return {
-        "perm_mask": (own[:, :, None] <= ranks[:, None, :]).astype(np.float32),
+        "perm_mask": (limit[:, :, None] <= ranks[:, None, :]).astype(
+            np.float32
+        ),
         "target_mapping": np.eye(length, dtype=np.float32)[positions],
         "is_target": is_target,
     }
 
 
 def finetune_batch(workload: Workload, step: int = 0) -> dict[str, np.ndarray]:
-    """One full classification batch (no padding), `data.schema` names."""
+    """One full classification batch (no padding), `common.contract.schema` names."""
     w = workload
     random = np.random.default_rng([w.seed, 1, step])
     segments = np.zeros([w.batch, w.length], np.int32)
@@ -188,7 +190,7 @@ def finetune_batch(workload: Workload, step: int = 0) -> dict[str, np.ndarray]:
 
 
 def lm_batch(workload: Workload) -> dict[str, np.ndarray]:
-    """One batch of a left-to-right model, `data.schema` names.
+    """One batch of a left-to-right model, `common.contract.schema` names.
 
     Ids are as frequent as words: id i with probability about 1 / (i + 1), so
     that an adaptive softmax has as much to do as on a text.

@@ -19,11 +19,11 @@ def main() -> None:
     with open(path, "rb") as f:
         hlo = f.read()
     try:
-        found = tpu_lowering.compile_for(hlo, topology)
+        compiled = tpu_lowering.compile_for(hlo, topology)
     except tpu_lowering.CompileError as e:
         print(json.dumps({"error": str(e)}))
         return
-    print(json.dumps(dataclasses.asdict(found)))
+    print(json.dumps(dataclasses.asdict(compiled)))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import dataclasses
 import numpy as np
 
 from benchmarks.tpu import costs as tpu_costs
-from data import schema
+from common.contract import schema
 from data.pretraining.options import ReaderOptions
 from flags.plan_flags import GB, PlanOptions
 
@@ -108,7 +108,7 @@ def plan_job(
         )
 
     per_host, alone = saving(hosts), saving(1)
-    found = {
+    plan = {
         "checkpoint_bytes": weights + memory,
         "memory_bytes": memory,
         "weights_and_slots_bytes": weights,
@@ -117,10 +117,10 @@ def plan_job(
         "one_process": dataclasses.asdict(alone) | {"fits": alone.fits},
     }
     if not seconds:
-        return found
+        return plan
     chips = max(1, options.pod_cores // tpu_costs.CHIPS[options.topology].cores)
     hours = options.train_steps * seconds / 3600 / (1 - per_host.async_share)
-    return found | {
+    return plan | {
         "device_hours": chips * hours,
         "core_hours": options.pod_cores * hours,
     }
@@ -141,19 +141,19 @@ def reader_bytes(options: PlanOptions, rows: float) -> float:
     return float(row * rows * (2 * ahead + ready))
 
 
-def describe_job(found: dict, options: PlanOptions) -> list[str]:
+def describe_job(plan: dict, options: PlanOptions) -> list[str]:
     """Lines of the report."""
     job = options.job
     lines = [
-        f"checkpoint: {found['checkpoint_bytes'] / GB:.1f} GB (weights and "
-        f"slots {found['weights_and_slots_bytes'] / GB:.1f}, memory "
-        f"{found['memory_bytes'] / GB:.1f}), every {job.save_steps} steps",
+        f"checkpoint: {plan['checkpoint_bytes'] / GB:.1f} GB (weights and "
+        f"slots {plan['weights_and_slots_bytes'] / GB:.1f}, memory "
+        f"{plan['memory_bytes'] / GB:.1f}), every {job.save_steps} steps",
     ]
     for name, title in (
-        ("per_host", f"one process on each of {found['hosts']} hosts"),
+        ("per_host", f"one process on each of {plan['hosts']} hosts"),
         ("one_process", "one process for all hosts"),
     ):
-        s = found[name]
+        s = plan[name]
         lines.append(
             f"{title}: its memory {s['host_bytes'] / GB:.1f} of "
             f"{s['available'] / GB:.0f} GB: "
@@ -168,10 +168,10 @@ def describe_job(found: dict, options: PlanOptions) -> list[str]:
                 else ""
             )
         )
-    if "device_hours" not in found:
+    if "device_hours" not in plan:
         return [*lines, "the rest needs the time of a step (--step_seconds)"]
     return [
         *lines,
-        f"device-hours: {found['device_hours']:,.0f} of chips, "
-        f"{found['core_hours']:,.0f} of cores",
+        f"device-hours: {plan['device_hours']:,.0f} of chips, "
+        f"{plan['core_hours']:,.0f} of cores",
     ]

@@ -197,10 +197,10 @@ def compile_apart(hlo: bytes, topology: str) -> Compiled:
         raise CompileError(
             f"the compiler's process ended with {done.returncode}: {last}"
         )
-    found = json.loads(lines[-1])
-    if "error" in found:
-        raise CompileError(found["error"])
-    return Compiled(**found)
+    answer = json.loads(lines[-1])
+    if "error" in answer:
+        raise CompileError(answer["error"])
+    return Compiled(**answer)
 
 
 class CompileError(Exception):

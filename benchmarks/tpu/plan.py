@@ -34,17 +34,17 @@ def report(options: PlanOptions) -> dict:
       JSON-able: `compiles`, or `why_not`; programs; seconds; days.
     """
     chip = tpu_costs.CHIPS[options.topology]
-    found = {
+    plan = {
         "config": dataclasses.asdict(options),
         "hbm_per_core": chip.hbm_bytes / chip.cores,
     }
     try:
         first, full, gradient_bytes = _compiled(options)
     except tpu_lowering.CompileError as e:
-        return found | {"compiles": False, "why_not": str(e)}
+        return plan | {"compiles": False, "why_not": str(e)}
     chips = max(1, options.pod_cores // chip.cores)
     time = tpu_costs.step_time(first, full, gradient_bytes, chips, chip)
-    found |= {
+    plan |= {
         "compiles": True,
         "forward_backward": dataclasses.asdict(first),
         "full_step": dataclasses.asdict(full) if full else None,
@@ -55,10 +55,10 @@ def report(options: PlanOptions) -> dict:
         "global_batch": options.rows * options.pod_cores,
         "days": tpu_costs.days(time.total, options.train_steps),
     }
-    found["fits"] = found["hbm_bytes"] <= found["hbm_per_core"]
+    plan["fits"] = plan["hbm_bytes"] <= plan["hbm_per_core"]
     if options.job:
-        found["job"] = tpu_job.plan_job(options, time.total, gradient_bytes)
-    return found
+        plan["job"] = tpu_job.plan_job(options, time.total, gradient_bytes)
+    return plan
 
 
 def _compiled(options: PlanOptions):
@@ -66,19 +66,19 @@ def _compiled(options: PlanOptions):
     if not options.layers:
         programs, gradient_bytes = _in_process(options)
         return *(_compile(p, options) for p in programs), gradient_bytes
-    found = []
+    costs = []
     for count in options.layers:
         config = options.config.replace(n_layer=count)
-        found.append(_compiled(options.replace(config=config, layers=())))
+        costs.append(_compiled(options.replace(config=config, layers=())))
     counts = (*options.layers, options.config.n_layer)
     chip = tpu_costs.CHIPS[options.topology]
     first, full = (
         low and tpu_costs.extrapolate(low, high, counts, chip)
-        for low, high in zip(found[0][:2], found[1][:2], strict=True)
+        for low, high in zip(costs[0][:2], costs[1][:2], strict=True)
     )
     few, more, wanted = counts
-    step = (found[1][2] - found[0][2]) // (more - few)
-    return first, full, found[0][2] + (wanted - few) * step
+    step = (costs[1][2] - costs[0][2]) // (more - few)
+    return first, full, costs[0][2] + (wanted - few) * step
 
 
 def _compile(program: bytes | None, options: PlanOptions):
@@ -93,17 +93,17 @@ def _compile(program: bytes | None, options: PlanOptions):
         say("  this program is known")
         known = files.read_json_object(path, "")
         return tpu_lowering.Compiled(**known)
-    found = _timed(program, options.topology)
+    compiled = _timed(program, options.topology)
     files.make_directory(options.cache_dir)
-    files.write_json(path, dataclasses.asdict(found))
-    return found
+    files.write_json(path, dataclasses.asdict(compiled))
+    return compiled
 
 
 def _timed(program: bytes, topology: str):
     say(f"  compiling a program of {len(program) / 1e6:.1f} MB")
-    found = tpu_lowering.compile_apart(program, topology)
-    say(f"  compiled in {found.compile_seconds:.0f} s")
-    return found
+    compiled = tpu_lowering.compile_apart(program, topology)
+    say(f"  compiled in {compiled.compile_seconds:.0f} s")
+    return compiled
 
 
 def say(line: str) -> None:
@@ -189,7 +189,7 @@ def search(options: PlanOptions, known_to_fit: bool) -> int:
     return unit * tpu_costs.largest_fitting(fits, start)
 
 
-def describe(found: dict, options: PlanOptions) -> str:
+def describe(plan: dict, options: PlanOptions) -> str:
     """The report as text, assumptions included."""
     head = (
         f"{options.task}, {options.config.n_layer} layers x "
@@ -203,14 +203,14 @@ def describe(found: dict, options: PlanOptions) -> str:
             else ""
         )
     )
-    if not found["compiles"]:
-        return f"{head}\ndoes not compile: {found['why_not']}"
+    if not plan["compiles"]:
+        return f"{head}\ndoes not compile: {plan['why_not']}"
     lines = [head, "compiles"]
     for name, title in (
         ("forward_backward", "forward + backward + clipping"),
         ("full_step", "whole step"),
     ):
-        p = found[name]
+        p = plan[name]
         if p is None:
             continue
         lines.append(
@@ -223,21 +223,21 @@ def describe(found: dict, options: PlanOptions) -> str:
             f"{_estimate(p, options)}; compiled in "
             f"{p['compile_seconds']:.0f} s"
         )
-    s = found["seconds"]
+    s = plan["seconds"]
     lines += [
-        f"HBM {found['hbm_bytes'] / GB:.2f} of "
-        f"{found['hbm_per_core'] / GB:.2f} GB per core: "
-        + ("fits" if found["fits"] else "DOES NOT FIT"),
+        f"HBM {plan['hbm_bytes'] / GB:.2f} of "
+        f"{plan['hbm_per_core'] / GB:.2f} GB per core: "
+        + ("fits" if plan["fits"] else "DOES NOT FIT"),
         f"step: {s['compute']:.4f} s ({s['source']}) + update "
         f"{s['update']:.4f} + all-reduce {s['all_reduce']:.4f} = "
         f"{s['total']:.4f} s",
-        f"{options.train_steps} steps of batch {found['global_batch']} on "
-        f"{options.pod_cores} cores ({found['chips']} chips): "
-        f"{found['days']:.2f} days",
+        f"{options.train_steps} steps of batch {plan['global_batch']} on "
+        f"{options.pod_cores} cores ({plan['chips']} chips): "
+        f"{plan['days']:.2f} days",
     ]
     assumed = tpu_costs.ASSUMPTIONS
-    if "job" in found:
-        lines += tpu_job.describe_job(found["job"], options)
+    if "job" in plan:
+        lines += tpu_job.describe_job(plan["job"], options)
         assumed += tpu_job.ASSUMPTIONS
     lines += ["assumptions:", *(line for line in assumed.splitlines() if line)]
     return "\n".join(lines)
@@ -278,9 +278,9 @@ def main() -> None:
     """Compiles, prints and writes the plan."""
     options = plan_flags.from_flags()
     if options.step_seconds:
-        found = plan_by_formula(options)
+        plan = plan_by_formula(options)
         if options.json_output:
-            files.write_json(options.json_output, found)
+            files.write_json(options.json_output, plan)
         return
     tpu_lowering.require_jax()
     try:
@@ -289,17 +289,17 @@ def main() -> None:
         if options.job:  # what needs no compiler
             plan_by_formula(options)
         raise
-    found = report(options)
-    print(describe(found, options), flush=True)
+    plan = report(options)
+    print(describe(plan, options), flush=True)
     if options.search_batch:
         print("largest number of rows per core:", flush=True)
-        fit = bool(found["compiles"] and found["fits"] and options.full_step)
-        found["largest_rows"] = search(options, fit)
-        print(f"largest: {found['largest_rows']} rows per core", flush=True)
+        fit = bool(plan["compiles"] and plan["fits"] and options.full_step)
+        plan["largest_rows"] = search(options, fit)
+        print(f"largest: {plan['largest_rows']} rows per core", flush=True)
     if options.json_output:
-        files.write_json(options.json_output, found)
-    if not found["compiles"]:
-        raise UserError(f"the step does not compile: {found['why_not']}")
+        files.write_json(options.json_output, plan)
+    if not plan["compiles"]:
+        raise UserError(f"the step does not compile: {plan['why_not']}")
 
 
 if __name__ == "__main__":

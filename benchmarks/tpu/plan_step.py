@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from benchmarks.tpu import lowering as tpu_lowering
-from data import schema
+from common.contract import schema
 from data.finetuning.features import batches as finetune_batches
 from flags.plan_flags import PlanOptions
 from training import strategy as strategy_lib
@@ -79,7 +79,7 @@ class PlannedStep:
 
 
 def batch_specs(options: PlanOptions) -> dict[str, tf.TensorSpec]:
-    """The batch of one core, from `data.schema`."""
+    """The batch of one core, from `common.contract.schema`."""
     sizes = {
         "B": options.rows,
         "T": options.seq_len,

@@ -65,7 +65,7 @@ def docstrings(path: str) -> list[str]:
             tree = ast.parse(source)
     except (SyntaxError, ValueError):
         return []
-    found = []
+    numbered_texts = []
     for node in ast.walk(tree):
         if isinstance(
             node,
@@ -73,8 +73,8 @@ def docstrings(path: str) -> list[str]:
         ):
             text = ast.get_docstring(node)
             if text:
-                found.append((getattr(node, "lineno", 0), text))
-    return [text for _, text in sorted(found, key=lambda x: x[0])]
+                numbered_texts.append((getattr(node, "lineno", 0), text))
+    return [text for _, text in sorted(numbered_texts, key=lambda x: x[0])]
 
 
 def clean(docstring: str) -> list[str]:

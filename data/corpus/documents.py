@@ -1,4 +1,4 @@
-"""Raw corpora: files -> blocks of whole documents (L1).
+"""Raw corpora: files -> blocks of whole documents.
 
 Text: one sentence per line, an empty line (or one of white space only) ends a
 document, `<eop>` at a line's end ends a paragraph. JSONL: a line is a document,
@@ -19,8 +19,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import IO
 
 from common import encodings, files
+from common.contract import symbols
 from common.errors import UserError
-from data import symbols
 from data.corpus import sources
 
 LONGEST_DOCUMENT = 4  # blocks
@@ -63,8 +63,8 @@ def list_files(pattern: str) -> list[str]:
     Raises:
       UserError: a pattern matches nothing.
     """
-    found = [p for source in sources.find(pattern) for p in source.paths]
-    return list(dict.fromkeys(found))
+    paths = [p for source in sources.find(pattern) for p in source.paths]
+    return list(dict.fromkeys(paths))
 
 
 def is_jsonl(path: str) -> bool:
@@ -145,22 +145,22 @@ def read_run(
     Raises:
       CorpusError: as `documents`.
     """
-    found, digest = [], hashlib.sha256()
+    run_documents, digest = [], hashlib.sha256()
     for part in parts:
         data = reader.read(part)
         _add_text(digest, data)
-        found += documents(data, part, text_field)
-    return found, digest.hexdigest()
+        run_documents += documents(data, part, text_field)
+    return run_documents, digest.hexdigest()
 
 
 def read_parts(
     parts: Sequence[Block], reader: BlockReader
 ) -> tuple[list[bytes], str]:
     """The bytes of the parts of a run, and the SHA-256 of its text."""
-    found, digest = [reader.read(part) for part in parts], hashlib.sha256()
-    for data in found:
+    part_bytes, digest = [reader.read(part) for part in parts], hashlib.sha256()
+    for data in part_bytes:
         _add_text(digest, data)
-    return found, digest.hexdigest()
+    return part_bytes, digest.hexdigest()
 
 
 def hash_run(parts: Sequence[Block], reader: BlockReader) -> str:
@@ -190,16 +190,16 @@ def documents(
     lines = text.split("\n")
     if is_jsonl(block.path):
         return _json_documents(lines, block, text_field)
-    found, current, first = [], [], 0
+    split_documents, current, first = [], [], 0
     for number, line in enumerate([*lines, ""]):
         if line and not line.isspace():
             if not current:
                 first = number
             current.append(line)
         elif current:
-            found.append(_document(current, first))
+            split_documents.append(_document(current, first))
             current = []
-    return [d for d in found if _has_text(d.lines)]
+    return [d for d in split_documents if _has_text(d.lines)]
 
 
 def decode_lines(path: str, lines: Iterable[bytes]) -> Iterator[str]:
@@ -285,7 +285,7 @@ def lines_before(block: Block) -> int:
 
 
 def _json_documents(lines, block: Block, text_field: str) -> list[Document]:
-    found = []
+    parsed = []
     for number, line in enumerate(lines):
         if not line or line.isspace():
             continue
@@ -303,8 +303,8 @@ def _json_documents(lines, block: Block, text_field: str) -> list[Document]:
         lines_of = encodings.line_feeds(text).split("\n")
         kept = [x for x in lines_of if x and not x.isspace()]
         if kept:
-            found.append(_document(kept, number))
-    return [d for d in found if _has_text(d.lines)]
+            parsed.append(_document(kept, number))
+    return [d for d in parsed if _has_text(d.lines)]
 
 
 def _has_text(lines: list[str]) -> bool:

@@ -1,4 +1,4 @@
-"""Options of what prepares text: corpora, filters, vocabularies (L0)."""
+"""Options of what prepares text: corpora, filters, vocabularies."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""What `data.filter_corpus` measures of a document (L1).
+"""What `data.filter_corpus` measures of a document.
 
 Near-duplicates are found by MinHash (`datasketch`), languages by `py3langid`,
 whose model is part of the package: both give the same answer in every run.

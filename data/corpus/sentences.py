@@ -1,4 +1,4 @@
-"""Sentences of running text, in any script (L1)."""
+"""Sentences of running text, in any script."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Named parts of a corpus, and how often each is read (L1).
+"""Named parts of a corpus, and how often each is read.
 
 `wiki=wiki/*.txt,books=books/*.txt` are two sources; patterns without names are
 one that has none. A weight is how often a source's documents are read: 2 = twice,
@@ -61,7 +61,7 @@ def find(pattern: str, weights: str = "") -> tuple[Source, ...]:
       UserError: a pattern matches nothing, some have names and others have not,
         a file has two names, a weight that cannot be.
     """
-    found: dict[str, list[str]] = {}
+    paths_of: dict[str, list[str]] = {}
     owner: dict[str, str] = {}
     for name, part in _split(pattern):
         for path in _match(part):
@@ -70,11 +70,11 @@ def find(pattern: str, weights: str = "") -> tuple[Source, ...]:
                     f"--input_glob: {path} is of two sources, {owner[path]} "
                     f"and {name}; give patterns that share no file"
                 )
-            found.setdefault(name, []).append(path)
-    given = _weights(weights, list(found))
+            paths_of.setdefault(name, []).append(path)
+    weight_of = _weights(weights, list(paths_of))
     return tuple(
-        Source(name, tuple(dict.fromkeys(paths)), given.get(name, 1.0))
-        for name, paths in found.items()
+        Source(name, tuple(dict.fromkeys(paths)), weight_of.get(name, 1.0))
+        for name, paths in paths_of.items()
     )
 
 
@@ -114,23 +114,23 @@ def plan(
 
 def _split(pattern: str) -> list[tuple[str, str]]:
     """(name, pattern) of each part; the name is "" where there is none."""
-    found = []
+    named_patterns = []
     for part in filter(None, pattern.split(",")):
         name, equals, rest = part.partition("=")
         if not equals or not _NAME.fullmatch(name) or os.path.exists(part):
             name, rest = "", part
         elif not rest:
             raise UserError(f"--input_glob: {part} has no pattern behind `=`")
-        found.append((name, rest))
-    names = [name for name, _ in found]
+        named_patterns.append((name, rest))
+    names = [name for name, _ in named_patterns]
     if any(names) and not all(names):
         raise UserError(
-            f"--input_glob: {found[names.index('')][1]} has no name and others "
+            f"--input_glob: {named_patterns[names.index('')][1]} has no name and others "
             "have; give every pattern as name=pattern, or none"
         )
-    if not found:
+    if not named_patterns:
         raise UserError("--input_glob is empty; give a path or a pattern")
-    return found
+    return named_patterns
 
 
 def _match(pattern: str) -> list[str]:
@@ -139,35 +139,35 @@ def _match(pattern: str) -> list[str]:
     if files.is_remote(pattern):
         import tensorflow as tf
 
-        found = tf.io.gfile.glob(pattern)
+        paths = tf.io.gfile.glob(pattern)
     else:
-        found = [p for p in glob.glob(pattern) if os.path.isfile(p)]
-    if not found:
+        paths = [p for p in glob.glob(pattern) if os.path.isfile(p)]
+    if not paths:
         raise UserError(
             f"--input_glob={pattern} matches no file; give a path or a quoted "
             "pattern such as 'corpus/*.txt'"
         )
-    return sorted(found)
+    return sorted(paths)
 
 
 def _weights(text: str, names: list[str]) -> dict[str, float]:
-    found = {}
+    weight_of = {}
     for part in filter(None, text.split(",")):
         name, _, number = part.partition("=")
-        if name not in names or name in found or not name:
-            given = ", ".join(filter(None, names)) or "none"
+        if name not in names or name in weight_of or not name:
+            source_names = ", ".join(filter(None, names)) or "none"
             raise UserError(
                 f"--source_weights={text}: {name!r} is "
-                f"{'there twice' if name in found else 'no source'}; the "
-                f"names in --input_glob are: {given}"
+                f"{'there twice' if name in weight_of else 'no source'}; the "
+                f"names in --input_glob are: {source_names}"
             )
         try:
-            found[name] = float(number)
+            weight_of[name] = float(number)
         except ValueError:
-            found[name] = math.nan
-        if not 0 < found[name] <= _MOST:
+            weight_of[name] = math.nan
+        if not 0 < weight_of[name] <= _MOST:
             raise UserError(
                 f"--source_weights={text}: the weight of {name} must be a "
                 f"number above 0 and at most {_MOST}, found {number!r}"
             )
-    return found
+    return weight_of

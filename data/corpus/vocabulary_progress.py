@@ -53,19 +53,19 @@ def lines(log: Iterable[str], wanted: int) -> Iterator[str]:
     """What is worth showing of the log's lines."""
     share = 0
     for line in log:
-        if found := _READ.search(line):
-            yield f"vocabulary: {int(found[1]):,} sentences"
-        elif found := _SEEDS.search(line):
-            yield f"vocabulary: {int(found[1]):,} pieces to choose from"
-        elif found := _ROUND.search(line):
+        if match := _READ.search(line):
+            yield f"vocabulary: {int(match[1]):,} sentences"
+        elif match := _SEEDS.search(line):
+            yield f"vocabulary: {int(match[1]):,} pieces to choose from"
+        elif match := _ROUND.search(line):
             yield (
-                f"vocabulary: {int(found[1]):,} pieces left, {wanted:,} "
-                f"wanted, loss {float(found[2]):.3f}"
+                f"vocabulary: {int(match[1]):,} pieces left, {wanted:,} "
+                f"wanted, loss {float(match[2]):.3f}"
             )
-        elif found := _ADDED.search(line):
-            if int(found[1]) * _SHARES // wanted > share:
-                share = int(found[1]) * _SHARES // wanted
-                yield f"vocabulary: {int(found[1]):,} pieces of {wanted:,}"
+        elif match := _ADDED.search(line):
+            if int(match[1]) * _SHARES // wanted > share:
+                share = int(match[1]) * _SHARES // wanted
+                yield f"vocabulary: {int(match[1]):,} pieces of {wanted:,}"
         elif _BAD.match(line):
             yield line.rstrip("\n")
 

@@ -3,6 +3,7 @@
 import dataclasses
 
 from common.checks import FIELD, distinct, one_of, require, weights
+from common.contract.symbols import CLS_LAST, LAYOUTS
 from common.errors import UserError
 from common.settings import (
     DATA,
@@ -14,7 +15,6 @@ from common.settings import (
     setting,
 )
 from common.vocabularies.text_settings import TextChoice, TextSettings
-from data.symbols import CLS_LAST, LAYOUTS
 
 RANKED = ("qnli", "wnli")  # what `--ranking` is for
 CLASSIFIER_HEADS = ("classification", "regression", "multi_label")
@@ -28,7 +28,7 @@ class FeatureOptions:
       text: what is said about text handling; the vocabulary's record rules.
       static_shapes: all batches have one shape (TPU); length buckets are then
         cut out of it by the step.
-      layout: one of `data.symbols.LAYOUTS`, the encoder's.
+      layout: one of `common.contract.symbols.LAYOUTS`, the encoder's.
     """
 
     spiece_model_file: str = setting(

@@ -11,6 +11,8 @@ from typing import Any, Self
 
 import numpy as np
 
+from common.contract.symbols import CLS_LAST
+from common.contract.task_spec import TaskSpec
 from common.errors import UserError
 from data.finetuning import ensembles, task_settings
 from data.finetuning import examples as task_examples
@@ -23,8 +25,6 @@ from data.finetuning.features import tokens as task_tokens
 from data.finetuning.features.table import FeatureTable
 from data.finetuning.options import FeatureOptions
 from data.finetuning.tables import table_files
-from data.symbols import CLS_LAST
-from data.task_spec import TaskSpec
 from data.text import opening
 from training.finetuning.options import BALANCED, FinetuneOptions
 

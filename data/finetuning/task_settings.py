@@ -10,11 +10,11 @@ export take recorded values from the model's folder
 import dataclasses
 from collections.abc import Iterator, Sequence
 
+from common.contract.symbols import CLS_LAST
+from common.contract.task_spec import TaskSpec
 from common.errors import UserError
 from common.settings import DATA, HEAD, UNKNOWN, Kept, settings_of
 from data.finetuning import options
-from data.symbols import CLS_LAST
-from data.task_spec import TaskSpec
 from training.finetuning.options import FinetuneOptions
 
 CLASSIFIER, SQUAD, RACE = "classifier", "squad", "race"

@@ -6,9 +6,9 @@ have others.
 
 import dataclasses
 
+from common.contract.task_spec import TaskSpec
 from data.finetuning import task_settings
 from data.finetuning.classifier import sets as classifier_sets
-from data.task_spec import TaskSpec
 
 NAMES = (task_settings.THRESHOLD, classifier_sets.THRESHOLD)
 WEIGHTS = "threshold_weights"

@@ -1,4 +1,4 @@
-"""One block of text -> the records of its stream (L2; in worker processes)."""
+"""One block of text -> the records of its stream (in worker processes)."""
 
 import dataclasses
 
@@ -9,8 +9,7 @@ from data.corpus import documents as corpus
 from data.language_modeling.options import LMDataOptions
 from data.language_modeling.record import META, make_format
 from data.records import block_builder, layout
-from data.text import units
-from data.text import vocabulary as vocabulary_lib
+from data.text import lm_vocabulary, units
 from data.text.units import UnknownSymbolError
 
 _CHUNK = 1024  # records made at once
@@ -52,7 +51,7 @@ def text_of(parts: list[bytes], blocks, options: LMDataOptions) -> str | bytes:
     Raises:
       CorpusError: bytes that are not UTF-8, JSON lines without a text.
     """
-    found = []
+    texts = []
     for data, block in zip(parts, blocks, strict=True):
         if corpus.is_jsonl(block.path):
             lines = [
@@ -61,7 +60,7 @@ def text_of(parts: list[bytes], blocks, options: LMDataOptions) -> str | bytes:
                 for line in d.lines
             ]
             text = "".join(line + "\n" for line in lines)
-            found.append(text.encode() if options.unit == "byte" else text)
+            texts.append(text.encode() if options.unit == "byte" else text)
             continue
         if options.dataset not in ("enwik8", "text8"):
             # Blocks end where a line does, or at the end of a file.
@@ -71,10 +70,10 @@ def text_of(parts: list[bytes], blocks, options: LMDataOptions) -> str | bytes:
             if not block.start:
                 data = data.removeprefix(encodings.BOM)
         if options.unit == "byte":
-            found.append(data)
+            texts.append(data)
             continue
-        found.append(corpus.decode(data, block))
-    return (b"" if options.unit == "byte" else "").join(found)
+        texts.append(corpus.decode(data, block))
+    return (b"" if options.unit == "byte" else "").join(texts)
 
 
 def count_text(text: str | bytes) -> dict[str, int]:
@@ -105,7 +104,7 @@ class BlockBuilder(block_builder.BlockBuilder):
 
     def __init__(self, options: LMDataOptions, plan: Plan):
         super().__init__(options, plan)
-        self.vocabulary = vocabulary_lib.load(
+        self.vocabulary = lm_vocabulary.load(
             plan.vocabulary_path, options.line_end
         )
         self.vocabulary.require(plan.vocabulary_sha256, "this build")

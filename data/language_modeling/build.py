@@ -1,4 +1,4 @@
-"""Text -> token streams, with the factory of `data.records` (L2)."""
+"""Text -> token streams, with the factory of `data.records`."""
 
 import os
 
@@ -7,15 +7,14 @@ from common.errors import UserError
 from common.process import workers
 from common.vocabularies import vocabulary
 from data.corpus import documents as corpus
-from data.language_modeling import sources
+from data.language_modeling import official_splits
 from data.language_modeling.block_builder import BlockBuilder, Plan, text_of
 from data.language_modeling.manifest import StreamFile, StreamManifest
 from data.language_modeling.options import SPLITS, LMDataOptions
 from data.records import build as factory
 from data.records import build_plan
 from data.records.layout import BuildLayout
-from data.text import units, vocabulary_counts
-from data.text import vocabulary as vocabulary_lib
+from data.text import lm_vocabulary, units, vocabulary_counts
 from data.text.tokenizer import Tokenizer
 
 # Text settings that a vocabulary file of ours says itself.
@@ -52,7 +51,7 @@ class Streams(BuildLayout):
             options.unit, options.line_end, options.lower_case, options.unknown
         )
         self.options = options
-        self._sources = sources.find(options)
+        self._sources = official_splits.find(options)
         self.paths = self._sources.all_paths()
         self._splits: tuple[str, ...] = ()
         self._given = _given(options)
@@ -84,21 +83,21 @@ class Streams(BuildLayout):
     def plan_blocks(self) -> list[tuple[corpus.Block, ...]]:
         """Runs of lines; a block is of one split."""
         size = int(self.options.block_megabytes * 1e6)
-        found = self._sources.plan(max(size, 1))
-        self._splits = tuple(split for split, _ in found)
-        return [parts for _, parts in found]
+        split_blocks = self._sources.plan(max(size, 1))
+        self._splits = tuple(split for split, _ in split_blocks)
+        return [parts for _, parts in split_blocks]
 
     def make_plan(self, blocks, stored, save, log) -> Plan:
         """The vocabulary: copied, or counted once and kept."""
         folder = self.options.output_dir
         save()
-        if isinstance(self._given, vocabulary_lib.PieceVocabulary):
+        if isinstance(self._given, lm_vocabulary.PieceVocabulary):
             tokenizer = self._given.tokenizer
             path = vocabulary.copy(
                 tokenizer.vocabulary, tokenizer.settings, folder
             )
         else:
-            path = os.path.join(folder, vocabulary_lib.FILE_NAME)
+            path = os.path.join(folder, lm_vocabulary.FILE_NAME)
             if self._given is None:
                 self._vocabulary = self._counted(path, blocks, stored, log)
             self._vocabulary.save(path)
@@ -118,16 +117,16 @@ class Streams(BuildLayout):
         if "vocabulary_text" in stored and files.exists(path):
             hashes = build_plan.hash_blocks(blocks, chosen, workers_)
             if [hashes[n] for n in chosen] == stored["vocabulary_text"]:
-                found = vocabulary_lib.load(path)
-                if found.sha256 == stored["vocabulary_sha256"]:
-                    return found
+                vocabulary = lm_vocabulary.load(path)
+                if vocabulary.sha256 == stored["vocabulary_sha256"]:
+                    return vocabulary
             log("the text was changed since the vocabulary was counted")
         log("counting the vocabulary")
-        found, texts = count_vocabulary(self.options, blocks, chosen)
+        vocabulary, texts = count_vocabulary(self.options, blocks, chosen)
         stored["vocabulary_text"] = texts
-        stored["vocabulary_sha256"] = found.sha256
-        log(f"vocabulary: {found.size} {found.unit}s")
-        return found
+        stored["vocabulary_sha256"] = vocabulary.sha256
+        log(f"vocabulary: {vocabulary.size} {vocabulary.unit}s")
+        return vocabulary
 
     def tokens(self, summaries) -> int:
         """Tokens of all splits."""
@@ -187,13 +186,13 @@ class Streams(BuildLayout):
 # --- Vocabularies -------------------------------------------------------------
 
 
-def _given(options: LMDataOptions) -> vocabulary_lib.Vocabulary | None:
+def _given(options: LMDataOptions) -> lm_vocabulary.Vocabulary | None:
     """The vocabulary that the options name; None = it is counted."""
-    path = sources.vocabulary_file(options)
+    path = official_splits.vocabulary_file(options)
     if not path:
         return None
     if options.unit == "piece":
-        return vocabulary_lib.PieceVocabulary(
+        return lm_vocabulary.PieceVocabulary(
             path, options.line_end, Tokenizer(path)
         )
     if not path.endswith(".json"):
@@ -202,30 +201,30 @@ def _given(options: LMDataOptions) -> vocabulary_lib.Vocabulary | None:
             raise UserError(
                 f"--vocab_file={path} is empty: give one word a line"
             )
-        return vocabulary_lib.SymbolVocabulary(
+        return lm_vocabulary.SymbolVocabulary(
             options.unit,
             symbols,
             options.line_end,
             options.lower_case,
             options.unknown,
         )
-    found = vocabulary_lib.load(path)
+    vocabulary = lm_vocabulary.load(path)
     wrong = [
-        f"{name}: wanted {getattr(options, name)}, found {getattr(found, name)}"
+        f"{name}: wanted {getattr(options, name)}, found {getattr(vocabulary, name)}"
         for name in _SAID
-        if getattr(options, name) != getattr(found, name)
+        if getattr(options, name) != getattr(vocabulary, name)
     ]
     if wrong:
         raise UserError(
             f"--vocab_file={path} reads text in another way: "
             f"{'; '.join(wrong)}; give the same flags or count another one"
         )
-    return found
+    return vocabulary
 
 
-def fixed_bytes(options: LMDataOptions) -> vocabulary_lib.SymbolVocabulary:
+def fixed_bytes(options: LMDataOptions) -> lm_vocabulary.SymbolVocabulary:
     """All 256 bytes in their order."""
-    return vocabulary_lib.SymbolVocabulary(
+    return lm_vocabulary.SymbolVocabulary(
         "byte", map(str, range(256)), options.line_end, False, options.unknown
     )
 
@@ -250,7 +249,7 @@ class _Counter:
 
 def count_vocabulary(
     options: LMDataOptions, blocks, chosen: list[int]
-) -> tuple[vocabulary_lib.SymbolVocabulary, list[str]]:
+) -> tuple[lm_vocabulary.SymbolVocabulary, list[str]]:
     """Counts a vocabulary.
 
     What ends lines is a special symbol and comes first. Where something can be
@@ -267,11 +266,11 @@ def count_vocabulary(
       The vocabulary, and the SHA-256 of the text of each chosen block.
     """
     counts, texts = {}, []
-    for digest, found in workers.run(
+    for digest, block_counts in workers.run(
         _Counter, (options, blocks), chosen, options.num_workers, ordered=True
     ):
         texts.append(digest)
-        for symbol, number in found.items():
+        for symbol, number in block_counts.items():
             counts[symbol] = counts.get(symbol, 0) + number
     special = {
         "eos": [units.EOS],
@@ -285,7 +284,7 @@ def count_vocabulary(
         if not set(units.UNKNOWN) & set(symbols):
             special = [*special, units.UNKNOWN[0]]
             symbols = vocabulary_counts.by_count(counts, special, *limits)
-    return vocabulary_lib.SymbolVocabulary(
+    return lm_vocabulary.SymbolVocabulary(
         options.unit,
         symbols,
         options.line_end,

@@ -1,4 +1,4 @@
-"""The manifest of language-model data: streams and what they count (L2)."""
+"""The manifest of language-model data: streams and what they count."""
 
 import dataclasses
 import functools
@@ -11,7 +11,7 @@ from data.language_modeling.options import SPLITS
 from data.language_modeling.record import make_format
 from data.records.manifest import FILE_NAME, Manifest, RecordFile
 from data.records.record_format import RecordFormat
-from data.text import vocabulary as vocabulary_lib
+from data.text import lm_vocabulary
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -92,7 +92,7 @@ class StreamManifest(Manifest):
     """What a directory of token streams holds.
 
     Attributes:
-      vocabulary_sha256: of the vocabulary (`data.text.vocabulary`).
+      vocabulary_sha256: of the vocabulary (`data.text.lm_vocabulary`).
       counts: split -> the fields of `SplitCounts`.
     """
 
@@ -136,14 +136,14 @@ class StreamManifest(Manifest):
         Raises:
           UserError: there is no such split.
         """
-        found = [f for f in self.files if f.split == split]
-        if not found:
+        split_files = [f for f in self.files if f.split == split]
+        if not split_files:
             there = [s for s in SPLITS if any(f.split == s for f in self.files)]
             raise UserError(
                 f"{self.data_dir} has no {split} split, only "
                 f"{', '.join(there)}; build it with --{split}_glob"
             )
-        return found
+        return split_files
 
     def has(self, split: str) -> bool:
         """Whether there is such a split."""
@@ -156,19 +156,19 @@ class StreamManifest(Manifest):
 
     def mark_pairs(self, split: str) -> int:
         """Tokens of a split that are a mark and follow one."""
-        found = self.select(split)
-        inside = sum(f.mark_pairs for f in found)
+        split_files = self.select(split)
+        inside = sum(f.mark_pairs for f in split_files)
         # Between blocks: every block begins and ends with a mark then.
-        return inside + (len(found) - 1) * (inside > 0)
+        return inside + (len(split_files) - 1) * (inside > 0)
 
     def vocabulary_path(self) -> str:
         """Where the copy of the vocabulary lies."""
-        name = vocabulary_lib.FILE_NAME
+        name = lm_vocabulary.FILE_NAME
         if self.options["unit"] == "piece":
             name = "spiece.model"
         return os.path.join(self.data_dir, name)
 
-    def vocabulary(self, path: str = "") -> vocabulary_lib.Vocabulary:
+    def vocabulary(self, path: str = "") -> lm_vocabulary.Vocabulary:
         """The vocabulary of the streams.
 
         Args:
@@ -178,8 +178,8 @@ class StreamManifest(Manifest):
           UserError: it is missing, damaged or another one.
         """
         path = path or self.vocabulary_path()
-        found = vocabulary_lib.load(path, self.options["line_end"])
-        found.require(
+        vocabulary = lm_vocabulary.load(path, self.options["line_end"])
+        vocabulary.require(
             self.vocabulary_sha256, os.path.join(self.data_dir, FILE_NAME)
         )
-        return found
+        return vocabulary

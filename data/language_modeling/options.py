@@ -1,4 +1,4 @@
-"""Options of language-model data: how text becomes streams, what is read (L0)."""
+"""Options of language-model data: how text becomes streams, what is read."""
 
 import dataclasses
 
@@ -172,18 +172,18 @@ class LMDataOptions:
 
     def _fill(self) -> None:
         """What was not said is the data set's own, or the unit's."""
-        own = DEFAULTS[self.dataset]
+        base = DEFAULTS[self.dataset]
         unit = self.unit
         if unit is None:
-            unit = "piece" if self.vocab_file.endswith(".model") else own.unit
-        same = unit == own.unit
+            unit = "piece" if self.vocab_file.endswith(".model") else base.unit
+        same = unit == base.unit
         filled = {
             "unit": unit,
-            "line_end": own.line_end if same else _LINE_END.get(unit, "eos"),
-            "lower_case": own.lower_case and same,
+            "line_end": base.line_end if same else _LINE_END.get(unit, "eos"),
+            "lower_case": base.lower_case and same,
             "vocab_from": "fixed"
             if unit == "byte" and not same
-            else own.vocab_from,
+            else base.vocab_from,
         }
         for name, value in filled.items():
             if getattr(self, name) is None:

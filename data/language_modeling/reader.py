@@ -1,14 +1,14 @@
-"""Token streams -> batches (L2).
+"""Token streams -> batches.
 
     dataset = make_dataset("records", "train", StreamReadOptions(60, 150),
                            seed=1, start_step=1000)
     found = evaluation_batches("records", "valid", StreamReadOptions(10, 64))
     found.dataset, found.num_predicted
 
-Elements are dicts of `data.schema.LANGUAGE_MODEL_BATCH`, all shapes static (T
+Elements are dicts of `common.contract.schema.LANGUAGE_MODEL_BATCH`, all shapes static (T
 is not with `vary_length`).
 Batch n of a dataset is the one of step `start_step + n`, whatever was read
-before. `data.language_modeling.schedule` says which row reads what.
+before. `data.language_modeling.reading_schedule` says which row reads what.
 """
 
 import dataclasses
@@ -16,8 +16,8 @@ import dataclasses
 import numpy as np
 import tensorflow as tf
 
-from data import schema
-from data.language_modeling import schedule as schedules
+from common.contract import schema
+from data.language_modeling import reading_schedule
 from data.language_modeling.manifest import StreamManifest
 from data.language_modeling.options import StreamReadOptions
 from data.language_modeling.stream import ShuffledStream, TokenStream
@@ -63,15 +63,15 @@ class StreamReader:
         stream = TokenStream(manifest, split, options.verify)
         sizes = (len(stream), options.batch_size, options.seq_len)
         if options.protocol == "anchor":
-            self.schedule = schedules.Anchor(*sizes, training)
+            self.schedule = reading_schedule.Anchor(*sizes, training)
         elif options.protocol == "sliding" and not training:
-            self.schedule = schedules.Sliding(*sizes, options.stride)
+            self.schedule = reading_schedule.Sliding(*sizes, options.stride)
         elif training and options.vary_length:
             self.schedule = Varied(*sizes, seed)
         elif training and options.order == "ordered":
-            self.schedule = schedules.Circular(*sizes)
+            self.schedule = reading_schedule.Circular(*sizes)
         else:
-            self.schedule = schedules.Lanes(*sizes)
+            self.schedule = reading_schedule.Lanes(*sizes)
         rows = np.arange(options.batch_size)
         if options.rows is not None:
             rows = rows[list(options.rows)]
@@ -113,15 +113,15 @@ class StreamReader:
             used &= places >= reads.first[:, self._rows, None]
         if self._mark is not None:
             used &= (inputs != self._mark) | (targets != self._mark)
-        found = {
+        batch = {
             "input_ids": inputs,
             "target_ids": targets,
             "target_weights": used.astype(np.float32),
             "reset_memory": reads.reset[:, self._rows],
         }
         if self.schedule.width != self.options.seq_len:
-            found["columns"] = reads.length.max(1).astype(np.int32)
-        return found
+            batch["columns"] = reads.length.max(1).astype(np.int32)
+        return batch
 
     def _fill_row(self, reads, row: int, inputs, targets) -> None:
         """Tokens of one row; steps that follow each other are read at once."""
@@ -138,12 +138,12 @@ class StreamReader:
             tokens = self._read(
                 int(start[first]), count + 1, reads.epoch[first]
             )
-            place = 0
+            offset = 0
             for step in range(first, last):
                 size = int(length[step])
-                inputs[step, :size] = tokens[place : place + size]
-                targets[step, :size] = tokens[place + 1 : place + size + 1]
-                place += size
+                inputs[step, :size] = tokens[offset : offset + size]
+                targets[step, :size] = tokens[offset + 1 : offset + size + 1]
+                offset += size
 
     def _read(self, start: int, count: int, epoch: int) -> np.ndarray:
         if self._shuffled is not None:
@@ -257,8 +257,8 @@ def _dataset(reader: StreamReader, start_step: int) -> tf.data.Dataset:
             reader, fields, start_step, options.prefetch
         )
     fields["columns"] = ([], "int32")
-    made = dataset.make_dataset(reader, fields, start_step, options.prefetch)
-    return made.map(_cut)
+    chunks = dataset.make_dataset(reader, fields, start_step, options.prefetch)
+    return chunks.map(_cut)
 
 
 @tf.autograph.experimental.do_not_convert

@@ -1,4 +1,4 @@
-"""What a record of a token stream holds (L2): tokens, no batch, no length T."""
+"""What a record of a token stream holds: tokens, no batch, no length T."""
 
 import numpy as np
 

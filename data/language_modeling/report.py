@@ -1,4 +1,4 @@
-"""Streams as words: a record, a check of all, what a split is made of (L2)."""
+"""Streams as words: a record, a check of all, what a split is made of."""
 
 import os
 
@@ -39,10 +39,10 @@ def check_directory(manifest: StreamManifest, log=print) -> int:
                     f"{path}: wanted {file.sentences} line ends, found "
                     f"{sentences}; build the data again"
                 )
-            found = files.sha256_of_file(path)
-            if found != file.sha256:
+            digest = files.sha256_of_file(path)
+            if digest != file.sha256:
                 raise UserError(
-                    f"{path}: wanted SHA-256 {file.sha256}, found {found}; "
+                    f"{path}: wanted SHA-256 {file.sha256}, found {digest}; "
                     "build the data again"
                 )
             total += file.records
@@ -111,9 +111,9 @@ def describe_statistics(
         seen += np.bincount(ids, minlength=len(seen))
         ends = np.flatnonzero(stream.read_file(file, 0, taken, "line_ends"))
         if len(ends):
-            found = np.diff(ends, prepend=-1)
-            found[0] += before
-            lengths.append(found)
+            line_lengths = np.diff(ends, prepend=-1)
+            line_lengths[0] += before
+            lengths.append(line_lengths)
             before = taken - 1 - int(ends[-1])
         else:
             before += taken
@@ -142,9 +142,9 @@ def _histogram(lengths: list[np.ndarray]) -> list[str]:
     """Lengths of lines as bars."""
     if not lengths:
         return ["no line ends"]
-    found = np.concatenate(lengths)
-    edges = 2 ** np.arange(int(np.log2(found.max())) + 2)
-    counts = np.histogram(found, edges)[0]
+    sizes = np.concatenate(lengths)
+    edges = 2 ** np.arange(int(np.log2(sizes.max())) + 2)
+    counts = np.histogram(sizes, edges)[0]
     return ["tokens per line, its end included:"] + [
         f"  {low:8d}.. {count:9d} " + "#" * int(count / counts.max() * _BAR)
         for low, count in zip(edges, counts, strict=False)

@@ -1,4 +1,4 @@
-"""The streams of a run: checked, summed up, and as batches (L2)."""
+"""The streams of a run: checked, summed up, and as batches."""
 
 import dataclasses
 import math
@@ -11,7 +11,7 @@ from data.language_modeling import reader
 from data.language_modeling.manifest import StreamManifest
 from data.language_modeling.options import StreamReadOptions
 from data.records.manifest import FILE_NAME
-from data.text.vocabulary import Vocabulary
+from data.text.lm_vocabulary import Vocabulary
 
 
 @dataclasses.dataclass(frozen=True)
@@ -167,10 +167,10 @@ def open_data(data_dir: str) -> StreamData:
       UserError: no data of this kind, or a foreign or damaged vocabulary.
     """
     manifest = StreamManifest.load(data_dir)
-    found = manifest.vocabulary()
-    if found.size != manifest.vocab_size:
+    vocabulary = manifest.vocabulary()
+    if vocabulary.size != manifest.vocab_size:
         raise UserError(
-            f"{manifest.vocabulary_path()} has {found.size} symbols, the data "
+            f"{manifest.vocabulary_path()} has {vocabulary.size} symbols, the data "
             f"were made with {manifest.vocab_size}: build them again"
         )
-    return StreamData(manifest, found)
+    return StreamData(manifest, vocabulary)

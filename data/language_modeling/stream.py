@@ -1,4 +1,4 @@
-"""Places in a stream -> tokens, read from the records (L2; no TensorFlow)."""
+"""Places in a stream -> tokens, read from the records (no TensorFlow)."""
 
 import functools
 import os
@@ -87,8 +87,8 @@ class TokenStream:
         sizes = np.diff(np.append(begins, len(numbers)))
         f = self._open.get(path)
         parts = [
-            layout.read(f, path, int(numbers[begin]), int(size))
-            for begin, size in zip(begins, sizes, strict=True)
+            layout.read(f, path, int(numbers[first]), int(size))
+            for first, size in zip(begins, sizes, strict=True)
         ]
         raw = parts[0] if len(parts) == 1 else np.concatenate(parts)
         arrays = layout.decode(raw)
@@ -103,14 +103,14 @@ class TokenStream:
                 )
         return arrays
 
-    def _find_wrong(self, file, place, arrays) -> tuple[int, str] | None:
+    def _find_wrong(self, file, record, arrays) -> tuple[int, str] | None:
         """The first record that holds what it cannot hold."""
         meta, ids = arrays["meta"], arrays["input_ids"]
-        used = np.minimum(file.tokens - place * self._size, self._size)
+        used = np.minimum(file.tokens - record * self._size, self._size)
         limit = self.manifest.vocab_size
         checks = {
             "another block or record than its place says": (
-                (meta["block"] != file.block) | (meta["record"] != place)
+                (meta["block"] != file.block) | (meta["record"] != record)
             ),
             "another number of tokens than the manifest says": (
                 meta["tokens"] != used

@@ -1,4 +1,4 @@
-"""Training segments of random lengths (L2).
+"""Training segments of random lengths.
 
 As in the release's PyTorch form: T with probability 0.95, else T / 2, and
 normal noise of deviation 5; at least 5 tokens, at most T + 15. No boundary then
@@ -9,7 +9,7 @@ import bisect
 
 import numpy as np
 
-from data.language_modeling.schedule import Reads, Schedule
+from data.language_modeling.reading_schedule import Reads, Schedule
 
 FULL_RATE = 0.95
 DEVIATION, LEAST, MOST_DEVIATIONS = 5, 5, 3
@@ -25,15 +25,15 @@ def segment_lengths(
 
     The last one is cut where the places end.
     """
-    found, done = [], 0
+    lengths, done = [], 0
     most = longest(seq_len, deviation)
     while done < places:
         full = random.random_sample() < FULL_RATE
         mean = seq_len if full else seq_len / 2
         drawn = int(random.normal(mean, deviation))
-        found.append(min(most, max(LEAST, drawn), places - done))
-        done += found[-1]
-    return np.asarray(found, np.int64)
+        lengths.append(min(most, max(LEAST, drawn), places - done))
+        done += lengths[-1]
+    return np.asarray(lengths, np.int64)
 
 
 def longest(seq_len: int, deviation: float = DEVIATION) -> int:
@@ -86,9 +86,9 @@ class Varied(Schedule):
         inside = steps - np.asarray(self._firsts)[epochs]
         first, last = np.zeros((2, len(steps)), np.int64)
         for epoch in np.unique(epochs):
-            own, bounds = epochs == epoch, self._bounds(int(epoch))
-            first[own] = bounds[inside[own]]
-            last[own] = bounds[inside[own] + 1]
+            in_epoch, bounds = epochs == epoch, self._bounds(int(epoch))
+            first[in_epoch] = bounds[inside[in_epoch]]
+            last[in_epoch] = bounds[inside[in_epoch] + 1]
         start = np.minimum(self._begin + first[:, None], self._end)  # [k, B]
         length = np.minimum(self._begin + last[:, None], self._end) - start
         reset = np.broadcast_to(inside[:, None] == 0, start.shape)

@@ -1,4 +1,4 @@
-"""Records in the order of batches, for `--materialize_batches` (L2).
+"""Records in the order of batches, for `--materialize_batches`.
 
 One file per pass holds one epoch: record n is row n mod B of step n div B, the
 forward rows first, in the lane order of the build's seed; read in sequence it
@@ -27,7 +27,7 @@ def write(manifest: PretrainingManifest) -> PretrainingManifest:
       UserError: the batch does not divide by the directions.
     """
     rows = manifest.options["materialize_batches"]
-    found = []
+    batch_files = []
     for number in range(manifest.num_passes):
         one_pass = dataclasses.replace(
             manifest,
@@ -44,7 +44,7 @@ def write(manifest: PretrainingManifest) -> PretrainingManifest:
         name = f"batches{rows}-pass{number}.tfrecord"
         path = os.path.join(manifest.data_dir, name)
         records, digest = _write_file(open_lanes(one_pass, options), path)
-        found.append(
+        batch_files.append(
             {
                 "name": name,
                 "rows": rows,
@@ -53,7 +53,7 @@ def write(manifest: PretrainingManifest) -> PretrainingManifest:
                 "sha256": digest,
             }
         )
-    return dataclasses.replace(manifest, batches=tuple(found))
+    return dataclasses.replace(manifest, batches=tuple(batch_files))
 
 
 def _write_file(reader: LaneReader, path: str) -> tuple[int, str]:

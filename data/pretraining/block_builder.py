@@ -1,4 +1,4 @@
-"""One block of text -> lanes of two segments (L2; in worker processes).
+"""One block of text -> lanes of two segments (in worker processes).
 
 Beside its own text a block of one document needs a neighbour's, for the Bs.
 """
@@ -15,7 +15,7 @@ from data.corpus import documents as corpus
 from data.corpus.sources import Reading
 from data.pretraining.options import SPLITS, BuildOptions
 from data.pretraining.record import FLAG_BACKWARD, make_format
-from data.pretraining.sampling import examples, original_sampler, spans
+from data.pretraining.sampling import original_sampler, record_arrays, spans
 from data.pretraining.sampling import segments as segments_lib
 from data.pretraining.sampling.token_stream import Stream, make_stream, tokenize
 from data.records import block_builder, layout
@@ -87,7 +87,7 @@ class BlockBuilder(block_builder.BlockBuilder):
             self.tokenizer.vocab_size,
             options.materialize_masks,
         )
-        self._shape = examples.Shape.of(options)
+        self._shape = record_arrays.Shape.of(options)
 
     def write_block(self, block: int) -> dict:
         """Writes the files of a block; gives files, counts and targets."""
@@ -116,25 +116,25 @@ class BlockBuilder(block_builder.BlockBuilder):
     ) -> tuple[dict[str, Stream], dict[str, int]]:
         """The streams of some splits and what was left out."""
         options = self.options
-        found = self.read(block)
-        keep = np.ones(len(found), bool)
+        block_documents = self.read(block)
+        keep = np.ones(len(block_documents), bool)
         reading = self.plan.reading(block)
         duplicates = list(self.plan.duplicates.get(reading.first, ()))
         keep[duplicates] = False
-        dev = self.rng(_SEED_DEV, reading.first).random(len(found))
+        dev = self.rng(_SEED_DEV, reading.first).random(len(block_documents))
         dev = dev < options.dev_fraction
         read = self._drawn(block, dev)
         by_weight = keep & ~read
         keep &= read
-        symbolic = np.zeros(len(found), bool)
+        symbolic = np.zeros(len(block_documents), bool)
         if options.max_symbol_ratio < 1.0:
-            ratios = [corpus.symbol_ratio(d.lines) for d in found]
+            ratios = [corpus.symbol_ratio(d.lines) for d in block_documents]
             symbolic = keep & (np.asarray(ratios) > options.max_symbol_ratio)
             keep &= ~symbolic
         if len(splits) == 1:
             keep &= dev if splits[0] == "dev" else ~dev
         dev = dev[keep]
-        kept = [d for d, k in zip(found, keep, strict=True) if k]
+        kept = [d for d, k in zip(block_documents, keep, strict=True) if k]
         ids, sizes, sentences = tokenize(kept, self.tokenizer)
         ends = np.cumsum(sizes)[np.cumsum(sentences) - 1] if kept else []
         tokens = np.diff(ends, prepend=0) if kept else np.zeros(0, np.int64)
@@ -142,7 +142,7 @@ class BlockBuilder(block_builder.BlockBuilder):
         streams, counts = (
             {},
             {
-                "documents": len(found),
+                "documents": len(block_documents),
                 "left_out_duplicate": len(duplicates),
                 "left_out_symbols": int(symbolic.sum()),
                 "left_out_short": int(short.sum()),
@@ -188,11 +188,11 @@ class BlockBuilder(block_builder.BlockBuilder):
 
         Few blocks may have dev text, and theirs is quickly read: more are tried.
         """
-        own = self.plan.reading(block).first
+        reading = self.plan.reading(block).first
         others = [
             other
             for other in range(len(self.plan.blocks))
-            if self.plan.reading(other).first != own
+            if self.plan.reading(other).first != reading
         ]
         order = self.rng(_SEED_NEIGHBOUR, block).permutation(others)
         for other in order[: _NEIGHBOURS[split]]:
@@ -242,12 +242,12 @@ class BlockBuilder(block_builder.BlockBuilder):
         sums = {"targets": 0, "is_next": 0}
 
         def chunks() -> Iterator[dict[str, np.ndarray]]:
-            for first in range(0, len(cut), examples.CHUNK):
-                part = cut.slice(first, first + examples.CHUNK)
+            for first in range(0, len(cut), record_arrays.CHUNK):
+                part = cut.slice(first, first + record_arrays.CHUNK)
                 arrays = self._arrays(text, words, part, direction == 1, rng)
                 meta = arrays["meta"]
-                place = first + np.arange(len(part))
-                meta["lane"], meta["segment"] = np.divmod(place, per_lane)
+                number = first + np.arange(len(part))
+                meta["lane"], meta["segment"] = np.divmod(number, per_lane)
                 meta["flags"] |= direction * FLAG_BACKWARD
                 ids = arrays["input_ids"][arrays["is_target"]]
                 counts = np.bincount(ids, minlength=len(target_counts))
@@ -269,7 +269,7 @@ class BlockBuilder(block_builder.BlockBuilder):
         )
 
     def _arrays(self, text, words, part, backward, rng):
-        make, symbols = examples.make_arrays, self.tokenizer.symbols
+        make, symbols = record_arrays.make_arrays, self.tokenizer.symbols
         if self.options.sampler == "original":
             make = original_sampler.make_arrays
             words = (self.tokenizer.word_starts, backward)
@@ -282,4 +282,4 @@ class BlockBuilder(block_builder.BlockBuilder):
             return
         for first in range(0, len(arrays["meta"]), _EXPLICIT):
             part = {k: v[first : first + _EXPLICIT] for k, v in arrays.items()}
-            yield examples.materialize(part)
+            yield record_arrays.materialize(part)

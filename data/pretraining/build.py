@@ -1,4 +1,4 @@
-"""Raw text -> lanes of two segments, with the factory of `data.records` (L2)."""
+"""Raw text -> lanes of two segments, with the factory of `data.records`."""
 
 import base64
 import dataclasses
@@ -9,9 +9,8 @@ import numpy as np
 
 from common.errors import UserError
 from common.vocabularies import vocabulary
+from data.corpus import corpus_plan, sources
 from data.corpus import documents as corpus
-from data.corpus import plan as corpus_plan
-from data.corpus import sources
 from data.pretraining import batch_writer, build_report
 from data.pretraining.block_builder import BlockBuilder, Plan
 from data.pretraining.manifest import LaneFile, PretrainingManifest
@@ -133,14 +132,14 @@ class TwoSegments(BuildLayout):
         counts, targets = {}, {}
         apart = {s.name: {"weight": s.weight} for s in self._sources if s.name}
         for summary in summaries:
-            own = apart.get(plan.reading(summary["block"]).source, {})
+            source_counts = apart.get(plan.reading(summary["block"]).source, {})
             for name, value in summary["counts"].items():
                 counts[name] = counts.get(name, 0) + value
-                own[name] = own.get(name, 0) + value
+                source_counts[name] = source_counts.get(name, 0) + value
             for split, packed in summary["targets"].items():
                 raw = zlib.decompress(base64.b64decode(packed))
-                found = np.frombuffer(raw, "<u4").astype(np.int64)
-                targets[split] = targets.get(split, 0) + found
+                target_counts = np.frombuffer(raw, "<u4").astype(np.int64)
+                targets[split] = targets.get(split, 0) + target_counts
         tokenizer = self._tokenizer
         return PretrainingManifest(
             data_dir=self.options.output_dir,

@@ -1,4 +1,4 @@
-"""What a finished build says of itself (L2)."""
+"""What a finished build says of itself."""
 
 from common.errors import UserError
 from data.pretraining.manifest import PretrainingManifest
@@ -33,23 +33,23 @@ def check_empty(manifest: PretrainingManifest, options: BuildOptions) -> None:
 
 def rate_line(manifest: PretrainingManifest, split: str) -> str:
     """Wanted and found targets of a split, in words."""
-    wanted, found = manifest.target_rates(split)
-    if found is None:
+    wanted, reached = manifest.target_rates(split)
+    if reached is None:
         return f"targets wanted {wanted:.4f} of the tokens, found not known"
     return (
-        f"targets wanted {wanted:.4f} of the tokens, found {found:.4f} "
-        f"({found / wanted - 1:+.1%})"
+        f"targets wanted {wanted:.4f} of the tokens, found {reached:.4f} "
+        f"({reached / wanted - 1:+.1%})"
     )
 
 
 def source_lines(manifest: PretrainingManifest) -> list[str]:
     """One line per named source: how much of the training text it is."""
     total, lines = max(manifest.counts["train_tokens"], 1), []
-    for name, own in manifest.sources.items():
-        tokens = own["train_tokens"]
-        left_out = [f"{k} {own.get('left_out_' + k, 0)}" for k in _LEFT_OUT]
+    for name, counts in manifest.sources.items():
+        tokens = counts["train_tokens"]
+        left_out = [f"{k} {counts.get('left_out_' + k, 0)}" for k in _LEFT_OUT]
         lines.append(
-            f"source {name}, weight {own['weight']:g}: {own['documents']} "
+            f"source {name}, weight {counts['weight']:g}: {counts['documents']} "
             f"documents, left out: {', '.join(left_out)}; {tokens} train tokens "
             f"({tokens / total:.1%})"
         )
@@ -98,10 +98,14 @@ def _report_split(manifest: PretrainingManifest, split: str, log) -> None:
         f"{split}: {manifest.empty_share(split):.1%} of the records are empty; "
         f"{rate_line(manifest, split)}, in {manifest.num_predict} slots"
     )
-    wanted, found = manifest.target_rates(split)
-    if split == "train" and found is not None and found < wanted * (1 - _LOSS):
+    wanted, reached = manifest.target_rates(split)
+    if (
+        split == "train"
+        and reached is not None
+        and reached < wanted * (1 - _LOSS)
+    ):
         log(
-            f"{1 - found / wanted:.1%} of the targets are lost: "
+            f"{1 - reached / wanted:.1%} of the targets are lost: "
             f"--num_predict={manifest.num_predict} is too small for them; leave "
             "it out or give more"
         )

@@ -1,4 +1,4 @@
-"""Lanes of two segments -> pretraining batches, in numpy (L2)."""
+"""Lanes of two segments -> pretraining batches, in numpy."""
 
 import numpy as np
 
@@ -28,7 +28,7 @@ def open_lanes(
 
 
 class TwoSegmentLanes(LaneLayout):
-    """The records of `data.pretraining.build` as batches of `data.schema`."""
+    """The records of `data.pretraining.build` as batches of `common.contract.schema`."""
 
     def __init__(self, manifest: PretrainingManifest, options: ReaderOptions):
         check_sampler(
@@ -107,7 +107,7 @@ class TwoSegmentLanes(LaneLayout):
             old[name][...] = value
 
     def batch(self, arrays, real, first):
-        """Record arrays [steps, rows, ...] -> `data.schema.PRETRAIN_BATCH`."""
+        """Record arrays [steps, rows, ...] -> `common.contract.schema.PRETRAIN_BATCH`."""
         manifest = self.manifest
         meta = arrays["meta"]  # [steps, rows]
         steps, rows = meta.shape

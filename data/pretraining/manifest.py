@@ -1,4 +1,4 @@
-"""The manifest of pretraining data: two segments, lanes, targets (L2)."""
+"""The manifest of pretraining data: two segments, lanes, targets."""
 
 import base64
 import dataclasses
@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from common.contract.symbols import SymbolIds
 from common.errors import UserError
 from common.vocabularies.text_settings import TextSettings
 from data.pretraining.record import make_format
@@ -19,7 +20,6 @@ from data.records.manifest import (
     check_name,
 )
 from data.records.record_format import RecordFormat
-from data.symbols import SymbolIds
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -165,17 +165,21 @@ class PretrainingManifest(Manifest):
         The second is None where it is not known: format 1, or no such split.
         """
         wanted = self.options["mask_beta"] / self.options["mask_alpha"]
-        found = [f for f in self.files if f.split == split]
-        tokens = sum(f.tokens for f in found)
+        split_files = [f for f in self.files if f.split == split]
+        tokens = sum(f.tokens for f in split_files)
         return wanted, sum(
-            f.targets for f in found
+            f.targets for f in split_files
         ) / tokens if tokens else None
 
     def empty_share(self, split: str) -> float:
         """Share of a split's records that are empty, at the ends of lanes."""
-        found = [f for f in self.files if f.split == split]
-        total = sum(f.lanes for f in found) * self.segments_per_lane[split]
-        return 1 - sum(f.segments for f in found) / total if total else 0.0
+        split_files = [f for f in self.files if f.split == split]
+        total = (
+            sum(f.lanes for f in split_files) * self.segments_per_lane[split]
+        )
+        return (
+            1 - sum(f.segments for f in split_files) / total if total else 0.0
+        )
 
     def has_dev(self) -> bool:
         """Whether a dev split was held out."""

@@ -1,4 +1,4 @@
-"""Options of the pretraining data builder and reader (L0)."""
+"""Options of the pretraining data builder and reader."""
 
 import dataclasses
 import math

@@ -1,10 +1,10 @@
-"""The pretraining reader: record lanes -> `tf.data.Dataset` (L2).
+"""The pretraining reader: record lanes -> `tf.data.Dataset`.
 
     manifest = PretrainingManifest.load(data_dir)   # seq_len, reuse_len, ...
     dataset = make_dataset(data_dir, ReaderOptions(
         global_batch=32, seed=1, start_step=1000))
 
-Elements are dicts of `data.schema.PRETRAIN_BATCH` (with explicit masks, of
+Elements are dicts of `common.contract.schema.PRETRAIN_BATCH` (with explicit masks, of
 `PRETRAIN_MATERIALIZED`, too), all shapes static, for one global batch: batch n
 of the dataset is the one of step `start_step + n`, whatever was read before.
 `data.records.lane_reader` says which rows stand where. A `UserError` of the data
@@ -13,7 +13,7 @@ is the text of the `tf.errors` that tf.data raises (`training.step.guards`).
 
 import tensorflow as tf
 
-from data import schema
+from common.contract import schema
 from data.pretraining.lanes import open_lanes
 from data.pretraining.manifest import PretrainingManifest
 from data.pretraining.options import ReaderOptions

@@ -1,4 +1,4 @@
-"""What a record of two segments `[reuse | A SEP B SEP CLS]` holds (L2)."""
+"""What a record of two segments `[reuse | A SEP B SEP CLS]` holds."""
 
 import numpy as np
 

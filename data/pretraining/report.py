@@ -1,4 +1,4 @@
-"""Records as text, and statistics of many (L2)."""
+"""Records as text, and statistics of many."""
 
 import os
 from collections.abc import Iterator
@@ -77,8 +77,8 @@ def find_record(manifest: PretrainingManifest, options: InspectOptions):
     )
     for file in chosen:
         if lane < file.lanes:
-            place = lane * per_lane + options.segment
-            return file, read_records(manifest, file, place, 1)
+            number = lane * per_lane + options.segment
+            return file, read_records(manifest, file, number, 1)
         lane -= file.lanes
     raise UserError(
         f"--lane={options.lane}: found {sum(f.lanes for f in chosen)} "
@@ -135,11 +135,11 @@ def _tokenizer(manifest: PretrainingManifest, path: str) -> Tokenizer | None:
         path = os.path.join(manifest.data_dir, vocabulary.FILE_NAME)
         if not files.exists(path):
             return None
-    found = vocabulary.read(path).sha256
-    if found != manifest.spiece_sha256:
+    digest = vocabulary.read(path).sha256
+    if digest != manifest.spiece_sha256:
         raise UserError(
             f"--spiece_model_file={path} is not the one of the data: wanted "
-            f"SHA-256 {manifest.spiece_sha256}, found {found}; leave it out "
+            f"SHA-256 {manifest.spiece_sha256}, found {digest}; leave it out "
             "where the data hold a copy"
         )
     return Tokenizer(path, manifest.text)
@@ -195,7 +195,7 @@ def check_directory(manifest: PretrainingManifest, log=print) -> int:
     total = 0
     for file in manifest.files:
         path = os.path.join(manifest.data_dir, file.name)
-        found = files.sha256_of_file(path)
+        digest = files.sha256_of_file(path)
         per_lane = manifest.segments_per_lane[file.split]
         targets = 0
         for first in range(0, file.lanes * per_lane, _READ):
@@ -208,9 +208,9 @@ def check_directory(manifest: PretrainingManifest, log=print) -> int:
             raise UserError(
                 f"{path}: wanted {file.targets} targets, found {targets}"
             )
-        if found != file.sha256:
+        if digest != file.sha256:
             raise UserError(
-                f"{path}: wanted SHA-256 {file.sha256}, found {found}"
+                f"{path}: wanted SHA-256 {file.sha256}, found {digest}"
             )
         log(f"{file.name}: {file.lanes} lanes of {per_lane}: good")
     for split in SPLITS:
@@ -225,7 +225,7 @@ def check_directory(manifest: PretrainingManifest, log=print) -> int:
 def _check_records(manifest, row, path, first, per_lane) -> None:
     n = len(row["meta"])
     target = targets_of(row)
-    place = first + np.arange(n)
+    number = first + np.arange(n)
     ids = row["input_ids"]
     functional = np.isin(ids, manifest.symbols.functional())
     meta = row["meta"]
@@ -233,8 +233,8 @@ def _check_records(manifest, row, path, first, per_lane) -> None:
     second = np.arange(manifest.seq_len) >= manifest.reuse_len
     low = np.where(second, manifest.reuse_len + 1, 0)
     checks = {
-        "another lane or segment": (meta["lane"] != place // per_lane)
-        | (meta["segment"] != place % per_lane),
+        "another lane or segment": (meta["lane"] != number // per_lane)
+        | (meta["segment"] != number % per_lane),
         "an id out of range": (ids >= manifest.vocab_size).any(1)
         | (ids < 0).any(1),
         "another number of targets than stored": target.sum(1)
@@ -247,7 +247,9 @@ def _check_records(manifest, row, path, first, per_lane) -> None:
     }
     for what, wrong in checks.items():
         if wrong.any():
-            raise UserError(f"{path}: record {place[np.argmax(wrong)]}: {what}")
+            raise UserError(
+                f"{path}: record {number[np.argmax(wrong)]}: {what}"
+            )
 
 
 class Statistics:
@@ -282,10 +284,10 @@ class Statistics:
                 meta["targets"][full], minlength=len(self.slots)
             )
             self._add_spans(target, manifest.reuse_len)
-            own = _advance_part(row, manifest)
+            part = _advance_part(row, manifest)
             ends = row["input_ids"] == manifest.symbols.eod
             if options.direction == "forward":
-                running = _add_documents(ends, own, running, lengths)
+                running = _add_documents(ends, part, running, lengths)
         self.rate = hot / np.maximum(real, 1)
         self.real = real
         self.document_lengths = np.asarray(lengths, np.int64)
@@ -307,8 +309,8 @@ def _advance_part(row, manifest: PretrainingManifest):
     return np.arange(manifest.seq_len)[None] < size[:, None]
 
 
-def _add_documents(ends, own, running: int, lengths: list[int]) -> int:
-    text = ends[own]  # one flag per token, in reading order
+def _add_documents(ends, part, running: int, lengths: list[int]) -> int:
+    text = ends[part]  # one flag per token, in reading order
     places = np.flatnonzero(text)
     if not len(places):
         return running + len(text)

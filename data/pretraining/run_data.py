@@ -1,4 +1,4 @@
-"""The records of a run: checked, summed up, and as batches (L2)."""
+"""The records of a run: checked, summed up, and as batches."""
 
 import dataclasses
 import math
@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 
 from common import files
+from common.contract.task_spec import SPIECE_NAME
 from common.errors import UserError
 from common.vocabularies import text_settings, vocabulary
 from common.vocabularies.vocabulary import Vocabulary
@@ -15,7 +16,6 @@ from data.pretraining.options import ReaderOptions
 from data.pretraining.reader import make_dataset
 from data.pretraining.sampling.resampling import check_sampler
 from data.records.manifest import FILE_NAME
-from data.task_spec import SPIECE_NAME
 
 
 @dataclasses.dataclass(frozen=True)
@@ -147,14 +147,14 @@ def open_data(
     """
     manifest = PretrainingManifest.load(data_dir)
     manifest.require(**wanted)
-    found = _find_vocabulary(manifest, spiece_model_file)
+    vocabulary_file = _find_vocabulary(manifest, spiece_model_file)
     held_out = _held_out(manifest, eval_data_dir)
     if held_out is None and needs_held_out:
         raise UserError(
             f"{data_dir} has no dev split; build it with --dev_fraction=0.01 "
             "or give --eval_data_dir"
         )
-    return RunData(manifest, held_out, found)
+    return RunData(manifest, held_out, vocabulary_file)
 
 
 def _held_out(
@@ -181,18 +181,18 @@ def _find_vocabulary(
     copied = os.path.join(manifest.data_dir, SPIECE_NAME)
     if not path and not files.exists(copied):
         return None
-    found = vocabulary.read(path or copied)
+    vocabulary_file = vocabulary.read(path or copied)
     try:
-        manifest.require(spiece_sha256=found.sha256)
+        manifest.require(spiece_sha256=vocabulary_file.sha256)
     except UserError as e:
-        raise UserError(f"{found.path} is another file: {e}") from e
+        raise UserError(f"{vocabulary_file.path} is another file: {e}") from e
     text_settings.resolve(
         manifest.text,
-        found.recorded,
+        vocabulary_file.recorded,
         f"{manifest.data_dir} was built with other text handling than its "
-        f"vocabulary's: {found.path}",
+        f"vocabulary's: {vocabulary_file.path}",
     )
-    return found
+    return vocabulary_file
 
 
 def _input_fn(manifest: PretrainingManifest, split: str, **reader) -> Callable:

@@ -1,4 +1,4 @@
-"""The blocks of a build on Apache Beam, for `--runner=beam` (L2).
+"""The blocks of a build on Apache Beam, for `--runner=beam`.
 
 The same block builder runs in a Beam `DoFn`, so the files are the same bytes
 as those of a local run; the launching process writes plan and manifest. Which
@@ -95,12 +95,12 @@ def _of_worker(error: Exception) -> UserError | None:
     """The error that a user can put right, as raised in a worker."""
     if isinstance(error, UserError):
         return type(error)(_plain(str(error)))
-    found = re.findall(
+    errors = re.findall(
         r"^[\w.]*(UserError|CorpusError): (.*)", str(error), re.M
     )
-    if not found:
+    if not errors:
         return None
-    kind, text = found[-1]
+    kind, text = errors[-1]
     kinds = {"CorpusError": CorpusError, "UserError": UserError}
     return kinds[kind](_plain(text))
 

@@ -1,4 +1,4 @@
-"""One block of text -> its record files (L2; runs in worker processes).
+"""One block of text -> its record files (runs in worker processes).
 
 The bytes depend on the options, the seed, the block's number and the text only:
 not on workers, on the other blocks (but for those that a layout reads, too) or
@@ -64,17 +64,19 @@ class BlockBuilder(abc.ABC):
 
     def read(self, block: int) -> list[corpus.Document]:
         """The documents of a block, which is noted in its summary."""
-        found, digest = corpus.read_run(
+        block_documents, digest = corpus.read_run(
             self.plan.blocks[block], self._reader, self.options.text_field
         )
         self._note(block, digest)
-        return found
+        return block_documents
 
     def read_bytes(self, block: int) -> list[bytes]:
         """The bytes of a block's parts, which is noted in its summary."""
-        found, digest = corpus.read_parts(self.plan.blocks[block], self._reader)
+        part_bytes, digest = corpus.read_parts(
+            self.plan.blocks[block], self._reader
+        )
         self._note(block, digest)
-        return found
+        return part_bytes
 
     def _note(self, block: int, digest: str) -> None:
         self._made_of[str(block)] = digest + self.plan.suffix(block)

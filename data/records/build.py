@@ -1,4 +1,4 @@
-"""A whole build: plan, blocks, manifest; locked and resumable (L2).
+"""A whole build: plan, blocks, manifest; locked and resumable.
 
 plan.json          written first: options, input files, blocks
 block-*.json       one per finished block, while the build runs
@@ -85,8 +85,8 @@ def make_block_call(builder: type, options: FactoryOptions, plan: Plan):
 def _build_blocks(layout: BuildLayout, plan: Plan, log) -> list[dict]:
     options = layout.options
     numbers = range(len(plan.blocks))
-    found = {b: _finished_block(options.output_dir, b) for b in numbers}
-    summaries = {b: s for b, s in found.items() if s is not None}
+    summary_of = {b: _finished_block(options.output_dir, b) for b in numbers}
+    summaries = {b: s for b, s in summary_of.items() if s is not None}
     if summaries:
         log(f"{len(summaries)} of {len(plan.blocks)} blocks are there already")
         summaries = build_plan.drop_changed(
@@ -153,13 +153,15 @@ def _text_hashes(summaries: list[dict]) -> tuple[str, ...]:
     Raises:
       UserError: a neighbour was read before or after its text was changed.
     """
-    own = {str(s["block"]): s["made_of"][str(s["block"])] for s in summaries}
+    digest_of = {
+        str(s["block"]): s["made_of"][str(s["block"])] for s in summaries
+    }
     for summary in summaries:
         for number, digest in summary["made_of"].items():
-            if digest != own[number]:
+            if digest != digest_of[number]:
                 raise UserError(
                     f"the text of block {number} was changed during the "
                     "build; run the same command again: the blocks of other "
                     "text are built again"
                 )
-    return tuple(d.partition("-")[0] for d in own.values())
+    return tuple(d.partition("-")[0] for d in digest_of.values())

@@ -1,4 +1,4 @@
-"""The output folder of a build: leftovers, local and remote paths (L1)."""
+"""The output folder of a build: leftovers, local and remote paths."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The plan of a build: what it belongs to, blocks, their text (L2).
+"""The plan of a build: what it belongs to, blocks, their text.
 
 `plan.json` is written first and kept. A folder belongs to options, vocabulary,
 versions, names and sizes of the input files, and to their text: every finished
@@ -52,8 +52,8 @@ def check_folder(path: str, record: dict) -> bool:
     Raises:
       UserError: it holds another build or other files.
     """
-    found = read_json(os.path.join(path, PLAN_NAME))
-    if found is None:
+    record_there = read_json(os.path.join(path, PLAN_NAME))
+    if record_there is None:
         others = [n for n in files.list_names(path) if n != locks.LOCK_NAME]
         if others:
             raise UserError(
@@ -61,7 +61,7 @@ def check_folder(path: str, record: dict) -> bool:
                 "empty or new folder"
             )
         return False
-    wrong = _differences(record, found)
+    wrong = _differences(record, record_there)
     if wrong:
         raise UserError(
             f"--output_dir={path} holds a build of other parameters: "
@@ -78,22 +78,22 @@ def check_finished_text(layout: BuildLayout, blocks) -> None:
     """
     options = layout.options
     stored = layout.load().text_sha256
-    found = hash_blocks(blocks, range(len(blocks)), options.num_workers)
+    digest_of = hash_blocks(blocks, range(len(blocks)), options.num_workers)
     for block, parts in enumerate(blocks):
         old = stored[block] if block < len(stored) else "none"
-        if found[block] != old:
+        if digest_of[block] != old:
             raise UserError(
                 f"--output_dir={options.output_dir} was built of other text: "
                 f"block {block} (from {parts[0].path}, byte {parts[0].start}): "
-                f"wanted SHA-256 {found[block][:16]}, found {old[:16]}; the "
+                f"wanted SHA-256 {digest_of[block][:16]}, found {old[:16]}; the "
                 "files were changed since: give another folder or the same text"
             )
 
 
-def _differences(wanted: dict, found: dict) -> list[str]:
+def _differences(wanted: dict, stored: dict) -> list[str]:
     lines = []
     for key, value in wanted.items():
-        other = found.get(key)
+        other = stored.get(key)
         if isinstance(value, dict) and isinstance(other, dict):
             lines += [
                 f"{k}: wanted {value.get(k)}, found {other.get(k)}"
@@ -107,15 +107,15 @@ def _differences(wanted: dict, found: dict) -> list[str]:
     return lines
 
 
-def _input_difference(wanted: list, found: list) -> str:
+def _input_difference(wanted: list, stored: list) -> str:
     """The first file that differs; there may be thousands."""
-    pairs = enumerate(zip(wanted, found, strict=False))
+    pairs = enumerate(zip(wanted, stored, strict=False))
     first = next((i for i, (a, b) in pairs if a != b), None)
     if first is None:
-        return f"inputs: wanted {len(wanted)} files, found {len(found)}"
-    (name, size), (old_name, old_size) = wanted[first], found[first]
+        return f"inputs: wanted {len(wanted)} files, found {len(stored)}"
+    (name, size), (old_name, old_size) = wanted[first], stored[first]
     return (
-        f"inputs: wanted {len(wanted)} files, found {len(found)}; file "
+        f"inputs: wanted {len(wanted)} files, found {len(stored)}; file "
         f"{first}: wanted {name[:_SHOWN]} of {size} bytes, found "
         f"{old_name[:_SHOWN]} of {old_size} bytes"
     )
@@ -160,8 +160,8 @@ class _TextHasher:
 
 def hash_blocks(blocks, numbers, num_workers: int) -> dict[int, str]:
     """SHA-256 of the text of the blocks with these numbers."""
-    found = workers.run(_TextHasher, (blocks,), list(numbers), num_workers)
-    return dict(found)
+    digests = workers.run(_TextHasher, (blocks,), list(numbers), num_workers)
+    return dict(digests)
 
 
 def made_of(plan: Plan, summary: dict) -> set[int]:
@@ -173,7 +173,7 @@ def drop_changed(summaries: dict, plan: Plan, num_workers: int, log) -> dict:
     """The finished blocks whose text is as it was when they were built."""
     numbers = set().union(*(made_of(plan, s) for s in summaries.values()))
     numbers &= set(range(len(plan.blocks)))
-    found = {
+    digest_of = {
         str(number): digest + plan.suffix(number)
         for number, digest in hash_blocks(
             plan.blocks, sorted(numbers), num_workers
@@ -182,7 +182,7 @@ def drop_changed(summaries: dict, plan: Plan, num_workers: int, log) -> dict:
     kept = {}
     for block, summary in summaries.items():
         wanted = summary["made_of"]
-        if all(found.get(k) == v for k, v in wanted.items()):
+        if all(digest_of.get(k) == v for k, v in wanted.items()):
             kept[block] = summary
     if len(kept) < len(summaries):
         changed = sorted(summaries.keys() - kept.keys())

@@ -1,4 +1,4 @@
-"""CRC-32C of many equally long records at once, in numpy (L1).
+"""CRC-32C of many equally long records at once, in numpy.
 
 TFRecord files carry masked CRC-32C sums. Data workers import no TensorFlow, and
 a byte-by-byte loop in Python would cost more than everything else, so the sum

@@ -1,4 +1,4 @@
-"""Readers of chunks -> `tf.data.Dataset` (L2)."""
+"""Readers of chunks -> `tf.data.Dataset`."""
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol

@@ -1,4 +1,4 @@
-"""Documents whose text came before in the corpus (L2)."""
+"""Documents whose text came before in the corpus."""
 
 import hashlib
 from collections.abc import Callable, Sequence
@@ -33,10 +33,10 @@ def find(
         in a block of a larger share counts as the first, lest it be lost.
     """
     if "duplicates" in stored:
-        found = build_plan.hash_blocks(
+        digest_of = build_plan.hash_blocks(
             blocks, range(len(blocks)), options.num_workers
         )
-        if [found[i] for i in range(len(blocks))] != stored["text_sha256"]:
+        if [digest_of[i] for i in range(len(blocks))] != stored["text_sha256"]:
             log("the text was changed since duplicates were looked for")
             del stored["duplicates"]
     if "duplicates" not in stored:
@@ -55,14 +55,14 @@ class _Hasher:
         self._reader = corpus.BlockReader()
 
     def __call__(self, number: int) -> tuple[int, str, np.ndarray]:
-        found, digest = corpus.read_run(
+        documents, digest = corpus.read_run(
             self._blocks[number], self._reader, self._field
         )
         digests = [
             hashlib.blake2b(
                 " ".join(" ".join(d.lines).split()).encode(), digest_size=8
             ).digest()
-            for d in found
+            for d in documents
         ]
         return number, digest, np.frombuffer(b"".join(digests), np.uint64)
 
@@ -70,13 +70,13 @@ class _Hasher:
 def _find(options, blocks, shares) -> tuple[list, dict]:
     """SHA-256 of each block, and documents whose text came before."""
     hashes, texts = [None] * len(blocks), [None] * len(blocks)
-    for number, digest, found in workers.run(
+    for number, digest, block_hashes in workers.run(
         _Hasher,
         (blocks, options.text_field),
         list(range(len(blocks))),
         options.num_workers,
     ):
-        hashes[number], texts[number] = found, digest
+        hashes[number], texts[number] = block_hashes, digest
     order = np.arange(len(blocks))
     if shares:
         order = np.argsort(-np.asarray(shares), kind="stable")
@@ -87,6 +87,8 @@ def _find(options, blocks, shares) -> tuple[list, dict]:
     again = np.ones(len(inside), bool)
     again[first] = False
     result = {}
-    for block, place in zip(of_block[again], inside[again], strict=True):
-        result.setdefault(int(block), []).append(int(place))
+    for block, number_inside in zip(
+        of_block[again], inside[again], strict=True
+    ):
+        result.setdefault(int(block), []).append(int(number_inside))
     return texts, result

@@ -1,4 +1,4 @@
-"""Lane numbers -> orders, files, open files (L2)."""
+"""Lane numbers -> orders, files, open files."""
 
 import functools
 import weakref

@@ -1,4 +1,4 @@
-"""Lanes -> rows -> batches, in numpy (L2; no TensorFlow).
+"""Lanes -> rows -> batches, in numpy (no TensorFlow).
 
 Row r of the H rows of a direction (H = half of the batch with backward data)
 reads, in steps k S .. k S + S - 1, the lane in slot k H + r of the endless list
@@ -100,22 +100,22 @@ class LaneReader:
 
     def lanes_of(self, period: int) -> list[tuple[int, int] | None]:
         """(epoch, lane) of every row, None for a row without."""
-        found = []
+        epoch_lanes = []
         for direction, row in zip(self._direction, self._row, strict=True):
             lanes = self._lanes[direction]
-            cycle, place = divmod(period * self._half + row, lanes.sum())
+            cycle, lane = divmod(period * self._half + row, lanes.sum())
             ends = np.cumsum(lanes)
-            number = int(np.searchsorted(ends, place, side="right"))
-            place -= ends[number] - lanes[number]
+            number = int(np.searchsorted(ends, lane, side="right"))
+            lane -= ends[number] - lanes[number]
             epoch = int(cycle) * len(lanes) + number
             if epoch and not self.options.repeat:
-                found.append(None)
+                epoch_lanes.append(None)
                 continue
             order = lane_order(
                 self.options.seed, int(direction), epoch, int(lanes[number])
             )
-            found.append((epoch, int(order[place])))
-        return found
+            epoch_lanes.append((epoch, int(order[lane])))
+        return epoch_lanes
 
     # --- Reading --------------------------------------------------------------
 
@@ -174,11 +174,11 @@ class LaneReader:
             number = lane[0] % self.layout.passes
             table = self._tables[self._direction[i]][number]
             file, inside = table.find(lane[1])
-            begin = inside * self.segments + first
-            places[i] = (file, inside, begin)
+            first_record = inside * self.segments + first
+            places[i] = (file, inside, first_record)
             path = os.path.join(self.layout.data_dir, file.name)
             records[i] = self.format.read(
-                self._files.get(path), path, begin, count
+                self._files.get(path), path, first_record, count
             )
         return records, lanes, places
 
@@ -205,10 +205,10 @@ class LaneReader:
     # --- Checks ---------------------------------------------------------------
 
     def _fail(self, places, row: int, offset: int, what: str) -> None:
-        file, _, begin = places[row]
+        file, _, first_record = places[row]
         path = os.path.join(self.layout.data_dir, file.name)
         raise UserError(
-            f"{path}: record {begin + offset}: {what}; the file is damaged or "
+            f"{path}: record {first_record + offset}: {what}; the file is damaged or "
             "of another build: build the data again"
         )
 
@@ -227,8 +227,8 @@ class LaneReader:
         count = next(iter(arrays.values())).shape[1]
         segment = first + np.arange(count)[None]
         direction = self._direction[:, None]
-        found = self.layout.wrong(arrays, lane, segment, direction)
-        for what, wrong in found.items():
+        wrong_rows = self.layout.wrong(arrays, lane, segment, direction)
+        for what, wrong in wrong_rows.items():
             wrong = wrong & real[:, None]
             if wrong.any():
                 row, offset = divmod(int(np.argmax(wrong)), count)

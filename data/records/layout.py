@@ -1,4 +1,4 @@
-"""What a kind of records brings to the factory (L2).
+"""What a kind of records brings to the factory.
 
 The factory (`build`, `lane_reader`, ...) knows text in blocks, workers, resume,
 records of equal size, files and lanes. A *layout* knows what the records hold:

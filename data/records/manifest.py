@@ -1,4 +1,4 @@
-"""`manifest.json`: the contract between a builder and its readers (L2).
+"""`manifest.json`: the contract between a builder and its readers.
 
 Each kind of records has a `Manifest` of its own with more fields; here is what
 all share.
@@ -128,9 +128,9 @@ class Manifest:
         """
         wrong = []
         for name, value in wanted.items():
-            found = getattr(self, name, self.options.get(name))
-            if value is not None and value != found:
-                wrong.append(f"{name}: wanted {value}, found {found}")
+            stored = getattr(self, name, self.options.get(name))
+            if value is not None and value != stored:
+                wrong.append(f"{name}: wanted {value}, found {stored}")
         if wrong:
             raise UserError(
                 f"{os.path.join(self.data_dir, FILE_NAME)} does not fit: "
@@ -245,10 +245,12 @@ def _checksums(value: dict) -> dict[str, str]:
 
 def _check_fields(value: dict, wanted, path: str) -> None:
     """Names the field that was changed after the build."""
-    found = _checksums(value)
+    checksums = _checksums(value)
     wanted = wanted if isinstance(wanted, dict) else {}
     wrong = sorted(
-        k for k in found.keys() | wanted.keys() if found.get(k) != wanted.get(k)
+        k
+        for k in checksums.keys() | wanted.keys()
+        if checksums.get(k) != wanted.get(k)
     )
     if wrong:
         raise UserError(

@@ -1,4 +1,4 @@
-"""What every kind of build and every reader of lanes is told (L0)."""
+"""What every kind of build and every reader of lanes is told."""
 
 import dataclasses
 from typing import Protocol

@@ -1,4 +1,4 @@
-"""The bytes of a record, and files of them (L1).
+"""The bytes of a record, and files of them.
 
 A record is a `tf.train.Example` whose features are bytes of fixed length, so
 every record of a data set has the same size: files are seekable by arithmetic,
@@ -155,11 +155,11 @@ class RecordFormat:
         """
         f.seek(first * self.record_size)
         data = f.read(n * self.record_size)
-        found = len(data) // self.record_size
-        if found < n:
+        whole = len(data) // self.record_size
+        if whole < n:
             raise UserError(
                 f"{os.path.basename(path)}: wanted records {first}.."
-                f"{first + n - 1}, the file ends at record {first + found}; "
+                f"{first + n - 1}, the file ends at record {first + whole}; "
                 "build the data again"
             )
         return np.frombuffer(data, np.uint8).reshape(n, self.record_size)

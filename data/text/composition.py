@@ -1,4 +1,4 @@
-"""SentencePiece rules of new vocabularies: composed characters (L1).
+"""SentencePiece rules of new vocabularies: composed characters.
 
 SentencePiece's own `nmt_nfkc` composes only what was taken apart wholly
 ("e" + circumflex + acute), not by half (e-circumflex + acute, as Vietnamese is
@@ -38,23 +38,23 @@ def rules(uncased: bool) -> dict[str, str]:
       uncased: lower-case what comes out, too ("\u2103" has a capital C).
     """
     single = _single()
-    found = {c: new for c, new in single.items() if c not in _KEPT}
+    rule_of = {c: new for c, new in single.items() if c not in _KEPT}
     for char in map(chr, _points()):
         if unicodedata.normalize("NFD", char) == char:
             continue
-        new = found.get(char, char)
+        new = rule_of.get(char, char)
         for form in _forms(char):
             if len(form) > 1 and form != new:
-                found[form] = new
+                rule_of[form] = new
     for form, new in _between_vowel_signs():
-        found[form] = new
+        rule_of[form] = new
     for kana, mark in itertools.product(_HALF_KANA, _HALF_MARKS):
         new = unicodedata.normalize("NFKC", kana + mark)
         if len(new) == 1:
-            found[kana + mark] = new
+            rule_of[kana + mark] = new
     if uncased:
-        found = {form: new.lower() for form, new in found.items()}
-    return {form: new for form, new in found.items() if form != new}
+        rule_of = {form: new.lower() for form, new in rule_of.items()}
+    return {form: new for form, new in rule_of.items() if form != new}
 
 
 def to_tsv(table: dict[str, str]) -> str:

@@ -1,4 +1,4 @@
-"""Texts with hidden places -> ids, cut as the text with its words is cut (L1).
+"""Texts with hidden places -> ids, cut as the text with its words is cut.
 
 Training hides pieces of a whole text: "the master." is `_the _master .`, and
 what stays is `_the <mask> .`. The two sides of a mask encoded each by itself
@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import sentencepiece
 
-from data.text.released_tokenizer import ReleasedTokenizer
+from data.text.released.released_tokenizer import ReleasedTokenizer
 from data.text.tokenizer import WORD_MARK, Tokenizer
 
 # Characters without a meaning of their own.
@@ -46,14 +46,14 @@ def with_places(model: bytes) -> PlaceVocabulary:
     size = processor.get_piece_size()
     used = set("".join(processor.id_to_piece(list(range(size)))))
     free = (chr(point) for point in _PRIVATE if chr(point) not in used)
-    place, other = next(free), next(free)
+    hidden, other = next(free), next(free)
     # Their scores bound no others, and the mark with the place is likelier
     # than one after the other.
     score = processor.get_score(processor.piece_to_id(WORD_MARK))
     if processor.piece_to_id(WORD_MARK) == processor.unk_id():
         score = processor.get_score(size - 1)
-    pieces = [_piece(text, score) for text in (WORD_MARK + place, place)]
-    return PlaceVocabulary(model + b"".join(pieces), place, other, size)
+    pieces = [_piece(text, score) for text in (WORD_MARK + hidden, hidden)]
+    return PlaceVocabulary(model + b"".join(pieces), hidden, other, size)
 
 
 def _piece(text: str, score: float) -> bytes:
@@ -77,8 +77,8 @@ class MaskedEncoder:
 
     def encode(self, parts: Sequence[str]) -> list[int]:
         """Ids of a text in which the mask's id stands between the parts."""
-        place, other = self._places.place, self._places.other
-        text = place.join(part.replace(place, other) for part in parts)
+        hidden, other = self._places.place, self._places.other
+        text = hidden.join(part.replace(hidden, other) for part in parts)
         mask, size = self._tokenizer.symbols.mask, self._places.size
         return [i if i < size else mask for i in self._tokenizer.encode(text)]
 
@@ -125,8 +125,8 @@ def encode_filled(
         text += fill + part
     ids, starts, ends = tokenizer.encode_spans(text)
     hidden = np.zeros([len(spans), len(ids)], bool)
-    for row, (begin, end) in zip(hidden, spans, strict=True):
+    for row, (start, end) in zip(hidden, spans, strict=True):
         # A lone word mark has an empty span, where its word begins.
-        mark = (starts == ends) & (starts >= begin)
-        row[:] = (starts < end) & ((ends > begin) | mark)
+        mark = (starts == ends) & (starts >= start)
+        row[:] = (starts < end) & ((ends > start) | mark)
     return FilledText(np.asarray(ids, np.int32), hidden)

@@ -1,4 +1,4 @@
-"""What normalisation does to a corpus: counts, examples, a warning (L1)."""
+"""What normalisation does to a corpus: counts, examples, a warning."""
 
 from collections import Counter
 
@@ -110,6 +110,6 @@ def _lost(raw: str, new: str) -> int:
 def _window(raw: str, new: str) -> tuple[str, str]:
     """Both, from a little before the first difference."""
     pairs = enumerate(zip(raw, new, strict=False))
-    place = next((i for i, (a, b) in pairs if a != b), 0)
-    start = max(0, place - _WIDTH // 4)
+    difference = next((i for i, (a, b) in pairs if a != b), 0)
+    start = max(0, difference - _WIDTH // 4)
     return raw[start : start + _WIDTH], new[start : start + _WIDTH]

@@ -1,4 +1,4 @@
-"""Text normalisation, equal to the original's, with exact alignment (L1).
+"""Text normalisation, equal to the original's, with exact alignment.
 
     raw -> white space -> quotes -> NFKD without combining marks -> lower case
 
@@ -185,15 +185,15 @@ def _substitute(aligned: Aligned, pattern, new: str) -> Aligned:
     spans = [m.span() for m in pattern.finditer(aligned.text)]
     if not spans:
         return aligned
-    text, place = [], 0
+    text, last = [], 0
     keep = np.ones(len(aligned.text), bool)
     ends = aligned.ends.copy()
     for start, end in spans:
-        text += (aligned.text[place:start], new)
+        text += (aligned.text[last:start], new)
         keep[start + 1 : end] = False
         ends[start] = aligned.ends[end - 1]
-        place = end
-    text.append(aligned.text[place:])
+        last = end
+    text.append(aligned.text[last:])
     return Aligned("".join(text), aligned.starts[keep], ends[keep])
 
 

@@ -1,9 +1,9 @@
-"""The tokenizer of a vocabulary file, offline and in the graph (L1)."""
+"""The tokenizer of a vocabulary file, offline and in the graph."""
 
 from common.errors import UserError
 from common.vocabularies.released_vocabulary import is_released
 from common.vocabularies.text_settings import TextChoice, TextSettings
-from data.text.released_tokenizer import ReleasedTokenizer
+from data.text.released.released_tokenizer import ReleasedTokenizer
 from data.text.tokenizer import Tokenizer
 
 AnyTokenizer = Tokenizer | ReleasedTokenizer
@@ -48,7 +48,7 @@ def graph_tokenizer(offline: AnyTokenizer):
     """
     # TensorFlow only where it is asked for: data workers do not import it.
     if isinstance(offline, Tokenizer):
-        from data.text.graph_tokenizer import GraphTokenizer
+        from data.text.graph.graph_tokenizer import GraphTokenizer
 
         return GraphTokenizer(offline.vocabulary.content, offline.settings)
     module = _graph_module(offline)
@@ -62,17 +62,17 @@ def _graph_module(offline: ReleasedTokenizer):
     unnamed = "Unigram" if isinstance(model.get("vocab"), list) else None
     kind = model.get("type") or unnamed
     if kind == "WordPiece":
-        from data.text import graph_wordpiece
+        from data.text.graph import wordpiece
 
-        return graph_wordpiece
+        return wordpiece
     if kind == "BPE":
-        from data.text import graph_bpe
+        from data.text.graph import bpe
 
-        return graph_bpe
+        return bpe
     if kind == "Unigram":
-        from data.text import graph_unigram
+        from data.text.graph import unigram
 
-        return graph_unigram
+        return unigram
     raise UserError(
         f"{offline.path}: a SavedModel cuts text by SentencePiece, Unigram, "
         f"WordPiece or byte-level BPE, this file's model is {kind}; leave the export out "

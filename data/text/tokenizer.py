@@ -1,4 +1,4 @@
-"""Text -> piece ids, equal to the original's, and back (L1; no TensorFlow).
+"""Text -> piece ids, equal to the original's, and back (no TensorFlow).
 
 `data.text.normalization` normalises, SentencePiece cuts into pieces, and a piece that ends in
 digit + comma is cut again: the digits are encoded on their own. (So `2000,`
@@ -12,11 +12,11 @@ from collections.abc import Sequence
 import numpy as np
 import sentencepiece
 
+from common.contract import symbols as symbols_lib
 from common.errors import UserError
 from common.vocabularies import vocabulary as vocabulary_lib
 from common.vocabularies.released_vocabulary import is_released
 from common.vocabularies.text_settings import TextChoice, TextSettings
-from data import symbols as symbols_lib
 from data.text import normalization as text_lib
 
 WORD_MARK = "\u2581"  # SentencePiece's mark of a word's beginning
@@ -116,14 +116,14 @@ class Tokenizer:
         ids = {"unk": unk}
         for name, piece in (_REQUIRED | _OPTIONAL).items():
             index = self._processor.piece_to_id(piece)
-            found = index != unk or piece == self._pieces[unk]
-            if not found and name in _REQUIRED:
+            known = index != unk or piece == self._pieces[unk]
+            if not known and name in _REQUIRED:
                 raise UserError(
                     f"{self.path}: the special symbol {piece} is missing; wanted "
                     f"{', '.join(_REQUIRED.values())}: train the vocabulary "
                     "with `python -m data.train_sentencepiece`"
                 )
-            ids[name] = index if found else -1
+            ids[name] = index if known else -1
         return symbols_lib.SymbolIds(**ids)
 
     def id_to_piece(self, index: int) -> str:
@@ -300,9 +300,9 @@ class Tokenizer:
 
     def _splice(self, slow, arrays, result, text: str):
         """Replaces the pieces numbered `slow` by their parts."""
-        chunks, place = [], 0
+        chunks, first = [], 0
         for i in slow.tolist():
-            chunks.append([x[place:i] for x in arrays])
+            chunks.append([x[first:i] for x in arrays])
             parts = list(
                 self._split_span(
                     result["pieces"][i], result["offsets"][i], text
@@ -310,8 +310,8 @@ class Tokenizer:
             )
             ids = [self.piece_to_id(part) for part, _, _ in parts]
             chunks.append([ids, [p[1] for p in parts], [p[2] for p in parts]])
-            place = i + 1
-        chunks.append([x[place:] for x in arrays])
+            first = i + 1
+        chunks.append([x[first:] for x in arrays])
         return [
             np.concatenate([np.asarray(c[k], np.int64) for c in chunks])
             for k in range(3)

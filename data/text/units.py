@@ -1,4 +1,4 @@
-"""What a token of a language model is, and what ends a line (L1).
+"""What a token of a language model is, and what ends a line.
 
 `line_end` is one of
 

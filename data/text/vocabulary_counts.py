@@ -1,4 +1,4 @@
-"""Symbols of a text by their counts; plain lists of them (L1)."""
+"""Symbols of a text by their counts; plain lists of them."""
 
 import collections
 from collections.abc import Sequence
@@ -48,8 +48,8 @@ def count(text: str | bytes, unit: str, lower_case: bool, newline: bool):
       newline: count "\\n", for characters and bytes.
     """
     if unit == "byte":
-        found = collections.Counter(text)
-        counts = {str(code): n for code, n in found.items()}
+        character_counts = collections.Counter(text)
+        counts = {str(code): n for code, n in character_counts.items()}
         drop = "10"
     else:
         text = text.lower() if lower_case else text

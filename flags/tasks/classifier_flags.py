@@ -2,10 +2,10 @@
 
 from absl import flags
 
+from common.contract.task_spec import TaskSpec
 from common.errors import UserError
 from data.finetuning import task_settings
 from data.finetuning.options import CLASSIFIER_HEADS, ClassifierDataOptions
-from data.task_spec import TaskSpec
 from flags import flag_values
 from flags.tasks import tuning_flags
 

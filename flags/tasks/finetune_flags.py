@@ -4,13 +4,13 @@ import os
 
 from absl import flags
 
+from common.contract import task_spec
+from common.contract.symbols import CLS_LAST
+from common.contract.task_spec import TaskSpec
 from common.errors import UserError
 from common.vocabularies.text_settings import TextChoice, TextSettings
-from data import task_spec
 from data.finetuning import task_settings
 from data.finetuning.options import FeatureOptions
-from data.symbols import CLS_LAST
-from data.task_spec import TaskSpec
 from flags import flag_values, text_flags
 from flags.recipes import finetune_recipes
 from flags.training import common_flags, strategy_flags

@@ -5,10 +5,10 @@ import os
 from absl import flags
 from absl.testing import flagsaver
 
+from common.contract import task_spec
+from common.contract.task_spec import TaskSpec
 from common.errors import UserError
-from data import task_spec
 from data.finetuning.options import ClassifierDataOptions, FeatureOptions
-from data.task_spec import TaskSpec
 from flags.tasks import finetune_flags, tuning_flags
 from flags.training import common_flags
 from training.finetuning.multitask_options import (

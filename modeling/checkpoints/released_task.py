@@ -34,7 +34,7 @@ def head_in(folder: str) -> str | None:
 
 
 def fields(folder: str) -> dict[str, Any] | None:
-    """The fields of `data.task_spec.TaskSpec`; None where there is no task.
+    """The fields of `common.contract.task_spec.TaskSpec`; None where there is no task.
 
     Raises:
       UserError: labels or vocabulary are damaged.

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 
 from common import files
 from common.checks import require
+from common.contract import task_spec
+from common.contract.task_spec import TaskSpec
 from common.errors import UserError
 from common.vocabularies import text_settings, vocabulary
 from common.weights import hub
-from data import task_spec
-from data.task_spec import TaskSpec
 from flags import app
 from flags.serving import export_flags
 from serving.options import EMBEDDING, LANGUAGE_MODEL, ExportOptions

@@ -1,8 +1,8 @@
 """An encoder -> a SavedModel that gives texts their vectors."""
 
+from common.contract.symbols import CLS_FIRST
+from common.contract.task_spec import TaskSpec
 from common.errors import UserError
-from data.symbols import CLS_FIRST
-from data.task_spec import TaskSpec
 from modeling.checkpoints import restore as checkpoints
 from modeling.encoders.registry import spec_of
 from modeling.heads.embedding import EmbeddingModel

@@ -24,10 +24,10 @@ import tensorflow as tf
 from absl import logging as absl_logging
 
 from common import files, locks
+from common.contract.task_spec import TaskSpec
 from common.errors import UserError
 from common.heads import get
 from common.vocabularies import vocabulary
-from data.task_spec import TaskSpec
 from data.text.opening import AnyTokenizer, graph_tokenizer, open_tokenizer
 from modeling.encoders.registry import require_length
 from modeling.models.long_document import LongDocument

@@ -28,7 +28,7 @@ from serving.exported import wordpiece_check
 MAX_BYTES = 1 << 26
 MAX_ELEMENTS = 1 << 26  # of all constants together
 # Operations of functions that loading or a signature may run.
-# `tests/serving/test_own_exports.py` makes the list again.
+# `tests/serving/exported/test_own_exports.py` makes the list again.
 ALLOWED = frozenset(
     """
     Abs AddN AddV2 All Any ArgMax Assert BatchMatMulV2 BiasAdd

@@ -10,8 +10,8 @@ import numpy as np
 from common import files
 from common.errors import UserError
 from common.heads import HEADS
-from data.text import vocabulary as vocabulary_lib
-from data.text.vocabulary import PieceVocabulary, Vocabulary
+from data.text import lm_vocabulary
+from data.text.lm_vocabulary import PieceVocabulary, Vocabulary
 from modeling.checkpoints import restore as checkpoints
 from modeling.encoders.contract import EncoderConfig
 from modeling.heads.causal_lm import CausalLanguageModel
@@ -136,7 +136,7 @@ def load_causal(options: ModelOptions, mem_len: int | None = None) -> CausalLM:
 
 
 def _vocabulary_in(folder: str, config: EncoderConfig) -> str:
-    name = config.extra.get("vocabulary_file", vocabulary_lib.FILE_NAME)
+    name = config.extra.get("vocabulary_file", lm_vocabulary.FILE_NAME)
     path = os.path.join(folder, name)
     # Folders of averages lie below the run's.
     above = os.path.join(os.path.dirname(folder.rstrip("/")), name)
@@ -151,7 +151,7 @@ def _vocabulary_in(folder: str, config: EncoderConfig) -> str:
 
 
 def _load_vocabulary(path: str, config: EncoderConfig) -> Vocabulary:
-    found = vocabulary_lib.load(path, config.extra.get("line_end"))
+    found = lm_vocabulary.load(path, config.extra.get("line_end"))
     known = config.extra.get("vocabulary_sha256")
     if known:
         found.require(known, "the model")

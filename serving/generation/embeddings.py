@@ -13,9 +13,9 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from common.contract import symbols
+from common.contract.symbols import CLS_FIRST
 from common.errors import UserError
-from data import symbols
-from data.symbols import CLS_FIRST
 from data.text.opening import AnyTokenizer
 from modeling.encoders.base import Encoder
 from modeling.encoders.registry import spec_of

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from common.contract.symbols import MASK
 from common.errors import UserError
-from data.symbols import MASK
 from data.text.masked import encode_filled, masked_ids
 from serving.generation.language_model import LanguageModel, mask_logits
 from serving.generation.options import ORDERS

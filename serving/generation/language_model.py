@@ -6,9 +6,9 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from common.contract.symbols import CLS_FIRST
 from common.errors import UserError
 from common.vocabularies import vocabulary
-from data.symbols import CLS_FIRST
 from data.text.opening import AnyTokenizer, open_tokenizer
 from modeling import PretrainingModel
 from modeling.checkpoints import restore as checkpoints

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
+from common.contract.symbols import SymbolIds
 from common.errors import UserError
-from data.symbols import SymbolIds
 from serving.generation.fill import Filling, Hidden
 from serving.generation.language_model import LanguageModel
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from common import encodings, files
 from common.errors import UserError
-from data.text.vocabulary import Vocabulary
+from data.text.lm_vocabulary import Vocabulary
 from serving.generation.causal_scoring import CausalScorer
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from data import symbols
+from common.contract import symbols
 from data.finetuning.features.pair_features import SEGMENT_IDS
 
 

@@ -6,13 +6,13 @@ the first symbol is predicted from something.
 
 import tensorflow as tf
 
-from data.text.graph_tokenizer import GraphTokenizer
-from data.text.units import NEWLINE, mark_lines
-from data.text.vocabulary import (
+from data.text.graph.graph_tokenizer import GraphTokenizer
+from data.text.lm_vocabulary import (
     PieceVocabulary,
     SymbolVocabulary,
     Vocabulary,
 )
+from data.text.units import NEWLINE, mark_lines
 
 # What Python's `str.split` divides words at.
 _SPACE = r"[\s\x{1c}-\x{1f}\x{85}\p{Z}]+"

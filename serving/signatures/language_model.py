@@ -10,7 +10,7 @@ Letters: B batch, T segment length, M memory slots, L layers, D model, P masks.
 
 import tensorflow as tf
 
-from data import symbols
+from common.contract import symbols
 from modeling.encoders.registry import spec_of
 from serving.signatures import graph_features
 from serving.signatures.continuation import continuation_signature

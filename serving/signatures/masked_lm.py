@@ -5,7 +5,7 @@ Letters: B batch, T row length, D model, V vocabulary, P masks, K choices.
 
 import tensorflow as tf
 
-from data import symbols
+from common.contract import symbols
 from serving.generation.masked_fill import not_offered
 from serving.signatures import graph_features
 from serving.signatures.sequence import Context, Signature, text_spec

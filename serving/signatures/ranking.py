@@ -5,7 +5,7 @@ Letters: B queries, N documents of each, W windows of all of them, T length.
 
 import tensorflow as tf
 
-from data import symbols
+from common.contract import symbols
 from serving.signatures import graph_features
 from serving.signatures.sequence import (
     IDS,

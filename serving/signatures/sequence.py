@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from common.contract import symbols
+from common.contract.task_spec import TaskSpec
 from common.errors import UserError
-from data import symbols
 from data.finetuning.classifier.sets import THRESHOLD
-from data.task_spec import TaskSpec
 from serving.signatures import graph_features
 from serving.signatures.graph_features import Features
 

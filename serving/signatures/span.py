@@ -8,7 +8,7 @@ length takes the memory of `_CHUNK` windows.
 
 import tensorflow as tf
 
-from data import symbols
+from common.contract import symbols
 from data.finetuning.options import SquadDataOptions, require_paragraph_room
 from modeling.heads.question_answering import SpanOutput
 from serving.signatures import graph_features, span_answers

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from data.finetuning.squad.predictions import EMPTY_LOG_PROB
-from data.text.graph_text import white_space
+from data.text.graph.graph_text import white_space
 
 _CANDIDATES = 256  # best spans of a question that are told apart by text
 

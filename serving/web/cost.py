@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import psutil
 
+from common.contract.symbols import MASK
 from common.errors import UserError
-from data.symbols import MASK
 from data.text.normalization import most_chars
 from serving.options import ServerOptions
 

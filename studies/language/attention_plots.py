@@ -72,9 +72,13 @@ def means(
             },
         }
         for name, weights in rows.items():
-            own = np.concatenate([w[:, 0] for w in weights])  # [L*N, T, K]
-            own = attention_terms.by_distance(own, slots, slots).sum(1)
-            sums[name] = sums.get(name, 0.0) + own
+            weights_by_distance = np.concatenate(
+                [w[:, 0] for w in weights]
+            )  # [L*N, T, K]
+            weights_by_distance = attention_terms.by_distance(
+                weights_by_distance, slots, slots
+            ).sum(1)
+            sums[name] = sums.get(name, 0.0) + weights_by_distance
     if not count:
         raise UserError(
             f"wanted more than {slots} tokens, which fill the memory, and a "
@@ -257,9 +261,11 @@ def streams_of_text(folder: str) -> list[str]:
     stream = TokenStream(data.manifest, FLAGS.split)
     most = min(len(stream), FLAGS.tokens + slots + 2 * FLAGS.seq_len)
     ids = stream.read(0, most)
-    found, tokens = means(model, ids, FLAGS.seq_len, FLAGS.tokens)
+    mean_weights, tokens = means(model, ids, FLAGS.seq_len, FLAGS.tokens)
     print(f"means over {tokens} tokens of {FLAGS.split}, M = {slots}")
-    shown = {_TITLES[name]: rows[:, ::-1] for name, rows in found.items()}
+    shown = {
+        _TITLES[name]: rows[:, ::-1] for name, rows in mean_weights.items()
+    }
     whole = {_TITLES["whole"]: shown.pop(_TITLES["whole"])}
     offsets = np.arange(-slots, 1)
     paths = []
@@ -267,14 +273,16 @@ def streams_of_text(folder: str) -> list[str]:
         stem = os.path.join(folder, name)
         paths += draw_means(rows, offsets, config.n_head, stem)
     rng = np.random.default_rng(FLAGS.seed)
-    place = int(rng.integers(slots, len(ids) - FLAGS.seq_len))
-    memory = model(ids[np.newaxis, place - slots : place]).new_memory
+    position = int(rng.integers(slots, len(ids) - FLAGS.seq_len))
+    memory = model(ids[np.newaxis, position - slots : position]).new_memory
     with attention_terms.observed(model) as layers:
-        model(ids[np.newaxis, place : place + FLAGS.seq_len], memory=memory)
+        model(
+            ids[np.newaxis, position : position + FLAGS.seq_len], memory=memory
+        )
     whole = np.concatenate([one.probabilities()[:, 0] for one in layers])
     words = [
         data.vocabulary.symbol(int(i))
-        for i in ids[place - slots : place + FLAGS.seq_len]
+        for i in ids[position - slots : position + FLAGS.seq_len]
     ]
     chosen = {_name(h, config.n_head): whole[h] for h in _heads(len(whole))}
     stem = os.path.join(folder, "heads")

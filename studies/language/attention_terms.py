@@ -64,8 +64,10 @@ class Observed:
 
     def scores(self) -> np.ndarray:
         """float32 [N, B, Q, K], scaled; about -1e30 where nothing is seen."""
-        own = self.attention
-        seg_embed = own.seg_embed if self.stream.segments is not None else None
+        attention = self.attention
+        seg_embed = (
+            attention.seg_embed if self.stream.segments is not None else None
+        )
         queries = relative.make_queries(self.q, self.keys.biases, seg_embed)
         return relative.masked_scores(queries, self.keys, self.stream)[
             0
@@ -76,10 +78,10 @@ class Observed:
 
         0 in a row of the query stream that sees no key.
         """
-        found = tf.nn.softmax(self.scores())
+        probabilities = tf.nn.softmax(self.scores())
         if self.stream.gate is not None:
-            found *= self.stream.gate[..., tf.newaxis]
-        return found.numpy()
+            probabilities *= self.stream.gate[..., tf.newaxis]
+        return probabilities.numpy()
 
     def alone(self) -> dict[str, np.ndarray]:
         """(a), (b), (d), each with the mask and a softmax of its own."""
@@ -108,11 +110,11 @@ def observed(model) -> Iterator[list[Observed]]:
                 "wanted a model with Transformer-XL's relative positions, "
                 f"found {type(attention).__name__}"
             )
-    found: list[Observed] = []
+    calls: list[Observed] = []
 
     def watch(layer, attention):
         def attend(q, keys, stream, context):
-            found.append(Observed(layer, attention, q, keys, stream))
+            calls.append(Observed(layer, attention, q, keys, stream))
             return type(attention).attend(attention, q, keys, stream, context)
 
         vars(attention)["attend"] = attend
@@ -120,7 +122,7 @@ def observed(model) -> Iterator[list[Observed]]:
     for layer, attention in enumerate(attentions):
         watch(layer, attention)
     try:
-        yield found
+        yield calls
     finally:
         for attention in attentions:
             del vars(attention)["attend"]

@@ -118,7 +118,7 @@ def measure(
       block: W; X = blocks * W.
       batch_size: B.
     """
-    found = []
+    losses = []
     for context in contexts:
         windows = np.stack(
             [stream.read(int(s) - context, context + block) for s in starts]
@@ -127,13 +127,13 @@ def measure(
             reader.losses(windows[i : i + batch_size], block)
             for i in range(0, len(windows), batch_size)
         ]
-        found.append(np.concatenate(rows).reshape(-1))
+        losses.append(np.concatenate(rows).reshape(-1))
         print(
-            f"context {context}: {found[-1].mean():.4f} nats, perplexity "
-            f"{np.exp(found[-1].mean(dtype=np.float64)):.3f}",
+            f"context {context}: {losses[-1].mean():.4f} nats, perplexity "
+            f"{np.exp(losses[-1].mean(dtype=np.float64)):.3f}",
             flush=True,
         )
-    return np.stack(found)
+    return np.stack(losses)
 
 
 def open_reader(data, path: str, longest: int) -> WindowReader:

@@ -70,13 +70,13 @@ def text(task: Task, steps: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     shape = (task.rows, length)
     # Rows start at other places of a block.
     offset = rng.integers(task.block, size=(task.rows, 1))
-    place = (np.arange(length) + offset) % task.block  # [B, n]
+    position = (np.arange(length) + offset) % task.block  # [B, n]
     ids = rng.integers(task.keys, task.vocab_size - 1, size=shape)
     asks = rng.random(shape) < task.questions
     ids = np.where(asks, task.vocab_size - 1, ids)
-    ids = np.where(place == 0, rng.integers(task.keys, size=shape), ids)
-    known = place <= np.arange(length)  # the row's first key is there
-    gaps = np.where(asks & known, place, 0)
+    ids = np.where(position == 0, rng.integers(task.keys, size=shape), ids)
+    known = position <= np.arange(length)  # the row's first key is there
+    gaps = np.where(asks & known, position, 0)
 
     def cut(x):
         x = x.reshape(task.rows, steps, task.segment)
@@ -90,9 +90,9 @@ def answers(ids: np.ndarray, gaps: np.ndarray) -> np.ndarray:
     steps, rows, length = ids.shape
     line = ids.swapaxes(0, 1).reshape(rows, -1)
     gap = gaps.swapaxes(0, 1).reshape(rows, -1)
-    found = np.take_along_axis(line, np.arange(line.shape[1]) - gap, 1)
-    found = np.where(gap > 0, found, 0).reshape(rows, steps, length)
-    return np.ascontiguousarray(found.swapaxes(0, 1), np.int32)
+    answer_ids = np.take_along_axis(line, np.arange(line.shape[1]) - gap, 1)
+    answer_ids = np.where(gap > 0, answer_ids, 0).reshape(rows, steps, length)
+    return np.ascontiguousarray(answer_ids.swapaxes(0, 1), np.int32)
 
 
 def make_config(task: Task, memory: int, encoding: str):
@@ -148,8 +148,8 @@ class _Runner:
             loss = tf.reduce_sum(losses) / tf.maximum(tf.reduce_sum(asked), 1)
         if training:
             variables = model.trainable_variables
-            found = tape.gradient(loss, variables)
-            self._adam.apply_gradients(zip(found, variables, strict=True))
+            gradients = tape.gradient(loss, variables)
+            self._adam.apply_gradients(zip(gradients, variables, strict=True))
             return loss, layers, length
         guess = tf.argmax(model.log_probs(hidden), -1, output_type=tf.int32)
         return guess, layers, length
@@ -162,11 +162,11 @@ class _Runner:
         shape = [rows, config.mem_len or 0, config.d_model]
         layers = (tf.zeros(shape),) * config.n_layer if config.mem_len else ()
         length = tf.zeros([rows], tf.int32)
-        found = []
+        outputs = []
         for step in zip(ids, answers(ids, gaps), gaps, strict=True):
             out, layers, length = self._run(*step, layers, length, training)
-            found.append(out.numpy())
-        return np.stack(found)
+            outputs.append(out.numpy())
+        return np.stack(outputs)
 
 
 def accuracy_by_gap(task: Task, memory: int, encoding: str) -> np.ndarray:
@@ -179,10 +179,10 @@ def accuracy_by_gap(task: Task, memory: int, encoding: str) -> np.ndarray:
     solved = np.bincount(
         gaps.ravel(), weights=right.ravel(), minlength=task.block
     )
-    found = solved / np.maximum(asked, 1)
-    found[asked == 0] = np.nan
-    found[0] = np.nan
-    return found
+    accuracy = solved / np.maximum(asked, 1)
+    accuracy[asked == 0] = np.nan
+    accuracy[0] = np.nan
+    return accuracy
 
 
 def main() -> None:

@@ -110,12 +110,12 @@ def bootstrap(
     """95 % interval of each model's RECL over resampled tokens, [N, 2]."""
     rng = np.random.default_rng(seed)
     size = group.losses.shape[-1]
-    found = []
+    lengths = []
     for _ in range(rounds):
         drawn = np.sort(rng.integers(size, size=size))
         sample = group._replace(losses=group.losses[..., drawn])
-        found.append(effective_context(sample, fraction, threshold).recl)
-    return np.percentile(found, INTERVAL, axis=0, method="nearest").T
+        lengths.append(effective_context(sample, fraction, threshold).recl)
+    return np.percentile(lengths, INTERVAL, axis=0, method="nearest").T
 
 
 def read_losses(path: str) -> tuple[str, np.ndarray, np.ndarray, np.ndarray]:
@@ -190,15 +190,15 @@ def table(group: Group, rounds: int, seed: int, threshold: float) -> list:
     """Rows of the table: model, then RECL and its interval per fraction."""
     columns = []
     for fraction in FRACTIONS:
-        found = effective_context(group, fraction, threshold)
+        measured = effective_context(group, fraction, threshold)
         bounds = bootstrap(group, fraction, threshold, rounds, seed)
-        columns.append((found, bounds))
+        columns.append((measured, bounds))
     rows = [["model", *(f"r = {f}" for f in FRACTIONS)]]
     for i, name in enumerate(group.models):
         cells = []
-        for found, (low, high) in ((f, b[i]) for f, b in columns):
-            least = ">= " if found.at_end[i] else ""
-            cells.append(f"{least}{found.recl[i]} ({low} to {high})")
+        for measured, (low, high) in ((f, b[i]) for f, b in columns):
+            least = ">= " if measured.at_end[i] else ""
+            cells.append(f"{least}{measured.recl[i]} ({low} to {high})")
         rows.append([name, *cells])
     return rows
 

@@ -61,8 +61,8 @@ class KneserNey:
         keys = []
         for k in range(order):
             known, codes = self._codes(grams[k], padded, k)
-            found, numbers = np.unique(codes[known], return_inverse=True)
-            keys.append(found)
+            level_keys, numbers = np.unique(codes[known], return_inverse=True)
+            keys.append(level_keys)
             grams.append(np.full(len(padded), -1))
             grams[-1][known] = numbers
         real = slice(order - 1, None)
@@ -123,13 +123,13 @@ class KneserNey:
         for k, level in enumerate(self.levels):
             known, code = self._codes(gram, padded, k)
             context = code // (self.vocab_size + 1)
-            place = np.searchsorted(level.keys, code)
-            place = np.minimum(place, len(level.keys) - 1)
-            found = known & (level.keys[place] == code)
-            share = np.where(found, level.shares[place], 0.0)
+            index = np.searchsorted(level.keys, code)
+            index = np.minimum(index, len(level.keys) - 1)
+            known_gram = known & (level.keys[index] == code)
+            share = np.where(known_gram, level.shares[index], 0.0)
             left = level.left_over[np.where(known, context, 0)]
             p = np.where(known, left * p + share, p)
-            gram = np.where(found, place, -1)
+            gram = np.where(known_gram, index, -1)
         return np.log(p[self.order - 1 :])
 
     @property
@@ -151,7 +151,7 @@ def modified_discounts(counts: np.ndarray) -> tuple[float, float, float]:
     if not n.all():
         return FALLBACK
     y = n[0] / (n[0] + 2 * n[1])
-    found = tuple(i - (i + 1) * y * n[i] / n[i - 1] for i in (1, 2, 3))
-    if all(0 <= d <= i for i, d in enumerate(found, 1)):
-        return found
+    discounts = tuple(i - (i + 1) * y * n[i] / n[i - 1] for i in (1, 2, 3))
+    if all(0 <= d <= i for i, d in enumerate(discounts, 1)):
+        return discounts
     return FALLBACK

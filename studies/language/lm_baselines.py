@@ -173,8 +173,8 @@ def measure_n_grams(data_dir: str, order: int) -> dict:
     manifest = StreamManifest.load(data_dir)
     train, valid = (TokenStream(manifest, split) for split in SPLITS)
     model = KneserNey(train.read(0, len(train)), manifest.vocab_size, order)
-    found = model.log_probs(valid.read(0, len(valid)))[1:]
-    return _row(manifest, -found.mean(), len(found)) | {
+    log_probs = model.log_probs(valid.read(0, len(valid)))[1:]
+    return _row(manifest, -log_probs.mean(), len(log_probs)) | {
         "parameters": model.grams
     }
 
@@ -187,15 +187,15 @@ def _row(manifest: StreamManifest, nats: float, predicted: int) -> dict:
 
 def command(system: str, data_dir: str, model_dir: str, **changes) -> list:
     """What trains or evaluates a system, `UNIT/ours` or `UNIT/lstm`."""
-    given = RECIPES[system] | changes
-    given |= {
+    flags = RECIPES[system] | changes
+    flags |= {
         "data_dir": data_dir,
         "model_dir": model_dir,
         "intra_op_threads": FLAGS.threads,
         "inter_op_threads": FLAGS.threads,
         "seed": FLAGS.seed,
     }
-    words = [f"--{name}={value}" for name, value in given.items()]
+    words = [f"--{name}={value}" for name, value in flags.items()]
     return [sys.executable, *COMMANDS[system.split("/")[1]], *words]
 
 
@@ -253,17 +253,17 @@ def time_steps(unit: str, data_dir: str) -> dict:
             )
             loops[name] += time_loops(words)
     shutil.rmtree(folder, ignore_errors=True)
-    found = {}
+    step_times = {}
     for name, rows in loops.items():
         wall, cpu = np.asarray(rows).T / LOOP
         seconds = {"wall": wall.min(), "cpu": np.median(cpu) / FLAGS.threads}
-        found[name] = {
+        step_times[name] = {
             "step_seconds": float(seconds[FLAGS.clock]),
             "clock": FLAGS.clock,
             "wall_seconds": wall.tolist(),
             "cpu_seconds": cpu.tolist(),
         }
-    return found
+    return step_times
 
 
 def time_loops(words: list) -> list[tuple[float, float]]:
@@ -371,10 +371,10 @@ def measure(results: Results) -> None:
         for unit, folder in folders.items()
     }
     for unit, folder in folders.items():
-        for name, found in times[unit].items():
+        for name, timing in times[unit].items():
             results.once(
                 f"{name}, {FLAGS.minutes:g} minutes",
-                functools.partial(train, name, folder, found["step_seconds"]),
+                functools.partial(train, name, folder, timing["step_seconds"]),
             )
 
 

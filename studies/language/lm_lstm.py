@@ -61,21 +61,21 @@ class LSTMLanguageModel(tf_keras.Model):
 
     def variables_by_name(self) -> dict[str, tf.Variable]:
         """Names of Transformer-XL's: the optimizer's groups know them."""
-        found = {
+        by_name = {
             f"transformer/{name}": self._at("embedding", path)
             for name, path in self.embedding.variable_paths().items()
         }
-        found |= {
+        by_name |= {
             f"transformer/adaptive_softmax/{name}": self._at("softmax", path)
             for name, path in self.softmax.variable_paths().items()
         }
         for i, layer in enumerate(self.recurrent):
             scope = f"transformer/layer_{i}/ff"
             kernel, recurrent, bias = layer.weights
-            found[f"{scope}/layer_1/kernel"] = kernel
-            found[f"{scope}/layer_2/kernel"] = recurrent
-            found[f"{scope}/layer_1/bias"] = bias
-        return found
+            by_name[f"{scope}/layer_1/kernel"] = kernel
+            by_name[f"{scope}/layer_2/kernel"] = recurrent
+            by_name[f"{scope}/layer_1/bias"] = bias
+        return by_name
 
     def _at(self, owner: str, path: str) -> tf.Variable:
         name, *key = path.split("/")

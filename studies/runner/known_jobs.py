@@ -57,8 +57,8 @@ def adopt(folder: str, path: str) -> int:
     Raises:
       UserError: it is no such file.
     """
-    found = files.read_json_object(path, _HINT) if path else {}
-    for name, row in found.items():
+    known = files.read_json_object(path, _HINT) if path else {}
+    for name, row in known.items():
         if (
             name in ("", ".")
             or os.path.isabs(name)
@@ -72,7 +72,7 @@ def adopt(folder: str, path: str) -> int:
                 f"job; {_HINT}"
             )
     new = 0
-    for name, row in found.items():
+    for name, row in known.items():
         home = os.path.join(folder, name)
         if files.exists(os.path.join(home, jobs.RESULT)):
             continue

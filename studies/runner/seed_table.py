@@ -153,15 +153,17 @@ def _cell(row: Row, column: Column, best: float | None) -> str:
 
 
 def _difference(row: Row, base: Row, column: Column) -> str:
-    found = difference(row, base, column.name) if column.compare else None
-    if found is None:
+    interval = difference(row, base, column.name) if column.compare else None
+    if interval is None:
         return ""
     if not same_rate(row, base):
         return "other target rate"
-    text = f"{found.mean:+.{column.digits}f}"
-    if found.queries < 2:
+    text = f"{interval.mean:+.{column.digits}f}"
+    if interval.queries < 2:
         return text
-    low, high = (f"{v:+.{column.digits}f}" for v in (found.low, found.high))
+    low, high = (
+        f"{v:+.{column.digits}f}" for v in (interval.low, interval.high)
+    )
     return f"{text} [{low}, {high}]"
 
 

@@ -97,8 +97,8 @@ class Study(Jobs):
           UserError: one cannot be made.
         """
         for name, command in self.options.first.items():
-            made = self.do(Job(name, (command.words(),)))
-            error = made.get("error", "")
+            result = self.do(Job(name, (command.words(),)))
+            error = result.get("error", "")
             if error and not self.only_read:
                 raise UserError(f"{self.path(name, 'log.txt')}: {error}")
             if error:
@@ -115,19 +115,19 @@ class Study(Jobs):
             name = f"records-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
             home = self.path(name, "data")
             words = self.options.records.words(output_dir=home, **more)
-            made = self.results.get(name) or self.do(Job(name, (words,)))
-            if "error" in made:
-                return home, because("records", made["error"])
-            wanted, found, slots = study_report.target_rate(home)
-            self.rates[row.key] = found
-            if found is None or found >= (1 - _RATE) * wanted:
+            result = self.results.get(name) or self.do(Job(name, (words,)))
+            if "error" in result:
+                return home, because("records", result["error"])
+            wanted, reached, slots = study_report.target_rate(home)
+            self.rates[row.key] = reached
+            if reached is None or reached >= (1 - _RATE) * wanted:
                 break
             more["num_predict"] = max(
-                slots + max(1, slots // 8), math.ceil(slots * wanted / found)
+                slots + max(1, slots // 8), math.ceil(slots * wanted / reached)
             )
         else:
             self._say(
-                f"{row.name}: {found:.2%} of the tokens are targets, "
+                f"{row.name}: {reached:.2%} of the tokens are targets, "
                 f"{wanted:.2%} were wanted"
             )
         return home, ""
@@ -146,8 +146,8 @@ class Study(Jobs):
         ]
         for row in self.options.rows if names else ():
             home, failed = records[row.key]
-            own = self.options.pretrain.flags | row.pretrain
-            if failed or not home or own.get("eval_data_dir"):
+            flags = self.options.pretrain.flags | row.pretrain
+            if failed or not home or flags.get("eval_data_dir"):
                 continue
             if study_report.without_held_out(home):
                 raise UserError(
@@ -191,14 +191,14 @@ class Study(Jobs):
 
     def _kind(self, row: RowOptions) -> str:
         """What a step costs by: rows of one kind share one timing."""
-        given = self.options.pretrain.flags | row.pretrain
-        parts = ["pretrain", given.get("model_type", "xlnet")]
+        flags = self.options.pretrain.flags | row.pretrain
+        parts = ["pretrain", flags.get("model_type", "xlnet")]
         parts += [
-            str(given[k]) for k in ("objective", "mlm_stream") if k in given
+            str(flags[k]) for k in ("objective", "mlm_stream") if k in flags
         ]
-        if given.get("mem_len") == 0:
+        if flags.get("mem_len") == 0:
             parts.append("no_memory")
-        if given.get("next_sentence"):  # BERT's pairs are made while reading
+        if flags.get("next_sentence"):  # BERT's pairs are made while reading
             parts.append("next_sentence")
         return "-".join(parts)
 
@@ -218,8 +218,8 @@ class Study(Jobs):
                 f"row {row.name!r}: its steps or those of {other.name!r} were "
                 f"not timed; see {self.path('speed')}"
             )
-        given = self.options.pretrain.flags | other.pretrain
-        steps = given["train_steps"] * pace[0].step / pace[1].step
+        flags = self.options.pretrain.flags | other.pretrain
+        steps = flags["train_steps"] * pace[0].step / pace[1].step
         return {"train_steps": max(1, round(steps))}
 
     def _jobs(
@@ -249,26 +249,28 @@ class Study(Jobs):
         """Every task, point and seed from one pretraining."""
         jobs, count = [], self.options.finetune_seeds
         for task, options in self.options.tasks.items():
-            for point, own in itertools.product(options.points(), range(count)):
+            for point, finetune_seed in itertools.product(
+                options.points(), range(count)
+            ):
                 label = study_search.label(point)
-                place = study_search.place(name, task, label, own)
-                run = self.path(place, "run")
+                job_name = study_search.place(name, task, label, finetune_seed)
+                run = self.path(job_name, "run")
                 more = point | row.tasks.get(task, {})
                 if options.in_place:
                     words = options.words(**more, model_dir=start)
                     reads = self._reads(task, start)
-                    jobs.append(Job(place, (words,), reads, task))
+                    jobs.append(Job(job_name, (words,), reads, task))
                     continue
                 # No two pretrainings share the luck of a tuning.
                 words = options.words(
                     **more,
                     init_checkpoint=start,
                     model_dir=run,
-                    seed=seed * count + own,
+                    seed=seed * count + finetune_seed,
                 )
                 steps = int(_flag(words, "train_steps"))
                 reads = self._reads(task, run)
-                jobs.append(Job(place, (words,), reads, task, steps))
+                jobs.append(Job(job_name, (words,), reads, task, steps))
         return jobs
 
     def _reads(self, source: str, home: str) -> dict[str, tuple[str, str]]:
@@ -280,13 +282,13 @@ class Study(Jobs):
     def _pretrain(
         self, row: RowOptions, data: str, home: str, seed: int, **timed
     ) -> tuple[str, ...]:
-        own = self.options.pretrain
-        kept = {k: v for k, v in own.flags.items() if k not in row.drop}
+        command = self.options.pretrain
+        kept = {k: v for k, v in command.flags.items() if k not in row.drop}
         more = row.pretrain | timed
         if data:
             more["data_dir"] = data
         more["model_dir"] = home
-        return type(own)(own.command, kept).words(**more, seed=seed)
+        return type(command)(command.command, kept).words(**more, seed=seed)
 
     def _row(self, options: RowOptions) -> Row:
         """What came of a row's jobs, of the best point where one is searched."""
@@ -306,50 +308,52 @@ class Study(Jobs):
         """What a row's search in a task found; None = it has none."""
         if not self.options.tasks[task].search:
             return None
-        column, found = self.options.chooser(task), {}
+        column, values = self.options.chooser(task), {}
         for point in self.options.tasks[task].points():
             label = study_search.label(point)
             results = self._results(row, column, label).values()
-            found[label] = [r[column.name] for r in results if column.name in r]
-        return Searched(row.name, task, column, found)
+            values[label] = [
+                r[column.name] for r in results if column.name in r
+            ]
+        return Searched(row.name, task, column, values)
 
     def searches(self) -> list[Searched]:
         """Of all rows and tasks that have one."""
-        found = [
+        searched = [
             self.searched(row, task)
             for row in self.options.rows
             for task in self.options.tasks
         ]
-        return [s for s in found if s]
+        return [s for s in searched if s]
 
     def _results(
         self, row: RowOptions, column: ResultColumn, point: str
     ) -> dict[str, dict]:
         """Seed -> the scaled numbers, or the error, of a column's jobs."""
-        found = {}
+        results = {}
         for seed in range(self.options.pretrain_seeds):
             name = f"{row.key}-{seed}"
             places = {f"{seed}": name}
             if column.of != "pretrain":
                 places = {
-                    f"{seed}.{own}": study_search.place(
-                        name, column.of, point, own
+                    f"{seed}.{finetune_seed}": study_search.place(
+                        name, column.of, point, finetune_seed
                     )
-                    for own in range(self.options.finetune_seeds)
+                    for finetune_seed in range(self.options.finetune_seeds)
                 }
-            for key, place in places.items():
-                result = dict(self.results.get(place, self.results[name]))
+            for key, job_name in places.items():
+                result = dict(self.results.get(job_name, self.results[name]))
                 if column.name in result:
                     result[column.name] *= column.scale
-                found[key] = result
-        return found
+                results[key] = result
+        return results
 
 
 def _round(job: Job) -> tuple[int, int]:
     """Seeds in turn, so that a table of fewer seeds is there early."""
     first, _, second = job.name.partition("/")
-    own = int(second.rpartition("-")[2]) if second else -1
-    return int(first.rpartition("-")[2]), own
+    finetune_seed = int(second.rpartition("-")[2]) if second else -1
+    return int(first.rpartition("-")[2]), finetune_seed
 
 
 def _timed(words: tuple[str, ...], steps: int) -> tuple[str, ...]:
@@ -361,7 +365,7 @@ def _timed(words: tuple[str, ...], steps: int) -> tuple[str, ...]:
 
 
 def _flag(words: tuple[str, ...], name: str) -> str:
-    found = [w for w in words if w.startswith(f"--{name}=")]
-    if not found:
+    matching = [w for w in words if w.startswith(f"--{name}=")]
+    if not matching:
         raise UserError(f"{' '.join(words)}: `{name}` is missing")
-    return found[-1].split("=", 1)[1]
+    return matching[-1].split("=", 1)[1]

@@ -20,7 +20,7 @@ def points(options: StudyOptions, rows: Sequence[Row]) -> Points:
     is left out where no row differs.
     """
     base = base_of(options, rows)
-    found: Points = {}
+    column_points: Points = {}
     for column in options.columns:
         if not column.compare:
             continue
@@ -32,8 +32,8 @@ def points(options: StudyOptions, rows: Sequence[Row]) -> Points:
             and (apart := difference(row, base, column.name))
         }
         if any(abs(apart.mean) >= _FLAT for apart in of.values()):
-            found[column.name] = of
-    return found
+            column_points[column.name] = of
+    return column_points
 
 
 def base_of(options: StudyOptions, rows: Sequence[Row]) -> Row:
@@ -42,10 +42,10 @@ def base_of(options: StudyOptions, rows: Sequence[Row]) -> Row:
     return rows[keys.index(options.figure_base)]
 
 
-def order_of(found: Points) -> list[str]:
+def order_of(column_points: Points) -> list[str]:
     """Rows, the one with the largest mean over the columns first."""
     values: dict[str, list[float]] = {}
-    for of in found.values():
+    for of in column_points.values():
         for name, apart in of.items():
             values.setdefault(name, []).append(apart.mean)
     return sorted(values, key=lambda n: -sum(values[n]) / len(values[n]))
@@ -62,21 +62,21 @@ def draw(
       rows: with their values; the paper's are drawn beside them.
       command: what made the values, for the caption.
     """
-    found = points(options, rows) if options.figure_base else {}
-    if not found:
+    column_points = points(options, rows) if options.figure_base else {}
+    if not column_points:
         return []
-    base, names = base_of(options, rows), order_of(found)
+    base, names = base_of(options, rows), order_of(column_points)
     figure, axes = figures.new(
         1,
-        len(found),
-        figsize=(2.5 + 2.5 * len(found), 1.6 + 0.32 * len(names)),
+        len(column_points),
+        figsize=(2.5 + 2.5 * len(column_points), 1.6 + 0.32 * len(names)),
     )
-    for axis, (column, of) in zip(axes[0], found.items(), strict=True):
+    for axis, (column, of) in zip(axes[0], column_points.items(), strict=True):
         _draw_column(axis, column, of, names)
         _draw_paper(axis, column, rows, base, names)
         axis.set_yticks(range(len(names)), names if axis is axes[0][0] else [])
         axis.set_ylim(len(names) - 0.5, -0.5)
-    pairs = max(d.queries for of in found.values() for d in of.values())
+    pairs = max(d.queries for of in column_points.values() for d in of.values())
     shown = any(axis.get_legend_handles_labels()[1] for axis in axes[0])
     figure.suptitle(
         f"Difference to row {base.name}, n = {pairs} seeds. Points: mean, paired "

@@ -154,10 +154,10 @@ class StudyOptions:
     def __post_init__(self):
         keys = [row.key for row in self.rows]
         names = [c.name for c in self.columns]
-        for what, found in (("rows", keys), ("columns", names)):
-            if len(set(found)) < len(found) or not found:
+        for what, names_given in (("rows", keys), ("columns", names)):
+            if len(set(names_given)) < len(names_given) or not names_given:
                 raise UserError(
-                    f"{what} must have different names, found {found}"
+                    f"{what} must have different names, found {names_given}"
                 )
         for name in ("reference", *(["figure_base"] * bool(self.figure_base))):
             if getattr(self, name) not in keys:
@@ -193,11 +193,11 @@ class StudyOptions:
                 )
         self._check_searches()
         for claim in self.claims:
-            for found, known in (
+            for names_given, known in (
                 ((*claim.more, *claim.less), keys),
                 (claim.columns, names),
             ):
-                if unknown := sorted(set(found) - set(known)):
+                if unknown := sorted(set(names_given) - set(known)):
                     raise UserError(
                         f"claim {claim.text!r}: there is no {unknown[0]!r} "
                         f"among {', '.join(known)}"
@@ -216,9 +216,9 @@ class StudyOptions:
 
     def chooser(self, task: str) -> ResultColumn:
         """The column that says which point of a task's search is best."""
-        own = [c for c in self.columns_of(task) if c.compare]
-        by = self.tasks[task].by or own[0].name
-        return next(c for c in own if c.name == by)
+        compared = [c for c in self.columns_of(task) if c.compare]
+        by = self.tasks[task].by or compared[0].name
+        return next(c for c in compared if c.name == by)
 
     def columns_of(self, source: str) -> list[ResultColumn]:
         """Those whose numbers a job of `source` leaves."""
@@ -293,24 +293,24 @@ def load(path: str, places: dict[str, str]) -> StudyOptions:
     """
     value = read_toml(path, places)
     with entries_of(path):
-        found = dict(value)
-        found["first"] = {
-            name: command(found.pop(name))
+        entries = dict(value)
+        entries["first"] = {
+            name: command(entries.pop(name))
             for name in ("corpus", "vocabulary")
-            if name in found
+            if name in entries
         }
-        shared = dict(found.pop("all", {}))
-        records = found.get("records")
-        found["records"] = command(records) if records else None
-        found["pretrain"] = command(shared | found["pretrain"])
-        found["tasks"] = {
+        shared = dict(entries.pop("all", {}))
+        records = entries.get("records")
+        entries["records"] = command(records) if records else None
+        entries["pretrain"] = command(shared | entries["pretrain"])
+        entries["tasks"] = {
             name: task_of(name, shared | value)
-            for name, value in found.get("tasks", {}).items()
+            for name, value in entries.get("tasks", {}).items()
         }
-        found["rows"] = _made(RowOptions, found["rows"])
-        found["columns"] = _made(ResultColumn, found["columns"])
-        found["claims"] = _made(Claim, found.get("claims", []))
-        return StudyOptions(**found)
+        entries["rows"] = _made(RowOptions, entries["rows"])
+        entries["columns"] = _made(ResultColumn, entries["columns"])
+        entries["claims"] = _made(Claim, entries.get("claims", []))
+        return StudyOptions(**entries)
 
 
 def chosen(options: StudyOptions, tasks: Sequence[str]) -> StudyOptions:
@@ -390,8 +390,8 @@ def task_of(name: str, value: dict) -> Task:
                     f"tasks.{name}.search: `{flag}` must have numbers or texts "
                     f'without "/" (they name folders), found {v!r}'
                 )
-    made = command(flags)
-    return Task(made.command, made.flags, search, by, in_place)
+    tuning = command(flags)
+    return Task(tuning.command, tuning.flags, search, by, in_place)
 
 
 def _made(kind, values) -> tuple:

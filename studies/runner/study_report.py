@@ -44,8 +44,8 @@ def text(
         for claim in options.claims
         for line in claim_lines(claim, options, rows)
     ]
-    found = table(rows, options.columns, names[options.reference])
-    parts = [found, "".join(claims)]
+    rows_table = table(rows, options.columns, names[options.reference])
+    parts = [rows_table, "".join(claims)]
     if searches:
         lines = "".join(f"- {s.line()}\n" for s in searches)
         parts.append(f"Searched, median (seeds), the best counts:\n\n{lines}")
@@ -105,20 +105,20 @@ def claim_lines(
 
 
 def _verdict(a: Row, b: Row, column: ResultColumn) -> str:
-    found = difference(a, b, column.name)
-    if found is None:
+    interval = difference(a, b, column.name)
+    if interval is None:
         return "not run"
     if not same_rate(a, b):
         return "not compared, the rates of targets differ"
     sign = 1 if column.higher else -1
-    low, high = sorted((sign * found.low, sign * found.high))
-    text = f"{found.mean:+.{column.digits}f}"
-    if found.queries < 2:
+    low, high = sorted((sign * interval.low, sign * interval.high))
+    text = f"{interval.mean:+.{column.digits}f}"
+    if interval.queries < 2:
         return f"{text}, one pair of seeds"
-    ends = f"[{found.low:+.{column.digits}f}, {found.high:+.{column.digits}f}]"
+    ends = f"[{interval.low:+.{column.digits}f}, {interval.high:+.{column.digits}f}]"
     verdict = "not decided"
     if low > 0:
         verdict = "holds"
     elif high < 0:
         verdict = "contradicted"
-    return f"{text} {ends}, {found.queries} pairs: {verdict}"
+    return f"{text} {ends}, {interval.queries} pairs: {verdict}"

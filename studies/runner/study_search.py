@@ -66,6 +66,8 @@ def label(point: dict[str, Any]) -> str:
     return ",".join(f"{flag}={value}" for flag, value in point.items())
 
 
-def place(pretraining: str, task: str, point: str, own: int) -> str:
+def place(pretraining: str, task: str, point: str, finetune_seed: int) -> str:
     """Folder of a tuning of a pretraining, below the output folder."""
-    return f"{pretraining}/{','.join(filter(None, (task, point)))}-{own}"
+    return (
+        f"{pretraining}/{','.join(filter(None, (task, point)))}-{finetune_seed}"
+    )

@@ -4,12 +4,9 @@ import numpy as np
 import pytest
 import tf_keras
 
-from benchmarks import (
-    harness,
-    long_rows,
-    suites,
-)
-from benchmarks.harness import System
+from benchmarks import long_rows
+from benchmarks.compare import harness, suites
+from benchmarks.compare.harness import System
 from benchmarks.systems import ours as system_ours
 from benchmarks.systems.workloads import Workload
 from flags.bench_flags import BenchOptions

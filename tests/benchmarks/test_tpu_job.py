@@ -12,7 +12,7 @@ from common.errors import UserError
 from flags import plan_flags
 from flags.plan_flags import JobOptions
 from modeling.encoders.xlnet.config import XLNetConfig
-from tests.benchmarks.test_plan import OPTIONS, PROGRAM
+from tests.benchmarks.toy_plans import OPTIONS, PROGRAM
 
 # Table 7 on 512 v3 chips.
 LARGE = OPTIONS.replace(

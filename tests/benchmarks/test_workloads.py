@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from benchmarks import flops
+from benchmarks.compare import flops
 from benchmarks.systems import workloads
 from benchmarks.systems.workloads import Workload
-from data import schema
+from common.contract import schema
 from modeling.encoders.modernbert.config import ModernBertConfig
 
 TINY = Workload(

@@ -14,7 +14,7 @@ import pytest
 from common import locks
 from common.errors import UserError
 from data.finetuning.features import cache
-from tests.holding import another_process_holds
+from tests.helpers.holding import another_process_holds
 
 
 def test_the_second_process_stops_and_says_who_holds_it(tmp_path):

@@ -9,9 +9,9 @@ import sys
 import pytest
 import sentencepiece
 
+from common.contract import symbols
 from common.errors import UserError
 from common.vocabularies.text_settings import TextSettings
-from data import symbols
 from data import train_sentencepiece as command
 from data.corpus import vocabulary_progress
 from data.corpus.options import SentencePieceOptions

@@ -12,8 +12,8 @@ import subprocess
 
 import pytest
 
-from tests import layers
 from tests.conftest import ROOT
+from tests.helpers import layers
 
 HOUSES = (*layers.PACKAGES, "tests")
 LINE = re.compile(
@@ -28,7 +28,7 @@ SUFFIXES = (".sh", ".md", ".ipynb", ".yml", ".toml", ".py", "")
 EXEMPT = (
     "CHANGELOG.md",
     "tests/test_layering.py",
-    "tests/layers.py",
+    "tests/helpers/layers.py",
     "tests/scripts/test_written_imports.py",
 )
 
@@ -139,3 +139,24 @@ def test_every_module_that_a_script_starts_exists():
         wrong += [f"{name}: {p}" for p in paths if not (ROOT / p).is_file()]
     assert not wrong, "\n".join(wrong)
     assert read > 20
+
+
+def imported_tests(source: str) -> list[str]:
+    """Test files that a source imports: helpers are in other modules."""
+    return sorted(
+        name
+        for name in layers.imports(ast.parse(source))
+        if re.match(r"tests\.(\w+\.)*test_\w+$", name)
+    )
+
+
+def test_no_file_imports_a_test_file():
+    wrong = {
+        str(path.relative_to(ROOT)): names
+        for path in ROOT.glob("tests/**/*.py")
+        if (names := imported_tests(path.read_text()))
+    }
+    assert not wrong, f"move what they share to a helper: {wrong}"
+    for line in ("from tests.a import test_b", "from tests.test_b import x"):
+        assert imported_tests(line)
+    assert not imported_tests("from tests.helpers import layers")

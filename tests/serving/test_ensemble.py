@@ -17,8 +17,13 @@ from serving.exported import answering
 from serving.exported.members import Ensemble
 from serving.options import EnsembleOptions, PredictOptions
 from serving.saved_model import SavedModel
-from tests.serving.test_export import LABELS, make_config, make_spec
-from tests.serving.test_predict import options
+from tests.serving.export.toy_exports import (
+    LABELS,
+    ROWS,
+    make_config,
+    make_spec,
+)
+from tests.serving.fake_models import options
 
 
 class Member:
@@ -135,20 +140,6 @@ def test_what_cannot_be_joined_is_said():
     ):
         with pytest.raises(UserError, match=message):
             EnsembleOptions(asked, members, weights)
-
-
-ROWS = {
-    "classification": {"text": "Nobody asked why."},
-    "multiple_choice": {
-        "passage": "The ticket cost 12,000 francs.",
-        "question": "It cost _ .",
-        "options": ["12,000", "1998", "a café"],
-    },
-    "span": {
-        "question": "What did the ticket cost?",
-        "paragraph": "The ticket cost 12,000 francs in 1998, said the café.",
-    },
-}
 
 
 @pytest.mark.slow

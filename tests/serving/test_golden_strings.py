@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from common.contract.task_spec import TaskSpec
 from common.vocabularies.text_settings import TextSettings
-from data.task_spec import TaskSpec
-from data.text.graph_tokenizer import GraphTokenizer
+from data.text.graph.graph_tokenizer import GraphTokenizer
 from data.text.tokenizer import Tokenizer
 from modeling import (
     ClassificationModel,
@@ -25,7 +25,7 @@ from serving.export import export_model
 from serving.saved_model import SavedModel
 from serving.signatures import build as heads
 from serving.signatures.sequence import Context
-from tests.serving.test_export import LABELS, make_config
+from tests.serving.export.toy_exports import LABELS, make_config
 
 pytestmark = [pytest.mark.slow, pytest.mark.shared]
 LENGTH, SLOTS = 24, 5

@@ -18,11 +18,11 @@ from data.finetuning.options import (
     RaceDataOptions,
     SquadDataOptions,
 )
-from data.text.graph_tokenizer import GraphTokenizer
+from data.text.graph.graph_tokenizer import GraphTokenizer
 from data.text.tokenizer import Tokenizer
 from serving.export import export_model
 from serving.saved_model import SavedModel
-from tests.test_run_classifier import CONFIG, make_options, read_rows
+from tests.helpers.runs.classifier import CONFIG, make_options, read_rows
 
 pytestmark = [pytest.mark.slow, pytest.mark.shared]
 BATCH = 64

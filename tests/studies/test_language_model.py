@@ -10,7 +10,7 @@ import pytest
 
 from studies.runner.study_file import load, path_of
 from tests.conftest import ROOT
-from tests.test_run_lm import data
+from tests.helpers.runs.lm import data
 
 __all__ = ["data"]  # a fixture
 TINY = {

@@ -17,7 +17,7 @@ from serving.options import ServerOptions
 from serving.web.app import build_app
 from serving.web.transport import listen, protocol
 from tests.conftest import ROOT
-from tests.serving.slow_server import SleepyModel
+from tests.serving.web.slow_server import SleepyModel
 from tools.soak import attack_table, attacks, hostile
 
 ROW = {"text": "0"}  # the model sleeps so long
@@ -109,11 +109,11 @@ def test_what_waits_for_an_attacker_is_little(served, name):
 
 
 class Toy:
-    """`tests.serving.slow_server`, as `attacks.Server`."""
+    """`tests.serving.web.slow_server`, as `attacks.Server`."""
 
     def __init__(self):
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.serving.slow_server", "10", "5"],
+            [sys.executable, "-m", "tests.serving.web.slow_server", "10", "5"],
             cwd=ROOT,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

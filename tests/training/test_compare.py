@@ -5,7 +5,7 @@ import json
 import pytest
 
 from common.errors import UserError
-from tests import commands
+from tests.helpers import commands
 from training import compare
 
 

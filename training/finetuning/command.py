@@ -10,11 +10,11 @@ import os
 from collections.abc import Callable
 
 from common import files
+from common.contract.task_spec import FILE_NAME, TaskSpec
 from common.errors import UserError
 from common.summary import describe
 from data.finetuning.options import FeatureOptions
 from data.finetuning.task import Task
-from data.task_spec import FILE_NAME, TaskSpec
 from modeling.ops import graph_memory
 from training.finetuning import ensemble, preflight, sources
 from training.finetuning.driver import Driver, Results

@@ -9,12 +9,12 @@ import tensorflow as tf
 import tf_keras
 
 from common import files
+from common.contract import task_spec
+from common.contract.task_spec import FILE_NAME, TaskSpec
 from common.errors import UserError
 from common.vocabularies import vocabulary
-from data import task_spec
 from data.finetuning import task_settings, thresholds
 from data.finetuning.task import EVAL, PREDICT, TRAIN, Task
-from data.task_spec import FILE_NAME, TaskSpec
 from modeling.checkpoints import folder as checkpoint_folder
 from modeling.checkpoints import restore as checkpoints
 from modeling.checkpoints import weights

@@ -10,10 +10,10 @@ import json
 import os
 
 from common import files
+from common.contract.task_spec import TaskSpec
 from common.errors import UserError
 from data.finetuning import ensembles, thresholds
 from data.finetuning.task import EVAL, PREDICT, Task
-from data.task_spec import TaskSpec
 from modeling.checkpoints.restore import Source
 from modeling.checkpoints.weights import name_in
 from modeling.ops import graph_memory

@@ -10,10 +10,10 @@ from collections.abc import Callable
 
 import numpy as np
 
+from common.contract import task_spec
+from common.contract.task_spec import TaskSpec
 from common.errors import UserError
 from common.weights.weights_line import AUTO
-from data import task_spec
-from data.task_spec import TaskSpec
 from modeling.checkpoints import restore
 from modeling.checkpoints.names import encoder_of, named_variables
 from training.finetuning.multitask_options import TASKS

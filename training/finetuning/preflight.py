@@ -11,11 +11,11 @@ import tempfile
 import tensorflow as tf
 
 from common import files
+from common.contract.symbols import CLS_LAST
+from common.contract.task_spec import TaskSpec
 from common.errors import UserError
 from common.weights.weights_line import BEST
 from data.finetuning.task import Task
-from data.symbols import CLS_LAST
-from data.task_spec import TaskSpec
 from modeling.checkpoints import restore as checkpoints
 from modeling.checkpoints.folder import whole
 from modeling.encoders.contract import EncoderConfig

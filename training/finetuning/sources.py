@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
+from common.contract.task_spec import FILE_NAME, TaskSpec
 from common.errors import UserError
 from common.vocabularies import vocabulary
 from common.vocabularies.text_settings import TextChoice, TextSettings
-from data.task_spec import FILE_NAME, TaskSpec
 from modeling.checkpoints import restore as checkpoints
 from modeling.encoders.contract import EncoderConfig
 from modeling.encoders.registry import (

@@ -4,14 +4,14 @@ import os
 import shlex
 import time
 
+from common.contract import symbols
+from common.contract.task_spec import SPIECE_NAME
 from common.errors import UserError
 from common.vocabularies import (
     released_vocabulary,
     unigram_rules,
     vocabulary,
 )
-from data import symbols
-from data.task_spec import SPIECE_NAME
 from modeling.checkpoints import restore as checkpoints
 from modeling.encoders.contract import EncoderConfig
 from modeling.encoders.registry import (

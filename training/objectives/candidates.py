@@ -5,7 +5,7 @@ B rows of a batch, T length, P hidden pieces at most.
 
 import tensorflow as tf
 
-from data.schema import MOST_PIECES
+from common.contract.schema import MOST_PIECES
 from training.objectives.contract import LossOutput
 from training.objectives.finetuning import (
     INPUTS,

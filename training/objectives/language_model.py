@@ -46,7 +46,7 @@ class LanguageModelObjective(Objective):
 
 
 class TwoSegmentObjective(LanguageModelObjective):
-    """Batches are `data.schema.PRETRAIN_BATCH`: rows of two segments.
+    """Batches are `common.contract.schema.PRETRAIN_BATCH`: rows of two segments.
 
     Args:
       config: the architecture; its memory lengths count.

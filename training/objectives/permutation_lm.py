@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from data.pairs import has_pair
+from common.contract.pairs import has_pair
 from training.objectives.contract import Batch, LossOutput, Memory
 from training.objectives.language_model import TwoSegmentObjective
 

@@ -18,7 +18,7 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from data.schema import LENGTH_FIELDS
+from common.contract.schema import LENGTH_FIELDS
 from modeling.ops import packing
 from training.objectives.contract import Batch, Objective
 

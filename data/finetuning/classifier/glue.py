@@ -54,7 +54,7 @@ class GlueTask:
 
     @property
     def head(self) -> str:
-        """A key of `data.schema.HEAD_FIELDS`."""
+        """A key of `common.contract.schema.HEAD_FIELDS`."""
         return "classification" if self.labels else "regression"
 
 

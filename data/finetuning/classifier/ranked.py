@@ -11,6 +11,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from common.contract.schema import MOST_PIECES
+from common.contract.symbols import CLS_LAST, SymbolIds
 from common.errors import UserError
 from data.finetuning import ensembles
 from data.finetuning.classifier import rivals, schemas
@@ -19,8 +21,6 @@ from data.finetuning.examples import TextExample
 from data.finetuning.features.table import FeatureTable
 from data.finetuning.options import ClassifierDataOptions
 from data.finetuning.task import TRAIN, Split
-from data.schema import MOST_PIECES
-from data.symbols import CLS_LAST, SymbolIds
 
 # Of the better of two classes where a rule and no model has chosen.
 _LEAST = 1e-6

@@ -12,6 +12,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from common import heads
+from common.contract.symbols import CLS_LAST, SymbolIds
+from common.contract.task_spec import TaskSpec
 from common.errors import UserError
 from data.finetuning import metrics
 from data.finetuning.classifier import glue as glue_tasks
@@ -25,8 +27,6 @@ from data.finetuning.options import ClassifierDataOptions
 from data.finetuning.tables import table_columns
 from data.finetuning.tables import table_files as task_readers
 from data.finetuning.tables.table_columns import Columns, TableOptions
-from data.symbols import CLS_LAST, SymbolIds
-from data.task_spec import TaskSpec
 
 # CSV sets in the layout of Zhang et al.: classes, text columns and how their
 # texts are escaped (a key of `classifier_sources.ESCAPES`).
@@ -81,7 +81,7 @@ class ClassificationSet:
 
     Attributes:
       name: canonical name.
-      head: a key of `data.schema.HEAD_FIELDS`.
+      head: a key of `common.contract.schema.HEAD_FIELDS`.
       labels: class names in the order of the logits.
       metric_names: the first picks the best checkpoint.
       options: what it was built from.

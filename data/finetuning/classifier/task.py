@@ -5,6 +5,7 @@ import os
 import numpy as np
 
 from common import figures, files
+from common.contract.task_spec import TaskSpec
 from common.errors import UserError
 from data.finetuning import examples as task_examples
 from data.finetuning import metrics as task_metrics
@@ -17,7 +18,6 @@ from data.finetuning.examples import BadRows, TextExample
 from data.finetuning.features import cache as finetune_cache
 from data.finetuning.options import ClassifierDataOptions
 from data.finetuning.task import EVAL, PREDICT, TRAIN, Outputs, Split, Task
-from data.task_spec import TaskSpec
 
 # Splits, by the names of `--eval_split`, that a threshold may be found on.
 DEV_SPLITS = ("dev", "validation")

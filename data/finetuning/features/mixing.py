@@ -13,10 +13,10 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from common.checks import one_of
+from common.contract.schema import LENGTH_FIELDS
 from common.errors import UserError
 from data.finetuning.features import batches
 from data.finetuning.features.table import FeatureTable
-from data.schema import LENGTH_FIELDS
 
 PROPORTIONAL, SQRT, UNIFORM, TEMPERATURE = MIXINGS = (
     "proportional",
@@ -110,7 +110,7 @@ class MixedBatches:
     static_shapes: bool = False
 
     def batch(self, step: int, batch_size: int) -> dict[str, np.ndarray]:
-        """Batch number `step`: `data.schema`, `task` int32 [B], and
+        """Batch number `step`: `common.contract.schema`, `task` int32 [B], and
         `label_ids` float32 [B]."""
         task, number = self.order.at(step)
         table = self.tables[task]

@@ -26,7 +26,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from data import symbols
+from common.contract import symbols
 
 # Ids of segments A, B, C, ...: 2 is CLS, 3 and 4 are padding.
 SEGMENT_IDS = (symbols.SEGMENT_A, symbols.SEGMENT_B) + tuple(range(5, 35))

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
+from common.contract.schema import LENGTH_FIELDS
 from common.errors import UserError
 from data.finetuning.features import batches as finetune_batches
 from data.finetuning.features.table import FeatureTable
-from data.schema import LENGTH_FIELDS
 
 
 def make_input_fn(
@@ -40,7 +40,7 @@ def make_input_fn(
       mixture: the sets of the training rows and their weights.
 
     Returns:
-      `input_fn(params) -> tf.data.Dataset` of `data.schema` batches;
+      `input_fn(params) -> tf.data.Dataset` of `common.contract.schema` batches;
       `params["batch_size"]` is the global batch, `params.get("start_step", 0)`
       the first training batch.
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from data import symbols
+from common.contract import symbols
 from data.finetuning.features.pair_features import Sequence1D
 
 
@@ -66,7 +66,7 @@ class FeatureTable:
         batch_size: int | None = None,
         names: Sequence[str] | None = None,
     ) -> dict[str, np.ndarray]:
-        """One batch of the fine-tuning contract (`data.schema`).
+        """One batch of the fine-tuning contract (`common.contract.schema`).
 
         Args:
           indices: examples, int `[n]`.

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from common.contract import symbols
 from common.process import workers
 from common.vocabularies.text_settings import TextChoice, TextSettings
-from data import symbols
 from data.finetuning.squad.features import TokenizedParagraph
 from data.text.opening import AnyTokenizer, open_tokenizer
 

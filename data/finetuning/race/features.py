@@ -7,7 +7,7 @@ own copy, and `accumulate_options=True` gives the original's inputs.
 
 from collections.abc import Sequence
 
-from data import symbols
+from common.contract import symbols
 from data.finetuning.features import pair_features
 from data.finetuning.features.pair_features import Sequence1D
 

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from common import files
+from common.contract.symbols import CLS_LAST
+from common.contract.task_spec import TaskSpec
 from common.errors import UserError
 from data.finetuning import examples as task_examples
 from data.finetuning import metrics as task_metrics
@@ -25,8 +27,6 @@ from data.finetuning.race.examples import (
     read_race,
 )
 from data.finetuning.task import PREDICT, TRAIN, Outputs, Split, Task
-from data.symbols import CLS_LAST
-from data.task_spec import TaskSpec
 
 HEAD = "multiple_choice"
 

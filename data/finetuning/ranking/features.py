@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from data import symbols
+from common.contract import symbols
 from data.finetuning.features import pair_features
 from data.finetuning.features import table as finetune_table
 from data.finetuning.features.pair_features import Sequence1D

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from data import symbols
+from common.contract import symbols
 from data.finetuning.features.table import FeatureTable
 from data.finetuning.squad import predictions as squad_predictions
 

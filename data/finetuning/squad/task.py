@@ -7,6 +7,7 @@ import os
 import numpy as np
 
 from common import files
+from common.contract.task_spec import TaskSpec
 from common.errors import UserError
 from data.finetuning import examples as task_examples
 from data.finetuning import task_settings
@@ -21,7 +22,6 @@ from data.finetuning.squad import windows as squad_windows
 from data.finetuning.squad.answers import SquadAnswers
 from data.finetuning.squad.examples import SquadFile
 from data.finetuning.task import EVAL, TRAIN, Outputs, Split, Task
-from data.task_spec import TaskSpec
 
 HEAD = "span"
 # What a resumed run cannot change.

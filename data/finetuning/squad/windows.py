@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 
+from common.contract.symbols import CLS_LAST
 from common.process import workers
 from common.vocabularies import vocabulary as vocabulary_lib
 from data.finetuning.features import cache as finetune_cache
@@ -21,7 +22,6 @@ from data.finetuning.squad.features import (
     SquadWindows,
     TokenizedParagraph,
 )
-from data.symbols import CLS_LAST
 
 # Paragraphs that one worker call handles.
 CHUNK_PARAGRAPHS = 64

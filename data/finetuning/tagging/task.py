@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from common import files
+from common.contract.task_spec import TaskSpec
 from common.errors import UserError
 from common.process import workers
 from data.finetuning import task_settings
@@ -22,7 +23,6 @@ from data.finetuning.tagging import metrics as tagging_metrics
 from data.finetuning.tagging.answers import Answers
 from data.finetuning.tagging.examples import DEV, TEST, TaggedText
 from data.finetuning.task import TRAIN, Outputs, Split, Task
-from data.task_spec import TaskSpec
 
 HEAD = "token_classification"
 # Texts that one worker call handles.

@@ -1,4 +1,4 @@
-"""Targets drawn with an equal chance for every word, to a budget (L1).
+"""Targets drawn with an equal chance for every word, to a budget.
 
 The units (words, or pieces) of a segment's windows, reuse part, A and B, stand
 in a ring. Contexts of alpha / beta * n units tile the ring, each holds one span
@@ -95,10 +95,10 @@ def draw_targets(
     """
     ring = _turn(starts, segments, reuse_len, rng)
     contexts = _tile(ring, options, rng)
-    begin = _place(ring, contexts, options, rng)
-    start = ring.place[begin].astype(np.int64)
-    stop = ring.place[begin + contexts.count].astype(np.int64)
-    stop = _cut_surplus(ring, contexts, begin, start, stop, num_predict, rng)
+    first = _place(ring, contexts, options, rng)
+    start = ring.place[first].astype(np.int64)
+    stop = ring.place[first + contexts.count].astype(np.int64)
+    stop = _cut_surplus(ring, contexts, first, start, stop, num_predict, rng)
     return _mark(ring, contexts.ring, start, stop, starts, segments, reuse_len)
 
 
@@ -120,23 +120,23 @@ def _turn(starts, segments: Segments, reuse_len: int, rng) -> _Ring:
     token = flat - np.repeat(rows * seq_len, units)
     token -= token > np.repeat(a_end[rows], units)
     token = token.astype(np.int32)
-    begin = np.cumsum(units) - units
+    unit_start = np.cumsum(units) - units
     chosen = (rng.random(len(rows)) * units).astype(np.int64)
-    turn = token[begin + chosen].astype(np.int64)
+    turn = token[unit_start + chosen].astype(np.int64)
     # One entry more per row; units before the chosen one come last.
     size = units + 1
     first = np.cumsum(size) - size
     wrap = units - chosen
-    place = np.empty(int(size.sum()), np.int32)
+    token_at = np.empty(int(size.sum()), np.int32)
     at = np.arange(len(token), dtype=np.int64)
-    unit = at - np.repeat(begin, units)
+    unit = at - np.repeat(unit_start, units)
     early = unit < np.repeat(chosen, units)
-    shift = np.repeat(first + wrap - begin, units)  # of the early ones
+    shift = np.repeat(first + wrap - unit_start, units)  # of the early ones
     shift -= np.where(early, 0, np.repeat(units, units))
     token += np.where(early, np.repeat(length, units), 0).astype(np.int32)
-    place[at + shift] = token - np.repeat(turn, units).astype(np.int32)
-    place[first + units] = length
-    return _Ring(rows, units, first, place, turn, length)
+    token_at[at + shift] = token - np.repeat(turn, units).astype(np.int32)
+    token_at[first + units] = length
+    return _Ring(rows, units, first, token_at, turn, length)
 
 
 def _tile(ring: _Ring, options: SpanOptions, rng) -> _Contexts:
@@ -155,31 +155,31 @@ def _tile(ring: _Ring, options: SpanOptions, rng) -> _Contexts:
     end = np.floor(total * ratio + rng.random((n, 1))).astype(np.int64)
     inside = total * ratio < ring.units[:, None]
     last = inside.sum(1)
-    begin = np.pad(end[:, :-1], ((0, 0), (1, 0)))
+    start = np.pad(end[:, :-1], ((0, 0), (1, 0)))
     row = np.arange(n)
     rest = ring.units / ratio - (total[row, last] - count[row, last])
     rest = np.floor(rest + rng.random(n)).astype(np.int64)
     end[row, last] = ring.units
-    count[row, last] = np.minimum(rest, ring.units - begin[row, last])
+    count[row, last] = np.minimum(rest, ring.units - start[row, last])
     inside[row, last] = count[row, last] > 0
     where = np.flatnonzero(inside)
-    begin, end, count = (x.reshape(-1)[where] for x in (begin, end, count))
-    return _Contexts(where // columns, begin, end - begin, count)
+    start, end, count = (x.reshape(-1)[where] for x in (start, end, count))
+    return _Contexts(where // columns, start, end - start, count)
 
 
 def _place(ring, contexts: _Contexts, options: SpanOptions, rng) -> np.ndarray:
     """Where in `ring.place` the spans begin, int64 [c]."""
-    place = (ring.first[contexts.ring] + contexts.begin).astype(np.int32)
+    position = (ring.first[contexts.ring] + contexts.begin).astype(np.int32)
     choices = contexts.length - contexts.count + 1
-    spread = np.zeros(len(place), np.int64)
+    spread = np.zeros(len(position), np.int64)
     tables = []
     for which in _by_width(choices, options):
         width, row = int(choices[which].max()), np.arange(len(which))
         offset = np.arange(width, dtype=np.int32)
-        begin = place[which, None] + offset
-        end = begin + contexts.count[which, None].astype(np.int32)
-        end, begin = (np.minimum(x, len(ring.place) - 1) for x in (end, begin))
-        key = ring.place[end] - ring.place[begin]  # pieces of each choice
+        start = position[which, None] + offset
+        end = start + contexts.count[which, None].astype(np.int32)
+        end, start = (np.minimum(x, len(ring.place) - 1) for x in (end, start))
+        key = ring.place[end] - ring.place[start]  # pieces of each choice
         key[offset >= choices[which, None]] = np.iinfo(np.int16).max
         key = key * width + offset
         key.sort(axis=1)
@@ -188,8 +188,8 @@ def _place(ring, contexts: _Contexts, options: SpanOptions, rng) -> np.ndarray:
         tables.append((which, row, key, width))
     rank = (_even(contexts.ring, spread, rng) * choices).astype(np.int64)
     for which, row, key, width in tables:
-        place[which] += key[row, rank[which]] % width
-    return place.astype(np.int64)
+        position[which] += key[row, rank[which]] % width
+    return position.astype(np.int64)
 
 
 def _by_width(choices: np.ndarray, options: SpanOptions):
@@ -198,8 +198,8 @@ def _by_width(choices: np.ndarray, options: SpanOptions):
     ratio = options.mask_alpha / options.mask_beta
     widths = np.unique(np.ceil(ratio * lengths).astype(np.int64) - lengths + 1)
     group = np.searchsorted(widths, choices)
-    found = [np.flatnonzero(group == g) for g in range(len(widths) + 1)]
-    return [which for which in found if len(which)]
+    groups = [np.flatnonzero(group == g) for g in range(len(widths) + 1)]
+    return [which for which in groups if len(which)]
 
 
 def _even(ring: np.ndarray, spread: np.ndarray, rng) -> np.ndarray:
@@ -237,7 +237,7 @@ def _van_der_corput(n: int) -> np.ndarray:
     return value
 
 
-def _cut_surplus(ring, contexts, begin, start, stop, num_predict, rng):
+def _cut_surplus(ring, contexts, first_unit, start, stop, num_predict, rng):
     """The ends of spans where rows have at most `num_predict` targets."""
     of = contexts.ring
     total = np.bincount(of, stop - start, len(ring.row))
@@ -256,7 +256,7 @@ def _cut_surplus(ring, contexts, begin, start, stop, num_predict, rng):
     while len(long):
         count[long] -= 1
         at = index[long]
-        stop[at] = ring.place[begin[at] + count[long]]
+        stop[at] = ring.place[first_unit[at] + count[long]]
         long = long[(stop[at] - start[at]) > room[long]]
     return stop
 

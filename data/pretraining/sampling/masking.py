@@ -1,4 +1,4 @@
-"""Masked language modelling from the records of permutation LM (L2).
+"""Masked language modelling from the records of permutation LM.
 
 Global batches of the reader become batches of corrupted rows: every draw is a
 function of (seed, step) and the place in the global batch, so that replicas,
@@ -24,10 +24,10 @@ from collections.abc import Callable, Sequence
 import tensorflow as tf
 
 from common.checks import FIELD, one_of, within
+from common.contract import symbols as symbols_lib
+from common.contract.pairs import has_pair
+from common.contract.symbols import SymbolIds
 from common.errors import UserError
-from data import symbols as symbols_lib
-from data.pairs import has_pair
-from data.symbols import SymbolIds
 
 PAIRS = ("none", "nsp", "sop")
 # Numbers of the draws of a step.
@@ -43,7 +43,7 @@ class MaskingOptions:
       symbols: special ids; none of them is drawn as a random piece.
       reuse_len: of the records.
       seed: of the run.
-      layout: one of `data.symbols.LAYOUTS`.
+      layout: one of `common.contract.symbols.LAYOUTS`.
       rate: share of a row's tokens that are targets; 0 = the stored ones.
       mask_share, random_share: of the targets; the rest stays as it is.
       pair: what `next_sentence_label` is: "nsp" (1 = B follows A with CLS last,
@@ -88,7 +88,7 @@ def masked_batches(input_fn: Callable, options: MaskingOptions) -> Callable:
     """`input_fn` of global batches -> one of corrupted ones.
 
     Args:
-      input_fn: params -> `tf.data.Dataset` of `data.schema.PRETRAIN_BATCH`,
+      input_fn: params -> `tf.data.Dataset` of `common.contract.schema.PRETRAIN_BATCH`,
         whose first batch is that of `params["start_step"]`.
       options: how.
 
@@ -133,12 +133,12 @@ def corrupt(
     )
 
     def uniform(number, shape):  # [0, 1)
-        own = tf.random.experimental.stateless_fold_in(seed, number)
+        draw_seed = tf.random.experimental.stateless_fold_in(seed, number)
         if rows is None:
-            return tf.random.stateless_uniform(shape, own)
+            return tf.random.stateless_uniform(shape, draw_seed)
         # A place has the number that it has in the global batch.
         shape = [batch_size, *tf.unstack(shape)[1:]]
-        return tf.gather(tf.random.stateless_uniform(shape, own), rows)
+        return tf.gather(tf.random.stateless_uniform(shape, draw_seed), rows)
 
     for name in ("perm_mask", "target_mapping"):
         batch.pop(name, None)
@@ -211,16 +211,16 @@ def _cls_to_the_front(batch, symbols: SymbolIds) -> None:
     size = tf.reduce_sum(batch["input_mask"], 1, keepdims=True)  # [B, 1]
     is_cls = (batch["input_ids"] == symbols.cls) & (batch["input_mask"] > 0)
     alone = ~tf.reduce_any(is_cls, 1, keepdims=True) & (size > 0)  # [B, 1]
-    place = tf.range(batch["input_ids"].shape[1])[tf.newaxis]  # [1, T]
+    position = tf.range(batch["input_ids"].shape[1])[tf.newaxis]  # [1, T]
     cls = size - 1  # where it stands, [B, 1]
-    source = tf.where(place <= cls, place - 1, place)
-    source = tf.where(place == 0, tf.maximum(cls, 0), source)  # [B, T]
-    source = tf.where(alone, tf.maximum(place - 1, 0), source)
+    source = tf.where(position <= cls, position - 1, position)
+    source = tf.where(position == 0, tf.maximum(cls, 0), source)  # [B, T]
+    source = tf.where(alone, tf.maximum(position - 1, 0), source)
     for name in ("input_ids", "input_mask", "segment_ids"):
         batch[name] = tf.gather(batch[name], source, batch_dims=1)
     first = batch["segment_ids"] == symbols_lib.SEGMENT_CLS
     for at, symbol in ((0, symbols.cls), (size + 1, symbols.sep)):
-        there = alone & (place == at)
+        there = alone & (position == at)
         batch["input_ids"] = tf.where(there, symbol, batch["input_ids"])
         batch["input_mask"] = tf.where(there, 1, batch["input_mask"])
     batch["segment_ids"] = tf.where(
@@ -248,14 +248,14 @@ def _swap(batch, uniform) -> None:
 
     a = lengths(symbols_lib.SEGMENT_A)
     b = lengths(symbols_lib.SEGMENT_B)
-    place = tf.range(length)[tf.newaxis]
-    source = tf.where(place < b, place + a, place - b)
-    source = tf.where(place < a + b, source, place)
-    source = tf.where(swapped[:, tf.newaxis], source, place)  # [B, T]
+    position = tf.range(length)[tf.newaxis]
+    source = tf.where(position < b, position + a, position - b)
+    source = tf.where(position < a + b, source, position)
+    source = tf.where(swapped[:, tf.newaxis], source, position)  # [B, T]
     for name in ("input_ids", "input_mask"):
         batch[name] = tf.gather(batch[name], source, batch_dims=1)
-    kinds = tf.where(place < b, symbols_lib.SEGMENT_A, symbols_lib.SEGMENT_B)
-    kinds = tf.where(place < a + b, kinds, segments)
+    kinds = tf.where(position < b, symbols_lib.SEGMENT_A, symbols_lib.SEGMENT_B)
+    kinds = tf.where(position < a + b, kinds, segments)
     batch["segment_ids"] = tf.where(swapped[:, tf.newaxis], kinds, segments)
     target = batch["target_positions"]
     moved = tf.where(target < a, target + b, target - a)

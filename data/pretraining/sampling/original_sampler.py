@@ -1,4 +1,4 @@
-"""The released code's sampling, exactly, for `--sampler=original` (L2).
+"""The released code's sampling, exactly, for `--sampler=original`.
 
 Kept for parity and ablations; what differs from `data.pretraining.sampling.spans`: the context
 excludes the span, a span of n is n tokens (the end test looks at the span's
@@ -9,11 +9,11 @@ chunks of a part share one permutation.
 
 import numpy as np
 
-from data.pretraining.sampling import examples
+from common.contract.symbols import SymbolIds
+from data.pretraining.sampling import record_arrays
 from data.pretraining.sampling import segments as segments_lib
 from data.pretraining.sampling.segments import Segments
 from data.pretraining.sampling.token_stream import Stream
-from data.symbols import SymbolIds
 
 
 def sample_mask(
@@ -45,24 +45,24 @@ def sample_mask(
     weights /= weights.sum(keepdims=True)
     if reverse:
         starts = starts[::-1]
-    count, place = 0, 0
-    while place < n and (goal is None or count < goal):
+    count, position = 0, 0
+    while position < n and (goal is None or count < goal):
         gram = rng.choice(lengths, p=weights)
         if goal is not None:
             gram = min(gram, goal - count)
         context = gram * alpha // beta
         left = rng.choice(context)
-        begin = place + left
-        while begin < n and not starts[begin]:
-            begin += 1
-        if begin >= n:
+        first = position + left
+        while first < n and not starts[first]:
+            first += 1
+        if first >= n:
             break
-        end = begin + gram  # `starts[begin]` counts every token as a word
+        end = first + gram  # `starts[first]` counts every token as a word
         if end >= n:
             break
-        masked[begin:end] = True
-        count += end - begin
-        place = end + context - left
+        masked[first:end] = True
+        count += end - first
+        position = end + context - left
     if goal is not None and goal > n:
         raise ValueError(f"cannot mask {goal} of {n} tokens")
     while goal is not None and count < goal:
@@ -104,8 +104,8 @@ def local_perm(
     functional = np.isin(ids, symbols.functional())
     index = np.where(functional | masked, index, -1)
     is_target = masked & ~functional
-    own = np.where(is_target, index, index + 1)
-    hidden = (own[:, None] <= index[None]) & (masked | functional)
+    last_visible = np.where(is_target, index, index + 1)
+    hidden = (last_visible[:, None] <= index[None]) & (masked | functional)
     return {"index": index, "is_target": is_target, "perm_mask": hidden}
 
 
@@ -113,7 +113,7 @@ def make_arrays(
     stream: Stream,
     words: tuple[np.ndarray, bool],
     segments: Segments,
-    shape: examples.Shape,
+    shape: record_arrays.Shape,
     symbols: SymbolIds,
     rng: np.random.Generator,
 ) -> dict[str, np.ndarray]:
@@ -127,9 +127,9 @@ def make_arrays(
     layout = segments_lib.layout(
         segments.reuse, segments.a_len, segments.b_len, seq_len, reuse_len
     )
-    found = segments_lib.places(segments, seq_len, reuse_len)
+    token_places = segments_lib.places(segments, seq_len, reuse_len)
     ids = segments_lib.gather(
-        stream, found, segments, seq_len, reuse_len, symbols
+        stream, token_places, segments, seq_len, reuse_len, symbols
     )
     state = np.random.RandomState(int(rng.integers(1 << 32)))
     is_target = np.zeros(ids.shape, bool)
@@ -140,13 +140,13 @@ def make_arrays(
     parts += ((reuse_len, seq_len, second),)
     size = shape.perm_size or reuse_len
     for i in range(len(ids)):
-        for begin, end, goal in parts:
-            real = int(layout.input_mask[i, begin:end].sum())
+        for start, end, goal in parts:
+            real = int(layout.input_mask[i, start:end].sum())
             if not real:
                 continue
-            masked = np.zeros(end - begin, bool)
+            masked = np.zeros(end - start, bool)
             masked[:real] = sample_mask(
-                table[ids[i, begin : begin + real]],
+                table[ids[i, start : start + real]],
                 state,
                 min(goal, real),
                 shape.spans.mask_alpha,
@@ -155,10 +155,12 @@ def make_arrays(
                 reverse,
             )
             drawn = local_perm(
-                ids[i, begin:end], masked, state.permutation(size), symbols
+                ids[i, start:end], masked, state.permutation(size), symbols
             )
             ordered = drawn["index"] >= 0
-            offset = 0 if begin < reuse_len else reuse_len + 1
-            ranks[i, begin:end][ordered] = drawn["index"][ordered] + offset
-            is_target[i, begin:end] = drawn["is_target"]
-    return examples.pack(ids, is_target, ranks, segments, shape.num_predict)
+            offset = 0 if start < reuse_len else reuse_len + 1
+            ranks[i, start:end][ordered] = drawn["index"][ordered] + offset
+            is_target[i, start:end] = drawn["is_target"]
+    return record_arrays.pack(
+        ids, is_target, ranks, segments, shape.num_predict
+    )

@@ -1,4 +1,4 @@
-"""Factorization orders as ranks, and the masks they stand for (L1).
+"""Factorization orders as ranks, and the masks they stand for.
 
 Token i may not see j iff `rank_i + [i is no target] <= rank_j`.
 
@@ -52,11 +52,11 @@ def draw_ranks(
     slot = np.arange(len(flat)) - np.repeat(starts, counts)
     keys[row, slot] = chunk + rng.random(len(flat))
     order = np.argsort(keys, axis=1)
-    place = np.arange(len(flat)) - np.repeat(starts, counts)
-    which = starts[row] + order[row, place]  # the place-th in the order
+    index = np.arange(len(flat)) - np.repeat(starts, counts)
+    which = starts[row] + order[row, index]  # the place-th in the order
     in_reuse = np.bincount(row, ~second, n).astype(np.int64)
     in_reuse = np.repeat(in_reuse, counts)
-    rank = np.where(place < in_reuse, place, place - in_reuse + reuse_len + 1)
+    rank = np.where(index < in_reuse, index, index - in_reuse + reuse_len + 1)
     ranks.reshape(-1)[flat[which]] = rank
     return ranks
 
@@ -71,8 +71,8 @@ def perm_mask(ranks: np.ndarray, is_target: np.ndarray) -> np.ndarray:
     Returns:
       bool [n, T, T], true = row i may not attend to column j.
     """
-    own = ranks.astype(np.int32) + ~is_target
-    return own[:, :, None] <= ranks[:, None, :]
+    limit = ranks.astype(np.int32) + ~is_target
+    return limit[:, :, None] <= ranks[:, None, :]
 
 
 def target_mapping(

@@ -1,4 +1,4 @@
-"""Fresh orders and targets for stored records (L2).
+"""Fresh orders and targets for stored records.
 
 `--resample_permutation` keeps the stored targets and draws their order again;
 `--resample_targets` draws the targets again, too, by the builder's own rules.
@@ -8,7 +8,7 @@ import numpy as np
 
 from common.errors import UserError
 from data.pretraining.manifest import PretrainingManifest
-from data.pretraining.sampling import balanced_spans, examples, spans
+from data.pretraining.sampling import balanced_spans, record_arrays, spans
 from data.pretraining.sampling import segments as segments_lib
 from data.pretraining.sampling.token_stream import split_long_words
 
@@ -23,20 +23,20 @@ def check_sampler(manifest: PretrainingManifest, **asked: bool) -> None:
     Raises:
       UserError: one is asked for, of data of the original's sampler.
     """
-    given = [name for name, value in asked.items() if value]
-    if given and manifest.options["sampler"] == "original":
+    changed = [name for name, value in asked.items() if value]
+    if changed and manifest.options["sampler"] == "original":
         raise UserError(
-            f"--{given[0]}: wanted data of --sampler=balanced or context, "
+            f"--{changed[0]}: wanted data of --sampler=balanced or context, "
             f"found {manifest.data_dir} of --sampler=original, whose orders "
             "are not drawn anew; leave the flag out, or build the data with "
             "--num_passes for more draws"
         )
 
 
-def shape_of(manifest: PretrainingManifest) -> examples.Shape:
+def shape_of(manifest: PretrainingManifest) -> record_arrays.Shape:
     """What sampling depends on, as the data were built."""
     options = manifest.options
-    return examples.Shape(
+    return record_arrays.Shape(
         manifest.seq_len,
         manifest.reuse_len,
         manifest.num_predict,
@@ -93,15 +93,15 @@ def draw(
     layout = segments_lib.layout(
         reuse, a_len, b_len, manifest.seq_len, manifest.reuse_len
     )
-    ranks = examples.order(is_target, layout, has_second, shape, rng)
+    ranks = record_arrays.order(is_target, layout, has_second, shape, rng)
     drawn = {"input_ids": row["input_ids"], "ranks": ranks}
     if fresh_targets:
-        drawn |= examples.slots(is_target, manifest.num_predict)
+        drawn |= record_arrays.slots(is_target, manifest.num_predict)
         meta = meta.copy()
         meta["targets"] = drawn.pop("targets")
         drawn["meta"] = meta
     if manifest.options["materialize_masks"]:
-        drawn |= examples.materialize(
+        drawn |= record_arrays.materialize(
             row | drawn | {"is_target": is_target}, only_masks=True
         )
     for name, value in drawn.items():
@@ -128,10 +128,10 @@ def _draw_targets(
     )
     if shape.sampler != "balanced":
         words = spans.Words(starts)
-        return examples.draw_context_targets(words, windows, shape, rng)
-    found = segments_lib.places(windows, seq_len, manifest.reuse_len)
+        return record_arrays.draw_context_targets(words, windows, shape, rng)
+    token_places = segments_lib.places(windows, seq_len, manifest.reuse_len)
     inside = np.zeros((n, seq_len), bool)
-    inside.reshape(-1)[found.position] = starts[found.position]
+    inside.reshape(-1)[token_places.position] = starts[token_places.position]
     return balanced_spans.draw_targets(
         inside,
         windows,

@@ -1,4 +1,4 @@
-"""A stream -> segments `[reuse part | A SEP B SEP CLS]` (L1).
+"""A stream -> segments `[reuse part | A SEP B SEP CLS]`.
 
 Segments advance by `reuse_len`: A starts where the next segment's reuse part
 starts. With `reuse_len` 0 they advance by A. So every token is in exactly one
@@ -13,7 +13,7 @@ import dataclasses
 
 import numpy as np
 
-from data import symbols as symbols_lib
+from common.contract import symbols as symbols_lib
 from data.pretraining.options import FUNCTIONAL
 from data.pretraining.sampling.token_stream import Stream
 
@@ -45,10 +45,10 @@ class Segments:
     def __len__(self) -> int:
         return len(self.start)
 
-    def slice(self, begin: int, end: int) -> "Segments":
+    def slice(self, start: int, end: int) -> "Segments":
         """Segments begin..end-1."""
         values = dataclasses.astuple(self)
-        return Segments(*(v[begin:end] for v in values))
+        return Segments(*(v[start:end] for v in values))
 
 
 def make_segments(
@@ -109,28 +109,28 @@ def _cut(stream: Stream, a, room, chance) -> np.ndarray:
 
 def _walk(stream: Stream, length: int, window: int, rng):
     """Segments that advance by A: one after the other."""
-    starts, lengths, place = [], [], 0
+    starts, lengths, position = [], [], 0
     bound = np.append(stream.sentences, length)
-    while place < length:
-        room = min(window, length - place)
-        a_len = _cut_one(stream, bound, place, room, rng.random())
-        starts.append(place)
+    while position < length:
+        room = min(window, length - position)
+        a_len = _cut_one(stream, bound, position, room, rng.random())
+        starts.append(position)
         lengths.append(a_len)
-        place += a_len
+        position += a_len
     start = np.asarray(starts, np.int64)
     room = np.minimum(length - start, window)
     return start, room, np.asarray(lengths, np.int64)
 
 
-def _cut_one(stream, bound, place, room, chance) -> int:
+def _cut_one(stream, bound, position, room, chance) -> int:
     if room == 1:
         return 1
-    low = np.searchsorted(bound, place, side="right")
-    high = np.searchsorted(bound, place + room, side="left")
+    low = np.searchsorted(bound, position, side="right")
+    high = np.searchsorted(bound, position + room, side="left")
     if high > low:
-        return int(bound[low + int(chance * (high - low))]) - place
-    place, room = np.asarray([place]), np.asarray([room])
-    return int(_cut(stream, place, room, np.asarray([chance]))[0])
+        return int(bound[low + int(chance * (high - low))]) - position
+    position, room = np.asarray([position]), np.asarray([room])
+    return int(_cut(stream, position, room, np.asarray([chance]))[0])
 
 
 def _choose_b(stream: Stream, length, a, a_len, room, window, rng):
@@ -149,18 +149,18 @@ def _choose_b(stream: Stream, length, a, a_len, room, window, rng):
     left, right = low, total - high
     is_next = np.where(left + right <= 0, True, is_next)
     is_next = np.where(b_next <= 0, left + right <= 0, is_next)
-    place = (chance * (left + right)).astype(np.int64)
-    in_left = place < left
-    place = np.where(in_left, place, place + high - low)
+    position = (chance * (left + right)).astype(np.int64)
+    in_left = position < left
+    position = np.where(in_left, position, position + high - low)
     wanted = window - a_len
     # Near a side's end B begins earlier, so that it fills the segment.
     end = np.where(in_left, low, total)
-    place = np.minimum(place, end - wanted)
-    place = np.maximum(place, np.where(in_left, 0, high))
-    sentence = np.searchsorted(stream.sentences, place, side="right") - 1
-    place = stream.sentences[np.maximum(sentence, 0)] if n else place
-    b = np.where(is_next, a + a_len, place)
-    b_len = np.where(is_next, b_next, np.minimum(wanted, end - place))
+    position = np.minimum(position, end - wanted)
+    position = np.maximum(position, np.where(in_left, 0, high))
+    sentence = np.searchsorted(stream.sentences, position, side="right") - 1
+    position = stream.sentences[np.maximum(sentence, 0)] if n else position
+    b = np.where(is_next, a + a_len, position)
+    b_len = np.where(is_next, b_next, np.minimum(wanted, end - position))
     b_len = np.where(a_len > 0, np.maximum(b_len, 0), 0)
     label = (is_next & (b_len > 0)).astype(np.int64)
     return b, b_len, label
@@ -230,21 +230,21 @@ def places(segments: Segments, seq_len: int, reuse_len: int) -> Places:
     row = np.arange(n, dtype=np.int64) * seq_len
     a_at = row + reuse_len
     positions, tokens = [], []
-    for at, place, size in (
+    for at, token, size in (
         (row, segments.start, segments.reuse),
         (a_at, segments.a, segments.a_len),
         (a_at + segments.a_len + 1, segments.b, segments.b_len),
     ):
-        begin = np.cumsum(size) - size
+        part_start = np.cumsum(size) - size
         offset = np.arange(int(size.sum()))
-        positions.append(np.repeat(at - begin, size) + offset)
-        tokens.append(np.repeat(place - begin, size) + offset)
+        positions.append(np.repeat(at - part_start, size) + offset)
+        tokens.append(np.repeat(token - part_start, size) + offset)
     return Places(np.concatenate(positions), np.concatenate(tokens))
 
 
 def gather(
     stream: Stream,
-    found: Places,
+    token_places: Places,
     segments: Segments,
     seq_len: int,
     reuse_len: int,
@@ -252,7 +252,7 @@ def gather(
 ) -> np.ndarray:
     """Token ids int32 [n, T] of segments, padded with `<pad>`."""
     out = np.full((len(segments), seq_len), symbols.pad, stream.ids.dtype)
-    out.reshape(-1)[found.position] = stream.ids[found.token]
+    out.reshape(-1)[token_places.position] = stream.ids[token_places.token]
     row = np.flatnonzero(segments.a_len > 0)
     first = reuse_len + segments.a_len[row]
     second = first + 1 + segments.b_len[row]
@@ -262,8 +262,8 @@ def gather(
     return out
 
 
-def gather_words(stream: Stream, found: Places, n: int, seq_len: int):
+def gather_words(stream: Stream, token_places: Places, n: int, seq_len: int):
     """bool [n, T]: positions of text where a word starts."""
     out = np.zeros((n, seq_len), bool)
-    out.reshape(-1)[found.position] = stream.words[found.token]
+    out.reshape(-1)[token_places.position] = stream.words[token_places.token]
     return out

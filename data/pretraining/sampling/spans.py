@@ -1,4 +1,4 @@
-"""Which tokens are prediction targets (L1; XLNet paper section 3.1).
+"""Which tokens are prediction targets (XLNet paper section 3.1).
 
 A span of n words has m pieces and lies uniformly inside a context of
 alpha / beta * m pieces that it shares with no other span: beta of alpha tokens
@@ -62,15 +62,15 @@ class Words:
         self._next -= marks
         self._last = len(marks) - 1
 
-    def next(self, place: np.ndarray) -> np.ndarray:
+    def next(self, position: np.ndarray) -> np.ndarray:
         """Number of the first word at or after each place."""
-        return self._next[np.clip(place + _PAD, 0, self._last)]
+        return self._next[np.clip(position + _PAD, 0, self._last)]
 
-    def nearest(self, place: np.ndarray) -> np.ndarray:
+    def nearest(self, position: np.ndarray) -> np.ndarray:
         """Number of the word whose start is nearest to each place."""
-        after = self.next(place)
+        after = self.next(position)
         before = np.maximum(after - 1, 0)
-        closer = place - self.starts[before] < self.starts[after] - place
+        closer = position - self.starts[before] < self.starts[after] - position
         return np.where(closer, before, after)
 
     def size(self, word: np.ndarray, count: np.ndarray) -> np.ndarray:
@@ -81,7 +81,7 @@ class Words:
 
 def draw_spans(
     words: Words,
-    begin: np.ndarray,
+    first: np.ndarray,
     end: np.ndarray,
     options: SpanOptions,
     rng: np.random.Generator,
@@ -90,7 +90,7 @@ def draw_spans(
 
     Args:
       words: of the text.
-      begin, end: int64 [W], windows [begin, end); may be empty.
+      first, end: int64 [W], windows [first, end); may be empty.
       options: lengths and rate.
       rng: random numbers.
 
@@ -101,32 +101,32 @@ def draw_spans(
     lengths, weights = options.lengths()
     ratio = options.mask_alpha / options.mask_beta
     cumulative = np.cumsum(weights)
-    window = np.flatnonzero(end > begin)
-    begin, end = begin[window], end[window]
+    window = np.flatnonzero(end > first)
+    first, end = first[window], end[window]
     # Tiling begins well before the window: there the phase is random.
-    context = begin - _BURN_IN * (1 + rng.random(len(window)))
+    context = first - _BURN_IN * (1 + rng.random(len(window)))
     free = np.ceil(context).astype(np.int64)  # no span starts before
-    found = []
+    spans = []
     while len(window):
         count = _draw(lengths, cumulative, rng, len(window))
         start, size = _place(words, context, free, count, ratio, rng)
         context = context + ratio * size
         free = start + size
-        shown, stop = np.maximum(start, begin), np.minimum(free, end)
+        shown, stop = np.maximum(start, first), np.minimum(free, end)
         hit = np.flatnonzero(stop > shown)
-        found.append((window[hit], shown[hit], stop[hit]))
+        spans.append((window[hit], shown[hit], stop[hit]))
         on = np.flatnonzero(context < end)
         if len(on) < len(window):
-            window, begin, end = window[on], begin[on], end[on]
+            window, first, end = window[on], first[on], end[on]
             context, free = context[on], free[on]
-    if not found:
+    if not spans:
         return (np.zeros(0, np.int64),) * 3
-    return tuple(np.concatenate(x) for x in zip(*found, strict=True))
+    return tuple(np.concatenate(x) for x in zip(*spans, strict=True))
 
 
 def _draw(lengths, cumulative, rng, n: int) -> np.ndarray:
-    place = np.searchsorted(cumulative, rng.random(n), side="right")
-    return lengths[np.minimum(place, len(lengths) - 1)]
+    index = np.searchsorted(cumulative, rng.random(n), side="right")
+    return lengths[np.minimum(index, len(lengths) - 1)]
 
 
 def _place(words: Words, context, free, count, ratio, rng):

@@ -1,4 +1,4 @@
-"""Other orders for the targets of stored records (L2).
+"""Other orders for the targets of stored records.
 
     random   as stored: each part's targets in an order of their own
     none     the targets of a part see its context and not each other: what
@@ -19,7 +19,7 @@ def ordered_batches(input_fn: Callable, order: str, reuse_len: int) -> Callable:
     """`input_fn` of batches -> one of batches in another order.
 
     Args:
-      input_fn: params -> `tf.data.Dataset` of `data.schema.PRETRAIN_BATCH`.
+      input_fn: params -> `tf.data.Dataset` of `common.contract.schema.PRETRAIN_BATCH`.
       order: one of `training.jobs.pretrain_options.TARGET_ORDERS`.
       reuse_len: of the records.
     """
@@ -46,9 +46,11 @@ def reorder(batch: dict, order: str, reuse_len: int) -> dict:
     for name in ("perm_mask", "target_mapping"):
         batch.pop(name, None)
     ranks = batch["ranks"]  # [B, T]
-    place = tf.zeros_like(ranks) + tf.range(ranks.shape[1], dtype=ranks.dtype)
+    positions = tf.zeros_like(ranks) + tf.range(
+        ranks.shape[1], dtype=ranks.dtype
+    )
     if order == "forward":
-        batch["ranks"] = place
+        batch["ranks"] = positions
         return batch
     used = tf.cast(batch["target_weights"] > 0, ranks.dtype)  # [B, P]
     hot = tf.one_hot(
@@ -56,6 +58,6 @@ def reorder(batch: dict, order: str, reuse_len: int) -> dict:
     )
     is_target = tf.reduce_max(hot * used[:, :, tf.newaxis], 1)  # [B, T]
     # SEP and CLS, which have places in a stored order, are context here.
-    context = tf.where(place < reuse_len, -1, reuse_len)
+    context = tf.where(positions < reuse_len, -1, reuse_len)
     batch["ranks"] = context + is_target
     return batch

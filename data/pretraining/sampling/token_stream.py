@@ -1,4 +1,4 @@
-"""Documents -> one stream of tokens with its sentences and words (L1)."""
+"""Documents -> one stream of tokens with its sentences and words."""
 
 import dataclasses
 from collections.abc import Sequence

@@ -10,8 +10,8 @@ import pytest
 
 from common.errors import UserError
 from common.process import tpu_build
-from tests import fake_tpu
 from tests.conftest import ROOT
+from tests.helpers import fake_tpu
 
 FINE_TUNE = ["--spiece_model_file=s", "--do_train", "--model_dir=y"]
 COMMANDS = {

@@ -9,7 +9,7 @@ from common.errors import UserError
 from common.vocabularies import vocabulary
 from data.text.opening import open_tokenizer
 from data.text.tokenizer import Tokenizer
-from tests import released
+from tests.helpers import released
 
 pytest.importorskip("tokenizers")
 TEXT = "The ``wide'' River caf\u00e9 (U.S.)"

@@ -9,7 +9,7 @@ import pytest
 
 from common.errors import UserError
 from common.weights import hub
-from tests import hub_server, layers
+from tests.helpers import hub_server, layers
 
 pytest.importorskip("huggingface_hub")
 

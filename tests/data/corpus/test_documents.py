@@ -11,8 +11,8 @@ import pytest
 
 from common.errors import UserError
 from data.convert_corpus import convert
+from data.corpus import corpus_plan
 from data.corpus import documents as corpus
-from data.corpus import plan as corpus_plan
 from data.corpus.options import ConvertOptions, SentencePieceOptions
 from data.finetuning.ranking import lines as ranking_lines
 from data.train_sentencepiece import train

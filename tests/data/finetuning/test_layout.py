@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from data import symbols
+from common.contract import symbols
 from data.finetuning.features import pair_features
 from data.finetuning.features import table as finetune_table
 from data.finetuning.race import features as race_features

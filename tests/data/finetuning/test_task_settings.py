@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from common.contract.task_spec import TaskSpec, find_folder
 from common.errors import UserError
 from common.vocabularies.text_settings import TextSettings
 from data.finetuning import options as task_options
@@ -19,7 +20,6 @@ from data.finetuning.task_settings import (
     TAGGER,
     THRESHOLD,
 )
-from data.task_spec import TaskSpec, find_folder
 from training.finetuning.options import FinetuneOptions
 
 ROOT = str(pathlib.Path(__file__).resolve().parents[3])

@@ -1,8 +1,8 @@
 """A threshold is of the weights that it was found with."""
 
+from common.contract.task_spec import TaskSpec
 from common.vocabularies.text_settings import TextSettings
 from data.finetuning import thresholds
-from data.task_spec import TaskSpec
 
 SPAN, LABEL = thresholds.NAMES
 

@@ -2,9 +2,8 @@
 
 import pytest
 
-from tests.data.language_modeling.test_build import run
-from tests.data.records.test_beam import HAS_BEAM
-from tests.data.records.test_build import assert_equal_builds
+from tests.data.language_modeling.stream_builds import run
+from tests.data.records.built_folders import HAS_BEAM, assert_equal_builds
 
 
 @pytest.mark.slow

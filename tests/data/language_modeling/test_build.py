@@ -13,17 +13,11 @@ import pytest
 from common.errors import UserError
 from data.corpus import documents as corpus
 from data.language_modeling import block_builder
-from data.language_modeling.build import build
 from data.language_modeling.manifest import SplitCounts, StreamManifest
 from data.language_modeling.options import SPLITS, LMDataOptions
 from data.language_modeling.stream import TokenStream
-from tests.data.records.test_build import assert_equal_builds
-
-TEXT = {
-    "train": "the Cat sat\n\non the Mat\nthe cat the dog\n" * 9 + "end of it",
-    "valid": "the dog sat\n",
-    "test": "a cat\nsat\n",
-}
+from tests.data.language_modeling.stream_builds import TEXT, run
+from tests.data.records.built_folders import assert_equal_builds
 
 
 @pytest.fixture(scope="module")
@@ -32,19 +26,9 @@ def pipeline(golden):
         return json.load(f)
 
 
-def run(folder, name="out", texts=TEXT, **changes) -> StreamManifest:
-    """Builds streams of small texts."""
-    values = {"output_dir": str(folder / name), "record_tokens": 16}
-    if changes.get("dataset", "text") == "text":
-        for split, text in texts.items():
-            (folder / f"{split}.txt").write_text(text, encoding="utf-8")
-            values[f"{split}_glob"] = str(folder / f"{split}.txt")
-    return build(LMDataOptions(**(values | changes)), lambda line: None)
-
-
 def stream(manifest, split) -> list[int]:
-    found = TokenStream(manifest, split)
-    return found.read(0, len(found)).tolist()
+    tokens = TokenStream(manifest, split)
+    return tokens.read(0, len(tokens)).tolist()
 
 
 # --- The original's ids -------------------------------------------------------
@@ -116,9 +100,9 @@ def test_newlines_of_enwik8_are_kept_on_demand(pipeline, tmp_path):
     dropped = run(tmp_path, "dropped", **changes)
     kept = run(tmp_path, "kept", line_end="newline", **changes)
     assert kept.vocab_size == dropped.vocab_size + 1 == len(set(data))
-    found = sum((stream(kept, s) for s in SPLITS), [])
-    assert len(found) == len(data)
-    assert kept.vocabulary().decode(found) == case["raw"]
+    tokens = sum((stream(kept, s) for s in SPLITS), [])
+    assert len(tokens) == len(data)
+    assert kept.vocabulary().decode(tokens) == case["raw"]
     for split in SPLITS:  # bits per byte are over all bytes, both ways
         assert kept.counts[split]["bytes"] == dropped.counts[split]["bytes"]
     total = sum(dropped.split_counts(s).bytes for s in SPLITS)
@@ -184,9 +168,9 @@ def test_an_interrupted_build_goes_on_to_the_same_bytes(tmp_path, monkeypatch):
         run(tmp_path, block_megabytes=0.0001)
     monkeypatch.setattr(block_builder.BlockBuilder, "build", original)
     counted = os.stat(tmp_path / "out" / "vocabulary.json").st_mtime_ns
-    found = run(tmp_path, block_megabytes=0.0001)
-    assert_equal_builds(wanted.data_dir, found.data_dir)
-    assert found.to_json() == wanted.to_json()
+    resumed = run(tmp_path, block_megabytes=0.0001)
+    assert_equal_builds(wanted.data_dir, resumed.data_dir)
+    assert resumed.to_json() == wanted.to_json()
     assert counted
     # Another text changes the vocabulary, and with it every block.
     other = TEXT | {"train": TEXT["train"].replace("Cat", "the")}
@@ -202,11 +186,11 @@ def test_an_interrupted_build_goes_on_to_the_same_bytes(tmp_path, monkeypatch):
 def test_counts_give_every_unit(tmp_path):
     texts = TEXT | {"valid": "the dög sat\nthe\n"}
     manifest = run(tmp_path, texts=texts)
-    found = manifest.split_counts("valid")
-    assert found == SplitCounts(
+    counts = manifest.split_counts("valid")
+    assert counts == SplitCounts(
         tokens=6, words=4, lines=2, characters=16, bytes=17, unknown=1
     )
-    rates = found.rates(np.log(8.0))
+    rates = counts.rates(np.log(8.0))
     assert rates["token_perplexity"] == pytest.approx(8)
     assert rates["word_perplexity"] == pytest.approx(8 ** (6 / 4))
     assert rates["word_and_line_perplexity"] == pytest.approx(8)
@@ -214,7 +198,7 @@ def test_counts_give_every_unit(tmp_path):
     assert rates["bits_per_byte"] == pytest.approx(3 * 6 / 17)
     assert rates["bits_per_token"] == pytest.approx(3)
     # Tokens that are left out since they are nearly free cost the text nothing.
-    rates = found.rates(np.log(8.0), free=2)
+    rates = counts.rates(np.log(8.0), free=2)
     assert rates["token_perplexity"] == pytest.approx(8)
     assert rates["word_perplexity"] == pytest.approx(8 ** (4 / 4))
     assert rates["bits_per_byte"] == pytest.approx(3 * 4 / 17)
@@ -229,8 +213,8 @@ def test_small_units_give_the_text_back(tmp_path, unit):
     texts = TEXT | {"valid": "cat naïve\r\n\n東京\n"}
     manifest = run(tmp_path, texts=texts, unit=unit, vocab_from=None)
     vocabulary = manifest.vocabulary()
-    found = vocabulary.decode(stream(manifest, "train"))
-    assert found == texts["train"] + "\n"
+    decoded = vocabulary.decode(stream(manifest, "train"))
+    assert decoded == texts["train"] + "\n"
     valid = vocabulary.decode(stream(manifest, "valid"))
     if unit == "byte":
         assert manifest.vocab_size == 256
@@ -295,8 +279,8 @@ def test_foreign_vocabularies_are_refused_by_hash(tmp_path):
     path.write_text("\n".join(words[:1] + words[1:][::-1]))
     with pytest.raises(UserError, match="given_vocabulary: wanted"):
         run(tmp_path, "same", vocab_file=str(path))
-    given = run(tmp_path, "given", vocab_file=other.vocabulary_path())
-    assert stream(given, "train") == stream(other, "train")
+    with_its_file = run(tmp_path, "given", vocab_file=other.vocabulary_path())
+    assert stream(with_its_file, "train") == stream(other, "train")
     with pytest.raises(UserError, match="lower_case: wanted True, found False"):
         run(
             tmp_path,
@@ -350,15 +334,15 @@ def test_a_byte_order_mark_is_no_symbol(unit):
 def test_cr_lf_ends_a_line_as_lf_does(unit, name):
     """As in scoring, which reads a line without its end."""
     options = LMDataOptions("out", train_glob=name, unit=unit)
-    found = []
+    texts = []
     for end in ("\n", "\r\n"):
         text = end.join(("a b", "\r c" if name == "a.txt" else "c", ""))
         if name == "a.jsonl":
             text = json.dumps({"text": text}) + "\n"
         block = corpus.Block(name, 0, len(text))
-        found.append(block_builder.text_of([text.encode()], [block], options))
-    assert found[0] == found[1]
-    assert len(found[0]) == (9 if name == "a.txt" else 6) - (name == "a.txt")
+        texts.append(block_builder.text_of([text.encode()], [block], options))
+    assert texts[0] == texts[1]
+    assert len(texts[0]) == (9 if name == "a.txt" else 6) - (name == "a.txt")
     # What was cut off behind CR has its line end, too.
     if name == "a.txt":
         block = corpus.Block(name, 0, 3)

@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 
+from common.contract.schema import LANGUAGE_MODEL_BATCH
 from common.errors import UserError
 from data.language_modeling.options import StreamReadOptions
 from data.language_modeling.reader import (
@@ -16,8 +17,7 @@ from data.language_modeling.reader import (
 )
 from data.language_modeling.stream import TokenStream
 from data.language_modeling.varied_lengths import segment_lengths
-from data.schema import LANGUAGE_MODEL_BATCH
-from tests.data.language_modeling.test_build import run
+from tests.data.language_modeling.stream_builds import run
 from training.step.guards import translate_errors
 
 LINES = [f"w{i} w{i * i % 7} w{i % 5} end{i}" for i in range(80)]
@@ -35,30 +35,30 @@ def manifest(tmp_path_factory):
 
 
 def stream_of(manifest, split="train"):
-    found = TokenStream(manifest, split)
-    return found.read(0, len(found))
+    tokens = TokenStream(manifest, split)
+    return tokens.read(0, len(tokens))
 
 
 def batches(reader, steps, start=0):
     """`steps` batches from a step on: dict of [steps, B, ...]."""
     number, skip = reader.chunk_of(start)
-    found = []
-    while sum(len(c["reset_memory"]) for c in found) < steps + skip:
-        found.append(reader.chunk(number))
+    chunks = []
+    while sum(len(c["reset_memory"]) for c in chunks) < steps + skip:
+        chunks.append(reader.chunk(number))
         number += 1
-    whole = {k: np.concatenate([c[k] for c in found]) for k in found[0]}
+    whole = {k: np.concatenate([c[k] for c in chunks]) for k in chunks[0]}
     return {k: v[skip : skip + steps] for k, v in whole.items()}
 
 
-def pairs_of(found):
+def pairs_of(batch):
     """(input, target) of every prediction that counts, row after row."""
     rows = []
-    for row in range(found["input_ids"].shape[1]):
-        used = found["target_weights"][:, row] == 1
+    for row in range(batch["input_ids"].shape[1]):
+        used = batch["target_weights"][:, row] == 1
         rows.append(
             (
-                found["input_ids"][:, row][used],
-                found["target_ids"][:, row][used],
+                batch["input_ids"][:, row][used],
+                batch["target_ids"][:, row][used],
             )
         )
     return rows
@@ -82,21 +82,21 @@ def test_training_rows_go_round_the_stream(manifest, rows, length):
     options = StreamReadOptions(rows, length, read_ahead=3)
     reader = StreamReader(manifest, "train", options)
     steps = 2 * -(-places // length) + 3
-    found = batches(reader, steps)
-    assert found["reset_memory"][0].all()
-    for row, (inputs, targets) in enumerate(pairs_of(found)):
+    joined = batches(reader, steps)
+    assert joined["reset_memory"][0].all()
+    for row, (inputs, targets) in enumerate(pairs_of(joined)):
         first = row * places // rows
         expected = np.concatenate([np.arange(first, places)] + [
             np.arange(places)] * 3)[: len(inputs)]  # fmt: skip
         assert (inputs == whole[expected]).all()
         assert (targets == whole[expected + 1]).all()
         # Memory is emptied exactly where a row comes back to the beginning.
-        weights = found["target_weights"][:, row].sum(-1)
+        weights = joined["target_weights"][:, row].sum(-1)
         ends = np.cumsum(weights).astype(int) + first
-        begin = np.insert(ends[:-1], 0, first)
-        resets = (begin % places == 0) & (begin > 0)
+        segment_start = np.insert(ends[:-1], 0, first)
+        resets = (segment_start % places == 0) & (segment_start > 0)
         resets[0] = True
-        assert (found["reset_memory"][:, row] == resets).all()
+        assert (joined["reset_memory"][:, row] == resets).all()
         assert (weights[weights < length] > 0).all()
 
 
@@ -106,9 +106,9 @@ def test_some_rows_are_those_of_the_whole_batch(manifest, order):
     whole = StreamReader(manifest, "train", options, seed=5).chunk(1)
     for rows in ((0, 1, 2), (4, 3)):
         mine = dataclasses.replace(options, rows=rows)
-        found = StreamReader(manifest, "train", mine, seed=5).chunk(1)
+        part = StreamReader(manifest, "train", mine, seed=5).chunk(1)
         for name, value in whole.items():
-            np.testing.assert_array_equal(found[name], value[:, list(rows)])
+            np.testing.assert_array_equal(part[name], value[:, list(rows)])
 
 
 def test_a_step_is_a_function_of_seed_and_step(manifest):
@@ -125,8 +125,8 @@ def test_a_step_is_a_function_of_seed_and_step(manifest):
         whole = batches(reader, 60)
         for start in (0, 1, 4, 17, 41, 59):
             late = StreamReader(manifest, "train", options, seed=5)
-            found = batches(late, 1, start)
-            for name, value in found.items():
+            resumed = batches(late, 1, start)
+            for name, value in resumed.items():
                 assert (value[0] == whole[name][start]).all(), (order, start)
 
 
@@ -172,29 +172,29 @@ def test_varied_lengths_are_the_originals(golden):
     path = golden / "txl" / "data" / "pytorch_iterators.json"
     case = json.loads(path.read_text())
     data, varied = case["data"], case["varlen"]
-    found = segment_lengths(
+    lengths = segment_lengths(
         len(data) // varied["bsz"] - 1,
         varied["bptt"],
         np.random.RandomState(varied["seed"]),
         varied["std"],
     )
-    assert [b["seq_len"] for b in varied["batches"]] == found.tolist()
+    assert [b["seq_len"] for b in varied["batches"]] == lengths.tolist()
 
 
 @pytest.mark.parametrize("rows,length", [(1, 8), (4, 10), (7, 50)])
 def test_evaluation_predicts_every_token_once(manifest, rows, length):
     whole = stream_of(manifest)
     options = StreamReadOptions(rows, length)
-    found = evaluation_batches(manifest, "train", options)
-    got = list(found.dataset.as_numpy_iterator())
-    assert len(got) == found.num_steps
+    evaluation = evaluation_batches(manifest, "train", options)
+    got = list(evaluation.dataset.as_numpy_iterator())
+    assert len(got) == evaluation.num_steps
     stacked = {k: np.stack([b[k] for b in got]) for k in got[0]}
     pairs = pairs_of(stacked)
     inputs = np.concatenate([i for i, _ in pairs])
     targets = np.concatenate([t for _, t in pairs])
     assert (inputs == whole[:-1]).all()  # lanes join
     assert (targets == whole[1:]).all()
-    assert found.num_predicted == len(targets) == found.num_tokens - 1
+    assert evaluation.num_predicted == len(targets) == evaluation.num_tokens - 1
     resets = stacked["reset_memory"]
     assert resets[0].all() and not resets[1:].any()
 
@@ -226,17 +226,19 @@ def check_record(manifest, record, settings):
     (entries,) = record["files"].values()
     steps = record["record_info"]["num_batch"]
     assert reader.schedule.steps_per_epoch == steps
-    found = batches(reader, steps)
+    joined = batches(reader, steps)
     # A tower's rows are cut apart in the original's file.
     flat = [e for e in entries]
     assert len(flat) == steps * rows
     for number, entry in enumerate(flat):
         step, row = divmod(number, rows)
         size = len(entry["inputs"])
-        weights = found["target_weights"][step, row]
+        weights = joined["target_weights"][step, row]
         assert weights.sum() == size and weights[:size].all()
-        assert found["input_ids"][step, row, :size].tolist() == entry["inputs"]
-        assert found["target_ids"][step, row, :size].tolist() == entry["labels"]
+        assert joined["input_ids"][step, row, :size].tolist() == entry["inputs"]
+        assert (
+            joined["target_ids"][step, row, :size].tolist() == entry["labels"]
+        )
     used = sum(len(e["labels"]) for e in flat)
     assert reader.schedule.predicted == used
 
@@ -273,11 +275,11 @@ def test_the_anchors_training_never_resets(manifest):
     options = StreamReadOptions(3, 16, protocol="anchor")
     reader = StreamReader(manifest, "train", options)
     epoch = reader.schedule.steps_per_epoch
-    found = batches(reader, 2 * epoch)
-    assert found["reset_memory"][0].all()
-    assert not found["reset_memory"][1:].any()
-    assert (found["input_ids"][:epoch] == found["input_ids"][epoch:]).all()
-    assert found["target_weights"].all()
+    joined = batches(reader, 2 * epoch)
+    assert joined["reset_memory"][0].all()
+    assert not joined["reset_memory"][1:].any()
+    assert (joined["input_ids"][:epoch] == joined["input_ids"][epoch:]).all()
+    assert joined["target_weights"].all()
 
 
 def test_shuffled_sentences(manifest):
@@ -285,11 +287,11 @@ def test_shuffled_sentences(manifest):
     options = StreamReadOptions(3, 10, order="shuffled")
     reader = StreamReader(manifest, "train", options, seed=1)
     steps = reader.schedule.steps_per_epoch
-    found = batches(reader, 2 * steps)
+    joined = batches(reader, 2 * steps)
     end = manifest.vocabulary().eos_id
     resets = np.zeros((2 * steps, 3), bool)
     resets[[0, steps]] = True
-    assert (found["reset_memory"] == resets).all()
+    assert (joined["reset_memory"] == resets).all()
 
     def sentences(ids):
         cuts = np.flatnonzero(ids == end) + 1
@@ -298,7 +300,7 @@ def test_shuffled_sentences(manifest):
     orders = []
     for epoch in range(2):
         part = slice(epoch * steps, (epoch + 1) * steps)
-        pairs = pairs_of({k: v[part] for k, v in found.items()})
+        pairs = pairs_of({k: v[part] for k, v in joined.items()})
         inputs = np.concatenate([i for i, _ in pairs])
         last = pairs[-1][1][-1:]
         orders.append(sentences(np.concatenate([inputs, last])))
@@ -306,7 +308,7 @@ def test_shuffled_sentences(manifest):
     assert orders[0] != orders[1] != sentences(whole)
     other = StreamReader(manifest, "train", options, seed=2)
     again = batches(other, steps)
-    assert (again["input_ids"] != found["input_ids"][:steps]).any()
+    assert (again["input_ids"] != joined["input_ids"][:steps]).any()
 
 
 def test_the_free_mark_can_be_left_out(tmp_path):
@@ -319,11 +321,12 @@ def test_the_free_mark_can_be_left_out(tmp_path):
     assert len(manifest.select("train")) > 2
     for rows in (1, 4):
         options = StreamReadOptions(rows, 5, count_mark_pairs=False)
-        found = evaluation_batches(manifest, "train", options)
+        evaluation = evaluation_batches(manifest, "train", options)
         weights = sum(
-            b["target_weights"].sum() for b in found.dataset.as_numpy_iterator()
+            b["target_weights"].sum()
+            for b in evaluation.dataset.as_numpy_iterator()
         )
-        assert weights == found.num_predicted < found.num_tokens - 1
+        assert weights == evaluation.num_predicted < evaluation.num_tokens - 1
     with pytest.raises(UserError, match="protocol=anchor"):
         dataclasses.replace(options, protocol="anchor")
 

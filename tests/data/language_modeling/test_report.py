@@ -5,7 +5,7 @@ import pytest
 
 from common.errors import UserError
 from data.language_modeling import report
-from tests.data.language_modeling.test_build import TEXT, run
+from tests.data.language_modeling.stream_builds import TEXT, run
 
 
 @pytest.fixture(scope="module")

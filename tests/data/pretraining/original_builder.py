@@ -1,4 +1,4 @@
-"""A whole run of the released data builder, for parity tests (L2).
+"""A whole run of the released data builder, for parity tests.
 
 Rows of a batch are equal shares of the corpus, the batch advances until one row
 runs out; with backward data the second half of the rows is the first one
@@ -79,11 +79,11 @@ def read_lines(
     ids, marks, mark = [], [], True
     for line in lines:
         line = line.strip()
-        found = tokenizer.encode(line) if line else [tokenizer.symbols.eod]
+        piece_ids = tokenizer.encode(line) if line else [tokenizer.symbols.eod]
         if not line:
             mark = not mark
-        ids += found
-        marks += [mark] * len(found)
+        ids += piece_ids
+        marks += [mark] * len(piece_ids)
         mark = not mark
     return np.asarray(ids, np.int64), np.asarray(marks, bool)
 
@@ -116,16 +116,16 @@ def create_records(
         ids = np.concatenate([ids, ids[:, ::-1]])
         marks = np.concatenate([marks, marks[:, ::-1]])
     goals = (num_predict - num_predict // 2, num_predict // 2)
-    place = 0
-    while place + seq_len <= steps:
+    row_start = 0
+    while row_start + seq_len <= steps:
         records = []
         for i in range(batch):
-            a_begin = place + reuse_len
+            a_begin = row_start + reuse_len
             total = seq_len - reuse_len - 3
             cut = split_a_and_b(ids[i], marks[i], a_begin, total, rng)
             if cut is None:
                 return
-            head, tail = _parts(ids[i], place, a_begin, cut, tokenizer)
+            head, tail = _parts(ids[i], row_start, a_begin, cut, tokenizer)
             masked = [
                 sample_mask(
                     tokenizer.word_starts[part],
@@ -138,33 +138,33 @@ def create_records(
                 for part, goal in zip((head, tail), goals, strict=True)
             ]
             records.append(
-                _record(ids[i], place, a_begin, cut, tokenizer)
+                _record(ids[i], row_start, a_begin, cut, tokenizer)
                 | {
                     "input": np.concatenate([head, tail]).tolist(),
                     "is_masked": np.concatenate(masked).astype(int).tolist(),
                 }
             )
         yield from records
-        place += reuse_len
+        row_start += reuse_len
 
 
-def _parts(row, place: int, a_begin: int, cut: dict, tokenizer: Tokenizer):
+def _parts(row, row_start: int, a_begin: int, cut: dict, tokenizer: Tokenizer):
     """Ids of the reuse part and of A SEP B SEP CLS."""
     sep, cls = [tokenizer.symbols.sep], [tokenizer.symbols.cls]
     a, b = row[slice(*cut["a"])], row[slice(*cut["b"])]
-    return row[place:a_begin], np.concatenate([a, sep, b, sep, cls])
+    return row[row_start:a_begin], np.concatenate([a, sep, b, sep, cls])
 
 
-def _record(row, place: int, a_begin: int, cut: dict, tokenizer: Tokenizer):
+def _record(row, row_start: int, a_begin: int, cut: dict, tokenizer: Tokenizer):
     """Next-token targets, segment ids and label; CLS fills the targets."""
     (a, b), cls = (cut["a"], cut["b"]), tokenizer.symbols.cls
     target = [
-        row[place + 1 : a_begin + 1],
+        row[row_start + 1 : a_begin + 1],
         row[a[0] + 1 : a[1] + 1],
         row[b[0] : b[1] + 1],
         [cls, cls],
     ]
-    seg_id = [0] * (a_begin - place + a[1] - a[0] + 1)
+    seg_id = [0] * (a_begin - row_start + a[1] - a[0] + 1)
     seg_id += [1] * (b[1] - b[0] + 1) + [2]
     return {
         "target": np.concatenate(target).tolist(),

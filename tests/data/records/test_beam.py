@@ -1,6 +1,5 @@
 """Beam's DirectRunner writes the bytes of a local build."""
 
-import importlib.util
 import os
 
 import pytest
@@ -9,9 +8,7 @@ from common.errors import UserError
 from data.corpus.documents import CorpusError
 from data.records import beam as beam_runner
 from tests.data import builds
-from tests.data.records.test_build import assert_equal_builds
-
-HAS_BEAM = importlib.util.find_spec("apache_beam") is not None
+from tests.data.records.built_folders import HAS_BEAM, assert_equal_builds
 
 
 @pytest.mark.skipif(HAS_BEAM, reason="Beam is installed")

@@ -1,6 +1,5 @@
 """The builder: formats, filters, resume, kills, damage; what it refuses."""
 
-import filecmp
 import gzip
 import hashlib
 import json
@@ -23,24 +22,13 @@ from data.pretraining.options import BuildOptions, ReaderOptions
 from data.records import manifest as manifest_lib
 from tests.conftest import ROOT
 from tests.data import builds
-from tests.holding import another_process_holds
+from tests.data.records.built_folders import assert_equal_builds, records_of
+from tests.helpers.holding import another_process_holds
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("build")
-
-
-def records_of(path):
-    return sorted(n for n in os.listdir(path) if "tfrecord" in n)
-
-
-def assert_equal_builds(a, b):
-    assert records_of(a) == records_of(b)
-    _, wrong, errors = filecmp.cmpfiles(a, b, records_of(a), shallow=False)
-    assert not wrong and not errors
-    others = set(os.listdir(a)) - set(records_of(a))
-    assert all(name.endswith((".json", ".model")) for name in others)
 
 
 def test_workers_and_repeats_give_the_same_bytes(folder):

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
+from common.contract.schema import PRETRAIN_BATCH
 from common.errors import UserError
 from data.pretraining.options import ReaderOptions
 from data.pretraining.reader import make_dataset
 from data.pretraining.record import META, make_format
 from data.records import crc32c
-from data.schema import PRETRAIN_BATCH
 from tests.data import builds
 from training.step.guards import translate_errors
 

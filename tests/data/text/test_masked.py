@@ -7,13 +7,14 @@ import pytest
 import sentencepiece
 import tensorflow as tf
 
+from common.contract import symbols
 from common.vocabularies.text_settings import TextSettings
-from data import symbols, train_sentencepiece
+from data import train_sentencepiece
 from data.corpus.options import SentencePieceOptions
 from data.text import masked
-from data.text.graph_tokenizer import GraphTokenizer
+from data.text.graph.graph_tokenizer import GraphTokenizer
 from data.text.tokenizer import Tokenizer
-from tests import languages
+from tests.helpers import languages
 
 PLACE = symbols.MASK
 
@@ -84,9 +85,9 @@ def test_golden_texts_around_every_word(spiece_model, golden):
         for word in text.split():
             begin = text.index(word)
             parts = [text[:begin], text[begin + len(word) :]]
-            found = masked.encode_filled(tokenizer, parts, [word])
-            assert found.ids.tolist() == ids.tolist()
-            hidden = np.flatnonzero(found.hidden[0])
+            encoded = masked.encode_filled(tokenizer, parts, [word])
+            assert encoded.ids.tolist() == ids.tolist()
+            hidden = np.flatnonzero(encoded.hidden[0])
             if not len(hidden):
                 continue
             span = starts[hidden[0]], ends[hidden[-1]]
@@ -102,11 +103,11 @@ def test_golden_texts_around_every_word(spiece_model, golden):
 def test_bytes_do_not_take_a_mask_apart(unigram):
     text = "\u2603<mask>\u2603 <mask>灯台は"
     assert "<0xE2>" in unigram.encode_pieces(text)
-    found = pieces(unigram, text)
-    assert found.count(PLACE) == 2
-    assert found[:4] == ["▁", "<0xE2>", "<0x98>", "<0x83>"]
-    assert found[4:9] == [PLACE, "<0xE2>", "<0x98>", "<0x83>", PLACE]
-    tail = "".join(found[9:])
+    cut = pieces(unigram, text)
+    assert cut.count(PLACE) == 2
+    assert cut[:4] == ["▁", "<0xE2>", "<0x98>", "<0x83>"]
+    assert cut[4:9] == [PLACE, "<0xE2>", "<0x98>", "<0x83>", PLACE]
+    tail = "".join(cut[9:])
     assert tail == "灯台は"
 
 
@@ -114,9 +115,11 @@ def test_a_piece_of_both_sides_is_hidden_as_a_whole(unigram):
     """Training never cuts a word there."""
     whole = "Der alte Leuchtturm"
     ids = unigram.encode(whole)
-    found = masked.encode_filled(unigram, ["Der al", "e Leuchtturm"], ["t"])
-    assert found.ids.tolist() == ids
-    hidden = [unigram.id_to_piece(ids[i]) for i in np.flatnonzero(found.hidden)]
+    encoded = masked.encode_filled(unigram, ["Der al", "e Leuchtturm"], ["t"])
+    assert encoded.ids.tolist() == ids
+    hidden = [
+        unigram.id_to_piece(ids[i]) for i in np.flatnonzero(encoded.hidden)
+    ]
     assert "t" in "".join(hidden) and "".join(hidden).strip("▁") != "t"
 
 
@@ -150,7 +153,7 @@ def test_an_export_keeps_both_vocabularies(unigram, tmp_path):
     tf.saved_model.save(root, str(tmp_path), signatures=signature)
     loaded = tf.saved_model.load(str(tmp_path)).signatures["serving_default"]
     text = "Der alte <mask> Turm."
-    found = loaded(text=tf.constant([text]))
-    assert found["plain"].numpy().tolist() == [unigram.encode(text)]
+    answers = loaded(text=tf.constant([text]))
+    assert answers["plain"].numpy().tolist() == [unigram.encode(text)]
     wanted = masked.MaskedEncoder(unigram).encode(text.split(PLACE))
-    assert found["masked"].numpy().tolist() == [wanted]
+    assert answers["masked"].numpy().tolist() == [wanted]

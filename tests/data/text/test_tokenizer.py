@@ -89,8 +89,8 @@ def test_paths_agree_on_random_text(variant, spiece_model):
         for text, ids in zip(texts, wanted, strict=True):
             pieces = tokenizer.encode_pieces(text)
             assert ids == [tokenizer.piece_to_id(p) for p in pieces]
-            found, starts, ends = tokenizer.encode_with_offsets(text)
-            assert found == ids
+            again, starts, ends = tokenizer.encode_with_offsets(text)
+            assert again == ids
             assert all(a <= b for a, b in zip(starts, ends, strict=True))
             assert starts == sorted(starts)
             assert max(ends, default=0) <= len(text)

@@ -8,7 +8,7 @@ from absl import flags
 from flags.serving import serve_flags
 from serving import serve
 from serving.options import ServerOptions
-from tests.flags.training.test_pretrain_flags import remove_ours
+from tests.flags.fresh_flags import remove_ours
 
 
 @pytest.fixture

@@ -3,13 +3,13 @@
 import pytest
 from absl import flags
 
+from common.contract.task_spec import TaskSpec
 from common.errors import UserError
 from common.vocabularies.text_settings import TextSettings
 from data.finetuning.classifier.task import check_trained
-from data.task_spec import TaskSpec
 from flags import other_names
 from flags.tasks import classifier_flags, race_flags, tagger_flags
-from tests.flags.training.test_pretrain_flags import remove_ours
+from tests.flags.fresh_flags import remove_ours
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ import pathlib
 import subprocess
 import sys
 
+from common.contract.task_spec import TaskSpec
 from common.vocabularies.text_settings import TextSettings
-from data.task_spec import TaskSpec
 
 ROOT = pathlib.Path(__file__).parents[3]
 CHILD = """

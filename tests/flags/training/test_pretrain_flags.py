@@ -20,18 +20,9 @@ from flags.training import (
 from modeling import XLNetConfig
 from modeling.encoders.bert.config import AlbertConfig, BertConfig
 from modeling.encoders.modernbert.config import ModernBertConfig
+from tests.flags.fresh_flags import remove_ours
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-
-
-def remove_ours() -> None:
-    """Deletes the flags that modules of `flags/` registered."""
-    values = flags.FLAGS
-    for module, found in list(values.flags_by_module_dict().items()):
-        if module.startswith("flags."):
-            for flag in list(found):
-                if flag.name in values:
-                    delattr(values, flag.name)
 
 
 @pytest.fixture

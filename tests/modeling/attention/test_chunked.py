@@ -44,11 +44,11 @@ def attend_in(chunks, stream=ALL, **kwargs):
     return attend
 
 
-def value_and_gradients(function, given, upstream):
+def value_and_gradients(function, inputs, upstream):
     with tf.GradientTape() as tape:
-        tape.watch(given)
-        y = function(*given)
-    return y, *tape.gradient(y, given, upstream, unconnected_gradients="zero")
+        tape.watch(inputs)
+        y = function(*inputs)
+    return y, *tape.gradient(y, inputs, upstream, unconnected_gradients="zero")
 
 
 @pytest.mark.parametrize("segments", [False, True])
@@ -59,7 +59,7 @@ def value_and_gradients(function, given, upstream):
 )
 @pytest.mark.parametrize("graph", [False, True])
 def test_in_chunks_is_the_same(chunks, one_mask, segments, graph):
-    given, upstream = tensors(), random(N, B, T, H)
+    inputs, upstream = tensors(), random(N, B, T, H)
     differ = None
     if segments:
         differ = tf.constant(RANDOM.integers(0, 2, [B, T, K]), tf.float32)
@@ -70,7 +70,7 @@ def test_in_chunks_is_the_same(chunks, one_mask, segments, graph):
         attend = attend_in(chunks, Stream(mask, differ))
 
         def both():
-            return value_and_gradients(attend, given, upstream)
+            return value_and_gradients(attend, inputs, upstream)
 
         return tf.function(both, autograph=False)() if graph else both()
 
@@ -85,8 +85,8 @@ def test_in_chunks_is_the_same(chunks, one_mask, segments, graph):
 def test_left_to_right_blocks_leave_out_what_lies_ahead(chunks, graph):
     """A table that ends at distance 0; blocks have fewer keys, nothing else
     changes, whatever else is hidden."""
-    given, upstream = tensors(), random(N, B, T, H)
-    given[-1] = given[-1][:, :, : K + 1]
+    inputs, upstream = tensors(), random(N, B, T, H)
+    inputs[-1] = inputs[-1][:, :, : K + 1]
     differ = tf.constant(RANDOM.integers(0, 2, [B, T, K]), tf.float32)
     hidden = np.triu(np.ones([T, K]), K - T + 1)[np.newaxis]
     stale = RANDOM.integers(0, 2, [B, T, K]) * (np.arange(K) < K - T)
@@ -101,15 +101,15 @@ def test_left_to_right_blocks_leave_out_what_lies_ahead(chunks, graph):
         attend = attend_in(chunks, Stream(mask, differ))
 
         def both():
-            return value_and_gradients(attend, given, upstream)
+            return value_and_gradients(attend, inputs, upstream)
 
         return tf.function(both, autograph=False)() if graph else both()
 
     wanted = run(Chunks())
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(relative, "attend", attend_once)
-        found = run(chunks)
-    for a, b in zip(wanted, found, strict=True):
+        in_chunks = run(chunks)
+    for a, b in zip(wanted, in_chunks, strict=True):
         np.testing.assert_allclose(a, b, atol=2e-6)
     rows = T // chunks.blocks
     sizes = [(rows, K - T + (i + 1) * rows) for i in range(chunks.blocks)]
@@ -177,9 +177,9 @@ def test_groups_of_heads_come_in_turn(monkeypatch, concurrent):
 
     numbers: list = []
     monkeypatch.setattr(relative, "attend", logged)
-    given, upstream = tensors(), random(N, B, T, H)
+    inputs, upstream = tensors(), random(N, B, T, H)
     run = tf.function(
-        lambda: value_and_gradients(attend_in(Chunks(3, 1)), given, upstream),
+        lambda: value_and_gradients(attend_in(Chunks(3, 1)), inputs, upstream),
         autograph=False,
     )
     run()
@@ -222,8 +222,8 @@ def test_dropped_probabilities_are_not_recomputed_before_the_backward_pass():
 
 
 def _users(op, graph):
-    found = [user for x in op.outputs for user in x.consumers()]
-    return found + [
+    users = [user for x in op.outputs for user in x.consumers()]
+    return users + [
         other for other in graph.get_operations() if op in other.control_inputs
     ]
 

@@ -8,9 +8,9 @@ import pytest
 import tensorflow as tf
 from safetensors.numpy import load_file, save_file
 
+from common.contract.task_spec import TaskSpec
 from common.errors import UserError
 from common.vocabularies.text_settings import TextSettings
-from data.task_spec import TaskSpec
 from modeling import (
     ClassificationModel,
     PretrainingModel,
@@ -63,9 +63,9 @@ def test_classifiers_of_modernbert_go_and_come_back(regression, tmp_path):
     conversion.convert(ConvertOptions("native", "hf", native, hf))
     conversion.convert(ConvertOptions("hf", "native", hf, back))
     for folder in (native, hf, back):
-        found = _read(folder)
-        assert found.head == head and found.model.use_proj
-        _assert_equal(model, found.model)
+        read = _read(folder)
+        assert read.head == head and read.model.use_proj
+        _assert_equal(model, read.model)
 
 
 @pytest.mark.parametrize("options", [{"use_proj": False}, {}])
@@ -74,10 +74,10 @@ def test_poolers_of_modernbert_are_recognised(options, tmp_path):
         options = options | {"summary_type": summary}
         model = ClassificationModel(MODERN, 2, **options)
         native = _native(model, "classification", str(tmp_path / summary))
-        found = _read(native).model
-        assert found.use_proj == options.get("use_proj", True)
-        assert found.summary_type == summary
-        _assert_equal(model, found)
+        read_model = _read(native).model
+        assert read_model.use_proj == options.get("use_proj", True)
+        assert read_model.summary_type == summary
+        _assert_equal(model, read_model)
 
 
 def test_the_head_of_a_language_model_is_no_pooler():
@@ -85,9 +85,9 @@ def test_the_head_of_a_language_model_is_no_pooler():
     names = [*named_variables(PretrainingModel(MODERN))]
     shapes = {name: [8, 8] for name in names}
     shapes["model/classification/logit/kernel"] = [8, 2]
-    found = heads.build("classification", MODERN, shapes)
-    assert not found.use_proj
-    assert set(named_variables(found)) == set(named_variables(classifier))
+    built = heads.build("classification", MODERN, shapes)
+    assert not built.use_proj
+    assert set(named_variables(built)) == set(named_variables(classifier))
 
 
 def test_the_pooler_of_a_folder_without_head_is_left_out(tmp_path):
@@ -148,8 +148,8 @@ def test_bert_has_no_class_for_another_pooling(
 
 @pytest.mark.parametrize("summary_type", [None, "first"])
 def test_bert_with_cls_is_written(summary_type, tmp_path):
-    found, _, _ = _written(BERT, tmp_path, summary_type=summary_type)
-    assert found["architectures"] == ["BertForSequenceClassification"]
+    config, _, _ = _written(BERT, tmp_path, summary_type=summary_type)
+    assert config["architectures"] == ["BertForSequenceClassification"]
 
 
 @pytest.mark.parametrize(
@@ -164,10 +164,10 @@ def test_bert_with_cls_is_written(summary_type, tmp_path):
 def test_modernbert_says_how_it_pools(summary_type, pooling, wanted, tmp_path):
     config = MODERN.replace(pooling=pooling)
     options = {"summary_type": summary_type, "pooling": "masked"}
-    found, _, hf = _written(config, tmp_path, **options)
-    assert found["classifier_pooling"] == wanted
-    own = {"cls": "first", "mean": "mean"}[wanted]
-    assert _read(hf).model.summary_type == own
+    written, _, hf = _written(config, tmp_path, **options)
+    assert written["classifier_pooling"] == wanted
+    summary = {"cls": "first", "mean": "mean"}[wanted]
+    assert _read(hf).model.summary_type == summary
 
 
 @pytest.mark.parametrize(
@@ -187,9 +187,9 @@ def test_modernbert_has_no_class_for_another_pooling(options, tmp_path):
 @pytest.mark.parametrize("use_proj", [False, True])
 def test_xlnet_says_how_it_pools(summary_type, use_proj, tmp_path):
     options = {"summary_type": summary_type, "use_proj": use_proj}
-    found, lines, hf = _written(XLNET, tmp_path, pooling="masked", **options)
-    assert found.get("summary_type", "last") == summary_type
-    assert found.get("summary_use_proj", True) == use_proj
+    written, lines, hf = _written(XLNET, tmp_path, pooling="masked", **options)
+    assert written.get("summary_type", "last") == summary_type
+    assert written.get("summary_use_proj", True) == use_proj
     noted = any("theirs counts padding" in line for line in lines)
     assert noted == (summary_type != "last")
     model = _read(hf).model
@@ -212,10 +212,10 @@ def test_a_pooling_of_theirs_that_we_have_not(tmp_path):
 def test_tasks_of_several_labels_say_so(config, tmp_path):
     (tmp_path / "many").mkdir()
     (tmp_path / "one").mkdir()
-    found, _, _ = _written(config, tmp_path / "many", "multi_label")
-    assert found["problem_type"] == "multi_label_classification"
-    found, _, _ = _written(config, tmp_path / "one")
-    assert "problem_type" not in found
+    written, _, _ = _written(config, tmp_path / "many", "multi_label")
+    assert written["problem_type"] == "multi_label_classification"
+    written, _, _ = _written(config, tmp_path / "one")
+    assert "problem_type" not in written
 
 
 def test_the_command_hands_the_tasks_options_on(tmp_path, monkeypatch):
@@ -237,10 +237,10 @@ def test_the_command_hands_the_tasks_options_on(tmp_path, monkeypatch):
         convert_checkpoint.flag_values, "build", lambda _: options
     )
     convert_checkpoint.main()
-    found = json.loads(pathlib.Path(hf, "config.json").read_text())
-    assert found["classifier_pooling"] == "mean"
-    assert found["problem_type"] == "multi_label_classification"
-    assert found["id2label"]["2"] == "c"
+    config = json.loads(pathlib.Path(hf, "config.json").read_text())
+    assert config["classifier_pooling"] == "mean"
+    assert config["problem_type"] == "multi_label_classification"
+    assert config["id2label"]["2"] == "c"
 
 
 @pytest.mark.parametrize(
@@ -285,14 +285,14 @@ def test_ids_that_are_right_stay_as_they_are(tmp_path):
             str(tmp_path), config, "pretraining", arrays, symbols={"pad": pad}
         )
         written = json.loads((tmp_path / "config.json").read_text())
-        found = {k: v for k, v in written.items() if k.endswith("_id")}
-        assert found == extra
+        ids = {k: v for k, v in written.items() if k.endswith("_id")}
+        assert ids == extra
 
 
 def test_what_a_pipeline_needs_of_a_fine_tuned_model(tmp_path):
     (tmp_path / "one").mkdir()
-    found, _, hf_folder = _written(XLNET, tmp_path / "one")
-    assert found["use_mems_eval"] is False
+    config, _, hf_folder = _written(XLNET, tmp_path / "one")
+    assert config["use_mems_eval"] is False
     # Of a folder that others wrote every key stays as it is.
     native, back = str(tmp_path / "n"), str(tmp_path / "back")
     path = pathlib.Path(hf_folder, "config.json")
@@ -307,5 +307,5 @@ def test_what_a_pipeline_needs_of_a_fine_tuned_model(tmp_path):
         "model/sequnece_summary/summary/kernel": np.zeros((8, 8)),
     }
     hf.write_config(str(tmp_path), BERT, "regression", arrays)
-    found = json.loads((tmp_path / "config.json").read_text())
-    assert found["problem_type"] == "regression"  # else a sigmoid
+    config = json.loads((tmp_path / "config.json").read_text())
+    assert config["problem_type"] == "regression"  # else a sigmoid

@@ -9,7 +9,7 @@ from modeling.checkpoints import conversion, restore
 from modeling.checkpoints.names import named_variables
 from modeling.command_options import ConvertOptions
 from modeling.encoders import registry
-from tests.modeling import txl_golden
+from tests.modeling.golden import txl_golden
 
 pytestmark = pytest.mark.shared
 

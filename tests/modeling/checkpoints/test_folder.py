@@ -33,13 +33,13 @@ def folder(whole, tmp_path):
 
 
 def _step(folder) -> int | None:
-    found = checkpoints.newest(str(folder))
-    return found and checkpoints.step_of(found.prefix)
+    newest = checkpoints.newest(str(folder))
+    return newest and checkpoints.step_of(newest.prefix)
 
 
 def test_the_one_that_the_file_names(folder):
-    found = checkpoints.newest(str(folder), BASE)
-    assert found.prefix == str(folder / f"{BASE}-10") and not found.why
+    newest = checkpoints.newest(str(folder), BASE)
+    assert newest.prefix == str(folder / f"{BASE}-10") and not newest.why
     assert [checkpoints.step_of(p) for p in checkpoints.whole(str(folder))] == [
         2,
         9,
@@ -50,12 +50,12 @@ def test_the_one_that_the_file_names(folder):
 @pytest.mark.parametrize("name", ["a [1] b", "*", "wh?t", "back\\slash", "["])
 def test_signs_of_patterns_in_the_path(whole, tmp_path, name):
     folder = shutil.copytree(whole, tmp_path / name / "m")
-    found = checkpoints.newest(str(folder))
-    assert checkpoints.step_of(found.prefix) == 10
-    reader = native.open_reader(found.prefix)
+    newest = checkpoints.newest(str(folder))
+    assert checkpoints.step_of(newest.prefix) == 10
+    reader = native.open_reader(newest.prefix)
     assert reader.get_tensor("step/.ATTRIBUTES/VARIABLE_VALUE") == 10
     source = restore.resolve(str(folder))
-    assert source.format == "native" and source.path == found.prefix
+    assert source.format == "native" and source.path == newest.prefix
     digest = restore.content_digest(str(folder))
     assert digest == restore.content_digest(str(whole))
     with pytest.raises(UserError, match="rename its files"):
@@ -65,28 +65,28 @@ def test_signs_of_patterns_in_the_path(whole, tmp_path, name):
 @pytest.mark.parametrize("text", [b"", b'model_checkpoint_path: "a', b"\xff"])
 def test_a_damaged_checkpoint_file_names_nothing(folder, text, caplog):
     (folder / "checkpoint").write_bytes(text)
-    found = checkpoints.newest(str(folder))
-    assert checkpoints.step_of(found.prefix) == 10
-    assert "no `checkpoint` file says which" in found.why
+    newest = checkpoints.newest(str(folder))
+    assert checkpoints.step_of(newest.prefix) == 10
+    assert "no `checkpoint` file says which" in newest.why
     assert not caplog.records  # TensorFlow warns
 
 
 @pytest.mark.parametrize("ending", [".index", DATA])
 def test_a_missing_file_of_the_newest(folder, ending):
     os.remove(folder / f"{BASE}-10{ending}")
-    found = checkpoints.newest(str(folder))
-    assert found.prefix.endswith("-9")
-    assert f"took {BASE}-9" in found.why
-    assert f"{BASE}-10{ending} is missing" in found.why
-    assert "\n" not in found.why
+    newest = checkpoints.newest(str(folder))
+    assert newest.prefix.endswith("-9")
+    assert f"took {BASE}-9" in newest.why
+    assert f"{BASE}-10{ending} is missing" in newest.why
+    assert "\n" not in newest.why
 
 
 @pytest.mark.parametrize("size", [0, 2, 40, -1])
 def test_a_cut_index(folder, size):
     path = folder / f"{BASE}-10.index"
     path.write_bytes(path.read_bytes()[:size])
-    found = checkpoints.newest(str(folder))
-    assert found.prefix.endswith("-9") and "cut or damaged" in found.why
+    newest = checkpoints.newest(str(folder))
+    assert newest.prefix.endswith("-9") and "cut or damaged" in newest.why
 
 
 def test_one_of_two_shards_is_missing(folder):
@@ -106,13 +106,13 @@ def test_one_of_two_shards_is_missing(folder):
 def test_the_file_is_a_hint(folder):
     hint = folder / "checkpoint"
     hint.write_text(f'model_checkpoint_path: "/old/place/{BASE}-77"\n')
-    found = checkpoints.newest(str(folder))
-    assert found.prefix == str(folder / f"{BASE}-10")
-    assert f"names {BASE}-77, which is not there" in found.why
+    newest = checkpoints.newest(str(folder))
+    assert newest.prefix == str(folder / f"{BASE}-10")
+    assert f"names {BASE}-77, which is not there" in newest.why
     hint.write_text(f'model_checkpoint_path: "{BASE}-9"\n')
-    found = checkpoints.newest(str(folder))
-    assert found.prefix.endswith("-10") and f"{BASE}-9, which is older" in (
-        found.why
+    newest = checkpoints.newest(str(folder))
+    assert newest.prefix.endswith("-10") and f"{BASE}-9, which is older" in (
+        newest.why
     )
     for content in (b"", b"\xff\xfe", b"model_checkpoint_path: 3"):
         hint.write_bytes(content)

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from common.contract.task_spec import TaskSpec, find_folder
 from common.errors import UserError
-from data.task_spec import TaskSpec, find_folder
 from modeling.checkpoints import conversion, hf, released_task
 from modeling.checkpoints import restore as checkpoints
 from modeling.checkpoints.names import encoder_of, named_variables

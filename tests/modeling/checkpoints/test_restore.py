@@ -20,7 +20,7 @@ from modeling.checkpoints import tf1 as tf1_checkpoint
 from modeling.checkpoints.names import named_variables
 from modeling.command_options import ConvertOptions
 from modeling.encoders.xlnet import original
-from tests import commands
+from tests.helpers import commands
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 CONFIG = XLNetConfig(

@@ -14,8 +14,9 @@ from modeling.checkpoints.names import named_variables
 from modeling.command_options import ConvertOptions
 from modeling.encoders import registry
 from modeling.encoders.transformer_xl import torch_names
-from tests.modeling import txl_golden
 from tests.modeling.checkpoints import torch_writer
+from tests.modeling.checkpoints.torch_cases import case_of
+from tests.modeling.golden import txl_golden
 
 # Cases of `pytorch.json` that are Transformer-XL as we have it, and the models
 # that it is compared with.
@@ -32,7 +33,6 @@ CASES = (
     "vaswani_no_memory",
     "alrfou_no_memory",
 )
-ENCODINGS = {kind: name for name, kind in torch_names.KINDS.items()}
 QUICK = ("xl", "xl_adaptive_div2")
 
 
@@ -208,34 +208,6 @@ def test_nothing_is_inflated(tmp_path, name):
             new.writestr(entry, old.read(entry), how)
     with pytest.raises(UserError, match=f"{name} is compressed"):
         torch_files.load_state_dict(str(path))
-
-
-def case_of(golden, name):
-    """(config, state_dict, arrays of the case) of a PyTorch case."""
-    cases = txl_golden.cases(golden, "pytorch.json")["cases"]
-    given = cases[name]["arguments"]
-    stored = txl_golden.load(golden, "pytorch_weights")
-    state = {
-        key: stored[f"{key}|{'x'.join(map(str, shape))}"]
-        for key, shape in cases[name]["parameters"].items()
-    }
-    # A state_dict has what is shared under every name.
-    for key in cases[name]["shared_parameters"]:
-        i = int(key.split(".")[2])
-        theirs = key.replace("crit.out_", "word_emb.emb_")
-        if "projs" in key and given["div_val"] == 1:
-            theirs = theirs.replace(f".{i}", ".0")
-        state[key] = state[theirs]
-    config = txl_golden.config(
-        given,
-        given,
-        proj_share_all_but_first=given["tie_projs"][-1],
-        mem_len=given["mem_len"],
-        memory_start="hidden",
-        encoding=ENCODINGS[given["attn_type"]],
-        max_positions=given["tgt_len"] + given["mem_len"],
-    )
-    return config, state, txl_golden.load(golden, "pytorch")
 
 
 @pytest.mark.shared

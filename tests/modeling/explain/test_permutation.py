@@ -1,4 +1,4 @@
-"""The explainer: the blog's four words, both matrices, the factors."""
+"""The explainer: four words, both matrices, the factors."""
 
 import pathlib
 import subprocess

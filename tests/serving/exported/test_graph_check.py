@@ -23,8 +23,8 @@ from serving.options import (
     ServerOptions,
 )
 from serving.saved_model import SavedModel
-from tests.layers import source_files
-from tests.serving.test_saved_model import save
+from tests.helpers.layers import source_files
+from tests.serving.saved_graphs import save
 
 # String arguments and attributes, and names of operations, that say where an
 # operation reaches to: files, addresses, functions of Python, plugins, devices.

@@ -12,7 +12,7 @@ from data.finetuning.classifier import sources as classifier_sources
 from data.finetuning.examples import BadRows
 from serving.exported import answering, input_rows
 from serving.options import PredictOptions
-from tests.serving.test_predict import FakeModel, answers, options
+from tests.serving.fake_models import FakeModel, answers, options
 
 TEXTS = [
     'Er sagte: "Nein, danke"\nund ging.',

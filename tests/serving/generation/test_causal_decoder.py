@@ -10,7 +10,7 @@ from modeling.heads.causal_lm import CausalLanguageModel
 from serving.generation.causal_decoder import CausalGenerator
 from serving.generation.causal_scoring import CausalScorer
 from serving.generation.options import SamplingOptions
-from tests.modeling import txl_golden
+from tests.modeling.golden import txl_golden
 
 
 def toy(**changes):

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from common.contract.symbols import SymbolIds
+from common.contract.task_spec import TaskSpec
 from common.errors import UserError
 from data.pretraining.sampling import permutation
-from data.symbols import SymbolIds
-from data.task_spec import TaskSpec
-from data.text.graph_tokenizer import GraphTokenizer
+from data.text.graph.graph_tokenizer import GraphTokenizer
 from data.text.tokenizer import Tokenizer
 from modeling import PretrainingModel, XLNetConfig
 from serving import fill_mask, generate, score

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from common.contract.task_spec import TaskSpec
 from common.errors import UserError
-from data.task_spec import TaskSpec
 from data.text.opening import graph_tokenizer, open_tokenizer
 from modeling import PretrainingModel
 from modeling.encoders.bert.config import AlbertConfig, BertConfig
@@ -20,7 +20,7 @@ from serving.generation.masked_fill import MaskedFiller
 from serving.generation.options import FillOptions
 from serving.signatures.language_model import lm_signatures
 from serving.signatures.sequence import Context
-from tests import released
+from tests.helpers import released
 
 # Released tables may have more rows than the vocabulary has pieces.
 SIZES = dict(

@@ -3,10 +3,10 @@
 import pytest
 
 from common.errors import UserError
-from data.text.vocabulary import SymbolVocabulary
+from data.text.lm_vocabulary import SymbolVocabulary
 from serving.generation.causal_scoring import CausalScorer
 from serving.generation.scored_lines import read_lines, score_lines
-from tests.serving.generation.test_causal import asked
+from tests.serving.generation.asked_models import asked
 
 
 def test_every_line_has_its_row(tmp_path):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from data.text.vocabulary import PieceVocabulary, SymbolVocabulary
+from data.text.lm_vocabulary import PieceVocabulary, SymbolVocabulary
 from modeling.encoders.transformer_xl.config import TransformerXLConfig
 from modeling.heads.causal_lm import CausalLanguageModel
 from serving.generation.causal_decoder import CausalGenerator

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from data.task_spec import TaskSpec
-from data.text.graph_tokenizer import GraphTokenizer
+from common.contract.task_spec import TaskSpec
+from data.text.graph.graph_tokenizer import GraphTokenizer
 from data.text.tokenizer import Tokenizer
 from modeling import PretrainingModel, XLNetConfig
 from serving.generation.decoder import Generator

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from data.symbols import CLS_FIRST, SymbolIds
-from data.task_spec import TaskSpec
+from common.contract.symbols import CLS_FIRST, SymbolIds
+from common.contract.task_spec import TaskSpec
 from modeling.encoders.bert.config import BertConfig
 from modeling.encoders.registry import spec_of
 from modeling.encoders.xlnet.config import XLNetConfig

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from data import symbols
+from common.contract import symbols
 from data.finetuning.features import pair_features
 from data.finetuning.features import table as finetune_table
 from data.finetuning.race import features as race_features

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from common.contract.task_spec import TaskSpec
 from data.finetuning.features import pair_features
-from data.task_spec import TaskSpec
-from data.text.graph_tokenizer import GraphTokenizer
+from data.text.graph.graph_tokenizer import GraphTokenizer
 from data.text.tokenizer import Tokenizer
 from modeling import PretrainingModel
 from modeling.encoders.bert.config import AlbertConfig

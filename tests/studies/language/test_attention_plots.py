@@ -14,8 +14,8 @@ from modeling import PretrainingModel, XLNetConfig
 from modeling.checkpoints import native
 from studies.language import attention_plots, attention_terms
 from tests.conftest import ROOT
-from tests.modeling import golden_util, txl_golden
-from tests.modeling.test_encodings import ids_of, toy
+from tests.modeling.attention.toy_models import ids_of, toy
+from tests.modeling.golden import golden_util, txl_golden
 
 
 @pytest.mark.shared

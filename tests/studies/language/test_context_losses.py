@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from common.errors import UserError
 from studies.language import context_losses
-from tests.modeling.test_encodings import ids_of, toy
+from tests.modeling.attention.toy_models import ids_of, toy
 
 
 class Stream:

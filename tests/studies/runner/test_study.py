@@ -17,65 +17,11 @@ from flags.training import common_flags, pretrain_flags
 from studies.runner import study, study_figure, study_report
 from studies.runner.jobs import Speed
 from studies.runner.study_file import load
-from tests import commands
 from tests.conftest import ROOT
 from tests.data import builds
-from tests.flags.training.test_pretrain_flags import remove_ours
-
-# Leaves what a command leaves; its numbers are a function of its flags.
-STUB = """
-import json, os, sys, time, zlib
-given = dict(a[2:].split("=", 1) for a in sys.argv[1:] if "=" in a)
-if given.get("objective") == "wrong":
-    sys.exit("no such objective")
-if "output_dir" in given:
-    home, name = given["output_dir"], "manifest.json"
-    value = {"kind": "stub"}
-else:
-    home, name = given["model_dir"], "eval.json"
-    start = given.pop("init_checkpoint", home).split("/")[-2]  # a-0
-    key = {k: v for k, v in given.items() if k[-3:] != "dir"}
-    key = json.dumps([start, sorted(key.items())])
-    value = {"accuracy": zlib.crc32(key.encode()) % 1000 / 1000}
-os.makedirs(home, exist_ok=True)
-time.sleep(float(os.environ.get("STUB_SECONDS", 0)))
-with open(os.path.join(home, name), "w") as f:
-    f.write(json.dumps(value))
-"""
-OPTIONS = """
-reference = "b"
-figure_base = "a"
-pretrain_seeds = 2
-finetune_seeds = 3
-speed_steps = 1
-records = { command = "STUB" }
-pretrain = { command = "STUB", train_steps = 9, only_b = 1 }
-tasks.one = { command = "STUB", train_steps = 5 }
-tasks.two = { command = "STUB", train_steps = 4 }
-columns = [
-  { name = "loss", file = "eval.json", metric = "accuracy", compare = false },
-  { name = "one", of = "one", file = "eval.json", metric = "accuracy" },
-  { name = "two", of = "two", file = "eval.json", metric = "accuracy", scale = 100.0, digits = 1 },
-]
-rows = [
-  { name = "a first", drop = ["only_b"], paper = { one = 0.5 } },
-  { name = "b second", records = { seq_len = 3 } },
-  { name = "c wrong", pretrain = { objective = "wrong" } },
-]
-claims = [
-  { text = "a is better", more = ["a"], less = ["b"], columns = ["one"] },
-  { text = "c is better", more = ["c"], less = ["b"], columns = ["two"] },
-]
-"""
-
-
-@pytest.fixture
-def options(tmp_path):
-    stub = tmp_path / "stub.py"
-    stub.write_text(STUB)
-    path = tmp_path / "options.toml"
-    path.write_text(OPTIONS.replace("STUB", f"-S -E {stub}"))
-    return path
+from tests.flags.fresh_flags import remove_ours
+from tests.helpers import commands
+from tests.studies.runner.toy_studies import OPTIONS, default_options
 
 
 @pytest.mark.slow
@@ -256,11 +202,6 @@ def test_seeds_of_another_folder_are_not_run_again(options, tmp_path):
     for name in ("table.md", "table.tsv"):
         wanted = (tmp_path / "whole" / name).read_bytes()
         assert (tmp_path / "second" / name).read_bytes() == wanted
-
-
-def default_options():
-    places = {"text": "t", "data": "d", "out": "o"}
-    return load(str(ROOT / "studies" / "options" / "ablation.toml"), places)
 
 
 # Command -> (its flags, reads and checks them).

@@ -8,13 +8,10 @@ from common.errors import UserError
 from studies.runner.study_file import load
 from tests.benchmarks.squad_scores import scores
 from tests.conftest import ROOT
-from tests.studies.runner.test_study import (  # a fixture, too
-    default_options,
-    options,  # noqa: F401
-)
+from tests.studies.runner.toy_studies import default_options
 
 
-def test_flags_of_all_are_of_pretraining_and_tasks(options):  # noqa: F811
+def test_flags_of_all_are_of_pretraining_and_tasks(options):
     text = options.read_text()
     options.write_text(f"all = {{ train_steps = 1, precision = 'x' }}\n{text}")
     given = load(str(options), {})
@@ -45,7 +42,7 @@ def test_flags_of_all_are_of_pretraining_and_tasks(options):  # noqa: F811
     ],
 )
 def test_options_that_are_wrong_are_one_line(
-    options,  # noqa: F811
+    options,
     old,
     new,
     message,

@@ -10,7 +10,6 @@ from studies.runner import study, study_report
 from studies.runner.seed_table import Column
 from studies.runner.study_file import load
 from studies.runner.study_search import Searched, label, place
-from tests.studies.runner.test_study import options  # noqa: F401  (a fixture)
 
 ACCURACY = Column("accuracy", digits=1)
 LOSS = Column("loss", higher=False, digits=1)
@@ -26,7 +25,7 @@ def searching(path, search=SEARCH):
     return path
 
 
-def test_the_grid_in_its_order(options):  # noqa: F811
+def test_the_grid_in_its_order(options):
     given = load(str(searching(options)), {})
     assert given.tasks["one"].points() == [{}]
     assert [label(p) for p in given.tasks["two"].points()] == [
@@ -64,7 +63,7 @@ def test_the_best_point(found, column, best):
 
 
 @pytest.mark.slow
-def test_the_table_has_each_rows_best_point(options, tmp_path):  # noqa: F811
+def test_the_table_has_each_rows_best_point(options, tmp_path):
     folder = tmp_path / "out"
     given = load(str(searching(options)), {})
     lines = []
@@ -129,13 +128,13 @@ def test_the_table_has_each_rows_best_point(options, tmp_path):  # noqa: F811
         ('search = { by = "one", batch = [1, 2] },', r"\(two\), found 'one'"),
     ],
 )
-def test_wrong_searches_are_one_line(options, search, message):  # noqa: F811
+def test_wrong_searches_are_one_line(options, search, message):
     with pytest.raises(UserError, match=message) as e:
         load(str(searching(options, search)), {})
     assert "tasks.two.search" in str(e.value) and "\n" not in str(e.value)
 
 
-def test_a_search_needs_a_column_that_may_be_compared(options):  # noqa: F811
+def test_a_search_needs_a_column_that_may_be_compared(options):
     text = searching(options).read_text()
     options.write_text(text.replace("digits = 1 }", "compare = false }"))
     with pytest.raises(UserError, match="there is none"):

@@ -2,10 +2,10 @@
 
 import pytest
 
+from common.contract.symbols import SymbolIds
 from common.errors import UserError
 from data.finetuning.classifier.ranked import candidate_table
 from data.finetuning.classifier.schemas import Schema
-from data.symbols import SymbolIds
 
 IDS = SymbolIds(unk=0, bos=1, eos=2, cls=3, sep=4, pad=5, mask=6, eod=7, eop=8)
 

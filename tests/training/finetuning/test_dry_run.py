@@ -14,10 +14,10 @@ from data.finetuning.options import (
 )
 from data.finetuning.race.task import RaceTask
 from data.finetuning.tagging.task import TaggingTask
-from tests import test_run_squad
-from tests.test_run_classifier import make_options
-from tests.test_run_race import write_race
-from tests.test_run_tagger import write_sentences
+from tests.helpers.runs import squad as run_squad
+from tests.helpers.runs.classifier import make_options
+from tests.helpers.runs.race import write_race
+from tests.helpers.runs.tagger import write_sentences
 from training.finetuning import dry_run
 
 pytestmark = pytest.mark.shared
@@ -59,7 +59,7 @@ def test_answers_of_questions(tmp_path, golden, spiece_model, monkeypatch):
         "cls_logits": rng.normal(size=3),
     }
     options = make_options(tmp_path, **ASKED)
-    task = test_run_squad.make_job(golden, spiece_model, options).load()
+    task = run_squad.make_job(golden, spiece_model, options).load()
     assert task.evals["dev"].table.num_rows > 3
     names = ("dev_examples.tsv", "predictions.json", "null_odds.json")
     refuses_folders(monkeypatch, tmp_path, task, options, outputs, names)

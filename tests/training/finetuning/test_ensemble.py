@@ -6,12 +6,12 @@ import types
 
 import pytest
 
+from common.contract.task_spec import TaskSpec
 from common.errors import UserError
 from common.vocabularies.text_settings import TextSettings
 from data.finetuning.classifier.sets import THRESHOLD
-from data.task_spec import TaskSpec
 from modeling.checkpoints import restore as checkpoints
-from tests.training.finetuning import test_classifier
+from tests.training.finetuning import classifier_outputs as classifier
 from training.finetuning import ensemble
 
 
@@ -58,10 +58,10 @@ def test_predictions_have_the_ensembles_own_threshold(
     tmp_path, spiece_model, monkeypatch
 ):
     """One that an evaluation of the same members found; else it is said."""
-    make = test_classifier.make_owner
+    make = classifier.make_owner
     owner, _ = make(tmp_path, spiece_model, actions=("do_predict",))
-    spec = test_classifier.keeping(owner.load(), 0.95)
-    logits = test_classifier.outputs_and_labels(None)[0]
+    spec = classifier.keeping(owner.load(), 0.95)
+    logits = classifier.outputs_and_labels(None)[0]
     answers = ensemble._Answers({}, {}, {"test": logits})
     monkeypatch.setattr(ensemble, "_ask", lambda *arguments: answers)
     monkeypatch.setattr(
@@ -87,7 +87,7 @@ def test_predictions_have_the_ensembles_own_threshold(
         notes = [line for line in said if line.startswith("note")]
         return [line.split("\t")[1] for line in lines], notes
 
-    none, right = [""] * 4, list(test_classifier.GOLD)
+    none, right = [""] * 4, list(classifier.GOLD)
     found, notes = predict()
     assert found == none
     assert notes == [

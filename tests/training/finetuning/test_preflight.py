@@ -9,8 +9,8 @@ import pytest
 
 from common.errors import UserError
 from modeling import ClassificationModel, XLNetConfig
-from tests import commands
-from tests.test_run_classifier import (
+from tests.helpers import commands
+from tests.helpers.runs.classifier import (
     CONFIG,
     make_job,
     make_options,

@@ -9,9 +9,9 @@ import sentencepiece
 
 from data.finetuning.classifier.task import ClassifierTask
 from data.finetuning.options import ClassifierDataOptions, FeatureOptions
-from tests import commands
 from tests.data import builds
-from tests.test_run_classifier import (
+from tests.helpers import commands
+from tests.helpers.runs.classifier import (
     CONFIG,
     make_job,
     make_options,

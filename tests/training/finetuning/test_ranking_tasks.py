@@ -7,7 +7,7 @@ import pytest
 
 from common.errors import UserError
 from data.finetuning.options import ClassifierDataOptions, FeatureOptions
-from tests.test_run_classifier import CONFIG, make_options, read_rows
+from tests.helpers.runs.classifier import CONFIG, make_options, read_rows
 
 COLOURS = ("red", "blue", "green", "grey")
 

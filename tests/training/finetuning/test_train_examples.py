@@ -11,9 +11,11 @@ from data.finetuning.options import (
     RaceDataOptions,
     TaggingDataOptions,
 )
-from tests import test_run_classifier, test_run_race, test_run_squad
-from tests.test_run_classifier import make_options
-from tests.test_run_tagger import write_sentences
+from tests.helpers.runs import classifier as run_classifier
+from tests.helpers.runs import race as run_race
+from tests.helpers.runs import squad as run_squad
+from tests.helpers.runs.classifier import make_options
+from tests.helpers.runs.tagger import write_sentences
 
 
 def test_parts_are_in_order_seeded_and_nested():
@@ -40,11 +42,11 @@ def _options(folder, **changes):
 
 @pytest.mark.shared
 def test_classification(tmp_path, spiece_model):
-    test_run_classifier.write_task(tmp_path)
+    run_classifier.write_task(tmp_path)
 
     def job(**changes):
         options = _options(tmp_path, **changes)
-        return test_run_classifier.make_job(tmp_path, spiece_model, options)
+        return run_classifier.make_job(tmp_path, spiece_model, options)
 
     part, whole = job(train_examples=12), job()
     assert [len(j.train.examples) for j in (part, whole)] == [12, 30]
@@ -63,16 +65,16 @@ def test_squad_race_and_tags(tmp_path, golden, spiece_model):
     from data.finetuning.tagging.task import TaggingTask
 
     options = _options(tmp_path, train_examples=5)
-    job = test_run_squad.make_job(golden, spiece_model, options)
+    job = run_squad.make_job(golden, spiece_model, options)
     split = job.read("train", "train")
-    whole = test_run_squad.make_job(golden, spiece_model, _options(tmp_path))
+    whole = run_squad.make_job(golden, spiece_model, _options(tmp_path))
     every = [
         q.question_id for q in whole.read("train", "train").examples.questions
     ]
     found = [q.question_id for q in split.examples.questions]
     assert found == some_of(every, 5, 7) and job.mixture is None
     assert set(split.windows.windows.question) == set(range(5))
-    weighted = test_run_squad.make_job(
+    weighted = run_squad.make_job(
         golden,
         spiece_model,
         options,
@@ -82,7 +84,7 @@ def test_squad_race_and_tags(tmp_path, golden, spiece_model):
     with pytest.raises(UserError, match="leave --train_weights out"):
         weighted.read("train", "train")
 
-    test_run_race.write_race(tmp_path)
+    run_race.write_race(tmp_path)
     features = FeatureOptions(spiece_model, 72)
     job = RaceTask(RaceDataOptions(str(tmp_path)), features, options).load()
     assert job.train.table.num_examples == 5

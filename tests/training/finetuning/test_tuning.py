@@ -12,7 +12,7 @@ from tensorflow.python.framework import ops
 from common.errors import UserError
 from data.finetuning.options import ClassifierDataOptions, FeatureOptions
 from data.finetuning.task import Split, Task, balanced_weights
-from tests.test_run_classifier import (
+from tests.helpers.runs.classifier import (
     make_job,
     make_options,
     read_rows,

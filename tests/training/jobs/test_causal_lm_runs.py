@@ -13,7 +13,7 @@ from modeling.checkpoints import averaging, restore
 from modeling.checkpoints.names import named_variables
 from modeling.command_options import AverageOptions
 from modeling.encoders.transformer_xl.config import TransformerXLConfig
-from tests.modeling import txl_golden
+from tests.modeling.golden import txl_golden
 from tests.training import toy
 from training import loop
 from training.objectives.build import build_objective

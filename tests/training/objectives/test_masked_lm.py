@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from common.contract import symbols
 from common.errors import UserError
-from data import symbols
 from data.pretraining.sampling import masking
 from data.pretraining.sampling.masking import MaskingOptions
 from modeling import XLNetConfig
 from modeling.checkpoints.names import named_variables
 from modeling.encoders.bert.config import AlbertConfig, BertConfig
 from modeling.encoders.modernbert.config import ModernBertConfig
-from tests.data.pretraining.sampling.test_masking import IDS, T, V, make_batch
+from tests.data.pretraining.sampling.toy_batches import IDS, T, V, make_batch
 from training.objectives.contract import Memory
 from training.objectives.masked_lm import MaskedLMObjective
 

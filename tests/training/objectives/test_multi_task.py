@@ -8,7 +8,7 @@ from modeling import XLNetConfig
 from modeling.checkpoints import restore
 from modeling.checkpoints.names import named_variables
 from modeling.heads.multi_task import MultiTaskModel
-from tests import released_folders
+from tests.helpers import released_folders
 from training.objectives.build import build_objective
 from training.objectives.multi_task import MultiTaskObjective, TaskPart
 from training.optim.variable_groups import TOP, build_groups

@@ -9,8 +9,8 @@ from data.pretraining.sampling import masking
 from data.pretraining.sampling.target_orders import reorder
 from modeling import PretrainingModel, XLNetConfig
 from modeling.encoders.bert.config import BertConfig
-from tests.data.pretraining.sampling.test_masking import IDS
-from tests.modeling.test_leaks import influence
+from tests.data.pretraining.sampling.toy_batches import IDS
+from tests.modeling.properties.influences import influence
 from training.jobs.pretrain_options import TARGET_ORDERS, PretrainOptions
 from training.objectives.masked_lm import MaskedLMObjective
 from training.objectives.permutation_lm import order_arguments

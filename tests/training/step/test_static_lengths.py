@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from modeling.ops import fused as fusion
 from tests.training import toy
-from tests.training.objectives import test_build as test_heads
+from tests.training.objectives import toy_heads as test_heads
 from training import loop
 from training.objectives import build as heads
 from training.run_options import OptimizerOptions

@@ -14,10 +14,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from common import files
+from common.contract import symbols
+from common.contract.task_spec import TaskSpec
 from common.errors import UserError
 from common.vocabularies import vocabulary
 from common.weights.weights_line import AUTO
-from data import symbols
 from data.finetuning.features import batches as finetune_batches
 from data.finetuning.features import cache, pair_features
 from data.finetuning.features import pipeline as finetune_pipeline
@@ -26,7 +27,6 @@ from data.finetuning.ranking import collection as collections
 from data.finetuning.ranking import features
 from data.finetuning.ranking.folds import Fold
 from data.finetuning.ranking.runs import Run
-from data.task_spec import TaskSpec
 from data.text.tokenizer import Tokenizer
 from modeling.checkpoints import restore as checkpoints
 from modeling.ops import graph_memory

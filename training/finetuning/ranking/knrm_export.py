@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from common.contract.task_spec import TaskSpec
 from common.errors import UserError
-from data.task_spec import TaskSpec
 from data.text.tokenizer import Tokenizer
 from modeling.encoders.registry import spec_of
 from modeling.heads.kernel_ranking import KernelRankingModel

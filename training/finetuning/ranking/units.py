@@ -7,7 +7,7 @@ import numpy as np
 from common.errors import UserError
 from data.finetuning.features import cache
 from data.text.opening import AnyTokenizer
-from data.text.released_tokenizer import ReleasedTokenizer
+from data.text.released.released_tokenizer import ReleasedTokenizer
 from data.text.tokenizer import WORD_MARK
 from training.finetuning.ranking.options import PIECE, WORD
 

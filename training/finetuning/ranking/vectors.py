@@ -11,9 +11,9 @@ import tensorflow as tf
 import tf_keras
 
 from common import files
+from common.contract import symbols
+from common.contract.symbols import SymbolIds
 from common.errors import UserError
-from data import symbols
-from data.symbols import SymbolIds
 from modeling.checkpoints import restore as checkpoints
 from modeling.checkpoints.names import named_variables
 from modeling.encoders.contract import EncoderConfig

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from common.contract import symbols
 from common.errors import UserError
-from data import symbols
 from data.finetuning.classifier import glue as glue_tasks
 from data.finetuning.classifier import predictions
 from data.finetuning.classifier import sets as classifier_sets

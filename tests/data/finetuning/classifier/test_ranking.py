@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
+from common.contract.symbols import SymbolIds
 from common.errors import UserError
 from data.finetuning.classifier import rivals, schemas
 from data.finetuning.features import table as finetune_table
 from data.finetuning.features.pair_features import Sequence1D
 from data.finetuning.options import ClassifierDataOptions
-from data.symbols import SymbolIds
 
 PREMISE = 'The jar hit the vase, because "it" was heavy; Ann sighed.'
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from common.contract.symbols import SymbolIds
 from common.vocabularies.text_settings import TextSettings
 from data.finetuning.features import pair_features
 from data.finetuning.race import features as race_features
-from data.symbols import SymbolIds
 from data.text.tokenizer import Tokenizer
 
 IDS = SymbolIds()

@@ -11,7 +11,7 @@ from data.finetuning.examples import BadRows
 from data.finetuning.options import FeatureOptions, SquadDataOptions
 from data.finetuning.squad import answer_places, examples
 from data.finetuning.squad import windows as squad_windows
-from tests import languages
+from tests.helpers import languages
 
 CONTEXT = "Caf\u00e9 \U0001f600 by Ada  Lovelace,\nin 1843, in London."
 

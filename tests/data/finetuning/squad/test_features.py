@@ -6,6 +6,7 @@ import json
 import numpy as np
 import pytest
 
+from common.contract.symbols import SymbolIds
 from common.errors import UserError
 from common.vocabularies.text_settings import TextSettings
 from data.finetuning.examples import BadRows
@@ -18,7 +19,6 @@ from data.finetuning.squad.features import (
     TokenizedParagraph,
     WindowBuilder,
 )
-from data.symbols import SymbolIds
 from data.text.tokenizer import WORD_MARK, Tokenizer
 from tests.data.finetuning.squad.original_spans import original_spans
 

@@ -14,7 +14,7 @@ from data.finetuning.options import ClassifierDataOptions
 from data.finetuning.tables import table_columns
 from data.finetuning.tables.table_columns import TableOptions
 from serving.exported import answering
-from tests.serving.test_predict import FakeModel, answers, options
+from tests.serving.fake_models import FakeModel, answers, options
 
 
 def read(path, text, skip=False, **kwargs):

@@ -18,7 +18,7 @@ from data.finetuning.tables.table_columns import TableOptions
 from data.finetuning.tagging import examples as tagging
 from serving.exported import input_rows
 from serving.options import PredictOptions
-from tests.serving.test_predict import FakeModel
+from tests.serving.fake_models import FakeModel
 
 ROWS = {
     "csv": "text,label\ncafé,x\nthé,y\n",

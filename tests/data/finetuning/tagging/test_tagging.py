@@ -73,10 +73,10 @@ def test_only_ascii_blanks_separate_columns(tmp_path):
         " 1\u00a0000 \t\u00a0x  B-NUM\r\n1\u00a0000  B-NUM \n\u3000a O\n",
         encoding="utf-8",
     )
-    (found,) = tagging.read(str(path), BadRows())
-    tokens = [found.text[s:e] for s, e in found.units]
+    (example,) = tagging.read(str(path), BadRows())
+    tokens = [example.text[s:e] for s, e in example.units]
     assert tokens == ["1\u00a0000", "1\u00a0000", "\u3000a"]
-    assert found.tags == ("\u00a0x  B-NUM", "B-NUM", "O")
+    assert example.tags == ("\u00a0x  B-NUM", "B-NUM", "O")
 
 
 def test_conllu_has_words_only_and_ten_columns(tmp_path):
@@ -88,8 +88,8 @@ def test_conllu_has_words_only_and_ten_columns(tmp_path):
     text += line("2", "dem", "D") + line("2.1", "gone", "V")
     path.write_text(text)
     wanted = ColumnOptions(text_column=1, tag_column=3)
-    (found,) = tagging.read(str(path), BadRows(), wanted)
-    assert (found.text, found.tags) == ("zu dem", ("P", "D"))
+    (example,) = tagging.read(str(path), BadRows(), wanted)
+    assert (example.text, example.tags) == ("zu dem", ("P", "D"))
     with pytest.raises(UserError, match="give --text_column=1"):
         tagging.read(str(path), BadRows())
     path.write_text(text + "3\tx\t_\tN\n")
@@ -114,15 +114,15 @@ def test_conllu_is_known_by_its_rows(tmp_path, name):
     path = tmp_path / name
     path.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
     wanted = ColumnOptions(text_column=1, tag_column=3)
-    (found,) = tagging.read(str(path), BadRows(), wanted)
-    assert (found.text, found.tags) == ("zu #", ("P", "D"))
+    (example,) = tagging.read(str(path), BadRows(), wanted)
+    assert (example.text, example.tags) == ("zu #", ("P", "D"))
     with pytest.raises(UserError, match="give --text_column=1"):
         tagging.read(str(path), BadRows())
     # Columns of another file: "#" is a token, numbers are tokens.
     other = tmp_path / "b.conll"
     other.write_text("# O\n1 B\n1-2 B\n")
-    (found,) = tagging.read(str(other), BadRows())
-    assert found.text == "# 1 1-2"
+    (example,) = tagging.read(str(other), BadRows())
+    assert example.text == "# 1 1-2"
 
 
 def test_texts_keep_their_ids_and_numbers(tmp_path):
@@ -130,15 +130,15 @@ def test_texts_keep_their_ids_and_numbers(tmp_path):
     rows = [{"text": "a", "id": 7}, {"text": ""}, {"text": "b"}]
     rows += [{"text": "c", "GUID": "x-1", "spans": []}, {"text": "d", "id": []}]
     path.write_text("".join(json.dumps(r) + "\n" for r in rows))
-    found = tagging.read(str(path), BadRows(skip=True), labelled=False)
-    assert [e.guid for e in found] == [7, 2, "x-1", 4]
+    examples = tagging.read(str(path), BadRows(skip=True), labelled=False)
+    assert [e.guid for e in examples] == [7, 2, "x-1", 4]
     answers = tagging_answers.Answers([[]] * 4, [[]] * 4, [[]] * 4)
-    lines = tagging_answers.prediction_text(found, answers).splitlines()
+    lines = tagging_answers.prediction_text(examples, answers).splitlines()
     assert [json.loads(line)["id"] for line in lines] == [7, 2, "x-1", 4]
     path = tmp_path / "dev.conll"
     path.write_text("a A\n\nb\nb B\n\n\nc C\n")
-    found = tagging.read(str(path), BadRows(skip=True))
-    assert [(e.guid, e.text) for e in found] == [(0, "a"), (2, "c")]
+    examples = tagging.read(str(path), BadRows(skip=True))
+    assert [(e.guid, e.text) for e in examples] == [(0, "a"), (2, "c")]
 
 
 def test_spans_are_read_sorted_and_without_blanks(tmp_path):
@@ -236,8 +236,8 @@ def test_answers_give_back_the_spans_of_clean_pieces():
         ((0, 0, 0, 0, 0), []),
     ):
         scores = np.eye(5)[list(tags)]
-        found = features.span_answers(example, cut, scores, labels)
-        assert found == wanted
+        spans = features.span_answers(example, cut, scores, labels)
+        assert spans == wanted
 
 
 @pytest.mark.shared
@@ -255,12 +255,12 @@ def test_gold_labels_score_as_gold(spiece_model, text):
     tokenizer = Tokenizer(spiece_model)
     cut = task_tokens.encode_with_offsets(tokenizer, [text])[0]
     first = features.first_characters(text, cut)
-    own = np.flatnonzero(first < len(text))
+    starts_in_text = np.flatnonzero(first < len(text))
     rng = np.random.default_rng(7)
     labels = ("O", "B-A", "I-A", "B-B", "I-B")
     ids = {name: i for i, name in enumerate(labels)}
     for _ in range(20):
-        a, b = np.sort(rng.choice(own, 2, replace=False))
+        a, b = np.sort(rng.choice(starts_in_text, 2, replace=False))
         # Pieces of one raw character share it: no boundary lies between.
         if (cut.start[a] < cut.end[:a]).any() or (
             cut.start[b + 1 :] < cut.end[b]
@@ -268,10 +268,10 @@ def test_gold_labels_score_as_gold(spiece_model, text):
             continue
         end = len(text[: cut.end[b]].rstrip())
         example = spans_example(text, (int(first[a]), end, "A"))
-        given, shared = features.span_labels(example, cut, ids)
-        scores = np.eye(5)[np.maximum(given, 0)]
-        found = features.span_answers(example, cut, scores, labels)
-        assert found == [(first[a], end, "A")] and shared == 0
+        piece_labels, shared = features.span_labels(example, cut, ids)
+        scores = np.eye(5)[np.maximum(piece_labels, 0)]
+        spans = features.span_answers(example, cut, scores, labels)
+        assert spans == [(first[a], end, "A")] and shared == 0
 
 
 @pytest.mark.shared
@@ -338,8 +338,8 @@ def test_chunks_are_counted_whole():
 )
 def test_tags_of_last_and_only_words_bound_chunks(gold, guess, wanted):
     rows = [gold.split()], [guess.split()]
-    found = metrics.evaluate(*rows, chunks=True)
-    scores = [found[n] for n in ("precision", "recall", "f1")]
+    values = metrics.evaluate(*rows, chunks=True)
+    scores = [values[n] for n in ("precision", "recall", "f1")]
     assert scores == pytest.approx(list(wanted))
     line = metrics.report(*rows, chunks=True).splitlines()[2].split()
     assert line[0] == "PER"

@@ -41,9 +41,9 @@ def test_spans_are_cut_where_any_model_cuts():
     )
     assert whole.answers.spans == [[(0, 8, "X")]]
     for members in ([whole, parts], [parts, whole], [whole] * 2, [parts] * 2):
-        found = ensembles.combine(members, [1.0, 1.0], LABELS)
-        assert found.spans == [[(0, 8, "X")]]
-        assert found.confidence[0][0] > 0.99
+        joined = ensembles.combine(members, [1.0, 1.0], LABELS)
+        assert joined.spans == [[(0, 8, "X")]]
+        assert joined.confidence[0][0] > 0.99
     # One says York alone, louder: the other's New is B-X only there.
     york = member(
         example, [(0, 3), (3, 8), (8, 15)], ["O", "B-Y", "O"], sure=SURE

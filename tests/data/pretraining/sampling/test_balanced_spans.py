@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from data.pretraining.options import BuildOptions, default_slots
-from data.pretraining.sampling import balanced_spans, examples, spans
+from data.pretraining.sampling import balanced_spans, record_arrays, spans
 from data.pretraining.sampling import segments as sg
 from data.pretraining.sampling.token_stream import Stream, split_long_words
 
@@ -29,26 +29,26 @@ def draw(stream, seq_len, reuse_len, options, slots=None, seed=0):
     """Segments of a text, their places and targets."""
     rng = np.random.default_rng(seed)
     cut = sg.make_segments(stream, len(stream), seq_len, reuse_len, rng)
-    found = sg.places(cut, seq_len, reuse_len)
-    starts = sg.gather_words(stream, found, len(cut), seq_len)
+    token_places = sg.places(cut, seq_len, reuse_len)
+    starts = sg.gather_words(stream, token_places, len(cut), seq_len)
     targets = balanced_spans.draw_targets(
         starts, cut, reuse_len, slots or seq_len, options, rng
     )
-    return cut, found, targets
+    return cut, token_places, targets
 
 
 def tally(stream, seq_len, reuse_len, rounds, options=None, slots=None):
     """How often every token was a target, and how often it was there."""
     hit, seen = np.zeros(len(stream)), np.zeros(len(stream))
     for seed in range(rounds):
-        cut, found, targets = draw(
+        cut, token_places, targets = draw(
             stream, seq_len, reuse_len, options or spans.SpanOptions(), slots,
             seed,
         )  # fmt: skip
-        inside = targets.reshape(-1)[found.position]
+        inside = targets.reshape(-1)[token_places.position]
         assert inside.sum() == targets.sum()  # no SEP, CLS or padding
-        hit += np.bincount(found.token, inside, len(stream))
-        seen += np.bincount(found.token, minlength=len(stream))
+        hit += np.bincount(token_places.token, inside, len(stream))
+        seen += np.bincount(token_places.token, minlength=len(stream))
     return hit, seen
 
 
@@ -80,14 +80,14 @@ def test_the_rule_of_before_prefers_short_words():
     """What `--sampler=context` does, and why it is not the default."""
     stream, rng = text(20000), np.random.default_rng(0)
     words = spans.Words(stream.words)
-    shape = examples.Shape.of(
+    shape = record_arrays.Shape.of(
         BuildOptions("a", "b", "c", 96, 48, sampler="context", num_predict=90)
     )
     hit = np.zeros(len(stream))
     for _ in range(8):
         cut = sg.make_segments(stream, len(stream), 96, 48, rng)
         found = sg.places(cut, 96, 48)
-        targets = examples.draw_context_targets(words, cut, shape, rng)
+        targets = record_arrays.draw_context_targets(words, cut, shape, rng)
         inside = targets.reshape(-1)[found.position]
         hit += np.bincount(found.token, inside, len(stream))
     starts = np.flatnonzero(stream.words)
@@ -103,9 +103,11 @@ def test_the_rate_is_flat_over_positions():
     stream = text(30000, 1)
     hit, seen = np.zeros(64), np.zeros(64)
     for seed in range(24):
-        _, found, targets = draw(stream, 64, 24, spans.SpanOptions(), seed=seed)
+        _, token_places, targets = draw(
+            stream, 64, 24, spans.SpanOptions(), seed=seed
+        )
         there = np.zeros(targets.size, bool)
-        there[found.position] = True
+        there[token_places.position] = True
         hit += targets.sum(0)
         seen += there.reshape(targets.shape).sum(0)
     error = np.sqrt(5 / 36 / np.maximum(seen, 1)) * 2  # spans: twice binomial
@@ -118,8 +120,8 @@ def test_the_rate_is_flat_over_positions():
 def test_words_of_targets_are_the_budget(alpha, beta):
     stream = text(6000, 2)
     options = spans.SpanOptions(alpha, beta)
-    cut, found, targets = draw(stream, 128, 64, options)
-    starts = sg.gather_words(stream, found, len(cut), 128)
+    cut, token_places, targets = draw(stream, 128, 64, options)
+    starts = sg.gather_words(stream, token_places, len(cut), 128)
     starts[:, 64] |= cut.a_len > 0
     starts[:, 0] |= cut.reuse > 0
     rows = np.flatnonzero(cut.b_len)
@@ -132,7 +134,7 @@ def test_words_of_targets_are_the_budget(alpha, beta):
     # Words are targets as a whole.
     word = np.cumsum(starts, axis=1) + np.arange(len(cut))[:, None] * 1000
     inside = np.zeros(targets.size, bool)
-    inside[found.position] = True
+    inside[token_places.position] = True
     word, flat = word.reshape(-1)[inside], targets.reshape(-1)[inside]
     _, of = np.unique(word, return_inverse=True)
     share = np.bincount(of, flat) / np.bincount(of)
@@ -154,8 +156,8 @@ def test_default_slots_lose_at_most_one_percent(seq_len, mix):
     options = BuildOptions("a", "b", "c", seq_len, seq_len // 2)
     slots = default_slots(options)
     hit, seen = tally(stream, seq_len, seq_len // 2, 2, slots=slots)
-    found = hit.sum() / seen.sum() * 6
-    assert 0.985 < found < 1.008  # 1 % of loss and half a per cent of chance
+    rate = hit.sum() / seen.sum() * 6
+    assert 0.985 < rate < 1.008  # 1 % of loss and half a per cent of chance
     full = tally(stream, seq_len, seq_len // 2, 2)[0].sum()
     assert hit.sum() > 0.99 * full
     assert slots <= seq_len / 6 + 9
@@ -198,12 +200,14 @@ def test_any_text_and_capacity(words, seq_len, share, alpha, slots, seed):
     stream = text(words, seed)
     reuse_len = int(share * (seq_len - 5))
     options = spans.SpanOptions(alpha, 1)
-    cut, found, targets = draw(stream, seq_len, reuse_len, options, slots, seed)
+    cut, token_places, targets = draw(
+        stream, seq_len, reuse_len, options, slots, seed
+    )
     lanes = sg.pad_to_lanes(cut, 3)
     assert targets.shape == (len(cut), seq_len)
     assert (targets.sum(1) <= slots).all()
     inside = np.zeros(targets.size, bool)
-    inside[found.position] = True
+    inside[token_places.position] = True
     assert not targets.reshape(-1)[~inside].any()
     empty = sg.gather_words(
         stream, sg.places(lanes, seq_len, reuse_len), len(lanes), seq_len
@@ -216,8 +220,8 @@ def test_any_text_and_capacity(words, seq_len, share, alpha, slots, seed):
 
 def test_surplus_is_cut_between_words():
     stream = text(8000, 5)
-    cut, found, targets = draw(stream, 64, 32, spans.SpanOptions(), 6)
+    cut, token_places, targets = draw(stream, 64, 32, spans.SpanOptions(), 6)
     assert targets.sum(1).max() == 6
-    starts = sg.gather_words(stream, found, len(cut), 64)
+    starts = sg.gather_words(stream, token_places, len(cut), 64)
     after = targets[:, 1:31] & ~starts[:, 1:31]  # not the first piece
     assert targets[:, :30][after].all()

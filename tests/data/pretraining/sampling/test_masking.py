@@ -5,43 +5,9 @@ import pytest
 import tensorflow as tf
 
 from common.errors import UserError
-from data import symbols
 from data.pretraining.sampling import masking, segments
 from data.pretraining.sampling.masking import MaskingOptions
-
-IDS = symbols.SymbolIds()
-V, T, P = 40, 24, 5
-
-
-def make_batch(rows=6, seed=0, a=12):
-    """[A SEP B SEP CLS], `a` tokens in A; P targets outside of SEP and CLS."""
-    rng = np.random.default_rng(seed)
-    b = T - a - 3
-    ids = rng.integers(9, V, [rows, T])
-    ids[:, [a, T - 2]] = IDS.sep
-    ids[:, -1] = IDS.cls
-    able = [i for i in range(T - 1) if i not in (a, T - 2)]
-    positions = np.stack([rng.choice(able, P, False) for _ in range(rows)])
-    weights = np.ones([rows, P], np.float32)
-    weights[1, 3:] = 0
-    positions[1, 3:] = 0
-    return {
-        "input_ids": tf.constant(ids, tf.int32),
-        "segment_ids": tf.constant(
-            [[0] * (a + 1) + [1] * (b + 1) + [2]] * rows, tf.int32
-        ),
-        "input_mask": tf.ones([rows, T], tf.int32),
-        "ranks": tf.zeros([rows, T], tf.int32),
-        "target_positions": tf.constant(positions, tf.int32),
-        "target_ids": tf.constant(
-            np.take_along_axis(ids, positions, 1), tf.int32
-        ),
-        "target_weights": tf.constant(weights),
-        "next_sentence_label": tf.constant(
-            rng.integers(0, 2, [rows]), tf.int32
-        ),
-        "row_weight": tf.ones([rows]),
-    }
+from tests.data.pretraining.sampling.toy_batches import IDS, T, V, make_batch
 
 
 def options(**changes):
@@ -52,8 +18,8 @@ def options(**changes):
 
 def test_the_shares_and_who_is_touched():
     batch = make_batch(rows=20_000)
-    made = masking.corrupt(batch, tf.constant(3), options())
-    before, after = batch["input_ids"].numpy(), made["input_ids"].numpy()
+    corrupted = masking.corrupt(batch, tf.constant(3), options())
+    before, after = batch["input_ids"].numpy(), corrupted["input_ids"].numpy()
     used = batch["target_weights"].numpy() > 0
     rows = np.arange(len(before))[:, np.newaxis]
     targets = np.zeros_like(before, bool)
@@ -66,12 +32,12 @@ def test_the_shares_and_who_is_touched():
     other = ((drawn != before[targets]) & (drawn != IDS.mask)).mean()
     assert total > 99_000
     pieces = V - 9
-    for found, share in ((mask, 0.8), (other, 0.1 * (1 - 1 / pieces))):
+    for rate, share in ((mask, 0.8), (other, 0.1 * (1 - 1 / pieces))):
         error = (share * (1 - share) / total) ** 0.5
-        assert abs(found - share) < 5 * error
+        assert abs(rate - share) < 5 * error
     randoms = drawn[(drawn != IDS.mask) & (drawn != before[targets])]
     assert set(randoms) == set(range(9, V))  # every piece, no symbol
-    np.testing.assert_array_equal(made["target_ids"], batch["target_ids"])
+    np.testing.assert_array_equal(corrupted["target_ids"], batch["target_ids"])
 
 
 def test_draws_depend_on_seed_and_step_only():
@@ -104,29 +70,33 @@ def test_some_rows_are_corrupted_as_in_the_whole_batch(changes):
     step, how = tf.constant(3), options(**changes)
     whole = masking.corrupt(batch, step, how)
     some = {k: tf.gather(v, rows) for k, v in batch.items()}
-    made = masking.corrupt(some, step, how, rows, 8)
+    corrupted = masking.corrupt(some, step, how, rows, 8)
     for name, value in whole.items():
-        np.testing.assert_array_equal(made[name], value.numpy()[rows], name)
+        np.testing.assert_array_equal(
+            corrupted[name], value.numpy()[rows], name
+        )
 
 
 def test_cls_comes_to_the_front():
     batch = make_batch()
-    made = masking.corrupt(
+    corrupted = masking.corrupt(
         batch,
         tf.constant(1),
         options(
             layout="cls_first", mask_share=0.0, random_share=0.0, pair="nsp"
         ),
     )
-    ids = made["input_ids"].numpy()
+    ids = corrupted["input_ids"].numpy()
     assert (ids[:, 0] == IDS.cls).all() and (ids[:, -1] == IDS.sep).all()
-    assert made["segment_ids"][0].numpy().tolist() == [0] * 14 + [1] * 10
+    assert corrupted["segment_ids"][0].numpy().tolist() == [0] * 14 + [1] * 10
     used = batch["target_weights"].numpy() > 0
-    at = np.take_along_axis(ids, made["target_positions"].numpy(), 1)
-    np.testing.assert_array_equal(at[used], made["target_ids"].numpy()[used])
+    at = np.take_along_axis(ids, corrupted["target_positions"].numpy(), 1)
+    np.testing.assert_array_equal(
+        at[used], corrupted["target_ids"].numpy()[used]
+    )
     # BERT's files: 0 = B follows A.
     np.testing.assert_array_equal(
-        made["next_sentence_label"], 1 - batch["next_sentence_label"]
+        corrupted["next_sentence_label"], 1 - batch["next_sentence_label"]
     )
 
 
@@ -144,66 +114,68 @@ def test_short_rows_begin_with_cls_and_end_in_padding():
         "input_mask": tf.constant(mask),
         "target_positions": tf.constant(positions),
     }
-    made = masking.corrupt(
+    corrupted = masking.corrupt(
         batch,
         tf.constant(1),
         options(layout="cls_first", mask_share=0.0, random_share=0.0),
     )
-    moved = made["input_ids"].numpy()
+    moved = corrupted["input_ids"].numpy()
     assert moved[1, 0] == IDS.cls
     np.testing.assert_array_equal(moved[1, 1:9], ids[1, :8])
     assert (moved[1, 9:] == IDS.pad).all()
-    np.testing.assert_array_equal(made["input_mask"], mask)
-    assert made["target_positions"][1].numpy().tolist() == [1, 6, 7, 2, 2]
+    np.testing.assert_array_equal(corrupted["input_mask"], mask)
+    assert corrupted["target_positions"][1].numpy().tolist() == [1, 6, 7, 2, 2]
 
 
 def test_a_row_of_text_alone_gets_cls_and_sep():
     """The last segment of a block may have a reuse part and nothing else."""
     batch, text = make_batch(3), 7
-    found = segments.layout([12, text, 0], [2, 0, 0], [7, 0, 0], T, 12)
+    laid_out = segments.layout([12, text, 0], [2, 0, 0], [7, 0, 0], T, 12)
     ids = batch["input_ids"].numpy()
     ids[1, text:] = ids[2] = IDS.pad
     positions = batch["target_positions"].numpy()
     positions[1] = [0, 3, text - 1, 0, 0]
     batch |= {
         "input_ids": tf.constant(ids),
-        "segment_ids": tf.constant(found.segment_ids),
-        "input_mask": tf.constant(found.input_mask.astype(np.int32)),
+        "segment_ids": tf.constant(laid_out.segment_ids),
+        "input_mask": tf.constant(laid_out.input_mask.astype(np.int32)),
         "target_positions": tf.constant(positions),
     }
-    made = masking.corrupt(
+    corrupted = masking.corrupt(
         batch,
         tf.constant(1),
         options(layout="cls_first", mask_share=0.0, random_share=0.0),
     )
     wanted = [IDS.cls, *ids[1, :text], IDS.sep]
-    moved = made["input_ids"].numpy()
+    moved = corrupted["input_ids"].numpy()
     assert moved[1, : text + 2].tolist() == wanted
     assert (moved[1, text + 2 :] == IDS.pad).all()
-    mask = made["input_mask"].numpy()
+    mask = corrupted["input_mask"].numpy()
     assert mask.sum(1).tolist() == [T, text + 2, 0]
     assert mask[1, : text + 2].all()
-    assert not made["segment_ids"].numpy()[1, : text + 2].any()
-    assert made["target_positions"][1, :3].numpy().tolist() == [1, 4, text]
-    assert made["pair_weight"].numpy().tolist() == [1.0, 0.0, 0.0]
+    assert not corrupted["segment_ids"].numpy()[1, : text + 2].any()
+    assert corrupted["target_positions"][1, :3].numpy().tolist() == [1, 4, text]
+    assert corrupted["pair_weight"].numpy().tolist() == [1.0, 0.0, 0.0]
     assert moved[0, 0] == IDS.cls
     np.testing.assert_array_equal(moved[2], ids[2])  # an empty row
 
 
 @pytest.mark.parametrize("rate", [0.15, 0.3, 0.9])
 def test_fresh_targets_have_the_rate(rate):
-    made = masking.corrupt(make_batch(64), tf.constant(7), options(rate=rate))
-    weights = made["target_weights"].numpy()
+    corrupted = masking.corrupt(
+        make_batch(64), tf.constant(7), options(rate=rate)
+    )
+    weights = corrupted["target_weights"].numpy()
     assert (weights.sum(1) == round(rate * (T - 3))).all()
-    places = made["target_positions"].numpy()
+    places = corrupted["target_positions"].numpy()
     batch = make_batch(64)
     for row in range(64):
-        own = places[row][weights[row] > 0]
-        assert len(set(own)) == len(own)
-        ids = batch["input_ids"].numpy()[row, own]
+        row_places = places[row][weights[row] > 0]
+        assert len(set(row_places)) == len(row_places)
+        ids = batch["input_ids"].numpy()[row, row_places]
         assert not set(ids) & {IDS.sep, IDS.cls}
         np.testing.assert_array_equal(
-            made["target_ids"].numpy()[row][weights[row] > 0], ids
+            corrupted["target_ids"].numpy()[row][weights[row] > 0], ids
         )
 
 
@@ -213,15 +185,15 @@ def test_a_row_without_a_pair_has_no_pair_weight():
     reuse_alone[1, 4:] = 0
     batch["input_mask"] = tf.constant(reuse_alone)
     for layout in ("cls_last", "cls_first"):
-        made = masking.corrupt(
+        corrupted = masking.corrupt(
             batch, tf.constant(2), options(pair="nsp", layout=layout)
         )
-        assert made["pair_weight"].numpy().tolist() == [1, 0, 1]
+        assert corrupted["pair_weight"].numpy().tolist() == [1, 0, 1]
 
 
 def test_swapped_halves():
     batch = make_batch(40, a=9)
-    made = masking.corrupt(
+    corrupted = masking.corrupt(
         batch,
         tf.constant(2),
         options(
@@ -229,8 +201,10 @@ def test_swapped_halves():
         ),
     )
     real = batch["next_sentence_label"].numpy() == 1
-    np.testing.assert_array_equal(made["pair_weight"], real.astype(np.float32))
-    labels = made["next_sentence_label"].numpy()
+    np.testing.assert_array_equal(
+        corrupted["pair_weight"], real.astype(np.float32)
+    )
+    labels = corrupted["next_sentence_label"].numpy()
     assert labels[real].any() and not labels[real].all()
     assert not labels[~real].any()
     before = batch["input_ids"].numpy()
@@ -238,14 +212,16 @@ def test_swapped_halves():
     for row, swapped in enumerate(labels):
         first, second = (b, a) if swapped else (a, b)
         wanted = np.concatenate([cls[row], first[row], second[row]])
-        np.testing.assert_array_equal(made["input_ids"][row], wanted)
+        np.testing.assert_array_equal(corrupted["input_ids"][row], wanted)
         kinds = [0] * (1 + len(first[row])) + [1] * len(second[row])
-        assert made["segment_ids"][row].numpy().tolist() == kinds
+        assert corrupted["segment_ids"][row].numpy().tolist() == kinds
     used = batch["target_weights"].numpy() > 0
     at = np.take_along_axis(
-        made["input_ids"].numpy(), made["target_positions"].numpy(), 1
+        corrupted["input_ids"].numpy(), corrupted["target_positions"].numpy(), 1
     )
-    np.testing.assert_array_equal(at[used], made["target_ids"].numpy()[used])
+    np.testing.assert_array_equal(
+        at[used], corrupted["target_ids"].numpy()[used]
+    )
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from common.contract.symbols import SymbolIds
 from data.pretraining.sampling import segments as sg
 from data.pretraining.sampling.token_stream import Stream
-from data.symbols import SymbolIds
 
 
 def random_stream(n, documents, sentences, rng):

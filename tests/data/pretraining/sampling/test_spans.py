@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from data.pretraining.sampling import examples, permutation, spans
+from data.pretraining.sampling import permutation, record_arrays, spans
 from data.pretraining.sampling.segments import Segments
 from data.pretraining.sampling.token_stream import Stream, split_long_words
 
@@ -135,7 +135,7 @@ def test_the_parts_of_every_segment_keep_to_their_own_slots():
     rng = np.random.default_rng(4)
     n, seq_len, reuse_len, slots = 30, 40, 24, 9
     options = spans.SpanOptions(mask_alpha=2, span_unit="token")
-    shape = examples.Shape(
+    shape = record_arrays.Shape(
         seq_len, reuse_len, slots, 0, False, False, "context", options
     )
     words = spans.Words(np.ones(n * seq_len, bool))
@@ -145,7 +145,7 @@ def test_the_parts_of_every_segment_keep_to_their_own_slots():
     a = start + reuse_len
     zeros = np.zeros(n, np.int64)
     cut = Segments(start, full, a, a_len, a + a_len, b_len, zeros, zeros)
-    found = examples.draw_context_targets(words, cut, shape, rng)
+    found = record_arrays.draw_context_targets(words, cut, shape, rng)
     # Half of the tokens would be targets: 12 and 6; slots are 5 and 4.
     assert spans.part_capacity(slots, seq_len, reuse_len) == (5, 4)
     first, second = found[:, :reuse_len].sum(1), found[:, reuse_len:].sum(1)

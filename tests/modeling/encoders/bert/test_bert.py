@@ -44,7 +44,7 @@ def _count(config, second=True):
 @pytest.mark.parametrize(
     "config, encoder, million",
     [
-        # Millions of the notes' table, counted for V = 30,000.
+        # Millions of the papers' tables, counted for V = 30,000.
         (BertConfig.base(30000), 109_081_344, 109.1),
         (BertConfig.large(30000), 334_607_360, 334.6),
         (AlbertConfig.of_size("base"), 11_683_584, 11.68),
@@ -55,12 +55,14 @@ def _count(config, second=True):
     ],
 )
 def test_parameters_of_the_recipes(config, encoder, million):
-    found, whole = _count(config)
-    assert found == encoder
-    assert round(found / 1e6, len(str(million).split(".")[1])) == million
+    encoder_count, whole = _count(config)
+    assert encoder_count == encoder
+    assert (
+        round(encoder_count / 1e6, len(str(million).split(".")[1])) == million
+    )
     e, d, v = config.d_embedding, config.d_model, config.vocab_size
     # Transform, its norm, bias of the tied decoder; the two classes.
-    assert whole - found == d * e + 3 * e + v + 2 * d + 2
+    assert whole - encoder_count == d * e + 3 * e + v + 2 * d + 2
 
 
 def test_a_shared_layer_has_one_set_of_variables():
@@ -171,11 +173,11 @@ def test_folders_come_back_bit_for_bit(case, golden, tmp_path):
     ):
         conversion.convert(options)
     wanted = load_file(folder / "model.safetensors")
-    found = load_file(f"{back}/model.safetensors")
-    assert set(found) == set(wanted)
+    read_back = load_file(f"{back}/model.safetensors")
+    assert set(read_back) == set(wanted)
     for name, value in wanted.items():
-        assert found[name].dtype == value.dtype
-        np.testing.assert_array_equal(found[name], value, err_msg=name)
+        assert read_back[name].dtype == value.dtype
+        np.testing.assert_array_equal(read_back[name], value, err_msg=name)
     theirs = json.loads((folder / "config.json").read_text())
     ours = json.loads(pathlib.Path(back, "config.json").read_text())
     assert {k: ours.get(k) for k in theirs} == theirs
@@ -193,8 +195,8 @@ def test_heads_of_their_classes(head, tmp_path):
     arrays = {n: v.numpy() for n, v in named_variables(model).items()}
     hf.write_weights(str(tmp_path), arrays, ALBERT, head)
     hf.write_config(str(tmp_path), ALBERT, head, arrays)
-    again, found, left_out = hf.read_weights(str(tmp_path), ALBERT)
-    assert found == head and set(again) == set(arrays) and not left_out
+    again, read_head, left_out = hf.read_weights(str(tmp_path), ALBERT)
+    assert read_head == head and set(again) == set(arrays) and not left_out
     for name, value in arrays.items():
         np.testing.assert_array_equal(again[name], value)
 
@@ -266,7 +268,7 @@ def test_dropout_and_recomputation(tmp_path):
     for a, b in zip(plain.variables, again.variables, strict=True):
         b.assign(a)
     seed = tf.constant([3, 4])
-    found = []
+    results = []
     for model in (plain, again):
         with tf.GradientTape() as tape:
             out = model(IDS, training=True, seed=seed).sequence_output
@@ -274,10 +276,10 @@ def test_dropout_and_recomputation(tmp_path):
         table = model.encoder.embeddings.lookup_table
         kernel = model.encoder.groups[0][0].ff.kernel_1
         table, kernel = tape.gradient(loss, [table, kernel])
-        found.append((out, tf.convert_to_tensor(table), kernel))
-    for a, b in zip(*found, strict=True):
+        results.append((out, tf.convert_to_tensor(table), kernel))
+    for a, b in zip(*results, strict=True):
         np.testing.assert_allclose(a, b, atol=1e-5)
-    assert np.abs(found[0][0] - plain(IDS).sequence_output).max() > 0.01
+    assert np.abs(results[0][0] - plain(IDS).sequence_output).max() > 0.01
     with pytest.raises(ValueError, match="needs `seed`"):
         plain(IDS, training=True)
     with pytest.raises(ValueError, match="max_position_embeddings"):

@@ -14,11 +14,11 @@ SECOND = {"nsp": "next_sentence_label", "sop": "sentence_order_label"}
 
 
 def _inputs(arrays, kind):
-    given = g.below(arrays, f"{kind}/in")
+    stored = g.below(arrays, f"{kind}/in")
     return {
-        "input_ids": given["input_ids"],
-        "segment_ids": given["token_type_ids"],
-        "input_mask": None if kind == "nopad" else given["attention_mask"],
+        "input_ids": stored["input_ids"],
+        "segment_ids": stored["token_type_ids"],
+        "input_mask": None if kind == "nopad" else stored["attention_mask"],
     }
 
 
@@ -33,16 +33,16 @@ def _states(encoder, hidden_states, inputs):
     """The states with those within ALBERT's groups, as the golden ones."""
     mask = plain.mask_of(inputs["input_mask"])
     inner = encoder.config.inner_layers
-    found, layers = [hidden_states[0]], encoder.applied_layers()
+    states, layers = [hidden_states[0]], encoder.applied_layers()
     for i, state in enumerate(hidden_states[1:]):
         x = hidden_states[i]
         if i == 0 and encoder.mapping is not None:
             x = encoder.mapping(x)
         for layer in layers[i * inner : (i + 1) * inner - 1]:
             x = layer(x, mask)
-            found.append(x)
-        found.append(state)
-    return found
+            states.append(x)
+        states.append(state)
+    return states
 
 
 @pytest.mark.parametrize("kind", ["pad", "nopad"])
@@ -65,22 +65,22 @@ def test_states_losses_and_gradients(case, kind):
     mapped = states.pop("embedding_hidden_mapping_in", None)
     g.assert_close(out.hidden_states[0], states.pop("embeddings"), "embeddings")
     if mapped is not None:
-        made = model.encoder.mapping(out.hidden_states[0])
-        g.assert_close(made, mapped, "mapping")
+        computed = model.encoder.mapping(out.hidden_states[0])
+        g.assert_close(computed, mapped, "mapping")
     assert len(out.hidden_states) == model.config.n_layer + 1
-    found = _states(model.encoder, out.hidden_states, inputs)
-    assert len(states) == len(found) - 1 > 0
+    layer_states = _states(model.encoder, out.hidden_states, inputs)
+    assert len(states) == len(layer_states) - 1 > 0
     for name, wanted in states.items():
-        state = found[int(name.removeprefix("layer_")) + 1]
+        state = layer_states[int(name.removeprefix("layer_")) + 1]
         g.assert_close(state, wanted, name)
-    for name, made in (
+    for name, computed in (
         ("mlm_logits", logits),
         (f"{second}_logits", pair),
         ("mlm_loss", mlm),
         (f"{second}_loss", pair_loss),
         ("loss", loss),
     ):
-        g.assert_close(made, arrays[f"{kind}/{name}"], name)
+        g.assert_close(computed, arrays[f"{kind}/{name}"], name)
     pooled = model.pooler(out.sequence_output, input_mask=inputs["input_mask"])
     g.assert_close(pooled, arrays[f"{kind}/pooled"], "pooled")
     wanted = g.below(arrays, f"{kind}/grad")

@@ -19,9 +19,9 @@ def case(request, golden):
 
 
 def _inputs(arrays, kind):
-    given = g.below(arrays, f"{kind}/in")
-    mask = None if kind == "nopad" else given["attention_mask"]
-    return {"input_ids": given["input_ids"], "input_mask": mask}
+    stored = g.below(arrays, f"{kind}/in")
+    mask = None if kind == "nopad" else stored["attention_mask"]
+    return {"input_ids": stored["input_ids"], "input_mask": mask}
 
 
 def _real(x, mask):
@@ -37,22 +37,24 @@ def test_states_and_gradients(case):
         out = model(**inputs, output_hidden_states=True)
         logits = model.lm_logits(out.sequence_output)
         loss = g.mean_loss(logits, arrays["pad/in/labels"])
-    made = {
+    computed = {
         f"layer_{i}": state for i, state in enumerate(out.hidden_states[1:])
     }
-    made["embeddings"] = out.hidden_states[0]
-    made["final_norm"] = out.sequence_output
-    made["head"] = model.lm_head.transform(out.sequence_output)
+    computed["embeddings"] = out.hidden_states[0]
+    computed["final_norm"] = out.sequence_output
+    computed["head"] = model.lm_head.transform(out.sequence_output)
     around = model.encoder.surroundings(**inputs)
     for i, block in enumerate(model.encoder.blocks):
         x = out.hidden_states[i]
-        own = around[0 if weights.config.is_global(i) else 1]
-        made[f"attention_{i}"] = block.attend(x, own)
-        made[f"mlp_{i}"] = block.feed_forward(x + made[f"attention_{i}"])
+        layer_around = around[0 if weights.config.is_global(i) else 1]
+        computed[f"attention_{i}"] = block.attend(x, layer_around)
+        computed[f"mlp_{i}"] = block.feed_forward(
+            x + computed[f"attention_{i}"]
+        )
     states = g.below(arrays, "pad/hidden")
     assert len(states) > weights.config.n_layer
     for name, wanted in states.items():
-        g.assert_close(_real(made[name], mask), wanted, name)
+        g.assert_close(_real(computed[name], mask), wanted, name)
     g.assert_close(_real(logits, mask), arrays["pad/mlm_logits"], "logits")
     g.assert_close(loss, arrays["pad/loss"], "loss")
     wanted = g.below(arrays, "pad/grad")
@@ -65,25 +67,29 @@ def test_masks_positions_and_probabilities(case):
     mask = inputs["input_mask"]
     around = encoder.surroundings(**inputs)
     states = encoder(**inputs, output_hidden_states=True).hidden_states
-    for kind, own in zip(
+    for kind, kind_around in zip(
         ("full_attention", "sliding_attention"), around, strict=True
     ):
-        g.assert_close(own.cos[0], arrays[f"rope/{kind}/cos"], kind)
-        g.assert_close(own.sin[0], arrays[f"rope/{kind}/sin"], kind)
-    for name, own in zip(("global", "local"), around, strict=True):
-        bias = own.mask if name == "global" else _dense(own.mask, mask)
+        g.assert_close(kind_around.cos[0], arrays[f"rope/{kind}/cos"], kind)
+        g.assert_close(kind_around.sin[0], arrays[f"rope/{kind}/sin"], kind)
+    for name, kind_around in zip(("global", "local"), around, strict=True):
+        bias = (
+            kind_around.mask
+            if name == "global"
+            else _dense(kind_around.mask, mask)
+        )
         wanted = arrays[f"pad/{name}_visible"]
         seen = np.broadcast_to(np.asarray(bias) == 0, wanted.shape)
         rows = mask.astype(bool)
         np.testing.assert_array_equal(seen[rows], wanted[rows] > 0)
     for i, wanted in g.below(arrays, "pad/attention").items():
-        own = around[0 if weights.config.is_global(int(i)) else 1]
+        kind_around = around[0 if weights.config.is_global(int(i)) else 1]
         block = encoder.blocks[int(i)]
         x = block.attention_input(states[int(i)])
-        q, k, _ = block.heads(x, own)
-        bias = own.mask
+        q, k, _ = block.heads(x, kind_around)
+        bias = kind_around.mask
         if not weights.config.is_global(int(i)):
-            bias = _dense(own.mask, mask)
+            bias = _dense(kind_around.mask, mask)
         p = probabilities(plain.scores(q, k, bias), tf.float32)
         p = np.asarray(tf.transpose(p, [1, 0, 2, 3]))
         real = p * mask[:, np.newaxis, :, np.newaxis]
@@ -96,11 +102,11 @@ def _dense(mask, input_mask):
         return mask.mask
     batch, length = input_mask.shape
     blocks, half = mask.blocks, mask.half
-    own = np.reshape(mask.mask, [batch, blocks, half, 3 * half])
+    blocked = np.reshape(mask.mask, [batch, blocks, half, 3 * half])
     full = np.full([batch, blocks * half, (blocks + 2) * half], -1e30)
     for c in range(blocks):
         rows = slice(c * half, (c + 1) * half)
-        full[:, rows, c * half : (c + 3) * half] = own[:, c]
+        full[:, rows, c * half : (c + 3) * half] = blocked[:, c]
     return full[:, :length, half : half + length].astype(np.float32)
 
 
@@ -108,18 +114,18 @@ def test_a_row_without_padding_and_a_packed_row(case):
     arrays, weights, _ = case
     model = weights.model
     for kind in ("nopad", "packed"):
-        given = g.below(arrays, f"{kind}/in")
-        ids = np.atleast_2d(given["input_ids"])
+        stored = g.below(arrays, f"{kind}/in")
+        ids = np.atleast_2d(stored["input_ids"])
         extra = {}
         if kind == "packed":
             extra = {
-                "positions": given["position_ids"][np.newaxis],
-                "documents": given["document"][np.newaxis],
+                "positions": stored["position_ids"][np.newaxis],
+                "documents": stored["document"][np.newaxis],
             }
         out = model(ids, **extra).sequence_output
         logits = model.lm_logits(out)
         g.assert_close(logits, arrays[f"{kind}/mlm_logits"], kind)
-        loss = g.mean_loss(logits, np.atleast_2d(given["labels"]))
+        loss = g.mean_loss(logits, np.atleast_2d(stored["labels"]))
         g.assert_close(loss, arrays[f"{kind}/loss"], f"{kind} loss")
 
 
@@ -158,5 +164,5 @@ def test_the_rotation_is_the_half_split_one():
         3 * np.cos(a) + np.sin(a),
         4 * np.cos(b) + 2 * np.sin(b),
     ]
-    made = rotary.rotate(x, cos[tf.newaxis], sin[tf.newaxis])[0, 0, 0]
-    np.testing.assert_allclose(made, wanted, rtol=1e-5)
+    rotated = rotary.rotate(x, cos[tf.newaxis], sin[tf.newaxis])[0, 0, 0]
+    np.testing.assert_allclose(rotated, wanted, rtol=1e-5)

@@ -39,11 +39,11 @@ def test_parameters_of_the_recipes(config, encoder, whole, millions):
             name: variable.shape.num_elements()
             for name, variable in named_variables(model).items()
         }
-    own = [n for n in sizes if n.startswith(model.encoder.scope)]
-    assert sum(sizes[n] for n in own) == encoder
+    of_the_encoder = [n for n in sizes if n.startswith(model.encoder.scope)]
+    assert sum(sizes[n] for n in of_the_encoder) == encoder
     assert sum(sizes.values()) == whole
-    found = (round(encoder / 1e6, 1), round(whole / 1e6, 1))
-    assert found == millions
+    rounded = (round(encoder / 1e6, 1), round(whole / 1e6, 1))
+    assert rounded == millions
     assert [n for n in sizes if n.endswith("/bias")] == ["model/lm_loss/bias"]
     groups = build_groups(sizes, config.n_layer, OptimizerOptions())
     assert {g.layer for g in groups.values()} >= {-1, None, config.n_layer - 1}
@@ -103,16 +103,16 @@ def test_dropout_and_recomputation():
     for a, b in zip(plain.variables, again.variables, strict=True):
         b.assign(a)
     ids, seed = np.arange(20).reshape([2, 10]), tf.constant([3, 4])
-    found = []
+    results = []
     for model in (plain, again):
         kernel = model.encoder.blocks[1].kernel_1
         with tf.GradientTape() as tape:
             out = model(ids, training=True, seed=seed).sequence_output
             loss = tf.reduce_sum(out**3)
-        found.append((out, tape.gradient(loss, kernel)))
-    for a, b in zip(*found, strict=True):
+        results.append((out, tape.gradient(loss, kernel)))
+    for a, b in zip(*results, strict=True):
         np.testing.assert_allclose(a, b, atol=2e-5)
-    assert np.abs(found[0][0] - plain(ids).sequence_output).max() > 0.01
+    assert np.abs(results[0][0] - plain(ids).sequence_output).max() > 0.01
 
 
 def test_the_file_reads_back(tmp_path):

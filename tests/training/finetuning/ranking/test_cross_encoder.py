@@ -10,10 +10,10 @@ import tensorflow as tf
 import tf_keras
 from tensorflow.python.framework import ops
 
+from common.contract.symbols import SymbolIds
 from common.errors import UserError
 from data.finetuning.ranking import features, runs
 from data.finetuning.ranking.folds import Fold
-from data.symbols import SymbolIds
 from data.text.tokenizer import Tokenizer
 from modeling import XLNetConfig
 from modeling.encoders.registry import read_config

@@ -11,11 +11,10 @@ from common.errors import UserError
 from data.finetuning.ranking import collection as collections
 from data.finetuning.ranking import metrics, runs
 from data.finetuning.ranking import options as data_lib
-from data.text.tokenizer import Tokenizer
 from modeling.encoders.bert.config import BertConfig
 from tests.training.finetuning.ranking import toy
+from tests.training.finetuning.ranking.ranking_runs import contents, rank
 from training.finetuning.ranking.options import RankerOptions
-from training.finetuning.ranking.run import RankingRun
 from training.run_options import StrategyOptions
 
 pytestmark = pytest.mark.shared
@@ -23,19 +22,6 @@ pytestmark = pytest.mark.shared
 
 class Killed(BaseException):
     """Stands for a signal that nothing catches."""
-
-
-def contents(folder):
-    """Bytes of what a run gives its user."""
-    paths = [*(folder / "runs").iterdir(), folder / "candidates.run"]
-    paths += [folder / n for n in ("results.json", "per_query.tsv")]
-    return {p.name: p.read_bytes() for p in paths}
-
-
-def rank(folder, spiece, said=None, **changes):
-    options = toy.options(folder, **changes)
-    said = [] if said is None else said
-    return RankingRun(options, Tokenizer(spiece), said.append)()
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ from data.finetuning.ranking import metrics
 from data.text.tokenizer import Tokenizer
 from modeling.heads import kernel_pooling
 from tests.training.finetuning.ranking import toy
-from tests.training.finetuning.ranking.test_run import contents, rank
+from tests.training.finetuning.ranking.ranking_runs import contents, rank
 from training.finetuning.ranking import folded, trained_table
 from training.finetuning.ranking.options import RankerOptions
 from training.finetuning.ranking.run import RankingRun

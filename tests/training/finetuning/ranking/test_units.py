@@ -5,7 +5,7 @@ import pytest
 
 from common.errors import UserError
 from data.text.opening import open_tokenizer
-from tests import released
+from tests.helpers import released
 from training.finetuning.ranking.units import Units
 
 PIECES = ["<unk>", "▁The", "▁ri", "ver", ",", "▁(", "to", "wn", "▁", "s"]

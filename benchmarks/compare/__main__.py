@@ -1,0 +1,49 @@
+"""Command: our steps against the peers', in turn, with tables and JSON lines.
+
+    python -m benchmarks.compare --suites=pretrain,inference --rounds=9
+
+Every comparison runs its systems in processes of their own that take turns
+step by step; "x first" is the median over rounds of a system's time over the
+first one's, with a 95 % bootstrap interval. "of peak" divides the FLOPs that
+the task needs by the time and by the matmul peak of the system's type, which is
+measured in turn with the systems: the median of as many products as rounds.
+"""
+
+import json
+
+from benchmarks.compare import extra_suites, harness, suites
+from common import files
+from flags import app, bench_flags
+from flags.bench_flags import BenchOptions
+
+
+def run(options: BenchOptions) -> list[dict]:
+    """Runs the chosen suites and prints their tables; returns all rows."""
+    measured_rows = []
+    for name in options.suites:
+        if name in suites.SUITES:
+            for title, rows in suites.run(name, options):
+                print(f"\n{title}\n{harness.table(rows)}", flush=True)
+                print(harness.about(rows), flush=True)
+                measured_rows.extend(rows)
+        else:
+            for title, text, rows in extra_suites.SUITES[name](options):
+                print(f"\n{title}\n{text}", flush=True)
+                measured_rows.extend(rows)
+    return measured_rows
+
+
+def main() -> None:
+    """Measures, prints and writes."""
+    options = bench_flags.from_flags()
+    measured_rows = run(options)
+    if options.json_output:
+        lines = (
+            json.dumps(row, sort_keys=True) + "\n" for row in measured_rows
+        )
+        files.write_text(options.json_output, "".join(lines))
+
+
+if __name__ == "__main__":
+    bench_flags.define()
+    app.run(main)

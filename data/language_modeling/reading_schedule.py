@@ -1,0 +1,207 @@
+"""Which tokens each row of a batch reads at a step.
+
+All schedules are functions of the step alone. Letters: n tokens of the stream,
+B rows, T. A *place* p stands for the prediction of token p + 1 from token p, so
+there are n - 1 of them.
+"""
+
+import abc
+import dataclasses
+
+import numpy as np
+
+from common.errors import UserError
+
+
+@dataclasses.dataclass(frozen=True)
+class Reads:
+    """What rows read in some steps.
+
+    Attributes:
+      start: int64 [steps, B], first place.
+      length: int64 [steps, B], places; what is missing to T is padding.
+      reset: bool [steps, B], the row's memory is empty before it.
+      epoch: int64 [steps].
+      first: int64 [steps, B], of these places the first that counts; 0 = all.
+    """
+
+    start: np.ndarray
+    length: np.ndarray
+    reset: np.ndarray
+    epoch: np.ndarray
+    first: np.ndarray | int = 0
+
+
+class Schedule(abc.ABC):
+    """Rows of one stream.
+
+    `width` is that of the arrays: the longest segment, T where all have one
+    length.
+
+    Args:
+      tokens: n.
+      batch_size: B.
+      seq_len: T.
+
+    Attributes:
+      steps_per_epoch: steps until every place that is read was read once by
+        some row (about: `Circular` rows have no common epoch).
+      predicted: places that are read in an epoch.
+
+    Raises:
+      UserError: the stream is too short.
+    """
+
+    steps_per_epoch: int
+    predicted: int
+    width: int
+
+    def __init__(self, tokens: int, batch_size: int, seq_len: int):
+        self.places = tokens - 1
+        self.batch_size, self.seq_len = batch_size, seq_len
+        self.width = seq_len
+        if seq_len > self.places:
+            raise UserError(
+                f"a segment of {seq_len} tokens is longer than the stream of "
+                f"{tokens} tokens; take a shorter --seq_len or more text"
+            )
+        if batch_size > self.places:
+            raise UserError(
+                f"a batch of {batch_size} rows needs more than {tokens} "
+                "tokens; take a smaller batch or more text"
+            )
+
+    @abc.abstractmethod
+    def reads(self, steps: np.ndarray) -> Reads:
+        """What rows read at `steps`, int64 [k]."""
+
+    def _lanes(self) -> np.ndarray:
+        """Where B lanes of about equal length begin and end: int64 [B + 1]."""
+        rows = np.arange(self.batch_size + 1, dtype=np.int64)
+        return rows * self.places // self.batch_size
+
+
+class Circular(Schedule):
+    """Training in order: row r starts at r/B of the stream and goes round it.
+
+    Where the stream ends the last segment of the row is filled with padding, the
+    row starts at the stream's beginning and its memory is emptied. No place is
+    left out, and memory is always what really stood before.
+    """
+
+    def __init__(self, tokens: int, batch_size: int, seq_len: int):
+        super().__init__(tokens, batch_size, seq_len)
+        self._first = self._lanes()[:-1]  # [B]
+        self._steps_to_end = -(-(self.places - self._first) // seq_len)
+        self._steps_round = -(-self.places // seq_len)
+        self.steps_per_epoch = -(-self._steps_round // batch_size)
+        self.predicted = self.places
+
+    def reads(self, steps: np.ndarray) -> Reads:
+        """What rows read at `steps`."""
+        step = steps[:, None]
+        late = step - self._steps_to_end  # [k, B]; below 0 in the first round
+        inside = late % self._steps_round
+        start = np.where(
+            late < 0,
+            self._first + step * self.seq_len,
+            inside * self.seq_len,
+        )
+        reset = (step == 0) | ((late >= 0) & (inside == 0))
+        length = np.minimum(self.places - start, self.seq_len)
+        return Reads(start, length, reset, np.zeros(len(steps), np.int64))
+
+
+class Lanes(Schedule):
+    """Every place once per epoch: B lanes that join.
+
+    Lane r reads r/B .. (r + 1)/B of the stream; its first prediction is made
+    from the last token of the lane before. Memory is empty where an epoch
+    begins; the last segment of a lane is filled with padding.
+    """
+
+    def __init__(self, tokens: int, batch_size: int, seq_len: int):
+        super().__init__(tokens, batch_size, seq_len)
+        bounds = self._lanes()
+        self._begin, self._end = bounds[:-1], bounds[1:]
+        longest = int((self._end - self._begin).max())
+        self.steps_per_epoch = -(-longest // seq_len)
+        self.predicted = self.places
+
+    def reads(self, steps: np.ndarray) -> Reads:
+        """What rows read at `steps`."""
+        epoch, inside = np.divmod(steps, self.steps_per_epoch)
+        start = self._begin + inside[:, None] * self.seq_len  # [k, B]
+        length = np.clip(self._end - start, 0, self.seq_len)
+        start = np.minimum(start, self._end)
+        reset = np.broadcast_to(inside[:, None] == 0, start.shape)
+        return Reads(start, length, reset, epoch)
+
+
+class Anchor(Schedule):
+    """The original's rows: n // B tokens each, the rest is dropped.
+
+    The first token of a row is not predicted. In training the last, shorter
+    segment is dropped and memory goes on from the end of a row to its
+    beginning; in evaluation it is filled with padding.
+    """
+
+    def __init__(
+        self, tokens: int, batch_size: int, seq_len: int, training: bool
+    ):
+        super().__init__(tokens, batch_size, seq_len)
+        self._row = tokens // batch_size
+        self._training = training
+        steps = (self._row - 1) / seq_len
+        self.steps_per_epoch = int(steps) if training else int(np.ceil(steps))
+        places = self._row - 1
+        if training:
+            places = self.steps_per_epoch * seq_len
+        self.predicted = places * batch_size
+        if not self.predicted:
+            raise UserError(
+                f"{batch_size} rows of {self._row} tokens hold no segment of "
+                f"{seq_len} tokens; take a smaller batch, a shorter --seq_len "
+                "or protocol=lanes"
+            )
+
+    def reads(self, steps: np.ndarray) -> Reads:
+        """What rows read at `steps`."""
+        epoch, inside = np.divmod(steps, self.steps_per_epoch)
+        offset = inside[:, None] * self.seq_len
+        rows = np.arange(self.batch_size, dtype=np.int64)
+        start = rows * self._row + offset
+        left = np.minimum(self._row - 1 - offset, self.seq_len)
+        length = np.broadcast_to(left, start.shape)
+        reset = np.broadcast_to(steps[:, None] == 0, start.shape)
+        return Reads(start, length, reset, epoch)
+
+
+class Sliding(Schedule):
+    """Windows of T places, each `stride` further; memory is never kept.
+
+    A window predicts its last `stride` places, the first one all of its own:
+    every place counts once. The last window ends where the stream does. With
+    stride 1 this is how Al-Rfou et al. 2018 evaluate: T - 1 tokens of context
+    for every prediction but the first ones.
+    """
+
+    def __init__(self, tokens: int, batch_size: int, seq_len: int, stride: int):
+        super().__init__(tokens, batch_size, seq_len)
+        self._stride = stride
+        self._windows = 1 - (-(self.places - seq_len) // stride)
+        self.steps_per_epoch = -(-self._windows // batch_size)
+        self.predicted = self.places
+
+    def reads(self, steps: np.ndarray) -> Reads:
+        """What rows read at `steps`."""
+        epoch, inside = np.divmod(steps, self.steps_per_epoch)
+        rows = np.arange(self.batch_size, dtype=np.int64)
+        window = inside[:, None] * self.batch_size + rows  # [k, B]
+        real = window < self._windows
+        counted = self.seq_len + (window - 1) * self._stride
+        start = np.minimum(window * self._stride, self.places - self.seq_len)
+        first = np.where(window == 0, 0, counted - start)
+        length = np.where(real, self.seq_len, 0)
+        reset = np.ones(start.shape, bool)
+        return Reads(start, length, reset, epoch, first)

@@ -1,0 +1,200 @@
+"""Segments -> the arrays of their records: ids, targets, orders."""
+
+import dataclasses
+
+import numpy as np
+
+from common.contract.symbols import SymbolIds
+from data.pretraining.options import BuildOptions
+from data.pretraining.record import FLAG_DOCUMENT, META
+from data.pretraining.sampling import balanced_spans, permutation, spans
+from data.pretraining.sampling import segments as segments_lib
+from data.pretraining.sampling.segments import Segments
+from data.pretraining.sampling.token_stream import Stream
+
+CHUNK = 1024  # segments made at once; keeps the arrays in the cache
+
+
+@dataclasses.dataclass(frozen=True)
+class Shape:
+    """The numbers that sampling and layout depend on."""
+
+    seq_len: int
+    reuse_len: int
+    num_predict: int
+    perm_size: int
+    order_context: bool
+    functional_as_context: bool
+    sampler: str
+    spans: spans.SpanOptions
+
+    @classmethod
+    def of(cls, options: BuildOptions) -> "Shape":
+        """From builder options."""
+        return cls(
+            options.seq_len,
+            options.reuse_len,
+            options.num_predict,
+            options.perm_size,
+            options.order_context,
+            options.functional_as_context,
+            options.sampler,
+            spans.SpanOptions(
+                options.mask_alpha,
+                options.mask_beta,
+                options.span_unit,
+                options.span_lengths,
+                options.max_span,
+            ),
+        )
+
+
+def draw_context_targets(
+    words: spans.Words,
+    segments: Segments,
+    shape: Shape,
+    rng: np.random.Generator,
+) -> np.ndarray:
+    """Targets of n segments with `--sampler=context`: bool [n, T].
+
+    `segments` gives the places of the windows in the text of `words`. Each part
+    has its own share of the slots.
+    """
+    n, seq_len = len(segments), shape.seq_len
+    window_start = np.concatenate([segments.start, segments.a, segments.b])
+    size = np.concatenate([segments.reuse, segments.a_len, segments.b_len])
+    row = np.arange(n, dtype=np.int64) * (seq_len + 1)
+    a_at = row + shape.reuse_len
+    at = np.concatenate([row, a_at, a_at + segments.a_len + 1])
+    window, start, stop = spans.draw_spans(
+        words, window_start, window_start + size, shape.spans, rng
+    )
+    capacity = spans.part_capacity(shape.num_predict, seq_len, shape.reuse_len)
+    # Group 2 i is the reuse part of row i, 2 i + 1 its second part.
+    group = 2 * (window % n) + (window >= n) if n else window
+    keep = spans.drop_surplus(group, stop - start, np.tile(capacity, n), rng)
+    shift = (at - window_start)[window[keep]]
+    edges = np.zeros(n * (seq_len + 1) + 1, np.int8)
+    edges[start[keep] + shift] = 1
+    edges[stop[keep] + shift] -= 1
+    inside = np.cumsum(edges[:-1], dtype=np.int8).view(bool)
+    return inside.reshape(n, seq_len + 1)[:, :seq_len]
+
+
+def draw_targets(
+    stream: Stream,
+    words: spans.Words | None,
+    token_places: segments_lib.Places,
+    segments: Segments,
+    shape: Shape,
+    rng: np.random.Generator,
+) -> np.ndarray:
+    """Targets of n segments: bool [n, T], never functional or padding.
+
+    `words` are those of the stream with `--sampler=context`, else None.
+    """
+    if words is not None:
+        return draw_context_targets(words, segments, shape, rng)
+    starts = segments_lib.gather_words(
+        stream, token_places, len(segments), shape.seq_len
+    )
+    return balanced_spans.draw_targets(
+        starts, segments, shape.reuse_len, shape.num_predict, shape.spans, rng
+    )
+
+
+def order(
+    is_target: np.ndarray,
+    layout: segments_lib.Layout,
+    has_second: np.ndarray,
+    shape: Shape,
+    rng: np.random.Generator,
+) -> np.ndarray:
+    """Draws ranks int16 [n, T] for given targets."""
+    ordered = is_target.copy()
+    if shape.order_context:
+        ordered |= layout.input_mask
+    row = np.flatnonzero(has_second)
+    functional = layout.functional[row]
+    for k in range(segments_lib.FUNCTIONAL):
+        ordered[row, functional[:, k]] = not shape.functional_as_context
+    return permutation.draw_ranks(
+        ordered, shape.reuse_len, rng, shape.perm_size
+    )
+
+
+def make_arrays(
+    stream: Stream,
+    words: spans.Words | None,
+    segments: Segments,
+    shape: Shape,
+    symbols: SymbolIds,
+    rng: np.random.Generator,
+) -> dict[str, np.ndarray]:
+    """The record arrays of n segments, `meta` without lane numbers.
+
+    `words` are those of the stream with `--sampler=context`, else None.
+    """
+    seq_len, reuse_len = shape.seq_len, shape.reuse_len
+    token_places = segments_lib.places(segments, seq_len, reuse_len)
+    is_target = draw_targets(stream, words, token_places, segments, shape, rng)
+    layout = segments_lib.layout(
+        segments.reuse,
+        segments.a_len,
+        segments.b_len,
+        seq_len,
+        reuse_len,
+    )
+    ranks = order(is_target, layout, segments.a_len > 0, shape, rng)
+    ids = segments_lib.gather(
+        stream, token_places, segments, seq_len, reuse_len, symbols
+    )
+    return pack(ids, is_target, ranks, segments, shape.num_predict)
+
+
+def slots(is_target: np.ndarray, num_predict: int) -> dict[str, np.ndarray]:
+    """`target_positions` and the number of `targets` of each row."""
+    positions, counts = permutation.positions_of(is_target, num_predict)
+    return {"target_positions": positions, "targets": counts}
+
+
+def pack(
+    ids, is_target, ranks, segments: Segments, num_predict: int
+) -> dict[str, np.ndarray]:
+    """Puts drawn arrays into the form of a record."""
+    drawn = slots(is_target, num_predict)
+    n = len(segments)
+    meta = np.zeros(n, META)
+    meta["flags"] = segments.document * FLAG_DOCUMENT
+    meta["reuse_tokens"] = segments.reuse
+    meta["a_tokens"] = segments.a_len
+    meta["b_tokens"] = segments.b_len
+    meta["label"] = segments.label
+    meta["targets"] = drawn["targets"]
+    return {
+        "input_ids": ids,
+        "meta": meta,
+        "ranks": ranks,
+        "target_positions": drawn["target_positions"],
+        "is_target": is_target,
+    }
+
+
+def _pack_bits(mask: np.ndarray) -> np.ndarray:
+    return np.packbits(mask, axis=-1, bitorder="little")
+
+
+def materialize(
+    arrays: dict[str, np.ndarray], only_masks: bool = False
+) -> dict[str, np.ndarray]:
+    """Adds bit-packed `perm_mask` and `target_mapping`, or gives just them."""
+    seq_len = arrays["ranks"].shape[1]
+    mask = permutation.perm_mask(arrays["ranks"], arrays["is_target"])
+    mapping = permutation.target_mapping(
+        arrays["target_positions"], arrays["meta"]["targets"], seq_len
+    )
+    masks = {
+        "perm_mask": _pack_bits(mask),
+        "target_mapping": _pack_bits(mapping),
+    }
+    return masks if only_masks else arrays | masks

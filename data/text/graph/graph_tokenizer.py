@@ -1,0 +1,234 @@
+"""Text -> piece ids with offsets inside a TensorFlow graph.
+
+The same ids as the offline tokenizer, without Python: `data.text.graph.graph_text`'s
+normalisation, `tensorflow_text`'s SentencePiece, and a static piece -> ids
+table for the digit + comma rule.
+
+    raw bytes -> code points -> tables -> bytes -> pieces -> ids, offsets
+
+Every table is a constant of the graph, so an exported function depends on no
+file and no Python version.
+"""
+
+import numpy as np
+import sentencepiece
+import tensorflow as tf
+import tensorflow_text as tf_text
+
+from common.contract.symbols import MASK
+from common.vocabularies.text_settings import TextSettings
+from data.text.graph.graph_text import (
+    GraphNormalizer,
+    encode,
+    expand,
+    points_of_bytes,
+    utf8_sizes,
+)
+from data.text.masked import with_places
+
+_ZERO_WIDTH_SPACE = 0x200B
+_PREFIX = "\u2581"  # SentencePiece's mark of a word's beginning
+
+
+def split_digit_comma(
+    processor: sentencepiece.SentencePieceProcessor, piece: str
+) -> list[str] | None:
+    """The pieces that replace a piece ending in digit + comma, else None.
+
+    "\u25812000," -> the pieces of "2000", then ",": the digits are encoded on
+    their own and keep the word mark only where the piece had it.
+    """
+    if len(piece) < 2 or piece[-1] != "," or not piece[-2].isdigit():
+        return None
+    digits = piece[:-1].replace(_PREFIX, "")
+    parts = processor.encode(digits, out_type=str)
+    if piece[0] != _PREFIX and parts[0].startswith(_PREFIX):
+        parts = parts[1:] if len(parts[0]) == 1 else [parts[0][1:], *parts[1:]]
+    return [*parts, ","]
+
+
+class GraphTokenizer(tf.Module):
+    """Raw UTF-8 strings -> ids, equal to the offline tokenizer's.
+
+    Args:
+      model: bytes of a SentencePiece model file; they become a constant.
+      settings: of the vocabulary; text handling before SentencePiece.
+      normalizer: of the same settings, where one exists.
+      name: two vocabularies of one exported function need two.
+
+    Text must be valid UTF-8: TensorFlow raises InvalidArgumentError otherwise.
+    A model file in which "," is unknown may join it with unknown digits; such a
+    piece is not split here.
+    """
+
+    def __init__(
+        self,
+        model: bytes,
+        settings: TextSettings,
+        normalizer: GraphNormalizer | None = None,
+        name: str = "graph_tokenizer",
+    ):
+        super().__init__(name=name)
+        self._model, self._masked = model, None
+        self._sentencepiece = tf_text.SentencepieceTokenizer(
+            model=model, name=name
+        )
+        processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+        self.vocab_size = processor.get_piece_size()
+        with tf.init_scope():
+            self._normalizer = normalizer or GraphNormalizer(settings)
+            self._make_tables(processor)
+
+    def _make_tables(self, processor) -> None:
+        self._pieces = tf.constant(
+            [processor.id_to_piece(i) for i in range(self.vocab_size)]
+        )
+        rows = []  # one per part: id, characters, offset, total, lone mark
+        lengths = []
+        for i in range(self.vocab_size):
+            piece = processor.id_to_piece(i)
+            parts = split_digit_comma(processor, piece)
+            numbers = map(processor.piece_to_id, parts) if parts else [i]
+            parts = parts or [piece]
+            sizes = [len(part.replace(_PREFIX, "")) for part in parts]
+            lengths.append(len(parts))
+            for number, part, size, offset in zip(
+                numbers, parts, sizes, np.cumsum([0, *sizes]), strict=False
+            ):
+                rows.append((number, size, offset, sum(sizes), part == _PREFIX))
+        columns = np.asarray(rows, np.int32).T
+        self._piece_ids, self._piece_sizes = map(tf.constant, columns[:2])
+        self._piece_offsets, self._piece_totals = map(tf.constant, columns[2:4])
+        self._piece_lone = tf.constant(columns[4] == 1)
+        self._piece_lengths = tf.constant(lengths, tf.int32)
+        self._piece_starts = tf.cumsum(self._piece_lengths, exclusive=True)
+
+    def normalize(self, texts: tf.Tensor) -> tf.Tensor:
+        """[B] raw UTF-8 -> [B] the text that SentencePiece sees."""
+        return encode(self._normalizer(texts))
+
+    def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        """[B] raw UTF-8 -> int32 [B, (pieces)] ids."""
+        pieces = self._sentencepiece.tokenize(self.normalize(texts))
+        _, _, ids, lengths = self._split(pieces)
+        return tf.RaggedTensor.from_row_lengths(ids, lengths, validate=False)
+
+    def tokenize_masked(self, texts: tf.Tensor, mask: int) -> tf.RaggedTensor:
+        """Raw UTF-8 with `<mask>`s -> ids, as `data.text.masked` cuts them.
+
+        Args:
+          texts: [B].
+          mask: id that a hidden place gets.
+
+        Returns:
+          int32 [B, (pieces)].
+        """
+        if self._masked is None:
+            # A part of this module, so that an export keeps its vocabulary.
+            places = with_places(self._model)
+            with tf.init_scope():
+                self._masked = GraphTokenizer(
+                    places.model,
+                    self._normalizer.options,
+                    self._normalizer,
+                    name="masked_tokenizer",
+                )
+            self._places = places.place, places.other
+        hidden, other = self._places
+        texts = tf.strings.regex_replace(texts, hidden, other)
+        ids = self._masked.tokenize(
+            tf.strings.regex_replace(texts, MASK, hidden)
+        )
+        return ids.with_values(
+            tf.where(ids.values < self.vocab_size, ids.values, mask)
+        )
+
+    def id_to_piece(self, ids: tf.Tensor) -> tf.Tensor:
+        """The pieces of ids, as strings of the same shape."""
+        return tf.gather(self._pieces, ids)
+
+    def detokenize(self, ids: tf.RaggedTensor) -> tf.Tensor:
+        """int32 [B, (pieces)] -> [B] text; symbols are left out."""
+        return self._sentencepiece.detokenize(ids)
+
+    def _split(self, pieces: tf.RaggedTensor):
+        """Replaces digit + comma pieces; ids, their sources and row lengths."""
+        repeats = tf.gather(self._piece_lengths, pieces.values)
+        source, offset = expand(repeats)
+        piece = tf.gather(pieces.values, source)
+        slot = tf.gather(self._piece_starts, piece) + offset
+        per_row = tf.RaggedTensor.from_row_splits(
+            repeats, pieces.row_splits, validate=False
+        )
+        lengths = tf.cast(tf.reduce_sum(per_row, axis=1), tf.int64)
+        return source, slot, tf.gather(self._piece_ids, slot), lengths
+
+    def tokenize_with_offsets(
+        self, texts: tf.Tensor
+    ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
+        """Ids with the span of raw characters that each piece came from.
+
+        Args:
+          texts: [B] raw UTF-8.
+
+        Returns:
+          ids, starts, ends: int32 [B, (pieces)]; `text[start:end]` in
+          characters (code points) of the raw text, without the white space
+          that a word mark stands for. A lone word mark has an empty span.
+          Pieces that came from one raw character share its span.
+        """
+        flat = self._normalizer(texts)
+        pieces, starts, ends = self._sentencepiece.tokenize_with_offsets(
+            encode(flat)
+        )
+        source, slot, ids, lengths = self._split(pieces)
+        rows = tf.gather(tf.cast(pieces.value_rowids(), tf.int32), source)
+        start, end = self._points_of(
+            flat,
+            rows,
+            tf.gather(tf.cast(starts.values, tf.int32), source),
+            tf.gather(tf.cast(ends.values, tf.int32), source),
+        )
+        start, end = self._part_of(slot, start, end)
+        texts_end = tf.strings.length(texts, "UTF8_CHAR")
+        after = tf.gather(tf.concat([texts_end, [0]], 0), rows)
+        row_ends = tf.gather(tf.cumsum(flat.lengths()), rows)
+        first = tf.gather(tf.concat([flat.starts, [0]], 0), start)
+        first = tf.where(start < row_ends, first, after)
+        last = tf.gather(tf.concat([[0], flat.ends], 0), end)
+        last = tf.where(end > start, last, first)
+        return tuple(
+            tf.RaggedTensor.from_row_lengths(v, lengths, validate=False)
+            for v in (ids, first, last)
+        )
+
+    def _points_of(self, flat, rows, start, end):
+        """Byte spans in the rows' text -> spans of code points, trimmed."""
+        sizes = utf8_sizes(flat.points)
+        row_starts = tf.cumsum(flat.lengths(), exclusive=True)
+        before = tf.concat([[0], tf.cumsum(sizes)], 0)  # bytes before each
+        base = tf.gather(before, tf.gather(row_starts, rows))
+        row_end = tf.gather(row_starts + flat.lengths(), rows)
+        first, last = points_of_bytes(sizes, base + start, base + end)
+        # A character that SentencePiece itself took apart (keep_accents) ends
+        # in its last piece only: the pieces before get its whole span, too.
+        last = tf.where(end > start, last, tf.minimum(first + 1, row_end))
+        # SentencePiece makes a word mark of the zero-width space, too.
+        blank = self._normalizer.is_white(flat.points)
+        blank |= tf.equal(flat.points, _ZERO_WIDTH_SPACE)
+        text_at = tf.cast(tf.where(~blank)[:, 0], tf.int32)
+        index = tf.searchsorted(text_at, first, side="left")
+        end_of_all = tf.fill([1], tf.size(flat.points))
+        trimmed = tf.gather(tf.concat([text_at, end_of_all], 0), index)
+        return tf.minimum(trimmed, last), last
+
+    def _part_of(self, slot, start, end):
+        """Narrows the span of a digit + comma piece to the part in `slot`."""
+        total = tf.gather(self._piece_totals, slot)
+        size = tf.gather(self._piece_sizes, slot)
+        at = start + tf.gather(self._piece_offsets, slot)
+        # Else SentencePiece rewrote the digits: all parts share the span.
+        exact = tf.equal(end - start, total)
+        start, end = tf.where(exact, at, start), tf.where(exact, at + size, end)
+        lone = tf.gather(self._piece_lone, slot)
+        return start, tf.where(lone, start, tf.maximum(end, start))

@@ -1,0 +1,407 @@
+"""WordPiece inside a TensorFlow graph, equal to the package `tokenizers`.
+
+    raw bytes -> code points -> symbols -> tables -> words -> pieces -> ids
+
+The package itself fills the tables when the graph is made: its normalizer says
+what each code point becomes, its pre-tokenizer which ones are blanks and which
+stand alone. `tensorflow_text` cuts the words. The graph then needs neither the
+package nor a file.
+
+Source: Devlin et al., 2019, and the rules of BERT's released vocabularies.
+"""
+
+import functools
+import importlib
+import json
+import types
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_text as tf_text
+
+from common.errors import UserError
+from data.text.graph import graph_text
+from data.text.graph.graph_text import CODE_POINTS, PAGE, SURROGATES, Flat
+from data.text.released.released_tokenizer import ReleasedTokenizer
+
+# How the pre-tokenizer sees a code point.
+_LETTER, _BLANK, _ALONE = 0, 1, 2
+# Bytes that a code point takes at most.
+_WIDEST = 4
+# Rows of `normalizer` and `pre_tokenizer` in tokenizer.json that change each
+# code point for itself, so that a table can stand for them.
+_NORMALIZERS = ("BertNormalizer", "Lowercase", "StripAccents", "NFD", "NFKD")
+_PRE_TOKENIZERS = ("BertPreTokenizer",)
+_RULES = ("normalizer", "pre_tokenizer")
+_SYMBOLS = 10_000  # characters of all added tokens
+_MARKER = "|"  # a code point that no normalizer above changes
+
+
+# A model of the package that cuts nothing: only its rules are asked.
+_NO_PIECES = {
+    "type": "WordPiece",
+    "unk_token": "[UNK]",
+    "continuing_subword_prefix": "##",
+    "max_input_chars_per_word": 100,
+    "vocab": {},
+}
+
+
+class WordPieceFile(NamedTuple):
+    """What the graph needs of a `tokenizer.json`.
+
+    Attributes:
+      pieces: by id; "" where an id has none.
+      unknown: id of the piece for words that cannot be cut.
+      prefix: of pieces inside a word.
+      longest: code points of a word at most; longer ones are unknown.
+      symbols: text -> id of symbols that are read in raw text, `[CLS]` say.
+      rules: JSON of `normalizer` and `pre_tokenizer`.
+    """
+
+    pieces: list[str]
+    unknown: int
+    prefix: str
+    longest: int
+    symbols: dict[str, int]
+    rules: str
+
+
+def parse(offline: ReleasedTokenizer) -> WordPieceFile:
+    """Reads a WordPiece `tokenizer.json`.
+
+    Raises:
+      UserError: it holds a rule that the graph does not have.
+    """
+    tokenizer, content, path = offline.package, offline.rules, offline.path
+    _check_rules(content, path)
+    model = content["model"]
+    symbols = {}
+    for token in content.get("added_tokens") or ():
+        flags = ("single_word", "lstrip", "rstrip", "normalized")
+        if set_flags := [name for name in flags if token.get(name)]:
+            raise UserError(
+                f"{path}: added token {token['content']!r} is "
+                f"{', '.join(set_flags)}; a graph reads added tokens only as "
+                "they stand in the text: export is not possible, predict with "
+                "--do_predict"
+            )
+        symbols[token["content"]] = tokenizer.token_to_id(token["content"])
+    _check_no_overlap(symbols, path)
+    count = max(tokenizer.get_vocab(with_added_tokens=True).values()) + 1
+    pieces = [tokenizer.id_to_token(i) or "" for i in range(count)]
+    return WordPieceFile(
+        pieces,
+        tokenizer.token_to_id(model["unk_token"]),
+        model["continuing_subword_prefix"],
+        model["max_input_chars_per_word"],
+        symbols,
+        json.dumps({name: content.get(name) for name in _RULES}),
+    )
+
+
+def _check_rules(content: dict, path: str) -> None:
+    for field, known in (
+        ("normalizer", _NORMALIZERS),
+        ("pre_tokenizer", _PRE_TOKENIZERS),
+    ):
+        rule = content.get(field)
+        if rule is None and field == "normalizer":
+            continue
+        rules = [rule]
+        if rule and rule.get("type") == "Sequence":
+            rules = rule.get(field + "s") or rule.get("pretokenizers") or [None]
+        for one in rules:
+            kind = one.get("type") if one else None
+            if kind not in known:
+                raise UserError(
+                    f"{path}: wanted a {field} of {', '.join(known)}, found "
+                    f"{kind}; a graph of WordPiece has no other: predict with "
+                    "--do_predict"
+                )
+
+
+def _check_no_overlap(symbols: dict[str, int], path: str) -> None:
+    """Symbols that can overlap in a text need a scan from the left.
+
+    Raises:
+      UserError: some can, or the graph would be too large.
+    """
+    if (characters := sum(map(len, symbols))) > _SYMBOLS:
+        raise UserError(
+            f"{path}: wanted added tokens of at most {_SYMBOLS} characters "
+            f"together, found {characters}; a graph looks for each: predict with "
+            "--do_predict"
+        )
+    for one in symbols:
+        for other in symbols:
+            inside = one != other and one in other
+            ends = range(1, min(len(one), len(other)))
+            if inside or any(one.endswith(other[:n]) for n in ends):
+                raise UserError(
+                    f"{path}: the added tokens {one!r} and {other!r} can "
+                    "overlap in a text, and a graph cannot tell them apart"
+                )
+
+
+# --- Tables, made by the package ---------------------------------------------
+
+
+@functools.lru_cache(maxsize=4)
+def _tables(rules: str) -> tuple[tuple[np.ndarray, ...], ...]:
+    """(what code points become, how they are classed) by some rules."""
+    content = {"version": "1.0", "model": _NO_PIECES, **json.loads(rules)}
+    package = importlib.import_module("tokenizers")
+    tokenizer = package.Tokenizer.from_str(json.dumps(content))
+    return (
+        _rewrite_tables(tokenizer.normalizer),
+        _class_tables(tokenizer.pre_tokenizer),
+    )
+
+
+def _pages():
+    """(first code point, characters) of every page, without surrogates."""
+    for first in range(0, CODE_POINTS, PAGE):
+        if first not in SURROGATES:
+            yield first, [chr(p) for p in range(first, first + PAGE)]
+
+
+def _rewrite_tables(normalizer) -> tuple[np.ndarray, ...]:
+    """As `graph_text.rewrite_tables`: what each code point becomes."""
+    rewritten = {}
+    if normalizer is not None:
+        for first, chars in _pages():
+            joined = normalizer.normalize_str(_MARKER.join(chars))
+            if ord(_MARKER) in range(first, first + PAGE):
+                rewritten_chars = [normalizer.normalize_str(c) for c in chars]
+            else:
+                rewritten_chars = joined.split(_MARKER)
+            rewritten.update(
+                (first + i, new)
+                for i, (old, new) in enumerate(
+                    zip(chars, rewritten_chars, strict=True)
+                )
+                if old != new
+            )
+    return graph_text.rewrite_tables(rewritten)
+
+
+def _class_tables(pre_tokenizer) -> tuple[np.ndarray, np.ndarray]:
+    """Two-stage table of `_LETTER`, `_BLANK`, `_ALONE`."""
+    dense = np.zeros(CODE_POINTS, np.int32)
+    for first, chars in _pages():
+        text = " ".join(f"a{char}a" for char in chars)
+        spans = {span for _, span in pre_tokenizer.pre_tokenize_str(text)}
+        for i in range(PAGE):
+            at = 4 * i + 1  # of the character in `text`
+            if (at, at + 1) in spans:
+                dense[first + i] = _ALONE
+            elif (at - 1, at + 2) not in spans:
+                dense[first + i] = _BLANK
+    return graph_text.two_stage(dense)
+
+
+# --- The graph ---------------------------------------------------------------
+
+
+class GraphWordPiece(tf.Module):
+    """Raw UTF-8 strings -> ids, equal to those of the package `tokenizers`.
+
+    Args:
+      file: rules and pieces.
+
+    Text must be valid UTF-8: TensorFlow raises InvalidArgumentError otherwise.
+    Two combining characters that are not dropped (class Mc) and stand in
+    another order than NFD's keep their order here.
+    """
+
+    def __init__(self, file: WordPieceFile):
+        super().__init__(name="graph_wordpiece")
+        self.vocab_size = len(file.pieces)
+        # A module would save tuples and dictionaries as objects of their own.
+        self._file = types.SimpleNamespace(**file._asdict())
+        with tf.init_scope():
+            self._pieces = tf.constant(file.pieces)
+            rewrite, classes = _tables(file.rules)
+            self._rewrite = graph_text.Rewriting(rewrite)
+            self._classes = types.SimpleNamespace(
+                pages=tuple(map(tf.constant, classes))
+            )
+            # Code points above all of Unicode stand for the symbols.
+            self._symbol_ids = tf.constant([*file.symbols.values(), 0])
+        # Ids without a piece must not be met in words, which are UTF-8.
+        vocabulary = [
+            piece or b"\xff%d" % i for i, piece in enumerate(file.pieces)
+        ]
+        try:
+            self._wordpiece = tf_text.FastWordpieceTokenizer(
+                vocab=vocabulary,
+                suffix_indicator=file.prefix,
+                max_bytes_per_word=_WIDEST * file.longest,
+                token_out_type=tf.int32,
+                unknown_token=file.pieces[file.unknown],
+                no_pretokenization=True,
+            )
+        except (RuntimeError, TypeError) as e:
+            raise UserError(
+                f"the vocabulary has no form in a graph ({str(e)[:120]}): "
+                "export is not possible, predict with --do_predict"
+            ) from e
+
+    def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        """[B] raw UTF-8 -> int32 [B, (pieces)] ids."""
+        return self.tokenize_with_offsets(texts)[0]
+
+    def id_to_piece(self, ids: tf.Tensor) -> tf.Tensor:
+        """The pieces of ids, as strings of the same shape."""
+        return tf.gather(self._pieces, ids)
+
+    def detokenize(self, ids: tf.RaggedTensor) -> tf.Tensor:
+        """int32 [B, (pieces)] -> [B] text, pieces of a word joined."""
+        text = tf.strings.reduce_join(self.id_to_piece(ids), 1, separator=" ")
+        return tf.strings.regex_replace(text, f" {self._file.prefix}", "")
+
+    def tokenize_with_offsets(
+        self, texts: tf.Tensor
+    ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
+        """Ids with the span of raw characters that each piece came from.
+
+        Args:
+          texts: [B] raw UTF-8.
+
+        Returns:
+          ids, starts, ends: int32 [B, (pieces)]; `text[start:end]` in
+          characters (code points) of the raw text.
+        """
+        flat = self._mark_symbols(graph_text.decode(texts))
+        flat, begins = self._words(self._rewrite(flat))
+        word_starts = tf.cast(tf.where(begins)[:, 0], tf.int32)  # [W]
+        splits = tf.concat([word_starts, [tf.size(flat.points)]], 0)
+        pieces, starts, ends = self._cut(flat, splits)
+        rows = tf.gather(flat.rows, word_starts)  # of the words
+        counts = tf.math.unsorted_segment_sum(
+            tf.cast(pieces.row_lengths(), tf.int32), rows, flat.count
+        )
+        first = tf.gather(flat.starts, starts)
+        last = tf.gather(flat.ends, ends - 1)
+        return tuple(
+            tf.RaggedTensor.from_row_lengths(v, counts, validate=False)
+            for v in (pieces.values, first, last)
+        )
+
+    def _mark_symbols(self, flat: Flat) -> Flat:
+        """One code point above Unicode for each symbol in the text."""
+        points, count = flat.points, tf.size(flat.points)
+        keep = tf.ones([count], tf.bool)
+        ends = flat.ends
+        for number, symbol in enumerate(self._file.symbols):
+            size = len(symbol)
+            hit = tf.ones([tf.maximum(count - size + 1, 0)], tf.bool)
+            for i, char in enumerate(symbol):
+                part = flat.points[i : tf.maximum(count - size + 1 + i, i)]
+                hit &= tf.equal(part, ord(char))
+            room = tf.size(hit)
+            hit &= tf.equal(flat.rows[:room], flat.rows[size - 1 :][:room])
+            at = tf.where(hit)  # [hits, 1] first code points
+            mark = tf.fill([tf.size(at)], CODE_POINTS + number)
+            points = tf.tensor_scatter_nd_update(points, at, mark)
+            last = tf.gather(flat.ends, at[:, 0] + size - 1)
+            ends = tf.tensor_scatter_nd_update(ends, at, last)
+            inside = at + tf.range(1, size, dtype=tf.int64)  # [hits, size-1]
+            inside = tf.reshape(inside, [-1, 1])
+            gone = tf.zeros([tf.size(inside)], tf.bool)
+            keep = tf.tensor_scatter_nd_update(keep, inside, gone)
+        flat = flat._replace(ends=ends)
+        source = tf.cast(tf.where(keep)[:, 0], tf.int32)
+        return flat.take(source, tf.gather(points, source))
+
+    def _words(self, flat: Flat) -> tuple[Flat, tf.Tensor]:
+        """Code points without blanks, and which of them begin a word."""
+        is_symbol = flat.points >= CODE_POINTS
+        kind = graph_text.lookup(
+            self._classes.pages, tf.where(is_symbol, 0, flat.points)
+        )
+        kind = tf.where(is_symbol, _ALONE, kind)
+        alone = tf.equal(kind, _ALONE)
+        blank = tf.equal(kind, _BLANK)
+        new_row = tf.not_equal(flat.rows[1:], flat.rows[:-1])
+        begins = (
+            alone
+            | tf.concat([[True], new_row | (alone | blank)[:-1]], 0)[
+                : tf.size(kind)
+            ]
+        )
+        source = tf.cast(tf.where(~blank)[:, 0], tf.int32)
+        words = flat.take(source, tf.gather(flat.points, source))
+        return words, tf.gather(begins, source)
+
+    def _cut(self, flat: Flat, splits: tf.Tensor):
+        """Pieces [W, (pieces)] of words, and where each begins and ends.
+
+        Starts and ends are numbers of code points in `flat`.
+        """
+        points = tf.RaggedTensor.from_row_splits(
+            flat.points, splits, validate=False
+        )
+        lengths = splits[1:] - splits[:-1]  # [W]
+        first = tf.gather(flat.points, splits[:-1])
+        symbol = first >= CODE_POINTS
+        whole = symbol | (lengths > self._file.longest)
+        # One letter stands for what is not cut: its pieces are replaced.
+        text = tf.strings.unicode_encode(
+            tf.ragged.boolean_mask(points, ~whole), "UTF-8", errors="strict"
+        )
+        cut = tf.cast(tf.where(~whole)[:, 0], tf.int32)
+        pieces, first_byte, end = self._wordpiece.tokenize_with_offsets(text)
+        counts = tf.tensor_scatter_nd_update(
+            tf.ones_like(lengths),
+            cut[:, tf.newaxis],
+            tf.cast(pieces.row_lengths(), tf.int32),
+        )
+        # A word that is cut into nothing does not exist; see the vocabulary.
+        word, number = graph_text.expand(counts)
+        is_cut = ~tf.gather(whole, word)
+        rank = tf.cumsum(tf.cast(~whole, tf.int32), exclusive=True)
+        piece_at = tf.gather(
+            tf.concat([tf.cast(pieces.row_starts(), tf.int32), [0]], 0),
+            tf.gather(rank, word),
+        )
+        piece_at = tf.where(is_cut, piece_at + number, tf.size(pieces.values))
+        ids = tf.gather(tf.concat([pieces.values, [0]], 0), piece_at)
+        number = tf.where(
+            symbol, first - CODE_POINTS, tf.size(self._symbol_ids) - 1
+        )
+        fixed = tf.where(
+            symbol, tf.gather(self._symbol_ids, number), self._file.unknown
+        )
+        ids = tf.where(is_cut, ids, tf.gather(fixed, word))
+        starts, ends = self._points(
+            flat, splits, word, is_cut, piece_at, (first_byte, end)
+        )
+        ragged = tf.RaggedTensor.from_row_lengths(ids, counts, validate=False)
+        return ragged, starts, ends
+
+    @staticmethod
+    def _points(flat, splits, word, is_cut, piece_at, spans):
+        """Byte spans of pieces in their words -> spans of code points."""
+        sizes = graph_text.utf8_sizes(flat.points)
+        before = tf.concat([[0], tf.cumsum(sizes)], 0)  # bytes before each
+        word_at = tf.gather(splits, word)
+        word_end = tf.gather(splits, word + 1)
+        base = tf.gather(before, word_at)
+        first_byte, end = (
+            base
+            + tf.gather(
+                tf.concat([tf.cast(x.values, tf.int32), [0]], 0), piece_at
+            )
+            for x in spans
+        )
+        first, last = graph_text.points_of_bytes(sizes, first_byte, end)
+        return (
+            tf.where(is_cut, first, word_at),
+            tf.where(is_cut, last, word_end),
+        )
+
+
+Graph = GraphWordPiece  # what `opening` asks for

@@ -1,0 +1,161 @@
+"""What a graph of byte-level BPE needs of a `tokenizer.json`."""
+
+import functools
+from typing import NamedTuple
+
+from common.errors import UserError
+from data.text.graph import added_tokens
+from data.text.graph.added_tokens import AddedToken
+from data.text.released.released_tokenizer import ReleasedTokenizer
+
+
+class BpeFile(NamedTuple):
+    """What the graph needs of a `tokenizer.json`.
+
+    Attributes:
+      pieces: by id; "" where an id has none.
+      bytes: id of every byte.
+      merges: (left id, right id, new id), the first is merged first.
+      one_at_a_time: a merge can make a piece that an earlier one waits for.
+      words: UTF-8 of words that are one piece, and their ids.
+      tokens: added tokens.
+      compose: text is brought into composed form (NFC).
+      prefix_space: text between added tokens begins with a space.
+    """
+
+    pieces: list[str]
+    bytes: list[int]
+    merges: list[tuple[int, int, int]]
+    one_at_a_time: bool
+    words: dict[bytes, int]
+    tokens: list[AddedToken]
+    compose: bool
+    prefix_space: bool
+
+
+def parse(offline: ReleasedTokenizer) -> BpeFile:
+    """Reads a byte-level BPE `tokenizer.json`.
+
+    Raises:
+      UserError: it holds a rule that the graph does not have.
+    """
+    package, rules, path = offline.package, offline.rules, offline.path
+    model = rules["model"]
+    _check_model(model, path)
+    vocab = model["vocab"]
+    split = _pre_tokenizer(rules, path)
+    pieces = [package.id_to_token(i) or "" for i in range(offline.vocab_size)]
+    merges = []
+    for pair in model["merges"]:
+        left, right = pair.split(" ") if isinstance(pair, str) else pair
+        merges.append((vocab[left], vocab[right], vocab[left + right]))
+    return BpeFile(
+        pieces,
+        _byte_ids(model, path),
+        merges,
+        _needs_order(merges),
+        _words(package, model),
+        added_tokens.read(rules, package, path),
+        _composes(rules, path),
+        bool(split.get("add_prefix_space")),
+    )
+
+
+def _refuse(path: str, wanted: str, value: object) -> None:
+    raise UserError(
+        f"{path}: wanted {wanted}, found {value}; a graph of byte-level BPE "
+        "has no other: predict with --do_predict"
+    )
+
+
+def _check_model(model: dict, path: str) -> None:
+    for name in (
+        "dropout",
+        "continuing_subword_prefix",
+        "end_of_word_suffix",
+        "byte_fallback",
+        "fuse_unk",
+    ):
+        if model.get(name):
+            _refuse(path, f"a model without {name}", repr(model[name]))
+
+
+def _rows(rule: dict | None, field: str) -> list[dict]:
+    """The parts of a rule of `tokenizer.json`."""
+    if not rule:
+        return []
+    return rule[field] if rule.get("type") == "Sequence" else [rule]
+
+
+def _pre_tokenizer(rules: dict, path: str) -> dict:
+    rows = _rows(rules.get("pre_tokenizer"), "pretokenizers")
+    kinds = [row.get("type") for row in rows]
+    if kinds != ["ByteLevel"] or not rows[0].get("use_regex", True):
+        _refuse(path, "the pre_tokenizer ByteLevel with its pattern", kinds)
+    return rows[0]
+
+
+def _composes(rules: dict, path: str) -> bool:
+    rows = _rows(rules.get("normalizer"), "normalizers")
+    kinds = [row.get("type") for row in rows]
+    if set(kinds) - {"NFC"}:
+        _refuse(path, "a normalizer of NFC or none", kinds)
+    return bool(kinds)
+
+
+@functools.lru_cache(maxsize=1)
+def _alphabet() -> dict[str, int]:
+    """Character that stands for a byte in pieces -> the byte."""
+    printable = (*range(33, 127), *range(161, 173), *range(174, 256))
+    other = [b for b in range(256) if b not in printable]
+    chars = {chr(b): b for b in printable}
+    return chars | {chr(256 + i): b for i, b in enumerate(other)}
+
+
+def _surface(piece: str) -> bytes | None:
+    """The bytes that a piece stands for; None where it is no such piece."""
+    alphabet = _alphabet()
+    if not all(char in alphabet for char in piece):
+        return None
+    return bytes(alphabet[char] for char in piece)
+
+
+def _byte_ids(model: dict, path: str) -> list[int]:
+    ids = {b: model["vocab"].get(char) for char, b in _alphabet().items()}
+    unknown = model["vocab"].get(model.get("unk_token"))
+    missing = [b for b, number in ids.items() if number is None]
+    if missing and unknown is None:
+        _refuse(path, "a piece for every byte or an unk_token", "neither")
+    return [unknown if ids[b] is None else ids[b] for b in range(256)]
+
+
+def _needs_order(merges) -> bool:
+    """Whether all pairs of one rank may not be merged at once."""
+    last = {new: rank for rank, (_, _, new) in enumerate(merges)}
+    return any(
+        rank < last.get(piece, -1)
+        for rank, (left, right, _) in enumerate(merges)
+        for piece in (left, right)
+    )
+
+
+def _words(package, model: dict) -> dict[bytes, int]:
+    """Words that the package leaves whole, as UTF-8."""
+    whole = bool(model.get("ignore_merges"))
+    number_of = {}
+    for piece, number in model["vocab"].items():
+        surface = _surface(piece)
+        if not surface:
+            continue
+        ids = [token.id for token in package.model.tokenize(piece)]
+        if whole or ids == [number]:
+            number_of[surface] = number
+    return number_of
+
+
+def texts_of(file: BpeFile) -> list[bytes]:
+    """What each id stands for in a text; special tokens for nothing."""
+    texts = [_surface(p) or p.encode() for p in file.pieces]
+    for token in file.tokens:
+        texts[token.id] = b"" if token.special else token.text.encode()
+    return texts

@@ -1,0 +1,228 @@
+"""Tokenizers of released weights: `tokenizer.json` or `vocab.txt`.
+
+Read by the package `tokenizers`, an optional one (requirements-tokenizers.txt).
+Normalisation and cutting are the file's own; `common.vocabularies.text_settings` says nothing
+about them.
+"""
+
+import base64
+import importlib
+import json
+from collections.abc import Sequence
+
+import numpy as np
+
+from common.contract import symbols as symbols_lib
+from common.errors import UserError
+from common.vocabularies import vocabulary as vocabulary_lib
+from common.vocabularies.text_settings import TextChoice, TextSettings
+from data.text.tokenizer import WORD_MARK
+
+REQUIREMENTS = "requirements-tokenizers.txt"
+# Names of the symbols in the files of BERT, ALBERT, ModernBERT and RoBERTa.
+_NAMES = {
+    "cls": ("[CLS]", symbols_lib.CLS, symbols_lib.BOS),
+    "sep": ("[SEP]", symbols_lib.SEP, symbols_lib.EOS),
+    "pad": ("[PAD]", symbols_lib.PAD),
+    "mask": ("[MASK]", symbols_lib.MASK),
+    "unk": ("[UNK]", symbols_lib.UNK),
+}
+_OPTIONAL = {
+    "bos": symbols_lib.BOS,
+    "eos": symbols_lib.EOS,
+    "eod": symbols_lib.EOD,
+    "eop": symbols_lib.EOP,
+}
+
+
+# Ids that a small file may have; others have a byte for each at least.
+_SPARSE = 1 << 20
+_MOST_GROWTH = 1000  # characters that all replacements make of one
+
+
+class ReleasedTokenizer:
+    """What tasks and commands ask of a `data.text.tokenizer.Tokenizer`.
+
+    Args:
+      path: of the `tokenizer.json` or `vocab.txt`.
+      text: taken as it is: the file has rules of its own.
+
+    Attributes:
+      vocabulary, settings, symbols, vocab_size, sha256: as `Tokenizer`'s;
+        weights may have more rows than `vocab_size`.
+      rules: the file as JSON.
+      package: the package's object, which neither cuts nor pads rows.
+
+    Raises:
+      UserError: the file is missing or damaged, lacks a symbol, or the package
+        is not installed.
+    """
+
+    def __init__(
+        self, path: str, text: TextChoice | TextSettings | None = None
+    ):
+        self.path = path
+        self.vocabulary = vocabulary_lib.read(path)
+        self.settings = self.vocabulary.resolve(text)
+        self.sha256 = self.vocabulary.sha256
+        try:
+            package = importlib.import_module("tokenizers")
+        except ImportError as e:
+            raise UserError(
+                f"{path} needs the package tokenizers ({e}): pip install -r "
+                f"{REQUIREMENTS}"
+            ) from e
+        try:
+            content = self.vocabulary.content.decode("utf-8")
+            self.rules = json.loads(content)
+            _check_normalizers(self.rules)
+            self.package = package.Tokenizer.from_str(content)
+        # The package raises nothing narrower.
+        except Exception as e:
+            raise UserError(
+                f"{path}: wanted a tokenizer.json of the tokenizers package, "
+                f"but {' '.join(str(e).split())}; take another copy"
+            ) from e
+        # Rows are cut and padded as every encoder's are, not by the file.
+        self.package.no_padding()
+        self.package.no_truncation()
+        # Adds no symbol where rows are framed by us, but may move spans.
+        self.package.post_processor = None
+        if self.package.decoder is None:
+            decoder = self._decoder(package.decoders)
+            if decoder is not None:
+                self.package.decoder = decoder
+        self.vocab_size = max(self.package.get_vocab().values()) + 1
+        most = max(len(content), _SPARSE)
+        if self.vocab_size > most:
+            raise UserError(
+                f"{path}: wanted ids below {most} in a file of this size, "
+                f"found {self.vocab_size - 1}; take another copy"
+            )
+        self.symbols = self._read_symbols()
+
+    def _decoder(self, kinds):
+        """How pieces become text, where the file does not say it.
+
+        Classes of transformers bring these rules themselves.
+        """
+        kind = type(self.package.model).__name__
+        if kind == "Unigram":
+            return kinds.Metaspace(WORD_MARK, prepend_scheme="always")
+        if kind == "WordPiece":
+            prefix = self.package.model.continuing_subword_prefix
+            return kinds.WordPiece(prefix)
+        cutter = json.dumps(self.rules.get("pre_tokenizer"))
+        return kinds.ByteLevel() if "ByteLevel" in cutter else None
+
+    def _read_symbols(self) -> symbols_lib.SymbolIds:
+        symbol_ids = {
+            name: -1 if (i := self.package.token_to_id(piece)) is None else i
+            for name, piece in _OPTIONAL.items()
+        }
+        for name, pieces in _NAMES.items():
+            ids = [self.package.token_to_id(piece) for piece in pieces]
+            known = [i for i in ids if i is not None]
+            if not known:
+                raise UserError(
+                    f"{self.path}: the special symbol {' or '.join(pieces)} is "
+                    "missing; wanted the tokenizer of a BERT, an ALBERT or a "
+                    "ModernBERT"
+                )
+            symbol_ids[name] = known[0]
+        return symbols_lib.SymbolIds(**symbol_ids)
+
+    def encode(self, text: str) -> list[int]:
+        """Ids of one text, without any special symbol added."""
+        return self._encode([text])[0].ids
+
+    def encode_pieces(self, text: str) -> list[str]:
+        """Pieces of one text as the file spells them."""
+        return self._encode([text])[0].tokens
+
+    def id_to_piece(self, index: int) -> str:
+        """The piece of an id in 0..V-1."""
+        return self.package.id_to_token(index) or ""
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Text of ids; symbols are left out."""
+        return self.package.decode([int(i) for i in ids])
+
+    def encode_with_offsets(
+        self, text: str
+    ) -> tuple[list[int], list[int], list[int]]:
+        """`encode_spans` as lists."""
+        return tuple(x.tolist() for x in self.encode_spans(text))
+
+    def encode_batch(self, texts: Sequence[str]) -> list[np.ndarray]:
+        """`encode` of many texts, int32 arrays."""
+        return [np.asarray(e.ids, np.int32) for e in self._encode(texts)]
+
+    def encode_spans(
+        self, text: str
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """int64 ids, and starts and ends of their characters in `text`.
+
+        White space at the edges of a piece (BPE) is left out of its span.
+        """
+        encoding = self._encode([text])[0]
+        spans = np.asarray(encoding.offsets, np.int64).reshape(-1, 2)
+        for span in spans:
+            while span[0] < span[1] and text[span[0]].isspace():
+                span[0] += 1
+            while span[0] < span[1] and text[span[1] - 1].isspace():
+                span[1] -= 1
+        return np.asarray(encoding.ids, np.int64), spans[:, 0], spans[:, 1]
+
+    def _encode(self, texts: Sequence[str]) -> list:
+        try:
+            return self.package.encode_batch(
+                list(texts), add_special_tokens=False
+            )
+        # It raises nothing narrower, and where a regular expression gives up
+        # what is no Exception.
+        except BaseException as e:
+            if not isinstance(e, Exception) and (
+                type(e).__name__ != "PanicException"
+            ):
+                raise
+            raise UserError(
+                f"{self.path}: its rules cannot cut a text: {e}; take another "
+                "copy"
+            ) from e
+
+
+def _check_normalizers(rules) -> None:
+    """What the package would do with as much memory as a file asks for.
+
+    Raises:
+      ValueError: a table of characters says that it is longer than it is, or
+        replacements make too much of one character.
+    """
+    waiting = [rules.get("normalizer")] if isinstance(rules, dict) else []
+    growth = 1.0
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, list):
+            waiting += one
+        elif isinstance(one, dict):
+            waiting += one.values()
+            table = one.get("precompiled_charsmap")
+            raw = base64.b64decode(table) if isinstance(table, str) else b""
+            if int.from_bytes(raw[:4], "little") > max(len(raw) - 4, 0):
+                raise ValueError("its table of characters is cut off")
+            growth *= _growth(one)
+    if growth > _MOST_GROWTH:
+        raise ValueError(
+            f"its replacements make {growth:.3g} characters of one, at most "
+            f"{_MOST_GROWTH} are read"
+        )
+
+
+def _growth(rule: dict) -> float:
+    """Characters that a replacement makes of one, at most; 1 for other rules."""
+    content, pattern = rule.get("content"), rule.get("pattern")
+    if not (isinstance(content, str) and isinstance(pattern, dict)):
+        return 1.0
+    old = pattern.get("String")  # a regular expression may match one character
+    return max(1.0, len(content) / max(1, len(old or "")))

@@ -1,0 +1,19 @@
+"""Folders of records: equal ones, and whether Beam can make them."""
+
+import filecmp
+import importlib.util
+import os
+
+HAS_BEAM = importlib.util.find_spec("apache_beam") is not None
+
+
+def records_of(path):
+    return sorted(n for n in os.listdir(path) if "tfrecord" in n)
+
+
+def assert_equal_builds(a, b):
+    assert records_of(a) == records_of(b)
+    _, wrong, errors = filecmp.cmpfiles(a, b, records_of(a), shallow=False)
+    assert not wrong and not errors
+    others = set(os.listdir(a)) - set(records_of(a))
+    assert all(name.endswith((".json", ".model")) for name in others)

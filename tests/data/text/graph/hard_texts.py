@@ -1,0 +1,39 @@
+"""Texts that are hard to cut, and where two tokenizers differ."""
+
+import random
+
+import tensorflow as tf
+
+from data.text import opening
+from tests.helpers import languages, released
+
+
+def _hard(count: int) -> list[str]:
+    draw = random.Random(7)
+    parts = released.BPE_PARTS
+    texts = [
+        "".join(draw.choice(parts) for _ in range(draw.randrange(16)))
+        for _ in range(count)
+    ]
+    for language in languages.LANGUAGES:
+        texts += languages.lines(language) + languages.hard_lines(language)
+    return [*released.ODD, *texts, "a" * 700, "ab" * 90]
+
+
+def _differences(offline, texts) -> list:
+    """Texts whose ids or spans in the graph are not the offline ones."""
+    graph = opening.graph_tokenizer(offline)
+    run = tf.function(
+        graph.tokenize_with_offsets,
+        input_signature=[tf.TensorSpec([None], tf.string)],
+        autograph=False,
+    )
+    wrong = []
+    for at in range(0, len(texts), 500):
+        part = list(texts[at : at + 500])
+        found = [x.to_list() for x in run(tf.constant(part))]
+        for text, *row in zip(part, *found, strict=True):
+            wanted = [x.tolist() for x in offline.encode_spans(text)]
+            if wanted != row:
+                wrong.append((text, wanted, row))
+    return wrong

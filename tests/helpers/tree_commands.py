@@ -1,0 +1,22 @@
+"""Every command of the product, from the sources."""
+
+import ast
+
+from tests.helpers import layers
+
+# Started by another command alone, with inputs that this one made.
+INTERNAL = ("serving.export.reload_check",)
+
+
+def commands_of_the_tree():
+    """Every command of the product, by the name that `python -m` takes."""
+    found = set()
+    for path in layers.source_files():
+        name = layers.module_name(path)
+        package = name.split(".")[0]
+        if package in ("benchmarks", "studies", "tools", "scripts"):
+            continue
+        if layers.is_command(ast.parse(path.read_text())):
+            stem = path.relative_to(layers.ROOT).with_suffix("")
+            found.add(".".join(stem.parts))
+    return found

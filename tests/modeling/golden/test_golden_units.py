@@ -1,0 +1,210 @@
+"""The original's functions one by one, and hand-written rows."""
+
+import re
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from modeling import losses
+from modeling.attention import masks, memory, positions, relative
+from modeling.attention.attend import Stream
+from modeling.ops import feed_forward
+from tests.modeling.golden import golden_util
+
+
+@pytest.fixture(scope="module")
+def units(golden):
+    return golden_util.load(golden, "units")
+
+
+def _cases(units, pattern):
+    found = [
+        (match, units[match.group()])
+        for match in (re.fullmatch(pattern, key) for key in sorted(units))
+        if match
+    ]
+    assert found
+    return found
+
+
+@pytest.mark.shared
+def test_gelu(units):
+    golden_util.assert_close(
+        feed_forward.gelu(units["gelu/x"]), units["gelu/y"]
+    )
+
+
+@pytest.mark.shared
+def test_position_table(units):
+    pattern = r"relpos/q(\d+)_k(\d+)_(bi|uni)_bd([01])_cl(-?\d+)_b(None|4)"
+    for match, expected in _cases(units, pattern):
+        q, k, kind, bi_data, clamp, _ = match.groups()
+        bi_data = bi_data == "1"
+        table = positions.sinusoid_table(
+            int(q), int(k), 6, kind, int(clamp), bi_data
+        )
+        # The original repeats each direction for its half of the batch.
+        repeat = expected.shape[1] // table.shape[0]
+        table = tf.repeat(tf.transpose(table, [1, 0, 2]), repeat, axis=1)
+        golden_util.assert_close(table, expected, match.group())
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize("method", ["gather", "radix"])
+def test_shift(units, method):
+    pattern = r"rel_shift(_uni)?/q(\d+)_k(\d+)/x"
+    for match, x in _cases(units, pattern):
+        q, k = int(match.group(2)), int(match.group(3))
+        expected = units[match.group()[:-1] + "y"]
+        x = tf.transpose(x, [3, 2, 0, 1])  # [N, B, T, R]
+        y = positions.shift_all(x, k)
+        np.testing.assert_array_equal(tf.transpose(y, [2, 3, 1, 0]), expected)
+        chosen = tf.constant([[2, 0, 1], [1, 1, 2]])
+        rows = tf.stack(
+            [tf.gather(x[:, b], chosen[b], axis=1) for b in range(2)], 1
+        )
+        z = positions.shift_at(rows, chosen, q, k, method)
+        wanted = tf.stack(
+            [tf.gather(y[:, b], chosen[b], axis=1) for b in range(2)], 1
+        )
+        # "uni": what lies ahead of a query is never used.
+        used = np.arange(k) <= chosen.numpy()[..., None] + k - q
+        if match.group(1) is None:
+            used[:] = True
+        np.testing.assert_array_equal(
+            z.numpy()[:, used], wanted.numpy()[:, used]
+        )
+
+
+@pytest.mark.shared
+def test_causal_mask(units):
+    for match, expected in _cases(units, r"create_mask/q(\d)_m(\d)_sl([01])"):
+        q, m, same = (int(g) for g in match.groups())
+        mask = masks.causal_mask(q, m, bool(same))
+        np.testing.assert_array_equal(tf.cast(mask, tf.float32), expected)
+
+
+@pytest.mark.shared
+def test_update_memory(units):
+    current = tf.transpose(units["cache_mem/curr"], [1, 0, 2])
+    old = tf.transpose(units["cache_mem/prev"], [1, 0, 2])
+    pattern = r"cache_mem/ml(\d+)_rl(None|\d)_prev([01])"
+    for match, expected in _cases(units, pattern):
+        mem_len, reuse = int(match.group(1)), match.group(2)
+        reuse = None if reuse == "None" else int(reuse)
+        previous = old if match.group(3) == "1" else None
+        new = memory.update_memory(current, previous, mem_len, reuse)
+        np.testing.assert_array_equal(tf.transpose(new, [1, 0, 2]), expected)
+        length = memory.update_length(
+            None, 2, 4 if previous is not None else 0, 5, mem_len, reuse
+        )
+        np.testing.assert_array_equal(length, [new.shape[1]] * 2)
+    assert memory.update_memory(current, old, None) is None
+    assert memory.update_memory(current, old, 0) is None
+
+
+@pytest.mark.shared
+def test_relative_attention(units):
+    values = {
+        k.removeprefix("rel_attn_core/"): v
+        for k, v in units.items()
+        if k.startswith("rel_attn_core/")
+    }
+
+    def heads_first(x):  # [len, B, N, H] -> [N, B, len, H]
+        return tf.transpose(x, [2, 1, 0, 3])
+
+    # One direction per row: the unit's positions differ between rows.
+    keys = relative.Keys(
+        heads_first(values["k_head_h"]),
+        heads_first(values["v_head_h"]),
+        heads_first(values["k_head_r"]),
+        3,
+        5,
+    )
+    biases = tuple(values[f"r_{n}_bias"] for n in "wrs")
+    different = tf.transpose(values["seg_mat"][..., 1], [2, 0, 1])
+    mask = tf.transpose(values["attn_mask"][..., 0], [2, 0, 1])
+    for name, segments, bias in (
+        ("out", different, mask * masks.MASK_VALUE),
+        ("out_nomask_noseg", None, 0.0),
+    ):
+        queries = relative.make_queries(
+            tf.transpose(values["q_head"], [1, 0, 2, 3]),
+            biases,
+            None if segments is None else tf.constant(values["seg_embed"]),
+        )
+        scores, _ = relative.masked_scores(
+            queries, keys, Stream(segments=segments)
+        )
+        vector = tf.nn.softmax(scores + bias) @ keys.v
+        golden_util.assert_close(
+            tf.transpose(vector, [2, 1, 0, 3]), values[name], name
+        )
+
+
+@pytest.mark.shared
+def test_lm_loss(units):
+    logits = units["lm_loss/hidden"] @ units["lm_loss/table"].T
+    loss = losses.token_losses(
+        logits + units["lm_loss/bias"], units["lm_loss/target"]
+    )
+    golden_util.assert_close(loss, units["lm_loss/loss"])
+
+
+def test_distances_are_distinct_in_float32():
+    table = positions.sinusoid_table(512, 896, 64).numpy()[0]
+    assert table.dtype == np.float32
+    assert len(np.unique(table, axis=0)) == 1408
+
+
+@pytest.mark.parametrize("query_len,memory_len", [(9, 0), (20, 7), (70, 3)])
+def test_radix_shift_equals_gather(query_len, memory_len):
+    """Values and gradients, offsets of one, two and three digits."""
+    rng = np.random.default_rng(0)
+    key_len = query_len + memory_len
+    x = tf.constant(rng.normal(size=(2, 3, 5, key_len + query_len)), tf.float32)
+    where = tf.constant(rng.integers(0, query_len, (3, 5)), tf.int32)
+    where = tf.concat([where[:, :-2], [[0, query_len - 1]] * 3], 1)
+    upstream = tf.constant(rng.normal(size=(2, 3, 5, key_len)), tf.float32)
+    results = []
+    for method in ("gather", "radix"):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = positions.shift_at(x, where, query_len, key_len, method)
+        results.append((y, tape.gradient(y, x, upstream)))
+    for a, b in zip(*results, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize(
+    "query_len,memory_len,ahead",
+    [
+        (16, 0, True),
+        (48, 7, True),
+        (64, 64, True),
+        (20, 7, True),
+        (32, 5, False),
+    ],
+)
+def test_shift_of_all_rows_by_tiles(query_len, memory_len, ahead):
+    """Values and gradients, where a key is not ahead of a table that ends."""
+    rng = np.random.default_rng(0)
+    key_len = query_len + memory_len
+    count = key_len + (query_len if ahead else 1)
+    x = tf.constant(rng.normal(size=(2, 3, query_len, count)), tf.float32)
+    upstream = tf.constant(
+        rng.normal(size=(2, 3, query_len, key_len)), tf.float32
+    )
+    seen = tf.ones([query_len, key_len])
+    if not ahead:  # what the causal mask hides may differ
+        seen = tf.linalg.band_part(seen, -1, memory_len)
+    results = []
+    for method in ("gather", "radix"):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = positions.shift_all(x, key_len, method) * seen
+        results.append((y, tape.gradient(y, x, upstream)))
+    for a, b in zip(*results, strict=True):
+        np.testing.assert_array_equal(a, b)

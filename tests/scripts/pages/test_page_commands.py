@@ -1,0 +1,125 @@
+"""Every command of the pages exists, and its flags exist and parse."""
+
+import collections
+import json
+import subprocess
+import sys
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.helpers import pages
+
+# Placeholders, other programs' commands, programs without flags.
+OTHERS = {
+    "COMMAND",
+    "data.*",
+    "venv",
+    "data_utils",
+    "train_gpu",
+    "benchmarks.lm_generation",
+    "scripts/tpu/lock",
+    "scripts/flags_page",
+    "scripts/messages_page",
+    "scripts/readability",
+}
+FOLDERS = ("benchmarks", "studies", "tools")  # many load TensorFlow
+
+
+def by_program() -> dict[str, list[pages.Command]]:
+    """The project's commands with flags, of all pages."""
+    found = collections.defaultdict(list)
+    for page in pages.pages():
+        for command in pages.commands_of(page):
+            if command.words[0] == "python" and command.program not in OTHERS:
+                found[command.program].append(command)
+    return found
+
+
+def errors_of(programs: dict[str, list[pages.Command]]) -> list[tuple]:
+    """(page, command, what is wrong with it)."""
+    asked = {
+        name: [command.arguments for command in commands]
+        for name, commands in programs.items()
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.helpers.pages"],
+        input=json.dumps(asked),
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    lines = done.stdout.splitlines()
+    answers = dict(json.loads(s) for s in lines if s.startswith("["))
+    found = []
+    for name, commands in programs.items():
+        assert len(answers[name]) == len(commands), (name, done.stderr)
+        for command, error in zip(commands, answers[name], strict=True):
+            if error:
+                found.append((command.page, command.text, error))
+    return found
+
+
+def test_every_program_of_the_pages_exists():
+    """Scripts of a shell among them."""
+    missing = [
+        name for name in by_program() if pages.source_of(name) is None
+    ] + [
+        (command.page, command.program)
+        for page in pages.pages()
+        for command in pages.commands_of(page)
+        if command.words[0] == "bash" and not (ROOT / command.program).is_file()
+    ]
+    assert not missing
+
+
+def test_flags_of_the_product_exist_and_parse():
+    programs = {
+        name: commands
+        for name, commands in by_program().items()
+        if name.split(".")[0] not in FOLDERS
+    }
+    assert len(programs) > 25
+    assert not errors_of(programs)
+
+
+@pytest.mark.slow
+def test_flags_of_studies_and_benchmarks_exist_and_parse():
+    programs = {
+        name: commands
+        for name, commands in by_program().items()
+        if name.split(".")[0] in FOLDERS
+    }
+    assert len(programs) > 20
+    assert not errors_of(programs)
+
+
+def test_a_wrong_flag_is_found():
+    wrong = pages.Command("a.md", "python run_lm.py --data_dir=D --mod=eval")
+    surplus = pages.Command("a.md", "python run_lm.py eval")
+    value = pages.Command("a.md", "python run_lm.py --mode=evil")
+    found = errors_of({"run_lm": [wrong, surplus, value]})
+    assert [text for _, text, _ in found] == [
+        wrong.text,
+        surplus.text,
+        value.text,
+    ]
+
+
+def test_commands_are_read_from_blocks_and_from_the_text(tmp_path, monkeypatch):
+    monkeypatch.setattr(pages, "ROOT", tmp_path)
+    page = tmp_path / "a.md"
+    page.write_text(
+        "Give `python -m data.inspect\n--data_dir=R` or `python` alone.\n\n"
+        "    A=1 python run_lm.py --mode=eval \\\n        --data_dir=R  # why\n"
+        "```\n$ bash scripts/x.sh > log\n```\n"
+        "    python run_lm.py --seed=${SEED:-7}\n"
+    )
+    found = pages.commands_of(page)
+    assert [(c.program, c.arguments) for c in found] == [
+        ("run_lm", ["--mode=eval", "--data_dir=R"]),
+        ("scripts/x.sh", []),
+        ("run_lm", ["--seed=7"]),
+        ("data.inspect", ["--data_dir=R"]),
+    ]

@@ -1,0 +1,57 @@
+"""Options of a small study."""
+
+from studies.runner.study_file import load
+from tests.conftest import ROOT
+
+# Leaves what a command leaves; its numbers are a function of its flags.
+STUB = """
+import json, os, sys, time, zlib
+given = dict(a[2:].split("=", 1) for a in sys.argv[1:] if "=" in a)
+if given.get("objective") == "wrong":
+    sys.exit("no such objective")
+if "output_dir" in given:
+    home, name = given["output_dir"], "manifest.json"
+    value = {"kind": "stub"}
+else:
+    home, name = given["model_dir"], "eval.json"
+    start = given.pop("init_checkpoint", home).split("/")[-2]  # a-0
+    key = {k: v for k, v in given.items() if k[-3:] != "dir"}
+    key = json.dumps([start, sorted(key.items())])
+    value = {"accuracy": zlib.crc32(key.encode()) % 1000 / 1000}
+os.makedirs(home, exist_ok=True)
+time.sleep(float(os.environ.get("STUB_SECONDS", 0)))
+with open(os.path.join(home, name), "w") as f:
+    f.write(json.dumps(value))
+"""
+
+
+OPTIONS = """
+reference = "b"
+figure_base = "a"
+pretrain_seeds = 2
+finetune_seeds = 3
+speed_steps = 1
+records = { command = "STUB" }
+pretrain = { command = "STUB", train_steps = 9, only_b = 1 }
+tasks.one = { command = "STUB", train_steps = 5 }
+tasks.two = { command = "STUB", train_steps = 4 }
+columns = [
+  { name = "loss", file = "eval.json", metric = "accuracy", compare = false },
+  { name = "one", of = "one", file = "eval.json", metric = "accuracy" },
+  { name = "two", of = "two", file = "eval.json", metric = "accuracy", scale = 100.0, digits = 1 },
+]
+rows = [
+  { name = "a first", drop = ["only_b"], paper = { one = 0.5 } },
+  { name = "b second", records = { seq_len = 3 } },
+  { name = "c wrong", pretrain = { objective = "wrong" } },
+]
+claims = [
+  { text = "a is better", more = ["a"], less = ["b"], columns = ["one"] },
+  { text = "c is better", more = ["c"], less = ["b"], columns = ["two"] },
+]
+"""
+
+
+def default_options():
+    places = {"text": "t", "data": "d", "out": "o"}
+    return load(str(ROOT / "studies" / "options" / "ablation.toml"), places)
