@@ -17,7 +17,6 @@ _EVAL = "eval_"
 
 def define() -> None:
     """Registers these flags and those of model, optimizer and strategy."""
-    flag_values.often |= {"recipe"}
     common_flags.define(
         # The original's defaults.
         learning_rate=2.5e-4,
@@ -38,29 +37,15 @@ def define() -> None:
         prefix=_EVAL,
         default="--{}; of --mode=eval and score",
     )
-    flags.DEFINE_string(
-        "recipe",
-        None,
-        "Preset of the paper and its scripts: "
-        f"{', '.join(sorted(causal_lm_recipes.RECIPES))}; flags that are "
-        "given override it.",
+    common_flags.define_recipe(
+        "the paper and its scripts", causal_lm_recipes.RECIPES
     )
     common_flags.define_memory()
 
 
 def apply_recipe() -> list[str]:
-    """Gives flags that were not given the recipe's values.
-
-    Returns:
-      Lines that list every value and its source; empty without a recipe.
-
-    Raises:
-      UserError: unknown recipe.
-    """
-    if not FLAGS.recipe:
-        return []
-    recipe = causal_lm_recipes.find(FLAGS.recipe)
-    return common_flags.give_recipe(FLAGS.recipe, recipe)
+    """See `common_flags.apply_recipe`."""
+    return common_flags.apply_recipe(causal_lm_recipes.find)
 
 
 def from_flags() -> CausalLMOptions:
