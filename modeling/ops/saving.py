@@ -5,7 +5,12 @@ up arguments. Whoever exports a model gives its own signatures, which hold the
 graph already; what is left to store of a layer is its variables.
 """
 
+from collections.abc import Sequence
+
+import tensorflow as tf
 import tf_keras
+
+from modeling.ops import initializers
 
 _TRACED = (
     "train_function",
@@ -25,6 +30,23 @@ class VariablesOnly:
     @property
     def _object_identifier(self):
         return "_generic_user_object"
+
+    def add_kept(
+        self, name: str, shape: Sequence[int], initializer: dict | str
+    ) -> tf.Variable:
+        """A variable that stays float32, whatever the compute type.
+
+        Args:
+          name: of the variable.
+          shape: of it.
+          initializer: serialised, or its name.
+        """
+        return self.add_weight(
+            name,
+            shape,
+            initializer=initializers.fresh(initializer),
+            experimental_autocast=False,
+        )
 
 
 class Layer(VariablesOnly, tf_keras.layers.Layer):
