@@ -69,6 +69,20 @@ class Dense(VariablesOnly, tf_keras.layers.Dense):
     """`tf_keras.layers.Dense`, for the heads."""
 
 
+def dense_of(config, units: int, name: str, **more) -> Dense:
+    """A float32 layer of a head, not built yet.
+
+    Args:
+      config: of the encoder; its first weights are of its kind.
+      units: width of the output.
+      name: of the layer.
+      **more: other arguments of `Dense`.
+    """
+    initializer = initializers.fresh(initializers.from_config(config))
+    how = {"kernel_initializer": initializer, "dtype": "float32"}
+    return Dense(units, name=name, **how, **more)
+
+
 def paths_below(owner, scope: str, attribute: str) -> dict[str, str]:
     """The canonical names and attribute paths of a layer of `owner`.
 
