@@ -8,21 +8,18 @@ See docs/classification.md. TensorFlow is imported after the flags are parsed:
 the processes that make features import this file and do without it.
 """
 
+from data.finetuning import task_settings
+from data.finetuning.options import ClassifierDataOptions
 from flags import app
-from flags.tasks import classifier_flags
+from flags.tasks.classifier_flags import ClassifierCommand
 
-
-def main() -> None:
-    """Reads the flags and runs the task."""
-    fields = classifier_flags.read()
-
-    from data.finetuning.classifier.ranked import make_task
-    from serving import export
-    from training.finetuning import command
-
-    command.run(make_task, classifier_flags.read, fields, export)
-
+COMMAND = ClassifierCommand(
+    task_settings.CLASSIFIER,
+    ClassifierDataOptions,
+    "data.finetuning.classifier.ranked:make_task",
+    max_seq_length=128,
+)
 
 if __name__ == "__main__":
-    classifier_flags.define()
-    app.run(main)
+    COMMAND.define()
+    app.run(COMMAND.main)

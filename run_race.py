@@ -7,21 +7,19 @@ See docs/race.md. TensorFlow is imported after the flags are parsed: the
 processes that make features import this file and do without it.
 """
 
+from data.finetuning import task_settings
+from data.finetuning.options import RaceDataOptions
 from flags import app
-from flags.tasks import race_flags
+from flags.tasks.task_command import TaskCommand
 
-
-def main() -> None:
-    """Reads the flags and runs the task."""
-    fields = race_flags.read()
-
-    from data.finetuning.race.task import RaceTask
-    from serving import export
-    from training.finetuning import command
-
-    command.run(RaceTask, race_flags.read, fields, export)
-
+COMMAND = TaskCommand(
+    task_settings.RACE,
+    RaceDataOptions,
+    "data.finetuning.race.task:RaceTask",
+    max_seq_length=512,
+    eval_batch_size=8,
+)
 
 if __name__ == "__main__":
-    race_flags.define()
-    app.run(main)
+    COMMAND.define()
+    app.run(COMMAND.main)

@@ -9,21 +9,19 @@ See docs/squad.md. TensorFlow is imported after the flags are parsed: the
 processes that make features import this file and do without it.
 """
 
+from data.finetuning import task_settings
+from data.finetuning.options import SquadDataOptions
 from flags import app
-from flags.tasks import squad_flags
+from flags.tasks.task_command import TaskCommand
 
-
-def main() -> None:
-    """Reads the flags and runs the task."""
-    fields = squad_flags.read()
-
-    from data.finetuning.squad.task import SquadTask
-    from serving import export
-    from training.finetuning import command
-
-    command.run(SquadTask, squad_flags.read, fields, export)
-
+COMMAND = TaskCommand(
+    task_settings.SQUAD,
+    SquadDataOptions,
+    "data.finetuning.squad.task:SquadTask",
+    max_seq_length=512,
+    eval_batch_size=32,
+)
 
 if __name__ == "__main__":
-    squad_flags.define()
-    app.run(main)
+    COMMAND.define()
+    app.run(COMMAND.main)

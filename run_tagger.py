@@ -7,21 +7,19 @@ See docs/tagging.md. TensorFlow is imported after the flags are parsed: the
 processes that make features import this file and do without it.
 """
 
+from data.finetuning import task_settings
+from data.finetuning.options import TaggingDataOptions
 from flags import app
-from flags.tasks import tagger_flags
+from flags.tasks.task_command import TaskCommand
 
-
-def main() -> None:
-    """Reads the flags and runs the task."""
-    fields = tagger_flags.read()
-
-    from data.finetuning.tagging.task import TaggingTask
-    from serving import export
-    from training.finetuning import command
-
-    command.run(TaggingTask, tagger_flags.read, fields, export)
-
+COMMAND = TaskCommand(
+    task_settings.TAGGER,
+    TaggingDataOptions,
+    "data.finetuning.tagging.task:TaggingTask",
+    max_seq_length=128,
+    eval_batch_size=32,
+)
 
 if __name__ == "__main__":
-    tagger_flags.define()
-    app.run(main)
+    COMMAND.define()
+    app.run(COMMAND.main)

@@ -1,4 +1,9 @@
-"""Flags from the settings of dataclasses, and dataclasses from flags (L4)."""
+"""Flags from the settings of dataclasses, and dataclasses from flags (L4).
+
+Not `simple_parsing`, nor `etils.eapp` with it: they take no --flagfile and no
+lists with commas, and what they read is not in absl's FLAGS, where recipes and
+`flagsaver` change it.
+"""
 
 import dataclasses
 import typing
@@ -51,6 +56,54 @@ def define(
             released[flag] = settings[name].released
         default = defaults.get(name, defaults.get(flag, fields[name].default))
         _define(flag, _kind(fields[name].type), default, settings[name])
+
+
+def define_changes(
+    cls: type,
+    *names: str,
+    prefix: str = "",
+    default: str = "",
+    **defaults: Any,
+) -> None:
+    """Registers flags that change fields of a configuration.
+
+    Without a value the field is as a file, or the class, has it.
+
+    Args:
+      cls: its fields have a `common.settings.Setting`.
+      *names: of the fields.
+      prefix: of the flags' names.
+      default: where the value comes from without the flag, {} for the field's
+        name; "" = from the class.
+      **defaults: field -> what a new model has, where it is not the field's
+        default.
+    """
+    settings = settings_of(cls)
+    fields = {field.name: field for field in dataclasses.fields(cls)}
+    for name in names:
+        value = defaults.get(name, fields[name].default)
+        text = default.format(name) if default else _shown(value)
+        more = f" Default: {text}." if text else ""
+        one = dataclasses.replace(
+            settings[name], help=settings[name].help + more
+        )
+        _define(prefix + name, _kind(fields[name].type), None, one)
+
+
+def _shown(value: Any) -> str:
+    """A default of a class as a sentence has it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if value is None or value == () or value is REQUIRED:
+        return ""
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def changes(cls: type, *names: str, prefix: str = "") -> dict[str, Any]:
+    """Field -> value of the flags of `define_changes` that have one."""
+    fields = {field.name: field for field in dataclasses.fields(cls)}
+    values = {n: _value(prefix + n, fields[n].type) for n in names}
+    return {name: v for name, v in values.items() if v is not None}
 
 
 def _define(flag: str, kind: Any, default: Any, one: Setting) -> None:

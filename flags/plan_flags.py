@@ -5,6 +5,8 @@ import dataclasses
 from absl import flags
 
 from common.errors import UserError
+from common.settings import check, setting
+from flags import flag_values
 from flags.recipes import causal_lm_recipes, pretrain_recipes
 from modeling.encoders.contract import EncoderConfig
 from modeling.encoders.registry import read_config
@@ -73,53 +75,57 @@ class PlanOptions:
 
     Attributes:
       config: the architecture.
-      task: which step, a name of `TASKS`.
-      rows: rows of one core.
-      seq_len: T.
-      mem_len: M; pretraining and language models.
-      num_predict: P; pretraining only.
-      precision: a name of `PRECISIONS`.
-      recompute_layers: run layers again in the backward pass.
-      topology: a name of `TOPOLOGIES`.
-      search_batch: also find the largest number of rows that fits.
-      full_step: also compile the whole step, for its memory.
-      pod_cores: cores of the pod for the days.
-      train_steps: steps for the days.
-      json_output: file for the report, or None.
-      length_buckets: of a fine-tuning step, as in the commands.
-      layers: two numbers of layers to compile, at least 2; the rest is a line
-        through them. () = all layers.
-      cache_dir: keeps what the compiler said of a program.
+      layers: two numbers, at least 2. () = all layers.
       job: what a whole job would need besides; pretraining only.
-      step_seconds: of a step, known: nothing is compiled.
     """
 
     config: EncoderConfig
-    task: str
-    rows: int
-    seq_len: int
-    mem_len: int
-    num_predict: int
-    precision: str
-    recompute_layers: bool
-    topology: str
-    search_batch: bool
-    full_step: bool
-    pod_cores: int
-    train_steps: int
-    json_output: str | None
-    length_buckets: str = ""
-    layers: tuple[int, ...] = ()
-    cache_dir: str | None = None
+    task: str = setting("pretrain", "Which training step.", choices=TASKS)
+    rows: int = setting(
+        2, "Rows of ONE core.", bounds=">= 1", flag="train_batch_size"
+    )
+    seq_len: int = setting(512, "Tokens per segment, T.", bounds=">= 1")
+    mem_len: int = setting(384, "Memory slots, M; no fine-tuning.")
+    num_predict: int = setting(85, "Targets per segment, P.", bounds=">= 1")
+    precision: str = setting(
+        "float32", "Of the matrix products.", choices=PRECISIONS
+    )
+    recompute_layers: bool = setting(
+        False, "Run layers again in the backward pass."
+    )
+    topology: str = setting("v3", "Kind of TPU.", choices=TOPOLOGIES)
+    search_batch: bool = setting(
+        False,
+        "Find the largest number of rows that fits; several compilations.",
+    )
+    full_step: bool = setting(
+        True, "Compile the optimizer and memory update, too."
+    )
+    pod_cores: int = setting(
+        8, "Cores of the pod whose days are estimated.", bounds=">= 1"
+    )
+    train_steps: int = setting(500_000, "Steps whose days are estimated.")
+    json_output: str | None = setting(None, "Also write the report here.")
+    length_buckets: str = setting(
+        "", "Compile a fine-tuning step with these lengths as branches."
+    )
+    layers: tuple[int, ...] = setting(
+        (),
+        "Compile the step with so many and so many layers only (2,4) and draw "
+        "a line through them: a fraction of the compiler's memory and time.",
+    )
+    cache_dir: str | None = setting(
+        None, "Keep what the compiler said here, by program."
+    )
     job: JobOptions | None = None
-    step_seconds: float | None = None
+    step_seconds: float | None = setting(
+        None,
+        "Seconds of a step, measured or planned before: nothing is compiled, "
+        "and the plan is of the job around it alone.",
+    )
 
     def __post_init__(self):
-        for name in ("rows", "seq_len", "num_predict", "pod_cores"):
-            if getattr(self, name) < 1:
-                raise UserError(
-                    f"{name} must be at least 1, found {getattr(self, name)}"
-                )
+        check(self)
         if self.task == "pretrain" and self.rows % 2:
             raise UserError(
                 "--train_batch_size (rows of one core) must be even for "
@@ -160,47 +166,7 @@ def define() -> None:
         RECIPES,
         "Sizes, lengths, batch (over --pod_cores) and steps of a recipe.",
     )
-    flags.DEFINE_enum("task", "pretrain", TASKS, "Which training step.")
-    flags.DEFINE_integer("train_batch_size", 2, "Rows of ONE core.")
-    flags.DEFINE_integer("seq_len", 512, "Tokens per segment, T.")
-    flags.DEFINE_integer("mem_len", 384, "Memory slots, M; no fine-tuning.")
-    flags.DEFINE_integer("num_predict", 85, "Targets per segment, P.")
-    flags.DEFINE_enum(
-        "precision", "float32", PRECISIONS, "Of the matrix products."
-    )
-    flags.DEFINE_bool(
-        "recompute_layers", False, "Run layers again in the backward pass."
-    )
-    flags.DEFINE_enum("topology", "v3", TOPOLOGIES, "Kind of TPU.")
-    flags.DEFINE_string(
-        "length_buckets",
-        "",
-        "Compile a fine-tuning step with these lengths as branches.",
-    )
-    flags.DEFINE_bool(
-        "search_batch",
-        False,
-        "Find the largest number of rows that fits; several compilations.",
-    )
-    flags.DEFINE_bool(
-        "full_step", True, "Compile the optimizer and memory update, too."
-    )
-    flags.DEFINE_integer(
-        "pod_cores", 8, "Cores of the pod whose days are estimated."
-    )
-    flags.DEFINE_integer(
-        "train_steps", 500_000, "Steps whose days are estimated."
-    )
-    flags.DEFINE_list(
-        "layers",
-        [],
-        "Compile the step with so many and so many layers only (2,4) and draw "
-        "a line through them: a fraction of the compiler's memory and time.",
-    )
-    flags.DEFINE_string(
-        "cache_dir", None, "Keep what the compiler said here, by program."
-    )
-    flags.DEFINE_string("json_output", None, "Also write the report here.")
+    flag_values.define(PlanOptions)
     _define_job()
 
 
@@ -216,12 +182,6 @@ def _define_job() -> None:
         "From a host's chips to its memory.",
     )
     flags.DEFINE_float(
-        "step_seconds",
-        None,
-        "Seconds of a step, measured or planned before: nothing is compiled, "
-        "and the plan is of the job around it alone.",
-    )
-    flags.DEFINE_float(
         "host_memory_gb", 0.0, "Memory of a host; 0 = the topology's."
     )
 
@@ -232,71 +192,44 @@ def from_flags() -> PlanOptions:
     Raises:
       UserError: values that do not fit each other.
     """
-    path, values = FLAGS.model_config_path, _values()
+    path, known = FLAGS.model_config_path, {}
     if bool(path) == bool(FLAGS.recipe):
         raise UserError("give --model_config_path or --recipe, one of them")
     if FLAGS.recipe:
-        config = _of_recipe(values)
+        config, known = _per_core(FLAGS.recipe, FLAGS.pod_cores)
     elif path in ("large", "base"):
         config = getattr(XLNetConfig, path)(vocab_size=VOCABULARY)
     else:
         config = read_config(path)
     causal = config.model_type == TransformerXLConfig.model_type
-    if causal != (values["task"] == "language_model"):
+    task = known.get("task", FLAGS.task)
+    if causal != (task == "language_model"):
         raise UserError(
-            f"--task={values['task']} does not fit a {config.model_type} "
+            f"--task={task} does not fit a {config.model_type} "
             "model: --task=language_model is for those of run_lm.py, which "
             "have no other"
         )
-    return PlanOptions(config=config, **values)
+    job = None
+    if task == "pretrain":
+        job = JobOptions(
+            FLAGS.save_steps,
+            FLAGS.disk_gb_per_second * GB,
+            FLAGS.copy_gb_per_second * GB,
+            FLAGS.host_memory_gb * GB,
+        )
+    return flag_values.build(PlanOptions, config=config, job=job, **known)
 
 
-def _values() -> dict:
-    job = JobOptions(
-        FLAGS.save_steps,
-        FLAGS.disk_gb_per_second * GB,
-        FLAGS.copy_gb_per_second * GB,
-        FLAGS.host_memory_gb * GB,
-    )
-    try:
-        layers = tuple(int(n) for n in FLAGS.layers)
-    except ValueError as e:
-        raise UserError(f"--layers must be numbers, found {e}") from e
-    return dict(
-        task=FLAGS.task,
-        rows=FLAGS.train_batch_size,
-        seq_len=FLAGS.seq_len,
-        mem_len=FLAGS.mem_len,
-        num_predict=FLAGS.num_predict,
-        precision=FLAGS.precision,
-        recompute_layers=FLAGS.recompute_layers,
-        topology=FLAGS.topology,
-        search_batch=FLAGS.search_batch,
-        length_buckets=FLAGS.length_buckets,
-        full_step=FLAGS.full_step,
-        pod_cores=FLAGS.pod_cores,
-        train_steps=FLAGS.train_steps,
-        json_output=FLAGS.json_output,
-        layers=layers,
-        cache_dir=FLAGS.cache_dir,
-        step_seconds=FLAGS.step_seconds,
-        job=job if FLAGS.task == "pretrain" else None,
-    )
-
-
-def _of_recipe(values: dict) -> EncoderConfig:
-    """Puts a recipe's numbers into `values`; the architecture."""
-    config, known = of_recipe(FLAGS.recipe)
-    batch, cores = known.pop("train_batch_size"), values["pod_cores"]
+def _per_core(name: str, cores: int) -> tuple[EncoderConfig, dict]:
+    """The architecture of a recipe, and its numbers with the rows of a core."""
+    config, known = of_recipe(name)
+    batch = known.pop("train_batch_size")
     if batch % cores:
         raise UserError(
-            f"--recipe={FLAGS.recipe} has {batch} rows, which do not divide by "
+            f"--recipe={name} has {batch} rows, which do not divide by "
             f"--pod_cores={cores}"
         )
-    values |= known | {"rows": batch // cores}
-    if known["task"] != "pretrain":
-        values["job"] = None
-    return config
+    return config, known | {"rows": batch // cores}
 
 
 def of_recipe(name: str) -> tuple[EncoderConfig, dict]:

@@ -43,7 +43,7 @@ def commands() -> list[str]:
 
 
 def _runs(path: pathlib.Path) -> bool:
-    return "    app.run(main)" in path.read_text()
+    return "\n    app.run(" in path.read_text()
 
 
 def listing() -> dict[str, dict[str, dict]]:

@@ -2,9 +2,10 @@
 
 import contextlib
 import dataclasses
+import functools
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import orbit
 import tensorflow as tf
@@ -16,7 +17,7 @@ from training.checkpointing.best_checkpoint import begin_anew
 from training.checkpointing.checkpoints import write_config
 from training.checkpointing.run_state import open_run
 from training.objectives.contract import Objective
-from training.recurrent.memory_replay import replay
+from training.recurrent.memory_replay import remake
 from training.reporting import report, run_record
 from training.reporting.eval_runner import EvaluatorRunner, single_evaluator
 from training.reporting.evaluation import MetricFn
@@ -114,11 +115,15 @@ def run_training(request: TrainRequest) -> TrainResult:
     with contextlib.ExitStack() as stack:
         if strategy.may_write(options.strategy):
             stack.enter_context(locks.held(options.model_dir))
-        return TrainingRun(request)()
+        run = TrainingRun(request)
+        with run.going() as controller:
+            for step in run.stretches(controller):
+                controller.train(step)
+        return run.end()
 
 
 class TrainingRun:
-    """Builds everything, then trains when called.
+    """What a training holds, from its first host loop to its last.
 
     Args:
       request: what to train.
@@ -133,7 +138,7 @@ class TrainingRun:
         self.say = request.say if s.chief else lambda line: None
         self._record(request.must_match or {}, request.flags or {})
         notes = [*request.notes, *begin_anew(s), *s.notes]
-        notes += self._remake_memory(request.input_fn)
+        notes += remake(learner, options, request.input_fn, s.start_step)
         dataset, spec = distribute(
             learner.strategy, request.input_fn, learner.split, s.start_step
         )
@@ -157,27 +162,20 @@ class TrainingRun:
             if request.begin:
                 request.begin(options.model_dir)
         self.last: dict[str, float] = {}
+        self.stopped: str | None = None
         self.save_seconds = 0.0
         self.stop = StopRequest(options.max_hours, s.meeting)
         self.estimate, lines = estimate_lines(learner, spec)
         if options.progress != "none":
             for line in report.start_lines(s, [*notes, *lines]):
                 self.say(line)
-
-    def _remake_memory(self, input_fn: InputFn) -> list[str]:
-        """What a restored run without saved memory begins with; notes."""
-        s, how = self.state, self.options.memory_checkpoint
-        if not s.learner.memory or not s.start_step or how == "exact":
-            return []
-        more = "the run goes on, but not bit for bit as before"
-        if how == "none" or self.options.reset_memory:
-            return [f"note: the memory starts empty: {more}"]
-        seed = self.options.strategy.seed
-        count = replay(s.learner, input_fn, seed, s.start_step)
-        return [
-            f"note: the memory was made again from the {count} steps before "
-            f"step {s.start_step + 1}, with the weights of now: {more}"
-        ]
+        self.progress = report.Progress(
+            options.progress if s.chief else "none",
+            s.start_step,
+            options.train_steps,
+            self.say,
+        )
+        self.began = time.monotonic()
 
     def _record(self, must_match: dict, flags: dict) -> None:
         s, options = self.state, self.options
@@ -211,46 +209,24 @@ class TrainingRun:
         for line in warnings:
             self.say(f"note: {line}")
 
-    def __call__(self) -> TrainResult:
-        s, options = self.state, self.options
-        self.progress = report.Progress(
-            options.progress if s.chief else "none",
-            s.start_step,
-            options.train_steps,
-            self.say,
-        )
-        finished, reason = True, None
-        self.began = time.monotonic()
+    @contextlib.contextmanager
+    def going(self) -> Iterator[orbit.Controller]:
+        """Host loops; whatever ends them, saves finish, errors are one line."""
+        saves = self.state.checkpoints
         try:
-            with self.stop, translate_errors(self.processes, s.checkpoints):
+            with self.stop, translate_errors(self.processes, saves):
                 try:
-                    self._run(self._controller())
+                    yield self._controller()
                 except _Stop as stop:
-                    finished, reason = False, str(stop)
-                self._in_saves(s.checkpoints.finish)
+                    self.stopped = str(stop)
+                self._in_saves(saves.finish)
         finally:
-            s.checkpoints.close()
+            saves.close()
             self.progress.close()
-        step = int(s.learner.optimizer.step.numpy())
-        result = TrainResult(
-            step,
-            finished,
-            reason,
-            self.last,
-            self._evaluations(),
-            s.checkpoints.latest(),
-            s.learner.model,
-            self.trainer.trace_count,
-            s.chief,
-        )
-        self._end(result)
-        return result
 
     def _controller(self) -> orbit.Controller:
         s = self.state
-        summaries = None
-        if s.chief:
-            summaries = os.path.join(self.options.model_dir, "train")
+        folder = self.options.model_dir
         return _Controller(
             global_step=s.learner.optimizer.step,
             trainer=self.trainer,
@@ -260,30 +236,31 @@ class TrainingRun:
                 self.options, int(step)
             ),
             train_actions=[self._after_loop],
-            summary_dir=summaries,
-            eval_summary_dir=summaries
-            and os.path.join(self.options.model_dir, "eval"),
+            summary_dir=os.path.join(folder, "train") if s.chief else None,
+            eval_summary_dir=os.path.join(folder, "eval") if s.chief else None,
         )
 
-    def _run(self, controller: orbit.Controller) -> None:
+    def stretches(self, controller: orbit.Controller) -> Iterator[int]:
+        """The steps to train up to, one after the other; evaluates between."""
         options = self.options
         step = self.state.start_step
+        evaluate = functools.partial(controller.evaluate, options.eval_steps)
         if self.evaluator and self._evaluates_first(step):
-            controller.evaluate(options.eval_steps)
+            evaluate()
         elif self.evaluator and self.stop.agree(self.evaluator.missing(step)):
             # Killed between this step's save and its evaluation.
-            controller.evaluate(options.eval_steps)
+            evaluate()
         while step < options.train_steps and not self._stale(step):
             target = options.train_steps
             if self.evaluator and options.eval_every:
                 after = (step // options.eval_every + 1) * options.eval_every
                 target = min(target, after)
-            controller.train(target)
+            yield target
             step = target
             if self.evaluator:
-                controller.evaluate(options.eval_steps)
+                evaluate()
         if self.evaluator and not self.evaluator.history:
-            controller.evaluate(options.eval_steps)
+            evaluate()
 
     def _stale(self, step: int) -> bool:
         """`patience` is over: what is trained is saved, and it ends here.
@@ -357,9 +334,25 @@ class TrainingRun:
             return []
         return [(step, dict(m)) for step, m in self.evaluator.history]
 
-    def _end(self, result: TrainResult) -> None:
-        if self.options.progress == "none":
-            return
+    def end(self) -> TrainResult:
+        """How it ended; says so."""
+        s = self.state
+        result = TrainResult(
+            int(s.learner.optimizer.step.numpy()),
+            self.stopped is None,
+            self.stopped,
+            self.last,
+            self._evaluations(),
+            s.checkpoints.latest(),
+            s.learner.model,
+            self.trainer.trace_count,
+            s.chief,
+        )
+        if self.options.progress != "none":
+            self._report(result)
+        return result
+
+    def _report(self, result: TrainResult) -> None:
         seconds = time.monotonic() - self.began
         took = report.clock(seconds)
         if not result.finished:
@@ -397,10 +390,10 @@ class _Stop(Exception):
 
 
 class _Controller(orbit.Controller):
-    """orbit's checks, `steps_per_loop` and summaries; both loops are our own.
+    """orbit's checks, `steps_per_loop` and summaries.
 
-    Its loops print to standard output, whatever the level of any logger is, and
-    only warn of a wrong step count.
+    Why not its loops: they print every step's line to standard output, whatever
+    the level of any logger is, and a wrong step count is a warning there.
     """
 
     def train(self, steps: int) -> None:

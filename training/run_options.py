@@ -17,7 +17,11 @@ EXPORT_PRECISIONS = PRECISIONS[:2]
 STRATEGIES = ("one_device", "mirrored", "multi_worker_mirrored", "tpu")
 DECAY_METHODS = ("poly", "cos", "constant", "wsd")
 DECAY_SHAPES = ("linear", "1-sqrt")
-OPTIMIZERS = ("adamw", "stable_adamw")
+# Name -> its class, "module:class".
+OPTIMIZERS = {
+    "adamw": "training.optim.optimizer:AdamW",
+    "stable_adamw": "training.optim.stable_adamw:StableAdamW",
+}
 MEMORY_CHECKPOINTS = ("exact", "recompute", "none")
 LAYER_DECAY_STYLES = ("learning_rate", "gradient")
 

@@ -93,8 +93,23 @@ class FeatureOptions:
         return self.max_seq_length * max(1, self.segment_recurrence)
 
 
+class DataOptions:
+    """Base of the kinds' own options."""
+
+    def check_run(self, options, features) -> None:
+        """Checks them beside a run's other options.
+
+        Args:
+          options: `training.finetuning.options.FinetuneOptions`.
+          features: `FeatureOptions`.
+
+        Raises:
+          UserError: they do not go together.
+        """
+
+
 @dataclasses.dataclass(frozen=True)
-class ClassifierDataOptions:
+class ClassifierDataOptions(DataOptions):
     """A classification or regression task.
 
     Attributes:
@@ -203,7 +218,7 @@ class ClassifierDataOptions:
 
 
 @dataclasses.dataclass(frozen=True)
-class SquadDataOptions:
+class SquadDataOptions(DataOptions):
     """SQuAD files and how windows and answers are made."""
 
     train_file: str = setting(
@@ -292,7 +307,7 @@ def require_paragraph_room(max_seq_length: int, max_query_length: int) -> None:
 
 
 @dataclasses.dataclass(frozen=True)
-class RaceDataOptions:
+class RaceDataOptions(DataOptions):
     """RACE folders."""
 
     data_dir: str = setting(
@@ -331,9 +346,16 @@ class RaceDataOptions:
             "give one of --high_only and --middle_only",
         )
 
+    def check_run(self, options, features) -> None:
+        """Texts that are read are in a folder."""
+        del features
+        reads = options.do_train or options.do_eval or options.do_predict
+        if reads and not self.data_dir:
+            raise UserError("--data_dir must be given: the RACE folder")
+
 
 @dataclasses.dataclass(frozen=True)
-class TaggingDataOptions:
+class TaggingDataOptions(DataOptions):
     """Tagged text."""
 
     data_dir: str = setting(
@@ -393,4 +415,17 @@ class TaggingDataOptions:
             raise UserError(
                 "--text_column and --tag_column must differ, received "
                 f"{self.text_column} for both"
+            )
+
+    def check_run(self, options, features) -> None:
+        """Texts that are read are in a file, and are not cut in segments."""
+        named = self.train_file or self.eval_file or self.predict_file
+        if not (self.data_dir or named or options.do_export):
+            raise UserError(
+                "give --data_dir, or --train_file, --eval_file, --predict_file"
+            )
+        if features.segment_recurrence:
+            raise UserError(
+                "--segment_recurrence: run_tagger.py cuts long texts into "
+                "windows (--doc_stride); leave it out"
             )

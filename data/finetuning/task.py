@@ -333,6 +333,16 @@ class Task:
         """task.json of this task."""
         raise NotImplementedError
 
+    def make_spec(self, kind: str, **values) -> TaskSpec:
+        """`task_settings.make_spec` of this task's options and vocabulary."""
+        return task_settings.make_spec(
+            kind,
+            (self.features, self.options, self.data),
+            text=self.tokenizer.settings,
+            spiece_sha256=self.tokenizer.sha256,
+            **values,
+        )
+
     def kept_head_options(self) -> dict:
         """Options of a trained head that no flag gives."""
         if self.trained is None or self.options.do_train:

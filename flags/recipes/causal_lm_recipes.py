@@ -5,8 +5,7 @@ TensorFlow form, "torch": its PyTorch form). What no source gives is in
 `assumed` and printed as such.
 """
 
-from common.errors import UserError
-from flags.recipes.finetune_recipes import Recipe
+from flags.recipes.finetune_recipes import Recipe, find_in
 
 COMMAND = "run_lm.py"
 
@@ -184,13 +183,5 @@ RECIPES = {
 
 
 def find(name: str) -> Recipe:
-    """The recipe of that name.
-
-    Raises:
-      UserError: no such recipe; lists them.
-    """
-    if name not in RECIPES:
-        raise UserError(
-            f"unknown --recipe {name!r}; there are {', '.join(sorted(RECIPES))}"
-        )
-    return RECIPES[name]
+    """The recipe of that name; see `find_in`."""
+    return find_in(RECIPES, name)[1]

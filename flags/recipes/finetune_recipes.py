@@ -81,23 +81,26 @@ def _make() -> dict[str, Recipe]:
 RECIPES = _make()
 
 
-def find(name: str) -> tuple[str, Recipe]:
-    """(full name, recipe) of "squad", "squad_large" or "squad_large_v1".
+def find_in(
+    recipes: dict[str, Recipe], name: str, *ends: str
+) -> tuple[str, Recipe]:
+    """(full name, recipe) of a name, or of one that lacks one of the ends.
 
     Raises:
       UserError: no such recipe; lists them.
     """
-    candidates = (
-        name,
-        f"{name}_{DEFAULT_VERSION}",
-        f"{name}_large_{DEFAULT_VERSION}",
-    )
-    for candidate in candidates:
-        if candidate in RECIPES:
-            return candidate, RECIPES[candidate]
+    for candidate in (name, *(name + end for end in ends)):
+        if candidate in recipes:
+            return candidate, recipes[candidate]
     raise UserError(
-        f"unknown --recipe {name!r}; there are {', '.join(sorted(RECIPES))}"
+        f"unknown --recipe {name!r}; there are {', '.join(sorted(recipes))}"
     )
+
+
+def find(name: str) -> tuple[str, Recipe]:
+    """(full name, recipe) of "squad", "squad_large" or "squad_large_v1"."""
+    version = f"_{DEFAULT_VERSION}"
+    return find_in(RECIPES, name, version, f"_large{version}")
 
 
 def describe(name: str, recipe: Recipe, overridden: dict) -> str:

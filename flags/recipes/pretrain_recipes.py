@@ -3,9 +3,8 @@
 Those of other encoders are in `flags.recipes.encoder_recipes`.
 """
 
-from common.errors import UserError
 from flags.recipes import encoder_recipes
-from flags.recipes.finetune_recipes import Recipe
+from flags.recipes.finetune_recipes import Recipe, find_in
 
 COMMAND = "run_pretrain.py"
 
@@ -111,13 +110,5 @@ RECIPES = {
 
 
 def find(name: str) -> Recipe:
-    """The recipe of that name.
-
-    Raises:
-      UserError: no such recipe; lists them.
-    """
-    if name not in RECIPES:
-        raise UserError(
-            f"unknown --recipe {name!r}; there are {', '.join(sorted(RECIPES))}"
-        )
-    return RECIPES[name]
+    """The recipe of that name; see `find_in`."""
+    return find_in(RECIPES, name)[1]

@@ -4,63 +4,57 @@ from absl import flags
 
 from common.contract.task_spec import TaskSpec
 from common.errors import UserError
-from data.finetuning import task_settings
 from data.finetuning.options import CLASSIFIER_HEADS, ClassifierDataOptions
 from flags import flag_values
-from flags.tasks import tuning_flags
+from flags.tasks.task_command import TaskCommand
 
 FLAGS = flags.FLAGS
 
 
-def define() -> None:
-    """Registers the flags."""
-    flag_values.often |= {"is_regression", "multi_label"}
-    tuning_flags.define(max_seq_length=128)
-    flag_values.define(ClassifierDataOptions, task_name="", data_dir="")
-    flags.DEFINE_bool(
-        "is_regression", False, "tsv, csv, jsonl: the label is a number."
-    )
-    flags.DEFINE_bool(
-        "multi_label",
-        False,
-        "tsv, csv, jsonl: a row may have several labels or none.",
-    )
+class ClassifierCommand(TaskCommand):
+    """With a task by name, which a trained model may say."""
 
-
-def read(**changes) -> dict:
-    """Everything that the flags say, some of them changed for this reading."""
-    return tuning_flags.read(
-        "run_classifier.py", task_settings.CLASSIFIER, from_flags, **changes
-    )
-
-
-def from_flags(trained: TaskSpec | None = None) -> ClassifierDataOptions:
-    """The task; call `finetune_flags.from_flags` for the rest.
-
-    Args:
-      trained: the model's task.json; its task and head count where none is
-        asked for.
-
-    Raises:
-      UserError: no task is known, or flags that exclude each other.
-    """
-    name = FLAGS.task_name
-    if not name and trained is None:
-        raise UserError(
-            "--task_name must be given: --model_dir holds no trained model"
+    def define(self) -> None:
+        """Registers the flags."""
+        flag_values.often |= {"is_regression", "multi_label"}
+        super().define()
+        flags.DEFINE_bool(
+            "is_regression", False, "tsv, csv, jsonl: the label is a number."
         )
-    if not name and trained.head not in CLASSIFIER_HEADS:
-        raise UserError(
-            f"the model is of {trained.task_name} (head {trained.head}), which "
-            "is not for run_classifier.py: take the command that trained it"
+        flags.DEFINE_bool(
+            "multi_label",
+            False,
+            "tsv, csv, jsonl: a row may have several labels or none.",
         )
-    if FLAGS.is_regression and FLAGS.multi_label:
-        raise UserError("give one of --is_regression and --multi_label")
-    head = "regression" if FLAGS.is_regression else "classification"
-    head = "multi_label" if FLAGS.multi_label else head
-    asked = FLAGS["is_regression"].present or FLAGS["multi_label"].present
-    if trained and not asked and trained.head in CLASSIFIER_HEADS:
-        head = trained.head
-    return flag_values.build(
-        ClassifierDataOptions, head=head, task_name=name or trained.task_name
-    )
+
+    def data_options(
+        self, trained: TaskSpec | None = None
+    ) -> ClassifierDataOptions:
+        """The task; that of `trained`, and its head, where none is asked for.
+
+        Raises:
+          UserError: no task is known, or flags that exclude each other.
+        """
+        name = FLAGS.task_name
+        if not name and trained is None:
+            raise UserError(
+                "--task_name must be given: --model_dir holds no trained model"
+            )
+        if not name and trained.head not in CLASSIFIER_HEADS:
+            raise UserError(
+                f"the model is of {trained.task_name} (head {trained.head}), "
+                "which is not for run_classifier.py: take the command that "
+                "trained it"
+            )
+        if FLAGS.is_regression and FLAGS.multi_label:
+            raise UserError("give one of --is_regression and --multi_label")
+        head = "regression" if FLAGS.is_regression else "classification"
+        head = "multi_label" if FLAGS.multi_label else head
+        asked = FLAGS["is_regression"].present or FLAGS["multi_label"].present
+        if trained and not asked and trained.head in CLASSIFIER_HEADS:
+            head = trained.head
+        return flag_values.build(
+            ClassifierDataOptions,
+            head=head,
+            task_name=name or trained.task_name,
+        )

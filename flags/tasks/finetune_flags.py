@@ -14,6 +14,7 @@ from data.finetuning.options import FeatureOptions
 from flags import flag_values, text_flags
 from flags.recipes import finetune_recipes
 from flags.training import common_flags, strategy_flags
+from modeling.encoders.xlnet.config import XLNetConfig
 from training.finetuning.options import FinetuneOptions
 
 FLAGS = flags.FLAGS
@@ -66,33 +67,8 @@ def define(max_seq_length: int, **defaults) -> None:
         FeatureOptions, spiece_model_file="", max_seq_length=max_seq_length
     )
     text_flags.define()
-    _define_model()
-
-
-def _define_model() -> None:
-    """Fields of the architecture; without a value as its file says."""
-    flags.DEFINE_float(
-        "dropout", None, "Dropout; default: the architecture file's."
-    )
-    flags.DEFINE_float(
-        "dropatt", None, "Attention dropout; default: the file's."
-    )
-    flags.DEFINE_float(
-        "activation_dropout",
-        None,
-        "Dropout after the feed-forward activation; default: the file's.",
-    )
-    flags.DEFINE_integer(
-        "clamp_len",
-        None,
-        "Clamp distances at so many tokens; default: the file's.",
-    )
-    flags.DEFINE_enum(
-        "blind_rows",
-        None,
-        ["zero", "original"],
-        "What query rows that see no key get; of importance to pretraining "
-        "and generation alone. Default: the file's.",
+    flag_values.define_changes(
+        XLNetConfig, *CONFIG_FLAGS, default="the architecture file's"
     )
 
 
@@ -180,15 +156,10 @@ def from_flags(run: dict | None = None, **more) -> FinetuneOptions:
       run: fields of `RunOptions` that the command sets itself.
       **more: fields of `FinetuneOptions` that are none of its flags.
     """
-    changes = {
-        name: FLAGS[name].value
-        for name in CONFIG_FLAGS
-        if FLAGS[name].value is not None
-    }
     return flag_values.build(
         FinetuneOptions,
         run=common_flags.from_flags(**run or {}),
-        config_changes=changes,
+        config_changes=flag_values.changes(XLNetConfig, *CONFIG_FLAGS),
         recompute_layers=strategy_flags.recompute_layers(),
         **more,
     )

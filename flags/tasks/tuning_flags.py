@@ -1,12 +1,10 @@
 """Flags of how a model is fine-tuned: length, loss, several runs, a vote."""
 
 from absl import flags
-from absl.testing import flagsaver
 
 from common.errors import UserError
 from flags import flag_values
 from flags.tasks import finetune_flags
-from flags.training import common_flags
 from training.finetuning.options import BALANCED, FinetuneOptions
 from training.run_options import RunOptions
 
@@ -56,33 +54,3 @@ def training_from_flags(**more) -> FinetuneOptions:
         # Until the examples are counted, any number above the warm-up.
         run["train_steps"] = max(FLAGS.train_steps, FLAGS.warmup_steps + 1)
     return finetune_flags.from_flags(run, **more)
-
-
-def read(command: str, task: str, data_from_flags, **changes) -> dict:
-    """Everything that a fine-tuning command's flags say.
-
-    Args:
-      command: its file name, which recipes name.
-      task: of `task_settings.ALL`.
-      data_from_flags: task.json of the trained model or None -> the task's
-        own options.
-      **changes: values of flags, for this reading alone.
-
-    Returns:
-      Arguments of `training.finetuning.command.prepare`.
-
-    Raises:
-      UserError: a flag that does not fit the others or the trained model.
-    """
-    with flagsaver.flagsaver(**changes):
-        lines = finetune_flags.apply_recipe(command)
-        trained, notes = finetune_flags.adopt(task)
-        spiece = finetune_flags.spiece_model_file()
-        return {
-            "options": from_flags(),
-            "data": data_from_flags(trained),
-            "features": finetune_flags.features_from_flags(spiece),
-            "trained": trained,
-            "notes": (*lines, *notes),
-            "flags": common_flags.all_flags(),
-        }

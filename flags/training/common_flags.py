@@ -1,5 +1,7 @@
 """Flags of every training command: folders, sizes, intervals."""
 
+from collections.abc import Callable
+
 from absl import flags
 
 from flags import flag_values
@@ -56,6 +58,39 @@ def all_flags() -> dict:
         if module.startswith(("flags.", "run_")) or module == "__main__":
             found |= {flag.name: flag.value for flag in defined}
     return found
+
+
+def define_recipe(what: str, recipes: dict[str, Recipe]) -> None:
+    """Registers --recipe.
+
+    Args:
+      what: the recipes are.
+      recipes: by name.
+    """
+    flag_values.often |= {"recipe"}
+    flags.DEFINE_string(
+        "recipe",
+        None,
+        f"Preset of {what}: {', '.join(sorted(recipes))}; flags that are "
+        "given override it.",
+    )
+
+
+def apply_recipe(find: Callable[[str], Recipe]) -> list[str]:
+    """Gives flags that were not given the values of --recipe.
+
+    Args:
+      find: name -> recipe.
+
+    Returns:
+      Lines that list every value and its source; empty without a recipe.
+
+    Raises:
+      UserError: unknown recipe.
+    """
+    if not FLAGS.recipe:
+        return []
+    return give_recipe(FLAGS.recipe, find(FLAGS.recipe))
 
 
 def give_recipe(name: str, recipe: Recipe) -> list[str]:

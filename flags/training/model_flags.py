@@ -1,17 +1,23 @@
 """Flags of the architecture: single sizes or a configuration file.
 
-They are defined without TensorFlow, which comes with `modeling`.
+A setting's flag has no value where the file, or the class, is to say it.
 """
-
-from typing import TYPE_CHECKING
 
 from absl import flags
 
 from common.errors import UserError
 from flags import flag_values
-
-if TYPE_CHECKING:
-    from modeling.encoders.contract import EncoderConfig
+from modeling.encoders.bert.config import AlbertConfig
+from modeling.encoders.contract import EncoderConfig
+from modeling.encoders.modernbert.config import ModernBertConfig
+from modeling.encoders.registry import (
+    DEFAULT,
+    changed,
+    new_config,
+    read_config,
+    spec_of,
+)
+from modeling.encoders.xlnet.config import XLNetConfig
 
 FLAGS = flags.FLAGS
 
@@ -40,14 +46,8 @@ SIZES = (
     "attn_type",
 )
 # Sizes that other encoders have.
-MORE_SIZES = (
-    "embedding_size",
-    "num_groups",
-    "max_position_embeddings",
-    "local_window",
-    "global_every",
-    "global_theta",
-)
+OF_BERT = ("embedding_size", "num_groups", "max_position_embeddings")
+OF_MODERNBERT = ("local_window", "global_every", "global_theta")
 # XLNet-Base.
 DEFAULTS = dict(n_layer=12, d_model=768, n_head=12, d_head=64, d_inner=3072)
 
@@ -74,112 +74,17 @@ def define() -> None:
         "Kind of encoder of a new model: xlnet (default), bert, albert or "
         "modernbert. A file or checkpoint says it itself.",
     )
-    flags.DEFINE_integer("n_layer", None, "L, layers. Default: 12.")
-    flags.DEFINE_integer("d_model", None, "D, width. Default: 768.")
-    flags.DEFINE_integer("n_head", None, "N, attention heads. Default: 12.")
-    flags.DEFINE_integer("d_head", None, "H, width of a head. Default: 64.")
-    flags.DEFINE_integer(
-        "d_inner", None, "F, width of the feed-forward layer. Default: 3072."
-    )
-    flags.DEFINE_enum(
-        "ff_activation",
-        None,
-        ["gelu", "relu"],
-        "Activation of the feed-forward layer. Default: gelu.",
-    )
-    _define_others()
-    _define_attention()
-    flags.DEFINE_float("dropout", None, "Dropout rate. Default: 0.1.")
-    flags.DEFINE_float(
-        "dropatt", None, "Dropout rate of attention. Default: 0.1."
-    )
-    flags.DEFINE_float(
-        "activation_dropout",
-        None,
-        "Dropout rate after the feed-forward activation. Default: --dropout.",
-    )
-    flags.DEFINE_enum(
-        "init_method",
-        None,
-        ["normal", "uniform"],
-        "Distribution of the first weights. Default: normal.",
-    )
-    flags.DEFINE_float(
-        "init_std", None, "Deviation of normal first weights. Default: 0.02."
-    )
-    flags.DEFINE_float(
-        "init_range", None, "Bound of uniform first weights. Default: 0.1."
-    )
-
-
-def _define_others() -> None:
-    flags.DEFINE_integer(
-        "embedding_size", None, "albert: E, width of the embeddings."
-    )
-    flags.DEFINE_integer(
-        "num_groups", None, "albert: groups of layers with their own weights."
-    )
-    flags.DEFINE_integer(
-        "max_position_embeddings",
-        None,
-        "bert, albert, modernbert: longest row.",
-    )
-    flags.DEFINE_integer(
-        "local_window",
-        None,
-        "modernbert: keys that a local layer sees, half of them to each side.",
-    )
-    flags.DEFINE_integer(
-        "global_every", None, "modernbert: every so many layers a global one."
-    )
-    flags.DEFINE_float(
-        "global_theta", None, "modernbert: RoPE theta of global layers."
-    )
-
-
-def _define_attention() -> None:
-    flags.DEFINE_bool(
-        "untie_r",
-        None,
-        "Every layer has its own relative biases. Default: true.",
-    )
-    flags.DEFINE_enum(
-        "attn_type",
-        None,
-        ["bi", "uni"],
-        "Attention to both sides or to the past only. Default: bi.",
-    )
-    flags.DEFINE_bool(
-        "same_length",
-        None,
-        "With attn_type=uni every position sees equally many keys.",
-    )
-    flags.DEFINE_integer(
-        "clamp_len", None, "Distances beyond it count as this one; -1 = off."
-    )
-    flags.DEFINE_enum(
-        "blind_rows",
-        None,
-        ["zero", "original"],
-        "What a query row that sees no key gets from attention: zero, or the "
-        "mean over all keys as in the original. Default: zero.",
-    )
-    flags.DEFINE_integer(
-        "mem_len", None, "M, positions kept for the next segment; 0 = none."
-    )
-    flags.DEFINE_integer(
-        "reuse_len",
-        None,
-        "Only so many first positions of a segment enter the memory.",
-    )
+    flag_values.define_changes(XLNetConfig, *SIZES, *FREE, **DEFAULTS)
+    flag_values.define_changes(AlbertConfig, *OF_BERT)
+    flag_values.define_changes(ModernBertConfig, *OF_MODERNBERT)
 
 
 def from_flags(
     vocab_size: int,
-    config: "EncoderConfig | None" = None,
+    config: EncoderConfig | None = None,
     own: bool = False,
     **defaults,
-) -> "EncoderConfig":
+) -> EncoderConfig:
     """The architecture.
 
     Args:
@@ -193,14 +98,6 @@ def from_flags(
     Raises:
       UserError: a size contradicts the file, or the vocabulary differs.
     """
-    from modeling.encoders.registry import (
-        DEFAULT,
-        changed,
-        new_config,
-        read_config,
-        spec_of,
-    )
-
     path = FLAGS.model_config_path
     if path:
         config = read_config(path)
@@ -214,12 +111,11 @@ def from_flags(
         defaults = {}  # of the memory
     elif not own and getattr(config, "mem_len", None) is not None:
         defaults.pop("mem_len", None)
-    sizes = (*SIZES, *MORE_SIZES)
-    given = {
-        name: FLAGS[name].value
-        for name in (*sizes, *FREE)
-        if FLAGS[name].value is not None
-    }
+    given = (
+        flag_values.changes(XLNetConfig, *SIZES, *FREE)
+        | flag_values.changes(AlbertConfig, *OF_BERT)
+        | flag_values.changes(ModernBertConfig, *OF_MODERNBERT)
+    )
     values = {k: v for k, v in defaults.items() if v is not None} | given
     if config is None:
         if kind == DEFAULT:
@@ -234,7 +130,7 @@ def from_flags(
 
 
 def _require_fit(
-    config: "EncoderConfig",
+    config: EncoderConfig,
     source: str,
     vocab_size: int,
     given: dict,
@@ -256,6 +152,6 @@ def _require_fit(
         raise UserError(f"{source} does not fit: {'; '.join(wrong)}")
 
 
-def _extendable(config: "EncoderConfig") -> tuple[str, ...]:
+def _extendable(config: EncoderConfig) -> tuple[str, ...]:
     """Fields of the context that a warm start may change, where there are."""
     return getattr(config, "extendable", ())

@@ -26,7 +26,6 @@ DATA_FLAGS = (
 
 def define() -> None:
     """Registers these flags and those of model, optimizer and strategy."""
-    flag_values.often |= {"recipe"}
     common_flags.define(
         # The original's pretraining defaults, where it has some.
         learning_rate=2.5e-4,
@@ -38,13 +37,7 @@ def define() -> None:
     model_flags.define()
     flag_values.define(PretrainOptions)
     _define_data()
-    flags.DEFINE_string(
-        "recipe",
-        None,
-        "Preset of Table 7 of the paper: "
-        f"{', '.join(sorted(pretrain_recipes.RECIPES))}; flags that are given "
-        "override it.",
-    )
+    common_flags.define_recipe("Table 7 of the paper", pretrain_recipes.RECIPES)
     common_flags.define_memory()
     flag_values.define(RunOptions, *common_flags.BATCH_WARMUP)
 
@@ -71,18 +64,8 @@ def _define_data() -> None:
 
 
 def apply_recipe() -> list[str]:
-    """Gives flags that were not given the recipe's values.
-
-    Returns:
-      Lines that list every value and its source; empty without a recipe.
-
-    Raises:
-      UserError: unknown recipe.
-    """
-    if not FLAGS.recipe:
-        return []
-    recipe = pretrain_recipes.find(FLAGS.recipe)
-    return common_flags.give_recipe(FLAGS.recipe, recipe)
+    """See `common_flags.apply_recipe`."""
+    return common_flags.apply_recipe(pretrain_recipes.find)
 
 
 def from_flags() -> PretrainOptions:

@@ -9,7 +9,7 @@ broadcast over whole blocks.
 import tensorflow as tf
 
 from modeling.attention.attend import ALL, Stream, attend
-from modeling.ops import initializers, saving
+from modeling.ops import saving
 from modeling.ops.context import INFERENCE, LayerContext
 from modeling.ops.normalization import LayerNorm
 
@@ -52,12 +52,7 @@ class Attention(saving.Layer):
 
     def add(self, name: str, shape: list[int]) -> tf.Variable:
         """A variable, kept in float32."""
-        return self.add_weight(
-            name,
-            shape,
-            initializer=initializers.fresh(self.initializer),
-            experimental_autocast=False,
-        )
+        return self.add_kept(name, shape, self.initializer)
 
     def build(self, input_shape):
         shape = [self.d_model, self.n_head, self.d_head]

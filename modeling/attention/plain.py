@@ -9,16 +9,14 @@ Letters: B batch, T length, Q query rows, K keys, N heads, H head size.
 """
 
 import dataclasses
-import functools
 
 import tensorflow as tf
 
 from modeling.attention import masks
 from modeling.attention.relative import (
     drop_probabilities,
-    not_before,
     probabilities,
-    softmax_gradient,
+    value_gradients,
 )
 from modeling.ops import fused as fusion
 
@@ -113,26 +111,16 @@ def attend(
     Returns:
       [N, B, Q, H].
     """
-    drop = functools.partial(drop_probabilities, rate=rate)
     scale = q.shape[-1] ** -0.5
 
     @tf.custom_gradient
     def run(q, k, v):
         p = probabilities(scores(q, k, mask), v.dtype)
-        out = tf.matmul(drop(p, seed), v)  # [N, B, Q, H]
+        dropped = drop_probabilities(p, seed, rate=rate)
+        out = tf.matmul(dropped, v)  # [N, B, Q, H]
 
         def gradient(d_out):
-            d_dropped = tf.matmul(d_out, v, transpose_b=True)  # [N, B, Q, K]
-            dropped = drop(p, not_before(d_out, seed))  # [N, B, Q, K]
-            d_v = tf.matmul(dropped, d_out, transpose_a=True)  # [N, B, K, H]
-            d_scores = softmax_gradient(
-                p,
-                d_dropped,
-                out,
-                d_out,
-                seed,
-                rate=rate,
-            )  # [N, B, Q, K]
+            d_scores, d_v = value_gradients(p, v, out, d_out, seed, rate)
             d_q = tf.matmul(d_scores, k) * tf.cast(scale, q.dtype)
             d_k = tf.matmul(d_scores, q, transpose_a=True)
             return d_q, d_k * tf.cast(scale, k.dtype), d_v

@@ -18,7 +18,6 @@ for a text that grows.
 """
 
 import dataclasses
-import functools
 
 import tensorflow as tf
 
@@ -142,7 +141,6 @@ def attend(
     Returns:
       [N, B, Q, H].
     """
-    drop = functools.partial(drop_probabilities, rate=rate)
 
     @tf.custom_gradient
     def run(content_q, position_q, k, v, r, *segment):
@@ -151,20 +149,11 @@ def attend(
             own, dataclasses.replace(keys, k=k, r=r), stream
         )  # [N, B, Q, K]
         p = probabilities(scores, v.dtype)  # [N, B, Q, K]
-        out = tf.matmul(drop(p, seed), v)  # [N, B, Q, H]
+        dropped = drop_probabilities(p, seed, rate=rate)
+        out = tf.matmul(dropped, v)  # [N, B, Q, H]
 
         def gradient(d_out):
-            d_dropped = tf.matmul(d_out, v, transpose_b=True)  # [N, B, Q, K]
-            dropped = drop(p, not_before(d_out, seed))  # [N, B, Q, K]
-            d_v = tf.matmul(dropped, d_out, transpose_a=True)  # [N, B, K, H]
-            d_scores = softmax_gradient(
-                p,
-                d_dropped,
-                out,
-                d_out,
-                seed,
-                rate=rate,
-            )  # [N, B, Q, K]
+            d_scores, d_v = value_gradients(p, v, out, d_out, seed, rate)
             d_content = tf.matmul(d_scores, k)  # [N, B, Q, H]
             d_position, d_r = _position_gradients(
                 undo(d_scores), position_q, r
@@ -181,6 +170,22 @@ def attend(
     return run(
         queries.content, queries.position, keys.k, keys.v, keys.r, *segment
     )
+
+
+def value_gradients(p, v, out, d_out, seed, rate):
+    """Gradients of the scores [N, B, Q, K] and of v [N, B, K, H].
+
+    Args:
+      p: probabilities [N, B, Q, K], before dropout.
+      v: [N, B, K, H].
+      out, d_out: the attention vectors [N, B, Q, H] and their gradient.
+      seed, rate: of dropout on the probabilities.
+    """
+    d_dropped = tf.matmul(d_out, v, transpose_b=True)  # [N, B, Q, K]
+    again = not_before(d_out, seed)
+    dropped = drop_probabilities(p, again, rate=rate)  # [N, B, Q, K]
+    d_v = tf.matmul(dropped, d_out, transpose_a=True)
+    return softmax_gradient(p, d_dropped, out, d_out, seed, rate=rate), d_v
 
 
 def masked_scores(queries: Queries, keys: Keys, stream: Stream):

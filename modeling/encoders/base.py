@@ -3,10 +3,12 @@
 Letters: B batch, T length, P predictions, D model, L layers, M memory length.
 """
 
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import tensorflow as tf
 
+from modeling.encoders.contract import EncoderConfig
+from modeling.encoders.registry import config_from_dict
 from modeling.ops import saving
 
 
@@ -46,3 +48,18 @@ class Encoder(saving.Model):
     def variable_paths(self) -> dict[str, str]:
         """Names below `scope` -> attribute paths."""
         raise NotImplementedError
+
+
+class ConfiguredLayer(saving.Layer):
+    """A layer that the encoder's configuration describes.
+
+    Args:
+      config: the configuration, or its `to_dict()`.
+    """
+
+    def __init__(self, config: EncoderConfig | dict, **kwargs):
+        super().__init__(**kwargs)
+        self.config = config_from_dict(config)
+
+    def get_config(self) -> dict[str, Any]:
+        return super().get_config() | {"config": self.config.to_dict()}

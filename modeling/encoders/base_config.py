@@ -9,12 +9,14 @@ import dataclasses
 import json
 from typing import Any, ClassVar, Self
 
-from common.checks import FIELD, within
+from common.checks import FIELD, one_of, within
 from common.errors import UserError
+from common.settings import settings_of
 from modeling.encoders.contract import pop_extra
 
+ACTIVATIONS = ("gelu", "gelu_erf", "relu")
 # Their activation -> ours: theirs "gelu" is the exact form, ours the tanh form.
-ACTIVATIONS = {
+_OURS = {
     "gelu": "gelu_erf",
     "gelu_new": "gelu",
     "gelu_pytorch_tanh": "gelu",
@@ -105,6 +107,11 @@ class RecurrentConfig(Configuration):
             form=FIELD,
         )
         within(self, "> 0", "init_range", "init_std", form=FIELD)
+        named = {n: s.choices for n, s in settings_of(self).items()}
+        choices = {name: found for name, found in named.items() if found}
+        # A file may name one that no flag does.
+        choices["ff_activation"] = ACTIVATIONS
+        one_of(self, form=FIELD, **choices)
 
     @property
     def inner_dropout(self) -> float:
@@ -210,12 +217,12 @@ class FileConfig(Configuration):
 
 
 def _activation(key: str, name: Any) -> str:
-    if name not in ACTIVATIONS:
+    if name not in _OURS:
         raise UserError(
-            f"`{key}` must be one of {list(ACTIVATIONS)}, received {name!r}"
+            f"`{key}` must be one of {list(_OURS)}, received {name!r}"
         )
-    return ACTIVATIONS[name]
+    return _OURS[name]
 
 
 def _their_activation(name: str) -> str:
-    return next(k for k, v in ACTIVATIONS.items() if v == name)
+    return next(k for k, v in _OURS.items() if v == name)

@@ -6,14 +6,23 @@ cannot be written.
 """
 
 import dataclasses
-from collections.abc import Mapping
+import json
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
+from common.errors import UserError
 from common.heads import ENCODER, HEADS, SUMMARY_SCOPE
 
 Names = dict[str, tuple[str, bool]]
+# Head -> scope of its last layer.
+LOGITS = {
+    "classification": "model/classification/logit",
+    "regression": "model/regression/logit",
+    "multiple_choice": "logits/dense",
+    "token_classification": "model/token_classification/logit",
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -134,6 +143,44 @@ class HuggingFaceNames:
         """
         del theirs, path
         return {}
+
+
+class FileNames(HuggingFaceNames):
+    """Base of those whose configuration file is Hugging Face's own.
+
+    Attributes:
+      config_class: of the encoder, a `FileConfig`.
+    """
+
+    config_class: type
+
+    def head_shapes(
+        self, arrays: dict[str, np.ndarray], config: Any
+    ) -> Iterator[tuple[str, list[int], list[int]]]:
+        """(name, our shape, theirs) of arrays with an axis per head."""
+        raise NotImplementedError
+
+    def from_theirs(self, arrays, config, path):
+        for name, ours, _ in self.head_shapes(arrays, config):
+            if arrays[name].size != np.prod(ours):
+                raise UserError(
+                    f"{path}: `{name}` has shape {list(arrays[name].shape)}, "
+                    f"wanted {ours} by its config"
+                )
+            arrays[name] = arrays[name].reshape(ours)
+
+    def to_theirs(self, arrays, config):
+        for name, _, theirs in self.head_shapes(arrays, config):
+            arrays[name] = np.reshape(arrays[name], theirs)
+
+    def read_config(self, theirs, path):
+        try:
+            return self.config_class.from_dict(theirs)
+        except UserError as e:
+            raise UserError(f"{path}: {e}") from e
+
+    def write_config(self, config):
+        return json.loads(config.to_json())
 
 
 def dense(scope: str, theirs: str, bias: bool = True) -> Names:

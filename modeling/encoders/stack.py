@@ -214,16 +214,11 @@ class RecurrentStack(Stack):
         super().build_variables(*layers)
         if not self.shares_biases:
             return
-        serialised = initializers.from_config(self.config)
+        initial = initializers.from_config(self.config)
+        shape = [self.config.n_head, self.config.d_head]
         with tf.name_scope(self.scope.rstrip("/")):
             for name in self.bias_names:
-                bias = self.add_weight(
-                    name,
-                    [self.config.n_head, self.config.d_head],
-                    initializer=initializers.fresh(serialised),
-                    experimental_autocast=False,
-                )
-                setattr(self, name, bias)
+                setattr(self, name, self.add_kept(name, shape, initial))
 
     def shared_biases(self) -> tuple[tf.Tensor, ...]:
         """Each [N, H]; () where every layer has its own."""

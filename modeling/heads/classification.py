@@ -78,12 +78,9 @@ class ClassificationModel(TaskModel):
         self.pooling = pooling
         self.pooler = build_pooler(self.config, summary_type, use_proj, pooling)
         self.summary_type = self.pooler.summary_type
-        self.pooler.build([None, None, self.config.d_model])
         # Two names, so that a checkpoint tells which kind of head it holds.
         self.logit_name = "value_dense" if regression else "class_dense"
-        dense = self.dense(num_labels, "logit")
-        dense.build([None, self.config.d_model])
-        setattr(self, self.logit_name, dense)
+        setattr(self, self.logit_name, self.dense(num_labels, "logit"))
 
     @classmethod
     def options_of(cls, shape):
@@ -158,9 +155,7 @@ class MultipleChoiceModel(TaskModel):
         self.pooling = pooling
         self.pooler = build_pooler(self.config, summary_type, use_proj, pooling)
         self.summary_type = self.pooler.summary_type
-        self.pooler.build([None, None, self.config.d_model])
         self.choice_dense = self.dense(1, "logit")
-        self.choice_dense.build([None, self.config.d_model])
 
     @classmethod
     def options_of(cls, shape):
@@ -234,9 +229,7 @@ class TokenClassificationModel(TaskModel):
         self.pooler = None
         if use_proj:
             self.pooler = build_pooler(self.config, "first")
-            self.pooler.build([None, None, self.config.d_model])
         self.token_dense = self.dense(num_labels, "logit")
-        self.token_dense.build([None, None, self.config.d_model])
 
     @classmethod
     def options_of(cls, shape):

@@ -6,11 +6,11 @@ import tf_keras
 from common.heads import SUMMARY_SCOPE
 from common.references import resolve
 from modeling import losses
+from modeling.encoders.base import ConfiguredLayer
 from modeling.encoders.contract import EncoderConfig
-from modeling.encoders.registry import config_from_dict, spec_of
+from modeling.encoders.registry import spec_of
 from modeling.heads.pooling import build_pooler
 from modeling.models.task_model import TaskModel, dense_paths, pooler_paths
-from modeling.ops import saving
 
 # A variable of the ablation's head: canonical name, attribute path.
 NEXT_SENTENCE = (
@@ -20,7 +20,7 @@ NEXT_SENTENCE = (
 
 
 @tf_keras.utils.register_keras_serializable("xlnet")
-class LanguageModelHead(saving.Layer):
+class LanguageModelHead(ConfiguredLayer):
     """The bias [V] beside the tied embedding; float32.
 
     Encoders may have another (`EncoderSpec.lm_head`), a subclass that does
@@ -31,8 +31,7 @@ class LanguageModelHead(saving.Layer):
     """
 
     def __init__(self, config: EncoderConfig | dict, **kwargs):
-        super().__init__(**(kwargs | {"dtype": "float32"}))
-        self.config = config_from_dict(config)
+        super().__init__(config, **(kwargs | {"dtype": "float32"}))
         self.vocab_size = self.config.vocab_size
 
     def build(self, input_shape):
@@ -59,9 +58,6 @@ class LanguageModelHead(saving.Layer):
     def variable_paths(self) -> dict[str, str]:
         """Names below `model/lm_loss` -> attribute paths."""
         return {"bias": "bias"}
-
-    def get_config(self):
-        return super().get_config() | {"config": self.config.to_dict()}
 
 
 @tf_keras.utils.register_keras_serializable("xlnet")
@@ -91,9 +87,7 @@ class PretrainingModel(TaskModel):
         self.next_sentence_dense = None
         if next_sentence:
             self.pooler = build_pooler(self.config)
-            self.pooler.build([None, None, self.config.d_model])
             self.next_sentence_dense = self.dense(2, "next_sentence")
-            self.next_sentence_dense.build([None, self.config.d_model])
 
     @classmethod
     def options_of(cls, shape):

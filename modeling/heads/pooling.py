@@ -7,8 +7,9 @@ import tf_keras
 
 from common.references import resolve
 from modeling.attention.masks import MASK_VALUE
+from modeling.encoders.base import ConfiguredLayer
 from modeling.encoders.contract import EncoderConfig
-from modeling.encoders.registry import config_from_dict, spec_of
+from modeling.encoders.registry import spec_of
 from modeling.ops import dropout, initializers, saving
 from modeling.ops.normalization import LayerNorm
 
@@ -41,18 +42,20 @@ def build_pooler(
     use_proj: bool = True,
     pooling: str = "masked",
 ) -> "SequenceSummary":
-    """The encoder's kind of `SequenceSummary`, not built yet.
+    """The encoder's kind of `SequenceSummary`.
 
     `summary_type` None is the place of CLS in the encoder's layout.
     """
     spec = spec_of(config.model_type)
-    return resolve(spec.pooler)(
+    pooler = resolve(spec.pooler)(
         config, summary_type, use_proj, pooling, name="summary"
     )
+    pooler.build([None, None, config.d_model])
+    return pooler
 
 
 @tf_keras.utils.register_keras_serializable("xlnet")
-class SequenceSummary(saving.Layer):
+class SequenceSummary(ConfiguredLayer):
     """Pools [B, T, D] to float32 [B, D], then tanh(W x) and dropout.
 
     `last` is the last real token, which is CLS in every input that we build,
@@ -75,8 +78,8 @@ class SequenceSummary(saving.Layer):
         pooling: str = "masked",
         **kwargs,
     ):
-        super().__init__(**kwargs)
-        config = config_from_dict(config)
+        super().__init__(config, **kwargs)
+        config = self.config
         if summary_type is None:
             summary_type = spec_of(config.model_type).capabilities.summary_type
         for name, value, choices in (
@@ -88,27 +91,20 @@ class SequenceSummary(saving.Layer):
                     f"`{name}` must be one of {list(choices)}, received "
                     f"{value!r}"
                 )
-        self.config = config
         self.summary_type = summary_type
         self.use_proj = use_proj
         self.pooling = pooling
-        initializer = initializers.from_config(config)
         self.attention = None
         if summary_type == "attn":
             self.attention = AttentionPooling(config, name="abs_attn")
         self.projection = None
         if use_proj:
-            self.projection = self.make_projection(initializer)
+            self.projection = self.make_projection()
 
-    def make_projection(self, initializer: dict) -> tf_keras.layers.Layer:
+    def make_projection(self) -> tf_keras.layers.Layer:
         """tanh(W x + b), float32 [..., D] -> [..., D]."""
-        return saving.Dense(
-            self.config.d_model,
-            "tanh",
-            kernel_initializer=initializers.fresh(initializer),
-            name="summary",
-            dtype="float32",
-        )
+        width = self.config.d_model
+        return saving.dense_of(self.config, width, "summary", activation="tanh")
 
     def build(self, input_shape):
         if self.built:  # Keras builds what it reads from a configuration
@@ -189,7 +185,6 @@ class SequenceSummary(saving.Layer):
 
     def get_config(self):
         return super().get_config() | {
-            "config": self.config.to_dict(),
             "summary_type": self.summary_type,
             "use_proj": self.use_proj,
             "pooling": self.pooling,
@@ -197,7 +192,7 @@ class SequenceSummary(saving.Layer):
 
 
 @tf_keras.utils.register_keras_serializable("xlnet")
-class AttentionPooling(saving.Layer):
+class AttentionPooling(ConfiguredLayer):
     """LayerNorm(O attention) of one learned query, no residual, float32.
 
     Args:
@@ -207,9 +202,7 @@ class AttentionPooling(saving.Layer):
     """
 
     def __init__(self, config: EncoderConfig | dict, **kwargs):
-        super().__init__(**(kwargs | {"dtype": "float32"}))
-        config = config_from_dict(config)
-        self.config = config
+        super().__init__(config, **(kwargs | {"dtype": "float32"}))
         self.norm = LayerNorm(name="LayerNorm", dtype="float32")
 
     def build(self, input_shape):
@@ -256,6 +249,3 @@ class AttentionPooling(saving.Layer):
         found["abs_attn/LayerNorm/gamma"] = "norm/gamma"
         found["abs_attn/LayerNorm/beta"] = "norm/beta"
         return found
-
-    def get_config(self):
-        return super().get_config() | {"config": self.config.to_dict()}

@@ -87,24 +87,19 @@ class SpanModel(TaskModel):
             self.pooler = None
             if use_proj:
                 self.pooler = build_pooler(self.config, "first")
-                self.pooler.build([None, None, d])
             self.span_dense = self.dense(2, "span_logits")
-            self.span_dense.build([None, None, d])
             return
         if use_proj:
             raise ValueError("`use_proj` is for `independent` logits")
         self.start_dense = self.dense(1, "start_logits")
-        self.start_dense.build([None, d])
-        self.end_dense_0 = self.dense(d, "end_logits_0")
-        self.end_dense_0.build([None, 2 * d])
+        self.end_dense_0 = self.dense(d, "end_logits_0", 2 * d)
         self.end_norm = LayerNorm(name="end_norm", dtype="float32")
         self.end_norm.build([None, d])
         self.end_dense_1 = self.dense(1, "end_logits_1")
-        self.end_dense_1.build([None, d])
-        self.answer_dense_0 = self.dense(d, "answer_0", activation="tanh")
-        self.answer_dense_0.build([None, 2 * d])
+        self.answer_dense_0 = self.dense(
+            d, "answer_0", 2 * d, activation="tanh"
+        )
         self.answer_dense_1 = self.dense(1, "answer_1", use_bias=False)
-        self.answer_dense_1.build([None, d])
 
     @classmethod
     def options_of(cls, shape):

@@ -13,7 +13,7 @@ from modeling.encoders.registry import (
     config_from_dict,
     encoder_class,
 )
-from modeling.ops import dropout, initializers, saving
+from modeling.ops import dropout, saving
 from modeling.ops.packing import Packing
 
 
@@ -114,16 +114,20 @@ class TaskModel(saving.Model):
             return None
         return dropout.fold(seed, self.config.n_layer + 1)
 
-    def dense(self, units: int, name: str, **kwargs) -> saving.Dense:
-        """A float32 layer of a head, not built yet."""
-        initializer = initializers.from_config(self.config)
-        return saving.Dense(
-            units,
-            kernel_initializer=initializers.fresh(initializer),
-            name=name,
-            dtype="float32",
-            **kwargs,
-        )
+    def dense(
+        self, units: int, name: str, width: int | None = None, **more
+    ) -> saving.Dense:
+        """A float32 layer of the head.
+
+        Args:
+          units: width of the output.
+          name: of the layer.
+          width: of the input; None = D.
+          **more: other arguments of `saving.Dense`.
+        """
+        layer = saving.dense_of(self.config, units, name, **more)
+        layer.build([None, width or self.config.d_model])
+        return layer
 
     def head_variable_paths(self) -> dict[str, str]:
         """The original's full names of the head's variables -> paths."""

@@ -3,7 +3,7 @@
 import tensorflow as tf
 import tf_keras
 
-from modeling.ops import dropout, initializers, saving
+from modeling.ops import dropout, saving
 from modeling.ops import fused as fusion
 from modeling.ops.context import INFERENCE
 from modeling.ops.normalization import EPSILON, LayerNorm
@@ -75,19 +75,11 @@ class FeedForward(saving.Layer):
         )
 
     def build(self, input_shape):
-        def add(name, shape, initializer):
-            return self.add_weight(
-                name,
-                shape,
-                initializer=initializer,
-                experimental_autocast=False,
-            )
-
         d, f = self.d_model, self.d_inner
-        fresh = initializers.fresh
-        self.kernel_1 = add("kernel_1", [d, f], fresh(self.initializer))
+        add = self.add_kept
+        self.kernel_1 = add("kernel_1", [d, f], self.initializer)
         self.bias_1 = add("bias_1", [f], "zeros")
-        self.kernel_2 = add("kernel_2", [f, d], fresh(self.initializer))
+        self.kernel_2 = add("kernel_2", [f, d], self.initializer)
         self.bias_2 = add("bias_2", [d], "zeros")
         with tf.name_scope("LayerNorm"):
             self.norm.build([None, None, d])

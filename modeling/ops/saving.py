@@ -5,7 +5,12 @@ up arguments. Whoever exports a model gives its own signatures, which hold the
 graph already; what is left to store of a layer is its variables.
 """
 
+from collections.abc import Sequence
+
+import tensorflow as tf
 import tf_keras
+
+from modeling.ops import initializers
 
 _TRACED = (
     "train_function",
@@ -26,6 +31,23 @@ class VariablesOnly:
     def _object_identifier(self):
         return "_generic_user_object"
 
+    def add_kept(
+        self, name: str, shape: Sequence[int], initializer: dict | str
+    ) -> tf.Variable:
+        """A variable that stays float32, whatever the compute type.
+
+        Args:
+          name: of the variable.
+          shape: of it.
+          initializer: serialised, or its name.
+        """
+        return self.add_weight(
+            name,
+            shape,
+            initializer=initializers.fresh(initializer),
+            experimental_autocast=False,
+        )
+
 
 class Layer(VariablesOnly, tf_keras.layers.Layer):
     """Base of the layers of this package."""
@@ -45,6 +67,20 @@ class Model(VariablesOnly, tf_keras.Model):
 
 class Dense(VariablesOnly, tf_keras.layers.Dense):
     """`tf_keras.layers.Dense`, for the heads."""
+
+
+def dense_of(config, units: int, name: str, **more) -> Dense:
+    """A float32 layer of a head, not built yet.
+
+    Args:
+      config: of the encoder; its first weights are of its kind.
+      units: width of the output.
+      name: of the layer.
+      **more: other arguments of `Dense`.
+    """
+    initializer = initializers.fresh(initializers.from_config(config))
+    how = {"kernel_initializer": initializer, "dtype": "float32"}
+    return Dense(units, name=name, **how, **more)
 
 
 def paths_below(owner, scope: str, attribute: str) -> dict[str, str]:

@@ -6,7 +6,8 @@ from absl.testing import flagsaver
 
 from common.errors import UserError
 from flags.recipes import finetune_recipes
-from flags.tasks import finetune_flags, squad_flags
+from flags.tasks import finetune_flags
+from run_squad import COMMAND
 
 FLAGS = flags.FLAGS
 
@@ -62,7 +63,7 @@ def test_bare_names_are_version_2_and_race_has_length_640():
 def registered():
     values = flags.FlagValues()
     if "recipe" not in FLAGS:
-        squad_flags.define()
+        COMMAND.define()
     yield values
 
 
@@ -84,4 +85,4 @@ def test_given_flags_override_the_recipe_and_all_is_printed():
         finetune_flags.apply_recipe("run_race.py")
     features = finetune_flags.features_from_flags("x.model")
     assert features.max_seq_length == 512
-    assert squad_flags.from_flags().n_best_size == 5
+    assert COMMAND.data_options().n_best_size == 5

@@ -27,6 +27,7 @@ from training.finetuning.options import LOWER_IS_BETTER, FinetuneOptions
 from training.finetuning.outputs import metric_fn, writes
 from training.finetuning.sources import find_config, read_spec, weights_of
 from training.objectives import build as heads
+from training.run import TrainRequest, run_training
 
 Results = dict[str, dict[str, float]]
 
@@ -122,7 +123,7 @@ class Driver:
                 best_metric=metric, best_higher=metric not in LOWER_IS_BETTER
             )
             eval_input = task.batches(task.evals[first], EVAL)
-        result = loop.train(
+        request = TrainRequest(
             self.objective,
             task.batches(task.train, TRAIN),
             run,
@@ -133,6 +134,7 @@ class Driver:
             flags=self.flags,
             say=self.say,
         )
+        result = run_training(request)
         return result.model if result.finished else None
 
     def use(self, model, newest: str | None) -> Results:

@@ -8,7 +8,12 @@ import tf_keras
 from common.errors import UserError
 from modeling import PretrainingModel
 from modeling.encoders.contract import EncoderConfig
-from training.objectives.contract import Batch, Objective
+from training.objectives.contract import (
+    Batch,
+    LossOutput,
+    Memory,
+    Objective,
+)
 
 
 class LanguageModelObjective(Objective):
@@ -92,6 +97,53 @@ class TwoSegmentObjective(LanguageModelObjective):
             recompute=self.recompute_method(),
             **self.model_options,
         )
+
+    def more_arguments(self, batch: Batch, memory: Memory | None) -> dict:
+        """Of the model's call: order, memory, directions, as it has them."""
+        raise NotImplementedError
+
+    def predicting_states(self, output, batch: Batch) -> tf.Tensor:
+        """[B, P, D] of the model's output, which the targets are read of."""
+        raise NotImplementedError
+
+    def pair_weights(self, batch: Batch) -> tf.Tensor:
+        """float32 [B], 1 where the label of two segments counts."""
+        raise NotImplementedError
+
+    def loss(self, model, batch, memory, training, seed):
+        """Sums over the targets of the batch."""
+        weights = batch["target_weights"]  # [B, P]
+        weights *= batch["row_weight"][:, tf.newaxis]
+        output = model(
+            batch["input_ids"],
+            segment_ids=batch["segment_ids"],
+            input_mask=batch["input_mask"],
+            training=training,
+            seed=seed,
+            **self.more_arguments(batch, memory),
+        )
+        loss, count, right = model.lm_loss(
+            self.predicting_states(output, batch),
+            batch["target_ids"],
+            weights,
+            chunk_size=self.loss_chunk_size,
+        )
+        metrics = {"lm_loss": (loss, count), "accuracy": (right, count)}
+        if self.next_sentence:
+            loss += self.pair_loss(
+                model,
+                output.sequence_output,
+                batch,
+                self.pair_weights(batch),
+                weights,
+                metrics,
+                training=training,
+                seed=seed,
+            )
+        new_memory = ()
+        if self.memory_len:
+            new_memory = Memory(output.new_memory, output.new_memory_length)
+        return LossOutput(loss, count, metrics, {}, new_memory)
 
     def pair_loss(
         self,

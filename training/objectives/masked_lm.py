@@ -9,7 +9,7 @@ from common.errors import UserError
 from modeling.attention import masks
 from modeling.encoders.contract import EncoderConfig
 from modeling.encoders.registry import require, spec_of
-from training.objectives.contract import Batch, LossOutput, Memory
+from training.objectives.contract import Batch, Memory
 from training.objectives.language_model import TwoSegmentObjective
 
 
@@ -55,45 +55,15 @@ class MaskedLMObjective(TwoSegmentObjective):
             require(config, "query_stream", "--mlm_stream=query")
         super().__init__(config, bi_data, **options)
 
-    def loss(self, model, batch, memory, training, seed):
-        """Sums over the targets of the batch."""
-        weights = batch["target_weights"]  # [B, P]
-        weights *= batch["row_weight"][:, tf.newaxis]
-        output = model(
-            batch["input_ids"],
-            segment_ids=batch["segment_ids"],
-            input_mask=batch["input_mask"],
-            training=training,
-            seed=seed,
-            **self.more_arguments(batch, memory),
+    def predicting_states(self, output, batch):
+        if self.query_stream:
+            return output.query_output
+        return tf.gather(
+            output.sequence_output, batch["target_positions"], batch_dims=1
         )
-        hidden = output.query_output  # [B, P, D]
-        if not self.query_stream:
-            hidden = tf.gather(
-                output.sequence_output, batch["target_positions"], batch_dims=1
-            )
-        loss, count, right = model.lm_loss(
-            hidden,
-            batch["target_ids"],
-            weights,
-            chunk_size=self.loss_chunk_size,
-        )
-        metrics = {"lm_loss": (loss, count), "accuracy": (right, count)}
-        if self.next_sentence:
-            loss += self.pair_loss(
-                model,
-                output.sequence_output,
-                batch,
-                batch["pair_weight"],
-                weights,
-                metrics,
-                training=training,
-                seed=seed,
-            )
-        new_memory = ()
-        if self.memory_len:
-            new_memory = Memory(output.new_memory, output.new_memory_length)
-        return LossOutput(loss, count, metrics, {}, new_memory)
+
+    def pair_weights(self, batch):
+        return batch["pair_weight"]
 
     def more_arguments(self, batch: Batch, memory: Memory | None) -> dict:
         """What only encoders with memory, two directions or streams take."""

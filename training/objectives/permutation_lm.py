@@ -3,7 +3,7 @@
 import tensorflow as tf
 
 from common.contract.pairs import has_pair
-from training.objectives.contract import Batch, LossOutput, Memory
+from training.objectives.contract import Batch
 from training.objectives.language_model import TwoSegmentObjective
 
 
@@ -18,43 +18,19 @@ class PretrainingObjective(TwoSegmentObjective):
 
     query_stream = True
 
-    def loss(self, model, batch, memory, training, seed):
-        """Sums over the targets of the batch; perplexity is exp(loss)."""
-        weights = batch["target_weights"]  # [B, P]
-        weights *= batch["row_weight"][:, tf.newaxis]
-        output = model(
-            batch["input_ids"],
-            segment_ids=batch["segment_ids"],
-            input_mask=batch["input_mask"],
-            memory=memory.layers if memory else None,
-            memory_length=memory.length if memory else None,
-            bi_data=self.bi_data,
-            training=training,
-            seed=seed,
-            **order_arguments(batch),
-        )
-        loss, count, right = model.lm_loss(
-            output.query_output,
-            batch["target_ids"],
-            weights,
-            chunk_size=self.loss_chunk_size,
-        )
-        metrics = {"lm_loss": (loss, count), "accuracy": (right, count)}
-        if self.next_sentence:
-            loss += self.pair_loss(
-                model,
-                output.sequence_output,
-                batch,
-                batch["row_weight"] * has_pair(batch),
-                weights,
-                metrics,
-                training=training,
-                seed=seed,
-            )
-        new_memory = ()
-        if self.memory_len:
-            new_memory = Memory(output.new_memory, output.new_memory_length)
-        return LossOutput(loss, count, metrics, {}, new_memory)
+    def more_arguments(self, batch, memory):
+        return {
+            "memory": memory.layers if memory else None,
+            "memory_length": memory.length if memory else None,
+            "bi_data": self.bi_data,
+        } | order_arguments(batch)
+
+    def predicting_states(self, output, batch):
+        del batch
+        return output.query_output
+
+    def pair_weights(self, batch):
+        return batch["row_weight"] * has_pair(batch)
 
 
 def order_arguments(batch: Batch) -> dict[str, tf.Tensor]:

@@ -1,14 +1,15 @@
-"""From options to an optimizer: another kind is its class and a row here."""
+"""From options to an optimizer.
+
+Another kind is its class and a row of `training.run_options.OPTIMIZERS`.
+"""
 
 import tensorflow as tf
 
+from common.references import resolve
 from training.optim.optimizer import AdamW
 from training.optim.schedules import Schedule
-from training.optim.stable_adamw import StableAdamW
 from training.optim.variable_groups import Group
-from training.run_options import OptimizerOptions
-
-KINDS = {"adamw": AdamW, "stable_adamw": StableAdamW}
+from training.run_options import OPTIMIZERS, OptimizerOptions
 
 
 def build_optimizer(
@@ -18,4 +19,5 @@ def build_optimizer(
     groups: dict[str, Group],
 ) -> AdamW:
     """The optimizer of `options.optimizer`; arguments as `AdamW`'s."""
-    return KINDS[options.optimizer](options, schedule, variables, groups)
+    kind = resolve(OPTIMIZERS[options.optimizer])
+    return kind(options, schedule, variables, groups)

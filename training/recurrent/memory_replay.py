@@ -12,9 +12,34 @@ import tensorflow as tf
 
 from training.objectives.contract import Memory
 from training.recurrent.memory_state import reset_rows
+from training.run_options import RunOptions
 from training.step.batch_split import distribute
 from training.step.learner import Learner
 from training.step.train_step import fold_micro_batch, fold_seed
+
+
+def remake(
+    learner: Learner, options: RunOptions, input_fn, step: int
+) -> list[str]:
+    """The memory of a restored run whose checkpoint has none; notes on it.
+
+    Args:
+      learner: whose memory it is.
+      options: of the run.
+      input_fn: of the run.
+      step: updates made so far.
+    """
+    how = options.memory_checkpoint
+    if not learner.memory or not step or how == "exact":
+        return []
+    more = "the run goes on, but not bit for bit as before"
+    if how == "none" or options.reset_memory:
+        return [f"note: the memory starts empty: {more}"]
+    count = replay(learner, input_fn, options.strategy.seed, step)
+    return [
+        f"note: the memory was made again from the {count} steps before "
+        f"step {step + 1}, with the weights of now: {more}"
+    ]
 
 
 def replay(learner: Learner, input_fn, seed: int, step: int) -> int:

@@ -26,6 +26,12 @@ from training.objectives.contract import Batch, Objective
 _COUNTS, _BRANCHES = 16, 8
 
 
+def shapes_differ(objective: Objective) -> bool:
+    """Rows are cut or packed; else every batch is run as it is."""
+    several = len(objective.static_lengths) > 1
+    return bool(objective.task_lengths or objective.pack or several)
+
+
 def by_length(
     objective: Objective, batch: Batch, run: Callable, known: bool = False
 ):
@@ -44,14 +50,14 @@ def by_length(
     Returns:
       What `run` returns.
     """
+    if not shapes_differ(objective):
+        return run(batch)
     if objective.task_lengths:
         return _by_task(objective, batch, run)
     if objective.pack:
         strategy = tf.distribute.get_strategy()
         return _packed(batch, run, known or "TPU" in type(strategy).__name__)
     lengths = objective.static_lengths
-    if len(lengths) < 2:
-        return run(batch)
     real = tf.reduce_sum(tf.cast(batch["input_mask"], tf.int32), -1)
     longest = tf.reduce_max(real)
     number = tf.reduce_sum(

@@ -85,6 +85,9 @@ class Trainer(orbit.AbstractTrainer):
         self.last_wait_seconds = 0.0
         self.last_tokens = 0.0
         self._jit_compile = jit_compile
+        self._micro_batch = self._differentiate
+        if static_lengths.shapes_differ(learner.objective):
+            self._micro_batch = self._differentiate_by_length
         self._compute_fn, self._update_fn = self._compute, self._update
         if jit_compile:
             compiled = functools.partial(
@@ -237,7 +240,7 @@ class Trainer(orbit.AbstractTrainer):
         new_memory = tf.nest.map_structure(lambda a: _join(a.stack()), kept)
         return gradients, sums, new_memory
 
-    def _micro_batch(self, batch, memory, seed):
+    def _differentiate_by_length(self, batch, memory, seed):
         return static_lengths.by_length(
             self._learner.objective,
             batch,

@@ -248,13 +248,10 @@ class ClassifierTask(Task):
             head_options["num_labels"] = len(self.set.labels)
         known = None if self.options.do_train else self.trained
         columns = self.set.columns(known)
-        return task_settings.make_spec(
+        return self.make_spec(
             task_settings.CLASSIFIER,
-            (self.features, self.options, self.data),
             task_name=self.set.name,
             head=self.set.head,
-            text=self.tokenizer.settings,
-            spiece_sha256=self.tokenizer.sha256,
             labels=self.set.labels,
             head_options=head_options,
             data_options={

@@ -143,13 +143,10 @@ class RaceTask(Task):
         return [path]
 
     def spec(self) -> TaskSpec:
-        return task_settings.make_spec(
+        return self.make_spec(
             task_settings.RACE,
-            (self.features, self.options, self.data),
             task_name="race",
             head=HEAD,
-            text=self.tokenizer.settings,
-            spiece_sha256=self.tokenizer.sha256,
             labels=tuple(ANSWERS),
         )
 

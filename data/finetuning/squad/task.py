@@ -262,14 +262,11 @@ class SquadTask(Task):
         return [path, *self.write(split, outputs, folder)]
 
     def spec(self) -> TaskSpec:
-        return task_settings.make_spec(
+        return self.make_spec(
             task_settings.SQUAD,
-            (self.features, self.data),
             task_name="squad",
             head=HEAD,
             head_options=self.kept_head_options(),
-            text=self.tokenizer.settings,
-            spiece_sha256=self.tokenizer.sha256,
             data_options={
                 task_settings.THRESHOLD: self.threshold,
                 task_settings.DEV_DATA: self.dev_data,

@@ -231,16 +231,13 @@ class TaggingTask(Task):
         return [path, *self.write(split, outputs, folder)]
 
     def spec(self) -> TaskSpec:
-        return task_settings.make_spec(
+        return self.make_spec(
             task_settings.TAGGER,
-            (self.features, self.options, self.data),
             task_name="tagging",
             head=HEAD,
             labels=self.labels,
             head_options={"num_labels": len(self.labels)}
             | self.kept_head_options(),
-            text=self.tokenizer.settings,
-            spiece_sha256=self.tokenizer.sha256,
         )
 
     def must_match(self) -> dict:

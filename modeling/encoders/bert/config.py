@@ -10,9 +10,8 @@ from typing import Any, ClassVar, Self
 
 from common.checks import FIELD, one_of, within
 from common.errors import UserError
-from modeling.encoders.base_config import FileConfig
-
-ACTIVATIONS = ("gelu", "gelu_erf", "relu")
+from common.settings import setting
+from modeling.encoders.base_config import ACTIVATIONS, FileConfig
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,7 +25,6 @@ class BertConfig(FileConfig):
       n_head: N.
       d_inner: F.
       ff_activation: "gelu_erf" (the exact form), "gelu" (tanh) or "relu".
-      max_position_embeddings: longest row.
       type_vocab_size: number of segments that a row can tell apart.
       layer_norm_eps: of every LayerNorm.
       dropout: rate in [0, 1) of embeddings and sublayer outputs.
@@ -83,7 +81,9 @@ class BertConfig(FileConfig):
     n_head: int
     d_inner: int
     ff_activation: str = "gelu_erf"
-    max_position_embeddings: int = 512
+    max_position_embeddings: int = setting(
+        512, "bert, albert, modernbert: longest row."
+    )
     type_vocab_size: int = 2
     layer_norm_eps: float = 1e-12
     dropout: float = 0.1
@@ -154,8 +154,6 @@ class AlbertConfig(BertConfig):
     """BERT with narrow embeddings and layers that share their weights.
 
     Attributes:
-      embedding_size: E.
-      num_groups: G; layer i has the weights of group floor(i G / L).
       inner_group_num: layers of a group, which all run for one of the L.
     """
 
@@ -179,8 +177,12 @@ class AlbertConfig(BertConfig):
     dropout: float = 0.0
     dropatt: float = 0.0
     classifier_dropout: float | None = 0.1
-    embedding_size: int = 128
-    num_groups: int = 1
+    embedding_size: int = setting(128, "albert: E, width of the embeddings.")
+    num_groups: int = setting(
+        1,
+        "albert: G, groups of layers with their own weights; layer i has those "
+        "of group floor(i G / L).",
+    )
     inner_group_num: int = 1
 
     def __post_init__(self):

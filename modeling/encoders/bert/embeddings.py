@@ -3,14 +3,14 @@
 import tensorflow as tf
 import tf_keras
 
+from modeling.encoders.base import ConfiguredLayer
 from modeling.encoders.bert.config import BertConfig
-from modeling.encoders.registry import config_from_dict
-from modeling.ops import dropout, initializers, saving
+from modeling.ops import dropout, initializers
 from modeling.ops.normalization import LayerNorm
 
 
 @tf_keras.utils.register_keras_serializable("xlnet")
-class BertEmbeddings(saving.Layer):
+class BertEmbeddings(ConfiguredLayer):
     """dropout(LayerNorm(word + segment + position)), tables E wide.
 
     Args:
@@ -18,8 +18,7 @@ class BertEmbeddings(saving.Layer):
     """
 
     def __init__(self, config: BertConfig | dict, **kwargs):
-        super().__init__(**kwargs)
-        self.config = config_from_dict(config)
+        super().__init__(config, **kwargs)
         self.norm = LayerNorm(
             self.config.layer_norm_eps,
             name="LayerNorm",
@@ -29,19 +28,13 @@ class BertEmbeddings(saving.Layer):
     def build(self, input_shape):
         config = self.config
         width = config.d_embedding
-        serialised = initializers.from_config(config)
+        initial = initializers.from_config(config)
         for name, rows in (
             ("lookup_table", config.vocab_size),
             ("segment_table", config.type_vocab_size),
             ("position_table", config.max_position_embeddings),
         ):
-            table = self.add_weight(
-                name,
-                [rows, width],
-                initializer=initializers.fresh(serialised),
-                experimental_autocast=False,
-            )
-            setattr(self, name, table)
+            setattr(self, name, self.add_kept(name, [rows, width], initial))
         with tf.name_scope("LayerNorm"):
             self.norm.build([None, None, width])
         super().build(input_shape)
@@ -89,6 +82,3 @@ class BertEmbeddings(saving.Layer):
             "embedding/LayerNorm/gamma": "norm/gamma",
             "embedding/LayerNorm/beta": "norm/beta",
         }
-
-    def get_config(self):
-        return super().get_config() | {"config": self.config.to_dict()}

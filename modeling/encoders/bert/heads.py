@@ -4,9 +4,8 @@ import tensorflow as tf
 import tf_keras
 
 from modeling.encoders.bert.config import BertConfig
-from modeling.encoders.registry import config_from_dict
 from modeling.heads.language_model import LanguageModelHead
-from modeling.ops import initializers, saving
+from modeling.ops import saving
 from modeling.ops.feed_forward import ACTIVATIONS
 from modeling.ops.normalization import LayerNorm
 
@@ -21,15 +20,8 @@ class BertLanguageModelHead(LanguageModelHead):
 
     def __init__(self, config: BertConfig | dict, **kwargs):
         super().__init__(config, **kwargs)
-        config = config_from_dict(config)
-        self.config = config
-        initializer = initializers.from_config(config)
-        self.dense = saving.Dense(
-            config.d_embedding,
-            kernel_initializer=initializers.fresh(initializer),
-            name="transform",
-            dtype="float32",
-        )
+        config = self.config
+        self.dense = saving.dense_of(config, config.d_embedding, "transform")
         self.norm = LayerNorm(
             config.layer_norm_eps, name="LayerNorm", dtype="float32"
         )

@@ -5,8 +5,8 @@ import tf_keras
 
 from modeling.attention.attend import Stream, attend
 from modeling.attention.plain import PlainKeys
+from modeling.encoders.base import ConfiguredLayer
 from modeling.encoders.bert.config import BertConfig
-from modeling.encoders.registry import config_from_dict
 from modeling.ops import initializers, saving
 from modeling.ops.context import INFERENCE
 from modeling.ops.feed_forward import FeedForward
@@ -15,7 +15,7 @@ from modeling.ops.shapes import sizes
 
 
 @tf_keras.utils.register_keras_serializable("xlnet")
-class BertAttention(saving.Layer):
+class BertAttention(ConfiguredLayer):
     """LayerNorm(x + dropout(O attention(x) + b)).
 
     Args:
@@ -23,8 +23,7 @@ class BertAttention(saving.Layer):
     """
 
     def __init__(self, config: BertConfig | dict, **kwargs):
-        super().__init__(**kwargs)
-        self.config = config_from_dict(config)
+        super().__init__(config, **kwargs)
         self.norm = LayerNorm(
             self.config.layer_norm_eps,
             name="LayerNorm",
@@ -33,25 +32,17 @@ class BertAttention(saving.Layer):
 
     def build(self, input_shape):
         config = self.config
-        serialised = initializers.from_config(config)
+        initial = initializers.from_config(config)
         shape = [config.d_model, config.n_head, config.d_head]
-
-        def add(name, shape, initializer):
-            return self.add_weight(
-                name,
-                shape,
-                initializer=initializer,
-                experimental_autocast=False,
-            )
-
         self.kernels = {
-            name: add(f"{name}_kernel", shape, initializers.fresh(serialised))
+            name: self.add_kept(f"{name}_kernel", shape, initial)
             for name in "qkvo"
         }
         self.biases = {
-            name: add(f"{name}_bias", shape[1:], "zeros") for name in "qkv"
+            name: self.add_kept(f"{name}_bias", shape[1:], "zeros")
+            for name in "qkv"
         }
-        self.biases["o"] = add("o_bias", [config.d_model], "zeros")
+        self.biases["o"] = self.add_kept("o_bias", [config.d_model], "zeros")
         with tf.name_scope("LayerNorm"):
             self.norm.build([None, None, config.d_model])
         super().build(input_shape)
@@ -96,12 +87,9 @@ class BertAttention(saving.Layer):
         paths["LayerNorm/beta"] = "norm/beta"
         return paths
 
-    def get_config(self):
-        return super().get_config() | {"config": self.config.to_dict()}
-
 
 @tf_keras.utils.register_keras_serializable("xlnet")
-class BertLayer(saving.Layer):
+class BertLayer(ConfiguredLayer):
     """Attention and feed-forward; may be applied more than once (ALBERT).
 
     Args:
@@ -109,8 +97,8 @@ class BertLayer(saving.Layer):
     """
 
     def __init__(self, config: BertConfig | dict, **kwargs):
-        super().__init__(**kwargs)
-        self.config = config = config_from_dict(config)
+        super().__init__(config, **kwargs)
+        config = self.config
         self.attention = BertAttention(
             config, name="attention", dtype=self.dtype_policy
         )
@@ -142,6 +130,3 @@ class BertLayer(saving.Layer):
         return saving.paths_below(
             self, "attention", "attention"
         ) | saving.paths_below(self, "ff", "ff")
-
-    def get_config(self):
-        return super().get_config() | {"config": self.config.to_dict()}

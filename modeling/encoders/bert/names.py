@@ -1,15 +1,13 @@
 """BERT's and ALBERT's variables elsewhere: optimizer groups, Hugging Face."""
 
-import json
 from typing import Any
-
-import numpy as np
 
 from common.errors import UserError
 from common.heads import ENCODER, SPAN_LOGIT, SUMMARY_SCOPE
 from modeling.encoders.bert.config import AlbertConfig, BertConfig
 from modeling.encoders.hf_names import (
-    HuggingFaceNames,
+    LOGITS,
+    FileNames,
     Names,
     Summary,
     dense,
@@ -45,15 +43,9 @@ ALBERT_GROUPS = _outer(_ALBERT) + _layers(_SHARED, "shared")
 
 _LM = "model/lm_loss"
 _NSP = "model/next_sentence/logit"
-_LOGITS = {
-    "classification": "model/classification/logit",
-    "regression": "model/regression/logit",
-    "multiple_choice": "logits/dense",
-    "token_classification": "model/token_classification/logit",
-}
 
 
-class HuggingFace(HuggingFaceNames):
+class HuggingFace(FileNames):
     """BERT's names there."""
 
     class_prefix = "Bert"
@@ -130,9 +122,9 @@ class HuggingFace(HuggingFaceNames):
             }
         if head == "span":
             return dense(SPAN_LOGIT, "qa_outputs")
-        if head not in _LOGITS:
+        if head not in LOGITS:
             return {}
-        logits = dense(_LOGITS[head], "classifier")
+        logits = dense(LOGITS[head], "classifier")
         return logits if head == "token_classification" else pooler | logits
 
     def class_kinds(self, head: str) -> tuple[str, ...]:
@@ -151,36 +143,19 @@ class HuggingFace(HuggingFaceNames):
                 return name.removesuffix(old) + new
         return name
 
-    def from_theirs(
-        self, arrays: dict[str, np.ndarray], config: BertConfig, path: str
-    ) -> None:
-        """Splits the heads' axis: [D, N * H] -> [D, N, H], [N * H] -> [N, H]."""
-        for name, shape in _head_shapes(arrays, config):
-            if arrays[name].size != np.prod(shape):
-                raise UserError(
-                    f"{path}: `{name}` has shape {list(arrays[name].shape)}, "
-                    f"wanted {shape} by its config"
-                )
-            arrays[name] = arrays[name].reshape(shape)
-
-    def to_theirs(
-        self, arrays: dict[str, np.ndarray], config: BertConfig
-    ) -> None:
-        """The opposite of `from_theirs`."""
-        for name, shape in _head_shapes(arrays, config):
-            flat = shape[:-2] + [shape[-2] * shape[-1]]
-            arrays[name] = np.reshape(arrays[name], flat)
-
-    def read_config(self, theirs: dict[str, Any], path: str) -> BertConfig:
-        """Their `config.json`, which is ours."""
-        try:
-            return self.config_class.from_dict(theirs)
-        except UserError as e:
-            raise UserError(f"{path}: {e}") from e
-
-    def write_config(self, config: BertConfig) -> dict[str, Any]:
-        """Ours, which is theirs."""
-        return json.loads(config.to_json())
+    def head_shapes(self, arrays, config):
+        """[D, N * H] there is [D, N, H] here, [N * H] is [N, H]."""
+        heads = [config.n_head, config.d_head]
+        width = config.n_head * config.d_head
+        for name in list(arrays):
+            part, _, kind = name.rpartition("/")
+            if not part.endswith(tuple(f"/attention/{n}" for n in "qkvo")):
+                continue
+            if kind == "kernel":
+                first = [config.d_model]
+                yield name, [*first, *heads], [*first, width]
+            elif not part.endswith("/o"):
+                yield name, heads, [width]
 
     def write_summary(
         self, theirs: dict[str, Any], summary: Summary
@@ -245,16 +220,3 @@ class AlbertHuggingFace(HuggingFace):
                     f"{self.scope}encoder.albert_layer_groups.{g}."
                     f"albert_layers.{k}.",
                 )
-
-
-def _head_shapes(arrays, config):
-    """(name, our shape) of the arrays that have an axis per head."""
-    heads = [config.n_head, config.d_head]
-    for name in list(arrays):
-        part, _, kind = name.rpartition("/")
-        if not part.endswith(tuple(f"/attention/{n}" for n in "qkvo")):
-            continue
-        if kind == "kernel":
-            yield name, [config.d_model, *heads]
-        elif not part.endswith("/o"):
-            yield name, list(heads)

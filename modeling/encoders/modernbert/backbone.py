@@ -4,18 +4,18 @@ import tensorflow as tf
 import tf_keras
 
 from modeling.attention import local, plain, rotary
-from modeling.encoders.base import EncoderOutput
+from modeling.encoders.base import ConfiguredLayer, EncoderOutput
 from modeling.encoders.modernbert.config import ModernBertConfig
 from modeling.encoders.modernbert.layer import ModernBertLayer, Surroundings
 from modeling.encoders.registry import config_from_dict
 from modeling.encoders.stack import Stack
-from modeling.ops import dropout, initializers, saving
+from modeling.ops import dropout, initializers
 from modeling.ops.normalization import LayerNorm
 from modeling.ops.shapes import sizes
 
 
 @tf_keras.utils.register_keras_serializable("xlnet")
-class ModernBertEmbeddings(saving.Layer):
+class ModernBertEmbeddings(ConfiguredLayer):
     """dropout(LayerNorm(word)); positions enter the attention only.
 
     Args:
@@ -26,8 +26,7 @@ class ModernBertEmbeddings(saving.Layer):
     """
 
     def __init__(self, config: ModernBertConfig | dict, **kwargs):
-        super().__init__(**kwargs)
-        self.config = config_from_dict(config)
+        super().__init__(config, **kwargs)
         self.norm = LayerNorm(
             self.config.norm_eps,
             use_bias=False,
@@ -37,11 +36,10 @@ class ModernBertEmbeddings(saving.Layer):
 
     def build(self, input_shape):
         config = self.config
-        self.lookup_table = self.add_weight(
+        self.lookup_table = self.add_kept(
             "lookup_table",
             [config.vocab_size, config.d_model],
-            initializer=initializers.fresh(initializers.from_config(config)),
-            experimental_autocast=False,
+            initializers.from_config(config),
         )
         with tf.name_scope("LayerNorm"):
             self.norm.build([None, None, config.d_model])
@@ -61,9 +59,6 @@ class ModernBertEmbeddings(saving.Layer):
             "word_embedding/lookup_table": "lookup_table",
             "embedding/LayerNorm/gamma": "norm/gamma",
         }
-
-    def get_config(self):
-        return super().get_config() | {"config": self.config.to_dict()}
 
 
 @tf_keras.utils.register_keras_serializable("xlnet")

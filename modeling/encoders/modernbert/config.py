@@ -8,9 +8,9 @@ from typing import Any, ClassVar, Self
 
 from common.checks import FIELD, one_of, within
 from common.errors import UserError
-from modeling.encoders.base_config import FileConfig
+from common.settings import setting
+from modeling.encoders.base_config import ACTIVATIONS, FileConfig
 
-ACTIVATIONS = ("gelu", "gelu_erf", "relu")
 POOLINGS = ("cls", "mean")
 _LAYER_TYPES = ("full_attention", "sliding_attention")
 
@@ -27,9 +27,6 @@ class ModernBertConfig(FileConfig):
       d_inner: F; the first matrix of the feed-forward is 2 F wide.
       ff_activation: of the first half: "gelu_erf" (exact), "gelu" (tanh) or
         "relu".
-      global_every: layers 0, g, 2g, ... attend globally, the others locally.
-      local_window: W; a local layer sees floor(W / 2) keys to each side.
-      global_theta: of the positions of global layers.
       local_theta: of the positions of local layers.
       max_position_embeddings: longest row.
       norm_eps: of every LayerNorm.
@@ -104,9 +101,19 @@ class ModernBertConfig(FileConfig):
     n_head: int
     d_inner: int
     ff_activation: str = "gelu_erf"
-    global_every: int = 3
-    local_window: int = 128
-    global_theta: float = 160_000.0
+    global_every: int = setting(
+        3,
+        "modernbert: g; layers 0, g, 2g, ... attend globally, the others "
+        "locally.",
+    )
+    local_window: int = setting(
+        128,
+        "modernbert: W, keys that a local layer sees, floor(W / 2) to each "
+        "side.",
+    )
+    global_theta: float = setting(
+        160_000.0, "modernbert: RoPE theta of global layers."
+    )
     local_theta: float = 10_000.0
     max_position_embeddings: int = 8192
     norm_eps: float = 1e-5

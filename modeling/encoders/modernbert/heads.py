@@ -3,11 +3,12 @@
 import tensorflow as tf
 import tf_keras
 
+from modeling.encoders.base import ConfiguredLayer
 from modeling.encoders.modernbert.config import ModernBertConfig
 from modeling.encoders.registry import config_from_dict
 from modeling.heads.language_model import LanguageModelHead
 from modeling.heads.pooling import SequenceSummary
-from modeling.ops import initializers, saving
+from modeling.ops import saving
 from modeling.ops.feed_forward import ACTIVATIONS
 from modeling.ops.normalization import LayerNorm
 
@@ -16,7 +17,7 @@ SCOPE = "model/lm_loss"
 
 
 @tf_keras.utils.register_keras_serializable("xlnet")
-class PredictionHead(saving.Layer):
+class PredictionHead(ConfiguredLayer):
     """LayerNorm(act(W x)), without biases, float32.
 
     Args:
@@ -26,16 +27,10 @@ class PredictionHead(saving.Layer):
     """
 
     def __init__(self, config: ModernBertConfig | dict, **kwargs):
-        super().__init__(**(kwargs | {"dtype": "float32"}))
-        self.config = config = config_from_dict(config)
-        self.dense = saving.Dense(
-            config.d_model,
-            use_bias=False,
-            kernel_initializer=initializers.fresh(
-                initializers.from_config(config)
-            ),
-            name="dense",
-            dtype="float32",
+        super().__init__(config, **(kwargs | {"dtype": "float32"}))
+        config = self.config
+        self.dense = saving.dense_of(
+            config, config.d_model, "dense", use_bias=False
         )
         self.norm = LayerNorm(
             config.norm_eps, use_bias=False, name="LayerNorm", dtype="float32"
@@ -57,9 +52,6 @@ class PredictionHead(saving.Layer):
             "transform/kernel": "dense/kernel",
             "LayerNorm/gamma": "norm/gamma",
         }
-
-    def get_config(self):
-        return super().get_config() | {"config": self.config.to_dict()}
 
 
 @tf_keras.utils.register_keras_serializable("xlnet")
@@ -108,7 +100,7 @@ class ModernBertSummary(SequenceSummary):
             summary_type = "mean"
         super().__init__(config, summary_type, *args, **kwargs)
 
-    def make_projection(self, initializer):
+    def make_projection(self):
         """See the class."""
         return PredictionHead(self.config, name="head")
 

@@ -13,9 +13,9 @@ import tf_keras
 from modeling.attention import local, rotary
 from modeling.attention.attend import ALL, Stream, attend
 from modeling.attention.plain import PlainKeys
+from modeling.encoders.base import ConfiguredLayer
 from modeling.encoders.modernbert.config import ModernBertConfig
-from modeling.encoders.registry import config_from_dict
-from modeling.ops import dropout, initializers, saving
+from modeling.ops import dropout, initializers
 from modeling.ops import fused as fusion
 from modeling.ops.context import INFERENCE
 from modeling.ops.feed_forward import ACTIVATIONS
@@ -49,7 +49,7 @@ def _gate(both, seed, activation, rate):
 
 
 @tf_keras.utils.register_keras_serializable("xlnet")
-class ModernBertLayer(saving.Layer):
+class ModernBertLayer(ConfiguredLayer):
     """Attention and gated feed-forward, no biases.
 
     Args:
@@ -59,8 +59,7 @@ class ModernBertLayer(saving.Layer):
     """
 
     def __init__(self, config: ModernBertConfig | dict, number: int, **kwargs):
-        super().__init__(autocast=False, **kwargs)
-        self.config = config_from_dict(config)
+        super().__init__(config, autocast=False, **kwargs)
         self.number = number
 
         def norm(name):
@@ -84,13 +83,8 @@ class ModernBertLayer(saving.Layer):
         )
 
         def add(name, shape, scale=1.0):
-            serialised = initializers.from_config(config, scale)
-            return self.add_weight(
-                name,
-                shape,
-                initializer=initializers.fresh(serialised),
-                experimental_autocast=False,
-            )
+            initial = initializers.from_config(config, scale)
+            return self.add_kept(name, shape, initial)
 
         out = (2 * config.n_layer) ** -0.5
         self.qkv_kernel = add("qkv_kernel", [d, 3, n, h])
@@ -172,7 +166,4 @@ class ModernBertLayer(saving.Layer):
         return paths
 
     def get_config(self):
-        return super().get_config() | {
-            "config": self.config.to_dict(),
-            "number": self.number,
-        }
+        return super().get_config() | {"number": self.number}

@@ -1,14 +1,12 @@
 """ModernBERT's variables elsewhere: optimizer groups, Hugging Face."""
 
-import json
 from typing import Any
-
-import numpy as np
 
 from common.errors import UserError
 from common.heads import ENCODER, SPAN_LOGIT
 from modeling.encoders.hf_names import (
-    HuggingFaceNames,
+    LOGITS,
+    FileNames,
     Names,
     Summary,
     dense,
@@ -33,22 +31,17 @@ _HEAD = {
     "model/lm_loss/LayerNorm/gamma": ("head.norm.weight", False),
 }
 _POOLINGS = {"first": "cls", "mean": "mean"}
-_LOGITS = {
-    "classification": "model/classification/logit",
-    "regression": "model/regression/logit",
-    "multiple_choice": "logits/dense",
-    "token_classification": "model/token_classification/logit",
-    "span": SPAN_LOGIT,
-}
+_LOGITS = LOGITS | {"span": SPAN_LOGIT}
 
 
-class HuggingFace(HuggingFaceNames):
+class HuggingFace(FileNames):
     """ModernBERT's names there.
 
     Every head of theirs has the prediction head before it.
     """
 
     class_prefix = "ModernBert"
+    config_class = ModernBertConfig
     scope = "model."
     projection = "model/lm_loss/transform/kernel"
     token_ids = {
@@ -106,37 +99,14 @@ class HuggingFace(HuggingFaceNames):
             return ("ForMaskedLM",)
         return super().class_kinds(head)
 
-    def from_theirs(
-        self, arrays: dict[str, np.ndarray], config: ModernBertConfig, path: str
-    ) -> None:
-        """[D, 3 N H] -> [D, 3, N, H] and [D, N H] -> [D, N, H]."""
-        for name, shape in _head_shapes(arrays, config):
-            if arrays[name].size != np.prod(shape):
-                raise UserError(
-                    f"{path}: `{name}` has shape {list(arrays[name].shape)}, "
-                    f"wanted {shape} by its config"
-                )
-            arrays[name] = arrays[name].reshape(shape)
-
-    def to_theirs(
-        self, arrays: dict[str, np.ndarray], config: ModernBertConfig
-    ) -> None:
-        """The opposite of `from_theirs`."""
-        for name, shape in _head_shapes(arrays, config):
-            arrays[name] = np.reshape(arrays[name], [shape[0], -1])
-
-    def read_config(
-        self, theirs: dict[str, Any], path: str
-    ) -> ModernBertConfig:
-        """Their `config.json`, which is ours."""
-        try:
-            return ModernBertConfig.from_dict(theirs)
-        except UserError as e:
-            raise UserError(f"{path}: {e}") from e
-
-    def write_config(self, config: ModernBertConfig) -> dict[str, Any]:
-        """Ours, which is theirs."""
-        return json.loads(config.to_json())
+    def head_shapes(self, arrays, config):
+        """[D, 3 N H] there is [D, 3, N, H] here, [D, N H] is [D, N, H]."""
+        heads, width = [config.n_head, config.d_head], config.d_model
+        for name in list(arrays):
+            if name.endswith("/attention/qkv/kernel"):
+                yield name, [width, 3, *heads], [width, 3 * width]
+            elif name.endswith("/attention/o/kernel"):
+                yield name, [width, *heads], [width, width]
 
     def write_summary(
         self, theirs: dict[str, Any], summary: Summary
@@ -161,13 +131,3 @@ class HuggingFace(HuggingFaceNames):
         if summary_type:
             theirs["classifier_pooling"] = _POOLINGS[summary_type]
         return []
-
-
-def _head_shapes(arrays, config):
-    """(name, our shape) of the arrays that have an axis per head."""
-    heads = [config.n_head, config.d_head]
-    for name in list(arrays):
-        if name.endswith("/attention/qkv/kernel"):
-            yield name, [config.d_model, 3, *heads]
-        elif name.endswith("/attention/o/kernel"):
-            yield name, [config.d_model, *heads]

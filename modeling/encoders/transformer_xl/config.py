@@ -9,8 +9,9 @@ import dataclasses
 import json
 from typing import Any, ClassVar, Self
 
-from common.checks import FIELD, one_of, true_or_false, within
+from common.checks import FIELD, true_or_false, within
 from common.errors import UserError
+from common.settings import REQUIRED, setting
 from modeling.encoders.base_config import RecurrentConfig
 
 FILE_NAME = "transformer_xl_config.json"
@@ -22,12 +23,6 @@ _FLAGS = (
     "proj_same_dim",
     "variational_dropout",
 )
-_CHOICES = {
-    "ff_activation": ("relu", "gelu", "gelu_erf"),
-    "init_method": ("normal", "uniform"),
-    "encoding": ("relative", "shaw", "shaw_released", "absolute", "per_layer"),
-    "memory_start": ("hidden", "zeros"),
-}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,50 +31,16 @@ class TransformerXLConfig(RecurrentConfig):
 
     Attributes:
       vocab_size: V.
-      d_model: D, even.
-      n_layer: L.
-      n_head: N.
-      d_head: H; N * H need not be D.
-      d_inner: F.
-      encoding: how positions are known: "relative" (Transformer-XL's own);
-        "shaw", "shaw_released" (a learned key per distance, head and layer,
-        see `modeling.attention.encodings`); "absolute" (the sinusoid of the
-        place is added to the embedding, counted down to 0 for the segment's
-        last token, as the PyTorch release does); "per_layer" (a learned
-        vector per place is added to the input of every layer, as in Al-Rfou
-        et al. 2018; memory keeps these sums).
-      max_positions: places, or distances, that are learned; wanted by
-        "shaw", "shaw_released" and "per_layer". Of "absolute": the segment
-        length it was trained with, or None.
-      d_embed: E, width of the embedding; None = D.
-      cutoffs: first ids of the tail clusters, rising; () = one softmax.
-      div_val: cluster i has embeddings of width E // div_val^i.
-      proj_share_all_but_first: the softmax of every tail cluster takes the
-        embedding's projection; else one of its own.
-      proj_same_dim: with `div_val` > 1, also project where the width of the
-        cluster is D.
-      ff_activation: "relu" (the original), "gelu", "gelu_erf".
-      untie_r: each layer has its own u and v; else one pair is shared.
-      same_length: every position sees the same number of keys (M + 1).
-      clamp_len: distances beyond it count as this one; <= 0 = off.
-      mem_len: M, inputs of each layer kept for the next segment; None or 0 =
-        none.
-      memory_start: what a row sees where its text starts: "hidden" = its own
-        segment only; "zeros" = M zero vectors, which attention sees (the
-        original).
-      dropout: rate of embeddings, position table, sublayer outputs, the
-        feed-forward activation and the final output.
-      dropatt: rate on attention probabilities.
-      activation_dropout: rate after the activation; None = `dropout`.
-      variational_dropout: all positions of a segment have one mask per text
-        at every site but attention's (Gal and Ghahramani 2016); else each has
-        its own.
-      word_dropout: rate at which words lose their embedding, all occurrences
-        in a batch together; the softmax keeps it.
-      init_method: "normal" (`init_std`) or "uniform" (+- `init_range`).
-      init_range: bound of the uniform initializer.
-      init_std: deviation of the normal initializer.
-      proj_init_std: deviation of the projections' normal initializer.
+      encoding: "relative" (Transformer-XL's own); "shaw", "shaw_released" (a
+        learned key per distance, head and layer, see
+        `modeling.attention.encodings`); "absolute" (the sinusoid of the place
+        is added to the embedding, counted down to 0 for the segment's last
+        token, as the PyTorch release does); "per_layer" (a learned vector per
+        place is added to the input of every layer, as in Al-Rfou et al. 2018;
+        memory keeps these sums).
+      max_positions: wanted by "shaw", "shaw_released" and "per_layer". Of
+        "absolute": the segment length it was trained with, or None.
+      ff_activation: of files also "gelu_erf", the exact form.
       layer_norm_epsilon: added to the variance; weights are of their own
         (1e-12, TensorFlow's release; 1e-5, PyTorch's).
       extra: unknown keys of the file, written back unchanged.
@@ -122,40 +83,104 @@ class TransformerXLConfig(RecurrentConfig):
     )
 
     vocab_size: int
-    d_model: int
-    n_layer: int
-    n_head: int
-    d_head: int
-    d_inner: int
-    encoding: str = "relative"
-    max_positions: int | None = None
-    d_embed: int | None = None
-    cutoffs: tuple[int, ...] = ()
-    div_val: int = 1
-    proj_share_all_but_first: bool = False
-    proj_same_dim: bool = True
-    ff_activation: str = "relu"
-    untie_r: bool = False
-    same_length: bool = False
-    clamp_len: int = -1
-    mem_len: int | None = None
-    memory_start: str = "hidden"
-    dropout: float = 0.1
-    dropatt: float = 0.0
-    activation_dropout: float | None = None
-    variational_dropout: bool = False
-    word_dropout: float = 0.0
-    init_method: str = "normal"
-    init_range: float = 0.1
-    init_std: float = 0.02
-    proj_init_std: float = 0.01
+    d_model: int = setting(REQUIRED, "D, width; even.")
+    n_layer: int = setting(REQUIRED, "L, layers.")
+    n_head: int = setting(REQUIRED, "N, attention heads.")
+    d_head: int = setting(REQUIRED, "H, width of a head; N * H need not be D.")
+    d_inner: int = setting(REQUIRED, "F, feed-forward width.")
+    encoding: str = setting(
+        "relative",
+        "How positions are known: Transformer-XL's own; Shaw's as its paper "
+        "describes it, or as its PyTorch release has it; the sinusoid added to "
+        "the embedding; a learned vector per place and layer (Al-Rfou).",
+        choices=("relative", "shaw", "shaw_released", "absolute", "per_layer"),
+    )
+    max_positions: int | None = setting(
+        None,
+        "Places, or distances, that other encodings learn; by default what a "
+        "training segment and its memory hold.",
+    )
+    d_embed: int | None = setting(
+        None, "E, width of the embedding; by default --d_model."
+    )
+    cutoffs: tuple[int, ...] = setting(
+        (),
+        "First ids of the tail clusters, rising, comma-separated; '' = one "
+        "softmax.",
+    )
+    div_val: int = setting(
+        1, "Cluster i has embeddings of width E // div_val^i."
+    )
+    proj_share_all_but_first: bool = setting(
+        False,
+        "The softmax of tail clusters takes the embedding's projections; else "
+        "each has its own.",
+    )
+    proj_same_dim: bool = setting(
+        True, "With --div_val, project also where a cluster has width D."
+    )
+    ff_activation: str = setting(
+        "relu",
+        "Activation of the feed-forward layer, the original's by default.",
+        choices=("relu", "gelu"),
+    )
+    untie_r: bool = setting(
+        False, "Every layer has its own u and v; else one pair is shared."
+    )
+    same_length: bool = setting(
+        False, "Every position sees equally many keys, M + 1."
+    )
+    clamp_len: int = setting(
+        -1, "Distances beyond it count as this one; -1 = off."
+    )
+    mem_len: int | None = setting(
+        None,
+        "M, inputs of each layer kept for the next segment; 0 = none; by "
+        "default --seq_len, with --encoding=absolute and per_layer 0.",
+    )
+    memory_start: str = setting(
+        "hidden",
+        "What a row sees where its text starts: hidden = its own segment only; "
+        "zeros = M zero vectors, which attention sees, as in the original.",
+        choices=("hidden", "zeros"),
+    )
+    dropout: float = setting(
+        0.1,
+        "Dropout rate of embeddings, position table, sublayer outputs and the "
+        "final output.",
+    )
+    dropatt: float = setting(0.0, "Dropout rate of attention.")
+    activation_dropout: float | None = setting(
+        None,
+        "Dropout rate after the feed-forward activation; by default as "
+        "`dropout`.",
+    )
+    variational_dropout: bool = setting(
+        False,
+        "All positions of a segment have one dropout mask per text at every "
+        "site but attention's (Gal and Ghahramani 2016).",
+    )
+    word_dropout: float = setting(
+        0.0,
+        "Rate at which words lose their embedding, all occurrences in a batch "
+        "together; the softmax keeps it.",
+    )
+    init_method: str = setting(
+        "normal",
+        "Distribution of the first weights.",
+        choices=("normal", "uniform"),
+    )
+    init_range: float = setting(0.1, "Bound of uniform first weights.")
+    init_std: float = setting(0.02, "Deviation of normal first weights.")
+    proj_init_std: float = setting(
+        0.01, "Deviation of the projections' normal first weights."
+    )
     layer_norm_epsilon: float = 1e-12
     extra: dict[str, Any] = dataclasses.field(default_factory=dict, hash=False)
 
     def __post_init__(self):
         object.__setattr__(self, "cutoffs", tuple(self.cutoffs))
         super().__post_init__()
-        one_of(self, form=FIELD, **_CHOICES)
         true_or_false(self, *_FLAGS)
         within(self, "[0, 1)", "word_dropout", form=FIELD)
         within(self, "> 0", "proj_init_std", "layer_norm_epsilon", form=FIELD)

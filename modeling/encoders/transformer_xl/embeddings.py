@@ -9,13 +9,14 @@ import numpy as np
 import tensorflow as tf
 import tf_keras
 
+from modeling.encoders.base import ConfiguredLayer
 from modeling.encoders.transformer_xl.config import TransformerXLConfig
-from modeling.ops import initializers, saving
+from modeling.ops import initializers
 from modeling.ops.shapes import static_only
 
 
 @tf_keras.utils.register_keras_serializable("xlnet")
-class AdaptiveEmbedding(saving.Layer):
+class AdaptiveEmbedding(ConfiguredLayer):
     """Tables and projections; the softmax is tied to them.
 
     With `div_val` 1 there is one table [V, E] (and a projection [E, D] where
@@ -27,12 +28,6 @@ class AdaptiveEmbedding(saving.Layer):
 
     Call: int [B, T] -> [B, T, D] of the compute type, scaled by sqrt(D).
     """
-
-    def __init__(self, config: TransformerXLConfig | dict, **kwargs):
-        super().__init__(**kwargs)
-        if isinstance(config, dict):
-            config = TransformerXLConfig.from_dict(config)
-        self.config = config
 
     @property
     def sizes(self) -> list[int]:
@@ -53,9 +48,11 @@ class AdaptiveEmbedding(saving.Layer):
                     for i, size in enumerate(self.sizes)
                 ]
             for i, shape in enumerate(shapes):
-                self.tables.append(self._add(f"lookup_table_{i}", shape, table))
+                self.tables.append(
+                    self.add_kept(f"lookup_table_{i}", shape, table)
+                )
                 if self._projects(shape[1]):
-                    self.projections[str(i)] = self._add(
+                    self.projections[str(i)] = self.add_kept(
                         f"proj_W_{i}",
                         (shape[1], config.d_model),
                         projection_init(config),
@@ -66,14 +63,6 @@ class AdaptiveEmbedding(saving.Layer):
         config = self.config
         same = config.div_val > 1 and config.proj_same_dim
         return same or width != config.d_model
-
-    def _add(self, name, shape, initializer):
-        return self.add_weight(
-            name,
-            shape,
-            initializer=initializers.fresh(initializer),
-            experimental_autocast=False,
-        )
 
     def call(self, ids):
         """int [B, T] -> [B, T, D].
@@ -118,9 +107,6 @@ class AdaptiveEmbedding(saving.Layer):
             if str(i) in self.projections:
                 paths[f"{scope}proj_W"] = f"projections/{i}"
         return paths
-
-    def get_config(self):
-        return super().get_config() | {"config": self.config.to_dict()}
 
 
 def _project(rows, projection):

@@ -7,6 +7,7 @@ from common.errors import UserError
 from modeling.attention.attend import ALL
 from modeling.attention.encodings import ContentAttention, ShawAttention
 from modeling.attention.relative_attention import RelativeAttention
+from modeling.encoders.base import ConfiguredLayer
 from modeling.encoders.transformer_xl.config import TransformerXLConfig
 from modeling.ops import initializers, saving
 from modeling.ops.context import INFERENCE
@@ -15,7 +16,7 @@ from modeling.ops.shapes import sizes
 
 
 @tf_keras.utils.register_keras_serializable("xlnet")
-class CausalLayer(saving.Layer):
+class CausalLayer(ConfiguredLayer):
     """Transformer-XL, section 3.3: h' = FF(attention(h; [memory, h])).
 
     Args:
@@ -23,10 +24,8 @@ class CausalLayer(saving.Layer):
     """
 
     def __init__(self, config: TransformerXLConfig | dict, **kwargs):
-        super().__init__(**kwargs)
-        if isinstance(config, dict):
-            config = TransformerXLConfig.from_dict(config)
-        self.config = config
+        super().__init__(config, **kwargs)
+        config = self.config
         initializer = initializers.from_config(config)
         kind, options = _attention(config)
         self.rel_attn = kind(
@@ -60,13 +59,10 @@ class CausalLayer(saving.Layer):
             self.ff.build(input_shape)
         self.r_emb = None
         if self.config.encoding == "per_layer":
-            self.r_emb = self.add_weight(
+            self.r_emb = self.add_kept(
                 "r_emb",
                 [self.config.max_positions, self.config.d_model],
-                initializer=initializers.fresh(
-                    initializers.from_config(self.config)
-                ),
-                experimental_autocast=False,
+                initializers.from_config(self.config),
             )
         super().build(input_shape)
 
@@ -125,9 +121,6 @@ class CausalLayer(saving.Layer):
         if self.r_emb is not None:
             paths["r_emb"] = "r_emb"
         return paths
-
-    def get_config(self):
-        return super().get_config() | {"config": self.config.to_dict()}
 
 
 def _attention(config: TransformerXLConfig) -> tuple[type, dict]:

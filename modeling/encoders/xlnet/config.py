@@ -10,8 +10,9 @@ import os
 from typing import Any, ClassVar, Self
 
 from common import files
-from common.checks import FIELD, one_of, true_or_false, within
+from common.checks import FIELD, true_or_false, within
 from common.errors import UserError
+from common.settings import REQUIRED, setting
 from modeling.encoders.base_config import RecurrentConfig
 
 # The keys that the original always writes.
@@ -25,12 +26,6 @@ _ORIGINAL_KEYS = (
     "untie_r",
     "vocab_size",
 )
-_CHOICES = {
-    "ff_activation": ("gelu", "gelu_erf", "relu"),
-    "attn_type": ("bi", "uni"),
-    "blind_rows": ("zero", "original"),
-    "init_method": ("normal", "uniform"),
-}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,30 +34,8 @@ class XLNetConfig(RecurrentConfig):
 
     Attributes:
       vocab_size: V, number of pieces.
-      d_model: D, even.
-      n_layer: L.
-      n_head: N.
-      d_head: H; N * H need not be D.
-      d_inner: F.
-      ff_activation: "gelu" (tanh form, as in the original), "relu", or
-        "gelu_erf" (the exact form, which Hugging Face calls "gelu").
-      untie_r: each layer has its own u, v and s biases; else one set is shared.
-      attn_type: "bi" sees both sides; "uni" is causal (Transformer-XL).
-      same_length: with "uni", every position sees the same number of keys
-        (M + 1); without effect with "bi", as in the original.
-      clamp_len: distances beyond it count as this one; -1 = off.
-      blind_rows: what a query row that sees no key gets; see `XLNetModel`.
-      mem_len: memory slots kept for the next segment; None or 0 = no memory.
-      reuse_len: only the first so many positions enter the memory; None or 0 =
-        the whole segment.
-      dropout: rate in [0, 1) of embeddings, position table, sublayer outputs
-        and final output.
-      dropatt: rate on attention probabilities.
-      activation_dropout: rate after the feed-forward activation; None = the
-        value of `dropout` (the original; the later paper has 0.0).
-      init_method: "normal" (`init_std`) or "uniform" (+- `init_range`).
-      init_range: bound of the uniform initializer.
-      init_std: deviation of the normal initializer.
+      ff_activation: of files also "gelu_erf", the exact form, which Hugging
+        Face calls "gelu".
       extra: unknown keys of the JSON file, written back unchanged.
     """
 
@@ -86,31 +59,72 @@ class XLNetConfig(RecurrentConfig):
     )
 
     vocab_size: int
-    d_model: int
-    n_layer: int
-    n_head: int
-    d_head: int
-    d_inner: int
-    ff_activation: str = "gelu"
-    untie_r: bool = True
-    attn_type: str = "bi"
-    same_length: bool = False
-    clamp_len: int = -1
-    blind_rows: str = "zero"
-    mem_len: int | None = None
-    reuse_len: int | None = None
-    dropout: float = 0.1
-    dropatt: float = 0.1
-    activation_dropout: float | None = None
-    init_method: str = "normal"
-    init_range: float = 0.1
-    init_std: float = 0.02
+    d_model: int = setting(REQUIRED, "D, width; even.")
+    n_layer: int = setting(REQUIRED, "L, layers.")
+    n_head: int = setting(REQUIRED, "N, attention heads.")
+    d_head: int = setting(REQUIRED, "H, width of a head; N * H need not be D.")
+    d_inner: int = setting(REQUIRED, "F, width of the feed-forward layer.")
+    ff_activation: str = setting(
+        "gelu",
+        "Activation of the feed-forward layer; gelu is the tanh form, as in "
+        "the original.",
+        choices=("gelu", "relu"),
+    )
+    untie_r: bool = setting(
+        True,
+        "Every layer has its own relative biases u, v and s; else one set is "
+        "shared.",
+    )
+    attn_type: str = setting(
+        "bi",
+        "bi sees both sides; uni the past only (Transformer-XL).",
+        choices=("bi", "uni"),
+    )
+    same_length: bool = setting(
+        False,
+        "With attn_type=uni every position sees equally many keys, M + 1; "
+        "without effect with bi, as in the original.",
+    )
+    clamp_len: int = setting(
+        -1, "Distances beyond it count as this one; -1 = off."
+    )
+    blind_rows: str = setting(
+        "zero",
+        "What a query row that sees no key gets from attention: zero, or the "
+        "mean over all keys as in the original. Of importance to pretraining "
+        "and generation alone.",
+        choices=("zero", "original"),
+    )
+    mem_len: int | None = setting(
+        None, "M, positions kept for the next segment; 0 = none."
+    )
+    reuse_len: int | None = setting(
+        None,
+        "Only so many first positions of a segment enter the memory; 0 = all.",
+    )
+    dropout: float = setting(
+        0.1,
+        "Dropout rate of embeddings, position table, sublayer outputs and the "
+        "final output.",
+    )
+    dropatt: float = setting(0.1, "Dropout rate of attention.")
+    activation_dropout: float | None = setting(
+        None,
+        "Dropout rate after the feed-forward activation; by default as "
+        "`dropout` (the later paper has 0).",
+    )
+    init_method: str = setting(
+        "normal",
+        "Distribution of the first weights.",
+        choices=("normal", "uniform"),
+    )
+    init_range: float = setting(0.1, "Bound of uniform first weights.")
+    init_std: float = setting(0.02, "Deviation of normal first weights.")
     extra: dict[str, Any] = dataclasses.field(default_factory=dict, hash=False)
 
     def __post_init__(self):
         super().__post_init__()
         within(self, ">= 0", "reuse_len", form=FIELD, whole=True)
-        one_of(self, form=FIELD, **_CHOICES)
         true_or_false(self, "untie_r", "same_length")
 
     @property

@@ -3,7 +3,7 @@
 import tensorflow as tf
 import tf_keras
 
-from modeling.ops import initializers, saving
+from modeling.ops import saving
 
 
 @tf_keras.utils.register_keras_serializable("xlnet")
@@ -32,18 +32,14 @@ class Embeddings(saving.Layer):
 
     def build(self, input_shape):
         with tf.name_scope("word_embedding"):
-            self.lookup_table = self.add_weight(
+            self.lookup_table = self.add_kept(
                 "lookup_table",
                 [self.vocab_size, self.d_model],
-                initializer=initializers.fresh(self.initializer),
-                experimental_autocast=False,
+                self.initializer,
             )
         with tf.name_scope("mask_emb"):
-            self.mask_emb = self.add_weight(
-                "mask_emb",
-                [1, 1, self.d_model],
-                initializer=initializers.fresh(self.initializer),
-                experimental_autocast=False,
+            self.mask_emb = self.add_kept(
+                "mask_emb", [1, 1, self.d_model], self.initializer
             )
         super().build(input_shape)
 

@@ -6,6 +6,7 @@ import tf_keras
 from modeling.attention.attend import NO_QUERIES
 from modeling.attention.base import Attention
 from modeling.attention.relative_attention import RelativeAttention
+from modeling.encoders.base import ConfiguredLayer
 from modeling.encoders.xlnet.config import XLNetConfig
 from modeling.ops import initializers, saving
 from modeling.ops.context import INFERENCE
@@ -30,7 +31,7 @@ ATTENTION = {"relative": _relative}
 
 
 @tf_keras.utils.register_keras_serializable("xlnet")
-class TransformerLayer(saving.Layer):
+class TransformerLayer(ConfiguredLayer):
     """XLNet section 2.3: both streams use the same weights and the same keys.
 
       h' = FF(attention(h; [memory, h]))    the content stream
@@ -47,10 +48,8 @@ class TransformerLayer(saving.Layer):
         attention: str = "relative",
         **kwargs,
     ):
-        super().__init__(**kwargs)
-        if isinstance(config, dict):
-            config = XLNetConfig.from_dict(config)
-        self.config = config
+        super().__init__(config, **kwargs)
+        config = self.config
         self.attention = attention
         # The original's name, whatever the kind.
         self.rel_attn = ATTENTION[attention](
@@ -119,7 +118,4 @@ class TransformerLayer(saving.Layer):
         ) | saving.paths_below(self, "ff", "ff")
 
     def get_config(self):
-        return super().get_config() | {
-            "config": self.config.to_dict(),
-            "attention": self.attention,
-        }
+        return super().get_config() | {"attention": self.attention}

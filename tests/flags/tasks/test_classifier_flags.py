@@ -8,7 +8,9 @@ from common.errors import UserError
 from common.vocabularies.text_settings import TextSettings
 from data.finetuning.classifier.task import check_trained
 from flags import other_names
-from flags.tasks import classifier_flags, race_flags, tagger_flags
+from run_classifier import COMMAND as CLASSIFIER
+from run_race import COMMAND as RACE
+from run_tagger import COMMAND as TAGGER
 from tests.flags.fresh_flags import remove_ours
 
 
@@ -16,9 +18,9 @@ from tests.flags.fresh_flags import remove_ours
 def parse():
     """Registers a command's flags anew and reads a command line."""
 
-    def run(module, *arguments):
+    def run(command, *arguments):
         remove_ours()
-        module.define()
+        command.define()
         flags.FLAGS(["x", "--model_dir=m", *arguments])
 
     yield run
@@ -31,25 +33,25 @@ def trained(name="sst-2", head="classification"):
 
 
 def test_a_trained_model_says_its_task(parse):
-    parse(classifier_flags)
-    found = classifier_flags.from_flags(trained("sts-b", "regression"))
+    parse(CLASSIFIER)
+    found = CLASSIFIER.data_options(trained("sts-b", "regression"))
     assert (found.task_name, found.head) == ("sts-b", "regression")
     with pytest.raises(UserError, match="--task_name must be given"):
-        classifier_flags.from_flags(None)
+        CLASSIFIER.data_options(None)
     with pytest.raises(UserError, match="is of squad .* not for run_class"):
-        classifier_flags.from_flags(trained("squad", "span"))
-    parse(classifier_flags, "--task_name=cola")
-    assert classifier_flags.from_flags(trained()).task_name == "cola"
+        CLASSIFIER.data_options(trained("squad", "span"))
+    parse(CLASSIFIER, "--task_name=cola")
+    assert CLASSIFIER.data_options(trained()).task_name == "cola"
 
 
 @pytest.mark.parametrize(
     "arguments", [["--labels=--1,-2"], ["--labels", "--1,-2"]]
 )
 def test_labels_may_look_like_flags(parse, arguments):
-    for module, more in ((classifier_flags, [trained()]), (tagger_flags, [])):
-        parse(module, "--data_dir=d", *arguments)
+    for command, more in ((CLASSIFIER, [trained()]), (TAGGER, [])):
+        parse(command, "--data_dir=d", *arguments)
         assert other_names.hint(arguments, flags.FLAGS) is None
-        assert module.from_flags(*more).labels == ("--1", "-2")
+        assert command.data_options(*more).labels == ("--1", "-2")
 
 
 @pytest.mark.parametrize("name", ["sst-2", "tsv", "jsonl", "tfds:a"])
@@ -64,8 +66,8 @@ def test_another_official_task_is_refused():
 
 
 def test_an_export_of_race_reads_no_text(parse):
-    parse(race_flags, "--do_export")
-    assert race_flags.from_flags().data_dir == ""
-    parse(race_flags, "--do_eval")
+    parse(RACE, "--do_export")
+    assert RACE.read()["data"].data_dir == ""
+    parse(RACE, "--do_eval")
     with pytest.raises(UserError, match="--data_dir must be given"):
-        race_flags.from_flags()
+        RACE.read()

@@ -12,6 +12,7 @@ import tf_keras
 
 from common.errors import UserError
 from common.references import resolve
+from flags import flag_values
 from flags.training import model_flags
 from modeling import XLNetConfig
 from modeling.checkpoints import conversion, tf1
@@ -277,7 +278,8 @@ def test_flags_meet_the_file_of_a_planted_encoder(
         ({"same_length": True}, "--same_length=True: .*'bag' has no such"),
     ):
         given = Given(given, model_config_path=str(path))
-        monkeypatch.setattr(model_flags, "FLAGS", given)
+        for module in (model_flags, flag_values):
+            monkeypatch.setattr(module, "FLAGS", given)
         if isinstance(wanted, BagConfig):
             assert model_flags.from_flags(13) == wanted
             continue

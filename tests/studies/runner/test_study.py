@@ -10,9 +10,11 @@ import sys
 import pytest
 from absl import flags
 
+import run_classifier
+import run_squad
 from common import locks
 from common.errors import UserError
-from flags.tasks import classifier_flags, finetune_flags, squad_flags
+from flags.tasks import finetune_flags
 from flags.training import common_flags, pretrain_flags
 from studies.runner import study, study_figure, study_report
 from studies.runner.jobs import Speed
@@ -207,8 +209,8 @@ def test_seeds_of_another_folder_are_not_run_again(options, tmp_path):
 # Command -> (its flags, reads and checks them).
 COMMANDS = {
     "run_pretrain.py": (pretrain_flags, common_flags.from_flags),
-    "run_squad.py": (squad_flags, finetune_flags.from_flags),
-    "run_classifier.py": (classifier_flags, finetune_flags.from_flags),
+    "run_squad.py": (run_squad.COMMAND, finetune_flags.from_flags),
+    "run_classifier.py": (run_classifier.COMMAND, finetune_flags.from_flags),
 }
 
 

@@ -107,7 +107,7 @@ def test_training_again_keeps_the_threshold(
     def train(*arguments, **more):
         raise KeyboardInterrupt  # the folder is as a finished run leaves it
 
-    monkeypatch.setattr(driver.loop, "train", train)
+    monkeypatch.setattr(driver, "run_training", train)
     with pytest.raises(KeyboardInterrupt):
         Driver(job, options, say=lambda line: None).run()
     assert TaskSpec.read(str(home)).data_options[THRESHOLD] == 0.3
