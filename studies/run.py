@@ -40,6 +40,7 @@ def main() -> None:
     places = {"out": folder, "data": FLAGS.data_dir, "text": text}
     options = load(path_of(FLAGS.study), places)
     if FLAGS.drawn_from:
+        os.makedirs(folder, exist_ok=True)
         rows = study_figure.read_rows(FLAGS.drawn_from, options)
         stem = os.path.join(folder, "figure5")
         command = study_report.COMMAND
