@@ -1,4 +1,4 @@
-"""Writes docs/flags.md: every flag of every command, from the fields.
+"""Writes docs/reference/flags.md: every flag of every command, from the fields.
 
 python scripts/flags_page.py            # writes the page
 python scripts/flags_page.py --json     # prints the flags per command
@@ -17,7 +17,7 @@ from absl import flags  # noqa: E402
 
 from flags import app, flag_values, help_text  # noqa: E402
 
-PAGE = ROOT / "docs" / "flags.md"
+PAGE = ROOT / "docs/reference/flags.md"
 _HEAD = """# Flags of all commands
 
 Made by `python scripts/flags_page.py` from the fields of the options; do not
@@ -89,7 +89,7 @@ def _flags_of(command: str) -> dict[str, dict]:
 
 
 def page() -> str:
-    """The text of docs/flags.md."""
+    """The text of docs/reference/flags.md."""
     rows = collections.defaultdict(dict)  # subject -> row -> commands
     for command, found in listing().items():
         for name, flag in sorted(found.items()):

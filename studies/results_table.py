@@ -11,7 +11,7 @@ seed; a seed draws the same examples and the same order for both. Writes
 numbers of labels or more, `curves.png` (and .svg). A difference counts where it
 is larger than two standard errors. Killed at any moment, the same command goes
 on; a job that fails is a line of the table; `--table` runs nothing. See
-docs/results.md.
+docs/explanation/results.md.
 """
 
 import dataclasses

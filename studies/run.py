@@ -17,7 +17,7 @@ tuned at all of its points and its best one counts. Every job ends in a
 `result.json`: killed at any moment, the same command goes on, and a job that
 fails is a line of the table; `jobs.json` takes what is done to another machine
 (`--known`). Hours are printed before the start, from measured steps; `--table`
-runs nothing, also beside a run. See docs/ablation.md.
+runs nothing, also beside a run. See docs/explanation/ablation.md.
 """
 
 import os

@@ -1,7 +1,10 @@
 """The site names every page once, and the pages' links lead somewhere."""
 
 import re
+import subprocess
+import types
 
+from scripts import site_links
 from tests.conftest import ROOT
 
 DOCS = ROOT / "docs"
@@ -22,6 +25,43 @@ def test_links_and_pictures_of_pages_exist():
             if "://" not in target and not (page.parent / target).exists():
                 missing.append((page.name, target))
     assert not missing
+
+
+def test_pages_that_files_of_the_repository_name_exist():
+    """In messages, comments and the pages in front."""
+    listed = subprocess.run(
+        ["git", "grep", "-hoIE", r"\bdocs/[a-z_/]+\.(md|ipynb)"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    named = set(listed.split())
+    assert len(named) > 20
+    assert not [name for name in named if not (ROOT / name).exists()]
+
+
+def test_folders_of_pages_hold_few_names():
+    for folder in (DOCS, *(p.parent for p in PAGES)):
+        names = [p for p in folder.iterdir() if p.suffix != ".ipynb"]
+        assert len(names) <= 15, folder
+
+
+def test_the_site_keeps_links_between_its_folders_alone():
+    page = types.SimpleNamespace(
+        file=types.SimpleNamespace(src_uri="guides/tasks/a.md")
+    )
+    text = (
+        "[b](../b.md) [c](../../reference/api/c.md#d) ![e](../../f.svg) "
+        "[`g.py`](../../../g.py)"
+    )
+    found = site_links.on_page_markdown(text, page)
+    assert found == text.replace("[`g.py`](../../../g.py)", "`g.py`")
+
+
+def test_readme_is_one_screen():
+    lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+    assert len(lines) <= 50
 
 
 def test_every_diagram_is_on_a_page():
