@@ -4,7 +4,7 @@ import re
 import subprocess
 import types
 
-from scripts import site_links
+from scripts import readability, site_links
 from tests.conftest import ROOT
 
 DOCS = ROOT / "docs"
@@ -57,6 +57,42 @@ def test_the_site_keeps_links_between_its_folders_alone():
     )
     found = site_links.on_page_markdown(text, page)
     assert found == text.replace("[`g.py`](../../../g.py)", "`g.py`")
+
+
+# Names, and what every reader of such pages knows.
+KNOWN = set(
+    "API ASCII CPU CR CRLF GPU HTML HTTP IPv4 IPv6 JSON LF LayerNorm NUL NaN "
+    "PCI PNG REST SHA SVG TPU URL UTF "
+    "AG AM AMD AdamW AutoGraph BooksCorpus CISI ClueWeb ClueWeb09 CoNLL DBpedia "
+    "DaskRunner DirectRunner EPYC FDFA GPT GeGLU HDF5 IMDB LangChain MiniLM "
+    "MinHash ModernBERT NVIDIA NewsQA NumPy ONNX OpenAI PyTorch RoBERTa SARA "
+    "SavedModel SciPy SentencePiece SignatureDef StableHLO TensorBoard "
+    "TensorFlow TFRecord WikiExtractor WikiText WordPiece XL XLNet".split()
+)
+# Of the text around: flags, files, placeholders, names in Python.
+WORDS = set(
+    "CHANGELOG CONTRIBUTING ConfigureDistributedTpuOp FLAGS GET HEAD IMAGE InvalidArgumentError KeyError "
+    "NAME NOT ONE PATH SECURITY TYPE TpuExecutable UNUSED".split()
+)
+
+
+def test_every_abbreviation_is_in_the_glossary():
+    """Once for all pages, outside of code."""
+    glossary = (DOCS / "reference/glossary.md").read_text(encoding="utf-8")
+    unknown = set()
+    for path in readability.pages(ROOT):
+        text = path.read_text(encoding="utf-8")
+        text = re.sub(r"```.*?```|`[^`]*`", "", text, flags=re.S)
+        text = re.sub(r"^    .*$", "", text, flags=re.M)
+        text = re.sub(r"\]\([^)]*\)", "]", text)
+        for word in re.findall(r"\b[A-Z][A-Za-z0-9]*[A-Z][A-Za-z0-9]*", text):
+            both = {word, word.removesuffix("s")}
+            if both & (KNOWN | WORDS):
+                continue
+            named = rf"^\| .*\b({'|'.join(both)})\b.* \| "
+            if not re.search(named, glossary, re.M):
+                unknown.add((path.name, word))
+    assert not unknown
 
 
 def test_readme_is_one_screen():
