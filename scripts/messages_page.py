@@ -26,7 +26,7 @@ _HEAD = """# Troubleshooting by message
 
 Made by `python scripts/messages_page.py` from the code; do not edit. Search this page
 for the words of your message: … stands for a name or a value. Every command ends with
-one line `error: ...` and status 1. A stack trace is a fault of the program: please
+one line `error: ...` and status 1. A stack trace is a fault of the program:
 report it ([security](../../SECURITY.md) or the list of issues).
 """
 

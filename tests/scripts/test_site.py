@@ -118,6 +118,18 @@ NOT_SAID = (
     "empty of a word",
     "the notes give",
     "is believed",
+    # Private words for rebuild, distinguish.
+    "made anew",
+    "told apart",
+    "in vain",
+    "knows nothing",
+    # Words that a style guide of documentation leaves out.
+    "simply",
+    "easily",
+    "obviously",
+    "please",
+    "in order to",
+    "utilize",
 )
 
 
