@@ -4,7 +4,7 @@
         --init_checkpoint=xlnet_cased_L-24_H-1024_A-16 --recipe=mnli \\
         --model_dir=OUT --do_train --do_eval --do_predict --do_export
 
-See docs/classification.md. TensorFlow is imported after the flags are parsed:
+See docs/guides/tasks/classification.md. TensorFlow is imported after the flags are parsed:
 the processes that make features import this file and do without it.
 """
 

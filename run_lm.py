@@ -8,7 +8,7 @@
         --input_file=LINES.txt
 
 STREAMS comes from `python -m data.create_lm_data`. The same training command
-started again goes on where it stopped. See docs/language_modeling.md.
+started again goes on where it stopped. See docs/guides/language_modeling.md.
 TensorFlow is imported after the flags are parsed, see `flags.app`.
 """
 

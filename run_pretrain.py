@@ -5,7 +5,7 @@
         --mem_len=96 --train_batch_size=16 --train_steps=10000
 
 RECORDS comes from `python -m data.create_pretraining_data`. The same command
-started again goes on where it stopped. See docs/pretraining.md. TensorFlow is
+started again goes on where it stopped. See docs/guides/pretraining.md. TensorFlow is
 imported after the flags are parsed: a wrong one for a TPU aborts the process,
 and `flags.app` says what is wrong before.
 """

@@ -3,7 +3,7 @@
     python run_ranking.py --collection=cranfield --data_dir=DATA/cranfield \\
         --init_checkpoint=xlnet_cased_L-12_H-768_A-12 --model_dir=OUT
 
-See docs/ranking.md. TensorFlow is imported after the flags are parsed.
+See docs/guides/tasks/ranking.md. TensorFlow is imported after the flags are parsed.
 """
 
 import dataclasses

@@ -29,6 +29,16 @@ def new(
     return figure, figure.subplots(rows, columns, squeeze=False)
 
 
+def caption(figure: "Figure", *lines: str) -> None:
+    """What every figure of a measurement says above its axes.
+
+    Args:
+      figure: of `new`.
+      *lines: what n is, what a point and a bar are, the command that made it.
+    """
+    figure.suptitle("\n".join(map(literal, lines)), fontsize=9)
+
+
 def literal(text: str) -> str:
     """Text of a user for a figure: Matplotlib would read `$x_$` as a formula."""
     return text.replace("$", r"\$")

@@ -11,7 +11,7 @@ One sentence per line, an empty line between documents, as the builder reads it.
 A document is a row's texts, SQuAD's paragraph or RACE's passage with what is
 asked of it left out; one that came before is left out. Only training files are
 read, and with --dev_fraction none of the rows that `run_classifier.py` holds out
-with the same flags. docs/pretraining.md says what to do with the file.
+with the same flags. docs/guides/pretraining.md says what to do with the file.
 """
 
 import os

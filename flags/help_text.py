@@ -38,7 +38,7 @@ def text(argv: list[str]) -> str:
         for module in sorted(m for m in by_module if m.startswith("absl.")):
             parts += [f"{module}:", _help_of(by_module[module]), ""]
     more = f"{count} flags in all, and absl's" if short else "Flags of absl"
-    parts.append(f"{more}: --helpfull; docs/flags.md says the same.")
+    parts.append(f"{more}: --helpfull; docs/reference/flags.md says the same.")
     return "\n".join(parts[:-1] if full else parts)
 
 

@@ -2,7 +2,7 @@
 
 The names of the original keep their meaning wherever it is the same; these are
 those that have another name or no place here. `flags.app` answers with a line
-of this table, and docs/flag_names.md shows it.
+of this table, and docs/reference/flag_names.md shows it.
 """
 
 ORIGINAL, HUGGING_FACE = "the original", "Hugging Face"

@@ -1,4 +1,4 @@
-"""Writes docs/flags.md: every flag of every command, from the fields.
+"""Writes docs/reference/flags.md: every flag of every command, from the fields.
 
 python scripts/flags_page.py            # writes the page
 python scripts/flags_page.py --json     # prints the flags per command
@@ -17,7 +17,7 @@ from absl import flags  # noqa: E402
 
 from flags import app, flag_values, help_text  # noqa: E402
 
-PAGE = ROOT / "docs" / "flags.md"
+PAGE = ROOT / "docs/reference/flags.md"
 _HEAD = """# Flags of all commands
 
 Made by `python scripts/flags_page.py` from the fields of the options; do not
@@ -89,7 +89,7 @@ def _flags_of(command: str) -> dict[str, dict]:
 
 
 def page() -> str:
-    """The text of docs/flags.md."""
+    """The text of docs/reference/flags.md."""
     rows = collections.defaultdict(dict)  # subject -> row -> commands
     for command, found in listing().items():
         for name, flag in sorted(found.items()):
@@ -97,17 +97,35 @@ def page() -> str:
             rows[flag["subject"]].setdefault(row, []).append(command)
     total = len({row[0] for of in rows.values() for row in of})
     parts = [_HEAD, f"{total} names in {len(commands())} commands."]
+    new = sorted({row[0] for of in rows.values() for row in of})
+    parts += ["\n## Names\n", *_index(new)]
     for subject in sorted(rows):
         parts += [f"\n## {subject}\n", "| flag | default | meaning |"]
         parts.append("|---|---|---|")
         named = {tuple(found) for found in rows[subject].values()}
         for (name, default, text), found in sorted(rows[subject].items()):
             where = "" if len(named) == 1 else f" ({_commands(found)})"
-            cells = (f"`--{name}`", default, _cell(text + where))
+            anchor = ""
+            if name in new:  # the first row of that name
+                new.remove(name)
+                anchor = f'<a id="{name}"></a>'
+            cells = (f"`--{name}`{anchor}", default, _cell(text + where))
             parts.append(f"| {' | '.join(cells)} |")
         if len(named) == 1:
             parts.append(f"\nOf: {_commands(next(iter(named)))}.")
     return "\n".join(parts) + "\n"
+
+
+def _index(names: list[str]) -> list[str]:
+    """A table of the names by their first letter, each a link to its row."""
+    letters = collections.defaultdict(list)
+    for name in names:
+        letters[name[0].upper()].append(f"[`{name}`](#{name})")
+    return [
+        "| | |",
+        "|---|---|",
+        *(f"| **{k}** | {', '.join(of)} |" for k, of in letters.items()),
+    ]
 
 
 def _commands(names) -> str:

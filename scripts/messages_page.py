@@ -1,4 +1,4 @@
-"""Writes docs/troubleshooting.md: every message of a command, by its family.
+"""Writes docs/reference/troubleshooting.md: every message of a command, by its family.
 
 python scripts/messages_page.py
 
@@ -18,7 +18,7 @@ sys.path.insert(0, str(ROOT))
 
 from flags import faults  # noqa: E402
 
-PAGE = ROOT / "docs" / "troubleshooting.md"
+PAGE = ROOT / "docs/reference/troubleshooting.md"
 FOLDERS = ("common", "data", "flags", "modeling", "serving", "training")
 _VALUE = "…"
 _SHORTEST = 12  # letters of a message besides its values
@@ -26,8 +26,8 @@ _HEAD = """# Troubleshooting by message
 
 Made by `python scripts/messages_page.py` from the code; do not edit. Search this page
 for the words of your message: … stands for a name or a value. Every command ends with
-one line `error: ...` and status 1. A stack trace is a fault of the program: please
-report it ([security](../SECURITY.md) or the list of issues).
+one line `error: ...` and status 1. A stack trace is a fault of the program:
+report it ([security](../../SECURITY.md) or the list of issues).
 """
 
 
@@ -90,7 +90,7 @@ def _parts(node: ast.expr) -> str:
 
 
 def page() -> str:
-    """The text of docs/troubleshooting.md."""
+    """The text of docs/reference/troubleshooting.md."""
     known = families()
     texts = collections.defaultdict(set)
     for path, found in messages().items():

@@ -1,6 +1,6 @@
 """Sentences of the pages: median length, share over 30 words, Flesch's score.
 
-python scripts/readability.py FOLDER    # of README.md and docs/*.md; as TSV
+python scripts/readability.py FOLDER    # of README.md and docs/**/*.md; as TSV
 
 Tables, code and headings do not count; a span of code is one word. Syllables
 are those of pyphen (requirements-docs.txt).
@@ -13,6 +13,21 @@ import sys
 
 GENERATED = ("flags.md", "flag_names.md", "troubleshooting.md")
 _MARKED = re.compile(r"\s*(?:[-*]|\d+\.)\s+")
+# What closes a quotation, a bracket or bold text may follow the full stop.
+_END = re.compile(r"(?<=[.!?])(?:\*\*|[\")])?\s+(?=[A-Z\"(*\[])")
+
+
+def pages(root: pathlib.Path) -> list[pathlib.Path]:
+    """Those that people write: README.md, then what lies in docs/."""
+    found = sorted((root / "docs").rglob("*.md"))
+    return [
+        root / "README.md",
+        *(
+            p
+            for p in found
+            if p.name not in GENERATED and "measured" not in p.parts
+        ),
+    ]
 
 
 def paragraphs(page: str) -> list[str]:
@@ -41,7 +56,7 @@ def sentences(page: str) -> list[list[str]]:
     for text in paragraphs(page):
         text = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", text)
         text = re.sub(r"`[^`]*`", "CODE", text)
-        for sentence in re.split(r"(?<=[.!?])\s+(?=[A-Z\"(*])", text):
+        for sentence in _END.split(text):
             words = [w for w in sentence.split() if re.search(r"\w", w)]
             if len(words) > 1:
                 found.append(words)
@@ -72,9 +87,9 @@ def main() -> None:
     root = pathlib.Path(sys.argv[1])
     print("page\tsentences\tmedian\tover 30 words\tlongest\tFlesch")
     every = []
-    for path in [root / "README.md", *sorted((root / "docs").glob("*.md"))]:
+    for path in pages(root):
         found = sentences(path.read_text(encoding="utf-8"))
-        if len(found) < 3 or path.name in GENERATED:
+        if len(found) < 3:
             continue
         every += found
         print(path.name, *measures(found, syllables), sep="\t")

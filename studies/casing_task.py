@@ -5,7 +5,7 @@
 Every text teaches it, so a tagger can be tried on any language with capitals:
 each word, in lower case, has a tag of its case (l, U = capital first, A = all
 capitals, M = mixed) and of the mark that follows it (none, comma, period,
-question, exclamation). A word alone says little: see docs/tagging.md.
+question, exclamation). A word alone says little: see docs/guides/tasks/tagging.md.
 """
 
 import glob

@@ -322,6 +322,13 @@ def draw(
         axes.set(xlabel=label, ylabel="held-out loss, nats per target")
         axes.legend()
     row[-1].set_xlim(left=0)
+    counts = sorted({len(own) for own in curves.values()})
+    figures.caption(
+        figure,
+        f"One line per seed, n = {' to '.join(map(str, counts))} seeds of each "
+        "colour. No bars.",
+        "python -m studies.learning",
+    )
     return figures.save(figure, stem)
 
 

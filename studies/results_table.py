@@ -11,7 +11,7 @@ seed; a seed draws the same examples and the same order for both. Writes
 numbers of labels or more, `curves.png` (and .svg). A difference counts where it
 is larger than two standard errors. Killed at any moment, the same command goes
 on; a job that fails is a line of the table; `--table` runs nothing. See
-docs/results.md.
+docs/explanation/results.md.
 """
 
 import dataclasses
@@ -29,7 +29,7 @@ from studies.runner.jobs import Job, Jobs
 from studies.runner.study_file import Command, command, entries_of, read_toml
 
 FLAGS = flags.FLAGS
-_DEFAULT = study_file.path_of("results_table")
+OPTIONS = study_file.path_of("results_table")
 STARTS = ("pretrained", "random")
 ALL = 0  # labels
 
@@ -330,6 +330,14 @@ def draw(cells: list[Cell], options: TableOptions, stem: str) -> list[str]:
         counts = [c.labels for c in task_cells]
         axis.set_xticks(counts, [f"{n:,}" for n in counts])
         axis.legend()
+    drawn = [c for c in cells if c.task in shown and c.labels != ALL]
+    seeds = {len(v) for c in drawn for v in c.values.values()}
+    figures.caption(
+        figure,
+        f"Points: mean of n = {' to '.join(map(str, sorted(seeds)))} seeds. "
+        "Bars: standard deviation of the seeds.",
+        "python -m studies.results_table",
+    )
     return figures.save(figure, stem)
 
 
@@ -373,7 +381,7 @@ def define() -> None:
     flags.DEFINE_string(
         "init_checkpoint", None, "A pretrained folder.", required=True
     )
-    flags.DEFINE_string("options", _DEFAULT, "TOML file of tasks.")
+    flags.DEFINE_string("options", OPTIONS, "TOML file of tasks.")
     flags.DEFINE_integer("workers", 1, "Jobs at a time, sharing the cores.", 1)
     known_jobs.define()
     flags.DEFINE_bool("table", False, "Run nothing: the table of what is done.")

@@ -17,7 +17,7 @@ tuned at all of its points and its best one counts. Every job ends in a
 `result.json`: killed at any moment, the same command goes on, and a job that
 fails is a line of the table; `jobs.json` takes what is done to another machine
 (`--known`). Hours are printed before the start, from measured steps; `--table`
-runs nothing, also beside a run. See docs/ablation.md.
+runs nothing, also beside a run. See docs/explanation/ablation.md.
 """
 
 import os
@@ -40,6 +40,7 @@ def main() -> None:
     places = {"out": folder, "data": FLAGS.data_dir, "text": text}
     options = load(path_of(FLAGS.study), places)
     if FLAGS.drawn_from:
+        os.makedirs(folder, exist_ok=True)
         rows = study_figure.read_rows(FLAGS.drawn_from, options)
         stem = os.path.join(folder, "figure5")
         command = study_report.COMMAND

@@ -1,4 +1,4 @@
-"""Imports go in one direction: docs/architecture.md, from the AST."""
+"""Imports go in one direction: docs/explanation/architecture.md, from the AST."""
 
 import ast
 import pathlib

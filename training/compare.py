@@ -153,6 +153,12 @@ def draw(names: list[str], runs: list[dict], stem: str) -> list[str]:
             )
     axes.set(xlabel="step", ylabel="loss")
     axes.legend()
+    figures.caption(
+        figure,
+        f"One run per colour. Line: training loss, mean of up to {POINTS} "
+        "groups of steps. Points: evaluations.",
+        "python -m training.compare",
+    )
     return figures.save(figure, stem)
 
 

@@ -139,7 +139,7 @@ def _make_tpu(options: StrategyOptions) -> tf.distribute.Strategy:
         raise UserError(
             f"no TPU at --tpu={address}: {_first_fact(e)}. Devices found: "
             f"{devices}; {tpu_build.describe()}. {_advice(options, devices)}; "
-            "docs/tpu.md has the steps"
+            "docs/guides/tpu.md has the steps"
         ) from e
 
 

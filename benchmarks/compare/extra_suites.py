@@ -122,7 +122,7 @@ def sentences(options: BenchOptions) -> Rows:
 def _page_lines(count: int) -> list[str]:
     """English of all lengths: the lines of our own pages."""
     found = []
-    for path in sorted((ROOT / "docs").glob("*.md")):
+    for path in sorted((ROOT / "docs").rglob("*.md")):
         lines = path.read_text(encoding="utf-8").splitlines()
         found += [line for line in lines if len(line) > 20]
     return found[:count]

@@ -1,6 +1,6 @@
 """What is measured: sizes of a workload and its synthetic batches.
 
-Letters as in docs/architecture.md. Only numpy is imported: the PyTorch peer
+Letters as in docs/explanation/architecture.md. Only numpy is imported: the PyTorch peer
 runs in an environment without TensorFlow.
 """
 

@@ -72,7 +72,7 @@ def check(address: str | None) -> None:
             "no TPU in this machine: --tpu=local needs /dev/accel*, "
             "/dev/vfio/N or a PCI device of vendor "
             f"{GOOGLE_VENDOR}, and there is none ({describe()}); run this on "
-            "a Cloud TPU VM (docs/tpu.md), name another TPU with --tpu=NAME, "
+            "a Cloud TPU VM (docs/guides/tpu.md), name another TPU with --tpu=NAME, "
             "or leave --use_tpu out"
         )
 

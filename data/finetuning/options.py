@@ -190,7 +190,7 @@ class ClassifierDataOptions(DataOptions):
         False,
         "qnli, wnli: candidates compete, those of a question in pairs and "
         "those for a pronoun by their probabilities, as in the XLNet paper;"
-        " see docs/classification.md.",
+        " see docs/guides/tasks/classification.md.",
         kept=Kept(DATA, True, False),
     )
     ranking_alpha: float = setting(

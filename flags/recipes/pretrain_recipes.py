@@ -46,7 +46,7 @@ _V2 = {
     "warmup_steps": 40_000,
 }
 
-# Found by search on two cores (docs/pretraining.md). So small a model first
+# Found by search on two cores (docs/explanation/small_models.md). So small a model first
 # reaches the unigram plateau and stays there for a while; single tokens as
 # targets, more of them, and larger first weights end that sooner.
 _SMALL = {
@@ -72,13 +72,13 @@ RECIPES = {
         COMMAND,
         _SMALL | {"train_steps": 900, "warmup_steps": 100},
         {},
-        "measured: docs/pretraining.md",
+        "measured: docs/explanation/small_models.md",
     ),
     "small_hours": Recipe(
         COMMAND,
         _SMALL | {"n_layer": 4, "train_steps": 8000, "warmup_steps": 400},
         {},
-        "measured: docs/pretraining.md",
+        "measured: docs/explanation/small_models.md",
     ),
     "pretrain_large_v1": Recipe(COMMAND, _LARGE | _V1, _ASSUMED, "Table 7, v1"),
     # The second version gives no memory length.

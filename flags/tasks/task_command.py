@@ -6,8 +6,8 @@ A command that fine-tunes one kind of task is an object of this module.
 import dataclasses
 
 from absl.testing import flagsaver
-from data.task_spec import TaskSpec
 
+from common.contract.task_spec import TaskSpec
 from common.references import resolve
 from data.finetuning.options import DataOptions
 from flags import flag_values

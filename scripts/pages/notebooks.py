@@ -1,4 +1,4 @@
-"""Writes docs/notebooks/*.ipynb from the pages beside them.
+"""Writes docs/tutorials/notebooks/*.ipynb from the pages beside them.
 
 python scripts/pages/notebooks.py
 
@@ -10,7 +10,9 @@ import json
 import pathlib
 import re
 
-FOLDER = pathlib.Path(__file__).resolve().parents[2] / "docs" / "notebooks"
+FOLDER = (
+    pathlib.Path(__file__).resolve().parents[2] / "docs/tutorials/notebooks"
+)
 NOT_RUN = "not run"
 _BLOCK = re.compile(
     r'^```(python|bash)(?: title="([^"]*)")?\n(.*?)^```\n', re.M | re.S

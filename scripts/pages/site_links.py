@@ -1,14 +1,22 @@
 """Links of the pages to files of the repository, as the site needs them.
 
-A page links to `../modeling/reference.py`, which works where the repository is
+A page links to `../../modeling/reference.py`, which works where the repository is
 read. The site holds the pages alone: there such a link becomes the file's name.
 """
 
+import posixpath
 import re
 
-_OUTSIDE = re.compile(r"\[([^\]]+)\]\(\.\./(?!api/)[^)]*\)")
+_LINK = re.compile(r"(?<!!)\[([^\]]+)\]\((\.\./[^)#]*)[^)]*\)")
 
 
 def on_page_markdown(markdown: str, page, **_) -> str:
     """Called by mkdocs for every page; the text with such links replaced."""
-    return _OUTSIDE.sub(r"\1", markdown)
+    folder = posixpath.dirname(page.file.src_uri)
+
+    def inside(match: re.Match) -> str:
+        target = posixpath.normpath(posixpath.join(folder, match[2]))
+        outside = target == ".." or target.startswith("../")
+        return match[1] if outside else match[0]
+
+    return _LINK.sub(inside, markdown)

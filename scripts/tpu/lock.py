@@ -22,7 +22,7 @@ HEADER = """\
 # The environment of Cloud TPU VMs (scripts/tpu/install.sh): every package,
 # installed with --no-deps, because `tensorflow`, which others ask for, would
 # overwrite `tensorflow-tpu`. Made by scripts/tpu/lock.py; the versions of
-# libtpu that TensorFlow can load are in docs/tpu.md.
+# libtpu that TensorFlow can load are in docs/guides/tpu.md.
 """
 
 

@@ -33,7 +33,7 @@ def score_lines(
     lines: Sequence[str],
     line_end: bool = True,
 ) -> list[dict[str, Any]]:
-    """An object for each line, in order; see docs/language_modeling.md.
+    """An object for each line, in order; see docs/guides/language_modeling.md.
 
     Args:
       vocabulary: of the model.

@@ -10,7 +10,7 @@ attention of all heads by relative position; `terms` Figure 7, the terms (a), (b
 and (d) of the scores alone; `heads` Figure 6, chosen heads (--heads, numbered
 layer after layer from 0) at a drawn place. With --text (XLNet): both streams
 under a drawn factorization order, means by relative position and chosen heads.
-Every figure is a PNG and an SVG.
+Every figure is a PNG and an SVG, and its numbers are a TSV beside it.
 
 Letters: T segment length, M memory, L layers, N heads.
 """
@@ -20,12 +20,14 @@ import os
 import numpy as np
 from absl import flags
 
-from common import figures
+from common import figures, files
 from common.errors import UserError
 from flags import app, flag_values
 from studies.language import attention_terms
 
 FLAGS = flags.FLAGS
+_COMMAND = "python -m studies.language.attention_plots"
+_ALL_NAMED = 40  # rows of a figure at most that are named one by one
 _TITLES = {
     "whole": "attention",
     "a": "(a) content",
@@ -111,8 +113,23 @@ def two_streams(model, ids: np.ndarray, seed: int) -> dict[str, list]:
     return {"content": weights[::2], "query": weights[1::2]}
 
 
+def _write(stem: str, rows: list[list]) -> str:
+    """Numbers of a figure as STEM.tsv; the path."""
+    path = f"{stem}.tsv"
+    lines = (
+        "\t".join(f"{v:.5g}" if isinstance(v, float) else str(v) for v in row)
+        for row in rows
+    )
+    files.write_text(path, "\n".join(lines) + "\n")
+    return path
+
+
 def draw_means(
-    rows: dict[str, np.ndarray], offsets: np.ndarray, heads: int, stem: str
+    rows: dict[str, np.ndarray],
+    offsets: np.ndarray,
+    heads: int,
+    stem: str,
+    about: str,
 ) -> list[str]:
     """Rows of all heads by relative position, a panel for each entry.
 
@@ -121,14 +138,18 @@ def draw_means(
       offsets: relative positions of the columns.
       heads: N, for the labels.
       stem: path of the figure without its ending.
+      about: what the mean is of, for the caption.
     """
     from matplotlib.colors import LogNorm
 
     count = len(next(iter(rows.values())))
+    # Numbers from 1 as in the titles of chosen heads: layer, head of the layer.
+    named = [f"{i // heads + 1}.{i % heads + 1}" for i in range(count)]
+    shown = range(0, count, 1 if count <= _ALL_NAMED else heads)
     figure, axes = figures.new(
         1,
         len(rows),
-        figsize=(1.5 + 4.5 * len(rows), 1.5 + min(0.11 * count + 1.5, 20)),
+        figsize=(1.5 + 4 * len(rows), 2 + min(0.11 * count + 1.5, 20)),
     )
     top = max(float(np.nanmax(r)) for r in rows.values())
     norm = LogNorm(top * 1e-4, top, clip=True)
@@ -142,12 +163,19 @@ def draw_means(
             extent=ends,
         )
         axis.set(title=title, xlabel="relative position")
-        first = np.arange(0, count, heads)
-        axis.set_yticks(first, [f"layer {i + 1}" for i in range(len(first))])
-        for line in first[1:]:
-            axis.axhline(line - 0.5, color="white", linewidth=0.6)
+        axis.set_yticks(shown, [named[i] for i in shown], fontsize=8)
+        for line in range(heads, count, heads):
+            axis.axhline(line - 0.5, color="white", linewidth=1)
+    axes[0, 0].set_ylabel("layer.head")
     figure.colorbar(image, ax=axes, label="mean attention")
-    return figures.save(figure, stem)
+    figures.caption(figure, f"{about} A row is a head.", _COMMAND)
+    lines = [["panel", "layer.head", *map(str, offsets)]]
+    for title, values in rows.items():
+        lines += [
+            [title, name, *map(float, own)]
+            for name, own in zip(named, values, strict=True)
+        ]
+    return [_write(stem, lines), *figures.save(figure, stem)]
 
 
 def draw_heads(
@@ -169,13 +197,13 @@ def draw_heads(
     """
     from matplotlib.colors import ListedColormap
 
-    height = 0.8 + 0.16 * len(rows)
+    height = 0.8 + 0.22 * len(rows)
     figure, axes = figures.new(
         len(weights),
         1,
         figsize=(
-            2 + 0.16 * len(columns),
-            len(weights) * (height + 0.12 * max(map(len, columns))),
+            2.2 + 0.22 * len(columns),
+            0.6 + len(weights) * (height + 0.12 * max(map(len, columns))),
         ),
     )
     colours = ListedColormap(["white", "#c7d7ea", "#d62728"])
@@ -191,10 +219,24 @@ def draw_heads(
             aspect="auto",
             interpolation="nearest",
         )
-        axis.set_title(title)
-        axis.set_xticks(range(len(columns)), columns, rotation=90, fontsize=6)
-        axis.set_yticks(range(len(rows)), rows, fontsize=6)
-    return figures.save(figure, stem)
+        axis.set_title(title, fontsize=10)
+        axis.set_xticks(range(len(columns)), columns, rotation=90, fontsize=8)
+        axis.set_yticks(range(len(rows)), rows, fontsize=8)
+        axis.set(xlabel="key", ylabel="query")
+    figures.caption(
+        figure,
+        "One text (n = 1). White: hidden. Blue: visible.",
+        f"Red: the {share:.0%} of a row's visible keys with the largest "
+        "attention.",
+        _COMMAND,
+    )
+    lines = [["panel", "query", *columns]]
+    for title, matrix in weights.items():
+        lines += [
+            [title, token, *map(float, own)]
+            for token, own in zip(rows, matrix, strict=True)
+        ]
+    return [_write(stem, lines), *figures.save(figure, stem)]
 
 
 def draw_streams(
@@ -217,6 +259,7 @@ def draw_streams(
             offsets,
             per_layer,
             os.path.join(folder, f"{name}_mean"),
+            f"Mean over the {length} tokens of one text (n = 1).",
         )
         chosen = {
             f"{name} stream, {_name(h, per_layer)}": whole[h] for h in heads
@@ -228,7 +271,7 @@ def draw_streams(
 
 def _name(head: int, per_layer: int) -> str:
     layer, own = divmod(head, per_layer)
-    return f"head {head} (layer {layer + 1}, {own + 1})"
+    return f"layer {layer + 1}, head {own + 1} (--heads={head})"
 
 
 def _heads(count: int) -> list[int]:
@@ -271,7 +314,8 @@ def streams_of_text(folder: str) -> list[str]:
     paths = []
     for name, rows in (("mean", whole), ("terms", shown)):
         stem = os.path.join(folder, name)
-        paths += draw_means(rows, offsets, config.n_head, stem)
+        about = f"Mean over n = {tokens} tokens of {FLAGS.split}, one model."
+        paths += draw_means(rows, offsets, config.n_head, stem, about)
     rng = np.random.default_rng(FLAGS.seed)
     position = int(rng.integers(slots, len(ids) - FLAGS.seq_len))
     memory = model(ids[np.newaxis, position - slots : position]).new_memory

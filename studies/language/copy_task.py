@@ -215,25 +215,40 @@ def main() -> None:
         os.makedirs(FLAGS.output_dir, exist_ok=True)
         path = os.path.join(FLAGS.output_dir, "copy_task.tsv")
         files.write_text(path, "\n".join(lines) + "\n")
-        figure, [[axis]] = figures.new(figsize=(6.5, 4))
-        # Models that behave alike: the wide line shows beside the narrow one.
-        for (name, accuracy), style in zip(
-            found.items(), ("o-", "s-", "x--"), strict=True
-        ):
-            width = 4 if style == "s-" else 1.5
-            axis.plot(accuracy, style, label=name, lw=width, ms=5)
-        axis.axhline(1 / task.keys, color="grey", linestyle=":")
-        axis.set(
-            xlabel="tokens since the key",
-            ylabel="accuracy",
-            title=f"One run each, seed {FLAGS.seed}, {FLAGS.steps} steps; dotted:"
-            " chance\npython -m studies.language.copy_task",
-        )
-        axis.title.set_fontsize(9)
-        axis.legend()
         stem = os.path.join(FLAGS.output_dir, "copy_task")
-        for written in (path, *figures.save(figure, stem)):
+        for written in (path, *draw(found, task, stem)):
             print(f"wrote {written}")
+
+
+def draw(found: dict[str, np.ndarray], task: Task, stem: str) -> list[str]:
+    """Accuracy by gap as PNG and SVG; the paths.
+
+    A panel for each model: two of them behave alike, and one line would hide
+    the other.
+
+    Args:
+      found: name -> accuracy by gap, of the gaps from 1 on.
+      task: what the models were trained on.
+      stem: path of the figure without its ending.
+    """
+    figure, axes = figures.new(
+        len(found), 1, figsize=(6.5, 1 + 1.6 * len(found))
+    )
+    longest = max(map(len, found.values()))
+    for axis, (name, accuracy) in zip(axes[:, 0], found.items(), strict=True):
+        gaps = np.arange(1, len(accuracy))
+        axis.plot(gaps, accuracy[1:], "o-", ms=4)
+        axis.axhline(1 / task.keys, color="grey", linestyle=":")
+        axis.set(ylabel="accuracy", ylim=(-0.05, 1.1), xlim=(0, longest))
+        axis.set_title(name, fontsize=10)
+    axes[-1, 0].set_xlabel("tokens since the key")
+    figures.caption(
+        figure,
+        f"One model each (n = 1, seed {task.seed}), {task.steps} steps. "
+        "No bars. Dotted: chance.",
+        "python -m studies.language.copy_task",
+    )
+    return figures.save(figure, stem)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ whatever kind (see `read_losses`), so groups can be formed without running
 models again; `studies.language.context_losses` writes those of our models.
 """
 
+import itertools
 import os
 from typing import NamedTuple
 
@@ -203,30 +204,64 @@ def table(group: Group, rounds: int, seed: int, threshold: float) -> list:
     return rows
 
 
-def draw(group: Group, fraction: float, folder: str) -> list[str]:
-    """Figures 3 and 4 of the paper as PNG and SVG; the paths."""
+def perplexities(group: Group) -> list[list[str]]:
+    """Rows of a table: model, then its perplexity with each context."""
+    rows = [["model", *map(str, group.contexts)]]
+    for name, losses in zip(group.models, group.losses, strict=True):
+        rows.append([name, *(f"{p:.3f}" for p in np.exp(losses.mean(-1)))])
+    return rows
+
+
+def _about(group: Group) -> str:
+    """What n is."""
+    return f"One model each, n = {group.losses.shape[-1]} tokens. No bars."
+
+
+def draw_gains(group: Group, fraction: float, folder: str) -> list[str]:
+    """Figure 4 of the paper, a panel per model, as PNG and SVG; the paths."""
     f = np.exp(mean_losses(group, fraction))
     gains = np.einsum("ncc->nc", f)[:, :, None] - f
+    columns = min(3, len(group.models))
+    rows = -(-len(group.models) // columns)
     figure, axes = figures.new(
-        1,
-        len(group.models),
-        figsize=(1.5 + 3.6 * len(group.models), 3.8),
+        rows, columns, figsize=(1.5 + 3 * columns, 1 + 3 * rows)
     )
     top = max(float(np.nanmax(gains)), 1e-9)
-    for name, gain, axis in zip(group.models, gains, axes[0], strict=True):
-        image = axis.pcolormesh(
-            group.contexts, group.contexts, gain, vmin=0, vmax=top
-        )
-        axis.set(title=name, xlabel="context c'", ylabel="context c")
-    figure.colorbar(image, ax=axes, label=f"perplexity gained, r = {fraction}")
-    paths = figures.save(figure, os.path.join(folder, "relative_gain"))
-    figure, [[axis]] = figures.new(figsize=(6, 4))
-    for name, losses in zip(group.models, group.losses, strict=True):
-        axis.plot(group.contexts, np.exp(losses.mean(-1)), "o-", label=name)
+    ticks = range(len(group.contexts))
+    for axis in axes.flat[len(group.models) :]:
+        axis.set_axis_off()
+    for name, gain, axis in zip(
+        group.models, gains, axes.flat[: len(group.models)], strict=True
+    ):
+        image = axis.imshow(gain, vmin=0, vmax=top, origin="lower")
+        axis.set_title(figures.literal(name), fontsize=10)
+        axis.set(xlabel="longer context c'", ylabel="context c")
+        axis.set_xticks(ticks, group.contexts, fontsize=8, rotation=90)
+        axis.set_yticks(ticks, group.contexts, fontsize=8)
+    figure.colorbar(image, ax=axes, label="perplexity gained from c to c'")
+    figures.caption(
+        figure,
+        f"The hardest {fraction:.0%} of the tokens. {_about(group)}",
+        "python -m studies.language.effective_context",
+    )
+    return figures.save(figure, os.path.join(folder, "relative_gain"))
+
+
+def draw_perplexities(group: Group, folder: str) -> list[str]:
+    """Figure 3 of the paper as PNG and SVG; the paths."""
+    figure, [[axis]] = figures.new(figsize=(8, 4))
+    for name, losses, marker in zip(
+        group.models, group.losses, itertools.cycle("osD^v"), strict=False
+    ):
+        values = np.exp(losses.mean(-1))
+        axis.plot(group.contexts, values, f"{marker}-", ms=5, label=name)
     axis.set(xlabel="context in tokens", ylabel="perplexity")
-    axis.legend()
+    figure.legend(loc="outside right upper", fontsize=9)
+    figures.caption(
+        figure, _about(group), "python -m studies.language.effective_context"
+    )
     stem = os.path.join(folder, "perplexity_by_context")
-    return paths + figures.save(figure, stem)
+    return figures.save(figure, stem)
 
 
 def main() -> None:
@@ -243,12 +278,16 @@ def main() -> None:
         print("  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)))
     if FLAGS.output_dir:
         os.makedirs(FLAGS.output_dir, exist_ok=True)
-        rows_path = os.path.join(FLAGS.output_dir, "recl.tsv")
-        files.write_text(
-            rows_path, "".join("\t".join(row) + "\n" for row in rows)
-        )
-        drawn = draw(group, FLAGS.fraction, FLAGS.output_dir)
-        for path in [rows_path, *drawn]:
+        tables = {"recl": rows, "perplexity_by_context": perplexities(group)}
+        for name, lines in tables.items():
+            path = os.path.join(FLAGS.output_dir, f"{name}.tsv")
+            text = "".join("\t".join(line) + "\n" for line in lines)
+            files.write_text(path, text)
+            print(f"wrote {path}")
+        for path in (
+            *draw_gains(group, FLAGS.fraction, FLAGS.output_dir),
+            *draw_perplexities(group, FLAGS.output_dir),
+        ):
             print(f"wrote {path}")
 
 

@@ -78,12 +78,13 @@ def draw(
         axis.set_ylim(len(names) - 0.5, -0.5)
     pairs = max(d.queries for of in column_points.values() for d in of.values())
     shown = any(axis.get_legend_handles_labels()[1] for axis in axes[0])
-    figure.suptitle(
+    figures.caption(
+        figure,
         f"Difference to row {base.name}, n = {pairs} seeds. Points: mean, paired "
-        "by seed.\nBars: 95 % bootstrap interval."
-        + (" Diamonds: the paper's difference." if shown else "")
-        + f"\n{command}",
-        fontsize=9,
+        "by seed.",
+        "Bars: 95 % bootstrap interval."
+        + (" Diamonds: the paper's difference." if shown else ""),
+        command,
     )
     return figures.save(figure, stem)
 

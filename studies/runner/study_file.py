@@ -285,7 +285,7 @@ def load(path: str, places: dict[str, str]) -> StudyOptions:
     """Reads a TOML file: `[all]` holds flags of pretraining and every task.
 
     Args:
-      path: the file; docs/ablation.md describes it.
+      path: the file; docs/explanation/ablation.md describes it.
       places: name -> text that stands for `{name}` in values.
 
     Raises:

@@ -88,16 +88,17 @@ def test_long_rows_run_and_are_drawn(tmp_path):
                     "system": system.name,
                     "workload": {"length": workload.length},
                     "error": "no room" if len(rows) == 4 else None,
+                    "rounds": 3,
                     "median_s": 1.0 + len(rows),
                     "cpu_s": 2.0,
                     "peak_mb": 300.0,
                 }
             )
     table = long_rows.numbers(rows)
-    assert [line[2] for line in table[1:]] == [
+    assert [line[3] for line in table[1:]] == [
         *("1", "2", "3", "4", "no room", "6")
     ]
-    for path in long_rows.draw(rows, str(tmp_path)):
+    for path in long_rows.draw(table, str(tmp_path)):
         with open(path, "rb") as f:
             assert len(f.read()) > 5000
 

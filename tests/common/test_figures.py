@@ -5,6 +5,7 @@ import pytest
 
 from common import figures
 from data.finetuning.classifier import reports
+from tests.conftest import ROOT
 
 LABELS = ("\u6771\u4eac", "\u0e44\u0e17\u0e22", "red")  # Chinese, Thai
 
@@ -70,3 +71,20 @@ def test_a_damaged_font_is_none(fonts, tmp_path):
     fonts("Han", LABELS[0])
     (tmp_path / "Han.ttf").write_bytes(b"")
     assert figures.note(LABELS[:1]) != ""
+
+
+def test_a_caption_is_plain_text():
+    figure, _ = figures.new()
+    figures.caption(figure, "n = 3 seeds of $x_$.", "python -m a")
+    assert figure.get_suptitle() == "n = 3 seeds of \\$x_\\$.\npython -m a"
+
+
+def test_every_measured_figure_has_a_caption():
+    """Whoever saves a figure of the pages says how it was made."""
+    found = {}
+    for room in ("studies", "benchmarks", "training"):
+        for path in (ROOT / room).rglob("*.py"):
+            text = path.read_text(encoding="utf-8")
+            if saved := text.count("figures.save("):
+                found[path.name] = saved - text.count("figures.caption(")
+    assert len(found) >= 8 and not any(found.values()), found

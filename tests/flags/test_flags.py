@@ -120,7 +120,7 @@ def test_the_page_of_flags_is_current():
         text=True,
         check=True,
     )
-    page = (ROOT / "docs" / "flags.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/reference/flags.md").read_text(encoding="utf-8")
     assert done.stdout == page, "run scripts/flags_page.py"
 
 

@@ -21,7 +21,7 @@ def own_flags():
     folders = ("benchmarks", "studies", "tools")
     for path in (p for f in folders for p in (ROOT / f).rglob("*.py")):
         found |= set(re.findall(r"DEFINE_\w+\(\s*\"(\w+)\"", path.read_text()))
-    page = (ROOT / "docs" / "flags.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/reference/flags.md").read_text(encoding="utf-8")
     return found | set(re.findall(r"^\| `--(\w+)`", page, re.M))
 
 
@@ -80,7 +80,7 @@ def test_shares_of_tokens_lead_to_shares():
 
 
 def test_the_page_has_every_name():
-    page = (ROOT / "docs/flag_names.md").read_text()
+    page = (ROOT / "docs/reference/flag_names.md").read_text()
     parts = re.split(r"^## (.*)$", page, flags=re.M)
     found = dict(zip(parts[1::2], parts[2::2], strict=True))
     for whose, title in SECTIONS.items():

@@ -1,4 +1,4 @@
-"""Who may import whom: the table of docs/architecture.md, and its checks.
+"""Who may import whom: the table of docs/explanation/architecture.md, and its checks.
 
 A check takes the name of a module and its syntax tree and gives the list of
 what is wrong, so that `test_layering` can plant a mistake for each.

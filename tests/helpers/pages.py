@@ -21,7 +21,7 @@ class Command:
     """One command of a page.
 
     Attributes:
-      page: "docs/install.md".
+      page: "docs/tutorials/install.md".
       text: on one line, without its comment.
     """
 

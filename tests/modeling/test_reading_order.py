@@ -1,4 +1,4 @@
-"""docs/model.md leads to files that are there."""
+"""docs/explanation/model.md leads to files that are there."""
 
 import re
 
@@ -6,7 +6,7 @@ from tests.conftest import ROOT
 
 
 def test_the_reading_order_names_files_that_exist():
-    page = (ROOT / "docs" / "model.md").read_text()
+    page = (ROOT / "docs/explanation/model.md").read_text()
     order = page.split("## Reading order")[1].split("\n## ")[0]
     paths = [
         path
@@ -19,7 +19,7 @@ def test_the_reading_order_names_files_that_exist():
 
 
 def test_the_tests_that_the_page_names_exist():
-    page = (ROOT / "docs" / "model.md").read_text()
+    page = (ROOT / "docs/explanation/model.md").read_text()
     names = re.findall(r"`(?:tests/modeling/)?((?:\w+/)?test_\w+\.py)`", page)
     assert len(names) > 4
     folder = ROOT / "tests" / "modeling"

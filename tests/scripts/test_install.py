@@ -40,7 +40,11 @@ def test_all_places_name_the_same_versions_of_python():
     assert first == last
     wanted = [f"{first}.{minor}" for minor in range(major, after)]
     say = f"Python {', '.join(wanted[:-1])} or {wanted[-1]}"
-    for page in ("README.md", "docs/install.md", "docs/first_model.md"):
+    for page in (
+        "README.md",
+        "docs/tutorials/install.md",
+        "docs/tutorials/first_model.md",
+    ):
         assert say in (layers.ROOT / page).read_text(), page
     setup = (layers.ROOT / "scripts/setup.sh").read_text()
     assert " ".join(f"python{v}" for v in wanted) in setup

@@ -141,7 +141,7 @@ def test_a_second_run_reuses_everything(finished):
 def test_the_page_of_the_first_model_goes_on_from_there(finished, tmp_path):
     """Its commands, with its own flags, on the folder of the quickstart."""
     folder, _ = finished
-    text = (ROOT / "docs" / "first_model.md").read_text()
+    text = (ROOT / "docs/tutorials/first_model.md").read_text()
     blocks = re.findall(r"```bash\n(.*?)```", text, re.DOTALL)
     ask, train = (
         next(b for b in blocks if name in b)

@@ -1,4 +1,4 @@
-"""The Python of docs/training.md runs as it stands there."""
+"""The Python of docs/guides/training.md runs as it stands there."""
 
 import json
 import pathlib
@@ -7,8 +7,10 @@ import re
 import numpy as np
 import pytest
 
-NOTEBOOK = pathlib.Path(__file__).resolve().parents[2] / "docs/keras.ipynb"
-DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs" / "training.md"
+NOTEBOOK = (
+    pathlib.Path(__file__).resolve().parents[2] / "docs/tutorials/keras.ipynb"
+)
+DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs/guides/training.md"
 
 
 @pytest.mark.slow

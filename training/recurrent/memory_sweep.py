@@ -292,4 +292,7 @@ def _draw(points: list[Point], stem: str) -> list[str]:
     left.set(xlabel="attention length", ylabel="perplexity")
     right.set(xlabel="attention length", ylabel="seconds per token")
     left.legend()
+    figures.caption(
+        figure, "One model, n = 1. No bars.", "python run_lm.py --mode=sweep"
+    )
     return figures.save(figure, stem)

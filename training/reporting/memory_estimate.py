@@ -1,7 +1,7 @@
 """An estimate of the memory of one replica, printed before step 1.
 
 Weights, slots and memory are exact; activations are counted from the shapes of
-what the backward pass keeps. Letters as in docs/architecture.md.
+what the backward pass keeps. Letters as in docs/explanation/architecture.md.
 """
 
 import itertools

@@ -233,7 +233,7 @@ LANGUAGES = {
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_signs_of_a_script_are_no_symbols(language, form):
     text = unicodedata.normalize(form, LANGUAGES[language])
-    # docs/corpora.md recommends 0.3; running text is far below.
+    # docs/guides/corpora.md recommends 0.3; running text is far below.
     assert corpus.symbol_ratio([text]) < 0.15
 
 

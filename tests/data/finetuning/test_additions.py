@@ -1,4 +1,4 @@
-"""docs/architecture.md, "To add something": data sets that are planted.
+"""docs/explanation/architecture.md, "To add something": data sets that are planted.
 
 Heads, encoders, attention variants and objectives are planted beside their
 tables (the table of that page says where).

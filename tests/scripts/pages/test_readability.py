@@ -1,8 +1,11 @@
 """What counts as a sentence of a page, and its measures."""
 
+import statistics
+
 import pytest
 
 from scripts import readability
+from tests.conftest import ROOT
 
 PAGE = """# Not a sentence here
 
@@ -15,6 +18,8 @@ Give `python -m data.inspect --data_dir=R` a folder. See
 
 - One item is a paragraph
 - Two.
+
+**Bold ends here.** The next one (in brackets.) And a third.
 """
 
 
@@ -24,7 +29,23 @@ def test_tables_code_and_headings_do_not_count():
         "Give CODE a folder.",
         "See the page, e.g. this one.",
         "One item is a paragraph",
+        "**Bold ends here.",
+        "The next one (in brackets.",
+        "And a third.",
     ]
+
+
+def test_no_page_has_long_sentences():
+    """CONTRIBUTING.md's rule: a median of 16 words, none above 35."""
+    found = {}
+    for path in readability.pages(ROOT):
+        lengths = [
+            len(words)
+            for words in readability.sentences(path.read_text(encoding="utf-8"))
+        ]
+        if lengths and (statistics.median(lengths) > 16 or max(lengths) > 35):
+            found[path.name] = statistics.median(lengths), max(lengths)
+    assert not found
 
 
 def test_measures_by_hand():

@@ -1,7 +1,10 @@
 """The site names every page once, and the pages' links lead somewhere."""
 
 import re
+import subprocess
+import types
 
+from scripts import readability, site_links
 from tests.conftest import ROOT
 
 DOCS = ROOT / "docs"
@@ -24,6 +27,79 @@ def test_links_and_pictures_of_pages_exist():
     assert not missing
 
 
+def test_pages_that_files_of_the_repository_name_exist():
+    """In messages, comments and the pages in front."""
+    listed = subprocess.run(
+        ["git", "grep", "-hoIE", r"\bdocs/[a-z_/]+\.(md|ipynb)"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    named = set(listed.split())
+    assert len(named) > 20
+    assert not [name for name in named if not (ROOT / name).exists()]
+
+
+def test_folders_of_pages_hold_few_names():
+    for folder in (DOCS, *(p.parent for p in PAGES)):
+        names = [p for p in folder.iterdir() if p.suffix != ".ipynb"]
+        assert len(names) <= 15, folder
+
+
+def test_the_site_keeps_links_between_its_folders_alone():
+    page = types.SimpleNamespace(
+        file=types.SimpleNamespace(src_uri="guides/tasks/a.md")
+    )
+    text = (
+        "[b](../b.md) [c](../../reference/api/c.md#d) ![e](../../f.svg) "
+        "[`g.py`](../../../g.py)"
+    )
+    found = site_links.on_page_markdown(text, page)
+    assert found == text.replace("[`g.py`](../../../g.py)", "`g.py`")
+
+
+# Names, and what every reader of such pages knows.
+KNOWN = set(
+    "API ASCII CPU CR CRLF GPU HTML HTTP IPv4 IPv6 JSON LF LayerNorm NUL NaN "
+    "PCI PNG REST SHA SVG TPU URL UTF "
+    "AG AM AMD AdamW AutoGraph BooksCorpus CISI ClueWeb ClueWeb09 CoNLL DBpedia "
+    "DaskRunner DirectRunner EPYC FDFA GPT GeGLU HDF5 IMDB LangChain MiniLM "
+    "MinHash ModernBERT NVIDIA NewsQA NumPy ONNX OpenAI PyTorch RoBERTa SARA "
+    "SavedModel SciPy SentencePiece SignatureDef StableHLO TensorBoard "
+    "TensorFlow TFRecord WikiExtractor WikiText WordPiece XL XLNet".split()
+)
+# Of the text around: flags, files, placeholders, names in Python.
+WORDS = set(
+    "CHANGELOG CONTRIBUTING ConfigureDistributedTpuOp FLAGS GET HEAD IMAGE InvalidArgumentError KeyError "
+    "NAME NOT ONE PATH SECURITY TYPE TpuExecutable UNUSED".split()
+)
+
+
+def test_every_abbreviation_is_in_the_glossary():
+    """Once for all pages, outside of code."""
+    glossary = (DOCS / "reference/glossary.md").read_text(encoding="utf-8")
+    unknown = set()
+    for path in readability.pages(ROOT):
+        text = path.read_text(encoding="utf-8")
+        text = re.sub(r"```.*?```|`[^`]*`", "", text, flags=re.S)
+        text = re.sub(r"^    .*$", "", text, flags=re.M)
+        text = re.sub(r"\]\([^)]*\)", "]", text)
+        for word in re.findall(r"\b[A-Z][A-Za-z0-9]*[A-Z][A-Za-z0-9]*", text):
+            both = {word, word.removesuffix("s")}
+            if both & (KNOWN | WORDS):
+                continue
+            named = rf"^\| .*\b({'|'.join(both)})\b.* \| "
+            if not re.search(named, glossary, re.M):
+                unknown.add((path.name, word))
+    assert not unknown
+
+
+def test_readme_is_one_screen():
+    lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+    assert len(lines) <= 50
+
+
 def test_every_diagram_is_on_a_page():
     text = "".join(p.read_text(encoding="utf-8") for p in PAGES)
     drawn = [p.name for p in (DOCS / "figures").glob("*.svg")]
@@ -42,6 +118,18 @@ NOT_SAID = (
     "empty of a word",
     "the notes give",
     "is believed",
+    # Private words for rebuild, distinguish.
+    "made anew",
+    "told apart",
+    "in vain",
+    "knows nothing",
+    # Words that a style guide of documentation leaves out.
+    "simply",
+    "easily",
+    "obviously",
+    "please",
+    "in order to",
+    "utilize",
 )
 
 

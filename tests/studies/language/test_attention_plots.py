@@ -117,7 +117,15 @@ def test_figures_of_both_streams_of_xlnet(tmp_path):
         own = seen.diagonal()
         assert own.all() if name == "content" else not own.any()
     paths = attention_plots.draw_streams(streams, tokens, [0, 3], str(tmp_path))
-    assert len(paths) == 8
+    assert len(paths) == 12
+    table = (tmp_path / "query_heads.tsv").read_text().splitlines()
+    assert len(table) == 1 + 2 * 5
+    assert table[0].split("\t") == ["panel", "query", *tokens]
+    last = table[-1].split("\t")
+    assert last[:2] == ["query stream, layer 2, head 2 (--heads=3)", "t4"]
+    np.testing.assert_allclose(
+        np.array(last[2:], float), streams["query"][1][1, 4], rtol=1e-4
+    )
     assert all((tmp_path / p.split("/")[-1]).stat().st_size for p in paths)
 
 
@@ -136,7 +144,7 @@ def test_the_command_draws_an_xlnet_checkpoint(spiece_model, tmp_path):
         f"--output_dir={tmp_path}/out",
     ]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
-    assert len(os.listdir(tmp_path / "out")) == 8
+    assert len(os.listdir(tmp_path / "out")) == 12
     command[-2] = "--heads=2"
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode and "--heads must lie in 0..1" in done.stderr

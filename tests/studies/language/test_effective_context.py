@@ -129,6 +129,7 @@ def test_the_command_prints_and_draws(tmp_path):
     assert made == [
         "perplexity_by_context.png",
         "perplexity_by_context.svg",
+        "perplexity_by_context.tsv",
         "recl.tsv",
         "relative_gain.png",
         "relative_gain.svg",

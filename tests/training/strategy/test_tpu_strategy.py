@@ -58,7 +58,7 @@ def test_no_chips_names_what_was_looked_for(fails, monkeypatch):
         "TPU_SYSTEM:0; tensorflow-tpu 2.20.0, libtpu 0.0.21. libtpu started "
         "and has no chips"
     )
-    assert "docs/tpu.md" in message
+    assert "docs/guides/tpu.md" in message
 
 
 def test_a_driver_that_another_process_holds(fails, monkeypatch):

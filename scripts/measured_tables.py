@@ -1,0 +1,117 @@
+"""Measured tables of the pages: each is a block of a file in docs/measured.
+
+python scripts/measured_tables.py           # writes the tables into the pages
+python scripts/measured_tables.py --read    # writes the files from the pages
+
+`<!-- measured: NAME -->` stands before a table of a page. Its numbers are the
+block NAME of `docs/measured/tables/PAGE.tsv`, which also says by which command
+they were measured, and since which revision the pages have them.
+"""
+
+import dataclasses
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs"
+FOLDER = DOCS / "measured" / "tables"
+FACTS = ("command", "since")
+_TABLE = re.compile(r"<!-- measured: (\S+) -->\n\n((?:\|.*\n)+)")
+_BAR = re.compile(r"(?<!\\)\|")
+
+
+@dataclasses.dataclass(frozen=True)
+class Block:
+    """One table of a file.
+
+    Attributes:
+      name: as in the page.
+      facts: "command", and "since" when the pages have the numbers -> text.
+      rows: cells; the first row is the head.
+    """
+
+    name: str
+    facts: dict[str, str]
+    rows: list[list[str]]
+
+    def __str__(self) -> str:
+        lines = [f"# table: {self.name}"]
+        lines += [f"# {key}: {text}" for key, text in self.facts.items()]
+        lines += ["\t".join(row) for row in self.rows]
+        return "\n".join(lines) + "\n"
+
+
+def pages() -> list[pathlib.Path]:
+    """Those that have such a table."""
+    found = sorted(DOCS.rglob("*.md"))
+    return [p for p in found if _TABLE.search(p.read_text(encoding="utf-8"))]
+
+
+def file_of(page: pathlib.Path) -> pathlib.Path:
+    """The file with a page's numbers."""
+    return FOLDER / f"{page.stem}.tsv"
+
+
+def read_file(path: pathlib.Path) -> dict[str, Block]:
+    """Name -> block, in the order of the file."""
+    found = {}
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    for part in re.split(r"^# table: ", text, flags=re.M)[1:]:
+        name, *lines = part.rstrip("\n").split("\n")
+        facts = {}
+        while lines and lines[0].startswith("# "):
+            key, _, value = lines.pop(0)[2:].partition(": ")
+            facts[key] = value
+        found[name] = Block(name, facts, [x.split("\t") for x in lines if x])
+    return found
+
+
+def rows_of(table: str) -> list[list[str]]:
+    """The cells of a table of a page."""
+    lines = [line.strip().strip("|") for line in table.splitlines()]
+    del lines[1]  # the rule below the head
+    return [[cell.strip() for cell in _BAR.split(line)] for line in lines]
+
+
+def table_of(rows: list[list[str]]) -> str:
+    """As a page has it."""
+    lines = [f"| {' | '.join(row)} |".replace("|  |", "| |") for row in rows]
+    lines = [re.sub(r"\|  (?=\|)", "| ", line) for line in lines]
+    lines.insert(1, "|" + "---|" * len(rows[0]))
+    return "\n".join(lines) + "\n"
+
+
+def written(page: pathlib.Path) -> str:
+    """The text of a page with the numbers of its file."""
+    blocks = read_file(file_of(page))
+
+    def table(match: re.Match) -> str:
+        rows = blocks[match[1]].rows
+        return f"<!-- measured: {match[1]} -->\n\n{table_of(rows)}"
+
+    return _TABLE.sub(table, page.read_text(encoding="utf-8"))
+
+
+def read(page: pathlib.Path) -> str:
+    """The text of a page's file with the numbers of the page."""
+    known = read_file(file_of(page))
+    blocks = []
+    for name, table in _TABLE.findall(page.read_text(encoding="utf-8")):
+        old = known.get(name, Block(name, dict.fromkeys(FACTS, ""), []))
+        blocks.append(dataclasses.replace(old, rows=rows_of(table)))
+    return "\n".join(map(str, blocks))
+
+
+def main() -> None:
+    """Writes the pages, or with --read the files."""
+    FOLDER.mkdir(exist_ok=True)
+    for page in pages():
+        if "--read" in sys.argv[1:]:
+            file_of(page).write_text(read(page), encoding="utf-8")
+        else:
+            page.write_text(written(page), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,48 @@
+"""Every command of tutorials and guides is run, by some test, or says why not."""
+
+import pytest
+
+from tests import guide_commands
+from tests.conftest import ROOT
+
+
+def test_every_command_is_run_or_has_a_reason():
+    kinds = [guide_commands.check_of(c)[0] for c in guide_commands.listed()]
+    assert kinds.count("run") > 50 and kinds.count("tested") > 15
+
+
+def test_the_table_names_tests_and_commands_that_exist():
+    texts = [command.text for command in guide_commands.listed()]
+    for kind in ("tested", "not_run"):
+        for key in guide_commands.CHECKS[kind]:
+            assert any(key in text for text in texts), key
+    for test in guide_commands.CHECKS["tested"].values():
+        path, name = test.split("::")
+        assert f"def {name}(" in (ROOT / path).read_text(encoding="utf-8"), test
+    for page, table in guide_commands.CHECKS["run"].items():
+        own = [
+            c.text for c in guide_commands.listed() if c.page == f"docs/{page}"
+        ]
+        for key in table:
+            assert any(key in text for text in own), (page, key)
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    return guide_commands.World(tmp_path_factory.mktemp("world"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", guide_commands.CHECKS["run"])
+def test_commands_of_a_page_run_one_after_the_other(world, tmp_path, page):
+    """As they stand on the page, with smaller numbers."""
+    world.prepare(page, tmp_path)
+    for command in guide_commands.listed():
+        if command.page != f"docs/{page}":
+            continue
+        kind, more = guide_commands.check_of(command)
+        if kind != "run":
+            continue
+        words = guide_commands.shortened(command, more)
+        done = guide_commands.run(*words, cwd=tmp_path)
+        assert done.returncode == 0, (command.text, done.stderr[-3000:])
