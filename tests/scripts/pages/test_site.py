@@ -4,7 +4,8 @@ import re
 import subprocess
 import types
 
-from scripts import readability, site_links
+from scripts import readability
+from scripts.pages import site_links
 from tests.conftest import ROOT
 
 DOCS = ROOT / "docs"
