@@ -22,6 +22,8 @@ OTHERS = {
     "scripts/flags_page",
     "scripts/messages_page",
     "scripts/readability",
+    "scripts/pages/diagrams",
+    "scripts/pages/notebooks",
 }
 FOLDERS = ("benchmarks", "studies", "tools")  # many load TensorFlow
 
