@@ -35,9 +35,7 @@ class BenchOptions:
     """What to measure and how long."""
 
     suites: tuple[str, ...] = setting(
-        SUITES,
-        f"What to measure: some of {', '.join(SUITES)}.",
-        choices=SUITES,
+        SUITES, f"What to measure: some of {', '.join(SUITES)}.", choices=SUITES
     )
     rounds: int = setting(
         9, "Steps per system; default 9, with --quick 5.", bounds=">= 1"

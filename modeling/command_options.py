@@ -36,9 +36,7 @@ class ConvertOptions:
         choices=(*FORMATS, "torch"),
     )
     to_format: str = setting(
-        REQUIRED,
-        "What --output becomes.",
-        choices=("tf1", "hf", "native"),
+        REQUIRED, "What --output becomes.", choices=("tf1", "hf", "native")
     )
     input: str = setting(
         REQUIRED,
@@ -83,10 +81,7 @@ class ConvertOptions:
 class ExplainOptions:
     """Options of `modeling.explain_permutation`."""
 
-    text: str = setting(
-        REQUIRED,
-        "The sentence to explain.",
-    )
+    text: str = setting(REQUIRED, "The sentence to explain.")
     order: tuple[int, ...] = setting(
         REQUIRED,
         "Factorization order: the places in the text, from 1, in the order "
@@ -98,13 +93,10 @@ class ExplainOptions:
         choices=("words", "pieces"),
     )
     spiece_model_file: str = setting(
-        "",
-        "SentencePiece file, for --split=pieces.",
-        released=VOCABULARY,
+        "", "SentencePiece file, for --split=pieces.", released=VOCABULARY
     )
     output: str = setting(
-        "",
-        "Also draw it: both matrices as PNG, a graph as PNG or SVG.",
+        "", "Also draw it: both matrices as PNG, a graph as PNG or SVG."
     )
     view: str = setting(
         "masks",
@@ -114,21 +106,12 @@ class ExplainOptions:
         choices=("masks", "joint", "split"),
     )
     stream: str = setting(
-        "both",
-        "Graph: which stream.",
-        choices=("content", "query", "both"),
+        "both", "Graph: which stream.", choices=("content", "query", "both")
     )
-    n_layer: int = setting(
-        2,
-        "Graph: layers.",
-    )
-    memory: int = setting(
-        0,
-        "Graph: slots of memory.",
-    )
+    n_layer: int = setting(2, "Graph: layers.")
+    memory: int = setting(0, "Graph: slots of memory.")
     partial: int = setting(
-        0,
-        "Graph: predict only so many, the last of the order; 0 = all.",
+        0, "Graph: predict only so many, the last of the order; 0 = all."
     )
 
     def __post_init__(self) -> None:
@@ -139,10 +122,7 @@ class ExplainOptions:
 class DependencyOptions:
     """Options of `modeling.explain_dependencies`."""
 
-    text: str = setting(
-        "New York is a city",
-        "The sentence, in words.",
-    )
+    text: str = setting("New York is a city", "The sentence, in words.")
     targets: tuple[str, ...] = setting(
         ("New", "York"),
         "Words to predict, or their places from 1, in the order in which "
@@ -159,18 +139,10 @@ class AverageOptions:
     """
 
     model_dir: str = setting(
-        REQUIRED,
-        "Folder of a run with several checkpoints.",
+        REQUIRED, "Folder of a run with several checkpoints."
     )
-    output: str = setting(
-        REQUIRED,
-        "New model folder.",
-    )
-    last: int = setting(
-        5,
-        "So many of its newest checkpoints.",
-        bounds=">= 1",
-    )
+    output: str = setting(REQUIRED, "New model folder.")
+    last: int = setting(5, "So many of its newest checkpoints.", bounds=">= 1")
 
     def __post_init__(self):
         check(self)

@@ -31,15 +31,10 @@ class OptimizerOptions:
     """AdamW (or plain Adam) and its schedule."""
 
     learning_rate: float = setting(
-        1e-05,
-        "Largest learning rate.",
-        bounds="> 0",
-        often=True,
+        1e-05, "Largest learning rate.", bounds="> 0", often=True
     )
     warmup_steps: int = setting(
-        0,
-        "Steps in which the learning rate rises from 0.",
-        bounds=">= 0",
+        0, "Steps in which the learning rate rises from 0.", bounds=">= 0"
     )
     decay_method: str = setting(
         "poly",
@@ -70,9 +65,7 @@ class OptimizerOptions:
         "not times the rate.",
     )
     min_lr_ratio: float = setting(
-        0.0,
-        "Last learning rate over the largest one.",
-        bounds="[0, 1]",
+        0.0, "Last learning rate over the largest one.", bounds="[0, 1]"
     )
     weight_decay: float = setting(
         0.0,
@@ -80,21 +73,13 @@ class OptimizerOptions:
         bounds=">= 0",
     )
     beta1: float = setting(
-        0.9,
-        "Decay of the first moment.",
-        bounds="[0, 1)",
-        flag="adam_beta1",
+        0.9, "Decay of the first moment.", bounds="[0, 1)", flag="adam_beta1"
     )
     beta2: float = setting(
-        0.999,
-        "Decay of the second moment.",
-        bounds="[0, 1)",
-        flag="adam_beta2",
+        0.999, "Decay of the second moment.", bounds="[0, 1)", flag="adam_beta2"
     )
     adam_epsilon: float = setting(
-        1e-08,
-        "Added to the root of the second moment.",
-        bounds="> 0",
+        1e-08, "Added to the root of the second moment.", bounds="> 0"
     )
     clip: float = setting(
         1.0,
@@ -172,48 +157,32 @@ class StrategyOptions:
         "--num_core_per_host, else one_device.",
         choices=STRATEGIES,
     )
-    num_gpus: int = setting(
-        -1,
-        "GPUs to use; -1 = all there are.",
-    )
+    num_gpus: int = setting(-1, "GPUs to use; -1 = all there are.")
     all_reduce_alg: str | None = setting(
         None,
         "How gradients are added up.",
         choices=("nccl", "hierarchical_copy", "ring"),
     )
     num_virtual_replicas: int = setting(
-        0,
-        "Split the CPU into so many replicas; for tests, it is not faster.",
+        0, "Split the CPU into so many replicas; for tests, it is not faster."
     )
     tpu: str | None = setting(
-        None,
-        'Name or grpc:// address of the TPU; "local" on a TPU VM.',
+        None, 'Name or grpc:// address of the TPU; "local" on a TPU VM.'
     )
-    tpu_zone: str | None = setting(
-        None,
-        "Zone of the TPU that --tpu names.",
-    )
-    gcp_project: str | None = setting(
-        None,
-        "Project of the TPU.",
-    )
+    tpu_zone: str | None = setting(None, "Zone of the TPU that --tpu names.")
+    gcp_project: str | None = setting(None, "Project of the TPU.")
     num_hosts: int | None = setting(
-        None,
-        "Hosts that are expected; the run stops when there are others.",
+        None, "Hosts that are expected; the run stops when there are others."
     )
     num_core_per_host: int | None = setting(
-        None,
-        "Replicas per host that are expected: TPU cores, or GPUs.",
+        None, "Replicas per host that are expected: TPU cores, or GPUs."
     )
     worker_hosts: str | None = setting(
         None,
         "host:port of every process of multi_worker_mirrored; default: "
         "TF_CONFIG.",
     )
-    task_index: int = setting(
-        -1,
-        "Which of --worker_hosts this process is.",
-    )
+    task_index: int = setting(-1, "Which of --worker_hosts this process is.")
     precision: str = setting(
         "float32",
         "Of matrix products; softmax, norms and losses are always float32. "
@@ -221,21 +190,16 @@ class StrategyOptions:
         choices=PRECISIONS,
         often=True,
     )
-    jit_compile: bool = setting(
-        False,
-        "Compile the step with XLA.",
-    )
+    jit_compile: bool = setting(False, "Compile the step with XLA.")
     deterministic: bool = setting(
         True,
         "Deterministic operations; without them a resumed run is only close.",
     )
     intra_op_threads: int = setting(
-        0,
-        "Threads of one operation; 0 leaves it to TensorFlow.",
+        0, "Threads of one operation; 0 leaves it to TensorFlow."
     )
     inter_op_threads: int = setting(
-        0,
-        "Operations at a time; 0 leaves it to TensorFlow.",
+        0, "Operations at a time; 0 leaves it to TensorFlow."
     )
     seed: int = setting(
         0,
@@ -290,10 +254,7 @@ class RunOptions:
     )
     init_part: str = part_setting()
     train_steps: int = setting(
-        1000,
-        "Optimizer steps of the whole run.",
-        bounds=">= 1",
-        often=True,
+        1000, "Optimizer steps of the whole run.", bounds=">= 1", often=True
     )
     train_batch_size: int = setting(
         16,
@@ -302,9 +263,7 @@ class RunOptions:
         often=True,
     )
     eval_batch_size: int = setting(
-        16,
-        "Rows per evaluation step over all replicas.",
-        bounds=">= 1",
+        16, "Rows per evaluation step over all replicas.", bounds=">= 1"
     )
     grad_accumulation_steps: int = setting(
         1,
@@ -323,9 +282,7 @@ class RunOptions:
         bounds=">= 0",
     )
     iterations: int = setting(
-        100,
-        "Steps per host loop and log line.",
-        bounds=">= 1",
+        100, "Steps per host loop and log line.", bounds=">= 1"
     )
     save_steps: int = setting(
         1000,
@@ -334,9 +291,7 @@ class RunOptions:
         often=True,
     )
     max_save: int = setting(
-        3,
-        "Checkpoints that are kept; 0 = all.",
-        bounds=">= 0",
+        3, "Checkpoints that are kept; 0 = all.", bounds=">= 0"
     )
     eval_every: int = setting(
         0,
@@ -369,8 +324,7 @@ class RunOptions:
         choices=MEMORY_CHECKPOINTS,
     )
     async_save: bool = setting(
-        False,
-        "Copy what is saved and write it beside the next steps.",
+        False, "Copy what is saved and write it beside the next steps."
     )
     max_hours: float = setting(
         0.0,

@@ -14,14 +14,9 @@ MODEL_TYPES = ("unigram", "bpe", "char")
 class DemoCorpusOptions:
     """Where the corpus goes and how much of it."""
 
-    output_dir: str = setting(
-        REQUIRED,
-        "Folder that receives the corpus.",
-    )
+    output_dir: str = setting(REQUIRED, "Folder that receives the corpus.")
     max_megabytes: float = setting(
-        8.0,
-        "Cut the pretraining text at so many megabytes.",
-        bounds="> 0",
+        8.0, "Cut the pretraining text at so many megabytes.", bounds="> 0"
     )
     examples_per_class: int = setting(
         600,
@@ -47,17 +42,13 @@ class SentencePieceOptions:
         "comma-separated globs.",
     )
     model_prefix: str = setting(
-        REQUIRED,
-        "Output prefix: writes PREFIX.model and PREFIX.vocab.",
+        REQUIRED, "Output prefix: writes PREFIX.model and PREFIX.vocab."
     )
     vocab_size: int = setting(
-        32000,
-        "Pieces in the vocabulary, the nine special symbols included.",
+        32000, "Pieces in the vocabulary, the nine special symbols included."
     )
     model_type: str = setting(
-        "unigram",
-        "Kind of vocabulary.",
-        choices=MODEL_TYPES,
+        "unigram", "Kind of vocabulary.", choices=MODEL_TYPES
     )
     character_coverage: float = setting(
         0.9995,
@@ -71,18 +62,14 @@ class SentencePieceOptions:
         "Sample so many sentences to learn from; 0 takes all.",
         bounds=">= 0",
     )
-    seed: int = setting(
-        0,
-        "Seed of the sample of sentences.",
-    )
+    seed: int = setting(0, "Seed of the sample of sentences.")
     num_unused: int = setting(
         0,
         "Of --vocab_size, pieces <unused0>, ... for symbols added later.",
         bounds=">= 0",
     )
     byte_fallback: bool = setting(
-        False,
-        "Cut characters without a piece into bytes; needs 256 pieces.",
+        False, "Cut characters without a piece into bytes; needs 256 pieces."
     )
     num_threads: int = setting(
         1,
@@ -107,23 +94,12 @@ CORPUS_LAYOUTS = ("wikitext", "book", "wikiextractor", "cirrussearch")
 class ConvertOptions:
     """What `data.convert_corpus` reads and writes."""
 
-    input_glob: str = setting(
-        REQUIRED,
-        "Files to convert, plain or .gz.",
-    )
-    output_file: str = setting(
-        REQUIRED,
-        "Text file that is written.",
-    )
+    input_glob: str = setting(REQUIRED, "Files to convert, plain or .gz.")
+    output_file: str = setting(REQUIRED, "Text file that is written.")
     layout: str = setting(
-        "wikitext",
-        "Layout of the input.",
-        choices=CORPUS_LAYOUTS,
+        "wikitext", "Layout of the input.", choices=CORPUS_LAYOUTS
     )
-    paragraphs: bool = setting(
-        False,
-        "End paragraphs with <eop>.",
-    )
+    paragraphs: bool = setting(False, "End paragraphs with <eop>.")
 
     def __post_init__(self) -> None:
         check(self)
@@ -143,17 +119,11 @@ class FilterOptions:
         "or .gz; commas separate patterns.",
     )
     output_file: str = setting(
-        "",
-        "Text file that is written, or JSONL by its name.",
+        "", "Text file that is written, or JSONL by its name."
     )
-    text_field: str = setting(
-        "text",
-        "Text field of JSONL files.",
-    )
+    text_field: str = setting("text", "Text field of JSONL files.")
     min_characters: int = setting(
-        200,
-        "Leave out shorter documents.",
-        bounds=">= 0",
+        200, "Leave out shorter documents.", bounds=">= 0"
     )
     max_symbol_ratio: float = setting(
         0.3,
@@ -186,24 +156,13 @@ class FilterOptions:
         bounds="(0, 1]",
     )
     boilerplate_documents: int = setting(
-        10,
-        "A line in so many documents is boilerplate.",
-        bounds=">= 2",
+        10, "A line in so many documents is boilerplate.", bounds=">= 2"
     )
-    dry_run: bool = setting(
-        False,
-        "Count and show examples; write nothing.",
-    )
-    examples: int = setting(
-        3,
-        "Examples of each reason.",
-        bounds=">= 0",
-    )
+    dry_run: bool = setting(False, "Count and show examples; write nothing.")
+    examples: int = setting(3, "Examples of each reason.", bounds=">= 0")
     block_bytes: int = 32 << 20
     num_workers: int = setting(
-        1,
-        "Processes; any number gives the same bytes.",
-        bounds=">= 1",
+        1, "Processes; any number gives the same bytes.", bounds=">= 1"
     )
 
     def __post_init__(self) -> None:

@@ -124,9 +124,7 @@ class ClassifierDataOptions(DataOptions):
         often=True,
     )
     data_dir: str = setting(
-        REQUIRED,
-        "The task's files in their official layout.",
-        often=True,
+        REQUIRED, "The task's files in their official layout.", often=True
     )
     head: str = "classification"
     text_columns: tuple[str, ...] = setting(
@@ -165,8 +163,7 @@ class ClassifierDataOptions(DataOptions):
         kept=Kept("", True),
     )
     eval_split: str = setting(
-        "",
-        "Evaluate this split; default: all dev splits.",
+        "", "Evaluate this split; default: all dev splits."
     )
     dev_fraction: float = setting(
         0.0,
@@ -194,14 +191,10 @@ class ClassifierDataOptions(DataOptions):
         kept=Kept(DATA, True, False),
     )
     ranking_alpha: float = setting(
-        5.0,
-        "--ranking, wnli: weight of the margin's loss.",
-        bounds=">= 0",
+        5.0, "--ranking, wnli: weight of the margin's loss.", bounds=">= 0"
     )
     ranking_beta: float = setting(
-        0.2,
-        "--ranking, wnli: the margin.",
-        bounds=">= 0",
+        0.2, "--ranking, wnli: the margin.", bounds=">= 0"
     )
 
     def __post_init__(self) -> None:
@@ -227,9 +220,7 @@ class SquadDataOptions(DataOptions):
         often=True,
     )
     predict_file: str = setting(
-        "",
-        "SQuAD JSON to evaluate and predict.",
-        often=True,
+        "", "SQuAD JSON to evaluate and predict.", often=True
     )
     train_weights: tuple[float, ...] = setting(
         (),
@@ -311,9 +302,7 @@ class RaceDataOptions(DataOptions):
     """RACE folders."""
 
     data_dir: str = setting(
-        REQUIRED,
-        "The RACE folder: train, dev, test.",
-        often=True,
+        REQUIRED, "The RACE folder: train, dev, test.", often=True
     )
     max_qa_length: int = setting(
         128,
@@ -321,18 +310,9 @@ class RaceDataOptions(DataOptions):
         bounds=">= 1",
         kept=Kept(DATA, False, 128),
     )
-    high_only: bool = setting(
-        False,
-        "Only the high level.",
-    )
-    middle_only: bool = setting(
-        False,
-        "Only the middle level.",
-    )
-    eval_split: str = setting(
-        "dev",
-        "Split to evaluate.",
-    )
+    high_only: bool = setting(False, "Only the high level.")
+    middle_only: bool = setting(False, "Only the middle level.")
+    eval_split: str = setting("dev", "Split to evaluate.")
     accumulate_options: bool = setting(
         False,
         "Let each option see the options before it, as the original does.",
@@ -365,30 +345,14 @@ class TaggingDataOptions(DataOptions):
         "spans).",
         often=True,
     )
-    train_file: str = setting(
-        "",
-        "File to train on.",
-        often=True,
-    )
-    eval_file: str = setting(
-        "",
-        "Labelled file to evaluate.",
-        often=True,
-    )
-    predict_file: str = setting(
-        "",
-        "File to predict.",
-        often=True,
-    )
+    train_file: str = setting("", "File to train on.", often=True)
+    eval_file: str = setting("", "Labelled file to evaluate.", often=True)
+    predict_file: str = setting("", "File to predict.", often=True)
     text_column: int = setting(
-        0,
-        "Column of the token, from 0.",
-        kept=Kept(DATA, False, 0),
+        0, "Column of the token, from 0.", kept=Kept(DATA, False, 0)
     )
     tag_column: int = setting(
-        -1,
-        "Column of the tag; -1 = the last.",
-        kept=Kept(DATA, False, -1),
+        -1, "Column of the tag; -1 = the last.", kept=Kept(DATA, False, -1)
     )
     token_separator: str = setting(
         "auto",

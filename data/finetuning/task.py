@@ -22,7 +22,7 @@ from data.finetuning.features import cache as finetune_cache
 from data.finetuning.features import pipeline as finetune_pipeline
 from data.finetuning.features import table as finetune_table
 from data.finetuning.features import tokens as task_tokens
-from data.finetuning.features.table import FeatureTable
+from data.finetuning.features.table import FeatureTable, balanced_weights
 from data.finetuning.options import FeatureOptions
 from data.finetuning.tables import table_files
 from data.text import opening
@@ -409,15 +409,3 @@ class Task:
             "class_weights": [],
             "label_smoothing": 0.0,
         } | self.loss_options()
-
-
-def balanced_weights(table: FeatureTable, count: int) -> tuple[float, ...]:
-    """n / (Y n_y) of each of the Y classes, so that all weigh alike.
-
-    A class without an example has 1.
-    """
-    arrays = table.columns | table.token_columns
-    labels = arrays["label_ids"]
-    seen = np.bincount(labels[labels >= 0], minlength=count)
-    weights = seen.sum() / (count * np.maximum(seen, 1))
-    return tuple(np.where(seen > 0, weights, 1.0).tolist())

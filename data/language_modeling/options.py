@@ -58,18 +58,14 @@ class LMDataOptions:
       seed: as in the pretraining builder.
     """
 
-    output_dir: str = setting(
-        REQUIRED,
-        "Folder that receives the records.",
-    )
+    output_dir: str = setting(REQUIRED, "Folder that receives the records.")
     dataset: str = setting(
         "text",
         "Official data set, read as the original reads it, or any text.",
         choices=DATASETS,
     )
     data_path: str = setting(
-        "",
-        "Folder of the official data set; enwik8 and text8: or the file.",
+        "", "Folder of the official data set; enwik8 and text8: or the file."
     )
     train_glob: str = setting(
         "",
@@ -99,8 +95,7 @@ class LMDataOptions:
         choices=("eos", "marks", "mark", "newline", "none"),
     )
     lower_case: bool | None = setting(
-        None,
-        "Lower-case words and characters; default: the data set's own.",
+        None, "Lower-case words and characters; default: the data set's own."
     )
     vocab_file: str = setting(
         "",
@@ -132,31 +127,20 @@ class LMDataOptions:
         "Bytes of the valid and of the test split of enwik8 and text8.",
         bounds=">= 1",
     )
-    record_tokens: int = setting(
-        1024,
-        "Tokens of a record.",
-    )
+    record_tokens: int = setting(1024, "Tokens of a record.")
     text_field: str = setting(
-        "text",
-        "Field of JSONL files that holds the text.",
+        "text", "Field of JSONL files that holds the text."
     )
     block_megabytes: float = setting(
-        8.0,
-        "Text per block, the unit of work, in 1e6 bytes.",
+        8.0, "Text per block, the unit of work, in 1e6 bytes."
     )
     seed: int = 0
-    num_workers: int = setting(
-        1,
-        "Processes; any number gives the same bytes.",
-    )
+    num_workers: int = setting(1, "Processes; any number gives the same bytes.")
     runner: str = setting(
-        "local",
-        "Where the blocks are built.",
-        choices=RUNNERS,
+        "local", "Where the blocks are built.", choices=RUNNERS
     )
     beam_options: str = setting(
-        "",
-        "Beam's own command line, for --runner=beam.",
+        "", "Beam's own command line, for --runner=beam."
     )
 
     def __post_init__(self) -> None:

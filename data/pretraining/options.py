@@ -55,20 +55,13 @@ class BuildOptions:
         released=VOCABULARY,
     )
     output_dir: str = setting(
-        REQUIRED,
-        "Folder that receives the records.",
-        often=True,
+        REQUIRED, "Folder that receives the records.", often=True
     )
     seq_len: int = setting(
-        512,
-        "Positions per segment.",
-        bounds="[8, 16384]",
-        often=True,
+        512, "Positions per segment.", bounds="[8, 16384]", often=True
     )
     reuse_len: int = setting(
-        256,
-        "Positions of the part that becomes memory; 0 = none.",
-        often=True,
+        256, "Positions of the part that becomes memory; 0 = none.", often=True
     )
     num_predict: int | None = setting(
         None,
@@ -76,42 +69,25 @@ class BuildOptions:
         often=True,
     )
     perm_size: int = setting(
-        0,
-        "Positions that are permuted together; 0 = the whole part.",
+        0, "Positions that are permuted together; 0 = the whole part."
     )
-    bi_data: bool = setting(
-        True,
-        "Write backward lanes, too.",
-        often=True,
-    )
+    bi_data: bool = setting(True, "Write backward lanes, too.", often=True)
     source_weights: str = setting(
         "",
         "How often a source's documents are read: wiki=2,books=0.5; others "
         "once.",
     )
     text: TextChoice | TextSettings | None = None
-    mask_alpha: int = setting(
-        6,
-        "Of so many tokens, mask_beta are targets.",
-    )
-    mask_beta: int = setting(
-        1,
-        "Targets among mask_alpha tokens.",
-    )
+    mask_alpha: int = setting(6, "Of so many tokens, mask_beta are targets.")
+    mask_beta: int = setting(1, "Targets among mask_alpha tokens.")
     span_unit: str = setting(
-        "word",
-        "What spans are made of.",
-        choices=SPAN_UNITS,
+        "word", "What spans are made of.", choices=SPAN_UNITS
     )
     span_lengths: str = setting(
-        "inverse",
-        "Weights of the spans' lengths.",
-        choices=SPAN_LENGTHS,
+        "inverse", "Weights of the spans' lengths.", choices=SPAN_LENGTHS
     )
     max_span: int = setting(
-        5,
-        "Longest span of targets, in units.",
-        bounds=">= 1",
+        5, "Longest span of targets, in units.", bounds=">= 1"
     )
     sampler: str = setting(
         "balanced",
@@ -120,17 +96,13 @@ class BuildOptions:
         choices=SAMPLERS,
     )
     order_context: bool = setting(
-        False,
-        "Give every token a place in the order.",
+        False, "Give every token a place in the order."
     )
     functional_as_context: bool = setting(
-        False,
-        "Give SEP and CLS no place in the order.",
+        False, "Give SEP and CLS no place in the order."
     )
     segments_per_lane: int = setting(
-        0,
-        "Segments per lane; 0 = by the corpus's size.",
-        bounds=">= 0",
+        0, "Segments per lane; 0 = by the corpus's size.", bounds=">= 0"
     )
     dev_fraction: float = setting(
         0.0,
@@ -144,19 +116,12 @@ class BuildOptions:
         bounds=">= 1",
         often=True,
     )
-    seed: int = setting(
-        0,
-        "Seed of everything that is drawn.",
-        often=True,
-    )
+    seed: int = setting(0, "Seed of everything that is drawn.", often=True)
     block_megabytes: float = setting(
-        8.0,
-        "Text per block, the unit of work, in 1e6 bytes.",
+        8.0, "Text per block, the unit of work, in 1e6 bytes."
     )
     min_document_tokens: int = setting(
-        0,
-        "Leave out documents with fewer tokens.",
-        bounds=">= 0",
+        0, "Leave out documents with fewer tokens.", bounds=">= 0"
     )
     max_symbol_ratio: float = setting(
         1.0,
@@ -164,13 +129,9 @@ class BuildOptions:
         "letter, digit or white space.",
         bounds="(0, 1]",
     )
-    dedup: bool = setting(
-        False,
-        "Leave out documents whose text came before.",
-    )
+    dedup: bool = setting(False, "Leave out documents whose text came before.")
     materialize_masks: bool = setting(
-        False,
-        "Write permutation masks and target mappings, too.",
+        False, "Write permutation masks and target mappings, too."
     )
     materialize_batches: int = setting(
         0,
@@ -183,22 +144,16 @@ class BuildOptions:
         bounds="[0, 1]",
     )
     text_field: str = setting(
-        "text",
-        "Field of JSONL files that holds the text.",
+        "text", "Field of JSONL files that holds the text."
     )
     num_workers: int = setting(
-        1,
-        "Processes; any number gives the same bytes.",
-        often=True,
+        1, "Processes; any number gives the same bytes.", often=True
     )
     runner: str = setting(
-        "local",
-        "Where the blocks are built.",
-        choices=RUNNERS,
+        "local", "Where the blocks are built.", choices=RUNNERS
     )
     beam_options: str = setting(
-        "",
-        "Beam's own command line, for --runner=beam.",
+        "", "Beam's own command line, for --runner=beam."
     )
 
     def __post_init__(self) -> None:
@@ -295,44 +250,23 @@ INSPECT_SPLITS = (*SPLITS, "valid", "test")  # streams have the last two
 class InspectOptions:
     """What to show of a data directory."""
 
-    data_dir: str = setting(
-        REQUIRED,
-        "Folder with the builder's output.",
-    )
+    data_dir: str = setting(REQUIRED, "Folder with the builder's output.")
     mode: str = setting(
-        "check",
-        "What to do with the data.",
-        choices=INSPECT_MODES,
+        "check", "What to do with the data.", choices=INSPECT_MODES
     )
     split: str = setting(
-        "train",
-        "Split whose records are shown.",
-        choices=INSPECT_SPLITS,
+        "train", "Split whose records are shown.", choices=INSPECT_SPLITS
     )
     direction: str = setting(
         "forward",
         "Direction whose records are shown.",
         choices=("forward", "backward"),
     )
-    pass_number: int = setting(
-        0,
-        "Stored pass to show.",
-        bounds=">= 0",
-    )
-    lane: int = setting(
-        0,
-        "Lane to show.",
-        bounds=">= 0",
-    )
-    segment: int = setting(
-        0,
-        "Segment to show.",
-        bounds=">= 0",
-    )
+    pass_number: int = setting(0, "Stored pass to show.", bounds=">= 0")
+    lane: int = setting(0, "Lane to show.", bounds=">= 0")
+    segment: int = setting(0, "Segment to show.", bounds=">= 0")
     record_number: int = setting(
-        0,
-        "Record of a token stream to show.",
-        bounds=">= 0",
+        0, "Record of a token stream to show.", bounds=">= 0"
     )
     spiece_model_file: str = setting(
         "",
@@ -340,17 +274,13 @@ class InspectOptions:
         released=VOCABULARY,
     )
     mask_size: int = setting(
-        32,
-        "Rows and columns of the mask to print.",
-        bounds=">= 0",
+        32, "Rows and columns of the mask to print.", bounds=">= 0"
     )
     max_records: int = setting(
-        100000,
-        "Records that the statistics read; 0 = all.",
+        100000, "Records that the statistics read; 0 = all."
     )
     plot_file: str = setting(
-        "",
-        "PNG that receives the statistics; empty = none.",
+        "", "PNG that receives the statistics; empty = none."
     )
 
     def __post_init__(self) -> None:

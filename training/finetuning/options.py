@@ -25,26 +25,14 @@ class FinetuneOptions:
     """
 
     run: RunOptions
-    do_train: bool = setting(
-        False,
-        "Train on the train split.",
-        often=True,
-    )
+    do_train: bool = setting(False, "Train on the train split.", often=True)
     do_eval: bool = setting(
-        False,
-        "Evaluate on the labelled dev split.",
-        often=True,
+        False, "Evaluate on the labelled dev split.", often=True
     )
     do_predict: bool = setting(
-        False,
-        "Write predictions of the test (or dev) split.",
-        often=True,
+        False, "Write predictions of the test (or dev) split.", often=True
     )
-    do_export: bool = setting(
-        False,
-        "Write a SavedModel.",
-        often=True,
-    )
+    do_export: bool = setting(False, "Write a SavedModel.", often=True)
     model_config_path: str = setting(
         "",
         "Architecture (xlnet_config.json); default: the one beside the "
@@ -78,8 +66,7 @@ class FinetuneOptions:
         "in less time, for encoders without memory.",
     )
     predict_dir: str = setting(
-        "",
-        "Where predictions go; default MODEL_DIR/predictions.",
+        "", "Where predictions go; default MODEL_DIR/predictions."
     )
     predict_ckpt: str = setting(
         "",
@@ -88,16 +75,14 @@ class FinetuneOptions:
         released=FOLDER,
     )
     predict_batch_size: int = setting(
-        0,
-        "Rows per prediction step; 0 = --eval_batch_size.",
+        0, "Rows per prediction step; 0 = --eval_batch_size."
     )
     eval_all_ckpt: bool = setting(
         False,
         "Evaluate every checkpoint of --model_dir and go on with the best.",
     )
     export_dir: str = setting(
-        "",
-        "SavedModel folder; default MODEL_DIR/export.",
+        "", "SavedModel folder; default MODEL_DIR/export."
     )
     export_precision: str = setting(
         "float32",
@@ -148,8 +133,7 @@ class FinetuneOptions:
         "their common metrics and predictions.",
     )
     ensemble_weights: tuple[float, ...] = setting(
-        (),
-        "A positive number for each of --ensemble; default: all alike.",
+        (), "A positive number for each of --ensemble; default: all alike."
     )
     greedy: bool = setting(
         False,

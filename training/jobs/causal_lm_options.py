@@ -43,15 +43,9 @@ class CausalLMOptions:
         bounds=">= 1",
         often=True,
     )
-    eval_split: str = setting(
-        "valid",
-        "Split to evaluate.",
-        often=True,
-    )
+    eval_split: str = setting("valid", "Split to evaluate.", often=True)
     eval_seq_len: int | None = setting(
-        None,
-        "T of evaluations. Default: --seq_len.",
-        bounds=">= 1",
+        None, "T of evaluations. Default: --seq_len.", bounds=">= 1"
     )
     eval_changes: dict = dataclasses.field(default_factory=dict)
     protocol: str = setting(
@@ -73,9 +67,7 @@ class CausalLMOptions:
         bounds=">= 1",
     )
     sweep_max: int = setting(
-        4096,
-        "Of --mode=sweep: longest memory.",
-        bounds=">= 1",
+        4096, "Of --mode=sweep: longest memory.", bounds=">= 1"
     )
     sweep_clamp_lens: tuple[int, ...] = setting(
         (),
@@ -109,8 +101,7 @@ class CausalLMOptions:
         "count in evaluations.",
     )
     half_loss: bool = setting(
-        False,
-        "Train on the later half of every segment only (Table 5).",
+        False, "Train on the later half of every segment only (Table 5)."
     )
     loss_chunk_size: int | None = setting(
         None,
@@ -118,17 +109,13 @@ class CausalLMOptions:
         bounds=">= 1",
     )
     input_file: str = setting(
-        "",
-        "With --mode=score: one text per line.",
-        often=True,
+        "", "With --mode=score: one text per line.", often=True
     )
     output_file: str = setting(
-        "",
-        "With --mode=score: JSONL; '' = standard output.",
+        "", "With --mode=score: JSONL; '' = standard output."
     )
     score_line_end: bool = setting(
-        True,
-        "With --mode=score: the end of a line is scored, too.",
+        True, "With --mode=score: the end of a line is scored, too."
     )
 
     @property

@@ -68,8 +68,7 @@ class PretrainOptions:
         bounds=">= 1",
     )
     next_sentence: bool = setting(
-        False,
-        "Also train next-sentence prediction (Table 6).",
+        False, "Also train next-sentence prediction (Table 6)."
     )
     reset_memory_at_document: bool = setting(
         False,
@@ -80,8 +79,7 @@ class PretrainOptions:
         "Draw a fresh factorization order of the stored targets each epoch.",
     )
     resample_targets: bool = setting(
-        False,
-        "Draw fresh targets each epoch, too.",
+        False, "Draw fresh targets each epoch, too."
     )
     objective: str | None = setting(
         None,
@@ -97,8 +95,7 @@ class PretrainOptions:
         "the targets of the records.",
     )
     sentence_order: bool = setting(
-        False,
-        "mlm: also train sentence-order prediction (ALBERT).",
+        False, "mlm: also train sentence-order prediction (ALBERT)."
     )
     pack: bool = setting(
         False,

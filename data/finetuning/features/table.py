@@ -200,3 +200,15 @@ def _with_prefix(arrays: dict, prefix: str) -> dict[str, np.ndarray]:
 def _flat(parts: Sequence[Sequence[int]], dtype) -> np.ndarray:
     total = sum(map(len, parts))
     return np.fromiter((i for p in parts for i in p), dtype, total)
+
+
+def balanced_weights(table: FeatureTable, count: int) -> tuple[float, ...]:
+    """n / (Y n_y) of each of the Y classes, so that all weigh alike.
+
+    A class without an example has 1.
+    """
+    arrays = table.columns | table.token_columns
+    labels = arrays["label_ids"]
+    seen = np.bincount(labels[labels >= 0], minlength=count)
+    weights = seen.sum() / (count * np.maximum(seen, 1))
+    return tuple(np.where(seen > 0, weights, 1.0).tolist())

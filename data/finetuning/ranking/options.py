@@ -42,21 +42,9 @@ class RankingDataOptions:
       fold_seed: of the draw.
     """
 
-    topics_file: str = setting(
-        "",
-        "Queries, one file.",
-        often=True,
-    )
-    documents: str = setting(
-        "",
-        "Documents; patterns with commas.",
-        often=True,
-    )
-    qrels_file: str = setting(
-        "",
-        "Relevance judgements of them.",
-        often=True,
-    )
+    topics_file: str = setting("", "Queries, one file.", often=True)
+    documents: str = setting("", "Documents; patterns with commas.", often=True)
+    qrels_file: str = setting("", "Relevance judgements of them.", often=True)
     dataset: str = setting(
         "",
         "Instead of files an id of ir_datasets "
@@ -79,45 +67,23 @@ class RankingDataOptions:
         choices=QRELS_FORMATS,
     )
     topic_fields: tuple[str, ...] = setting(
-        ("title",),
-        "What makes a TREC query's text: title, desc, narr.",
+        ("title",), "What makes a TREC query's text: title, desc, narr."
     )
-    run_file: str = setting(
-        "",
-        "Candidates: a TREC run of another system.",
-    )
+    run_file: str = setting("", "Candidates: a TREC run of another system.")
     retriever: str = setting(
         "bm25",
         "What finds the candidates where there is no --run_file.",
         choices=RETRIEVERS,
     )
-    depth: int = setting(
-        100,
-        "Candidates per query.",
-        bounds=">= 1",
-    )
-    bm25_k1: float = setting(
-        0.9,
-        "k1 of BM25, from 0.",
-        bounds=">= 0",
-    )
-    bm25_b: float = setting(
-        0.4,
-        "b of BM25, in 0..1.",
-        bounds="[0, 1]",
-    )
+    depth: int = setting(100, "Candidates per query.", bounds=">= 1")
+    bm25_k1: float = setting(0.9, "k1 of BM25, from 0.", bounds=">= 0")
+    bm25_b: float = setting(0.4, "b of BM25, in 0..1.", bounds="[0, 1]")
     stop_words: str = setting(
         "en",
         "That BM25 leaves out: en, a file with a word per line, or nothing.",
     )
-    folds: int = setting(
-        5,
-        "Of the cross-validation over queries.",
-    )
-    folds_file: str = setting(
-        "",
-        "Folds to use, as folds.json has them.",
-    )
+    folds: int = setting(5, "Of the cross-validation over queries.")
+    folds_file: str = setting("", "Folds to use, as folds.json has them.")
     fold_seed: int = 0
     unjudged: str = setting(
         "zero",
@@ -125,14 +91,10 @@ class RankingDataOptions:
         choices=UNJUDGED,
     )
     max_pairs_per_query: int = setting(
-        200,
-        "Training pairs per query; 0 = all.",
-        bounds=">= 0",
+        200, "Training pairs per query; 0 = all.", bounds=">= 0"
     )
     cutoff: int = setting(
-        20,
-        "Rank that NDCG and ERR look down to.",
-        bounds=">= 1",
+        20, "Rank that NDCG and ERR look down to.", bounds=">= 1"
     )
     err_max_grade: int = setting(
         4,

@@ -10,8 +10,9 @@ import pytest
 from tensorflow.python.framework import ops
 
 from common.errors import UserError
+from data.finetuning.features.table import balanced_weights
 from data.finetuning.options import ClassifierDataOptions, FeatureOptions
-from data.finetuning.task import Split, Task, balanced_weights
+from data.finetuning.task import Split, Task
 from tests.helpers.runs.classifier import (
     make_job,
     make_options,

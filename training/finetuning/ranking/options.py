@@ -26,10 +26,7 @@ class RankerOptions:
     """
 
     ranker: str = setting(
-        "knrm",
-        "How candidates are ranked.",
-        choices=RANKERS,
-        often=True,
+        "knrm", "How candidates are ranked.", choices=RANKERS, often=True
     )
     seeds: int = setting(
         5,
@@ -43,31 +40,20 @@ class RankerOptions:
         "--init_checkpoint), random (one per piece) or an .npy table [V, "
         "D].",
     )
-    vector_size: int = setting(
-        192,
-        "D of random vectors.",
-        bounds=">= 1",
-    )
+    vector_size: int = setting(192, "D of random vectors.", bounds=">= 1")
     layer: str = setting(
         AUTO,
         "0 = embeddings, ... L; auto: each fold's validation queries choose.",
     )
-    center: bool = setting(
-        False,
-        "Subtract the mean vector of all pieces.",
-    )
-    idf: bool = setting(
-        False,
-        "Weigh query pieces by idf.",
-    )
+    center: bool = setting(False, "Subtract the mean vector of all pieces.")
+    idf: bool = setting(False, "Weigh query pieces by idf.")
     unit: str = setting(
         PIECE,
         "What has a vector: a piece, or a word, the mean of its pieces.",
         choices=UNITS,
     )
     stopwords: bool = setting(
-        False,
-        "Leave --stop_words out of K-NRM's queries and documents, too.",
+        False, "Leave --stop_words out of K-NRM's queries and documents, too."
     )
     train_embeddings: bool = setting(
         False,
@@ -80,9 +66,7 @@ class RankerOptions:
         flag="kernel_bins",
     )
     exact_sigma: float = setting(
-        0.001,
-        "Width of the exact-match kernel.",
-        bounds="> 0",
+        0.001, "Width of the exact-match kernel.", bounds="> 0"
     )
     max_doc_length: int | None = setting(
         None,
@@ -91,14 +75,10 @@ class RankerOptions:
         bounds=">= 1",
     )
     max_query_length: int = setting(
-        64,
-        "First pieces of a query.",
-        bounds=">= 1",
+        64, "First pieces of a query.", bounds=">= 1"
     )
     embed_batch_size: int = setting(
-        16,
-        "Texts per encoder step.",
-        bounds=">= 1",
+        16, "Texts per encoder step.", bounds=">= 1"
     )
     embedding_dtype: str = setting(
         "float32",
@@ -106,50 +86,29 @@ class RankerOptions:
         choices=EMBEDDING_DTYPES,
     )
     with_candidate_score: bool = setting(
-        True,
-        "The candidates' score is one more feature of K-NRM.",
+        True, "The candidates' score is one more feature of K-NRM."
     )
-    control: bool = setting(
-        True,
-        "K-NRM on random vectors beside it.",
-    )
+    control: bool = setting(True, "K-NRM on random vectors beside it.")
     learning_rate: float = setting(
-        0.001,
-        "Rate of its Adam.",
-        bounds="> 0",
-        flag="knrm_learning_rate",
+        0.001, "Rate of its Adam.", bounds="> 0", flag="knrm_learning_rate"
     )
     adam_epsilon: float = setting(
-        1e-05,
-        "Epsilon of it.",
-        bounds="> 0",
-        flag="knrm_adam_epsilon",
+        1e-05, "Epsilon of it.", bounds="> 0", flag="knrm_adam_epsilon"
     )
     batch_size: int = setting(
-        16,
-        "Pairs per step of K-NRM.",
-        bounds=">= 1",
-        flag="knrm_batch_size",
+        16, "Pairs per step of K-NRM.", bounds=">= 1", flag="knrm_batch_size"
     )
-    epochs: int = setting(
-        20,
-        "Most passes over the pairs.",
-        bounds=">= 1",
-    )
+    epochs: int = setting(20, "Most passes over the pairs.", bounds=">= 1")
     patience: int = setting(
         3,
         "Stop after so many passes without a better validation NDCG.",
         bounds=">= 1",
     )
     rank_loss: str = setting(
-        "hinge",
-        "Loss of the cross-encoder.",
-        choices=LOSSES,
+        "hinge", "Loss of the cross-encoder.", choices=LOSSES
     )
     list_size: int = setting(
-        2,
-        "Documents per query in its batches.",
-        bounds=">= 2",
+        2, "Documents per query in its batches.", bounds=">= 2"
     )
     passage_stride: int = setting(
         0,
@@ -157,11 +116,7 @@ class RankerOptions:
         "counts; 0 = the first window alone.",
         bounds=">= 0",
     )
-    max_passages: int = setting(
-        4,
-        "Most windows of a document.",
-        bounds=">= 1",
-    )
+    max_passages: int = setting(4, "Most windows of a document.", bounds=">= 1")
     segment_recurrence: int = 0
 
     def __post_init__(self) -> None:
