@@ -17,7 +17,6 @@ import os
 import platform
 import re
 import shutil
-import stat
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -27,7 +26,6 @@ from common import files
 from common.errors import UserError
 
 LOCK_NAME = ".lock"
-_NOT_A_LOCK = "{} is {}: wanted a file of this program or none; remove it"
 _WAIT_SECONDS = 0.2
 _WITHOUT_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
 # Path of a lock -> how often this process holds it, and which process that is:
@@ -142,7 +140,7 @@ def _taken(path: str, output: str, wait: bool, say) -> Iterator[None]:
     try:
         with contextlib.suppress(OSError):  # a full disk: who asks learns less
             file.truncate(0)
-            file.write(json.dumps(_me()))
+            file.write(json.dumps(_me()).encode())
             file.flush()
         yield
     finally:
@@ -153,7 +151,7 @@ def _taken(path: str, output: str, wait: bool, say) -> Iterator[None]:
             file.close()
 
 
-def _try(path: str, output: str) -> IO[str] | None:
+def _try(path: str, output: str) -> IO[bytes] | None:
     """The locked file, or None when another process has it."""
     while True:
         file = _open(path, output)
@@ -171,29 +169,15 @@ def _try(path: str, output: str) -> IO[str] | None:
         file.close()  # its holder removed it meanwhile
 
 
-def _open(path: str, output: str) -> IO[str]:
-    """Opens a lock's file; its content is going to be replaced.
-
-    A name that leads to another file is refused: whoever may write into the
-    folder could have any file of this user emptied.
-    """
-    flags = os.O_RDWR | os.O_CREAT | os.O_APPEND
-    safe = os.O_NOFOLLOW | os.O_NONBLOCK  # no link, no waiting for a pipe
+def _open(path: str, output: str) -> IO[bytes]:
+    """Opens a lock's file; its content is going to be replaced."""
     try:
-        number = os.open(path, flags | safe, 0o666)
+        return files.open_own(path)
     except OSError as e:
-        if not os.path.islink(path):
-            raise OSError(e.errno, os.strerror(e.errno or 0), output) from e
-        raise UserError(_NOT_A_LOCK.format(path, "a link")) from e
-    found = os.fstat(number)
-    if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
-        os.close(number)
-        what = "a link" if stat.S_ISREG(found.st_mode) else "no ordinary file"
-        raise UserError(_NOT_A_LOCK.format(path, what))
-    return open(number, "a+", encoding="utf-8")
+        raise OSError(e.errno, os.strerror(e.errno or 0), output) from e
 
 
-def _same_file(file: IO[str], path: str) -> bool:
+def _same_file(file: IO[bytes], path: str) -> bool:
     try:
         there = os.lstat(path)
     except FileNotFoundError:

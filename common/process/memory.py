@@ -9,6 +9,10 @@ GIB = 1 << 30
 # TensorFlow and its libraries: address space and memory once loaded. They take
 # 2.3 GiB; with 2.5 GiB run_classifier.py ended by a signal at its first threads.
 _LOADED_SPACE, _LOADED = 2.6 * GIB, 0.4 * GIB
+_SMALL_JSON = 1 << 24  # bytes; they become 0.5 GiB at most
+# What Python makes of a sign of JSON, at most, in bytes: a dictionary, a list,
+# an entry of either, half a string.
+_OF_JSON = {"{": 240, "[": 104, ":": 100, ",": 34, '"': 30}
 
 
 def room() -> tuple[float, str]:
@@ -46,6 +50,36 @@ def check_libraries() -> None:
         raise UserError(
             f"out of memory: TensorFlow needs {wanted / GIB:.1f} GiB to be "
             f"loaded, {name} leaves {left / GIB:.1f} GiB: raise the limit"
+        )
+
+
+def check_json(content: bytes | str, path: str) -> None:
+    """Before JSON is parsed: lists of lists become 30 times as large.
+
+    Args:
+      content: not yet parsed.
+      path: of its file, for the message.
+
+    Raises:
+      UserError: what it becomes does not fit.
+    """
+    if len(content) < _SMALL_JSON:
+        return
+
+    def count(sign: str) -> int:
+        if isinstance(content, str):
+            return content.count(sign)
+        return content.count(sign.encode())
+
+    plain = content.isascii() and not count("\\u")
+    wanted = len(content) * (2 if plain else 8)
+    wanted += sum(size * count(sign) for sign, size in _OF_JSON.items())
+    left, name = room()
+    if wanted > left:
+        raise UserError(
+            f"out of memory: {path}: its JSON may become {wanted / GIB:.1f} "
+            f"GiB, {name} leaves {left / GIB:.1f} GiB: give several smaller "
+            "files, or more memory"
         )
 
 

@@ -151,7 +151,7 @@ def read(path: str) -> Vocabulary:
     digest = hashlib.sha256(content).hexdigest()
     if is_released(path):
         folder = os.path.dirname(path)
-        config = _json_object(os.path.join(folder, HF_CONFIG)) or {}
+        config = _rules_of(folder)
         merges = _maybe(os.path.join(folder, released_vocabulary.MERGES_NAME))
         content = released_vocabulary.as_json(path, content, config, merges)
         digest = hashlib.sha256(content).hexdigest()
@@ -235,9 +235,22 @@ def _beside(path: str, digest: str) -> TextSettings | None:
     return None
 
 
+def _rules_of(folder: str) -> dict:
+    """`tokenizer_config.json` of a folder, {} without one.
+
+    Raises:
+      UserError: it is damaged. Without its rules texts would be cut otherwise
+        than the model was trained.
+    """
+    path = os.path.join(folder, HF_CONFIG)
+    if not files.exists(path):
+        return {}
+    return files.read_json_object(path, "copy the folder again")
+
+
 def _hugging_face(path: str) -> TextSettings | None:
-    """What `tokenizer_config.json` in the same folder says."""
-    config = _json_object(os.path.join(os.path.dirname(path), HF_CONFIG)) or {}
+    """The settings that `tokenizer_config.json` in the same folder has."""
+    config = _rules_of(os.path.dirname(path))
     names = ("do_lower_case", "keep_accents", "remove_space")
     kind = str(config.get("tokenizer_class", "XLNet"))
     # The second is what we write.

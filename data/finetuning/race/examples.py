@@ -5,6 +5,7 @@ import json
 import os
 
 from common.errors import UserError
+from common.process import memory
 from data.finetuning.examples import BadRows
 from data.finetuning.race.features import NUM_OPTIONS, question_with_option
 from data.finetuning.tables import table_files as task_readers
@@ -86,6 +87,7 @@ def _read_file(path: str, level: str, bad: BadRows) -> list[RaceExample]:
     text = task_readers.read_text(path, bad)
     if bad.count > before:
         return []
+    memory.check_json(text, path)
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as e:

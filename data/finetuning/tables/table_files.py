@@ -18,12 +18,14 @@ from typing import IO
 
 from common import encodings, files
 from common.errors import UserError
+from common.process import memory
 from data.finetuning.examples import BadRows
 
 COMPRESSED = {".gz": gzip.open, ".xz": lzma.open}
 MAX_LINE_BYTES = 16 << 20
 MAX_VALUE_BYTES = 1 << 29  # of a file that is one value, unpacked
 _BLOCK = 1 << 20
+_TOGETHER = 1 << 16  # lines of one value that are kept as one text
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,7 +110,9 @@ def read_text(path: str, bad: BadRows) -> str:
     Raises:
       UserError: as `read_lines`; or there are more than `MAX_VALUE_BYTES`.
     """
-    lines, left = [], MAX_VALUE_BYTES
+    parts: list[str] = []
+    lines: list[str] = []
+    left = MAX_VALUE_BYTES
     # SQuAD's training files are one line of 30 and 42 MB.
     for number, text, problem in _decoded(path, None, longest=left):
         left -= len(text) + 1
@@ -121,7 +125,10 @@ def read_text(path: str, bad: BadRows) -> str:
             bad.report(f"{path}:{number}", problem)
         else:
             lines.append(text)
-    return "\n".join(lines)
+        if len(lines) == _TOGETHER:  # a packed file may hold millions
+            parts.append("\n".join(lines))
+            lines = []
+    return "\n".join(parts + lines)
 
 
 def numbered_lines(
@@ -287,9 +294,10 @@ def read_json(path: str) -> object:
     """The one JSON value of a file.
 
     Raises:
-      UserError: unreadable, no UTF-8 or no JSON, with the line.
+      UserError: unreadable, no UTF-8 or no JSON, with the line; or too much.
     """
     text = read_text(path, BadRows())
+    memory.check_json(text, path)
     try:
         return json.loads(text)
     except json.JSONDecodeError as e:

@@ -247,3 +247,17 @@ def test_hugging_face_folders_give_the_settings(path, kind):
     (path.parent / "tokenizer_config.json").write_text(json.dumps(config))
     wanted = TextSettings("composed", uncased=True)
     assert vocabulary.read(str(path)).recorded == wanted
+
+
+@pytest.mark.parametrize(
+    "content", [b"{", b"[1]", b"[" * 100_000, b"1" * 5000, b"\xff"]
+)
+@pytest.mark.parametrize("name", ["spiece.model", "vocab.txt"])
+def test_damaged_rules_are_not_passed_over(path, name, content):
+    """Without them texts would be cut by other rules, and nobody would know."""
+    words = path.parent / "vocab.txt"
+    words.write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nA\n")
+    (path.parent / "tokenizer_config.json").write_bytes(content)
+    with pytest.raises(UserError, match="tokenizer_config.json") as caught:
+        vocabulary.read(str(path.parent / name))
+    assert "\n" not in str(caught.value)

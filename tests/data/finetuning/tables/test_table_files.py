@@ -8,6 +8,7 @@ import re
 import pytest
 
 from common.errors import UserError
+from common.process import memory
 from data.finetuning.classifier import glue as glue_tasks
 from data.finetuning.classifier import sources as classifier_sources
 from data.finetuning.examples import BadRows
@@ -158,6 +159,20 @@ def test_one_json_value_may_be_one_long_line(tmp_path, monkeypatch):
         table_files.read_json(str(path))
     path.write_bytes(gzip.compress(b" " * 99 + b"\n") * (1 << 14))
     with pytest.raises(UserError, match="at most 1 MiB in one file"):
+        table_files.read_json(str(path))
+
+
+def test_many_lines_of_one_value_are_kept_together(tmp_path, monkeypatch):
+    """A list of millions of empty lines would take eight bytes for each."""
+    monkeypatch.setattr(table_files, "_TOGETHER", 4)
+    path = tmp_path / "a.json"
+    for count in (0, 3, 4, 5, 8, 9):
+        path.write_text("{\n" + "\n" * count + '"a": 1}')
+        text = table_files.read_text(str(path), BadRows())
+        assert text == path.read_text()
+    monkeypatch.setattr(memory, "_SMALL_JSON", 1)
+    monkeypatch.setattr(memory, "room", lambda: (0.0, "the machine"))
+    with pytest.raises(UserError, match="a.json: its JSON may become"):
         table_files.read_json(str(path))
 
 
