@@ -100,6 +100,10 @@ class SequenceSummary(saving.Layer):
         if use_proj:
             self.projection = self.make_projection(initializer)
 
+    def paths_elsewhere(self) -> dict[str, str]:
+        """Attribute paths in models with another head -> canonical names."""
+        return {}
+
     def make_projection(self, initializer: dict) -> tf_keras.layers.Layer:
         """tanh(W x + b), float32 [..., D] -> [..., D]."""
         return saving.Dense(
