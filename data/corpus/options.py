@@ -100,7 +100,13 @@ class SentencePieceOptions:
         )
 
 
-CORPUS_LAYOUTS = ("wikitext", "book", "wikiextractor", "cirrussearch")
+CORPUS_LAYOUTS = (
+    "wikitext",
+    "book",
+    "wikiextractor",
+    "cirrussearch",
+    "wikipedia",
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,7 +115,7 @@ class ConvertOptions:
 
     input_glob: str = setting(
         REQUIRED,
-        "Files to convert, plain or .gz.",
+        "Files to convert, plain, .gz or .bz2.",
     )
     output_file: str = setting(
         REQUIRED,
