@@ -7,7 +7,9 @@
     python -m data.convert_corpus --layout=wikiextractor \\
         --input_glob='extracted/*/wiki_*' --output_file=wiki.txt
     python -m data.convert_corpus --layout=cirrussearch \\
-        --input_glob='enwiki-*-cirrussearch-content.json.gz' --output_file=wiki.txt
+        --input_glob='enwiki_content-*.json.bz2' --output_file=wiki.txt
+    python -m data.convert_corpus --layout=wikipedia \\
+        --input_glob='enwiki-latest-pages-articles*.bz2' --output_file=wiki.txt
 
 `wikitext`: a line ` = Title = ` between empty lines starts a document, deeper
 headings are left out, a line is a paragraph, the tokenizer's `@-@` and spaces before punctuation
@@ -15,20 +17,24 @@ are taken back. `book`: a file is a document, lines are joined, an empty line
 ends a paragraph. `wikiextractor`: one JSON object per line (`--json`) or
 `<doc ...>` and `</doc>` around each article; a line is a paragraph, the title
 is left out. `cirrussearch`: Wikipedia's JSON dumps of its search index, an
-article's fields in every second line; its text is one paragraph, and pages that
+article's fields in every second line; its text is one paragraph. `wikipedia`:
+its XML dumps (`data.corpus.wikipedia`), a line is a paragraph. Pages of both that
 are no articles are left out. Paragraphs end with `<eop>` when --paragraphs is given.
 """
 
+import bz2
 import html
 import itertools
 import json
 import re
 import sys
 from collections.abc import Iterator
+from typing import IO
 
 from common import files
 from common.contract.symbols import EOP
 from data.corpus import documents as corpus
+from data.corpus import wikipedia
 from data.corpus.documents import CorpusError
 from data.corpus.options import ConvertOptions
 from data.corpus.sentences import join_lines, sentences
@@ -175,9 +181,10 @@ def _convert_file(path: str, options: ConvertOptions, out) -> int:
         "book": book_paragraphs,
         "wikiextractor": lambda lines: wikiextractor_paragraphs(lines, path),
         "cirrussearch": lambda lines: cirrussearch_paragraphs(lines, path),
+        "wikipedia": lambda lines: wikipedia.paragraphs(lines, path),
     }[options.layout]
     documents, begun = 0, False
-    with corpus.open_text(path) as f:
+    with _open(path) as f:
         text = _Watched(
             corpus.decode_lines(path, corpus.read_line_bytes(f, path))
         )
@@ -194,6 +201,14 @@ def _convert_file(path: str, options: ConvertOptions, out) -> int:
             begun = True
     _say_what_looks_wrong(path, options.layout, text)
     return documents
+
+
+def _open(path: str) -> IO[bytes]:
+    """A file of any kind that is read; Wikipedia packs its dumps as .bz2."""
+    if not path.endswith(".bz2"):
+        return corpus.open_text(path)
+    remote = files.is_remote(path)
+    return bz2.open(files.open_binary(path) if remote else path)
 
 
 class _Watched:

@@ -87,7 +87,7 @@ def read_line_bytes(f: IO[bytes], path: str) -> Iterator[bytes]:
       CorpusError: one is longer than `LONGEST_LINE`.
     """
     # A `tf.io.gfile` takes no bound; what it holds is not packed.
-    packed = path.endswith((".gz", ".xz"))
+    packed = path.endswith((".gz", ".xz", ".bz2"))
     bound = () if files.is_remote(path) and not packed else (LONGEST_LINE + 1,)
     while line := f.readline(*bound):
         if len(line) > LONGEST_LINE:

@@ -87,14 +87,20 @@ class SentencePieceOptions:
         )
 
 
-CORPUS_LAYOUTS = ("wikitext", "book", "wikiextractor", "cirrussearch")
+CORPUS_LAYOUTS = (
+    "wikitext",
+    "book",
+    "wikiextractor",
+    "cirrussearch",
+    "wikipedia",
+)
 
 
 @dataclasses.dataclass(frozen=True)
 class ConvertOptions:
     """What `data.convert_corpus` reads and writes."""
 
-    input_glob: str = setting(REQUIRED, "Files to convert, plain or .gz.")
+    input_glob: str = setting(REQUIRED, "Files to convert, plain, .gz or .bz2.")
     output_file: str = setting(REQUIRED, "Text file that is written.")
     layout: str = setting(
         "wikitext", "Layout of the input.", choices=CORPUS_LAYOUTS

@@ -8,7 +8,7 @@ import contextlib
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 import tensorflow as tf
@@ -164,26 +164,34 @@ def _read_nodes(reader, prefix: str):
 
 
 def by_name(
-    arrays: dict[tuple[str, ...], np.ndarray], paths: dict[str, str]
+    arrays: dict[tuple[str, ...], np.ndarray],
+    paths: dict[str, str],
+    elsewhere: Mapping[str, str] | None = None,
 ) -> tuple[dict[str, np.ndarray], list[str]]:
     """Renames from attribute paths to canonical names.
 
     Args:
       arrays: as `read` returns them.
       paths: `variables.variable_paths` of the model.
+      elsewhere: attribute paths of models with other heads -> canonical names,
+        for names that no path of its own gives; the first one counts.
 
     Returns:
       (arrays by canonical name, attribute paths that no name takes).
     """
     names = {path: name for name, path in paths.items()}
-    found, surplus = {}, []
+    found, left = {}, {}
     for aliases, value in arrays.items():
         name = next((names[a] for a in aliases if a in names), None)
         if name is None:
-            surplus.append(aliases[0])
+            left[aliases] = value
         else:
             found[name] = value
-    return found, surplus
+    for path, name in (elsewhere or {}).items():
+        aliases = next((a for a in left if path in a), None)
+        if aliases and name not in found:
+            found[name] = left.pop(aliases)
+    return found, [aliases[0] for aliases in left]
 
 
 def write(

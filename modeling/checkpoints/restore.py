@@ -219,7 +219,9 @@ def read_arrays(
         arrays, stripped, _ = tf1_checkpoint.read(source.path, model.config)
         return arrays, [], stripped
     arrays, surplus = native_checkpoint.by_name(
-        native_checkpoint.read(source.path), variable_paths(model)
+        native_checkpoint.read(source.path),
+        variable_paths(model),
+        getattr(model, "paths_elsewhere", dict)(),
     )
     return native_checkpoint.with_averages(source.path, arrays), surplus, []
 

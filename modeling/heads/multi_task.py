@@ -71,6 +71,15 @@ class MultiTaskModel(TaskModel):
             if "/logit/" not in name
         }
 
+    def paths_elsewhere(self):
+        found = {}
+        for model in self.heads.values():
+            own = model.head_variable_paths().items()
+            found |= {path: n for n, path in own if "/logit/" not in n}
+        for model in self.heads.values():
+            found |= model.paths_elsewhere()
+        return found
+
     def get_config(self):
         tasks = {name: dict(options) for name, options in self._tasks}
         return super().get_config() | {"tasks": tasks}

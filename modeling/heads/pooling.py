@@ -101,6 +101,10 @@ class SequenceSummary(ConfiguredLayer):
         if use_proj:
             self.projection = self.make_projection()
 
+    def paths_elsewhere(self) -> dict[str, str]:
+        """Attribute paths in models with another head -> canonical names."""
+        return {}
+
     def make_projection(self) -> tf_keras.layers.Layer:
         """tanh(W x + b), float32 [..., D] -> [..., D]."""
         width = self.config.d_model

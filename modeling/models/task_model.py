@@ -133,6 +133,14 @@ class TaskModel(saving.Model):
         """The original's full names of the head's variables -> paths."""
         return {}
 
+    def paths_elsewhere(self) -> dict[str, str]:
+        """Attribute paths that models with another head have -> names.
+
+        Native checkpoints hold paths: this model begins with what is there.
+        """
+        pooler = getattr(self, "pooler", None)
+        return {} if pooler is None else pooler.paths_elsewhere()
+
     def get_config(self):
         return self.encoder.get_config() | {
             "name": self.name,

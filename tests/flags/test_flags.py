@@ -20,6 +20,8 @@ CHANGED = {
     ("serving.embed", "pooling"),
     ("run_classifier", "task_name"),
     ("run_race", "data_dir"),
+    ("run_ranking", "max_doc_length"),
+    ("run_ranking", "max_query_length"),
 }
 
 

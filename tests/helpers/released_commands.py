@@ -44,7 +44,7 @@ def _tuned(script, *flags):
 
 
 def _ranked(ranker, *flags):
-    """The default of --max_doc_length is left alone."""
+    """The defaults of the texts' lengths are left alone."""
     return lambda folder, place, before: [
         "run_ranking.py",
         f"--topics_file={place}/topics.tsv",
@@ -56,7 +56,6 @@ def _ranked(ranker, *flags):
         "--seeds=1",
         "--depth=6",
         "--folds=3",
-        "--max_query_length=8",
         "--progress=none",
         *flags,
     ]

@@ -5,11 +5,13 @@ import pathlib
 import shutil
 from collections.abc import Callable
 
+import numpy as np
+import sentencepiece
 import tensorflow as tf
 
 from data.text.opening import AnyTokenizer, open_tokenizer
 from modeling import XLNetConfig
-from modeling.checkpoints import conversion
+from modeling.checkpoints import conversion, hf_files
 from modeling.checkpoints import restore as checkpoints
 from modeling.encoders.bert.config import AlbertConfig, BertConfig
 from modeling.encoders.modernbert.config import ModernBertConfig
@@ -115,6 +117,62 @@ def write(name: str, place: pathlib.Path) -> pathlib.Path:
     for file in pieces.iterdir():
         if file.suffix in (".model", ".json", ".txt") and file.name != "c.txt":
             shutil.copy(file, folder)
+    return folder
+
+
+# --- Heads that others trained -------------------------------------------------
+
+_STORED = pathlib.Path(__file__).parent / "golden" / "hf_heads"
+_WORDS = "the river is red near tower and green boat what where who".split()
+_PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *_WORDS]
+_TABLE = {
+    "xlnet": "transformer.word_embedding.weight",
+    "bert": "bert.embeddings.word_embeddings.weight",
+    "albert": "albert.embeddings.word_embeddings.weight",
+    "modernbert": "model.embeddings.tok_embeddings.weight",
+}
+
+
+def write_head(folder: pathlib.Path, name: str) -> pathlib.Path:
+    """A model that others fine-tuned, with a vocabulary.
+
+    Args:
+      folder: a new one.
+      name: of a folder in tests/golden/hf_heads; its table of vectors gets
+        the size of the vocabulary.
+    """
+    from safetensors.numpy import save_file
+
+    folder.mkdir()
+    family = name.split("_")[0]
+    config = json.loads((_STORED / name / "config.json").read_text())
+    tensors, _ = hf_files.load_tensors(str(_STORED / name))
+    if family in ("xlnet", "albert"):
+        if family == "xlnet":
+            corpus = builds.write_corpus(folder / "corpus.txt")
+            spiece = builds.train_spiece(folder, corpus)
+        else:
+            spiece = released.albert(folder)
+        pieces = sentencepiece.SentencePieceProcessor(spiece)
+        rows = pieces.get_piece_size()
+    else:
+        lines = "".join(f"{piece}\n" for piece in _PIECES)
+        (folder / "vocab.txt").write_text(lines)
+        rows = 23
+    table = tensors[_TABLE[family]]
+    drawn = np.random.default_rng(0).normal(size=(rows, table.shape[1]))
+    tensors[_TABLE[family]] = drawn.astype(np.float32)
+    config["vocab_size"] = rows
+    if "max_position_embeddings" in config:
+        config["max_position_embeddings"] = 48
+        for key in tensors:
+            if key.endswith("position_embeddings.weight"):
+                tensors[key] = np.tile(tensors[key], (3, 1))
+    (folder / "config.json").write_text(json.dumps(config))
+    save_file(
+        {k: np.ascontiguousarray(v) for k, v in tensors.items()},
+        folder / "model.safetensors",
+    )
     return folder
 
 

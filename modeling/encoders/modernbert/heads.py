@@ -104,6 +104,15 @@ class ModernBertSummary(SequenceSummary):
         """See the class."""
         return PredictionHead(self.config, name="head")
 
+    def paths_elsewhere(self) -> dict[str, str]:
+        """See `SequenceSummary`: those of the language model."""
+        if self.projection is None:
+            return {}
+        return {
+            f"lm_head/head/{path}": f"{SCOPE}/{name}"
+            for name, path in self.projection.variable_paths().items()
+        }
+
     def variable_paths(self) -> dict[str, str]:
         """See `SequenceSummary`; below `SCOPE`."""
         paths = {

@@ -5,60 +5,13 @@ import shutil
 
 import numpy as np
 import pytest
-import sentencepiece
 
-from modeling.checkpoints import hf_files
 from serving.saved_model import SavedModel
-from tests.conftest import ROOT
-from tests.data import builds
 from tests.helpers import commands
+from tests.helpers.released_folders import write_head
 
 pytest.importorskip("tokenizers")
 pytestmark = pytest.mark.slow
-
-STORED = ROOT / "tests" / "golden" / "hf_heads"
-WORDS = "the river is red near tower and green boat what where who".split()
-PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
-TABLE = {
-    "xlnet": "transformer.word_embedding.weight",
-    "bert": "bert.embeddings.word_embeddings.weight",
-    "albert": "albert.embeddings.word_embeddings.weight",
-    "modernbert": "model.embeddings.tok_embeddings.weight",
-}
-
-
-def released(folder, name):
-    """A stored folder with a vocabulary, its table as large as that."""
-    from safetensors.numpy import save_file
-
-    folder.mkdir()
-    family = name.split("_")[0]
-    config = json.loads((STORED / name / "config.json").read_text())
-    tensors, _ = hf_files.load_tensors(str(STORED / name))
-    if family == "xlnet":
-        corpus = builds.write_corpus(folder / "corpus.txt")
-        spiece = builds.train_spiece(folder, corpus)
-        pieces = sentencepiece.SentencePieceProcessor(spiece)
-        rows = pieces.get_piece_size()
-    else:
-        lines = "".join(f"{piece}\n" for piece in PIECES)
-        (folder / "vocab.txt").write_text(lines)
-        rows = 23
-    table = tensors[TABLE[family]]
-    drawn = np.random.default_rng(0).normal(size=(rows, table.shape[1]))
-    tensors[TABLE[family]] = drawn.astype(np.float32)
-    config["vocab_size"] = rows
-    if "max_position_embeddings" in config:
-        config["max_position_embeddings"] = 48
-        for key in tensors:
-            if key.endswith("position_embeddings.weight"):
-                tensors[key] = np.tile(tensors[key], (3, 1))
-    (folder / "config.json").write_text(json.dumps(config))
-    save_file(
-        {k: np.ascontiguousarray(v) for k, v in tensors.items()},
-        folder / "model.safetensors",
-    )
-    return folder
 
 
 def command(*arguments):
@@ -76,10 +29,11 @@ def asked(home):
 
 
 @pytest.mark.parametrize(
-    "name", ["xlnet_sequence", "bert_sequence", "modernbert_mean"]
+    "name",
+    ["xlnet_sequence", "bert_sequence", "albert_sequence", "modernbert_mean"],
 )
 def test_classes(tmp_path, name):
-    folder = released(tmp_path / "released", name)
+    folder = write_head(tmp_path / "released", name)
     texts = ["the river is red", "who is near the boat", "green tower"]
     rows = "".join(
         f"{text}\t{label}\n"
@@ -117,10 +71,10 @@ def test_classes(tmp_path, name):
 
 
 @pytest.mark.parametrize(
-    "name", ["xlnet_token", "bert_token", "modernbert_token"]
+    "name", ["xlnet_token", "bert_token", "albert_token", "modernbert_token"]
 )
 def test_tags(tmp_path, name):
-    folder = released(tmp_path / "released", name)
+    folder = write_head(tmp_path / "released", name)
     lines = "the\tO\nriver\tB-x\nis\tI-x\nred\tB-y\n\nwho\tO\nis\tO\n"
     for split in ("dev", "test"):
         (tmp_path / f"{split}.conll").write_text(lines)
@@ -137,10 +91,17 @@ def test_tags(tmp_path, name):
 
 
 @pytest.mark.parametrize(
-    "name", ["xlnet_span", "xlnet_beams", "bert_span", "modernbert_span"]
+    "name",
+    [
+        "xlnet_span",
+        "xlnet_beams",
+        "bert_span",
+        "albert_span",
+        "modernbert_span",
+    ],
 )
 def test_answers(tmp_path, name):
-    folder = released(tmp_path / "released", name)
+    folder = write_head(tmp_path / "released", name)
     paragraph = "the river is red near the tower and the boat is green"
     question = {
         "id": "1",
@@ -177,7 +138,7 @@ def test_answers(tmp_path, name):
 
 
 def test_the_encoder_of_an_unknown_head(tmp_path):
-    folder = released(tmp_path / "released", "bert_next_sentence")
+    folder = write_head(tmp_path / "released", "bert_next_sentence")
     embed = ("-m", "serving.embed", f"--checkpoint={folder}", "--text=river")
     done = commands.run(*embed)
     assert done.returncode == 1

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from modeling import XLNetConfig
-from modeling.checkpoints import restore
+from modeling import PretrainingModel, XLNetConfig
+from modeling.checkpoints import conversion, native, restore
 from modeling.checkpoints.names import named_variables
+from modeling.command_options import ConvertOptions
 from modeling.heads.multi_task import MultiTaskModel
 from tests.helpers import released_folders
 from training.objectives.build import build_objective
@@ -94,9 +95,18 @@ def test_the_optimizer_knows_every_heads_variables(kind):
     assert {groups[name].layer for name in tasks} == {TOP}
 
 
-def test_every_task_begins_with_the_released_pooler(tmp_path):
-    """As a model of one task does; outputs begin anew."""
+@pytest.mark.parametrize("form", ["hf", "native"])
+def test_every_task_begins_with_the_released_pooler(tmp_path, form):
+    """As a model of one task does; outputs begin anew.
+
+    ModernBERT's is the layer before its language model's decoder, in our own
+    pretrained folders as in released ones.
+    """
     folder = released_folders.write("modernbert bpe", tmp_path)
+    if form == "native":
+        given, folder = str(folder), tmp_path / "native"
+        options = ConvertOptions("hf", "native", given, str(folder))
+        conversion.convert(options)
     config = restore.find_config(str(folder))
     single = build_objective("classification", config, num_labels=2)
     parts = [TaskPart(name, single, 8) for name in ("sst-2", "cola")]
@@ -111,6 +121,26 @@ def test_every_task_begins_with_the_released_pooler(tmp_path):
     for task in ("sst-2", "cola"):
         found = named_variables(model)[f"model/lm_loss_{task}/transform/kernel"]
         np.testing.assert_array_equal(found.numpy(), wanted)
+
+
+def test_every_task_begins_with_the_pooler_of_our_pairs_of_sentences(tmp_path):
+    """BERT's of next-sentence prediction, from our own pretrained folder."""
+    config = released_folders.config("bert", 13)
+    source = PretrainingModel(config, next_sentence=True)
+    folder = str(tmp_path / "native")
+    native.write(folder, source, config)
+    single = build_objective("classification", config, num_labels=2)
+    parts = [TaskPart(name, single, 8) for name in ("sst-2", "cola")]
+    for model in (
+        single.build_model(),
+        MultiTaskObjective(config, parts).build_model(),
+    ):
+        report = restore.restore(model, folder, require="encoder")
+        assert all("/logit/" in name for name in report.fresh)
+    for head in model.heads.values():
+        np.testing.assert_array_equal(
+            head.pooler.projection.kernel, source.pooler.projection.kernel
+        )
 
 
 @pytest.mark.slow

@@ -45,6 +45,7 @@ from training.objectives import build as heads
 
 HEAD = "ranking"
 METRIC = "ndcg"
+ROW_SYMBOLS = 3  # of a row: query SEP document SEP CLS
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,11 +91,11 @@ class CrossEncoder:
         self.length, self.tokenizer = max_seq_length, tokenizer
         self.width = self.options.row_length(max_seq_length)
         self.texts = texts
-        if self.length < self.options.max_query_length + 4:
+        if self.length <= self.options.max_query_length + ROW_SYMBOLS:
             raise UserError(
                 f"--max_seq_length={self.length} leaves no room for a document "
                 f"beside --max_query_length={self.options.max_query_length} "
-                "and 3 special tokens"
+                f"and {ROW_SYMBOLS} special tokens"
             )
         self.config = sources.find_config(
             finetune, tokenizer.vocab_size, tokenizer.path

@@ -10,7 +10,8 @@ RANKERS = ("bm25", "cosine", "knrm", "cross_encoder")
 LOSSES = ("hinge", "ranknet", "softmax", "pointwise")
 ENCODER, RANDOM = "encoder", "random"
 AUTO = "auto"
-DOC_LENGTH = 512  # where neither a flag nor the encoder says less
+# Pieces where neither a flag nor the encoder says less.
+LENGTHS = {"max_doc_length": 512, "max_query_length": 64}
 PIECE, WORD = "piece", "word"
 UNITS = (PIECE, WORD)
 EMBEDDING_DTYPES = ("float32", "float16")
@@ -74,8 +75,11 @@ class RankerOptions:
         "has positions for.",
         bounds=">= 1",
     )
-    max_query_length: int = setting(
-        64, "First pieces of a query.", bounds=">= 1"
+    max_query_length: int | None = setting(
+        None,
+        "First pieces of a query; default: 64, or as many as the encoder has "
+        "positions for (cross-encoder: half of rows too short for 64).",
+        bounds=">= 1",
     )
     embed_batch_size: int = setting(
         16, "Texts per encoder step.", bounds=">= 1"

@@ -41,8 +41,8 @@ from training.finetuning.ranking.cross_encoder import CrossEncoder
 from training.finetuning.ranking.folded import Fitted, Task
 from training.finetuning.ranking.kernel_features import FeatureMaker, Features
 from training.finetuning.ranking.options import (
-    DOC_LENGTH,
     ENCODER,
+    LENGTHS,
     RANDOM,
     WORD,
     RankerOptions,
@@ -171,7 +171,7 @@ class RankingRun:
         """Fits the rankers that learn and adds their systems."""
         if self.tokenizer is None:
             raise ValueError("`tokenizer` must be given for this ranker")
-        self.settle_length()
+        self.settle_lengths()
         task = self.task(folds)
         if ranker == "cross_encoder":
             made = self.cross_encoder(task)
@@ -196,28 +196,46 @@ class RankingRun:
         if options.train_embeddings:
             self.train_table(task, maker.vectors)
 
-    def settle_length(self) -> None:
-        """Without --max_doc_length: as many pieces as the encoder reads.
+    def settle_lengths(self) -> None:
+        """Without --max_doc_length, --max_query_length: as much as is read.
 
-        Results are found again under the number, whoever said it.
+        Results are found again under the numbers, whoever said them.
         """
-        options, finetune = self.options.ranker, self.options.finetune
-        if options.max_doc_length is not None:
-            return
-        room = None
-        if options.ranker != "cross_encoder" and options.vectors == ENCODER:
-            config = sources.find_config(finetune, self.tokenizer.vocab_size)
-            room = vectors.places(config)
-        length = DOC_LENGTH if room is None else min(DOC_LENGTH, room)
-        if length < DOC_LENGTH:
-            self.say(
-                f"documents    their first {length} pieces, for which this "
-                "encoder has positions (--max_doc_length)"
-            )
+        options, found = self.options.ranker, {}
+        for name, longest in LENGTHS.items():
+            if getattr(options, name) is not None:
+                continue
+            room, why = self._room(name)
+            found[name] = longest if room is None else min(longest, room)
+            if found[name] < longest:
+                what = "documents" if name == "max_doc_length" else "queries"
+                self.say(
+                    f"{what:<12} their first {found[name]} pieces, for which "
+                    f"{why} (--{name})"
+                )
         self.options = dataclasses.replace(
-            self.options,
-            ranker=dataclasses.replace(options, max_doc_length=length),
+            self.options, ranker=dataclasses.replace(options, **found)
         )
+
+    def _room(self, name: str) -> tuple[int | None, str]:
+        """(pieces that a length of `LENGTHS` may have, what has the room).
+
+        None = any number. Rows of the cross-encoder have a document beside
+        the query; it has what they leave.
+        """
+        options, length = self.options.ranker, self.options.max_seq_length
+        if options.ranker == "cross_encoder":
+            fits = length > LENGTHS[name] + cross_encoder.ROW_SYMBOLS
+            if name == "max_doc_length" or fits:
+                return None, ""
+            half = max(1, (length - cross_encoder.ROW_SYMBOLS) // 2)
+            return half, f"rows of --max_seq_length={length} have room"
+        if options.vectors != ENCODER:
+            return None, ""
+        config = sources.find_config(
+            self.options.finetune, self.tokenizer.vocab_size
+        )
+        return vectors.places(config), "this encoder has positions"
 
     def train_table(self, task: Task, source: Vectors) -> None:
         """K-NRM whose vectors are trained, from the source's table on."""

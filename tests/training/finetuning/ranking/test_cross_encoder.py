@@ -337,6 +337,26 @@ def test_results_of_another_seed_or_precision_are_not_taken(
 
 
 @pytest.mark.shared
+@pytest.mark.parametrize(("length", "query"), [(67, 32), (68, 64), (512, 64)])
+def test_a_query_leaves_room_for_the_document(
+    tmp_path, spiece_model, length, query
+):
+    """Without --max_query_length, in rows too short for the usual one."""
+    toy.write(tmp_path)
+    ranker = {"ranker": "cross_encoder", "max_query_length": None}
+    options = toy.options(tmp_path, ranker=ranker)
+    options = dataclasses.replace(options, max_seq_length=length)
+    said = []
+    run = RankingRun(options, Tokenizer(spiece_model), said.append)
+    run.settle_lengths()
+    assert run.options.ranker.max_query_length == query
+    lines = [line for line in said if "(--max_query_length)" in line]
+    assert len(lines) == (query < 64)
+    made = run.cross_encoder(run.task([]))
+    assert made.spec().data_options["max_query_length"] == query
+
+
+@pytest.mark.shared
 def test_a_row_without_room_for_a_document_is_refused(tmp_path, spiece_model):
     toy.write(tmp_path)
     ranker = {"ranker": "cross_encoder", "max_query_length": 13}

@@ -161,8 +161,8 @@ def spoil(folder, name, old, new):
     path.write_text(path.read_text().replace(old, new, 1))
 
 
-def test_documents_are_as_long_as_the_encoder_reads(tmp_path, spiece_model):
-    """Where --max_doc_length is not given; a given one is refused."""
+def test_texts_are_as_long_as_the_encoder_reads(tmp_path, spiece_model):
+    """Where no length is given; a given one that is too long is refused."""
     toy.write(tmp_path)
     path = tmp_path / "bert.json"
     config = BertConfig(
@@ -179,12 +179,18 @@ def test_documents_are_as_long_as_the_encoder_reads(tmp_path, spiece_model):
     for flag in ("max_doc_length", "max_query_length"):
         with pytest.raises(UserError, match=f"--{flag}=13: .* 14 positions"):
             rank(tmp_path, spiece_model, ranker=ranker | {flag: 13}, **made)
-    ranker["max_doc_length"] = None
+    ranker |= {"max_doc_length": None, "max_query_length": None}
     said = []
     found = rank(tmp_path, spiece_model, said, ranker=ranker, **made)
     assert "cosine" in found["systems"]
-    assert sum("their first 12 pieces" in line for line in said) == 1
+    cut = [line for line in said if "their first 12 pieces" in line]
+    assert [line.split()[0] for line in cut] == ["documents", "queries"]
+    again = []  # what is said changes no result
+    ranker |= {"max_doc_length": 12, "max_query_length": 12}
+    assert found == rank(tmp_path, spiece_model, again, ranker=ranker, **made)
+    assert not any("their first" in line for line in again)
     said = []
+    ranker |= {"max_doc_length": None, "max_query_length": None}
     rank(tmp_path, spiece_model, said, ranker={**ranker, "vectors": "random"})
     assert not any("their first" in line for line in said)
 
