@@ -5,11 +5,10 @@ import os
 from absl import flags
 
 from common.errors import UserError
-from common.vocabularies.text_settings import TextChoice, TextSettings
+from common.vocabularies.text_settings import TextChoice
 from data import task_spec
 from data.finetuning import task_settings
 from data.finetuning.options import FeatureOptions
-from data.symbols import CLS_LAST
 from data.task_spec import TaskSpec
 from flags import flag_values, text_flags
 from flags.recipes import finetune_recipes
@@ -165,24 +164,17 @@ def from_flags(run: dict | None = None, **more) -> FinetuneOptions:
     )
 
 
-def features_from_flags(
-    spiece_model_file: str,
-    text: TextSettings | None = None,
-    layout: str = CLS_LAST,
-) -> FeatureOptions:
-    """How text becomes features.
+def features_from_flags(spiece_model_file: str) -> FeatureOptions:
+    """How text becomes features, as far as the flags say it.
 
     Args:
       spiece_model_file: what --spiece_model_file resolved to.
-      text: what the flags of the text settings resolved to.
-      layout: of the encoder's rows.
     """
     return flag_values.build(
         FeatureOptions,
         spiece_model_file=spiece_model_file,
-        text=text or text_choice(),
+        text=text_choice(),
         static_shapes=strategy_flags.on_tpu(),
-        layout=layout,
     )
 
 
