@@ -5,10 +5,9 @@ import os
 from absl import flags
 
 from common.contract import task_spec
-from common.contract.symbols import CLS_LAST
 from common.contract.task_spec import TaskSpec
 from common.errors import UserError
-from common.vocabularies.text_settings import TextChoice, TextSettings
+from common.vocabularies.text_settings import TextChoice
 from data.finetuning import task_settings
 from data.finetuning.options import FeatureOptions
 from flags import flag_values, text_flags
@@ -165,24 +164,17 @@ def from_flags(run: dict | None = None, **more) -> FinetuneOptions:
     )
 
 
-def features_from_flags(
-    spiece_model_file: str,
-    text: TextSettings | None = None,
-    layout: str = CLS_LAST,
-) -> FeatureOptions:
-    """How text becomes features.
+def features_from_flags(spiece_model_file: str) -> FeatureOptions:
+    """How text becomes features, as far as the flags say it.
 
     Args:
       spiece_model_file: what --spiece_model_file resolved to.
-      text: what the flags of the text settings resolved to.
-      layout: of the encoder's rows.
     """
     return flag_values.build(
         FeatureOptions,
         spiece_model_file=spiece_model_file,
-        text=text or text_choice(),
+        text=text_choice(),
         static_shapes=strategy_flags.on_tpu(),
-        layout=layout,
     )
 
 

@@ -9,11 +9,11 @@ from common.contract import task_spec
 from common.contract.task_spec import TaskSpec
 from common.errors import UserError
 from data.finetuning.options import ClassifierDataOptions, FeatureOptions
+from flags import flag_values
 from flags.tasks import finetune_flags, tuning_flags
 from flags.training import common_flags
 from training.finetuning.multitask_options import (
     JOINT,
-    PAPER,
     TASKS,
     MultiTaskOptions,
 )
@@ -38,24 +38,7 @@ def define() -> None:
         "GLUE's folder, with one for each task.",
         required=True,
     )
-    flags.DEFINE_enum(
-        "schedule",
-        "",
-        ["", PAPER],
-        "paper: mnli, sst-2, qnli and qqp together, then cola, sts-b, mrpc, "
-        "rte and wnli from these weights, the four large ones alone, and all "
-        "test sets as one submission.",
-    )
-    flags.DEFINE_enum(
-        "mixing",
-        "proportional",
-        ["proportional", "sqrt", "uniform", "temperature"],
-        "How often a task has its turn: as its examples, their square root, "
-        "all alike, or examples to the power of 1 / --mixing_temperature.",
-    )
-    flags.DEFINE_float(
-        "mixing_temperature", 2.0, "Of --mixing=temperature; 1 = proportional."
-    )
+    flag_values.define(MultiTaskOptions, temperature=2.0)
     flags.DEFINE_list(
         "task_lengths",
         [],
@@ -103,14 +86,12 @@ def read(tasks: tuple[str, ...] = (), **changes) -> dict:
             _check(features[name])
         return {
             "options": _options(),
-            "settings": MultiTaskOptions(
+            "settings": flag_values.build(
+                MultiTaskOptions,
                 tasks=names,
                 lengths=tuple(found),
                 weights=tuple(weights.get(name, 1.0) for name in names),
-                mixing=FLAGS.mixing,
-                temperature=FLAGS.mixing_temperature,
                 task_steps=steps,
-                schedule=FLAGS.schedule,
             ),
             "data": data,
             "features": features,

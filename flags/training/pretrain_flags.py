@@ -2,6 +2,7 @@
 
 from absl import flags
 
+from data.pretraining.options import BuildOptions
 from flags import flag_values, text_flags
 from flags.recipes import pretrain_recipes
 from flags.training import common_flags, model_flags
@@ -12,16 +13,10 @@ FLAGS = flags.FLAGS
 
 # What the manifest knows; flags that are given must agree with it.
 DATA_FLAGS = (
-    "seq_len",
-    "reuse_len",
-    "num_predict",
-    "perm_size",
-    "bi_data",
-    "text_rule",
-    "uncased",
-    "mask_alpha",
-    "mask_beta",
+    *("seq_len", "num_predict", "perm_size", "bi_data"),
+    *("mask_alpha", "mask_beta"),
 )
+MORE_DATA_FLAGS = ("reuse_len", "uncased")
 
 
 def define() -> None:
@@ -36,31 +31,15 @@ def define() -> None:
     )
     model_flags.define()
     flag_values.define(PretrainOptions)
-    _define_data()
+    flag_values.define_changes(
+        BuildOptions,
+        *DATA_FLAGS,
+        default="the data's, with which it must agree",
+    )
+    text_flags.define("as the data are")
     common_flags.define_recipe("Table 7 of the paper", pretrain_recipes.RECIPES)
     common_flags.define_memory()
     flag_values.define(RunOptions, *common_flags.BATCH_WARMUP)
-
-
-def _define_data() -> None:
-    """What the manifest knows."""
-    flags.DEFINE_integer("seq_len", None, "T, must agree with the data.")
-    flags.DEFINE_integer(
-        "num_predict", None, "P, targets per segment; must agree with the data."
-    )
-    flags.DEFINE_integer(
-        "perm_size", None, "Positions per permutation, as the data have it."
-    )
-    flags.DEFINE_bool(
-        "bi_data", None, "Forward and backward rows, as the data have them."
-    )
-    text_flags.define("as the data are")
-    flags.DEFINE_integer(
-        "mask_alpha", None, "The data's: one span in so many tokens."
-    )
-    flags.DEFINE_integer(
-        "mask_beta", None, "The data's: so many targets in mask_alpha tokens."
-    )
 
 
 def apply_recipe() -> list[str]:
@@ -70,7 +49,8 @@ def apply_recipe() -> list[str]:
 
 def from_flags() -> PretrainOptions:
     """What is trained on which data; call `apply_recipe` before."""
-    wanted = {name: FLAGS[name].value for name in DATA_FLAGS}
+    wanted = flag_values.changes(BuildOptions, *DATA_FLAGS)
+    wanted |= {name: FLAGS[name].value for name in MORE_DATA_FLAGS}
     wanted["text_rule"] = text_flags.from_flags().rule
     return flag_values.build(
         PretrainOptions,

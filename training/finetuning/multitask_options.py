@@ -3,6 +3,7 @@
 import dataclasses
 
 from common.errors import UserError
+from common.settings import check, setting
 
 PAPER = "paper"
 TASKS = "tasks"  # of a run's folder: the single-task folders
@@ -19,20 +20,34 @@ class MultiTaskOptions:
       tasks: names, in the order of their numbers.
       lengths: T of each.
       weights: of the losses.
-      mixing, temperature: see `data.finetuning.features.mixing.TaskOrder`.
       task_steps: task -> optimizer steps of its own training (`PAPER`).
-      schedule: "" or `PAPER`.
     """
 
     tasks: tuple[str, ...]
     lengths: tuple[int, ...]
     weights: tuple[float, ...]
-    mixing: str = "proportional"
-    temperature: float = 1.0
+    mixing: str = setting(
+        "proportional",
+        "How often a task has its turn: as its examples, their square root, "
+        "all alike, or examples to the power of 1 / --mixing_temperature.",
+        choices=("proportional", "sqrt", "uniform", "temperature"),
+    )
+    temperature: float = setting(
+        1.0,
+        "Of --mixing=temperature; 1 = proportional.",
+        flag="mixing_temperature",
+    )
     task_steps: dict[str, int] = dataclasses.field(default_factory=dict)
-    schedule: str = ""
+    schedule: str = setting(
+        "",
+        "paper: mnli, sst-2, qnli and qqp together, then cola, sts-b, mrpc, "
+        "rte and wnli from these weights, the four large ones alone, and all "
+        "test sets as one submission.",
+        choices=("", PAPER),
+    )
 
     def __post_init__(self) -> None:
+        check(self)
         if not self.tasks:
             raise UserError("--task_name: wanted names of tasks")
         for name in self.tasks:

@@ -1,8 +1,7 @@
 """The architecture of BERT and of ALBERT: two frozen, validated dataclasses.
 
-One implementation serves both. Sizes of ALBERT's recipes are those of the
-notes' table; heads, feed-forward width and the rest, which the table leaves
-out, are known from its paper.
+One implementation serves both; `flags.recipes` has the sizes that were
+released.
 """
 
 import dataclasses
@@ -207,23 +206,3 @@ class AlbertConfig(BertConfig):
     def inner_layers(self) -> int:
         """Layers of a group, which all run for one of the L."""
         return self.inner_group_num
-
-    @classmethod
-    def of_size(cls, size: str, vocab_size: int = 30000, **kwargs: Any) -> Self:
-        """ALBERT "base", "large", "xlarge" or "xxlarge"."""
-        sizes = ALBERT_SIZES[size] | {"vocab_size": vocab_size}
-        return cls(**(sizes | kwargs))
-
-
-def _albert(d_model: int, n_layer: int, n_head: int) -> dict[str, int]:
-    return dict(
-        d_model=d_model, n_layer=n_layer, n_head=n_head, d_inner=4 * d_model
-    )
-
-
-ALBERT_SIZES = {
-    "base": _albert(768, 12, 12),
-    "large": _albert(1024, 24, 16),
-    "xlarge": _albert(2048, 24, 16),
-    "xxlarge": _albert(4096, 12, 64),
-}

@@ -119,10 +119,10 @@ def test_recipes_are_table_7(parse, name):
 ENCODERS = {
     "bert_base": BertConfig.base(30000),
     "bert_large": BertConfig.large(30000),
-    "albert_base": AlbertConfig.of_size("base"),
-    "albert_large": AlbertConfig.of_size("large"),
-    "albert_xlarge": AlbertConfig.of_size("xlarge"),
-    "albert_xxlarge": AlbertConfig.of_size("xxlarge"),
+    "albert_base": AlbertConfig(30000, 768, 12, 12, 3072),
+    "albert_large": AlbertConfig(30000, 1024, 24, 16, 4096),
+    "albert_xlarge": AlbertConfig(30000, 2048, 24, 16, 8192),
+    "albert_xxlarge": AlbertConfig(30000, 4096, 12, 64, 16384),
     "modernbert_base": ModernBertConfig.base(30000, global_theta=10_000.0),
     "modernbert_large": ModernBertConfig.large(30000, global_theta=10_000.0),
 }

@@ -47,11 +47,11 @@ def _count(config, second=True):
         # Millions of the papers' tables, counted for V = 30,000.
         (BertConfig.base(30000), 109_081_344, 109.1),
         (BertConfig.large(30000), 334_607_360, 334.6),
-        (AlbertConfig.of_size("base"), 11_683_584, 11.68),
-        (AlbertConfig.of_size("large"), 17_683_968, 17.68),
-        (AlbertConfig.of_size("xlarge"), 58_724_864, 58.72),
+        (AlbertConfig(30000, 768, 12, 12, 3072), 11_683_584, 11.68),
+        (AlbertConfig(30000, 1024, 24, 16, 4096), 17_683_968, 17.68),
+        (AlbertConfig(30000, 2048, 24, 16, 8192), 58_724_864, 58.72),
         # The notes' table has 235M; the standard parts do not reach it.
-        (AlbertConfig.of_size("xxlarge"), 222_595_584, 222.60),
+        (AlbertConfig(30000, 4096, 12, 64, 16384), 222_595_584, 222.60),
     ],
 )
 def test_parameters_of_the_recipes(config, encoder, million):
