@@ -19,8 +19,14 @@ import tensorflow as tf
 
 from data.text.graph import graph_text
 from data.text.graph.added_tokens import TokenFinder
-from data.text.graph.composed import Composer, pages
-from data.text.graph.graph_text import CODE_POINTS, Flat, behind, changes
+from data.text.graph.composed import Composer
+from data.text.graph.graph_text import (
+    CODE_POINTS,
+    Flat,
+    behind,
+    changes,
+    code_pages,
+)
 from data.text.released import bpe_file
 from data.text.released.bpe_file import BpeFile
 
@@ -46,8 +52,8 @@ def _classes() -> tuple[np.ndarray, np.ndarray]:
     ):
         others = package.Regex(pattern)
         split = package.pre_tokenizers.Split(others, "removed")
-        for first, chars in pages():
-            for _, (start, end) in split.pre_tokenize_str("".join(chars)):
+        for first, chars in code_pages():
+            for _, (start, end) in split.pre_tokenize_str(chars):
                 dense[first + start : first + end] = kind
     dense[graph_text.white_space()] += _BLANK
     return graph_text.two_stage(dense)

@@ -14,18 +14,11 @@ import numpy as np
 import tensorflow as tf
 
 from data.text.graph import graph_text
-from data.text.graph.graph_text import CODE_POINTS, PAGE, SURROGATES, Flat
+from data.text.graph.graph_text import CODE_POINTS, PAGE, Flat, code_pages
 
 _SHIFT = 1 << 21  # more than there are code points
 _LOW, _HIGH = "\u0334", "\u0345"  # marks of the lowest and the highest class
 _MARKER = "|"
-
-
-def pages():
-    """(first code point, characters) of every page, without surrogates."""
-    for first in range(0, CODE_POINTS, PAGE):
-        if first not in SURROGATES:
-            yield first, [chr(p) for p in range(first, first + PAGE)]
 
 
 def rewritten(normalize) -> dict[int, str]:
@@ -35,7 +28,7 @@ def rewritten(normalize) -> dict[int, str]:
       normalize: changes each code point for itself, and "|" not at all.
     """
     rewritten_points = {}
-    for first, chars in pages():
+    for first, chars in code_pages():
         new = normalize(_MARKER.join(chars)).split(_MARKER)
         if len(new) != PAGE:  # a character is the marker, or becomes it
             new = [normalize(c) for c in chars]
@@ -78,7 +71,7 @@ def _tables(compatible: bool):
 def _classes(apart) -> np.ndarray:
     """int32 [CODE_POINTS]: order of marks; 0 = no mark."""
     marks = []
-    for _, chars in pages():
+    for _, chars in code_pages():
         for form in (lambda c: c + _LOW, lambda c: _HIGH + c):
             text = [_MARKER + form(c) for c in chars]
             if apart("".join(text)) != "".join(text):

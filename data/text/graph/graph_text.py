@@ -11,7 +11,7 @@ of each (`Flat`), so that every later position leads back to the raw text.
 
 import functools
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -45,6 +45,23 @@ def _rewrite(char: str, options: TextSettings) -> str:
     return char
 
 
+def code_pages() -> Iterator[tuple[int, str]]:
+    """(first code point, characters) of every page, without surrogates."""
+    for first in range(0, CODE_POINTS, PAGE):
+        if first not in SURROGATES:
+            yield first, "".join(map(chr, range(first, first + PAGE)))
+
+
+def _all_stay(chars: str, options: TextSettings) -> bool:
+    """Whether `_rewrite` changes none of these characters; else maybe none."""
+    if not options.keep_accents and (
+        unicodedata.normalize("NFKD", chars) != chars
+        or any(map(unicodedata.combining, chars))
+    ):
+        return False
+    return not options.uncased or chars.lower() == chars
+
+
 def two_stage(dense: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Splits a [CODE_POINTS] table into page numbers and distinct pages."""
     pages = dense.reshape(-1, PAGE)
@@ -76,10 +93,11 @@ def rewrite_tables(rewritten: Mapping[int, str]) -> tuple[np.ndarray, ...]:
 @functools.lru_cache(maxsize=8)
 def _option_tables(options: TextSettings) -> tuple[np.ndarray, ...]:
     """`rewrite_tables` of text settings."""
-    chars = (chr(p) for p in range(CODE_POINTS) if p not in SURROGATES)
     return rewrite_tables(
         {
             ord(char): new
+            for _, chars in code_pages()
+            if not _all_stay(chars, options)  # of 4,352 pages about 4,200
             for char in chars
             if (new := _rewrite(char, options)) != char
         }

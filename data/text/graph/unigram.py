@@ -21,8 +21,8 @@ import tensorflow as tf
 
 from data.text.graph import graph_text
 from data.text.graph.added_tokens import AddedToken, TokenFinder, Trie
-from data.text.graph.composed import Composer, pages, rewritten
-from data.text.graph.graph_text import CODE_POINTS, Flat
+from data.text.graph.composed import Composer, rewritten
+from data.text.graph.graph_text import CODE_POINTS, Flat, code_pages
 from data.text.released import unigram_file
 
 _MARK = 0x2581
@@ -36,7 +36,7 @@ def _white() -> tuple[np.ndarray, np.ndarray]:
     package = importlib.import_module("tokenizers")
     split = package.pre_tokenizers.WhitespaceSplit()
     dense = np.ones(CODE_POINTS, np.int32)
-    for first, chars in pages():
+    for first, chars in code_pages():
         for _, (start, end) in split.pre_tokenize_str("".join(chars)):
             dense[first + start : first + end] = 0
     return graph_text.two_stage(dense)

@@ -22,7 +22,8 @@ import tensorflow_text as tf_text
 
 from common.errors import UserError
 from data.text.graph import graph_text
-from data.text.graph.graph_text import CODE_POINTS, PAGE, SURROGATES, Flat
+from data.text.graph.composed import rewritten
+from data.text.graph.graph_text import CODE_POINTS, PAGE, Flat, code_pages
 from data.text.released.released_tokenizer import ReleasedTokenizer
 
 # How the pre-tokenizer sees a code point.
@@ -35,7 +36,6 @@ _NORMALIZERS = ("BertNormalizer", "Lowercase", "StripAccents", "NFD", "NFKD")
 _PRE_TOKENIZERS = ("BertPreTokenizer",)
 _RULES = ("normalizer", "pre_tokenizer")
 _SYMBOLS = 10_000  # characters of all added tokens
-_MARKER = "|"  # a code point that no normalizer above changes
 
 
 # A model of the package that cuts nothing: only its rules are asked.
@@ -160,37 +160,17 @@ def _tables(rules: str) -> tuple[tuple[np.ndarray, ...], ...]:
     )
 
 
-def _pages():
-    """(first code point, characters) of every page, without surrogates."""
-    for first in range(0, CODE_POINTS, PAGE):
-        if first not in SURROGATES:
-            yield first, [chr(p) for p in range(first, first + PAGE)]
-
-
 def _rewrite_tables(normalizer) -> tuple[np.ndarray, ...]:
     """As `graph_text.rewrite_tables`: what each code point becomes."""
-    rewritten = {}
-    if normalizer is not None:
-        for first, chars in _pages():
-            joined = normalizer.normalize_str(_MARKER.join(chars))
-            if ord(_MARKER) in range(first, first + PAGE):
-                rewritten_chars = [normalizer.normalize_str(c) for c in chars]
-            else:
-                rewritten_chars = joined.split(_MARKER)
-            rewritten.update(
-                (first + i, new)
-                for i, (old, new) in enumerate(
-                    zip(chars, rewritten_chars, strict=True)
-                )
-                if old != new
-            )
-    return graph_text.rewrite_tables(rewritten)
+    if normalizer is None:
+        return graph_text.rewrite_tables({})
+    return graph_text.rewrite_tables(rewritten(normalizer.normalize_str))
 
 
 def _class_tables(pre_tokenizer) -> tuple[np.ndarray, np.ndarray]:
     """Two-stage table of `_LETTER`, `_BLANK`, `_ALONE`."""
     dense = np.zeros(CODE_POINTS, np.int32)
-    for first, chars in _pages():
+    for first, chars in code_pages():
         text = " ".join(f"a{char}a" for char in chars)
         spans = {span for _, span in pre_tokenizer.pre_tokenize_str(text)}
         for i in range(PAGE):
