@@ -20,7 +20,10 @@ OTHERS = {
     "benchmarks.lm_generation",
     "scripts/tpu/lock",
     "scripts/flags_page",
+    "scripts/diagrams",
+    "scripts/measured_tables",
     "scripts/messages_page",
+    "scripts/notebooks",
     "scripts/readability",
 }
 FOLDERS = ("benchmarks", "studies", "tools")  # many load TensorFlow
