@@ -122,7 +122,7 @@ def _index(names: list[str]) -> list[str]:
     for name in names:
         letters[name[0].upper()].append(f"[`{name}`](#{name})")
     return [
-        "| | |",
+        "| letter | flags |",
         "|---|---|",
         *(f"| **{k}** | {', '.join(of)} |" for k, of in letters.items()),
     ]

@@ -52,18 +52,20 @@ def drawn() -> dict[str, str]:
     }
 
 
-def place(box: list) -> tuple[int, int]:
+def place(box: list, gap: float = GAP_X) -> tuple[int, int]:
     """Left upper corner of [column, row, kind, line, ...]."""
     column, row = box[:2]
-    x = EDGE + column * (WIDTH + GAP_X)
+    x = EDGE + column * (WIDTH + gap)
     return round(x), round(EDGE + row * (HEIGHT + GAP_Y))
 
 
 def _flow(value: dict) -> str:
+    gap = value.get("gap", GAP_X)
     boxes = value["boxes"]
-    parts = [_arrow(boxes, *arrow) for arrow in value["arrows"]]
-    for box in boxes.values():
-        x, y = place(box)
+    places = {name: place(box, gap) for name, box in boxes.items()}
+    parts = [_arrow(places, *arrow) for arrow in value["arrows"]]
+    for name, box in boxes.items():
+        x, y = places[name]
         parts.append(
             f'<rect class="{box[2]}" x="{x}" y="{y}" width="{WIDTH}" '
             f'height="{HEIGHT}" rx="7"/>'
@@ -73,16 +75,16 @@ def _flow(value: dict) -> str:
             at = y + HEIGHT / 2 + 5 + 17 * (number - (len(lines) - 1) / 2)
             kind = "small" if number else ""
             parts.append(_text(x + WIDTH / 2, at, line, kind))
-    corners = [place(box) for box in boxes.values()]
+    corners = places.values()
     width = max(x for x, _ in corners) + WIDTH + EDGE
     height = max(y for _, y in corners) + HEIGHT + EDGE
     return _svg(value["title"], width, height, parts)
 
 
-def _arrow(boxes: dict, start: str, end: str, label: str = "") -> str:
+def _arrow(places: dict, start: str, end: str, label: str = "") -> str:
     """From the middle of a side to the middle of the facing one."""
-    (x0, y0), (x1, y1) = place(boxes[start]), place(boxes[end])
-    if x0 != x1:
+    (x0, y0), (x1, y1) = places[start], places[end]
+    if abs(x0 - x1) > WIDTH:
         forward = 1 if x1 > x0 else -1
         a = (x0 + (WIDTH if forward > 0 else 0), y0 + HEIGHT / 2)
         b = (x1 + (0 if forward > 0 else WIDTH), y1 + HEIGHT / 2)
@@ -94,9 +96,11 @@ def _arrow(boxes: dict, start: str, end: str, label: str = "") -> str:
         down = 1 if y1 > y0 else -1
         a = (x0 + WIDTH / 2, y0 + (HEIGHT if down > 0 else 0))
         b = (x1 + WIDTH / 2, y1 + (0 if down > 0 else HEIGHT))
-        path = f"M{a[0]} {a[1]} V{b[1] - 7 * down}"
+        middle = (a[1] + b[1]) / 2
+        turn = "" if x0 == x1 else f"V{middle} H{b[0]} "
+        path = f"M{a[0]} {a[1]} {turn}V{b[1] - 7 * down}"
         tip = f"M{b[0]} {b[1]} l-5 {-9 * down} h10 z"
-        at = (a[0], (a[1] + b[1]) / 2 + 4)
+        at = ((a[0] + b[0]) / 2, middle + 4)
     parts = [f'<path d="{path}"/>', f'<path class="tip" d="{tip}"/>']
     if label:
         half = 3.4 * len(label) + 3

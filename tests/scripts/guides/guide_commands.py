@@ -106,6 +106,7 @@ class World:
             writer(folder)
 
     def _corpora(self, folder):
+        (folder / "spiece.model").unlink()  # its command makes one
         (folder / "wikitext-103").mkdir()
         (folder / "novels").mkdir()
         text = pathlib.Path(self._text).read_text()
@@ -202,14 +203,14 @@ class World:
         (folder / "quickstart_output/pretrain").symlink_to(
             self._models["xlnet"]
         )
-        (folder / "quickstart_output/classifier").symlink_to(
-            folder / "MY_MODEL"
-        )
+        home = "quickstart_output/classifier"
+        words = ("run_classifier.py", "csv", "--do_export")
+        self._tune(folder, home, "MY_DATA", *words)
 
-    def _tune(self, folder, model_dir, data, script, task=None):
+    def _tune(self, folder, model_dir, data, script, task=None, *more):
         """A trained model of two steps."""
         words = [script, f"--data_dir={data}", f"--model_dir={model_dir}"]
-        words += ["--init_checkpoint=PRETRAINED", *_SHORT]
+        words += ["--init_checkpoint=PRETRAINED", *_SHORT, *more]
         if task:
             words.append(f"--task_name={task}")
         done = run(*words, cwd=folder)

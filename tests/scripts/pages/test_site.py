@@ -50,7 +50,7 @@ def test_folders_of_pages_hold_few_names():
 
 def test_the_site_keeps_links_between_its_folders_alone():
     page = types.SimpleNamespace(
-        file=types.SimpleNamespace(src_uri="guides/tasks/a.md")
+        file=types.SimpleNamespace(src_uri="guides/tasks/a.md"), meta={}
     )
     text = (
         "[b](../b.md) [c](../../reference/api/c.md#d) ![e](../../f.svg) "
@@ -58,6 +58,17 @@ def test_the_site_keeps_links_between_its_folders_alone():
     )
     found = site_links.on_page_markdown(text, page)
     assert found == text.replace("[`g.py`](../../../g.py)", "`g.py`")
+    assert not page.meta
+    page.file.src_uri = "reference/flags.md"
+    site_links.on_page_markdown(text, page)
+    assert page.meta["search"]["boost"] > 1
+
+
+def test_the_search_needs_no_network():
+    """A script of our own stands in place of the one that is downloaded."""
+    config = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    (path,) = re.findall(r"polyfills:.*\n    - (\S+)", config)
+    assert "iframe-worker" in path and (DOCS / path).is_file()
 
 
 # Names, and what every reader of such pages knows.
