@@ -15,7 +15,7 @@ from tests.conftest import ROOT
 from tests.data import builds
 from tests.helpers import commands, pages, released_folders
 
-with open(ROOT / "tests.scripts.guides/guide_commands.toml", "rb") as _file:
+with open(ROOT / "tests/scripts/pages/guide_commands.toml", "rb") as _file:
     CHECKS = tomllib.load(_file)
 # `python -m X` in a folder of its own, with the project's modules.
 _MODULE = """

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.conftest import ROOT
-from tests.scripts.guides import guide_commands
+from tests.scripts.pages import guide_commands
 
 
 def test_every_command_is_run_or_has_a_reason():
