@@ -1,5 +1,6 @@
 """Seeds, tiers and the reference folder."""
 
+import gc
 import os
 import pathlib
 import random
@@ -75,6 +76,13 @@ def pytest_collection_modifyitems(items):
             item.fixturenames.insert(0, "shared")
         if item.get_closest_marker("slow") and _shares_a_fixture(item):
             item.add_marker(pytest.mark.xdist_group(item.module.__name__))
+
+
+def pytest_collection_finish():
+    """Collections of garbage pass over what is loaded, and come less often."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
 
 
 def _shares_a_fixture(item) -> bool:

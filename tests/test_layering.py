@@ -8,20 +8,21 @@ import pytest
 from tests.helpers import layers
 
 FILES = layers.source_files()
-TREES = {layers.module_name(p): ast.parse(p.read_text()) for p in FILES}
-MODULES = set(TREES)
+MODULES = {layers.module_name(path) for path in FILES}
 
 
 @pytest.mark.parametrize("check", layers.CHECKS, ids=lambda c: c.__name__)
 def test_the_product_keeps_the_rule(check):
-    wrong = [w for n, tree in TREES.items() for w in check(n, tree, MODULES)]
+    wrong = [
+        w for n, tree in layers.trees().items() for w in check(n, tree, MODULES)
+    ]
     assert not wrong, "\n".join(wrong)
 
 
 def command_names() -> set[str]:
     return {
         name
-        for name, tree in TREES.items()
+        for name, tree in layers.trees().items()
         if layers.is_command(tree)
         or "." not in name
         and name.startswith("run_")
@@ -33,7 +34,7 @@ def test_commands_are_imported_by_nobody():
     assert "data.demo_corpus" in commands
     wrong = [
         w
-        for name, tree in TREES.items()
+        for name, tree in layers.trees().items()
         for w in layers.check_commands(name, tree, MODULES, commands)
     ]
     assert not wrong, "\n".join(wrong)
@@ -41,7 +42,7 @@ def test_commands_are_imported_by_nobody():
 
 def test_no_cycles():
     graph = {}
-    for name, tree in TREES.items():
+    for name, tree in layers.trees().items():
         found = layers.imports(tree, top_level_only=True) & MODULES
         # `from package import module` depends on the module alone.
         parents = {n.rpartition(".")[0] for n in found}
@@ -121,7 +122,7 @@ PLANTED = (
 @pytest.mark.parametrize("name, line, message", PLANTED)
 def test_a_planted_mistake_is_found(name, line, message):
     assert name in MODULES, "the planted module moved: name its new place"
-    tree = ast.parse(ast.unparse(TREES[name]) + "\n" + line)
+    tree = ast.parse(ast.unparse(layers.trees()[name]) + "\n" + line)
     wrong = [w for c in layers.CHECKS for w in c(name, tree, MODULES)]
     assert any(message in w for w in wrong), wrong
 
@@ -147,12 +148,14 @@ def test_files_and_functions_stay_short():
     wrong = [
         w
         for path in FILES
-        for w in layers.check_sizes(layers.module_name(path), path.read_text())
+        for w in layers.check_sizes(
+            layers.module_name(path), path.read_text(), layers.tree_of(path)
+        )
         if w.split()[0] not in LONG
     ]
     assert not wrong, "split by subject: " + "; ".join(wrong)
     source = "def f():\n" + "    pass\n" * layers.MAX_FILE
-    assert layers.check_sizes("a", source) == [
+    assert layers.check_sizes("a", source, ast.parse(source)) == [
         f"a has {layers.MAX_FILE + 1} lines",
         f"a.f has {layers.MAX_FILE + 1} lines",
     ]
@@ -202,8 +205,10 @@ def test_no_public_name_is_used_by_tests_alone():
     scripts = "".join(
         p.read_text() for p in layers.ROOT.glob("scripts/**/*.sh")
     )
-    unused = set(layers.unused_names(TREES, scripts)) - FOR_CALLERS
+    unused = set(layers.unused_names(layers.trees(), scripts)) - FOR_CALLERS
     assert not unused, f"to tests/, or out, or used: {sorted(unused)}"
     planted = ast.parse("LIMIT = 3\ndef nobody_calls_me():\n    return LIMIT")
-    found = layers.unused_names(TREES | {"common.planted": planted}, scripts)
+    found = layers.unused_names(
+        layers.trees() | {"common.planted": planted}, scripts
+    )
     assert "common.planted.nobody_calls_me" in found

@@ -22,8 +22,6 @@ OPTIONS = PlanOptions(
     train_steps=1000,
     json_output=None,
 )
-
-
 PROGRAM = tpu_lowering.Compiled(
     flops=1e12,
     bytes_accessed=9e9,

@@ -31,7 +31,7 @@ def flag_definitions() -> list[tuple[pathlib.Path, str, str]]:
     for path in sorted((ROOT / "flags").rglob("*.py")):
         if path.stem in ("flag_values", "help_text"):  # any flag
             continue
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(layers.tree_of(path)):
             if not (
                 isinstance(node, ast.Call)
                 and isinstance(node.func, ast.Attribute)
@@ -162,7 +162,7 @@ def test_settings_that_are_flags_are_built():
     """A class whose settings have flags is made from them somewhere."""
     calls = {"define": set(), "build": set()}
     for path in layers.source_files():
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(layers.tree_of(path)):
             if isinstance(node, ast.Call) and node.args:
                 name = ast.unparse(node.func)
                 inside = "flags" in path.parts and name == "_define"
@@ -179,7 +179,7 @@ def test_settings_that_are_flags_are_built():
 def test_every_flag_is_read():
     reads = set()
     for path in layers.source_files():
-        tree = ast.parse(path.read_text())
+        tree = layers.tree_of(path)
         reads |= names_in_tables(tree)
         for node in ast.walk(tree):
             if isinstance(node, ast.Attribute):

@@ -5,6 +5,7 @@ what is wrong, so that `test_layering` can plant a mistake for each.
 """
 
 import ast
+import functools
 import pathlib
 import re
 
@@ -127,6 +128,18 @@ def source_files() -> list[pathlib.Path]:
     for package in PACKAGES:
         files.extend(ROOT.glob(f"{package}/**/*.py"))
     return sorted(files)
+
+
+@functools.cache
+def tree_of(path: pathlib.Path) -> ast.Module:
+    """The syntax tree of a file, parsed once for all tests of a process."""
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@functools.cache
+def trees() -> dict[str, ast.Module]:
+    """Module -> syntax tree, of the whole product."""
+    return {module_name(path): tree_of(path) for path in source_files()}
 
 
 def module_name(path: pathlib.Path) -> str:
@@ -324,12 +337,12 @@ def cycles(graph: dict[str, set[str]]) -> list[str]:
 MAX_FILE, MAX_FUNCTION = 420, 65  # lines
 
 
-def check_sizes(name: str, source: str) -> list[str]:
+def check_sizes(name: str, source: str, tree: ast.Module) -> list[str]:
     """Files and functions that are too long to be read at once."""
     wrong = []
     if (count := source.count("\n")) > MAX_FILE:
         wrong.append(f"{name} has {count} lines")
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             count = node.end_lineno - node.lineno + 1
             if count > MAX_FUNCTION:
@@ -337,6 +350,7 @@ def check_sizes(name: str, source: str) -> list[str]:
     return wrong
 
 
+@functools.cache
 def _words(tree: ast.Module) -> set[str]:
     """Names that a file reads: by name, attribute, import or reference."""
     found = set()
@@ -349,12 +363,17 @@ def _words(tree: ast.Module) -> set[str]:
             found.add(node.name.rpartition(".")[2])
         elif isinstance(node, ast.keyword):
             found.add(node.arg)
-        elif isinstance(node, ast.JoinedStr | ast.Constant):
-            # References "module:name", also f"{MODULE}:name".
-            text = ast.unparse(node)
-            if len(text) < 80:
-                found.update(re.findall(r"[:.\s](\w+)", text))
+        elif isinstance(node, ast.JoinedStr):
+            # References f"{MODULE}:name", and "module:name".
+            found |= _words_of_text(ast.unparse(node))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            found |= _words_of_text(node.value)
     return found
+
+
+def _words_of_text(text: str) -> set[str]:
+    short = text if len(text) < 80 else ""
+    return set(re.findall(r"[:.\s](\w+)", short))
 
 
 def _public_names(tree: ast.Module):

@@ -2,6 +2,7 @@
 
 import argparse
 import dataclasses
+import importlib
 import json
 import os
 import re
@@ -147,8 +148,16 @@ def source_of(program: str):
     return None
 
 
+def _preload() -> None:
+    """Loads what most programs import; no flag is defined by that."""
+    for path in (ROOT / "flags").rglob("*.py"):
+        name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        importlib.import_module(name.removesuffix(".__init__"))
+
+
 def main() -> None:
     """Standard input: {program: lists of arguments} -> what `parse` finds."""
+    _preload()
     for program, all_arguments in json.load(sys.stdin).items():
         read, write = os.pipe()
         if not os.fork():

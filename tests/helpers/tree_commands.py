@@ -1,7 +1,5 @@
 """Every command of the product, from the sources."""
 
-import ast
-
 from tests.helpers import layers
 
 # Started by another command alone, with inputs that this one made.
@@ -16,7 +14,7 @@ def commands_of_the_tree():
         package = name.split(".")[0]
         if package in ("benchmarks", "studies", "tools", "scripts"):
             continue
-        if layers.is_command(ast.parse(path.read_text())):
+        if layers.is_command(layers.tree_of(path)):
             stem = path.relative_to(layers.ROOT).with_suffix("")
             found.add(".".join(stem.parts))
     return found

@@ -4,16 +4,17 @@ import ast
 import pathlib
 
 from tests.conftest import ROOT
+from tests.helpers import layers
 
 HERE = ROOT / "tests"
 # The fixture; and names of parameters, which are made before any fixture.
 ALLOWED = {"conftest.py", "modeling/encoders/golden_encoders.py"}
 
 
-def places(text: str) -> list[int]:
+def places(tree: ast.Module) -> list[int]:
     """Lines that reach for the folder without the fixture."""
     found = []
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(tree):
         name = getattr(node, "id", getattr(node, "attr", None))
         if isinstance(node, ast.ImportFrom):
             named = any(alias.name == "SHARED" for alias in node.names)
@@ -32,14 +33,16 @@ def test_only_the_fixture_gives_the_folder():
         f"{path.relative_to(HERE)}:{line}"
         for path in HERE.rglob("*.py")
         if str(path.relative_to(HERE)) not in ALLOWED
-        for line in places(path.read_text())
+        for line in places(layers.tree_of(path))
         if path != pathlib.Path(__file__).resolve()
     }
     assert not found, f"use the fixture `shared` or `golden`: {sorted(found)}"
-    assert places('x = root.parent / "shared" / "golden"') == [1]
-    assert places('open("../shared/golden/a.json")') == [1]
-    assert places("from tests.conftest import SHARED") == [1]
-    assert not places("@pytest.mark.shared\ndef test_a(shared): pass")
+    assert places(ast.parse('x = root.parent / "shared" / "golden"')) == [1]
+    assert places(ast.parse('open("../shared/golden/a.json")')) == [1]
+    assert places(ast.parse("from tests.conftest import SHARED")) == [1]
+    assert not places(
+        ast.parse("@pytest.mark.shared\ndef test_a(shared): pass")
+    )
 
 
 def test_the_mark_and_the_fixture_are_one(request):

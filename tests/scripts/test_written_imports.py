@@ -48,7 +48,7 @@ def written_in(text: str) -> list[tuple[str, str]]:
 def names_of(path: pathlib.Path) -> frozenset[str]:
     """What a module binds, in whatever block."""
     found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(layers.tree_of(path)):
         if isinstance(node, ast.ClassDef | ast.FunctionDef):
             found.add(node.name)
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
@@ -141,11 +141,11 @@ def test_every_module_that_a_script_starts_exists():
     assert read > 20
 
 
-def imported_tests(source: str) -> list[str]:
-    """Test files that a source imports: helpers are in other modules."""
+def imported_tests(tree: ast.Module) -> list[str]:
+    """Test files that a file imports: helpers are in other modules."""
     return sorted(
         name
-        for name in layers.imports(ast.parse(source))
+        for name in layers.imports(tree)
         if re.match(r"tests\.(\w+\.)*test_\w+$", name)
     )
 
@@ -154,9 +154,9 @@ def test_no_file_imports_a_test_file():
     wrong = {
         str(path.relative_to(ROOT)): names
         for path in ROOT.glob("tests/**/*.py")
-        if (names := imported_tests(path.read_text()))
+        if (names := imported_tests(layers.tree_of(path)))
     }
     assert not wrong, f"move what they share to a helper: {wrong}"
     for line in ("from tests.a import test_b", "from tests.test_b import x"):
-        assert imported_tests(line)
-    assert not imported_tests("from tests.helpers import layers")
+        assert imported_tests(ast.parse(line))
+    assert not imported_tests(ast.parse("from tests.helpers import layers"))

@@ -5,8 +5,6 @@ import json
 import tensorflow as tf
 
 TEXT = {"text": {"dtype": "string", "shape": [None]}}
-
-
 GOOD = {
     "format_version": 1,
     "task": "tsv",

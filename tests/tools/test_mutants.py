@@ -92,7 +92,7 @@ def test_a_failure_a_hang_and_a_crash_are_told_apart(tmp_path):
         [sys.executable, "-c", _ANSWER],
         input=request("test_good")
         + request("test_bad")
-        + request("test_slow", 4.0)
+        + request("test_slow", 1.0)
         + request("test_crash"),
         cwd=mutant_table.ROOT,
         capture_output=True,

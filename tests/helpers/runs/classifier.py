@@ -18,8 +18,6 @@ CONFIG = {
     "dropout": 0.0,
     "dropatt": 0.0,
 }
-
-
 WORDS = ("red", "green", "tower", "river", "winter")
 
 

@@ -14,8 +14,6 @@ TEXT = "".join(
     for animal in ("cat", "dog", "cow", "hen")
     for place in ("here", "there", "on the mat", "under a tree")
 )
-
-
 SIZES = (
     "--n_layer=2",
     "--d_model=16",

@@ -11,8 +11,6 @@ from tests.helpers.runs.classifier import make_options, write_task
 
 # Of four rows and two labels; best on dev at 0.3, half-way from 0.2 to 0.4.
 SHARES = np.array([[0.9, 0.1], [0.4, 0.2], [0.2, 0.9], [0.1, 0.4]])
-
-
 GOLD = ("r", "r", "w", "w")
 
 

@@ -17,11 +17,7 @@ CONFIG = XLNetConfig(
     dropatt=0.0,
     mem_len=4,
 )
-
-
 N, T, C, Y = 11, 6, 3, 4
-
-
 OPTIONS = {
     "classification": {"num_labels": Y},
     "multi_label": {"num_labels": Y},

@@ -6,8 +6,6 @@ import tensorflow as tf
 from common.contract import symbols
 
 IDS = symbols.SymbolIds()
-
-
 V, T, P = 40, 24, 5
 
 

@@ -8,7 +8,7 @@ from data.text import opening
 from tests.helpers import languages, released
 
 
-def _hard(count: int) -> list[str]:
+def hard(count: int) -> list[str]:
     draw = random.Random(7)
     parts = released.BPE_PARTS
     texts = [
@@ -20,7 +20,7 @@ def _hard(count: int) -> list[str]:
     return [*released.ODD, *texts, "a" * 700, "ab" * 90]
 
 
-def _differences(offline, texts) -> list:
+def differences(offline, texts) -> list:
     """Texts whose ids or spans in the graph are not the offline ones."""
     graph = opening.graph_tokenizer(offline)
     run = tf.function(

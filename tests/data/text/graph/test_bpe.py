@@ -10,7 +10,7 @@ import tensorflow as tf
 from common.errors import UserError
 from data.text import opening
 from data.text.graph import bpe
-from tests.data.text.graph.hard_texts import _differences, _hard
+from tests.data.text.graph.hard_texts import differences, hard
 from tests.helpers import released
 
 WORDS = ["the", "river", "boating", "aaaa", "1999", "don't", "\u6771\u4eac"]
@@ -27,7 +27,7 @@ def path(request, tmp_path_factory):
 def test_ids_and_offsets_are_the_packages(path):
     offline = opening.open_tokenizer(path)
     texts = released.random_texts(600, WORDS, seed=3)
-    assert not _differences(offline, _hard(300) + texts)
+    assert not differences(offline, hard(300) + texts)
 
 
 @pytest.mark.slow
@@ -35,7 +35,7 @@ def test_ten_thousand_strings(path):
     offline = opening.open_tokenizer(path)
     words = [offline.decode([i]) for i in range(offline.vocab_size)]
     texts = released.random_texts(10_000, words, seed=5)
-    assert not _differences(offline, _hard(2000) + texts)
+    assert not differences(offline, hard(2000) + texts)
 
 
 def test_no_text_at_all(path):
@@ -82,7 +82,7 @@ def test_pieces_of_two_ways_are_merged_one_at_a_time(path, tmp_path):
     assert not bpe.parse(opening.open_tokenizer(path)).one_at_a_time
     draw = random.Random(3)
     texts = ["".join(draw.choices("abc", k=12)) for _ in range(60)]
-    assert not _differences(offline, ["abcabcabca", *texts])
+    assert not differences(offline, ["abcabcabca", *texts])
 
 
 def test_bytes_without_a_piece_are_unknown(path, tmp_path):
@@ -94,7 +94,7 @@ def test_bytes_without_a_piece_are_unknown(path, tmp_path):
     offline = opening.open_tokenizer(_planted(path, tmp_path, change))
     texts = ["zq zz the q", "quiz"]
     assert offline.symbols.unk in offline.encode(texts[0])
-    assert not _differences(offline, texts)
+    assert not differences(offline, texts)
 
 
 @pytest.mark.parametrize(

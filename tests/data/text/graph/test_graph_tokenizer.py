@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from common.vocabularies.text_settings import TextSettings
+from data.text.graph import graph_text
 from data.text.graph.graph_text import GraphNormalizer, encode
 from data.text.graph.graph_tokenizer import GraphTokenizer
 from data.text.tokenizer import Tokenizer
@@ -75,6 +76,19 @@ def test_every_code_point(variant):
         wanted = [python_normalize(t, VARIANTS[variant]) for t in some]
         for text, a, b in zip(some, got.numpy(), wanted, strict=True):
             assert a.decode() == b, ascii(text)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_page_that_is_passed_over_holds_no_change(variant):
+    """Every sixteenth page, and all of the first 12,288 characters."""
+    passed, options = 0, VARIANTS[variant]
+    for number, (first, chars) in enumerate(graph_text.code_pages()):
+        if first >= 0x3000 and number % 16:
+            continue
+        if graph_text._all_stay(chars, options):
+            passed += 1
+            assert all(graph_text._rewrite(c, options) == c for c in chars)
+    assert passed > 200
 
 
 HARD = st.text(

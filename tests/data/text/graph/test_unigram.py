@@ -10,7 +10,7 @@ import tensorflow as tf
 from common.errors import UserError
 from data.text import opening
 from data.text.released import unigram_file
-from tests.data.text.graph.hard_texts import _differences, _hard
+from tests.data.text.graph.hard_texts import differences, hard
 from tests.helpers import released
 
 pytest.importorskip("tokenizers")
@@ -37,7 +37,7 @@ def _strings(count: int) -> list[str]:
         for _ in range(count)
     ]
     same = [c * n for c in "0a.,\u6771" for n in (2, 7, 30)]
-    return [*mixed, *same, *_hard(count), "00 000 0000", "\x7fab \x7f", "``a''"]
+    return [*mixed, *same, *hard(count), "00 000 0000", "\x7fab \x7f", "``a''"]
 
 
 def _metaspace(**options):
@@ -96,7 +96,7 @@ def path(request, tmp_path, spiece_model):
 def test_ids_and_offsets_are_the_packages(path):
     offline = opening.open_tokenizer(path)
     texts = released.random_texts(100, WORDS, seed=3)
-    assert not _differences(offline, [*_strings(50), *texts])
+    assert not differences(offline, [*_strings(50), *texts])
 
 
 @pytest.mark.slow
@@ -104,7 +104,7 @@ def test_ten_thousand_strings(path):
     offline = opening.open_tokenizer(path)
     words = WORDS + [offline.decode([i]) for i in range(offline.vocab_size)]
     texts = released.random_texts(10_000, words, seed=5)
-    assert not _differences(offline, [*_strings(1000), *texts])
+    assert not differences(offline, [*_strings(1000), *texts])
 
 
 def test_of_equal_ways_the_first_is_taken(tmp_path, spiece_model):
@@ -116,7 +116,7 @@ def test_of_equal_ways_the_first_is_taken(tmp_path, spiece_model):
     path = released.unigram_json(tmp_path, spiece_model, change)
     offline = opening.open_tokenizer(path)
     texts = ["q" * n for n in range(60)] + ["q" * 700]
-    assert not _differences(offline, texts)
+    assert not differences(offline, texts)
 
 
 def test_no_text_and_text_of_ids(tmp_path):
