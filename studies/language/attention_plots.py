@@ -163,7 +163,8 @@ def draw_means(
             extent=ends,
         )
         axis.set(title=title, xlabel="relative position")
-        axis.set_yticks(shown, [named[i] for i in shown], fontsize=8)
+        labels = [named[i] for i in shown] if axis is axes[0, 0] else []
+        axis.set_yticks(shown if labels else [], labels, fontsize=8)
         for line in range(heads, count, heads):
             axis.axhline(line - 0.5, color="white", linewidth=1)
     axes[0, 0].set_ylabel("layer.head")

@@ -31,7 +31,10 @@ _SHORT = (
 
 
 def listed() -> list[pages.Command]:
-    """Of README.md, the tutorials and the guides, without the notebooks."""
+    """Of README.md, the tutorials and the guides, without the notebooks.
+
+    A program of Python without arguments is a name in a sentence.
+    """
     found = []
     for path in pages.pages():
         name = path.relative_to(ROOT).as_posix()
@@ -40,7 +43,7 @@ def listed() -> list[pages.Command]:
             and "notebooks" not in name
         ):
             found += pages.commands_of(path)
-    return found
+    return [c for c in found if c.words[0] != "python" or c.arguments]
 
 
 def check_of(command: pages.Command) -> tuple[str, str]:
