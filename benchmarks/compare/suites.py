@@ -144,28 +144,26 @@ def _lengths_of(name: str, count: int, options: BenchOptions):
 def packing(options: BenchOptions):
     """Passes over examples of real lengths: padded, by length, packed.
 
-    Once as an evaluation reads them, once with training steps.
+    Once as an evaluation reads them, once with training steps; by BERT and by
+    XLNet.
     """
     count = 48 if options.quick else 128
+    systems = [
+        System("ours", OURS, {"batches": "padded"}),
+        System("ours length buckets", OURS),
+        System("ours packed", OURS, {"batches": "packed"}),
+    ]
     for name, limit in (("sst2", 128), ("imdb", 512)):
         name, values = _lengths_of(name, count, options)
-        for kind in ("lengths", "train_lengths"):
-            base = Workload(
-                kind,
-                layers=options.layers,
-                batch=16,
-                length=limit,
-                lengths=lengths.write(name, values),
-                model_type="bert",
-            )
-            yield (
-                base,
-                [
-                    System("ours", OURS, {"batches": "padded"}),
-                    System("ours length buckets", OURS),
-                    System("ours packed", OURS, {"batches": "packed"}),
-                ],
-            )
+        base = Workload(
+            layers=options.layers,
+            batch=16,
+            length=limit,
+            lengths=lengths.write(name, values),
+        )
+        for model_type in ("bert", "xlnet"):
+            for kind in ("lengths", "train_lengths"):
+                yield base.replace(kind=kind, model_type=model_type), systems
 
 
 def encoders(options: BenchOptions):
@@ -352,7 +350,7 @@ def _title(name: str, w: Workload) -> str:
     sizes = f"L {w.layers}, B {w.batch}, T {w.length}"
     if w.kind == "pretrain":
         sizes += f", M {w.memory}, P {w.predict}"
-    if w.model_type != "xlnet":
+    if w.model_type != "xlnet" or name == "packing":
         sizes = f"{w.model_type} {w.kind}, {sizes}"
     if w.kind == "language_model":
         sizes += f", M {w.memory}, V {w.vocab}, D {w.width}"

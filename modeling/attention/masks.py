@@ -38,6 +38,22 @@ def rank_mask(ranks: tf.Tensor, is_target: tf.Tensor) -> tf.Tensor:
     return query_ranks[:, :, tf.newaxis] <= ranks[:, tf.newaxis, :]  # [B, T, T]
 
 
+def other_documents(documents: tf.Tensor | None) -> tf.Tensor | None:
+    """Rows that hold several texts: bool [B, T, T], True between two of them.
+
+    documents 5 5 7   0 0 1
+                      0 0 1
+                      1 1 0
+
+    Args:
+      documents: int [B, T], number of the text that a token belongs to; None =
+        one per row.
+    """
+    if documents is None:
+        return None
+    return tf.not_equal(documents[:, :, tf.newaxis], documents[:, tf.newaxis])
+
+
 def causal_mask(
     query_len: int, memory_len: int, same_length: bool = False
 ) -> tf.Tensor:
@@ -109,12 +125,12 @@ def attention_masks(
             tf.newaxis
         ]  # [1, T, K]
     stale = _stale(memory_len, memory_length)  # [B, 1, M]
-    blocked = _any(perm_mask, pad)  # [B, T, T], [B, 1, T] or None
+    blocked = any_of(perm_mask, pad)  # [B, T, T], [B, 1, T] or None
     content = blocked
     if content is not None:
         content &= tf.logical_not(tf.eye(query_len, dtype=tf.bool))
     content = _with_memory(content, stale, query_len, memory_len)
-    content = _any(content, causal)  # [B or 1, T, K]
+    content = any_of(content, causal)  # [B or 1, T, K]
     if not two_streams:
         return AttentionMasks(bias(content), None, None)
 
@@ -122,8 +138,8 @@ def attention_masks(
     if target_positions is not None:
         rows = _rows(rows, target_positions)
         causal = _rows(causal, target_positions)
-    query = _with_memory(_any(rows, pad), stale, query_len, memory_len)
-    query = _any(query, causal)
+    query = _with_memory(any_of(rows, pad), stale, query_len, memory_len)
+    query = any_of(query, causal)
     if query is None:
         return AttentionMasks(bias(content), None, None)
     visible = tf.logical_not(tf.reduce_all(query, -1))  # [B, P]
@@ -174,7 +190,8 @@ def _is_zero(size) -> bool:
     return isinstance(size, int) and size == 0
 
 
-def _any(a: tf.Tensor | None, b: tf.Tensor | None) -> tf.Tensor | None:
+def any_of(a: tf.Tensor | None, b: tf.Tensor | None) -> tf.Tensor | None:
+    """a or b, of bool masks that broadcast; None = nothing is blocked."""
     if a is None or b is None:
         return b if a is None else a
     return a | b

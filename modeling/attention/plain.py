@@ -56,12 +56,7 @@ def blocked_keys(
     blocked = None
     if input_mask is not None:
         blocked = tf.equal(tf.cast(input_mask, tf.int32), 0)[:, tf.newaxis]
-    if documents is not None:
-        other = tf.not_equal(
-            documents[:, :, tf.newaxis], documents[:, tf.newaxis]
-        )  # [B, T, T]
-        blocked = other if blocked is None else blocked | other
-    return blocked
+    return masks.any_of(blocked, masks.other_documents(documents))
 
 
 def mask_of(

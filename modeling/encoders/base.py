@@ -10,6 +10,7 @@ import tensorflow as tf
 from modeling.encoders.contract import EncoderConfig
 from modeling.encoders.registry import config_from_dict
 from modeling.ops import saving
+from modeling.ops.packing import Packing
 
 
 class EncoderOutput(NamedTuple):
@@ -44,6 +45,13 @@ class Encoder(saving.Model):
     scope: ClassVar[str]
     options: ClassVar[tuple[str, ...]] = ("recompute",)
     may_be_absent: ClassVar[tuple[str, ...]] = ()
+
+    def packed_arguments(self, packing: Packing) -> dict[str, tf.Tensor]:
+        """What `call` is told of packed rows: documents and their positions."""
+        return {
+            "documents": packing.documents(),
+            "positions": packing.positions(),
+        }
 
     def variable_paths(self) -> dict[str, str]:
         """Names below `scope` -> attribute paths."""

@@ -94,7 +94,7 @@ class Capabilities:
       layout: "cls_last" (A SEP B SEP CLS, padded on the left), "cls_first"
         (CLS A SEP B SEP, padded on the right) or "stream" (plain text without
         special tokens: no segments, no padding).
-      packed_rows: takes `documents` and `positions`: several rows in one.
+      packed_rows: takes `Encoder.packed_arguments`: several rows in one.
     """
 
     memory: bool

@@ -75,6 +75,7 @@ ENCODERS = {
                 query_stream=True,
                 directions=2,
                 layout="cls_last",
+                packed_rows=True,
             ),
             original=f"{_XLNET}.original",
         ),

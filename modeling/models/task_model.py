@@ -92,18 +92,23 @@ class TaskModel(saving.Model):
 
         Packed, padding is left out (`input_mask` with it), and what stands in
         its places of `sequence_output` means nothing.
+
+        Raises:
+          ValueError: packed, with arguments that packed rows do not take.
         """
         how = {"training": training, "seed": seed}
         if packing is None:
             return self.encoder(input_ids, **how, **arguments)
-        segment_ids = arguments.get("segment_ids")
+        arguments.pop("input_mask", None)
+        segment_ids = arguments.pop("segment_ids", None)
+        if more := [k for k, v in arguments.items() if v is not None]:
+            raise ValueError(f"packed rows take no {', '.join(sorted(more))}")
         if segment_ids is not None:
             segment_ids = packing.pack(segment_ids)
         output = self.encoder(
             packing.pack(input_ids),
             segment_ids=segment_ids,
-            positions=packing.positions(),
-            documents=packing.documents(),
+            **self.encoder.packed_arguments(packing),
             **how,
         )
         return EncoderOutput(packing.unpack(output.sequence_output))

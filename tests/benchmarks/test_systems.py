@@ -54,12 +54,13 @@ def test_every_encoder_trains_and_answers(model_type, monkeypatch):
 
 
 @pytest.mark.slow
-def test_batches_of_real_lengths_give_the_same_answers(tmp_path):
+@pytest.mark.parametrize("model_type", ["bert", "xlnet"])
+def test_batches_of_real_lengths_give_the_same_answers(model_type, tmp_path):
     lengths = tmp_path / "lengths.txt"
     np.savetxt(lengths, [5, 16, 30, 9, 2, 3], fmt="%d")
     for kind in ("lengths", "train_lengths"):
         workload = TINY.replace(
-            kind=kind, model_type="bert", lengths=str(lengths), dropout=0.0
+            kind=kind, model_type=model_type, lengths=str(lengths), dropout=0.0
         )
         found = []
         for batches in ("padded", "packed"):

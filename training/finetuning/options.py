@@ -63,7 +63,7 @@ class FinetuneOptions:
     pack: bool = setting(
         False,
         "Short texts share a row and see themselves only: the same results "
-        "in less time, for encoders without memory.",
+        "in less time, for bert, albert, modernbert and xlnet.",
     )
     predict_dir: str = setting(
         "", "Where predictions go; default MODEL_DIR/predictions."

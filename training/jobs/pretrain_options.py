@@ -99,7 +99,7 @@ class PretrainOptions:
     )
     pack: bool = setting(
         False,
-        "mlm: rows that are not full share one, for encoders without memory.",
+        "mlm: rows that are not full share one; bert, albert, modernbert.",
     )
     mlm_stream: str = setting(
         "content",

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 import tf_keras
 
+from common.errors import UserError
 from modeling.checkpoints.names import named_variables
 from modeling.encoders.contract import EncoderConfig
 from modeling.encoders.registry import require
@@ -128,9 +129,13 @@ class Objective:
         """Short rows share one from now on, if the encoder can.
 
         Raises:
-          UserError: it cannot.
+          UserError: it cannot, or the objective reads a query stream.
         """
         require(self.config, "packed_rows", "--pack")
+        if self.query_stream:
+            raise UserError(
+                "--pack: rows with a query stream are not packed; leave it out"
+            )
         self.pack = True
 
     def derived_metrics(self, means: dict[str, float]) -> dict[str, float]:

@@ -8,6 +8,7 @@ import tf_keras
 from common.errors import UserError
 from modeling import PretrainingModel
 from modeling.encoders.contract import EncoderConfig
+from modeling.encoders.registry import spec_of
 from training.objectives.contract import (
     Batch,
     LossOutput,
@@ -88,6 +89,16 @@ class TwoSegmentObjective(LanguageModelObjective):
         self.memory_len = config.mem_len or 0
         if pack:
             self.pack_rows()
+
+    def pack_rows(self) -> None:
+        """See `Objective`; distances count gaps, so that rows have none."""
+        if spec_of(self.config.model_type).capabilities.query_stream:
+            raise UserError(
+                f"--pack: {self.config.model_type} packs rows in fine-tuning "
+                "only; pretraining rows may have a gap after the reuse part; "
+                "leave it out"
+            )
+        super().pack_rows()
 
     def build_model(self) -> tf_keras.Model:
         """A `PretrainingModel`, all variables made."""

@@ -6,6 +6,7 @@ pass and S forward passes. How a row is read: `modeling.models.long_document`.
 
 import tensorflow as tf
 
+from common.errors import UserError
 from modeling.encoders.contract import EncoderConfig
 from modeling.models.long_document import LongDocument
 from training.objectives import finetuning as finetune
@@ -33,6 +34,13 @@ class RecurrentObjective(finetune.FinetuneObjective):
         self.num_segments = num_segments
         self.segment_len = segment_len
         self.config = config.with_memory(segment_len)
+
+    def pack_rows(self) -> None:
+        """See `Objective`; memory is of one document per row."""
+        raise UserError(
+            "--pack: the segments of --segment_recurrence carry memory and are "
+            "not packed; give one of them"
+        )
 
     def forward(self, model, batch: Batch, training=False, seed=None):
         """The head's output on the last segment, [B, ...]."""

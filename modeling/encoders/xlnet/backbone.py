@@ -13,6 +13,7 @@ from modeling.encoders.xlnet.embeddings import Embeddings
 from modeling.encoders.xlnet.layer import TransformerLayer
 from modeling.encoders.xlnet.names import BIASES, SCOPE
 from modeling.ops import dropout, initializers
+from modeling.ops.packing import Packing
 
 
 @tf_keras.utils.register_keras_serializable("xlnet")
@@ -49,6 +50,9 @@ class XLNetModel(RecurrentStack):
       target_positions: int [B, P], 0 in unused slots.
       target_mapping: [B, P, T], one-hot rows; a zero row is unused.
       query_input: [B, T], 1 = `mask_emb` starts the query stream there.
+      documents: int [B, T], of packed rows: tokens see their document only.
+        Distances are those within the row: a document's tokens stand side by
+        side. Not with `memory`.
       memory: tuple of L tensors [B, M, D].
       memory_length: int [B], the last so many slots are valid; None = all.
       bi_data: the second half of the rows is backward.
@@ -89,6 +93,10 @@ class XLNetModel(RecurrentStack):
         ]
         self.build_variables()
 
+    def packed_arguments(self, packing: Packing) -> dict[str, tf.Tensor]:
+        """See `Encoder`; distances need no positions."""
+        return {"documents": packing.documents()}
+
     @property
     def shares_biases(self) -> bool:
         """See `RecurrentStack`."""
@@ -105,6 +113,7 @@ class XLNetModel(RecurrentStack):
         target_positions=None,
         target_mapping=None,
         query_input=None,
+        documents=None,
         memory=None,
         memory_length=None,
         bi_data=False,
@@ -114,7 +123,7 @@ class XLNetModel(RecurrentStack):
     ):
         """Runs the backbone, see the class; returns `EncoderOutput`."""
         config = self.config
-        context = self.begin(training, seed)
+        context = self.begin(training, seed, packed=documents is not None)
         past = self.memory_of_layers(memory)
         inputs = inputs_lib.check(
             input_ids=input_ids,
@@ -124,6 +133,7 @@ class XLNetModel(RecurrentStack):
             target_positions=target_positions,
             target_mapping=target_mapping,
             query_input=query_input,
+            documents=documents,
             memory=past[0],
             memory_length=memory_length,
             bi_data=bi_data,

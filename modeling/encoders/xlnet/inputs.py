@@ -15,7 +15,8 @@ class Inputs:
       batch_size: B.
       query_len: T.
       memory_len: M, 0 without memory.
-      perm_mask: bool [B, T, T] or None.
+      perm_mask: bool [B, T, T] or None, True also between the documents of a
+        row.
       target_positions: int32 [B, P] or None.
       used_rows: float32 [B, P], 0 for a zero row of a target mapping, or None.
       query_input: [B, T] or None; None with target positions.
@@ -41,6 +42,7 @@ def check(
     target_positions=None,
     target_mapping=None,
     query_input=None,
+    documents=None,
     memory=None,
     memory_length=None,
     bi_data=False,
@@ -50,7 +52,8 @@ def check(
     Of the memory it is told the first layer's, [B, M, D].
 
     Raises:
-      ValueError: two arguments say the same thing, or one is missing.
+      ValueError: two arguments say the same thing, one is missing, or rows of
+        several documents have a memory.
     """
     batch, length = size_of(input_ids, 0), size_of(input_ids, 1)
     if bi_data and isinstance(batch, int) and batch % 2:
@@ -66,6 +69,12 @@ def check(
     perm_mask = _permutation(
         perm_mask, ranks, targets if is_target is None else is_target
     )
+    if documents is not None and memory is not None:
+        raise ValueError(
+            "`documents` and `memory` exclude each other: a memory is of one "
+            "document per row"
+        )
+    perm_mask = masks.any_of(perm_mask, masks.other_documents(documents))
     memory_len = 0
     if memory is None:
         memory_length = None
