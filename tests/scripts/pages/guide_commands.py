@@ -4,7 +4,6 @@
 `World` has put the files that the page speaks of.
 """
 
-import gzip
 import json
 import pathlib
 import shlex
@@ -117,10 +116,6 @@ class World:
         wiki = title + text.replace("\n\n", "\n" + title)
         (folder / "wikitext-103/wiki.train.tokens").write_text(wiki)
         (folder / "novels/a.txt").write_text(text)
-        page = {"title": "Mill", "namespace": 0, "text": "A mill. It turns."}
-        dump = folder / "enwiki-1-cirrussearch-content.json.gz"
-        with gzip.open(dump, "wt", encoding="utf-8") as f:
-            f.write(f"{json.dumps({'index': {}})}\n{json.dumps(page)}\n")
 
     def _embeddings(self, folder):
         (folder / "lines.txt").write_text("the red river\na tower\n")
