@@ -28,4 +28,4 @@ def test_marks_of_plugins_are_known_without_them():
     text = (conftest.ROOT / "pyproject.toml").read_text(encoding="utf-8")
     options = tomllib.loads(text)["tool"]["pytest"]["ini_options"]
     known = {line.partition(":")[0] for line in options["markers"]}
-    assert {"slow", "shared", "bench", "xdist_group"} <= known
+    assert {"slow", "bench", "xdist_group"} <= known
