@@ -82,7 +82,7 @@ def pytest_collection_finish():
     """Collections of garbage pass over what is loaded, and come less often."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(50_000, 20, 20)
+    gc.set_threshold(10_000, 10, 10)
 
 
 def _shares_a_fixture(item) -> bool:
