@@ -28,7 +28,7 @@ say "tests: default tier"
 # it.
 again=()
 [ "$all" = 0 ] || again=(--reruns 1 -rR)
-"$PY" -m pytest -n 2 -m "$default" "${again[@]}" "$@"
+"$PY" -m pytest -n 2 --dist loadgroup -m "$default" "${again[@]}" "$@"
 if [ "$all" = 1 ]; then
   # These start processes and kill them. A process keeps what it has compiled,
   # 10 GB in the end: so new ones for every part.

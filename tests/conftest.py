@@ -65,16 +65,16 @@ def pytest_terminal_summary(terminalreporter):
 def pytest_collection_modifyitems(items):
     """Marks that follow from the fixtures that a test asks for.
 
-    `shared` marks what asks for the reference folder, and asks for it. Slow
-    tests that share a fixture of their module run in one process
-    (`--dist loadgroup`): such fixtures train models.
+    `shared` marks what asks for the reference folder, and asks for it. Tests
+    that share a fixture of their module run in one process (`--dist
+    loadgroup`): such fixtures train models.
     """
     for item in items:
         if "shared" in item.fixturenames:
             item.add_marker("shared")
         elif item.get_closest_marker("shared"):
             item.fixturenames.insert(0, "shared")
-        if item.get_closest_marker("slow") and _shares_a_fixture(item):
+        if _shares_a_fixture(item):
             item.add_marker(pytest.mark.xdist_group(item.module.__name__))
 
 
@@ -82,7 +82,7 @@ def pytest_collection_finish():
     """Collections of garbage pass over what is loaded, and come less often."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(50_000, 20, 20)
+    gc.set_threshold(10_000, 10, 10)
 
 
 def _shares_a_fixture(item) -> bool:
