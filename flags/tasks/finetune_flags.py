@@ -12,8 +12,7 @@ from data.finetuning import task_settings
 from data.finetuning.options import FeatureOptions
 from flags import flag_values, text_flags
 from flags.recipes import finetune_recipes
-from flags.training import common_flags, strategy_flags
-from modeling.encoders.xlnet.config import XLNetConfig
+from flags.training import common_flags, model_flags, strategy_flags
 from training.finetuning.options import FinetuneOptions
 
 FLAGS = flags.FLAGS
@@ -66,9 +65,7 @@ def define(max_seq_length: int, **defaults) -> None:
         FeatureOptions, spiece_model_file="", max_seq_length=max_seq_length
     )
     text_flags.define()
-    flag_values.define_changes(
-        XLNetConfig, *CONFIG_FLAGS, default="the architecture file's"
-    )
+    model_flags.define_changes(*CONFIG_FLAGS)
 
 
 def apply_recipe(command: str) -> list[str]:
@@ -158,7 +155,7 @@ def from_flags(run: dict | None = None, **more) -> FinetuneOptions:
     return flag_values.build(
         FinetuneOptions,
         run=common_flags.from_flags(**run or {}),
-        config_changes=flag_values.changes(XLNetConfig, *CONFIG_FLAGS),
+        config_changes=model_flags.changes(*CONFIG_FLAGS),
         recompute_layers=strategy_flags.recompute_layers(),
         **more,
     )

@@ -79,6 +79,18 @@ def define() -> None:
     flag_values.define_changes(ModernBertConfig, *OF_MODERNBERT)
 
 
+def define_changes(*names: str) -> None:
+    """Registers flags of fields that a run may have otherwise than its file."""
+    flag_values.define_changes(
+        XLNetConfig, *names, default="the architecture file's"
+    )
+
+
+def changes(*names: str) -> dict:
+    """Field -> value, of those that are given."""
+    return flag_values.changes(XLNetConfig, *names)
+
+
 def from_flags(
     vocab_size: int,
     config: EncoderConfig | None = None,
