@@ -4,7 +4,9 @@ The thin layer under `serving.predict` and `serving.serve`.
 """
 
 import contextlib
+import functools
 import json
+import math
 import os
 import sys
 import tempfile
@@ -18,9 +20,10 @@ from tensorflow.python.eager import cancellation  # no public name has it
 
 from common import files
 from common.errors import UserError
+from common.process import memory
 from common.weights import bundle
 from common.weights.weights_line import weights_line
-from serving.exported import graph_check
+from serving.exported import graph_check, limits
 
 RAW = "serving_default"
 SIGNATURE_FILE = "signature.json"
@@ -68,6 +71,13 @@ class SavedModel:
             graph_check.check_files(self.version_dir)
         self.description = _read_description(self.version_dir)
         self._proto = graph_check.read(self.version_dir)
+        problem = _difference(
+            self.description["signatures"],
+            self._proto.meta_graphs[0].signature_def,
+        )
+        if problem:
+            path = os.path.join(self.version_dir, SIGNATURE_FILE)
+            raise UserError(f"{path}: {problem}; export the model anew")
         if trust:
             self._loaded = _load(self.version_dir, self.version_dir)
             return
@@ -100,7 +110,7 @@ class SavedModel:
             )
         return known[signature]["inputs"]
 
-    @property
+    @functools.cached_property
     def signature_defs(self) -> dict:
         """Signature name -> its SignatureDef as JSON."""
         found = self._proto.meta_graphs[0].signature_def
@@ -158,9 +168,18 @@ class SavedModel:
 
 
 def _example(spec: Mapping):
-    """A small value of an input."""
+    """A small value of an input.
+
+    Raises:
+      UserError: the input takes no small one.
+    """
     shape = [1 if size is None else size for size in spec["shape"]]
     if spec["dtype"] != "string":
+        if math.prod(shape) > limits.MAX_NUMBERS:
+            raise UserError(
+                f"the model wants inputs of the shape {shape}: at most "
+                f"{limits.MAX_NUMBERS} numbers are given in a row"
+            )
         return np.zeros(shape, spec["dtype"])
     return ["warm up"] if len(shape) == 1 else [["a", "b"]]
 
@@ -235,7 +254,9 @@ def _read_description(version_dir: str) -> dict:
     path = os.path.join(version_dir, SIGNATURE_FILE)
     try:
         with files.open_binary(path) as f:
-            value = json.loads(f.read())
+            content = f.read()
+        memory.check_json(content, path)
+        value = json.loads(content)
     except (OSError, tf.errors.OpError, ValueError, RecursionError) as e:
         raise UserError(
             f"{path} cannot be read: wanted a folder that `--do_export` or "
@@ -310,6 +331,41 @@ def _problem_of(value) -> str:
                     f"signatures.{name}.{side}: wanted names with dtype and "
                     "shape"
                 )
+    return ""
+
+
+def _difference(described: Mapping, found: Mapping) -> str:
+    """How `signature.json` and the graph differ, or "".
+
+    Args:
+      described: its signatures.
+      found: those of `saved_model.pb`, by name.
+    """
+    for name, signature in described.items():
+        if name not in found:
+            return f"signatures.{name}: the graph has no such function"
+        theirs = {
+            key: (
+                tf.as_dtype(tensor.dtype).name,
+                [
+                    None if d.size < 0 else d.size
+                    for d in tensor.tensor_shape.dim
+                ],
+            )
+            for key, tensor in found[name].inputs.items()
+        }
+        ours = {
+            key: (tf.as_dtype(spec["dtype"]).name, spec["shape"])
+            for key, spec in signature["inputs"].items()
+        }
+        wrong = sorted(
+            key
+            for key in ours.keys() | theirs.keys()
+            if ours.get(key) != theirs.get(key)
+        )
+        wrong += sorted(signature["outputs"].keys() - set(found[name].outputs))
+        if wrong:
+            return f"signatures.{name}.{wrong[0]}: the graph has another"
     return ""
 
 

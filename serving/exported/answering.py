@@ -17,6 +17,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator, Mapping
+from typing import IO
 
 import numpy as np
 
@@ -73,13 +74,16 @@ def _predict_to_file(
             "remove it or give another name"
         )
     partial = options.output_file + ".partial"
-    done = _resume(partial, _identity(model, options))
-    if done:
-        print(f"going on after row {done} of {partial}", file=sys.stderr)
     count = 0
-    progress = _Progress(done)
+    file = files.open_own(partial)
     try:
-        with files.writing(partial), open(partial, "ab") as out:
+        with files.writing(partial), file as out:
+            done = _resume(out, partial, _identity(model, options))
+            if done:
+                print(
+                    f"going on after row {done} of {partial}", file=sys.stderr
+                )
+            progress = _Progress(done)
             rest = itertools.islice(source, done, None)
             for answer in predict_rows(model, rest, options):
                 line = json.dumps(answer, ensure_ascii=False) + "\n"
@@ -205,18 +209,23 @@ def _digest(model: SavedModel) -> str:
     return " ".join(found)
 
 
-def _resume(partial: str, identity: dict) -> int:
+def _resume(out: IO[bytes], partial: str, identity: dict) -> int:
     """Cuts a half-written line; the number of rows that are done.
+
+    Args:
+      out: the open file of answers.
+      partial: its name.
+      identity: what must be the same.
 
     Raises:
       UserError: there are answers, and they are another run's.
     """
     record = partial + ".json"
     done = size = 0
-    if os.path.exists(partial) and os.path.exists(record):
-        done, size = _whole_lines(partial)
+    if os.path.exists(record):
+        done, size = _whole_lines(out)
     if not done:  # nobody's answers are lost
-        open(partial, "wb").close()
+        out.truncate(0)
         files.write_json(record, identity)
         return 0
     found = files.read_json_object(record, f"remove {partial} to begin anew")
@@ -226,18 +235,18 @@ def _resume(partial: str, identity: dict) -> int:
             f"{partial} has {done} answers of another run (different: "
             f"{', '.join(wrong)}): remove it to begin anew"
         )
-    os.truncate(partial, size)
+    out.truncate(size)
     return done
 
 
-def _whole_lines(path: str) -> tuple[int, int]:
+def _whole_lines(f: IO[bytes]) -> tuple[int, int]:
     """Number and bytes of a file's lines that end."""
     done = size = 0
-    with open(path, "rb") as f:
-        for line in f:
-            if line.endswith(b"\n"):
-                done += 1
-                size += len(line)
+    f.seek(0)
+    for line in f:
+        if line.endswith(b"\n"):
+            done += 1
+            size += len(line)
     return done, size
 
 

@@ -17,7 +17,7 @@ from serving.web import page
 from serving.web.forms import clients, schema, wire
 from serving.web.forms.requests import RAW, Request, parse_request
 from serving.web.scheduler import LARGE_ANSWER, LARGE_BODY, Refused, Scheduler
-from serving.web.transport.access import OPEN_PATHS, KeyCheck, Keys
+from serving.web.transport.access import OPEN_PATHS, Keys
 from serving.web.transport.guard import Guard, refusal
 from serving.web.versions import Load, Version, Versions
 
@@ -63,10 +63,10 @@ def build_app(
     app.add_exception_handler(Refused, _refused)
     app.add_exception_handler(HTTPException, _http_error)
     scheduler = app.state.scheduler = server.scheduler
-    if server.keys is not None:
-        counts = scheduler.metrics
-        app.add_middleware(KeyCheck, keys=server.keys, metrics=counts)
-    app.add_middleware(Guard, scheduler=scheduler, hosts=options.allowed_hosts)
+    hosts = options.allowed_hosts
+    app.add_middleware(
+        Guard, scheduler=scheduler, hosts=hosts, keys=server.keys
+    )
     app.state.name = options.model_name
     app.include_router(_routes(server, model.description, options))
     schema.finish(app, lambda: server.model, options, OPEN_PATHS)

@@ -214,16 +214,11 @@ class Lanes:
         """Whether a thread still runs the model."""
         return any(lane.worker.busy_seconds for lane in self._lanes)
 
-    @property
-    def ended(self) -> bool:
-        """Whether no thread is left, after `stop`."""
-        return not any(lane.worker.alive for lane in self._lanes)
-
     def stuck(self) -> str:
         """Why the process had better be started again, or ""."""
+        if any(task.done() for task in self._tasks):
+            return "a lane has ended"
         for lane in self._lanes:
-            if not lane.worker.alive:
-                return f"the {lane.worker.name} thread has ended"
             busy = lane.worker.busy_seconds
             if busy > 2 * self._options.timeout_s:
                 return f"the {lane.worker.name} run has taken {busy:.0f} s"

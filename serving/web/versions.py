@@ -196,9 +196,7 @@ class Versions:
         while old.leases or lanes.working:
             await asyncio.sleep(_DRAIN_SECONDS)
         await self._scheduler.close_lanes(lanes)
-        await asyncio.sleep(_DRAIN_SECONDS)  # their tasks hold it
-        while not lanes.ended:  # their threads hold it
-            await asyncio.sleep(_DRAIN_SECONDS)
+        await asyncio.sleep(_DRAIN_SECONDS)  # tasks and threads let it go
         del old, lanes
         if gc.get_freeze_count():  # else what it loaded stays for ever
             gc.unfreeze()

@@ -1,7 +1,7 @@
 """One thread that runs a model, and one process for large bodies.
 
-A pool of threads of `concurrent.futures` is joined when Python ends: a run of
-minutes would keep the process alive for as long. These threads are daemons.
+Python waits for such a thread when it ends. A run may take minutes, so a server
+ends without it (`transport.listen`).
 
 Reading a megabyte of JSON and writing as many numbers is Python's work: in the
 server's process it would hold up every other caller, in a thread, too. The
@@ -11,8 +11,6 @@ helper does it at lower priority, one piece of work after another.
 import asyncio
 import concurrent.futures
 import os
-import queue
-import threading
 import time
 from collections.abc import Callable
 from concurrent.futures.process import BrokenProcessPool
@@ -28,21 +26,12 @@ class Overloaded(Exception):
 
 
 class Worker:
-    """Runs calls one after another; results go to asyncio futures."""
+    """Runs calls one after another, in a thread of its own."""
 
     def __init__(self, name: str):
         self.name = name
-        self._calls: queue.SimpleQueue = queue.SimpleQueue()
         self._since: float | None = None
-        self._thread = threading.Thread(
-            target=self._work, name=name, daemon=True
-        )
-        self._thread.start()
-
-    @property
-    def alive(self) -> bool:
-        """The thread still takes calls."""
-        return self._thread.is_alive()
+        self._pool = concurrent.futures.ThreadPoolExecutor(1, name)
 
     @property
     def busy_seconds(self) -> float:
@@ -53,36 +42,20 @@ class Worker:
     async def run(self, call: Callable, *arguments):
         """The result of `call(*arguments)` in the thread."""
         loop = asyncio.get_running_loop()
-        future = loop.create_future()
-        self._calls.put((call, arguments, loop, future))
-        return await future
+        return await loop.run_in_executor(
+            self._pool, self._timed, call, *arguments
+        )
 
     def stop(self) -> None:
         """Ends the thread after the present call, without waiting."""
-        self._calls.put(None)
+        self._pool.shutdown(wait=False, cancel_futures=True)
 
-    def _work(self) -> None:
-        while (item := self._calls.get()) is not None:
-            call, arguments, loop, future = item
-            self._since = time.monotonic()
-            try:
-                result, error = call(*arguments), None
-            except Exception as e:
-                result, error = None, e
+    def _timed(self, call: Callable, *arguments):
+        self._since = time.monotonic()
+        try:
+            return call(*arguments)
+        finally:
             self._since = None
-            try:
-                loop.call_soon_threadsafe(_settle, future, result, error)
-            except RuntimeError:  # the loop ended first
-                return
-
-
-def _settle(future: asyncio.Future, result, error) -> None:
-    if future.done():
-        return
-    if error is None:
-        future.set_result(result)
-    else:
-        future.set_exception(error)
 
 
 class Helper:

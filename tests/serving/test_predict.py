@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 
 import numpy as np
 import pytest
@@ -97,6 +98,18 @@ def test_a_damaged_record_is_one_line(tmp_path):
     (tmp_path / "out.jsonl.partial.json").write_text("{")
     with pytest.raises(UserError, match="partial.json is not valid JSON"):
         answering.predict_file(FakeModel(), options(tmp_path))
+
+
+@pytest.mark.parametrize("plant", [os.symlink, os.link])
+def test_planted_answers_harm_no_other_file(tmp_path, plant):
+    victim, partial = tmp_path / "victim", tmp_path / "out.jsonl.partial"
+    victim.write_text("mine")
+    plant(victim, partial)
+    (tmp_path / "in.txt").write_text("a\n")
+    with pytest.raises(UserError, match="partial is a link: .*remove it"):
+        answering.predict_file(FakeModel(), options(tmp_path))
+    assert victim.read_text() == "mine"
+    assert not (tmp_path / "out.jsonl").exists()
 
 
 def test_another_model_in_the_same_place_does_not_go_on(tmp_path):

@@ -65,6 +65,59 @@ def test_a_damaged_description_is_one_line(plain, change):
     assert SavedModel(str(plain)).description == GOOD
 
 
+def _signature(inputs, outputs=()):
+    found = {"inputs": inputs, "outputs": {k: TEXT["text"] for k in outputs}}
+    return {"serving_default": found}
+
+
+@pytest.mark.parametrize(
+    "signatures,message",
+    [
+        (_signature({}), "serving_default.text: the graph has another"),
+        (_signature({"texts": TEXT["text"]}), "default.text: the graph has an"),
+        (
+            _signature({"text": TEXT["text"] | {"shape": [None, 9]}}),
+            "default.t",
+        ),
+        (
+            _signature({"text": TEXT["text"] | {"dtype": "int32"}}),
+            "default.tex",
+        ),
+        (_signature(TEXT, ["label"]), "default.label: the graph has another"),
+        (
+            _signature(TEXT) | {"ids": _signature(TEXT)["serving_default"]},
+            "ids",
+        ),
+    ],
+)
+def test_a_description_of_another_graph_is_one_line(plain, signatures, message):
+    path = plain / "signature.json"
+    path.write_text(json.dumps(GOOD | {"signatures": signatures}))
+    try:
+        with pytest.raises(UserError, match=f"signature.json: .*{message}"):
+            SavedModel(str(plain))
+    finally:
+        path.write_text(json.dumps(GOOD))
+
+
+def test_a_row_of_all_memory_is_not_tried(tmp_path):
+    """A graph and its description may want a million times a million numbers."""
+    shape = [None, 1 << 20, 1 << 20]
+    module = tf.Module()
+    module.call = tf.function(
+        lambda x: {"n": tf.shape(x)[1:2]},
+        input_signature=[tf.TensorSpec(shape, tf.float32, "x")],
+        autograph=False,
+    )
+    tf.saved_model.save(module, str(tmp_path), signatures=module.call)
+    inputs = {"x": {"dtype": "float32", "shape": shape}}
+    about = GOOD | {"signatures": _signature(inputs)}
+    (tmp_path / "signature.json").write_text(json.dumps(about))
+    model = SavedModel(str(tmp_path))
+    with pytest.raises(UserError, match="at most 1000000 numbers"):
+        model.warm_up()
+
+
 def test_another_vocabulary_in_the_folder_is_refused(plain):
     (plain / "assets").mkdir(exist_ok=True)
     (plain / "assets" / "spiece.model").write_bytes(b"x")

@@ -16,8 +16,6 @@ from collections.abc import AsyncIterator
 
 from common.errors import UserError
 from serving.options import ServerOptions
-from serving.web.metrics import Metrics
-from serving.web.transport.guard import refusal
 
 _LOG = logging.getLogger("serving")
 LEAST_CHARS = 32
@@ -27,7 +25,11 @@ _MOST_BYTES = 200 * _MOST_KEYS
 _LINE = re.compile(r"([A-Za-z0-9._-]{1,64})[ \t]+sha256:([0-9a-fA-F]{64})")
 OPEN_PATHS = frozenset(("/", "/healthz", "/readyz"))
 _LOOK_SECONDS = 1.0
-_Headers = list[tuple[bytes, bytes]]
+_CHALLENGE = 'Bearer realm="models"'
+_WANTED = (
+    "an API key is needed: send 'Authorization: Bearer KEY' or 'X-API-Key: KEY'"
+)
+Headers = list[tuple[bytes, bytes]]
 
 
 def check(options: ServerOptions) -> None:
@@ -70,6 +72,19 @@ class Keys:
                 found = name
         return found
 
+    def owner_of(self, headers: Headers) -> tuple[str, str, str]:
+        """Whose call this is, or ("", what is wrong, what is wanted instead).
+
+        The last two are the line and the challenge of an answer 401.
+        """
+        key = _key_of(headers)
+        if name := self.name_of(key):
+            return name, "", ""
+        if key:
+            line = "this API key is not known here"
+            return "", line, _CHALLENGE + ', error="invalid_token"'
+        return "", _WANTED, _CHALLENGE
+
     def look(self) -> None:
         """Reads the file again; the keys of before stay if it is wrong."""
         try:
@@ -104,51 +119,7 @@ class Keys:
             await asyncio.to_thread(self.look)
 
 
-class KeyCheck:
-    """ASGI middleware: calls without a key are answered 401.
-
-    The page and the probes are open; they tell nothing of the model.
-
-    Args:
-      app: the application.
-      keys: who may ask.
-      metrics: counts calls by the key's name.
-    """
-
-    def __init__(self, app, keys: Keys, metrics: Metrics):
-        self._app = app
-        self._keys = keys
-        self._metrics = metrics
-
-    async def __call__(self, scope, receive, send):
-        """One call."""
-        if scope["type"] == "lifespan" or scope.get("path") in OPEN_PATHS:
-            await self._app(scope, receive, send)
-            return
-        key = _key_of(scope["headers"])
-        name = self._keys.name_of(key) if key else None
-        if name is not None:
-            self._metrics.keys.labels(name).inc()
-            await self._app(scope, receive, send)
-            return
-        self._metrics.unauthorized.inc()
-        answer = refusal(
-            401,
-            "this API key is not known here"
-            if key
-            else "an API key is needed: send 'Authorization: Bearer KEY' "
-            "or 'X-API-Key: KEY'",
-            scope.get("path", ""),
-            {
-                "WWW-Authenticate": 'Bearer realm="models"'
-                + (', error="invalid_token"' if key else ""),
-                "Connection": "close",  # the body is not read
-            },
-        )
-        await answer(scope, receive, send)
-
-
-def _key_of(headers: _Headers) -> bytes:
+def _key_of(headers: Headers) -> bytes:
     """The key of a call; b"" where there is none, or more than one."""
     found = [v.strip() for k, v in headers if k == b"x-api-key"]
     for name, value in headers:

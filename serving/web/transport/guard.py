@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from serving.web.forms import wire
 from serving.web.scheduler import Scheduler
+from serving.web.transport.access import OPEN_PATHS, Keys
 
 _LOG = logging.getLogger("serving")
 _CLOSE = (b"connection", b"close")
@@ -35,11 +36,20 @@ class Guard:
       scheduler: turns of mistakes, counts, whether the end has come.
       hosts: names that `Host` may give; empty = any. A page elsewhere whose
         name was pointed at this machine gives its own.
+      keys: one of them is needed, but for the page and the probes, which tell
+        nothing of the model; None = all may ask.
     """
 
-    def __init__(self, app, scheduler: Scheduler, hosts: Collection[str] = ()):
+    def __init__(
+        self,
+        app,
+        scheduler: Scheduler,
+        hosts: Collection[str] = (),
+        keys: Keys | None = None,
+    ):
         self._hosts = frozenset(host.lower() for host in hosts)
         self._app = app
+        self._keys = keys
         self._scheduler = scheduler
 
     async def __call__(self, scope, receive, send):
@@ -62,8 +72,8 @@ class Guard:
                     await asyncio.sleep(scheduler.mistakes.seconds())
             await send(message)
 
-        async def refuse(status: int, message: str) -> None:
-            headers = {"Connection": "close"}
+        async def refuse(status: int, message: str, **more: str) -> None:
+            headers = {"Connection": "close"} | more  # the body is not read
             answer = refusal(status, message, scope["path"], headers)
             await answer(scope, receive, guarded_send)
 
@@ -71,6 +81,13 @@ class Guard:
         if problem:
             await refuse(403, problem)
             return
+        if self._keys is not None and scope["path"] not in OPEN_PATHS:
+            name, problem, wanted = self._keys.owner_of(scope["headers"])
+            if problem:
+                scheduler.metrics.unauthorized.inc()
+                await refuse(401, problem, **{"WWW-Authenticate": wanted})
+                return
+            scheduler.metrics.keys.labels(name).inc()
         if scope["method"] == "HEAD":  # who sends it leaves the body out
             scope = scope | {"method": "GET"}
         try:

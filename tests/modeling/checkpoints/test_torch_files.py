@@ -3,6 +3,8 @@
 import io
 import os
 import pickle
+import time
+import tracemalloc
 import zipfile
 
 import numpy as np
@@ -195,6 +197,33 @@ def test_tensors_take_no_more_than_their_file(tmp_path):
     write([(0, (1,) * 65, (1,) * 65)])
     with pytest.raises(UserError, match="shape is no shape"):
         torch_files.load_state_dict(str(path))
+
+
+def test_places_of_a_memo_are_no_memory(tmp_path):
+    """A pickle may name place 2^26 of a list that grows to it."""
+    path = tmp_path / "model.pt"
+    raw(path, b"\x80\x02}r\x00\x00\x00\x04.")
+    tracemalloc.start()
+    with pytest.raises(UserError):
+        torch_files.load_state_dict(str(path))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1 << 20
+
+
+def test_numbers_of_a_storage_cost_no_more_than_they_are(tmp_path):
+    """Three thousand of them do not widen the storage as often."""
+    path = tmp_path / "model.pt"
+    values = np.zeros(2_000_000, np.uint16)
+    stored, numbers = torch_writer.state_dict({"a": values})
+    view = type(stored["a"])
+    for i in range(3000):
+        stored[f"v{i}"] = view(numbers[0], i, (), ())
+    torch_writer.save(path, stored, numbers)
+    begin = time.process_time()
+    found = torch_files.load_state_dict(str(path))
+    assert len(found) == 3001 and found["v7"].shape == ()
+    assert time.process_time() - begin < 5
 
 
 @pytest.mark.parametrize("name", ["data.pkl", "byteorder"])

@@ -164,7 +164,11 @@ def test_memory_of_costly_runs_is_given_back_once(monkeypatch):
         await made.stop()
 
     asyncio.run(run())
-    assert given == ["costly"]
+    assert given == ["costly_0"]
+
+
+def test_a_lane_that_has_ended_is_told(made):
+    assert made.stuck() == "a lane has ended"
 
 
 def test_costly_requests_rest_only_beside_quick_ones(made, monkeypatch):
