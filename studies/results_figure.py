@@ -13,7 +13,7 @@ import os
 from absl import flags
 
 from flags import app
-from studies import results_cells
+from studies.runner import results_cells
 
 FLAGS = flags.FLAGS
 

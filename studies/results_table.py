@@ -24,7 +24,9 @@ from common import files, summary
 from common.errors import UserError
 from common.vocabularies import vocabulary
 from flags import app
-from studies.results_cells import (
+from studies.runner import known_jobs
+from studies.runner.jobs import Job, Jobs
+from studies.runner.results_cells import (
     ALL,
     OPTIONS,
     STARTS,
@@ -33,8 +35,6 @@ from studies.results_cells import (
     draw,
     load,
 )
-from studies.runner import known_jobs
-from studies.runner.jobs import Job, Jobs
 
 FLAGS = flags.FLAGS
 

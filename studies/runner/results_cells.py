@@ -1,4 +1,4 @@
-"""Values of `studies.results_table`: options, cells, their file and curves."""
+"""The cells of `studies.results_table`: its options, its values, its curves."""
 
 import csv
 import dataclasses
@@ -62,17 +62,17 @@ def load(path: str, places: dict[str, str]) -> TableOptions:
     Raises:
       UserError: no TOML, or an entry that is missing, unknown or wrong.
     """
-    value = read_toml(path, places)
+    found = read_toml(path, places)
     with entries_of(path):
-        shared, tasks = value.pop("all", {}), {}
-        fields = {f.name for f in dataclasses.fields(TaskOptions)} - {"command"}
-        for name, entry in value.pop("tasks", {}).items():
-            settings = {k: v for k, v in entry.items() if k in fields}
-            words = {k: v for k, v in entry.items() if k not in fields}
-            tasks[name] = TaskOptions(command(shared | words), **settings)
-        if "starts" in value:
-            value["starts"] = tuple(value["starts"])
-        return TableOptions(tasks=tasks, **value)
+        shared, tasks = found.pop("all", {}), {}
+        own = {f.name for f in dataclasses.fields(TaskOptions)} - {"command"}
+        for name, entry in found.pop("tasks", {}).items():
+            given = {k: v for k, v in entry.items() if k in own}
+            words = {k: v for k, v in entry.items() if k not in own}
+            tasks[name] = TaskOptions(command(shared | words), **given)
+        if "starts" in found:
+            found["starts"] = tuple(found["starts"])
+        return TableOptions(tasks=tasks, **found)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -130,19 +130,18 @@ def draw(cells: list[Cell], options: TableOptions, stem: str) -> list[str]:
         return []
     figure, axes = figures.new(1, len(shown), figsize=(4.5 * len(shown), 3.6))
     for axis, name in zip(axes[0], shown, strict=True):
-        task_cells = sorted(
+        own = sorted(
             (c for c in cells if c.task == name and c.labels != ALL),
             key=lambda c: c.labels,
         )
         for start in options.starts:
-            described = [
-                summary.describe(list(c.values[start].values()))
-                for c in task_cells
+            found = [
+                summary.describe(list(c.values[start].values())) for c in own
             ]
             axis.errorbar(
-                [c.labels for c in task_cells],
-                [d["mean"] for d in described],
-                [d["sd"] for d in described],
+                [c.labels for c in own],
+                [d["mean"] for d in found],
+                [d["sd"] for d in found],
                 marker="o",
                 capsize=3,
                 label=start,
@@ -155,7 +154,7 @@ def draw(cells: list[Cell], options: TableOptions, stem: str) -> list[str]:
             ylabel=of.metric + unit,
             title=name,
         )
-        counts = [c.labels for c in task_cells]
+        counts = [c.labels for c in own]
         axis.set_xticks(counts, [f"{n:,}" for n in counts])
         axis.legend()
     drawn = [c for c in cells if c.task in shown and c.labels != ALL]

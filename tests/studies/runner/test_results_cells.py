@@ -2,7 +2,7 @@
 
 import pytest
 
-from studies import results_cells
+from studies.runner import results_cells
 from tests.conftest import ROOT
 
 TABLE = str(ROOT / "docs/measured/results_table.tsv")
