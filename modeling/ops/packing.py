@@ -5,8 +5,9 @@
               [ c c c c . ]
 
 An encoder reads the packed rows, where a token sees its own row's tokens only
-and keeps its position; its output is laid out as the rows were, so that heads
-and losses know nothing of it and a batch gives what it gives unpacked.
+and keeps its position. Distances stay where a row has no gap between tokens.
+The output is laid out as the rows were, so that heads and losses know nothing
+of it and a batch gives what it gives unpacked.
 
 Rows go where the smallest room still takes them (greedy best fit), the longest
 first. Letters: N rows of T tokens, R packed rows, D model.
