@@ -111,6 +111,7 @@ def _filter(options: DemoCorpusOptions, packages: Sequence[Package]) -> Report:
         input_glob=",".join(names),
         output_file=os.path.join(options.output_dir, TEXT),
         languages=("en",),
+        examples=0,  # they have paths; `corpus.json` is a function of the text
         num_workers=options.num_workers,
     )
     report = Report(filter_options)

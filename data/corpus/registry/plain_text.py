@@ -26,7 +26,7 @@ _SKIPPED = frozenset(
 )
 _INLINE = frozenset(
     "a abbr acronym b bdi big cite code dfn em font i img ins kbd label mark q"
-    " s samp small span strong sub sup tt u var wbr guiseq gui app key link"
+    " s samp small span strong sub sup tt u var wbr br guiseq gui app key link"
     " file cmd input output keyseq".split()
 )
 _ROLES = frozenset(("navigation", "search", "banner", "contentinfo"))
@@ -104,7 +104,7 @@ def html_paragraphs(data: bytes) -> Iterator[str]:
         data.decode("utf-8")
         encoding = "utf-8"
     except UnicodeDecodeError:
-        encoding = "latin-1"
+        encoding = "iso-8859-1"  # as libxml2 calls it
     parser = html.HTMLParser(
         encoding=encoding,
         no_network=True,
@@ -121,6 +121,8 @@ def html_paragraphs(data: bytes) -> Iterator[str]:
             if text := _BLANKS.sub(" ", "".join(parts)).strip():
                 yield text
             parts = []
+        if element.tag == "br" and not is_end:
+            parts.append(" ")
         parts.append((element.tail if is_end else element.text) or "")
     if text := _BLANKS.sub(" ", "".join(parts)).strip():
         yield text
