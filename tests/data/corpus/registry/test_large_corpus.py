@@ -107,6 +107,7 @@ def test_a_stopped_run_goes_on_to_the_same_bytes(
     monkeypatch.undo()
     (stopped / "text" / "guide.json").unlink()
     (stopped / "text" / "book.txt").write_text("half")
+    (stopped / "text" / ".book.txt.tmp-99").write_text("of a killed process")
     read = []
     extract = extraction._extract
     monkeypatch.setattr(
@@ -122,6 +123,7 @@ def test_a_stopped_run_goes_on_to_the_same_bytes(
     assert read == ["guide", "book"]
     for name in ("pretrain.txt", "corpus.json"):
         assert (stopped / name).read_bytes() == (whole / name).read_bytes()
+    assert not list((stopped / "text").glob("*.tmp-*"))
     assert demo_corpus.write_corpus(again) == summary
 
 
