@@ -17,7 +17,7 @@ def library_files() -> list[pathlib.Path]:
     """Relative paths of all files of the library."""
     found = list(ROOT.glob("run_*.py"))
     for folder in FOLDERS:
-        for pattern in ("**/*.py", "**/*.html"):
+        for pattern in ("**/*.py", "**/*.html", "**/*.toml"):
             found += ROOT.joinpath(folder).glob(pattern)
     return sorted(path.relative_to(ROOT) for path in found)
 

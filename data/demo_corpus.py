@@ -1,13 +1,16 @@
 """Command: the embedded default corpus, from text every Python installation has.
 
     python -m data.demo_corpus --output_dir=quickstart_output/corpus
+    python -m data.demo_corpus --output_dir=large --size=large
 
 Writes `pretrain.txt` (one sentence per line, an empty line ends a document; a
 document is a module or a language topic), `classification/{train,dev}.tsv`
 (header `text<TAB>label`; which package does this documentation come from) and
 `corpus.json` (versions, counts, checksums). The modules of the classification
 dev split are in neither its training split nor the pretraining text. The files
-are a function of the installed versions alone.
+are a function of the installed versions alone. `--size=large` writes
+`pretrain.txt` and `corpus.json` from packages of the registries instead:
+`data.corpus.registry.large_corpus`.
 """
 
 import hashlib
@@ -25,6 +28,7 @@ from common import files
 from common.errors import UserError
 from data.corpus import docstrings
 from data.corpus.options import DemoCorpusOptions
+from data.corpus.registry import large_corpus
 from flags import app, demo_flags
 
 # Class name -> (distribution, packages below site-packages). The standard
@@ -180,6 +184,10 @@ def write_corpus(options: DemoCorpusOptions) -> dict:
     if earlier_summary is not None:
         return earlier_summary
     files.check_output(os.path.join(options.output_dir, SUMMARY))
+    if options.size == "large":
+        summary = {**identity(options), **large_corpus.write(options)}
+        files.write_json(os.path.join(options.output_dir, SUMMARY), summary)
+        return summary
     builder = CorpusBuilder(options)
     for _, sentences in language_topics():
         builder.add_document(builder.fresh(sentences))
@@ -211,6 +219,8 @@ def write_corpus(options: DemoCorpusOptions) -> dict:
 
 def identity(options: DemoCorpusOptions) -> dict:
     """What the corpus is a function of."""
+    if options.size == "large":
+        return large_corpus.identity(options)
     return {
         "versions": versions(),
         "max_megabytes": options.max_megabytes,
@@ -231,6 +241,8 @@ def finished(options: DemoCorpusOptions) -> dict | None:
     if not isinstance(summary.get("files"), dict):
         raise UserError(f"{path}: wanted a list of files; remove that folder")
     wanted = identity(options)
+    if "size" in summary and options.size == "small":
+        wanted["size"] = options.size  # the file of a small one has no size
     other = {k: summary.get(k) for k in wanted if summary.get(k) != wanted[k]}
     if other:
         raise UserError(
@@ -261,6 +273,8 @@ def main() -> None:
     """Runs the command."""
     options = demo_flags.corpus_from_flags()
     summary = write_corpus(options)
+    if options.size == "large":
+        print(*large_corpus.lines(summary), sep="\n")
     for name, about in summary["files"].items():
         print(
             f"{os.path.join(options.output_dir, name)}: "

@@ -58,13 +58,17 @@ def walk_sources(root: str, package: str) -> Iterator[tuple[str, str]]:
 def docstrings(path: str) -> list[str]:
     """Docstrings of a source file in file order; none if it does not parse."""
     with open(path, "rb") as f:
-        source = f.read()
+        return docstrings_of(f.read())
+
+
+def docstrings_of(source: bytes) -> list[str]:
+    """Docstrings of a source text in its order; none if it does not parse."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # invalid escapes in old sources
             tree = ast.parse(source)
-    except (SyntaxError, ValueError):
-        return []
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return []  # the last two: nested too deep
     numbered_texts = []
     for node in ast.walk(tree):
         if isinstance(
@@ -81,10 +85,13 @@ def clean(docstring: str) -> list[str]:
     """Sentences of running text in a docstring, in order."""
     sentences: list[str] = []
     for paragraph in _paragraphs(docstring):
-        sentences.extend(
-            s for s in split_sentences(_strip_markup(paragraph)) if is_prose(s)
-        )
+        sentences.extend(prose(paragraph))
     return sentences
+
+
+def prose(paragraph: str) -> list[str]:
+    """Sentences of a paragraph that are running text, without markup."""
+    return [s for s in split_sentences(_strip_markup(paragraph)) if is_prose(s)]
 
 
 def _paragraphs(docstring: str) -> list[str]:

@@ -8,6 +8,8 @@ from common.vocabularies import text_settings
 from common.vocabularies.text_settings import TextSettings
 
 MODEL_TYPES = ("unigram", "bpe", "char")
+CORPUS_SIZES = ("small", "large")
+_SMALL_MEGABYTES = 8.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -15,17 +17,59 @@ class DemoCorpusOptions:
     """Where the corpus goes and how much of it."""
 
     output_dir: str = setting(REQUIRED, "Folder that receives the corpus.")
-    max_megabytes: float = setting(
-        8.0, "Cut the pretraining text at so many megabytes.", bounds="> 0"
+    max_megabytes: float | None = setting(
+        None,
+        "Cut the pretraining text at so many megabytes. Default: 8 with "
+        "--size=small, all with --size=large.",
+        bounds="> 0",
     )
     examples_per_class: int = setting(
         600,
         "Rows per class of the classification training split.",
         bounds=">= 2",
     )
+    size: str = setting(
+        "small",
+        "small = documentation of the installed packages; large = text of "
+        "packages of the registries, without classification. The latter needs "
+        "a network and requirements-corpus.txt.",
+        choices=CORPUS_SIZES,
+    )
+    sources: tuple[str, ...] = setting(
+        (),
+        "With --size=large: names in the table of sources, with commas; empty"
+        " = all.",
+    )
+    source_table: str = setting(
+        "",
+        "With --size=large: a table of sources of your own, in TOML.",
+    )
+    find_links: tuple[str, ...] = setting(
+        (),
+        "With --size=large: folders or addresses (also of Debian mirrors) "
+        "that are looked through for packages before the registries.",
+    )
+    cache_dir: str = setting(
+        "",
+        "With --size=large: folder that keeps the packages; empty = "
+        "OUTPUT_DIR/packages.",
+    )
+    num_workers: int = setting(
+        1,
+        "With --size=large: processes; any number gives the same bytes.",
+        bounds=">= 1",
+    )
 
     def __post_init__(self) -> None:
         check(self)
+        large_only = ("sources", "source_table", "find_links", "cache_dir")
+        given = [f"--{name}" for name in large_only if getattr(self, name)]
+        require(
+            self.size == "large" or not given,
+            f"{', '.join(given)} without --size=large",
+        )
+        if self.size == "small" and self.max_megabytes is None:
+            object.__setattr__(self, "max_megabytes", _SMALL_MEGABYTES)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -128,6 +128,7 @@ def test_the_wheel(tmp_path):
         or re.fullmatch(r"run_\w+\.py", n)
     }
     assert library == wanted and "serving/web/page.html" in library
+    assert "data/corpus/registry/sources.toml" in library
     scripts = configparser.ConfigParser()
     scripts.read(tmp_path / "site" / info / "entry_points.txt")
     found = dict(scripts["console_scripts"])

@@ -8,8 +8,7 @@ import sys
 import pytest
 
 from common.errors import UserError
-from data import filter_corpus
-from data.corpus import quality
+from data.corpus import document_filter, filter_report, quality
 from data.corpus.options import FilterOptions
 from tests.conftest import ROOT
 
@@ -43,7 +42,7 @@ def write(path, documents, end=""):
 def run(path, **options):
     output = path.parent / "clean.txt"
     values = {"input_glob": str(path), "output_file": str(output)} | options
-    report = filter_corpus.filter_corpus(FilterOptions(**values))
+    report = document_filter.filter_corpus(FilterOptions(**values))
     if values["output_file"] != str(output):
         return report, None
     return report, output.read_text("utf-8")
@@ -90,7 +89,7 @@ def test_each_document_is_left_out_for_its_reason(tmp_path):
     path = write(tmp_path / "in.txt", documents)
     report, text = run(path, examples=9, **OPTIONS)
     found = report.as_dict()
-    for reason in filter_corpus.REASONS:
+    for reason in filter_report.REASONS:
         assert found["left_out"][reason]["documents"] == fates.count(reason)
         assert found["left_out"][reason]["documents"] > 0, reason
     lines = path.read_text("utf-8").split("\n")
