@@ -229,8 +229,11 @@ def minilm() -> pathlib.Path | None:
 def sentence_vectors() -> np.ndarray:
     """float32 [texts, D]: `SENTENCE_TEXTS` by sentence-transformers 6.2.0.
 
-    Those of `minilm`, made by tests/golden/make_sentence_vectors.py.
+    Those of `minilm`, made by tests/golden/sentences/make_sentence_vectors.py.
     """
-    path = pathlib.Path(__file__).parents[1] / "golden/sentence_vectors.npz"
+    path = (
+        pathlib.Path(__file__).parents[1]
+        / "golden/sentences/sentence_vectors.npz"
+    )
     with np.load(path) as f:
         return f["vectors"]

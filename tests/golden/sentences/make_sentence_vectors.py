@@ -1,7 +1,7 @@
 """Writes what sentence-transformers gives for hard texts: whole vectors.
 
 Needs torch and sentence-transformers (requirements-bench.txt), from the
-repository's folder: `python -m tests.golden.make_sentence_vectors FOLDER FILE`.
+repository's folder: `python -m tests.golden.sentences.make_sentence_vectors FOLDER FILE`.
 FOLDER is all-MiniLM-L6-v2's (requirements-released.txt), FILE an .npz.
 """
 
