@@ -43,7 +43,7 @@ def is_albert(path: str) -> bool:
 
 def class_of(config: Mapping, model_type: object) -> str:
     """The class of a folder's tokenizer, "" where nothing says it."""
-    found = config.get("tokenizer_class") or _CLASSES.get(model_type, "")
+    found = config.get("tokenizer_class") or _CLASSES.get(str(model_type), "")
     return str(found).removesuffix("Fast")
 
 

@@ -96,7 +96,7 @@ def check_rows(path: str, pieces: int, rows: int, where: str) -> None:
     """Raises UserError unless a vocabulary fits an embedding table.
 
     Args:
-      path: of the vocabulary.
+      path: of the vocabulary; "" = not known.
       pieces: in it.
       rows: of the table; released weights may have more than pieces.
       where: names the model.
@@ -104,7 +104,8 @@ def check_rows(path: str, pieces: int, rows: int, where: str) -> None:
     if pieces == rows or (is_released(path) and pieces < rows):
         return
     raise UserError(
-        f"{path} has {pieces} pieces, {where} is of a vocabulary of {rows}: "
+        f"{path or 'the vocabulary'} has {pieces} pieces, {where} is of a "
+        f"vocabulary of {rows}: "
         "give the file that the model was trained with"
     )
 

@@ -1,5 +1,7 @@
 """Whether a model fits, told from the numbers of its configuration."""
 
+import fractions
+
 from common.errors import UserError
 from common.process import memory
 from modeling.encoders.contract import EncoderConfig
@@ -50,11 +52,23 @@ def check(config: EncoderConfig, copies: int = 1) -> None:
         return
     name = max(
         (n for n in _USUAL if getattr(config, n, None)),
-        key=lambda n: getattr(config, n) / _USUAL[n],
+        key=lambda n: fractions.Fraction(getattr(config, n), _USUAL[n]),
     )
     raise UserError(
-        f"out of memory: `{name}` {getattr(config, name)} of the configuration "
-        f"makes a model of {count:.3g} parameters, {wanted / memory.GIB:.3g} "
-        f"GiB with what belongs to them; {limit} leaves "
-        f"{left / memory.GIB:.3g} GiB: correct `{name}`, or give more memory"
+        f"out of memory: `{name}` {_shown(getattr(config, name))} of the "
+        f"configuration makes a model of {_short(count)} parameters, "
+        f"{_short(fractions.Fraction(wanted, memory.GIB))} GiB with what belongs to them; "
+        f"{limit} leaves {left / memory.GIB:.3g} GiB: correct `{name}`, or "
+        "give more memory"
     )
+
+
+def _shown(number: int) -> str:
+    """A number of a file, which may have thousands of digits."""
+    text = str(number)
+    return text if len(text) <= 20 else f"{text[:9]}... ({len(text)} digits)"
+
+
+def _short(number: int | fractions.Fraction) -> str:
+    """About how much; no floating-point number is larger."""
+    return f"{float(number):.3g}" if number < 10**300 else "more than 1e+300"

@@ -12,6 +12,8 @@ import lzma
 import os
 from collections.abc import Callable
 
+from data.corpus.documents import LONGEST_LINE
+
 DEEP = b"[" * 100_000 + b"]" * 100_000
 ESCAPES = "\x1b[2J\x1b]0;x\x07\r\n\ud800"
 Damage = Callable[[str], str]
@@ -58,6 +60,15 @@ def a_folder(path: str) -> str:
     os.remove(path)
     os.makedirs(path)
     return path
+
+
+def without_line_ends(path: str) -> str:
+    """0.5 MB that become one line, longer than the longest that is read."""
+    with gzip.open(path + ".gz", "wb", compresslevel=9) as f:
+        for _ in range(LONGEST_LINE // (1 << 20) + 1):
+            f.write(b"a" * (1 << 20))
+    os.remove(path)
+    return path + ".gz"
 
 
 def not_utf8(path: str) -> str:
@@ -135,10 +146,16 @@ def _strange_names(path: str) -> str:
     return _write(path, json.dumps(value).encode())
 
 
+def _sized(path: str, **sizes: int) -> str:
+    """A model that no machine holds."""
+    return _write(path, json.dumps(json.loads(_read(path)) | sizes).encode())
+
+
 def _zero(value):
     return 0 if isinstance(value, (int, float)) else value
 
 
+_LISTS = "lists everywhere"
 JSON = {
     "cut": cut,
     "empty": empty,
@@ -146,8 +163,13 @@ JSON = {
     "a JSON list": lambda path: _write(path, b"[1, 2]"),
     "JSON null": lambda path: _write(path, b"null"),
     "null everywhere": functools.partial(_json, lambda _: None),
-    "lists everywhere": functools.partial(_json, lambda _: [[]]),
+    _LISTS: functools.partial(_json, lambda _: [[]]),
     "zeros": functools.partial(_json, _zero),
+}
+# Their line names the field.
+SIZES = {
+    "a billion layers": functools.partial(_sized, n_layer=10**9),
+    "a million million pieces": functools.partial(_sized, n_token=10**12),
 }
 # What Python's parser takes for JSON, or cannot show.
 STRANGE = {
@@ -198,6 +220,52 @@ def _with_signs(path: str) -> str:
 
 _BYTES = {"cut": cut, "empty": empty, "other bytes": flipped}
 _GONE = _BYTES | {"missing": missing}
+
+
+def _writes_a_file(path: str) -> str:
+    """A SavedModel whose loading writes, in the layout of TensorFlow 1."""
+
+    def change(graph) -> None:
+        graph.graph_def.node.add(name="evil", op="WriteFile")
+        graph.saver_def.restore_op_name = "evil"
+        graph.ClearField("object_graph_def")
+
+    return _graph(path, change)
+
+
+def _reads_a_file(path: str) -> str:
+    """A SavedModel with a function that reads."""
+
+    def change(graph) -> None:
+        function = graph.graph_def.library.function[0]
+        function.node_def.add(name="evil", op="ImmutableConst")
+
+    return _graph(path, change)
+
+
+def _graph(path: str, change: Callable) -> str:
+    from tensorflow.core.protobuf import saved_model_pb2
+
+    proto = saved_model_pb2.SavedModel.FromString(_read(path))
+    change(proto.meta_graphs[0])
+    return _write(path, proto.SerializeToString())
+
+
+_ROOM = 1 << 40  # numbers that no file of the world holds
+
+
+def _bad_header(path: str) -> str:
+    """A header of safetensors that promises numbers elsewhere."""
+    tensor = {"dtype": "F32", "shape": [_ROOM], "data_offsets": [0, 4 * _ROOM]}
+    header = json.dumps({"bert.pooler.dense.bias": tensor}).encode()
+    return _write(path, len(header).to_bytes(8, "little") + header)
+
+
+def _endless_header(path: str) -> str:
+    """One that is as long as no file."""
+    return _write(path, b"\xff" * 7 + b"\x7f" + b"{" * 100_000)
+
+
 # A run of the world has two checkpoints. Of both, of the newer one, and what
 # takes no step away.
 _WEIGHTS = _each("index", "*.index", _GONE, every=True) | _each(
@@ -223,18 +291,28 @@ _GZIP = {
     for module, ending in ((gzip, ".gz"), (lzma, ".xz"))
     for name, spoil in (("cut", cut), ("other bytes", flipped))
 }
+_BOMB = {"gz: no line end": without_line_ends}
 _TEXT = {
     "missing": missing,
     "a folder": a_folder,
     "not UTF-8": not_utf8,
     "gz: cut": _GZIP["gz: cut"],
     "gz: other bytes": _GZIP["gz: other bytes"],
+} | _BOMB
+_EVIL = {"writes a file": _writes_a_file, "reads a file": _reads_a_file}
+_HEADERS = {"numbers elsewhere": _bad_header, "endless header": _endless_header}
+# What is no object of JSON; its values may be any.
+_OBJECT = {
+    k: JSON[k]
+    for k in ("cut", "empty", "deep JSON", "a JSON list", "JSON null")
 }
 KINDS: dict[str, dict[str, Damage]] = {
     "text": _TEXT,
     "jsonl": _TEXT | {"deep JSON": deep},
-    "rows": {k: _TEXT[k] for k in ("missing", "a folder")} | _GZIP,
-    "table": _each("train.tsv", "train.tsv", _GZIP | {"not UTF-8": not_utf8}),
+    "rows": {k: _TEXT[k] for k in ("missing", "a folder")} | _BOMB | _GZIP,
+    "table": _each(
+        "train.tsv", "train.tsv", _GZIP | _BOMB | {"not UTF-8": not_utf8}
+    ),
     "json": {k: v for k, v in JSON.items() if k != "zeros"} | STRANGE | _GZIP,
     "race": _each(
         "1.txt",
@@ -242,7 +320,7 @@ KINDS: dict[str, dict[str, Damage]] = {
         {k: v for k, v in JSON.items() if k != "zeros"} | STRANGE,
     ),
     "spiece": _GONE | {"a folder": a_folder},
-    "config": JSON | STRANGE | {"missing": missing},
+    "config": JSON | STRANGE | SIZES | {"missing": missing},
     "records": _each("manifest.json", "manifest.json", JSON | STRANGE)
     | _each("records", "*.tfrecord", _GONE),
     "weights": _WEIGHTS | _NEWEST | _NAMED | _CONFIG,
@@ -269,7 +347,16 @@ KINDS: dict[str, dict[str, Damage]] = {
     | _NAMED
     | _CONFIG
     | _each("task.json", "task.json", JSON | STRANGE),
-    "saved_model": _each("saved_model.pb", "*/saved_model.pb", _BYTES)
+    "released": _each("weights", "*.safetensors", _GONE | _HEADERS)
+    | _each("config", "config.json", JSON | STRANGE | {"missing": missing})
+    | _each("rules", "tokenizer_config.json", _OBJECT)
+    | _each("tokenizer", "tokenizer.json", JSON | STRANGE),
+    "sentences": _each(
+        "modules", "modules.json", _OBJECT | {_LISTS: JSON[_LISTS]}
+    )
+    | _each("pooling", "1_Pooling/config.json", JSON | STRANGE)
+    | _each("length", "sentence_bert_config.json", _OBJECT | STRANGE),
+    "saved_model": _each("saved_model.pb", "*/saved_model.pb", _BYTES | _EVIL)
     | _each("variables' index", "*/variables/*.index", _GONE)
     | _each("variables' data", "*/variables/*.data-*", _GONE)
     | _each("signature.json", "*/signature.json", JSON | STRANGE),

@@ -103,6 +103,9 @@ class Outcome:
         return ""
 
     def _names_a_file(self) -> bool:
+        field = " of the configuration " in self.line
+        if field and self.cell.fault in damage.SIZES:
+            return True
         place = "out" if self.cell.input == OUTPUT else ""
         return f"/cell/{place}" in self.line or (
             bool(place) and "--output" in self.line

@@ -128,13 +128,16 @@ class Runner:
         before = steps.look(paths.get(cell.input, ""))
         begin = time.monotonic()
         limit = None
+        victim = os.path.join(scratch, "victim")
         with contextlib.ExitStack() as stack:
             if cell.input == table.OUTPUT:
                 if cell.fault == "read-only" and not self.can_mount:
                     return {"skipped": "no file system can be mounted here"}
+                place = os.path.join(out, command.locks)
                 if cell.fault == table.IN_USE:
-                    place = os.path.join(out, command.locks)
                     stack.enter_context(_in_use(place))
+                elif cell.fault == table.PLANTED:
+                    _plant(place, victim)
                 else:
                     limit = self._prepare_output(stack, cell.fault, out)
             status, text = self._run(
@@ -144,6 +147,7 @@ class Runner:
                 interrupted=cell.fault == table.INTERRUPTED,
             )
             left = _leftovers(watched)
+            left += _harmed(victim, cell.fault == table.PLANTED)
         return {
             "status": status,
             "text": text,
@@ -215,6 +219,30 @@ class Runner:
         return os.waitstatus_to_exitcode(status), text
 
 
+def _is_folder(place: str) -> bool:
+    return not os.path.splitext(place)[1]
+
+
+def _plant(place: str, victim: str) -> None:
+    """The lock of an output is a link to a file of this user."""
+    with open(victim, "w") as f:
+        f.write("mine")
+    if _is_folder(place):
+        os.makedirs(place)
+    os.symlink(victim, locks.lock_path(place, _is_folder(place)))
+
+
+def _harmed(victim: str, planted: bool) -> list[str]:
+    """The file behind a planted link, if it is another one now."""
+    if not planted:
+        return []
+    try:
+        with open(victim) as f:
+            return [victim] * (f.read() != "mine")
+    except FileNotFoundError:
+        return [victim]
+
+
 @contextlib.contextmanager
 def _in_use(place: str) -> Iterator[None]:
     """Another process holds the output: a folder, or a file."""
@@ -223,8 +251,7 @@ def _in_use(place: str) -> Iterator[None]:
     if not child:
         with contextlib.suppress(BaseException):
             here.close()
-            is_folder = not os.path.splitext(place)[1]
-            with locks.held(place, is_folder):
+            with locks.held(place, _is_folder(place)):
                 there.send(b"x")
                 there.recv(1)  # until the other end is closed
         os._exit(0)

@@ -43,14 +43,35 @@ _TUNE = (
 )
 _MORE = (*TRAIN, "--train_steps=3")  # than the two of the world
 _LM = {"lm": "weights"}
+_MASKED = "--text=abc <mask>"
 _RANK = (
     *("--topics_file={ranking}/topics.tsv", "--qrels_file={ranking}/qrels"),
     *("--documents={ranking}/documents.jsonl", "--depth=9", "--folds=3"),
 )
 
 
-def _trained(name: str, *more: str) -> tuple[str, ...]:
-    return (f"--model_dir={{{name}}}", *more)
+def _evaluated(command: str, model: str, source: str, *more: str) -> Command:
+    """An evaluation of a model of the world."""
+    return Command(
+        f"{command}, evaluation",
+        command,
+        (f"--model_dir={{{model}}}", "--do_eval", *more),
+        {source: "", model: "model"},
+        writes=False,
+    )
+
+
+def _asked(
+    module: str, text: str, model: str = "lm", kind: str = "weights", more=""
+) -> Command:
+    """A command that prints what a model says of a text."""
+    return Command(
+        module + more,
+        module,
+        (f"--checkpoint={{{model}}}", text),
+        {model: kind},
+        writes=False,
+    )
 
 
 def _resumed(command: str, model: str, source: str, *more: str) -> Command:
@@ -120,6 +141,15 @@ COMMANDS = (
         {"task": "table", "spiece": "spiece", "config": "config"},
         locks="model",
     ),
+    Command(
+        "run_classifier, released",
+        "run_classifier",
+        ("--task_name=tsv", "--data_dir={task}", "--init_checkpoint={released}")
+        + ("--do_train", "--model_dir={out}/model", "--max_seq_length=24")
+        + (*TRAIN, "--warmup_steps=0"),
+        {"task": "", "released": "released"},
+        writes=False,
+    ),
     _resumed(
         "run_classifier",
         "classifier",
@@ -127,13 +157,12 @@ COMMANDS = (
         "--task_name=tsv",
         "--data_dir={task}",
     ),
-    Command(
-        "run_classifier, evaluation",
+    _evaluated(
         "run_classifier",
-        _trained("classifier", "--task_name=tsv", "--data_dir={task}")
-        + ("--do_eval",),
-        {"task": "", "classifier": "model"},
-        writes=False,
+        "classifier",
+        "task",
+        "--task_name=tsv",
+        "--data_dir={task}",
     ),
     Command(
         "run_squad",
@@ -151,12 +180,8 @@ COMMANDS = (
         "--max_query_length=4",
         "--doc_stride=8",
     ),
-    Command(
-        "run_squad, evaluation",
-        "run_squad",
-        _trained("squad", "--predict_file={squad_file}", "--do_eval"),
-        {"squad_file": "", "squad": "model"},
-        writes=False,
+    _evaluated(
+        "run_squad", "squad", "squad_file", "--predict_file={squad_file}"
     ),
     Command(
         "run_race",
@@ -171,13 +196,7 @@ COMMANDS = (
         "race_data",
         "--data_dir={race_data}",
     ),
-    Command(
-        "run_race, evaluation",
-        "run_race",
-        _trained("race", "--data_dir={race_data}", "--do_eval"),
-        {"race_data": "", "race": "model"},
-        writes=False,
-    ),
+    _evaluated("run_race", "race", "race_data", "--data_dir={race_data}"),
     Command(
         "run_tagger",
         "run_tagger",
@@ -192,13 +211,7 @@ COMMANDS = (
         "--train_file={tags}",
         "--doc_stride=8",
     ),
-    Command(
-        "run_tagger, evaluation",
-        "run_tagger",
-        _trained("tagger", "--eval_file={tags}", "--do_eval"),
-        {"tags": "", "tagger": "model"},
-        writes=False,
-    ),
+    _evaluated("run_tagger", "tagger", "tags", "--eval_file={tags}"),
     Command(
         "run_multitask",
         "run_multitask",
@@ -223,7 +236,7 @@ COMMANDS = (
     Command(
         "run_ranking, cross-encoder",
         "run_ranking",
-        ("--ranker=cross_encoder", *_RANK, *_TUNE),
+        ("--ranker=cross_encoder", "--max_query_length=5", *_RANK, *_TUNE),
         {"ranking": "ranking", "spiece": "spiece", "config": "config"},
         locks="model",
     ),
@@ -299,6 +312,14 @@ COMMANDS = (
         _LM,
     ),
     Command(
+        "modeling.convert_checkpoint, released",
+        "modeling.convert_checkpoint",
+        ("--input={released}", "--output={out}/native", "--from_format=hf")
+        + ("--to_format=native",),
+        {"released": "released"},
+        writes=False,
+    ),
+    Command(
         "modeling.explain_permutation",
         "modeling.explain_permutation",
         ("--text=abc", "--order=1", "--split=words", "--output={out}/a.png"),
@@ -318,6 +339,9 @@ COMMANDS = (
         + ("--output_file={out}/a.csv",),
         _LM,
     ),
+    _asked(
+        "serving.embed", "--text=abc", "released", "sentences", ", sentences"
+    ),
     Command(
         "serving.ensemble",
         "serving.ensemble",
@@ -333,20 +357,9 @@ COMMANDS = (
         {"classifier": "model"},
         locks="x",
     ),
-    Command(
-        "serving.fill_mask",
-        "serving.fill_mask",
-        ("--checkpoint={lm}", "--text=abc <mask>"),
-        _LM,
-        writes=False,
-    ),
-    Command(
-        "serving.generate",
-        "serving.generate",
-        ("--checkpoint={lm}", "--prompt=abc"),
-        _LM,
-        writes=False,
-    ),
+    _asked("serving.fill_mask", _MASKED),
+    _asked("serving.fill_mask", _MASKED, "released", "released", ", released"),
+    _asked("serving.generate", "--prompt=abc"),
     Command(
         "serving.predict",
         "serving.predict",
@@ -355,13 +368,7 @@ COMMANDS = (
         {"export": "saved_model", "rows": "rows"},
         locks="a.jsonl",
     ),
-    Command(
-        "serving.score",
-        "serving.score",
-        ("--checkpoint={lm}", "--text=abc"),
-        _LM,
-        writes=False,
-    ),
+    _asked("serving.score", "--text=abc"),
     Command(
         "serving.serve",
         "serving.serve",
@@ -372,7 +379,8 @@ COMMANDS = (
 )
 # Faults of what is written; see `server`.
 OF_OUTPUT = ("full disk", "nearly full disk", "read-only", "a file in its way")
-IN_USE = "in use by another process"
+# Of the lock beside it.
+IN_USE, PLANTED = "in use by another process", "a planted link"
 INTERRUPTED = "Ctrl-C"
 
 
@@ -383,8 +391,8 @@ class Cell:
     Attributes:
       command: name of a `Command`.
       input: which is damaged; `OUTPUT`, or "" for `INTERRUPTED`.
-      fault: name in `damage.KINDS[kind]`, `OF_OUTPUT`, `IN_USE` or
-        `INTERRUPTED`.
+      fault: name in `damage.KINDS[kind]`, `OF_OUTPUT`, `IN_USE`, `PLANTED`
+        or `INTERRUPTED`.
     """
 
     command: str
@@ -405,7 +413,7 @@ def cells() -> list[Cell]:
         if command.writes:
             found += [Cell(command.name, OUTPUT, f) for f in OF_OUTPUT]
         if command.locks:
-            found.append(Cell(command.name, OUTPUT, IN_USE))
+            found += [Cell(command.name, OUTPUT, f) for f in (IN_USE, PLANTED)]
         found.append(Cell(command.name, "", INTERRUPTED))
     return found
 

@@ -7,7 +7,11 @@ is made once, when it is asked for first, below the folder of the world.
 import json
 import os
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from common.vocabularies.released_vocabulary import as_json
 
 SIZES = ["--n_layer=1", "--d_model=8", "--n_head=2", "--d_head=4"]
 SIZES += ["--d_inner=8"]
@@ -143,6 +147,78 @@ def write_ranking(path: str) -> None:
             f.write("\n".join(lines) + "\n")
 
 
+_PIECES = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefgh")
+_PIECES = (*_PIECES, *(f"##{c}" for c in "abcdefgh"))
+_BERT = {
+    "model_type": "bert",
+    "vocab_size": len(_PIECES),
+    "hidden_size": 8,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "intermediate_size": 8,
+    "max_position_embeddings": 64,
+    "type_vocab_size": 2,
+}
+# One of sentence-transformers.
+_SENTENCES = {
+    "modules.json": [
+        {"type": "models.Transformer", "path": ""},
+        {"type": "models.Pooling", "path": "1_Pooling"},
+    ],
+    "1_Pooling/config.json": {"pooling_mode_mean_tokens": True},
+    "sentence_bert_config.json": {"max_seq_length": 32},
+}
+
+
+def write_released(path: str) -> None:
+    """A BERT as Hugging Face folders have it."""
+    from safetensors import numpy as safetensors
+
+    os.makedirs(os.path.join(path, "1_Pooling"))
+    words = "".join(f"{piece}\n" for piece in _PIECES).encode()
+    content = {
+        "config.json": _BERT,
+        "tokenizer.json": json.loads(as_json("vocab.txt", words, {})),
+        "tokenizer_config.json": {"do_lower_case": True},
+    } | _SENTENCES
+    for name, value in content.items():
+        with open(os.path.join(path, name), "w", encoding="utf-8") as f:
+            json.dump(value, f)
+    rng = np.random.default_rng(3)
+    tensors = {
+        name: rng.normal(size=shape).astype(np.float32)
+        for name, shape in _bert_shapes()
+    }
+    safetensors.save_file(tensors, os.path.join(path, "model.safetensors"))
+
+
+def _bert_shapes() -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Names and shapes of all weights of `_BERT`."""
+    size, width = _BERT["vocab_size"], _BERT["hidden_size"]
+    of_text = "bert.embeddings."
+    of_layer = "bert.encoder.layer.0."
+    yield of_text + "word_embeddings.weight", (size, width)
+    yield of_text + "position_embeddings.weight", (64, width)
+    yield of_text + "token_type_embeddings.weight", (2, width)
+    for name in (
+        *(f"{of_layer}attention.self.{n}" for n in ("query", "key", "value")),
+        *(of_layer + f"{n}dense" for n in ("attention.output.", "output.")),
+        of_layer + "intermediate.dense",
+        "bert.pooler.dense",
+        "cls.predictions.transform.dense",
+    ):
+        yield name + ".weight", (width, width)
+        yield name + ".bias", (width,)
+    for name in (
+        of_text,
+        *(of_layer + n for n in ("attention.output.", "output.")),
+        "cls.predictions.transform.",
+    ):
+        yield name + "LayerNorm.weight", (width,)
+        yield name + "LayerNorm.bias", (width,)
+    yield "cls.predictions.bias", (size,)
+
+
 def write_config(path: str) -> None:
     """`xlnet_config.json` of the smallest model."""
     with open(path, "w", encoding="utf-8") as f:
@@ -176,6 +252,7 @@ RECIPES: dict[str, tuple[str, Recipe]] = {
     "tags": ("tags.tsv", write_tags),
     "ranking": ("ranking", write_ranking),
     "newsqa": ("newsqa.json", write_newsqa),
+    "released": ("released", write_released),
     "spiece": (
         "spiece.model",
         ["data.train_sentencepiece", "--input_glob={text}"]

@@ -36,8 +36,10 @@ _ROWS = 600  # of the prediction
 WHAT = (
     *("builder", "finetuning", "ranking", "cross_encoder"),
     *("prediction", "export", "average", "conversion", "filter", "vocabulary"),
+    *("ensemble", "lm_data", "lm"),
 )
-_READ_A_MODEL = ("export", "prediction", "average", "conversion")
+_READ_AN_EXPORT = ("prediction", "ensemble")
+_READ_A_MODEL = ("export", "average", "conversion", *_READ_AN_EXPORT)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,26 +104,35 @@ def commands(folder: str) -> dict[str, tuple[list[str], str]]:
     export = ["-m", "serving.export", f"--model_dir={model}", "--nocheck"]
     rows = os.path.join(folder, "rows.txt")
     exported = os.path.join(folder, "exported")
+    asked = [f"--input_file={rows}", "--predict_batch_size=2"]
     predict = ["-m", "serving.predict", f"--saved_model_dir={exported}"]
-    predict += [f"--input_file={rows}", "--predict_batch_size=2"]
+    both = ["-m", "serving.ensemble", f"--ensemble={exported}"]
     return {
         "builder": (builder, "output_dir={}"),
         "finetuning": (tune, "model_dir={}"),
         "ranking": (rank + pool, "model_dir={}"),
         "cross_encoder": (rank + cross, "model_dir={}"),
         "export": (export, "output_dir={}"),
-        "prediction": (predict, "output_file={}"),
-    } | _file_commands(model, text)
+        "prediction": (predict + asked, "output_file={}"),
+        "ensemble": (both + asked, "output_file={}"),
+    } | _file_commands(folder, model, text)
 
 
-def _file_commands(model: str, text: str) -> dict[str, tuple[list[str], str]]:
-    """`commands` that make files of files."""
+def _file_commands(
+    folder: str, model: str, text: str
+) -> dict[str, tuple[list[str], str]]:
+    """`commands` of models and files that need no task."""
     average = ["-m", "modeling.average_checkpoints", f"--model_dir={model}"]
     convert = ["-m", "modeling.convert_checkpoint", f"--input={model}"]
     convert += ["--from_format=native", "--to_format=hf"]
     keep = ["-m", "data.filter_corpus", f"--input_glob={text}"]
     pieces = ["-m", "data.train_sentencepiece", f"--input_glob={text}"]
+    streams = ["-m", "data.create_lm_data", f"--train_glob={text}"]
+    read = ["run_lm.py", f"--data_dir={folder}/streams", *world.SIZES]
+    read += ["--mem_len=12", "--seq_len=12", *world.TRAIN, "--train_steps=60"]
     return {
+        "lm_data": ([*streams, "--unit=byte"], "output_dir={}"),
+        "lm": ([*read, "--save_steps=5", "--iterations=5"], "model_dir={}"),
         "average": ([*average, "--last=3"], "output={}"),
         "conversion": (convert, "output={}"),
         "filter": ([*keep, "--min_characters=40"], "output_file={}"),
@@ -134,7 +145,9 @@ def prepare(folder: str, what: str) -> None:
     made = commands(folder)
     if what in _READ_A_MODEL:
         _once(made["finetuning"], os.path.join(folder, "model"))
-    if what == "prediction":
+    if what == "lm":
+        _once(made["lm_data"], os.path.join(folder, "streams"))
+    if what in _READ_AN_EXPORT:
         _once(made["export"], os.path.join(folder, "exported"))
         with open(os.path.join(folder, "rows.txt"), "w") as f:
             for i in range(_ROWS):
@@ -170,6 +183,8 @@ def soak(folder: str, what: str, kills: int, seed: int) -> Outcome:
     if _start(command, whole).wait() != 0:
         raise RuntimeError(f"the run failed: see {whole}.log")
     seconds = time.monotonic() - begin
+    if not _files(whole):
+        raise RuntimeError(f"the run wrote nothing: see {whole}.log")
     rng = random.Random(seed)
     done = starts = 0
     differing, left = [], []

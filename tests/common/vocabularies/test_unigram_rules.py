@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from common.errors import UserError
-from common.vocabularies import vocabulary
+from common.vocabularies import unigram_rules, vocabulary
 from data.text.opening import open_tokenizer
 from data.text.tokenizer import Tokenizer
 from tests.helpers import released
@@ -94,6 +94,13 @@ def test_files_of_version_4_get_the_rules_of_their_class(
     other = {"tokenizer_class": "PreTrainedTokenizerFast"}
     (tmp_path / "tokenizer_config.json").write_text(json.dumps(other))
     assert open_tokenizer(path).encode("A b ") == plain
+
+
+def test_a_class_is_a_name():
+    """A `config.json` may hold a list in its place."""
+    assert unigram_rules.class_of({}, "albert") == "AlbertTokenizer"
+    assert unigram_rules.class_of({}, [[]]) == ""
+    assert unigram_rules.class_of({}, None) == ""
 
 
 def test_other_kinds_are_one_line(tmp_path):

@@ -21,6 +21,15 @@ def test_the_field_is_named(kind, name):
     assert "\n" not in str(e.value)
 
 
+@pytest.mark.parametrize("digits", [400, 4000])
+def test_numbers_that_no_float_holds(digits):
+    value = 10 ** (digits - 1)
+    config = BertConfig(**(SIZES | {"vocab_size": value}))
+    with pytest.raises(UserError, match=r"`vocab_size` 100000000\.\.\. ") as e:
+        registry.build_encoder(config)
+    assert f"({digits} digits)" in str(e.value) and len(str(e.value)) < 300
+
+
 def test_places_and_many_small_layers_count():
     config = BertConfig(**(SIZES | {"max_position_embeddings": 10**13}))
     with pytest.raises(UserError, match="`max_position_embeddings`"):
