@@ -29,6 +29,7 @@ MAX_BLOCKS = 4
 MIN_BLOCK_ROWS = 128  # fewer rows make slow matmuls
 MAX_GROUPS = 4
 MIN_GROUP_BYTES = 2**24  # of the largest scores of a group
+UNKNOWN_ROWS = 4  # packed rows, as many as a batch needs, are hardly fewer
 CONCURRENT = 2  # groups; fused kernels between the matmuls run on one core
 
 
@@ -243,17 +244,18 @@ def is_causal(query_len, key_len, count) -> bool:
 
 
 def head_groups(n_head, batch, query_len, count) -> int:
-    """How many groups of heads are worth while; 1 for unknown sizes.
+    """How many groups of heads are worth while; 1 for an unknown T or R.
 
     Args:
       n_head: N.
-      batch: B.
+      batch: B, or a tensor.
       query_len: T.
       count: R.
     """
-    shape = (n_head, batch, query_len, count)
-    if not all(isinstance(s, int) for s in shape):
+    if not all(isinstance(s, int) for s in (n_head, query_len, count)):
         return 1
+    if not isinstance(batch, int):
+        batch = UNKNOWN_ROWS
     total = 4 * n_head * batch * query_len * count  # the largest scores
     for groups in range(MAX_GROUPS, 1, -1):
         if n_head % groups == 0 and total // groups >= MIN_GROUP_BYTES:

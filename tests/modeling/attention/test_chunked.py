@@ -259,7 +259,9 @@ def test_how_many_blocks_of_rows(sizes, wanted):
         ((12, 4, 512, 1408), 4),
         ((10, 4, 512, 1408), 2),
         ((7, 4, 512, 1408), 1),
-        ((12, None, 512, 1408), 1),
+        ((12, None, 512, 1408), 4),
+        ((12, None, 128, 256), 1),
+        ((12, 4, None, 1408), 1),
     ],
 )
 def test_how_many_groups_of_heads(sizes, wanted):
