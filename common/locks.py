@@ -22,7 +22,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import IO, Any
 
-from common import files
+from common import files, own_files
 from common.errors import UserError
 
 LOCK_NAME = ".lock"
@@ -172,7 +172,7 @@ def _try(path: str, output: str) -> IO[bytes] | None:
 def _open(path: str, output: str) -> IO[bytes]:
     """Opens a lock's file; its content is going to be replaced."""
     try:
-        return files.open_own(path)
+        return own_files.open_own(path)
     except OSError as e:
         raise OSError(e.errno, os.strerror(e.errno or 0), output) from e
 

@@ -410,10 +410,9 @@ def cells() -> list[Cell]:
         for name, kind in command.inputs.items():
             faults = damage.KINDS[kind] if kind else ()
             found += [Cell(command.name, name, fault) for fault in faults]
-        if command.writes:
-            found += [Cell(command.name, OUTPUT, f) for f in OF_OUTPUT]
-        if command.locks:
-            found += [Cell(command.name, OUTPUT, f) for f in (IN_USE, PLANTED)]
+        faults = OF_OUTPUT * command.writes
+        faults += (IN_USE, PLANTED) * bool(command.locks)
+        found += [Cell(command.name, OUTPUT, fault) for fault in faults]
         found.append(Cell(command.name, "", INTERRUPTED))
     return found
 

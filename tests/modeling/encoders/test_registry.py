@@ -67,7 +67,11 @@ def test_what_is_no_json_object_is_one_line(tmp_path, text):
 
 def test_what_xlnet_can_do():
     assert registry.spec_of("xlnet").capabilities == Capabilities(
-        memory=True, query_stream=True, directions=2, layout="cls_last"
+        memory=True,
+        query_stream=True,
+        directions=2,
+        layout="cls_last",
+        packed_rows=True,
     )
 
 
