@@ -1,7 +1,6 @@
 """Commands, what they read and write, and what can be wrong with it.
 
-A new command needs a row in `COMMANDS` (`tests/tools/test_faults.py` compares them
-with the tree); every fault of the kinds that it names is then tried on it.
+A new command needs a row in `COMMANDS`; every fault of its kinds is tried on it.
 """
 
 import dataclasses
