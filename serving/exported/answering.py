@@ -75,7 +75,7 @@ def _predict_to_file(
         )
     partial = options.output_file + ".partial"
     count = 0
-    file = files.open_own(partial)
+    file = locks.open_own(partial)
     try:
         with files.writing(partial), file as out:
             done = _resume(out, partial, _identity(model, options))
