@@ -17,15 +17,17 @@ import os
 import platform
 import re
 import shutil
+import stat
 import sys
 import time
 from collections.abc import Callable, Iterator
 from typing import IO, Any
 
-from common import files, own_files
+from common import files
 from common.errors import UserError
 
 LOCK_NAME = ".lock"
+_NOT_OWN = "{} is {}: wanted a file of this program or none; remove it"
 _WAIT_SECONDS = 0.2
 _WITHOUT_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
 # Path of a lock -> how often this process holds it, and which process that is:
@@ -169,10 +171,36 @@ def _try(path: str, output: str) -> IO[bytes] | None:
         file.close()  # its holder removed it meanwhile
 
 
+def open_own(path: str) -> IO[bytes]:
+    """Opens a local file, new or old, to be read and added to.
+
+    A name that leads to another file is refused: whoever may write into the
+    folder could have any file of this user emptied.
+
+    Raises:
+      UserError: it is a link, has a second name, or is no ordinary file.
+      OSError: it cannot be opened.
+    """
+    flags = os.O_RDWR | os.O_CREAT | os.O_APPEND
+    safe = os.O_NOFOLLOW | os.O_NONBLOCK  # no link, no waiting for a pipe
+    try:
+        number = os.open(path, flags | safe, 0o666)
+    except OSError as e:
+        if not os.path.islink(path):
+            raise
+        raise UserError(_NOT_OWN.format(path, "a link")) from e
+    found = os.fstat(number)
+    if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
+        os.close(number)
+        what = "a link" if stat.S_ISREG(found.st_mode) else "no ordinary file"
+        raise UserError(_NOT_OWN.format(path, what))
+    return open(number, "a+b")
+
+
 def _open(path: str, output: str) -> IO[bytes]:
     """Opens a lock's file; its content is going to be replaced."""
     try:
-        return own_files.open_own(path)
+        return open_own(path)
     except OSError as e:
         raise OSError(e.errno, os.strerror(e.errno or 0), output) from e
 

@@ -21,7 +21,7 @@ from typing import IO
 
 import numpy as np
 
-from common import files, locks, own_files
+from common import files, locks
 from common.errors import UserError
 from serving.exported import input_rows, limits, rows
 from serving.exported.input_rows import InputRow
@@ -75,7 +75,7 @@ def _predict_to_file(
         )
     partial = options.output_file + ".partial"
     count = 0
-    file = own_files.open_own(partial)
+    file = locks.open_own(partial)
     try:
         with files.writing(partial), file as out:
             done = _resume(out, partial, _identity(model, options))

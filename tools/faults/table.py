@@ -50,7 +50,6 @@ _RANK = (
 
 
 def _evaluated(command: str, model: str, source: str, *more: str) -> Command:
-    """An evaluation of a model of the world."""
     return Command(
         f"{command}, evaluation",
         command,
@@ -63,7 +62,6 @@ def _evaluated(command: str, model: str, source: str, *more: str) -> Command:
 def _asked(
     module: str, text: str, model: str = "lm", kind: str = "weights", more=""
 ) -> Command:
-    """A command that prints what a model says of a text."""
     return Command(
         module + more,
         module,
@@ -74,7 +72,6 @@ def _asked(
 
 
 def _resumed(command: str, model: str, source: str, *more: str) -> Command:
-    """The run of the world goes on: one step more."""
     return Command(
         f"{command}, resumed",
         command,
