@@ -4,6 +4,7 @@ The registries are asked by their own clients, `pip` and `apt-get`, which know
 the mirrors that the user has set up. Neither installs or runs anything.
 """
 
+import http.client
 import os
 import shutil
 import subprocess
@@ -101,7 +102,12 @@ def _download(address: str, target: str) -> bool:
         if e.code in (403, 404, 410):
             return False
         raise UserError(f"{address}: {e}; run again to go on") from e
-    except (urllib.error.URLError, TimeoutError, ConnectionError) as e:
+    except (
+        urllib.error.URLError,
+        http.client.HTTPException,
+        ConnectionError,
+        TimeoutError,
+    ) as e:
         raise UserError(f"{address}: {e}; run again to go on") from e
     return True
 

@@ -59,7 +59,8 @@ def write(options: DemoCorpusOptions) -> dict:
 def _write(options: DemoCorpusOptions) -> dict:
     packages = source_table.read(_table(options), options.sources)
     folder = options.output_dir
-    for part in ("text", "kept"):
+    own_cache = () if options.cache_dir else ("packages",)
+    for part in ("text", "kept", *own_cache):
         os.makedirs(os.path.join(folder, part), exist_ok=True)
         # What a killed run has not finished.
         locks.remove_leftovers(os.path.join(folder, part), ".+")

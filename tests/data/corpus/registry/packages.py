@@ -87,8 +87,11 @@ def served(folder: pathlib.Path) -> Iterator[tuple[str, list[str]]]:
     asked: list[str] = []
 
     class Handler(http.server.SimpleHTTPRequestHandler):
-        def log_message(self, format, *args):
+        def log_request(self, code="-", size="-"):
             asked.append(self.path)
+
+        def log_message(self, format, *args):
+            """Says nothing."""
 
     handler = functools.partial(Handler, directory=str(folder))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
