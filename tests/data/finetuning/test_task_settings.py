@@ -191,7 +191,7 @@ from absl.testing import flagsaver
 from common.errors import UserError
 from data.finetuning import task_settings
 command, folder, cases = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
-importlib.import_module(f"flags.tasks.{command}_flags").define()
+importlib.import_module(f"run_{command}").COMMAND.define()
 from flags.tasks import finetune_flags
 FLAGS = flags.FLAGS
 results = {}
