@@ -323,6 +323,7 @@ def test_a_compiled_packed_run_is_the_padded_one(config, tmp_path):
     _compare(packed, plain)
 
 
+@pytest.mark.slow
 def test_a_packed_step_of_xlnet_changes_weights_as_a_padded_one(tmp_path):
     steps = dict(train_steps=1, save_steps=0, iterations=1, warmup=0)
     packed, _ = _trained(tmp_path / "packed", XLNET, True, **steps)
