@@ -122,7 +122,7 @@ def write(name: str, place: pathlib.Path) -> pathlib.Path:
 
 # --- Heads that others trained -------------------------------------------------
 
-_STORED = pathlib.Path(__file__).parent / "golden" / "hf_heads"
+_STORED = pathlib.Path(__file__).parents[1] / "golden" / "hf_heads"
 _WORDS = "the river is red near tower and green boat what where who".split()
 _PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *_WORDS]
 _TABLE = {
