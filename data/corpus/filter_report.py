@@ -55,8 +55,12 @@ class Report:
             }
             for reason in REASONS
         }
+        options = {
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in self._options.identity().items()
+        }
         return {
-            "options": self._options.identity(),
+            "options": options,
             "documents": self.documents.total(),
             "characters": self.characters.total(),
             "kept": {

@@ -49,8 +49,8 @@ def sources(tmp_path):
     return table, folder
 
 
-def options(sources, output, **more):
-    table, folder = sources
+def options(made, output, **more):
+    table, folder = made
     values = {"source_table": str(table), "find_links": (str(folder),)} | more
     return DemoCorpusOptions(str(output), size="large", **values)
 
