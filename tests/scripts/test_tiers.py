@@ -1,5 +1,8 @@
 """Slow tests start in time or not at all."""
 
+import os
+import subprocess
+import sys
 import tomllib
 
 import pytest
@@ -29,3 +32,35 @@ def test_marks_of_plugins_are_known_without_them():
     options = tomllib.loads(text)["tool"]["pytest"]["ini_options"]
     known = {line.partition(":")[0] for line in options["markers"]}
     assert {"slow", "bench", "xdist_group"} <= known
+
+
+_SHARING = """
+import pytest
+
+@pytest.fixture(scope="module")
+def made():
+    return print("made")
+
+@pytest.mark.parametrize("i", range(6))
+def test_it(made, i):
+    pass
+"""
+
+
+def test_a_fixture_of_a_module_is_made_in_one_process(tmp_path):
+    """Two processes made the models of every slow module, for no error."""
+    hook = "from tests.conftest import pytest_collection_modifyitems\n"
+    (tmp_path / "conftest.py").write_text(hook)
+    (tmp_path / "test_sharing.py").write_text(_SHARING)
+    paths = filter(None, (str(conftest.ROOT), os.environ.get("PYTHONPATH")))
+    command = [sys.executable, "-m", "pytest", "-n", "2", "-rP"]
+    done = subprocess.run(
+        [*command, "--dist", "loadgroup", "-p", "no:cacheprovider", "."],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "6 passed" in done.stdout
+    assert done.stdout.count("\nmade\n") == 1
