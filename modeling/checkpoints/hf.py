@@ -16,6 +16,7 @@ from common.errors import UserError
 from common.references import resolve
 from common.weights.released_weights import WEIGHTS
 from modeling.checkpoints import hf_files
+from modeling.encoders import sizes
 from modeling.encoders.contract import EncoderConfig
 from modeling.encoders.hf_names import HuggingFaceNames, Summary
 from modeling.encoders.registry import spec_of
@@ -45,15 +46,19 @@ def read_config(folder: str) -> EncoderConfig:
     """`config.json` as ours; their other keys stay in `extra["hf"]`.
 
     Raises:
-      UserError: missing, of no encoder of ours, or with a setting we have not.
+      UserError: missing, of no encoder of ours, with a setting we have not, or
+        of weights that do not fit into memory.
     """
     theirs = _read_json(folder)
     path = os.path.join(folder, CONFIG)
     try:
         family = family_of(theirs.get("model_type"))
+        config = family.read_config(theirs, path)
+        sizes.check(config)  # before names of all layers are made
     except UserError as e:
-        raise UserError(f"{path}: {e}") from e
-    return family.read_config(theirs, path)
+        text = str(e)
+        raise UserError(text if path in text else f"{path}: {e}") from e
+    return config
 
 
 def write_config(
