@@ -5,6 +5,7 @@ knows); a mistake of the program keeps its stack trace.
 """
 
 import importlib.abc
+import logging as standard_logging
 import os
 import sys
 from collections.abc import Callable
@@ -34,6 +35,7 @@ def run(main: Callable[[], None]) -> None:
         if not flags.FLAGS["verbosity"].present:
             # Libraries report every file they write; --verbosity=0 shows it.
             logging.set_verbosity(logging.WARNING)
+            standard_logging.getLogger("tensorflow").addFilter(_is_news)
         try:
             _check_tpu()
             hub_flags.make_local()
@@ -60,6 +62,11 @@ def run(main: Callable[[], None]) -> None:
     if line := other_names.hint(sys.argv[1:], flags.FLAGS):
         fail(line)
     app.run(call)
+
+
+def _is_news(record: standard_logging.LogRecord) -> bool:
+    """A trace for every length of a batch is meant; TensorFlow warns of it."""
+    return "triggered tf.function retracing" not in record.getMessage()
 
 
 def _end_of_output() -> None:

@@ -22,6 +22,10 @@ def main():
         signal.raise_signal(signal.SIGINT)
     if absl_flags.FLAGS.vocab_size == 20:
         open("/nowhere/a", "w")
+    if absl_flags.FLAGS.vocab_size == 21:
+        import logging
+        for text in ("9 calls triggered tf.function retracing.", "kept"):
+            logging.getLogger("tensorflow").warning(text)
     print("ran")
 
 if __name__ == "__main__":
@@ -42,6 +46,13 @@ def run(*arguments):
 def test_a_good_command_runs():
     done = run(*GIVEN)
     assert (done.returncode, done.stdout) == (0, "ran\n")
+
+
+def test_traces_of_new_lengths_are_no_warning():
+    (line,) = run(*GIVEN, "--vocab_size=21").stderr.splitlines()
+    assert line.endswith("kept")
+    shown = run(*GIVEN, "--vocab_size=21", "--verbosity=0").stderr
+    assert "retracing" in shown
 
 
 @pytest.mark.parametrize(
