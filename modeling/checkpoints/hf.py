@@ -53,11 +53,10 @@ def read_config(folder: str) -> EncoderConfig:
     path = os.path.join(folder, CONFIG)
     try:
         family = family_of(theirs.get("model_type"))
-        config = family.read_config(theirs, path)
-        sizes.check(config)  # before names of all layers are made
     except UserError as e:
-        text = str(e)
-        raise UserError(text if path in text else f"{path}: {e}") from e
+        raise UserError(f"{path}: {e}") from e
+    config = family.read_config(theirs, path)
+    sizes.check(config, path=path)  # before names of all layers are made
     return config
 
 

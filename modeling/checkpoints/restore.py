@@ -28,6 +28,7 @@ from modeling.checkpoints.names import (
     named_variables,
     variable_paths,
 )
+from modeling.encoders import sizes
 from modeling.encoders.contract import EncoderConfig
 from modeling.encoders.registry import (
     config_file_in,
@@ -187,9 +188,7 @@ def find_config(path: str) -> EncoderConfig:
     """
     path = hub.local(path)
     beside = config_file_in(path)
-    if beside:
-        return read_config(beside)
-    return source_config(resolve(path))
+    return _read(beside) if beside else source_config(resolve(path))
 
 
 def source_config(source: Source) -> EncoderConfig:
@@ -203,7 +202,14 @@ def source_config(source: Source) -> EncoderConfig:
             "one of the checkpoint beside it, or name it (--config, "
             "--model_config_path)"
         )
-    return read_config(path)
+    return _read(path)
+
+
+def _read(path: str) -> EncoderConfig:
+    """The config of weights that are going to be read."""
+    config = read_config(path)
+    sizes.check(config, path=path)
+    return config
 
 
 def read_arrays(

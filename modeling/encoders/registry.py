@@ -239,19 +239,16 @@ def read_config(path: str) -> EncoderConfig:
     """Reads a configuration file; without a `model_type` it is an XLNet's.
 
     Raises:
-      UserError: no such file, no JSON object, a field missing or invalid, or
-        weights that do not fit into memory.
+      UserError: no such file, no JSON object, a field missing or invalid.
     """
     path = os.fspath(path)
     value = files.read_json_object(
         path, "give the configuration file of the model"
     )
     try:
-        config = config_from_dict(value)
-        sizes.check(config)  # here, where the file has a name
+        return config_from_dict(value)
     except UserError as e:
         raise UserError(f"{path}: {e}") from e
-    return config
 
 
 def write_config(folder: str, config: EncoderConfig) -> str:

@@ -35,12 +35,13 @@ def parameters(config: EncoderConfig) -> int:
     return tables * width + layers * layer
 
 
-def check(config: EncoderConfig, copies: int = 1) -> None:
+def check(config: EncoderConfig, copies: int = 1, path: str = "") -> None:
     """The weights fit into the memory that is left.
 
     Args:
       config: of the model.
       copies: of every weight: 3 with the slots of an optimizer.
+      path: the configuration's file, for the message.
 
     Raises:
       UserError: they do not; names the field that is to blame.
@@ -55,7 +56,7 @@ def check(config: EncoderConfig, copies: int = 1) -> None:
         key=lambda n: fractions.Fraction(getattr(config, n), _USUAL[n]),
     )
     raise UserError(
-        f"out of memory: `{name}` {_shown(getattr(config, name))} of the "
+        f"{path and path + ': '}out of memory: `{name}` {_shown(getattr(config, name))} of the "
         f"configuration makes a model of {_short(count)} parameters, "
         f"{_short(fractions.Fraction(wanted, memory.GIB))} GiB with what belongs to them; "
         f"{limit} leaves {left / memory.GIB:.3g} GiB: correct `{name}`, or "

@@ -1,13 +1,18 @@
 """Numbers of a configuration that no machine can hold name their field."""
 
+import json
+import re
+
 import pytest
 
 from common.errors import UserError
 from common.process import memory
 from modeling import XLNetConfig
+from modeling.checkpoints import hf, restore
 from modeling.encoders import registry, sizes
 from modeling.encoders.bert.config import BertConfig
 from modeling.encoders.transformer_xl.config import TransformerXLConfig
+from tests.conftest import ROOT
 
 SIZES = dict(vocab_size=17, d_model=6, n_layer=2, n_head=3, d_inner=10)
 
@@ -49,3 +54,22 @@ def test_what_fits_is_built_and_slots_count(monkeypatch):
     sizes.check(config, copies=2)
     with pytest.raises(UserError, match="the machine leaves"):
         sizes.check(config, copies=3)
+
+
+def test_the_file_of_weights_that_do_not_fit_is_named(tmp_path):
+    config = BertConfig(**(SIZES | {"n_layer": 10**9}))
+    path = registry.write_config(str(tmp_path), config)
+    with pytest.raises(UserError, match=f"^{re.escape(path)}: out of memory"):
+        restore.find_config(str(tmp_path))
+    # A plan, or a comparison of a folder's settings, reads no weights.
+    assert registry.read_config(path).n_layer == 10**9
+
+
+def test_a_released_folder_is_refused_before_names_are_made(tmp_path):
+    stored = ROOT / "tests/golden/hf_heads/bert_sequence/config.json"
+    config = json.loads(stored.read_text()) | {"num_hidden_layers": 10**9}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(
+        UserError, match="config.json: out of memory: `n_layer`"
+    ):
+        hf.read_config(str(tmp_path))
