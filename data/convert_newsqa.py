@@ -32,10 +32,7 @@ def convert(
     """(SQuAD 2.0 value, what was counted) of a NewsQA value.
 
     Args:
-      value: the parsed file.
-      path: for messages.
       split: of `SPLITS`; stories of another `type` are left out.
-      bad: receives questions that cannot be used.
 
     Raises:
       UserError: another layout, or nothing of this split.

@@ -49,7 +49,6 @@ class Sentences:
     """The sentences of the input, with their number and a checksum.
 
     Args:
-      options: which, and how they are handled.
       changes: counts what normalisation changes in them; None = not counted.
     """
 
@@ -128,10 +127,6 @@ def shortened(sentence: str, limit: int = SENTENCE_BYTES) -> Iterator[str]:
 def train(options: SentencePieceOptions, log=print) -> dict:
     """Trains and writes the vocabulary; returns the content of PREFIX.json.
 
-    Args:
-      options: text, size, kind.
-      log: called with lines of the report.
-
     Raises:
       UserError: no text, a size that the text does not allow, output of
         other settings, a protobuf that sentencepiece cannot use.
@@ -175,7 +170,6 @@ def normalisation_rules(
     """SentencePiece's own normalisation, as keyword arguments.
 
     Args:
-      options: with the text settings.
       folder: receives the rules' file where they are ours.
     """
     if options.text.rule == text_settings.ORIGINAL:

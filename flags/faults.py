@@ -68,11 +68,7 @@ _PATH = re.compile(r"((?:/|\w+://)[^\s;:,'\"]+)")
 
 
 def line_of(error: BaseException) -> str | None:
-    """The line for an expected error; None = a mistake of the program.
-
-    Args:
-      error: what a command raised.
-    """
+    """The line for an expected error; None = a mistake of the program."""
     if isinstance(error, UserError):
         return str(error)
     for rule in (_of_system, _of_tensorflow, _of_content, _of_memory):

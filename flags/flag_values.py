@@ -37,7 +37,6 @@ def define(
     Args:
       cls: its fields with a `common.settings.Setting` have flags.
       *names: fields to take; none = all.
-      without: fields to leave out.
       **defaults: field or flag -> default of the flag, where it is not the
         field's; others are ignored.
     """
@@ -70,9 +69,6 @@ def define_changes(
     Without a value the field is as a file, or the class, has it.
 
     Args:
-      cls: its fields have a `common.settings.Setting`.
-      *names: of the fields.
-      prefix: of the flags' names.
       default: where the value comes from without the flag, {} for the field's
         name; "" = from the class.
       **defaults: field -> what a new model has, where it is not the field's
@@ -132,7 +128,6 @@ def build(cls, **given):
     """Options of a dataclass.
 
     Args:
-      cls: see `define`.
       **given: fields whose value is not that of their flag.
 
     Returns:

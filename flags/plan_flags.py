@@ -46,7 +46,6 @@ class JobOptions:
     """A pretraining job around the step.
 
     Attributes:
-      save_steps: steps between saves.
       disk_bytes: per second that one host writes.
       copy_bytes: per second from a host's chips to its memory.
       host_bytes: memory of a host; 0 = that of the topology.
@@ -74,7 +73,6 @@ class PlanOptions:
     """What to compile, for which chip, and what to extrapolate.
 
     Attributes:
-      config: the architecture.
       layers: two numbers, at least 2. () = all layers.
       job: what a whole job would need besides; pretraining only.
     """

@@ -12,11 +12,7 @@ _RECORDED = "as recorded with the vocabulary, which this must agree with"
 
 
 def define(default: str = _RECORDED) -> None:
-    """Registers --text_rule, --uncased and --keep_accents.
-
-    Args:
-      default: what holds without them, for --help.
-    """
+    """Registers --text_rule, --uncased and --keep_accents."""
     flags.DEFINE_enum(
         "text_rule",
         None,

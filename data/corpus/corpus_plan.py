@@ -26,8 +26,6 @@ def plan_corpus(
     runs. Plain files are cut by seeking, gzipped ones are read through once.
 
     Args:
-      paths: the files.
-      block_bytes: wanted size.
       longest: blocks after which a run ends where any line does; 1 = at once.
 
     Returns:

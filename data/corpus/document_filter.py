@@ -32,12 +32,9 @@ class Measured(NamedTuple):
 
     Attributes:
       line: of its first line in the block, from 0.
-      size: characters.
       reason: one that needs no other document, or "".
-      detail: what was measured.
       hashes: uint64 [lines].
       signature: uint32 [128], or None without near-duplicates.
-      beginning: of the text, for examples.
     """
 
     line: int
@@ -157,9 +154,7 @@ def kept_texts(
     """(path, text of a document with what ends it) of what stays, in order.
 
     Args:
-      options: what to leave out.
       paths: files to read; of two equal documents the first stays.
-      report: receives the counts.
     """
     if options.languages:
         quality.check_languages(options.languages)

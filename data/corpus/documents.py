@@ -45,7 +45,6 @@ class Document:
     """One document.
 
     Attributes:
-      lines: its sentences, without `<eop>`.
       paragraph_ends: numbers of the lines that end a paragraph.
       line_number: in the block, of its first line; from 0.
     """
@@ -241,7 +240,6 @@ def _beginning(data: bytes, path: str, is_all: bool) -> bytes:
 
     Args:
       data: whole lines.
-      path: for messages.
       is_all: no line ends with LF if none does in `data`.
     """
     problem = encodings.refusal(data[:4])

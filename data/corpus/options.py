@@ -157,11 +157,7 @@ class ConvertOptions:
 
 @dataclasses.dataclass(frozen=True)
 class FilterOptions:
-    """Which documents `data.filter_corpus` leaves out.
-
-    Attributes:
-      block_bytes: text that is read at once.
-    """
+    """Which documents `data.filter_corpus` leaves out."""
 
     input_glob: str = setting(
         REQUIRED,

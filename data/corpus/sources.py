@@ -25,8 +25,6 @@ class Source:
 
     Attributes:
       name: "" = the corpus has no names.
-      paths: its files, sorted within each pattern.
-      weight: how often its documents are read.
     """
 
     name: str
@@ -39,9 +37,7 @@ class Reading:
     """One reading of a block.
 
     Attributes:
-      source: name of the block's source.
       first: number of the block that is the first reading of the same text.
-      share: of its documents that are read.
     """
 
     source: str
@@ -84,7 +80,6 @@ def plan(
     """All blocks: every source once, then what is read again.
 
     Args:
-      sources: the corpus.
       cut: files -> blocks; no block has two sources.
 
     Returns:

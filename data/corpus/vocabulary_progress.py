@@ -26,9 +26,6 @@ _SHARES = 10  # lines while pieces are added one by one
 def shown(wanted: int) -> Iterator[TextIO]:
     """While it is open, the trainer's log becomes lines on standard error.
 
-    Args:
-      wanted: pieces in the end.
-
     Yields:
       Standard error as it was, for lines of our own.
     """

@@ -33,10 +33,6 @@ _ROWS = ("|", "!", "{|")
 def paragraphs(lines: Iterator[str], path: str = "") -> Iterator[str | None]:
     """Paragraphs of a dump's articles, None after each article.
 
-    Args:
-      lines: of the XML file.
-      path: for messages.
-
     Raises:
       CorpusError: the file is no XML, or is cut off.
       UserError: the package is missing.

@@ -51,7 +51,6 @@ def forward_selection(count: int, score) -> tuple[list[int], list[float]]:
     helps (Caruana et al. 2004, without repeats); the first of equals.
 
     Args:
-      count: members to choose from.
       score: list of members -> number; more is better, NaN the worst.
     """
 

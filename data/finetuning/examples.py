@@ -118,7 +118,6 @@ def parse_label(
     """(label, problem): one of both is None.
 
     Args:
-      text: the label field.
       kind: "classification", "regression" or "multi_label".
       known: allowed class names; None allows all.
       separator: between the names of a multi-label field; "" has no label.

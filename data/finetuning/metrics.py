@@ -63,7 +63,6 @@ def multi_label_metrics(
 
     Args:
       logits: `[N, Y]`; labels: 0 or 1, `[N, Y]`.
-      threshold: probabilities above it are labels.
     """
     from sklearn import metrics
 

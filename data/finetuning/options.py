@@ -28,7 +28,6 @@ class FeatureOptions:
       text: what is said about text handling; the vocabulary's record rules.
       static_shapes: all batches have one shape (TPU); length buckets are then
         cut out of it by the step.
-      layout: one of `common.contract.symbols.LAYOUTS`, the encoder's.
     """
 
     spiece_model_file: str = setting(

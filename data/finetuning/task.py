@@ -43,8 +43,6 @@ class Split:
 
     Attributes:
       name: as files of results have it.
-      examples: what was read.
-      table: their features.
       windows: what the rows of the table are cut from, where texts are long.
       finds_threshold: an evaluation of it finds the task's threshold.
     """
@@ -64,9 +62,7 @@ class Task:
 
     Args:
       data: files and columns, the kind's own options.
-      features: how text becomes features.
       options: what will be done; only those splits are read.
-      trained: task.json of the trained model.
 
     Attributes:
       train, evals, predicts: splits by what is done with them; see `load`.
@@ -177,9 +173,7 @@ class Task:
         """Features of texts, and whether they came from the cache.
 
         Args:
-          name: of the cache's file.
           key: what the features depend on besides tokenizer and length.
-          texts: of every row.
           build: tokenized texts -> features.
         """
         key = key | {
@@ -294,7 +288,6 @@ class Task:
         """Says that a file finds no threshold, and which one it has.
 
         Args:
-          path: the file.
           without: what is done where none is known.
         """
         kept = "kept" if self.threshold is not None else "not known"

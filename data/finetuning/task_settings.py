@@ -38,7 +38,6 @@ class TrainedSetting:
     Attributes:
       name: of the flag and of the field of the options.
       kept: where, and what another value means.
-      commands: who has it.
       has_flag: False where several flags make the value.
     """
 
@@ -119,7 +118,6 @@ def make_spec(
       command: of `ALL`.
       sources: option objects; the first with a field of a setting's name
         gives its value.
-      task_name, head, spiece_sha256, labels: see `TaskSpec`.
       head_options, data_options: what is no setting (`num_labels`).
       **values: settings that the sources do not have.
     """
@@ -193,8 +191,6 @@ def check_trained(found: TaskSpec, wanted: TaskSpec, path: str) -> list[str]:
 
     Args:
       found: task.json of the weights.
-      wanted: the job.
-      path: of that task.json.
 
     Raises:
       UserError: the job is for another model.

@@ -45,7 +45,6 @@ def replace(spec: TaskSpec, found: dict, name: str = "") -> TaskSpec:
     """`spec` with these thresholds and no other ones.
 
     Args:
-      spec: a task.json.
       found: name -> threshold.
       name: of the weights that they were found with.
     """

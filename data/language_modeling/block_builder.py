@@ -20,10 +20,7 @@ class Plan(layout.Plan):
     """What all workers share.
 
     Attributes:
-      blocks: parts of all blocks, in order.
-      splits: of every block.
       vocabulary_path: of the vocabulary that the workers read.
-      vocabulary_sha256: of it.
     """
 
     splits: tuple[str, ...]

@@ -24,10 +24,6 @@ _SAID = ("unit", "line_end", "lower_case")
 def build(options: LMDataOptions, log=print) -> StreamManifest:
     """Builds a data directory, or goes on where a build was interrupted.
 
-    Args:
-      options: what to build.
-      log: called with lines of progress.
-
     Returns:
       The finished manifest.
 
@@ -258,8 +254,6 @@ def count_vocabulary(
     `<UNK>`) it stands where its count puts it, else behind the special symbols.
 
     Args:
-      options: of the build.
-      blocks: parts of all blocks.
       chosen: numbers of the blocks that count.
 
     Returns:

@@ -92,7 +92,6 @@ class StreamManifest(Manifest):
     """What a directory of token streams holds.
 
     Attributes:
-      vocabulary_sha256: of the vocabulary (`data.text.lm_vocabulary`).
       counts: split -> the fields of `SplitCounts`.
     """
 

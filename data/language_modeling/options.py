@@ -52,11 +52,7 @@ _LINE_END = {
 
 @dataclasses.dataclass(frozen=True)
 class LMDataOptions:
-    """How text becomes token streams. What is None is the data set's own.
-
-    Attributes:
-      seed: as in the pretraining builder.
-    """
+    """How text becomes token streams. What is None is the data set's own."""
 
     output_dir: str = setting(REQUIRED, "Folder that receives the records.")
     dataset: str = setting(
@@ -229,8 +225,6 @@ class StreamReadOptions:
     """Which batches a reader of streams gives.
 
     Attributes:
-      batch_size: B, rows of a batch.
-      seq_len: T.
       protocol: "lanes": every token but the first is predicted; "anchor": the
         original's rows, which drop what does not fill them; "sliding": every
         row is a window of T tokens, of which the last `stride` predict.
@@ -241,8 +235,6 @@ class StreamReadOptions:
         `data.language_modeling.varied_lengths`; their batches have as many
         columns as the longest of their rows.
       stride: how far the window of protocol "sliding" moves.
-      verify: check record checksums and ids.
-      read_ahead: steps read at once.
       prefetch: batches kept ready; 0 = none.
       rows: rows of the batch that are read, in this order; None = all.
     """

@@ -38,10 +38,6 @@ class StreamReader:
     """Batches of one split as numpy arrays, in chunks of steps.
 
     Args:
-      manifest: of the data.
-      split: that is read.
-      options: which batches.
-      seed: of shuffled sentences and varied lengths.
       training: endless; else every batch of one epoch, in order.
 
     Attributes:
@@ -170,9 +166,6 @@ def make_dataset(
     Args:
       directory: output of `data.create_lm_data`, or its manifest.
       split: "train", "valid" or "test".
-      options: which batches.
-      seed: of shuffled sentences and varied lengths.
-      start_step: of the first batch.
 
     Returns:
       `input_ids`, `target_ids` int32 [B, T], `target_weights` float32 [B, T],
@@ -190,10 +183,7 @@ class EvaluationBatches:
     """One pass over a split.
 
     Attributes:
-      dataset: batches as those of `make_dataset`.
-      num_steps: batches.
       num_predicted: sum of all `target_weights`.
-      num_tokens: of the split's stream.
     """
 
     dataset: tf.data.Dataset
@@ -220,7 +210,6 @@ def evaluation_batches(
       directory: output of `data.create_lm_data`, or its manifest.
       split: "train", "valid" or "test".
       options: which batches; always in order.
-      start_step: of the first batch.
 
     Raises:
       UserError: the data or the batch do not fit.

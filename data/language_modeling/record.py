@@ -19,7 +19,6 @@ def make_format(record_tokens: int, vocab_size: int) -> RecordFormat:
 
     Args:
       record_tokens: tokens of a record, a multiple of 8.
-      vocab_size: V.
     """
     return RecordFormat(
         [

@@ -92,8 +92,6 @@ def describe_statistics(
     """What a split counts, its frequent symbols and lengths of lines.
 
     Args:
-      manifest: of the data.
-      split: that is read.
       max_records: read at most so many; 0 = all.
     """
     stream = TokenStream(manifest, split)

@@ -16,12 +16,7 @@ from data.text.lm_vocabulary import Vocabulary
 
 @dataclasses.dataclass(frozen=True)
 class StreamData:
-    """What a run trains on and is evaluated on.
-
-    Attributes:
-      manifest: of the data.
-      vocabulary: of the data.
-    """
+    """What a run trains on and is evaluated on."""
 
     manifest: StreamManifest
     vocabulary: Vocabulary
@@ -29,13 +24,7 @@ class StreamData:
     def train_batches(
         self, seed: int, seq_len: int, order: str, vary_length: bool = False
     ) -> Callable:
-        """`params -> tf.data.Dataset` of endless global batches.
-
-        Args:
-          seed: of the order and the lengths.
-          seq_len: T.
-          order, vary_length: see `StreamReadOptions`.
-        """
+        """`params -> tf.data.Dataset` of endless global batches."""
 
         def make(params):
             return reader.make_dataset(
@@ -63,11 +52,6 @@ class StreamData:
         stride: int = 1,
     ) -> Callable:
         """`params -> tf.data.Dataset`, the split once.
-
-        Args:
-          split: its name.
-          seq_len: T.
-          protocol, count_mark_pairs, stride: see `StreamReadOptions`.
 
         Raises:
           UserError: there is no such split.
@@ -126,7 +110,6 @@ class StreamData:
 
         Args:
           extra: of the model's configuration; without a hash nothing is known.
-          where: of the model.
 
         Raises:
           UserError: it is another one.

@@ -17,8 +17,6 @@ class TokenStream:
     """The tokens of one split, at any place.
 
     Args:
-      manifest: of the data.
-      split: a name of its splits.
       verify: check checksums, ids and places of what is read.
 
     Raises:
@@ -133,8 +131,6 @@ class ShuffledStream:
     line does.
 
     Args:
-      stream: in order.
-      seed: of the orders.
       readers: rows that read at once, each somewhere else.
 
     Raises:

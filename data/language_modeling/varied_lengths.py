@@ -46,10 +46,6 @@ class Varied(Schedule):
 
     All rows of a step have the same length but where their lane ends. Memory
     is empty where an epoch begins.
-
-    Args:
-      tokens, batch_size, seq_len: see `Schedule`.
-      seed: of the lengths.
     """
 
     def __init__(self, tokens: int, batch_size: int, seq_len: int, seed: int):

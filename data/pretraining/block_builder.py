@@ -34,8 +34,6 @@ class Plan(layout.Plan):
     """What all workers share.
 
     Attributes:
-      blocks: parts of all blocks, in order.
-      segments_per_lane: S per split.
       duplicates: numbers of the documents of each block that came before;
         blocks that are read again are not among them.
       readings: what each block is a reading of; empty = its own, whole.
@@ -66,8 +64,6 @@ class BlockBuilder(block_builder.BlockBuilder):
     """Builds blocks one after the other.
 
     Args:
-      options: of the build.
-      plan: blocks and lane lengths.
       tokenizer: of `options`; read from its file when not given.
     """
 

@@ -31,10 +31,6 @@ _LANE_SHARE = {"train": 1 / 16, "dev": 1 / 4}
 def build(options: BuildOptions, log=print) -> PretrainingManifest:
     """Builds a data directory, or goes on where a build was interrupted.
 
-    Args:
-      options: what to build.
-      log: called with lines of progress.
-
     Returns:
       The finished manifest.
 

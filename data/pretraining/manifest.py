@@ -45,8 +45,6 @@ class PretrainingManifest(Manifest):
     """What a directory of pretraining data holds.
 
     Attributes:
-      spiece_sha256: of the SentencePiece file.
-      symbols: ids of the special symbols.
       word_starts: bool [V], pieces that begin a word.
       segments_per_lane: S per split.
       unigram: `train_entropy`, nats per target token of the train targets'

@@ -25,10 +25,6 @@ def make_dataset(
 ) -> tf.data.Dataset:
     """Global batches.
 
-    Args:
-      data_dir: a data directory or its manifest.
-      options: which batches.
-
     Returns:
       Dicts of tensors [B, ...], forward rows first; endless unless `repeat` is
       False.

@@ -30,9 +30,6 @@ def make_format(
     """The format of the records of one data set.
 
     Args:
-      seq_len: T.
-      num_predict: P.
-      vocab_size: V.
       materialize_masks: with bit-packed masks and target mappings.
     """
     features = [

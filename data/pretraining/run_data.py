@@ -23,7 +23,6 @@ class RunData:
     """What a run trains on and what it is evaluated on.
 
     Attributes:
-      manifest: of the training data.
       held_out: (manifest, split) to evaluate on, or None.
       vocabulary: the SentencePiece file of the data, None where no copy lies
         beside them and none was given.
@@ -35,10 +34,6 @@ class RunData:
 
     def train_batches(self, seed: int, **reader) -> Callable:
         """`params -> tf.data.Dataset` of endless global batches.
-
-        Args:
-          seed: of the order.
-          **reader: more fields of `ReaderOptions`.
 
         Raises:
           UserError: draws that the data do not allow.
@@ -134,12 +129,10 @@ def open_data(
     """The data, checked against what the user gave.
 
     Args:
-      data_dir: with `manifest.json`.
       wanted: manifest property -> value that it must have.
       spiece_model_file: must be the file of the data; None = the copy beside
         them, if there is one.
       eval_data_dir: held-out data; None = the dev split, if there is one.
-      needs_held_out: there must be some.
 
     Raises:
       UserError: no data, or they differ from the flags, the vocabulary or each

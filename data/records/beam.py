@@ -29,9 +29,6 @@ def run(
     Args:
       builder: class that builds blocks (`BlockBuilder`).
       options: of the build; `beam_options` is Beam's command line.
-      plan: of the build.
-      blocks: numbers of the blocks to build.
-      say: takes a line.
 
     Raises:
       UserError: Beam is not installed, does not take its options, or what a

@@ -26,15 +26,7 @@ def block_summary_name(block: int) -> str:
 
 
 class BlockBuilder(abc.ABC):
-    """Builds blocks one after the other.
-
-    Args:
-      options: of the build.
-      plan: of the build.
-
-    Attributes:
-      format: of the records.
-    """
+    """Builds blocks one after the other."""
 
     format: RecordFormat
 

@@ -30,10 +30,6 @@ from data.records.options import FactoryOptions
 def build(layout: BuildLayout, log=print) -> Manifest:
     """Builds a data directory, or goes on where a build was interrupted.
 
-    Args:
-      layout: what to build.
-      log: called with lines of progress.
-
     Returns:
       The finished manifest.
 

@@ -32,9 +32,7 @@ def make_dataset(
     """Batches from a step on, read in the background.
 
     Args:
-      reader: of the batches.
       fields: name -> shape of one batch and dtype.
-      start_step: of the first batch.
       prefetch: batches kept ready; 0 = none.
 
     Returns:

@@ -24,11 +24,7 @@ def find(
     White space does not count.
 
     Args:
-      options: of the build.
-      blocks: parts of all blocks.
       stored: the plan; holds what was found, and of which text.
-      save: writes the plan.
-      log: called with lines of progress.
       shares: of each block's documents that are read; () = all. A text's copy
         in a block of a larger share counts as the first, lest it be lost.
     """

@@ -25,10 +25,6 @@ from data.records.options import LaneOptions
 class LaneReader:
     """Global batches as dicts of numpy arrays.
 
-    Args:
-      layout: of the records that are read.
-      options: which batches.
-
     Attributes:
       rows: rows of a batch that are read, B or as many as `options.rows`.
       segments: records of a lane.

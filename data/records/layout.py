@@ -21,11 +21,7 @@ from data.records.record_format import RecordFormat
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """What all workers of a build share.
-
-    Attributes:
-      blocks: parts of all blocks, in order.
-    """
+    """What all workers of a build share."""
 
     blocks: tuple[tuple[Block, ...], ...]
 
@@ -40,8 +36,6 @@ class BuildLayout(abc.ABC):
     """One build of one kind of records.
 
     Attributes:
-      options: of the build.
-      paths: the input files.
       block_builder: class whose objects build blocks in workers, made of
         `options` and the plan (`block_builder.BlockBuilder`).
     """
@@ -77,10 +71,7 @@ class BuildLayout(abc.ABC):
         """Goes on with a plan or makes one.
 
         Args:
-          blocks: parts of all blocks.
           stored: what `plan.json` holds; what is to be kept is added here.
-          save: writes it.
-          log: called with lines of progress.
         """
 
     @abc.abstractmethod
@@ -120,11 +111,8 @@ class LaneLayout(abc.ABC):
     A lane is `segments` records that follow each other in a file.
 
     Attributes:
-      data_dir: where the files lie.
-      format: of the records.
       segments: records of a lane in the split that is read.
       directions: number of directions that have lanes of their own.
-      passes: number of draws that are stored.
     """
 
     data_dir: str
@@ -176,7 +164,6 @@ class LaneLayout(abc.ABC):
         Args:
           row: decoded records of one lane [steps, ...].
           lane: (epoch, number of the lane).
-          direction: of the lane.
           first: segment of the first record.
         """
         del row, lane, direction, first

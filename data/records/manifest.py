@@ -52,14 +52,8 @@ class Manifest:
     """What a data directory holds.
 
     Attributes:
-      data_dir: where it lies.
       options: the builder's identity.
-      vocab_size: V.
-      versions: of what the bytes depend on.
-      counts: of documents, tokens and the like.
-      files: every record file.
       text_sha256: of the text of each block.
-      format_version: of the file that was read.
     """
 
     KIND: ClassVar[str]
@@ -162,10 +156,6 @@ class Manifest:
     @classmethod
     def load(cls, data_dir: str, verify: bool = True) -> Self:
         """Reads and checks the manifest of a data directory.
-
-        Args:
-          data_dir: the builder's `--output_dir`.
-          verify: also check every file's size.
 
         Raises:
           UserError: no manifest, another kind or version, a field that is

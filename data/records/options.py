@@ -12,13 +12,8 @@ class FactoryOptions(Protocol):
     """The options of a build that `data.records` itself reads.
 
     Attributes:
-      output_dir: receives the records and `manifest.json`.
-      text_field: of JSONL files.
       block_megabytes: text per block, the unit of work.
-      seed: of everything drawn.
       num_workers: processes; any number gives the same bytes.
-      runner: one of `RUNNERS`.
-      beam_options: Beam's own command line.
     """
 
     output_dir: str
@@ -50,10 +45,7 @@ class LaneOptions:
       global_batch: rows of a batch over all replicas.
       seed: of the lane order (and of what is drawn again).
       start_step: the first batch given is the one of this step.
-      split: of the data.
       repeat: False ends where the first epoch's last lanes end.
-      verify: check record checksums, ids and lengths.
-      read_ahead: steps read at once.
       prefetch: batches kept ready; 0 = none.
       rows: rows of the global batch that are read, in this order; None = all.
     """

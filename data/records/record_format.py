@@ -73,7 +73,6 @@ class RecordFormat:
       features: in file order.
 
     Attributes:
-      features: as given.
       data_size: bytes of one serialised Example.
       record_size: with length and checksums.
     """

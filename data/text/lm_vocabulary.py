@@ -39,9 +39,7 @@ class Vocabulary(abc.ABC):
 
     Attributes:
       unit: one of `UNITS`.
-      size: V.
       line_end: see `data.text.units`.
-      lower_case: text is lower-cased.
       unk_id: of what is not known; None = that is an error.
       eos_id: what a line's end becomes; None with `line_end` none.
       sha256: hex digest of symbols, order and settings.
@@ -114,7 +112,6 @@ class SymbolVocabulary(Vocabulary):
       unit: "word", "char" or "byte"; symbols of bytes are decimal numbers.
       symbols: all different; their places are the ids.
       line_end: one of `LINE_ENDS[unit]`.
-      lower_case: text is lower-cased first.
       unknown: "unk": unknown words and characters become `<unk>` (`<UNK>`)
         where there is one; "error": they are errors.
 
@@ -303,7 +300,6 @@ class PieceVocabulary(Vocabulary):
     """A SentencePiece file.
 
     Args:
-      path: of the model.
       line_end: "eos" or "none".
       tokenizer: of the file; read from it when not given.
 

@@ -31,7 +31,6 @@ class PlaceVocabulary(NamedTuple):
       place: the character that stands for one.
       other: a character that the vocabulary lacks; what a text's own `place`
         becomes.
-      size: V.
     """
 
     model: bytes
@@ -65,11 +64,7 @@ def _piece(text: str, score: float) -> bytes:
 
 
 class MaskedEncoder:
-    """Texts with hidden places -> ids.
-
-    Args:
-      tokenizer: of the vocabulary.
-    """
+    """Texts with hidden places -> ids."""
 
     def __init__(self, tokenizer: Tokenizer):
         self._places = with_places(tokenizer.vocabulary.content)
@@ -115,7 +110,6 @@ def encode_filled(
     """Encodes the whole text, and finds the pieces of each filling.
 
     Args:
-      tokenizer: of the vocabulary.
       parts: text between the places, one more than `fills`.
       fills: text of each place.
     """

@@ -28,7 +28,6 @@ class Changes:
     are those that only became compatible forms (NFKC: full width, ligatures).
 
     Args:
-      settings: the text handling.
       rules: SentencePiece's normalisation, as its trainer takes it.
     """
 

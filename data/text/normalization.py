@@ -72,7 +72,6 @@ def unicode_form(form: str, text: str) -> str:
 
     Args:
       form: "NFC", "NFD", "NFKC" or "NFKD".
-      text: any text.
     """
     if not _has_long_run(text):
         return unicodedata.normalize(form, text)
@@ -128,7 +127,6 @@ def normalise(
     """The text that SentencePiece sees.
 
     Args:
-      text: raw text.
       uncased: lower-case it, as the last step.
       keep_accents: skip NFKD and the removal of combining marks.
       remove_space: strip, and make one space of each run of white space.

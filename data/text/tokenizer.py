@@ -46,9 +46,7 @@ class Tokenizer:
 
     Attributes:
       vocabulary: the file as it was read (`common.vocabularies.vocabulary`).
-      settings: its text settings.
       symbols: `SymbolIds` as the file has them.
-      vocab_size: number of pieces V.
       sha256: hex digest of the file's bytes.
       word_starts: bool [V], pieces that begin a word: a word mark, a symbol
         such as `<eod>`, or one punctuation character.
@@ -203,10 +201,6 @@ class Tokenizer:
     ) -> list[np.ndarray]:
         """`encode` of many texts.
 
-        Args:
-          texts: raw texts.
-          num_threads: SentencePiece's threads.
-
         Returns:
           One int32 array of ids per text.
         """
@@ -251,9 +245,6 @@ class Tokenizer:
         self, text: str
     ) -> tuple[list[int], list[int], list[int]]:
         """Ids with the raw characters that each piece came from.
-
-        Args:
-          text: raw text.
 
         Returns:
           ids, starts, ends of equal length; `text[start:end]` holds the piece,

@@ -24,11 +24,7 @@ UNKNOWN = ("<unk>", "<UNK>")
 
 
 class UnknownSymbolError(UserError):
-    """Text that a vocabulary without `<unk>` cannot say.
-
-    Attributes:
-      symbol: the first one.
-    """
+    """Text that a vocabulary without `<unk>` cannot say."""
 
     def __init__(self, symbol: str, where: str = ""):
         self.symbol = symbol

@@ -44,7 +44,6 @@ def count(text: str | bytes, unit: str, lower_case: bool, newline: bool):
     Args:
       text: bytes for `unit` byte.
       unit: "word", "char" or "byte".
-      lower_case: count lower-cased text.
       newline: count "\\n", for characters and bytes.
     """
     if unit == "byte":

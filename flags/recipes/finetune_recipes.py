@@ -19,7 +19,6 @@ class Recipe:
     """Values of one column of Table 8 and what they come with.
 
     Attributes:
-      command: the command that takes it.
       flags: flag -> value, from the paper.
       assumed: flag -> value that the paper does not give.
       source: where the values stand.

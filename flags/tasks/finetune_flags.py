@@ -44,12 +44,7 @@ RUNS = (
 
 
 def define(max_seq_length: int, **defaults) -> None:
-    """Registers these flags and those of `common_flags`.
-
-    Args:
-      max_seq_length: default of that flag.
-      **defaults: defaults of `common_flags`, by flag name.
-    """
+    """Registers these flags and those of `common_flags`."""
     flag_values.often |= {"recipe"}
     common_flags.define(**defaults)
     flags.DEFINE_string(
@@ -105,9 +100,6 @@ def adopt(command: str) -> tuple[TaskSpec | None, list[str]]:
     """Gives flags that were not given the values of the trained model.
 
     Call it before the flags become options, after `apply_recipe`.
-
-    Args:
-      command: of `task_settings.ALL`.
 
     Returns:
       The model's task.json, None for a new model, and lines that say what

@@ -59,7 +59,6 @@ def read(tasks: tuple[str, ...] = (), **changes) -> dict:
     """What the flags say of some tasks.
 
     Args:
-      tasks: other names than --task_name's.
       **changes: values of flags, for this reading alone.
 
     Returns:

@@ -23,7 +23,6 @@ class TaskCommand:
       kind: of `task_settings.ALL`.
       data: the task's own options; their settings are its flags.
       task: "module:name" of its `data.finetuning.task.Task`.
-      max_seq_length, eval_batch_size: defaults of these flags.
     """
 
     kind: str
@@ -41,9 +40,6 @@ class TaskCommand:
 
     def data_options(self, trained: TaskSpec | None = None) -> DataOptions:
         """The task's own options.
-
-        Args:
-          trained: task.json of the trained model.
 
         Raises:
           UserError: see the options.

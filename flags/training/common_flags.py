@@ -36,9 +36,6 @@ def define_memory() -> None:
 def from_flags(**changes) -> RunOptions:
     """The parsed flags as `RunOptions`.
 
-    Args:
-      **changes: fields that the command sets itself.
-
     Raises:
       UserError: a value is out of range.
     """
@@ -61,12 +58,7 @@ def all_flags() -> dict:
 
 
 def define_recipe(what: str, recipes: dict[str, Recipe]) -> None:
-    """Registers --recipe.
-
-    Args:
-      what: the recipes are.
-      recipes: by name.
-    """
+    """Registers --recipe."""
     flag_values.often |= {"recipe"}
     flags.DEFINE_string(
         "recipe",
@@ -78,9 +70,6 @@ def define_recipe(what: str, recipes: dict[str, Recipe]) -> None:
 
 def apply_recipe(find: Callable[[str], Recipe]) -> list[str]:
     """Gives flags that were not given the values of --recipe.
-
-    Args:
-      find: name -> recipe.
 
     Returns:
       Lines that list every value and its source; empty without a recipe.

@@ -100,7 +100,6 @@ def from_flags(
     """The architecture.
 
     Args:
-      vocab_size: V of the data.
       config: sizes from elsewhere (beside a checkpoint), used when there is no
         --model_config_path.
       own: `config` is that of the run that goes on, so its `mem_len` in

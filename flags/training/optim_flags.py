@@ -19,9 +19,6 @@ def define(**defaults) -> None:
 def from_flags(**changes) -> OptimizerOptions:
     """The parsed flags as options.
 
-    Args:
-      **changes: fields that the command sets itself.
-
     Raises:
       UserError: a value is out of range.
     """

@@ -70,7 +70,6 @@ def from_flags(
     the baseline that each segment is read by itself in.
 
     Args:
-      vocab_size: V of the data.
       config: sizes from elsewhere (beside a checkpoint), used when there is no
         --model_config_path.
       seq_len: T, for what depends on it where no flag says it.

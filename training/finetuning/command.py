@@ -38,7 +38,6 @@ def run(
       read: values of flags that are changed -> arguments of `prepare`.
       fields: what `read` gave of the flags as they are.
       exporter: `serving.export`.
-      say: takes every line.
 
     Returns:
       Split -> metrics of the evaluation: of the run, of the ensemble, or
@@ -71,13 +70,7 @@ def prepare(
     """A run that can start: vocabulary and settings found, splits loaded.
 
     Args:
-      make, exporter, say: see `run`.
-      options: what to do.
-      data: the task's own options.
       features: how text becomes features, as far as the flags say it.
-      trained: task.json of the trained model.
-      notes: lines about where settings come from.
-      flags: for `run.json`.
     """
     for line in notes:
         say(line)

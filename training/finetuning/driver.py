@@ -37,10 +37,7 @@ class Driver:
 
     Args:
       task: its splits loaded.
-      options: what to do.
       export: `serving.export.export_model`.
-      flags: for `run.json`.
-      say: takes every line of the report.
 
     Attributes:
       spec: task.json, with the thresholds of the weights that are read.
@@ -262,7 +259,6 @@ class Driver:
         """A SavedModel of the weights, on one device.
 
         Args:
-          checkpoint: the weights.
           data_options: what its task.json says beside the spec's.
         """
         if self.export is None:
@@ -391,7 +387,6 @@ def with_threshold_of(
 
     Args:
       task: takes the threshold, unless a flag gives one.
-      spec: of the task.
       folder: of the model that the weights are of; task.json is there.
       path: prefix of the weights.
       say: takes a line where the folder has one of other weights.

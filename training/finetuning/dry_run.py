@@ -148,7 +148,6 @@ def _require_files(options: FinetuneOptions, write) -> None:
     """Files can be made, and no folder lies where they will be.
 
     Args:
-      options: name the folder.
       write: folder -> paths.
 
     Raises:

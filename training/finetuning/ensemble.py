@@ -30,9 +30,7 @@ class Member:
     """A trained model.
 
     Attributes:
-      folder: of the model.
       task: as the flags and the folder have it, loaded.
-      options: what was read of the flags.
       weights: those of the folder, once they are looked for.
       spec: task.json with the threshold of these weights, likewise.
     """
@@ -59,9 +57,7 @@ def run(
     """Evaluates and predicts with all members, or with those that help.
 
     Args:
-      members: at least one, in order.
       options: `run.model_dir` gets the files, as of one model.
-      say: takes the lines.
 
     Returns:
       Split -> metrics of the ensemble.

@@ -31,8 +31,6 @@ def head_start(
     """Model -> None: gives its head the values of another task's.
 
     Args:
-      name: of the other task.
-      spec: of the task that is trained.
       init_checkpoint: folder of the other task's model, or of a run on several
         tasks.
       choice: of that folder's checkpoints.

@@ -58,11 +58,7 @@ def run(
 
     Args:
       tasks: in the order of `settings.tasks`.
-      settings: of the tasks together.
       options: what to do; `run.model_dir` is the run's.
-      export: `serving.export.export_model`.
-      flags: for `run.json`.
-      say: takes every line of the report.
 
     Returns:
       Task -> split -> metrics; empty without an evaluation.

@@ -22,7 +22,6 @@ def run(
       read: `flags.tasks.multitask_flags.read`.
       fields: what `read` gave of the flags as they are.
       exporter: `serving.export`.
-      say: takes every line.
 
     Returns:
       Task -> split -> metrics.

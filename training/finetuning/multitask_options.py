@@ -19,7 +19,6 @@ class MultiTaskOptions:
     Attributes:
       tasks: names, in the order of their numbers.
       lengths: T of each.
-      weights: of the losses.
       task_steps: task -> optimizer steps of its own training (`PAPER`).
     """
 

@@ -19,7 +19,6 @@ class FinetuneOptions:
     """One run of run_classifier.py, run_squad.py or run_race.py.
 
     Attributes:
-      run: steps, batches, optimizer, strategy.
       config_changes: fields of the architecture's file to replace (dropout).
       recompute_layers: run layers again in the backward pass.
     """

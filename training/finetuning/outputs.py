@@ -60,12 +60,7 @@ def report(
     """Says and writes what an evaluation of a split found.
 
     Args:
-      task: has the split.
-      options: name the folders.
-      name: of the split.
-      metrics: name -> number.
       outputs: of every example, for the split's files.
-      say: takes the lines.
       checkpoint: name in the folder of the weights; "" = an ensemble's.
 
     Returns:

@@ -108,10 +108,6 @@ def _will_be_made(options: FinetuneOptions) -> bool:
 def check_splits(task: Task, options: FinetuneOptions) -> None:
     """Every action has a split to work on.
 
-    Args:
-      task: its splits loaded.
-      options: what is to be done.
-
     Raises:
       UserError: names the action and what it lacks.
     """

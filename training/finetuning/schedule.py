@@ -27,12 +27,9 @@ def run_paper(
     """All parts in turn.
 
     Args:
-      home: folder of the whole.
-      init_checkpoint: pretrained weights.
       together: (model_dir, init_checkpoint) -> results of the joint run; {}
         when it was stopped.
       alone: (task, model_dir, init_checkpoint) -> results of a task's own run.
-      say: takes lines.
 
     Returns:
       Task -> split -> metrics; {} when a part was stopped.

@@ -30,8 +30,6 @@ def find_config(
     """--model_config_path, or the config beside the checkpoint.
 
     Args:
-      options: what was given.
-      vocab_size: of the vocabulary.
       spiece: its file; released weights may have more rows than its pieces.
 
     Raises:
@@ -134,9 +132,6 @@ def find_text(
 
     Args:
       options: name the model's folder and the checkpoint's.
-      spiece: what `find_spiece` gave.
-      said: by flags.
-      say: takes the line of the summary.
 
     Raises:
       UserError: the folder's or the checkpoint's model is of another

@@ -28,8 +28,6 @@ def fetch(package: Package, folder: str, find_links: Sequence[str]) -> str:
     """The path of a package's file below `folder`; there already = not fetched.
 
     Args:
-      package: what to fetch.
-      folder: the cache.
       find_links: folders or addresses that are looked through first, each with
         the file's name alone and with its folder on a mirror.
 

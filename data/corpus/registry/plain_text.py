@@ -66,12 +66,7 @@ def kind(name: str) -> str:
 
 
 def sentences(name: str, data: bytes) -> Iterator[str]:
-    """Sentences of running text of a member, in order.
-
-    Args:
-      name: tells the format, see `kind`.
-      data: the member's bytes.
-    """
+    """Sentences of running text of a member, in order."""
     form = kind(name)
     if form == "html":
         for paragraph in html_paragraphs(data):

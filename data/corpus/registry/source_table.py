@@ -21,11 +21,8 @@ class Package:
       name: of the source, and of its files.
       registry: "debian" (apt) or "pypi" (pip; wheels only, since pip runs the
         build of a source archive before it hands it over).
-      package: its name in the registry.
-      version: as the registry writes it.
       file: name of the file; a Debian package may have the folder before it
         that it has on a mirror.
-      sha256: of the file.
       licence: of the text, as an SPDX expression.
       weight: how often its documents are read: 2 = twice, 0.5 = a random half.
       include: part of a name, as a regular expression; other members are

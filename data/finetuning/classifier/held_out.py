@@ -15,12 +15,6 @@ def share(
 ) -> list[TextExample]:
     """Rows of the training file that are held out as dev, or the others.
 
-    Args:
-      examples: of the whole file.
-      options: `dev_fraction` and `dev_seed`.
-      path: of the file, for the message.
-      held_out: which of both.
-
     Raises:
       UserError: one of both is empty.
     """

@@ -21,8 +21,6 @@ def prediction_rows(
     the value. Texts in the header keep tabs out.
 
     Args:
-      kind: with its labels.
-      examples: in input order.
       logits: `[N, Y]`, or `[N]` of a regression.
       threshold: of several labels, probabilities above it are labels.
     """
@@ -55,13 +53,7 @@ def labelled_rows(
     examples: Sequence[TextExample],
     predicted: Sequence[Sequence[str]],
 ) -> list[list[str]]:
-    """Header and one row per example: guid, gold, prediction, its share, texts.
-
-    Args:
-      kind: with its labels.
-      examples: in input order, with labels.
-      predicted: of `prediction_rows`.
-    """
+    """Header and one row per example: guid, gold, prediction, its share, texts."""
     count = max(len(e.texts) for e in examples)
     names = ["text"] if count == 1 else [f"text_{i + 1}" for i in range(count)]
     rows = [["guid", "label", *predicted[0][1:], *names]]

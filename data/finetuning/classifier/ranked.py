@@ -197,11 +197,7 @@ def candidate_table(
     """`schemas.table` of candidates whose pieces are all hidden and summed.
 
     Args:
-      rows: the candidates.
       tokenized: ids of the three parts of each.
-      max_length: T.
-      ids: the special ids.
-      where: their file, for messages.
 
     Raises:
       UserError: a candidate of more pieces than the objective sums or a row

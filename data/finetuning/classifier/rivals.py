@@ -26,10 +26,6 @@ def groups_of(keys: Sequence[Hashable]) -> list[list[int]]:
 def pairs(keys: Sequence[Hashable], right: Sequence[bool]) -> list[tuple]:
     """Every right row with every wrong one of its group.
 
-    Args:
-      keys: of the rows' groups.
-      right: of the rows.
-
     Returns:
       (right row, wrong row); (row, row) for each of a group that has no pair.
     """
@@ -46,7 +42,6 @@ def paired(table: FeatureTable, chosen: Sequence[tuple]) -> FeatureTable:
     """Examples of two rows each.
 
     Args:
-      table: of single rows.
       chosen: two of its rows for each example.
 
     Returns:

@@ -127,7 +127,6 @@ def table(
     Args:
       tokenized: ids of the three parts.
       max_length: T; what is too much is cut at the beginning, then at the end.
-      ids: the special ids.
 
     Returns:
       With the token column `ranks` int32: 0, 1, ... in the candidate from left

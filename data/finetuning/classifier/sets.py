@@ -80,11 +80,9 @@ class ClassificationSet:
     """One task with its labels settled.
 
     Attributes:
-      name: canonical name.
       head: a key of `common.contract.schema.HEAD_FIELDS`.
       labels: class names in the order of the logits.
       metric_names: the first picks the best checkpoint.
-      options: what it was built from.
     """
 
     name: str
@@ -211,7 +209,6 @@ class ClassificationSet:
         """The task's metrics, logits `[N, Y]` in input order.
 
         Args:
-          logits, labels: of every example.
           threshold: of several labels, where one was given or found; the
             metrics with it are named `best_...`.
         """

@@ -26,9 +26,6 @@ def read_table(
     """Rows of a TSV, CSV or JSONL file (by its extension).
 
     Args:
-      path: the file.
-      options: see `TableOptions`.
-      bad: receives bad rows.
       known: allowed class names or None.
       need_label: False reads a file without labels (prediction).
 
@@ -201,8 +198,6 @@ def read_topic_csv(
 
     Args:
       path: a headerless quoted CSV.
-      known: allowed class numbers as text.
-      bad: receives bad rows.
       text_fields: columns of text after the class; they are joined.
       escapes: a key of `ESCAPES`; the sets do not share one way.
     """
@@ -237,7 +232,6 @@ def read_trec(
 
     Args:
       path: e.g. `train_5500.label`.
-      bad: receives lines of another form.
       known: allowed class names or None.
       fine: the label is `COARSE:fine` and not `COARSE`.
       need_label: False leaves the labels out (prediction).

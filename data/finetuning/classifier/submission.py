@@ -43,7 +43,6 @@ def write(paths: Mapping[str, str], output: str) -> None:
 
     Args:
       paths: name in the zip -> file.
-      output: of the zip.
 
     Raises:
       UserError: a file is missing.
@@ -68,7 +67,6 @@ def validate(path: str, rows: Mapping[str, int] = ROWS) -> list[str]:
     """What the server would refuse of a zip; [] where it is well.
 
     Args:
-      path: of the zip.
       rows: file -> rows that it must have.
     """
     try:

@@ -28,7 +28,6 @@ class ClassifierTask(Task):
 
     Attributes:
       set: the classification set: its files, labels and metrics.
-      num_texts: of a row.
     """
 
     data: ClassifierDataOptions
@@ -279,7 +278,6 @@ def check_trained(name: str, trained: TaskSpec) -> None:
 
     Args:
       name: canonical, of the task that is asked for.
-      trained: task.json of the model.
 
     Raises:
       UserError: it is another official task.

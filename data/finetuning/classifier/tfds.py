@@ -26,8 +26,6 @@ def read(
     Args:
       name: e.g. "imdb_reviews" or "glue/sst2".
       split: "train", "dev" (validation, else test) or a name of the set.
-      options: head and columns.
-      bad: receives examples that cannot be used.
       known: allowed class names or None.
 
     Raises:

@@ -33,11 +33,8 @@ class TaskOrder:
     """The endless order of tasks.
 
     Attributes:
-      sizes: examples of each task.
       mixing: "proportional" to the examples (the concatenation of the sets),
         to their square root, "uniform", or to their power of 1 / temperature.
-      temperature: of that mixing.
-      seed: of the order.
     """
 
     sizes: tuple[int, ...]
@@ -98,8 +95,6 @@ class MixedBatches:
     Attributes:
       tables: features with one label per example, by task.
       lengths: T by task.
-      order: of the tasks.
-      seed: of the examples of each task.
       static_shapes: all batches are as long as the longest (TPU).
     """
 

@@ -87,7 +87,6 @@ def join_segments(
         `without_blank`).
       max_length: T, at least the number of segments + 1.
       ids: the special ids of the SentencePiece file.
-      layout: one of `symbols.LAYOUTS`.
 
     Returns:
       Ids and segment ids (SEP belongs to the segment before it; CLS is 2, or

@@ -26,11 +26,9 @@ def make_input_fn(
     """Batches of a split.
 
     Args:
-      table: the split's features.
       max_seq_length: T when there are no buckets.
       training: endless, shuffled by (seed, step), whole batches; else every
         example once, the last batch padded with rows of weight 0.
-      seed: of the training order.
       buckets: rising lengths ending in `max_seq_length`; batches then hold
         examples of like lengths and are as short as fits.
       names: columns to include (None = all): prediction leaves labels out.

@@ -26,8 +26,6 @@ class FeatureTable:
       token_columns: arrays as long as `token_ids`, a value per token, which
         batches pad with -1.
       num_options: C, or 0 when batches have no option dimension.
-      pad_left: padding before the tokens (else after).
-      pad_segment: segment id of padding.
     """
 
     token_ids: np.ndarray

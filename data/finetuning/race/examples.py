@@ -20,7 +20,6 @@ class RaceExample:
 
     Attributes:
       guid: "level/file/number" of the question.
-      article: the passage.
       options: question + option, four texts.
       label: index of the right one, -1 when the file gives none.
       level: "middle" or "high".

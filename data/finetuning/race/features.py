@@ -37,12 +37,9 @@ def option_sequences(
     """The inputs of one question.
 
     Args:
-      passage: token ids of the article.
       options: token ids of question + option, `NUM_OPTIONS` of them; only the
         last `max_qa_length` tokens of each are kept, as in the original.
       max_length: T; the passage is cut at its end, then the pair rule holds.
-      max_qa_length: most tokens of question + option.
-      ids: the special ids.
       accumulate_options: the original's aliasing, for parity only.
       layout: one of `symbols.LAYOUTS`; the aliasing is of CLS last.
 

@@ -32,8 +32,6 @@ class Collection:
 
     Attributes:
       topics: query id -> text, those that are judged.
-      qrels: their judgements.
-      options: where all came from.
     """
 
     topics: dict[str, str]
@@ -100,9 +98,7 @@ def find_candidates(
     """The candidates, from `path` if an earlier run of these options made them.
 
     Args:
-      collection: what is searched.
       path: TREC run to write; `path + ".key.json"` says of what it is.
-      say: takes a line of the report.
 
     Raises:
       UserError: a bad run file, or none of its queries is judged.

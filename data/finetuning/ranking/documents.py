@@ -44,7 +44,6 @@ def stream(patterns: str, form: str = "auto") -> Iterator[Document]:
     """The documents of all files that comma-separated patterns name.
 
     Args:
-      patterns: paths or globs.
       form: one of the table above, or "auto": each file's first line tells.
 
     Raises:

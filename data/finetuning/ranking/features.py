@@ -23,10 +23,8 @@ def windows(
     """(begin, end) of a document's windows; at least one.
 
     Args:
-      length: pieces of the document.
       room: pieces of a window, > 0.
       stride: between their starts; 0 = the first window alone.
-      max_passages: most windows.
     """
     if not stride:
         return [(0, min(room, length))]
@@ -69,7 +67,6 @@ def lists(
       pairs: (better, worse) of one query, [n, 2].
       grades: of its candidates; -1 = not to be used.
       size: >= 2.
-      seed: of the draw.
     """
     found = np.zeros((len(pairs), size), np.int64)
     found[:, :2] = pairs
@@ -94,9 +91,7 @@ def training_table(
     """Lists of C rows with their grades as labels.
 
     Args:
-      examples: C rows each.
       grades: [C] of each.
-      layout: of the rows.
     """
     labels = np.array(grades, np.float32)  # [N, C]
     return finetune_table.from_sequences(

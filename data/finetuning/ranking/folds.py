@@ -24,8 +24,6 @@ def make(queries: list[str], count: int, seed: int) -> list[Fold]:
 
     Args:
       queries: ids; their order does not matter.
-      count: of folds.
-      seed: of the shuffle.
 
     Raises:
       UserError: fewer than 3 folds, or fewer queries than folds.
@@ -59,7 +57,6 @@ def read(path: str, queries: list[str]) -> list[Fold]:
 
     Args:
       path: written by `write`, or by hand in this form.
-      queries: every id that may occur.
 
     Raises:
       UserError: another form, an unknown query, a query in two parts of a

@@ -28,7 +28,6 @@ def read(path: str, form: str = "auto") -> Qrels:
     """Query -> document -> grade, in the file's order.
 
     Args:
-      path: the file.
       form: one of the table above, or "auto": the number of columns tells
         ("cisi" looks like "trec" with wrong columns and must be named).
 

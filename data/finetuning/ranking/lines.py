@@ -19,7 +19,6 @@ def read(path: str, flag: str) -> Iterator[tuple[int, str]]:
 
     Args:
       path: local or remote; the ending says how it is packed.
-      flag: that named the file, for messages.
 
     Raises:
       UserError: no such file, not UTF-8, lines that end with CR alone or

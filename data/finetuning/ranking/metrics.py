@@ -142,8 +142,6 @@ def trec_eval(
     """Query -> measure -> value, by trec_eval itself.
 
     Args:
-      qrels: the judgements.
-      run: scores as they are.
       measures: trec_eval's names, cut-offs after the last "_".
 
     Raises:
@@ -190,11 +188,8 @@ def evaluate(
     """All measures of a run.
 
     Args:
-      qrels: the judgements.
-      run: the scores.
       depth: cut-off of gdeval's measures.
       max_grade: G of ERR; higher grades are refused.
-      measures: trec_eval's.
 
     Raises:
       UserError: a grade above `max_grade`, an unknown measure.

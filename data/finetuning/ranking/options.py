@@ -36,11 +36,7 @@ COLLECTIONS = {
 
 @dataclasses.dataclass(frozen=True)
 class RankingDataOptions:
-    """A collection, its candidates and how results are judged.
-
-    Attributes:
-      fold_seed: of the draw.
-    """
+    """A collection, its candidates and how results are judged."""
 
     topics_file: str = setting("", "Queries, one file.", often=True)
     documents: str = setting("", "Documents; patterns with commas.", often=True)
@@ -129,10 +125,6 @@ class RankingDataOptions:
 
 def collection_files(name: str, folder: str) -> dict[str, str]:
     """File and format options of a test set of `COLLECTIONS`.
-
-    Args:
-      name: of the set.
-      folder: where its files lie.
 
     Raises:
       UserError: no such set, no folder, a file is missing.

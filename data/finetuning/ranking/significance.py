@@ -14,7 +14,6 @@ class Difference:
       mean: of a - b over the queries.
       low, high: 95 % bootstrap interval of it.
       p: two-sided, of the paired randomisation test.
-      queries: how many pairs.
     """
 
     mean: float

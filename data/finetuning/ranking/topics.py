@@ -33,7 +33,6 @@ def read(
     """Query id -> text, in the file's order.
 
     Args:
-      path: the file.
       form: one of the table above, or "auto": the first line tells.
       fields: of `TREC_FIELDS`, what makes the text of a TREC query.
 

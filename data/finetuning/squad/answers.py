@@ -41,9 +41,7 @@ def answer_split(
     Every question is answered with its best text; see `with_threshold`.
 
     Args:
-      split: the evaluated split.
       outputs: `BEAM_FIELDS`, first dimension the windows in order.
-      options: see `SquadDataOptions`.
     """
     texts = squad_features.window_texts(
         split.windows,
@@ -94,7 +92,6 @@ def labelled_rows(file: SquadFile, answers: SquadAnswers) -> list[list[str]]:
     """Header and one row per question: gold texts, prediction, F1, texts.
 
     Args:
-      file: questions with their gold answers.
       answers: as they are written, see `with_threshold`.
     """
     _, f1 = squad_metrics.raw_scores(file.gold_answers(), answers.predictions)
@@ -160,7 +157,6 @@ def evaluate_answers(
     question has an answer and the odds play no part.
 
     Args:
-      file: questions with their gold answers.
       answers: see `answer_split`.
       threshold: null odds above it are written as "".
     """

@@ -22,9 +22,7 @@ def combine(
     """N-best lists by text, null odds averaged.
 
     Args:
-      members: answers to the same questions.
       weights: positive, one per member.
-      n_best_size: answers kept per question.
     """
     if len(members) == 1:
         return members[0]

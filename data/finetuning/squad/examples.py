@@ -18,8 +18,6 @@ class SquadQuestion:
     """One question.
 
     Attributes:
-      question_id: `id` of the file.
-      text: the question.
       paragraph: index into the paragraphs.
       answers: all gold texts, in file order; empty = unanswerable.
       answer_start: character of the first gold answer, -1 without one.
@@ -47,8 +45,6 @@ class SquadFile:
     """All paragraphs and questions of a file, in file order.
 
     Attributes:
-      paragraphs: raw texts.
-      questions: see `SquadQuestion`.
       version_2: some question says `is_impossible`.
       unusable: id -> gold texts of questions that were left out as bad rows;
         the v1.1 evaluation counts them as wrong.
@@ -132,8 +128,6 @@ def read_file(path: str, training: bool, bad: BadRows) -> SquadFile:
     Args:
       path: plain, .gz or .xz; where it is not there, that of this name with
         .gz or .xz is read.
-      training: see `read_squad`.
-      bad: receives questions that cannot be used.
 
     Raises:
       UserError: no such file, or what the reader refuses.

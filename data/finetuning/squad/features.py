@@ -97,12 +97,8 @@ class WindowBuilder:
     """Collects windows as flat arrays.
 
     Args:
-      max_seq_length: T.
       max_query_length: longest question in tokens; its end is cut.
       doc_stride: tokens between the starts of windows.
-      ids: the special ids.
-      training: also collect positions.
-      layout: one of `symbols.LAYOUTS`.
     """
 
     def __init__(
@@ -135,14 +131,7 @@ class WindowBuilder:
         paragraph: TokenizedParagraph,
         span: AnswerSpan | None = None,
     ) -> None:
-        """Adds all windows of one question.
-
-        Args:
-          question: its index.
-          question_ids: its token ids.
-          paragraph: the tokenized paragraph.
-          span: the gold answer, when training.
-        """
+        """Adds all windows of one question."""
         query = np.asarray(question_ids[: self.max_query_length], np.int32)
         before = np.zeros(0, np.int32)
         after = np.concatenate([self._sep, query, self._tail])
@@ -259,8 +248,6 @@ def window_texts(
     """(question, where its tokens lie) of every window, in order.
 
     Args:
-      windows: of the split.
-      paragraphs: all tokenized paragraphs.
       paragraph_of: question -> paragraph.
     """
     lengths = windows.table.columns["paragraph_length"]

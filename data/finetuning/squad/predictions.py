@@ -54,8 +54,6 @@ class AnswerOptions:
     """How answers are picked.
 
     Attributes:
-      n_best_size: answers kept per question.
-      max_answer_length: longest answer in tokens.
       skip_last_token: the original's off-by-one, which never lets the last
         paragraph token of a window be in an answer; for parity only.
     """
@@ -75,7 +73,6 @@ def answer_question(
     Args:
       paragraph: the raw text that `WindowText` points into.
       windows: every window of the question, in order.
-      options: see `AnswerOptions`.
 
     Returns:
       Dicts with text, probability (softmax over the list), start_log_prob and
@@ -160,7 +157,6 @@ def max_context(
 
     Args:
       spans: (start, length) of every window of the paragraph.
-      span_index: the window asked about.
     """
     start, length = spans[span_index]
     position = np.arange(start, start + length)

@@ -32,8 +32,6 @@ class SquadSplit:
     """A file with its features.
 
     Attributes:
-      file: paragraphs and questions.
-      windows: model inputs.
       paragraphs: tokenized, by index.
       from_cache: the features were read and not made.
     """

@@ -52,11 +52,9 @@ def read_csv(
     """Rows of RFC 4180: quotes double, fields may hold line ends.
 
     Args:
-      path: the file.
       bad: receives rows whose number of columns differs or whose quotes do not
         end.
       columns: wanted number; None takes the first row's.
-      delimiter: between fields.
 
     Raises:
       UserError: see `BadRows`; unclosed quotes take too many lines.
@@ -160,10 +158,6 @@ def quotes_are_rfc4180(path: str, bad: BadRows) -> bool:
     no other field has one, and they do something: they hold a tab, a line end
     or a doubled quote, or stand around every field. A line of `bad` says so,
     or what speaks against it.
-
-    Args:
-      path: the file.
-      bad: receives the line.
     """
     scan = _Scan()
     for number, text, problem in table_files.numbered_lines(path):

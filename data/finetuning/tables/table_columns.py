@@ -98,8 +98,6 @@ def choose(
 
     Args:
       where: "file:line" of the header, for messages.
-      names: all columns.
-      options: what was asked for.
       need_label: a missing label column is an error.
 
     Raises:

@@ -24,10 +24,7 @@ class Member:
     """What one model says about a split.
 
     Attributes:
-      examples: the texts.
-      pieces: of each text.
       scores: of each text, logits [pieces, Y].
-      answers: what the model alone answers.
     """
 
     examples: Sequence[TaggedText]
@@ -42,7 +39,6 @@ def combine(
     """Tags or spans of the mean probabilities; one model's are its own.
 
     Args:
-      members: of the same texts.
       weights: positive, one per member.
       labels: tags in the order of the logits, of all members.
     """

@@ -68,7 +68,6 @@ class ColumnOptions:
     """Columns of a CoNLL file, from 0; -1 is the last one.
 
     Attributes:
-      text_column, tag_column: which.
       token_separator: "auto" puts a blank between tokens, but for scripts
         that are written without; else the text itself.
     """
@@ -106,8 +105,6 @@ def read(
 
     Args:
       path: CoNLL columns, or JSON lines (by its name).
-      bad: receives what cannot be used.
-      columns: which of a CoNLL file.
       labelled: tags are needed; without, a CoNLL file of one column and JSON
         lines without spans will do.
 

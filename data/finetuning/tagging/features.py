@@ -41,7 +41,6 @@ class TaggingWindows:
       start: window -> its first piece, int32 [W].
       pieces: text -> its pieces.
       shared: tokens or spans that have no piece of their own.
-      units: all tokens or spans.
       first: place of a window's first piece.
     """
 
@@ -159,13 +158,8 @@ def build_windows(
     With CLS first they are `CLS pieces SEP`.
 
     Args:
-      examples: the texts.
-      tokenized: their pieces.
       labels: tags in the order of the logits.
-      max_seq_length: T.
       doc_stride: pieces between the starts of two windows.
-      ids: the special ids.
-      layout: one of `symbols.LAYOUTS`.
     """
     first = int(layout == symbols.CLS_FIRST)  # pieces begin after CLS
     label_ids = {name: i for i, name in enumerate(labels)}

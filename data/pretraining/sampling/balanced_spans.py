@@ -83,12 +83,8 @@ def draw_targets(
     Args:
       starts: bool [n, T], positions of text where a unit starts; false at SEP,
         CLS and padding. What a window cuts off a unit counts as one.
-      segments: lengths of the windows.
-      reuse_len: positions of the reuse part.
       num_predict: P; of the spans of a row with more targets some go, at
         random, and one is cut between units.
-      options: lengths and rate of spans.
-      rng: random numbers.
 
     Returns:
       bool [n, T].
@@ -212,7 +208,6 @@ def _even(ring: np.ndarray, spread: np.ndarray, rng) -> np.ndarray:
     Args:
       ring: int64 [c], ascending row numbers.
       spread: int64 [c], pieces of the longest choice less the shortest.
-      rng: random numbers.
     """
     count = np.bincount(ring)
     first = np.cumsum(count) - count

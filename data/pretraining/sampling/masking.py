@@ -39,11 +39,7 @@ class MaskingOptions:
     """How rows are corrupted.
 
     Attributes:
-      vocab_size: V.
       symbols: special ids; none of them is drawn as a random piece.
-      reuse_len: of the records.
-      seed: of the run.
-      layout: one of `common.contract.symbols.LAYOUTS`.
       rate: share of a row's tokens that are targets; 0 = the stored ones.
       mask_share, random_share: of the targets; the rest stays as it is.
       pair: what `next_sentence_label` is: "nsp" (1 = B follows A with CLS last,
@@ -90,7 +86,6 @@ def masked_batches(input_fn: Callable, options: MaskingOptions) -> Callable:
     Args:
       input_fn: params -> `tf.data.Dataset` of `common.contract.schema.PRETRAIN_BATCH`,
         whose first batch is that of `params["start_step"]`.
-      options: how.
 
     Returns:
       Such a function; its batches have `pair_weight` float32 [B] besides.
@@ -120,9 +115,7 @@ def corrupt(
     """One global batch or some of its rows, see the module.
 
     Args:
-      batch: of the reader.
       step: int scalar, number of the batch.
-      options: how.
       rows: which rows of the global batch these are; None = all.
       batch_size: rows of the global batch.
     """

@@ -32,7 +32,6 @@ def sample_mask(
       rng: advanced as the original advances `np.random`.
       goal: masked tokens wanted; None = as many as come.
       alpha, beta: an n-gram has a context of n * alpha // beta tokens beside.
-      max_gram: longest n-gram.
       reverse: the part is backward: sample in the order of the text.
 
     Returns:
@@ -95,7 +94,6 @@ def local_perm(
       ids: int [n].
       masked: bool [n].
       perm: int [perm_size], the permutation of every chunk.
-      symbols: which ids are functional.
 
     Returns:
       `index` int64 [n], `is_target` bool [n], `perm_mask` bool [n, n].

@@ -24,8 +24,6 @@ def draw_ranks(
 
     Args:
       ordered: bool [n, T], positions with a place in the order.
-      reuse_len: positions of the reuse part.
-      rng: random numbers.
       perm_size: shuffle inside chunks of so many positions, chunks in order;
         0 = the whole part.
 

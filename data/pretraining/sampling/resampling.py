@@ -17,7 +17,6 @@ def check_sampler(manifest: PretrainingManifest, **asked: bool) -> None:
     """Refuses draws that have other rules than the builder's.
 
     Args:
-      manifest: of the data.
       **asked: `resample_permutation`, `resample_targets`.
 
     Raises:

@@ -62,10 +62,6 @@ def make_segments(
 
     Args:
       stream: text; what lies behind `length` only serves as B.
-      length: tokens to cut.
-      seq_len: T.
-      reuse_len: positions of the reuse part.
-      rng: draws cuts and Bs.
     """
     window = seq_len - reuse_len - FUNCTIONAL
     if reuse_len:

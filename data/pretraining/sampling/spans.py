@@ -89,10 +89,7 @@ def draw_spans(
     """Draws the spans of many windows of one text.
 
     Args:
-      words: of the text.
       first, end: int64 [W], windows [first, end); may be empty.
-      options: lengths and rate.
-      rng: random numbers.
 
     Returns:
       window, start, stop: int64 [n], the n spans [start, stop) inside their
@@ -158,7 +155,6 @@ def drop_surplus(
       group: int64 [n], the group of each span.
       sizes: int64 [n], its targets.
       capacity: int64 [groups].
-      rng: random numbers.
 
     Returns:
       bool [n]; as many spans go, at random, as have to, and none is cut.

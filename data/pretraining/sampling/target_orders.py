@@ -21,7 +21,6 @@ def ordered_batches(input_fn: Callable, order: str, reuse_len: int) -> Callable:
     Args:
       input_fn: params -> `tf.data.Dataset` of `common.contract.schema.PRETRAIN_BATCH`.
       order: one of `training.jobs.pretrain_options.TARGET_ORDERS`.
-      reuse_len: of the records.
     """
     if order == "random":
         return input_fn

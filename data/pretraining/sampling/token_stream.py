@@ -127,8 +127,6 @@ def make_stream(
 
     Args:
       ids: int32 [N].
-      sentence_sizes: tokens of each sentence.
-      sentence_counts: sentences of each document.
       word_starts: bool [V], which pieces begin a word.
     """
     starts = np.cumsum(sentence_sizes) - sentence_sizes

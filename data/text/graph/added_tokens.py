@@ -24,7 +24,6 @@ class AddedToken(NamedTuple):
 
     Attributes:
       text: as it stands in texts.
-      id: what it becomes.
       lstrip: white space before it belongs to it.
       normalized: it is looked for in normalised text.
       special: it stands for no text.
@@ -41,9 +40,7 @@ def read(rules: dict, package, path: str) -> list[AddedToken]:
     """The added tokens of a `tokenizer.json`.
 
     Args:
-      rules: the file.
       package: the package's tokenizer of it.
-      path: for messages.
 
     Raises:
       UserError: one has a rule that the graph does not have.

@@ -65,9 +65,6 @@ def _classes() -> tuple[np.ndarray, np.ndarray]:
 class GraphBpe(tf.Module):
     """Raw UTF-8 strings -> ids, equal to those of the package `tokenizers`.
 
-    Args:
-      file: rules and pieces.
-
     Text must be valid UTF-8: TensorFlow raises InvalidArgumentError otherwise.
     """
 

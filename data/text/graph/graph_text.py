@@ -388,7 +388,6 @@ def trimmed_rows(
     """Ids and spans of pieces by row, without white space at their edges.
 
     Args:
-      raw: the texts.
       white: bool, which code points of `raw` are white space.
       flat: what the pieces were cut from.
       ids: int32 [m].

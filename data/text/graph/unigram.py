@@ -56,9 +56,6 @@ def _tables(rules: str) -> tuple[np.ndarray, ...]:
 class GraphUnigram(tf.Module):
     """Raw UTF-8 strings -> ids, equal to those of the package `tokenizers`.
 
-    Args:
-      file: rules and pieces.
-
     Text must be valid UTF-8: TensorFlow raises InvalidArgumentError otherwise.
     """
 

@@ -188,9 +188,6 @@ def _class_tables(pre_tokenizer) -> tuple[np.ndarray, np.ndarray]:
 class GraphWordPiece(tf.Module):
     """Raw UTF-8 strings -> ids, equal to those of the package `tokenizers`.
 
-    Args:
-      file: rules and pieces.
-
     Text must be valid UTF-8: TensorFlow raises InvalidArgumentError otherwise.
     Two combining characters that are not dropped (class Mc) and stand in
     another order than NFD's keep their order here.

@@ -18,7 +18,6 @@ class BpeFile(NamedTuple):
       merges: (left id, right id, new id), the first is merged first.
       one_at_a_time: a merge can make a piece that an earlier one waits for.
       words: UTF-8 of words that are one piece, and their ids.
-      tokens: added tokens.
       compose: text is brought into composed form (NFC).
       prefix_space: text between added tokens begins with a space.
     """

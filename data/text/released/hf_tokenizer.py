@@ -43,10 +43,6 @@ _SURROGATES = range(0xD800, 0xE000)
 def build(tokenizer: Tokenizer, layout: str) -> bytes:
     """The `tokenizer.json` of a vocabulary.
 
-    Args:
-      tokenizer: of the vocabulary.
-      layout: one of `common.contract.symbols.LAYOUTS`.
-
     Raises:
       UserError: a kind of SentencePiece file that the package has not.
     """

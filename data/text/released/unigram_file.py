@@ -43,9 +43,7 @@ class UnigramFile(NamedTuple):
       pieces: by id; "" where an id has none.
       scores: by piece, with the id.
       unknown: id of characters without a piece.
-      unknown_score: theirs.
       bytes: id of every byte for characters without a piece, [] without them.
-      tokens: added tokens.
       steps: of the normalizer.
       split_white: words are what white space divides.
       prepend: "always", "first" or "never": which texts get a mark in front.

@@ -68,12 +68,7 @@ class CrossEncoder:
     """Trains and scores one model per fold and seed.
 
     Args:
-      task: candidates, judgements, folds.
       finetune: `FinetuneOptions`.
-      max_seq_length: T.
-      tokenizer: of the vocabulary.
-      texts: of the queries and documents.
-      say: takes lines of the report.
     """
 
     def __init__(
@@ -372,9 +367,6 @@ def read_texts(
     """Token ids of queries and of the candidates' documents.
 
     Args:
-      task: names what is wanted.
-      tokenizer: of the vocabulary.
-      max_query_length: pieces of a query.
       room: pieces of a document that any window can see.
 
     Raises:

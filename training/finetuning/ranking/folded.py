@@ -29,11 +29,6 @@ class Task:
     """What rankers are fitted on.
 
     Attributes:
-      collection: queries and judgements.
-      run: the candidates with their scores.
-      folds: of the queries.
-      options: of the ranker.
-      folder: where fitted rankers are kept.
       may_train: whether a fold that was not fitted yet may be.
     """
 

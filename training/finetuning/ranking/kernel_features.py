@@ -60,8 +60,6 @@ class Features:
       names: query -> document ids in the candidates' order.
       phi: query -> float32 [candidates, Y, K].
       cosine: query -> float32 [candidates, Y], of mean vectors.
-      layers: Y numbers.
-      statistics: of the kernels.
       digest: hash of all that they depend on.
     """
 
@@ -77,8 +75,6 @@ class FeatureMaker:
     """Computes `Features`.
 
     Args:
-      vectors: of queries and documents.
-      kernels: K of them.
       center: subtract the mean of all document pieces.
       idf: weigh query units by idf among the documents.
       folder: results of each shard are kept here.

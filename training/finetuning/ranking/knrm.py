@@ -50,7 +50,6 @@ class Trainer:
     """Fits weights fold after fold with one compiled step.
 
     Args:
-      options: seeds, learning rate, batch, passes.
       num_layers: Y.
       num_features: K.
     """
@@ -85,7 +84,6 @@ class Trainer:
         Args:
           train: query -> features [candidates, Y, K].
           pairs: query -> (better, worse) places, [n, 2].
-          dev: query -> features.
           ndcg: scores of the validation queries, in their order -> mean NDCG.
 
         Raises:

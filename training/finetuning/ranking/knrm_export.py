@@ -26,10 +26,7 @@ def build(
     """The model of one fold and seed.
 
     Args:
-      learned: what the fold learned.
       maker: made the features; it has vectors, kernels, mean and idf.
-      options: of the ranker.
-      seed: which of the fold's rankers.
 
     Raises:
       UserError: the vectors are no encoder's.

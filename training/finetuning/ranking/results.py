@@ -52,9 +52,7 @@ class Evaluation:
     """Judges systems on the same queries.
 
     Args:
-      collection: the judgements.
       queries: those that every system ranks.
-      seed: of the randomisation test.
     """
 
     def __init__(self, collection: Collection, queries: list[str], seed: int):

@@ -60,7 +60,6 @@ class RankingOptions:
     """A whole run: what is ranked, how, and what the other commands share.
 
     Attributes:
-      data, ranker, finetune: its parts.
       max_seq_length: T of the cross-encoder's rows.
 
     Raises:
@@ -104,9 +103,7 @@ class RankingRun:
     """One run.
 
     Args:
-      options: all of it.
       tokenizer: of the vocabulary; None for rankers that read no pieces.
-      say: takes every line of the report.
       export: `serving.export.export_model`.
     """
 

@@ -25,12 +25,7 @@ MAX_SHARD = 512
 
 @dataclasses.dataclass(frozen=True)
 class Shard:
-    """Some documents with their vectors.
-
-    Attributes:
-      names: document ids.
-      path, key: of its file.
-    """
+    """Some documents with their vectors."""
 
     names: tuple[str, ...]
     path: str
@@ -61,9 +56,6 @@ class Embedder:
     """Texts -> vectors, in shards.
 
     Args:
-      vectors: where they come from.
-      tokenizer: of the same vocabulary.
-      folder: where shards go.
       dtype: "float32" or "float16".
     """
 

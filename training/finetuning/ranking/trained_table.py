@@ -73,11 +73,8 @@ class TableTrainer:
     """Trains and scores one table per fold and seed.
 
     Args:
-      task: candidates, judgements, folds, options.
-      texts: their pieces.
       start: features of the table as it is; their mean and deviation over a
         fold's training candidates stay the scale of its features.
-      kernels: K of them.
       say: takes a line per fold and seed.
     """
 

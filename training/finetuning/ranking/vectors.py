@@ -30,8 +30,6 @@ class TableVectors:
 
     Attributes:
       layers: (0,).
-      fingerprint: hash of the table.
-      dim: D.
     """
 
     def __init__(self, table: np.ndarray):
@@ -58,9 +56,7 @@ class EncoderVectors:
 
     Args:
       model: a task model with its weights; its `encoder` is used.
-      ids: the special ids.
       layers: 0 = the embeddings, ... L.
-      batch_size: texts per step.
     """
 
     def __init__(
@@ -232,7 +228,6 @@ def open_table(
       vectors: "random" or the path of an .npy file [V, D].
       vocab_size: V.
       size: D of random ones.
-      seed: of random ones.
 
     Raises:
       UserError: no such file, or another shape.
