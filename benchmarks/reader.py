@@ -19,7 +19,7 @@ from absl import flags
 
 from common import files
 from common.contract.symbols import SymbolIds
-from data.pretraining.lanes import open_lanes
+from data.pretraining.lanes import LaneReader
 from data.pretraining.manifest import LaneFile, PretrainingManifest
 from data.pretraining.options import BuildOptions, ReaderOptions
 from data.pretraining.reader import make_dataset
@@ -112,7 +112,7 @@ def measure(manifest: PretrainingManifest, lanes: int) -> dict:
         next(iterator)
     wall = time.perf_counter() - wall
     cpu = time.process_time() - cpu
-    reader = open_lanes(manifest, options)
+    reader = LaneReader(manifest, options)
     inside_wall, inside_cpu = time.perf_counter(), time.process_time()
     steps = number = 0
     while steps < FLAGS.steps:
@@ -122,7 +122,7 @@ def measure(manifest: PretrainingManifest, lanes: int) -> dict:
     inside_cpu = time.process_time() - inside_cpu
     far = ReaderOptions(global_batch=FLAGS.batch, start_step=10**6 + 37)
     seek = time.perf_counter()
-    next(open_lanes(manifest, far).chunks())
+    next(LaneReader(manifest, far).chunks())
     seek = time.perf_counter() - seek
     total = tokens * FLAGS.steps
     return {

@@ -146,7 +146,7 @@ def reading_suite(data_dir: str, rows: int, steps: int) -> None:
     """Bytes that each process reads."""
     import numpy as np
 
-    from data.pretraining.lanes import open_lanes
+    from data.pretraining.lanes import LaneReader
     from data.pretraining.manifest import PretrainingManifest
     from data.pretraining.options import ReaderOptions
 
@@ -156,7 +156,7 @@ def reading_suite(data_dir: str, rows: int, steps: int) -> None:
         for process in range(count):
             mine = np.arange(rows).reshape(2, count, -1)[:, process]
             options = ReaderOptions(rows, rows=tuple(mine.reshape(-1).tolist()))
-            reader = open_lanes(manifest, options)
+            reader = LaneReader(manifest, options)
             before = _bytes_read()
             done = 0
             for chunk in reader.chunks():

@@ -12,10 +12,9 @@ import os
 import numpy as np
 
 from common import files
-from data.pretraining.lanes import open_lanes
+from data.pretraining.lanes import LaneReader
 from data.pretraining.manifest import PretrainingManifest
 from data.pretraining.options import ReaderOptions
-from data.records.lane_reader import LaneReader
 
 _AHEAD = 8
 
@@ -43,7 +42,7 @@ def write(manifest: PretrainingManifest) -> PretrainingManifest:
         )
         name = f"batches{rows}-pass{number}.tfrecord"
         path = os.path.join(manifest.data_dir, name)
-        records, digest = _write_file(open_lanes(one_pass, options), path)
+        records, digest = _write_file(LaneReader(one_pass, options), path)
         batch_files.append(
             {
                 "name": name,

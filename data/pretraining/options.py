@@ -3,10 +3,10 @@
 import dataclasses
 import math
 
-from common.checks import FIELD, one_of, require
+from common.checks import FIELD, one_of, require, within
 from common.settings import REQUIRED, VOCABULARY, check, setting
 from common.vocabularies.text_settings import TextChoice, TextSettings
-from data.records.options import RUNNERS, LaneOptions, check_factory
+from data.records.options import RUNNERS, check_factory
 
 SPAN_UNITS = ("word", "token", "single")
 SPAN_LENGTHS = ("inverse", "uniform")
@@ -224,21 +224,37 @@ class BuildOptions:
 
 
 @dataclasses.dataclass(frozen=True)
-class ReaderOptions(LaneOptions):
+class ReaderOptions:
     """Which batches a reader gives.
 
     Attributes:
+      global_batch: rows of a batch over all replicas.
+      seed: of the lane order (and of what is drawn again).
+      start_step: the first batch given is the one of this step.
+      repeat: False ends where the first epoch's last lanes end.
+      prefetch: batches kept ready; 0 = none.
+      rows: rows of the global batch that are read, in this order; None = all.
       reset_memory_at_document: also where a document starts.
       resample_permutation: a fresh order of the stored targets each epoch.
       resample_targets: fresh targets each epoch, too.
     """
 
+    global_batch: int
+    seed: int = 0
+    start_step: int = 0
+    split: str = "train"
+    repeat: bool = True
+    verify: bool = True
+    read_ahead: int = 16
+    prefetch: int = 8
+    rows: tuple[int, ...] | None = None
     reset_memory_at_document: bool = False
     resample_permutation: bool = False
     resample_targets: bool = False
 
     def __post_init__(self) -> None:
-        super().__post_init__()
+        within(self, ">= 1", "global_batch", "read_ahead", form=FIELD)
+        within(self, ">= 0", "seed", "start_step", "prefetch", form=FIELD)
         one_of(self, form=FIELD, split=SPLITS)
 
 

@@ -7,14 +7,14 @@
 Elements are dicts of `common.contract.schema.PRETRAIN_BATCH` (with explicit masks, of
 `PRETRAIN_MATERIALIZED`, too), all shapes static, for one global batch: batch n
 of the dataset is the one of step `start_step + n`, whatever was read before.
-`data.records.lane_reader` says which rows stand where. A `UserError` of the data
+`data.pretraining.lanes` says which rows stand where. A `UserError` of the data
 is the text of the `tf.errors` that tf.data raises (`training.step.guards`).
 """
 
 import tensorflow as tf
 
 from common.contract import schema
-from data.pretraining.lanes import open_lanes
+from data.pretraining.lanes import LaneReader
 from data.pretraining.manifest import PretrainingManifest
 from data.pretraining.options import ReaderOptions
 from data.records import dataset
@@ -35,7 +35,7 @@ def make_dataset(
     manifest = data_dir
     if isinstance(data_dir, str):
         manifest = PretrainingManifest.load(data_dir)
-    reader = open_lanes(manifest, options)
+    reader = LaneReader(manifest, options)
     sizes = {"B": reader.rows, "T": manifest.seq_len, "P": manifest.num_predict}
     fields = dict(schema.PRETRAIN_BATCH)
     if manifest.options["materialize_masks"]:

@@ -1,9 +1,8 @@
 """What a kind of records brings to the factory.
 
-The factory (`build`, `lane_reader`, ...) knows text in blocks, workers, resume,
-records of equal size, files and lanes. A *layout* knows what the records hold:
-a `BuildLayout` turns blocks of text into records and their manifest, a
-`LaneLayout` turns the records of lanes into batches.
+The factory (`build`, ...) knows text in blocks, workers, resume, records of equal
+size and files. A *layout* knows what the records hold: it turns blocks of text
+into records and their manifest.
 """
 
 import abc
@@ -11,12 +10,9 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
-import numpy as np
-
 from data.corpus.documents import Block
-from data.records.manifest import Manifest, RecordFile
-from data.records.options import FactoryOptions, LaneOptions
-from data.records.record_format import RecordFormat
+from data.records.manifest import Manifest
+from data.records.options import FactoryOptions
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,82 +99,3 @@ class BuildLayout(abc.ABC):
     @abc.abstractmethod
     def load(self) -> Manifest:
         """The finished manifest of the output folder."""
-
-
-class LaneLayout(abc.ABC):
-    """Records of lanes as a reader sees them.
-
-    A lane is `segments` records that follow each other in a file.
-
-    Attributes:
-      segments: records of a lane in the split that is read.
-      directions: number of directions that have lanes of their own.
-    """
-
-    data_dir: str
-    format: RecordFormat
-    segments: int
-    directions: int
-    passes: int
-
-    @abc.abstractmethod
-    def files(self, direction: int, number: int) -> list[RecordFile]:
-        """Files of one direction and pass, in block order."""
-
-    @abc.abstractmethod
-    def require_lanes(self, lanes: int) -> None:
-        """Raises UserError where a split has no lanes."""
-
-    def read_ahead(self, options: LaneOptions) -> int:
-        """Steps to read at once."""
-        return options.read_ahead
-
-    @abc.abstractmethod
-    def wrong(
-        self,
-        arrays: dict[str, np.ndarray],
-        lane: np.ndarray,
-        segment: np.ndarray,
-        direction: np.ndarray,
-    ) -> dict[str, np.ndarray]:
-        """Which records hold what they cannot hold.
-
-        Args:
-          arrays: decoded records [rows, steps, ...].
-          lane, segment, direction: what stands there, broadcast to
-            [rows, steps].
-
-        Returns:
-          Words for the mistake -> bool [rows, steps].
-        """
-
-    def redraw(
-        self,
-        row: dict[str, np.ndarray],
-        lane: tuple[int, int],
-        direction: int,
-        first: int,
-    ) -> None:
-        """Draws again what is drawn at reading, in place; by default nothing.
-
-        Args:
-          row: decoded records of one lane [steps, ...].
-          lane: (epoch, number of the lane).
-          first: segment of the first record.
-        """
-        del row, lane, direction, first
-
-    @abc.abstractmethod
-    def batch(
-        self, arrays: dict[str, np.ndarray], real: np.ndarray, first: int
-    ) -> dict[str, np.ndarray]:
-        """Decoded records -> batches.
-
-        Args:
-          arrays: [steps, rows, ...].
-          real: bool [rows], False = a row without a lane.
-          first: segment of the first step.
-
-        Returns:
-          Arrays [steps, rows, ...].
-        """

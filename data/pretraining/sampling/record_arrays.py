@@ -5,7 +5,6 @@ import dataclasses
 import numpy as np
 
 from common.contract.symbols import SymbolIds
-from data.pretraining.options import BuildOptions
 from data.pretraining.record import FLAG_DOCUMENT, META
 from data.pretraining.sampling import balanced_spans, permutation, spans
 from data.pretraining.sampling import segments as segments_lib
@@ -29,24 +28,13 @@ class Shape:
     spans: spans.SpanOptions
 
     @classmethod
-    def of(cls, options: BuildOptions) -> "Shape":
-        """From builder options."""
-        return cls(
-            options.seq_len,
-            options.reuse_len,
-            options.num_predict,
-            options.perm_size,
-            options.order_context,
-            options.functional_as_context,
-            options.sampler,
-            spans.SpanOptions(
-                options.mask_alpha,
-                options.mask_beta,
-                options.span_unit,
-                options.span_lengths,
-                options.max_span,
-            ),
-        )
+    def of(cls, options) -> "Shape":
+        """From `BuildOptions`, or what has a manifest's under these names."""
+        names = [f.name for f in dataclasses.fields(cls) if f.name != "spans"]
+        of_spans = [f.name for f in dataclasses.fields(spans.SpanOptions)]
+        drawn = {name: getattr(options, name) for name in of_spans}
+        values = {name: getattr(options, name) for name in names}
+        return cls(**values, spans=spans.SpanOptions(**drawn))
 
 
 def draw_context_targets(

@@ -4,6 +4,8 @@
 `--resample_targets` draws the targets again, too, by the builder's own rules.
 """
 
+import types
+
 import numpy as np
 
 from common.errors import UserError
@@ -30,27 +32,6 @@ def check_sampler(manifest: PretrainingManifest, **asked: bool) -> None:
             "are not drawn anew; leave the flag out, or build the data with "
             "--num_passes for more draws"
         )
-
-
-def shape_of(manifest: PretrainingManifest) -> record_arrays.Shape:
-    """What sampling depends on, as the data were built."""
-    options = manifest.options
-    return record_arrays.Shape(
-        manifest.seq_len,
-        manifest.reuse_len,
-        manifest.num_predict,
-        manifest.perm_size,
-        options["order_context"],
-        options["functional_as_context"],
-        options["sampler"],
-        spans.SpanOptions(
-            options["mask_alpha"],
-            options["mask_beta"],
-            options["span_unit"],
-            options["span_lengths"],
-            options["max_span"],
-        ),
-    )
 
 
 def part_lengths(meta: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -83,7 +64,8 @@ def draw(
     row, manifest: PretrainingManifest, rng, fresh_targets: bool, backward: bool
 ):
     """Draws orders (and targets) of n records of one lane, in place."""
-    shape, meta = shape_of(manifest), row["meta"]
+    built = types.SimpleNamespace(**manifest.options)
+    shape, meta = record_arrays.Shape.of(built), row["meta"]
     reuse, a_len, b_len = part_lengths(meta)
     has_second = a_len > 0
     is_target = targets_of(row)

@@ -13,7 +13,7 @@ from data.corpus import documents as corpus
 from data.pretraining import build
 from data.pretraining import report as record_report
 from data.pretraining.block_builder import BlockBuilder
-from data.pretraining.lanes import open_lanes
+from data.pretraining.lanes import LaneReader
 from data.pretraining.manifest import PretrainingManifest
 from data.pretraining.options import InspectOptions, ReaderOptions
 from data.records.block_builder import block_summary_name
@@ -320,7 +320,7 @@ def test_records_of_format_1_are_read_as_they_were(first_format, draw):
         global_batch=2, seed=1, repeat=False, **({draw: True} if draw else {})
     )
     digest = hashlib.sha256()
-    for chunk in open_lanes(manifest, options).chunks():
+    for chunk in LaneReader(manifest, options).chunks():
         for name in sorted(chunk):
             digest.update(name.encode())
             digest.update(np.ascontiguousarray(chunk[name]).tobytes())

@@ -16,7 +16,7 @@ import pytest
 
 from common.errors import UserError
 from data.pretraining.build import unigram_entropy
-from data.pretraining.lanes import open_lanes
+from data.pretraining.lanes import LaneReader
 from data.pretraining.manifest import PretrainingManifest
 from data.pretraining.options import BuildOptions, ReaderOptions
 from data.records import manifest as manifest_lib
@@ -181,17 +181,17 @@ def test_original_sampler_and_orders(folder):
     manifest = builds.run(
         folder, "original", sampler="original", reuse_len=24, perm_size=12
     )
-    reader = open_lanes(manifest, ReaderOptions(global_batch=6, read_ahead=4))
+    reader = LaneReader(manifest, ReaderOptions(global_batch=6, read_ahead=4))
     chunk = next(reader.chunks())
     assert (chunk["target_weights"].sum(-1) <= manifest.num_predict).all()
     full = builds.run(folder, "context", order_context=True)
-    chunk = next(open_lanes(full, ReaderOptions(global_batch=6)).chunks())
+    chunk = next(LaneReader(full, ReaderOptions(global_batch=6)).chunks())
     real = chunk["input_mask"] == 1
     second = np.arange(48) >= full.reuse_len
     low = np.where(second, full.reuse_len + 1, 0)
     assert (chunk["ranks"] >= low)[real].all()
     none = builds.run(folder, "nofunc", functional_as_context=True)
-    chunk = next(open_lanes(none, ReaderOptions(global_batch=6)).chunks())
+    chunk = next(LaneReader(none, ReaderOptions(global_batch=6)).chunks())
     cls = chunk["input_ids"] == none.symbols.cls
     assert (chunk["ranks"][cls] == none.reuse_len).all()
 
@@ -204,7 +204,7 @@ def test_materialized_batches_are_the_readers(folder):
     raw = raw.reshape(-1, manifest.format.record_size)
     assert manifest.format.find_corrupt(raw) is None
     arrays = manifest.format.decode(raw)
-    reader = open_lanes(
+    reader = LaneReader(
         PretrainingManifest.load(manifest.data_dir),
         ReaderOptions(global_batch=6, seed=3, repeat=False),
     )
@@ -233,7 +233,7 @@ def _copy(manifest, folder, name):
 
 def _read_all(path):
     manifest = PretrainingManifest.load(str(path))
-    reader = open_lanes(manifest, ReaderOptions(global_batch=2, repeat=False))
+    reader = LaneReader(manifest, ReaderOptions(global_batch=2, repeat=False))
     for _ in reader.chunks():
         pass
 

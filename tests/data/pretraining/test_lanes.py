@@ -11,7 +11,7 @@ from common.errors import UserError
 from data.pretraining import build
 from data.pretraining import lanes as lanes_lib
 from data.pretraining.block_builder import BlockBuilder
-from data.pretraining.lanes import open_lanes
+from data.pretraining.lanes import LaneReader
 from data.pretraining.manifest import PretrainingManifest
 from data.pretraining.options import BuildOptions, ReaderOptions
 from data.pretraining.run_data import RunData
@@ -59,7 +59,7 @@ def expected_lanes(manifest, folder):
 def read_epoch(manifest, **changes):
     """One epoch: arrays [steps, rows, ...]."""
     options = ReaderOptions(repeat=False, **changes)
-    chunks = list(open_lanes(manifest, options).chunks())
+    chunks = list(LaneReader(manifest, options).chunks())
     return {k: np.concatenate([c[k] for c in chunks]) for k in chunks[0]}
 
 
@@ -91,7 +91,7 @@ def test_every_token_once(manifest, folder, half, seed):
 
 def test_a_step_is_a_function_of_seed_and_step(manifest):
     options = ReaderOptions(global_batch=12, seed=5, read_ahead=3)
-    whole = open_lanes(manifest, options)
+    whole = LaneReader(manifest, options)
     steps = []
     for chunk in whole.chunks():
         steps += [
@@ -102,7 +102,7 @@ def test_a_step_is_a_function_of_seed_and_step(manifest):
             break
     for start in (0, 1, 4, 5, 23, 50):
         late = dataclasses.replace(options, start_step=start)
-        chunk = next(open_lanes(manifest, late).chunks())
+        chunk = next(LaneReader(manifest, late).chunks())
         for name, value in chunk.items():
             assert (value[0] == steps[start][name]).all(), (start, name)
 
@@ -114,7 +114,7 @@ def test_orders_of_the_original_are_not_drawn_anew(manifest, flag):
     )
     message = f"--{flag}: wanted data of .*found .*--sampler=original"
     with pytest.raises(UserError, match=message):
-        open_lanes(original, ReaderOptions(global_batch=2, **{flag: True}))
+        LaneReader(original, ReaderOptions(global_batch=2, **{flag: True}))
     with pytest.raises(UserError, match=message):  # before anything is written
         RunData(original).train_batches(0, **{flag: True})
     RunData(original).train_batches(0, **{flag: False})
@@ -124,7 +124,7 @@ def test_orders_of_the_original_are_not_drawn_anew(manifest, flag):
 def test_processes_read_their_rows_alone(manifest, processes, monkeypatch):
     """Any number of processes has the same rows, and reads 1/n each."""
     options = ReaderOptions(global_batch=16, seed=5, resample_permutation=True)
-    whole = open_lanes(manifest, options).chunk(2)
+    whole = LaneReader(manifest, options).chunk(2)
     read, size = [], manifest.format.record_size
     original = type(manifest.format).read
     monkeypatch.setattr(
@@ -140,7 +140,7 @@ def test_processes_read_their_rows_alone(manifest, processes, monkeypatch):
         # Forward and backward rows, as of replicas with accumulation.
         rows = np.arange(16).reshape(2, processes, -1)[:, process].T.reshape(-1)
         mine = dataclasses.replace(options, rows=tuple(rows.tolist()))
-        chunk = open_lanes(manifest, mine).chunk(2)
+        chunk = LaneReader(manifest, mine).chunk(2)
         for name, value in whole.items():
             np.testing.assert_array_equal(chunk[name], value[:, rows], name)
         steps = len(whole["ranks"])
@@ -149,7 +149,7 @@ def test_processes_read_their_rows_alone(manifest, processes, monkeypatch):
 
 def test_epochs_read_other_passes_in_another_order(manifest):
     lanes = manifest.lanes("train")
-    reader = open_lanes(manifest, ReaderOptions(global_batch=2 * lanes))
+    reader = LaneReader(manifest, ReaderOptions(global_batch=2 * lanes))
     ids = []
     for number, chunk in enumerate(reader.chunks()):
         ids.append(chunk)
@@ -165,7 +165,7 @@ def test_epochs_read_other_passes_in_another_order(manifest):
 
 def test_every_pass_is_read_and_then_the_first_again(manifest):
     lanes = manifest.lanes("train")
-    reader = open_lanes(manifest, ReaderOptions(global_batch=2 * lanes))
+    reader = LaneReader(manifest, ReaderOptions(global_batch=2 * lanes))
     part, found = slice(0, manifest.reuse_len), []
     for number in range(3):
         chunk = reader.chunk(number)
@@ -189,7 +189,7 @@ def test_every_chunk_and_lane_is_drawn_again_from_its_own_seed(
     options = ReaderOptions(
         global_batch=2 * lanes, read_ahead=1, resample_permutation=True
     )
-    reader = open_lanes(manifest, options)
+    reader = LaneReader(manifest, options)
     steps = 2 * reader.steps_per_epoch
     for number in range(steps):
         reader.chunk(number)
@@ -202,7 +202,7 @@ def test_resampling_draws_what_was_asked(folder):
 
     def epoch(**changes):
         options = ReaderOptions(global_batch=2 * lanes, seed=2, **changes)
-        reader = open_lanes(manifest, options)
+        reader = LaneReader(manifest, options)
         found = []
         for number in range(2):
             chunk = reader.chunk(number)
@@ -262,8 +262,8 @@ def test_targets_and_lengths(manifest):
 def test_materialized_masks_equal_the_ranks(folder):
     manifest = builds.run(folder, "masks", materialize_masks=True)
     plain = builds.run(folder, "plain")
-    a = next(open_lanes(manifest, ReaderOptions(global_batch=4)).chunks())
-    b = next(open_lanes(plain, ReaderOptions(global_batch=4)).chunks())
+    a = next(LaneReader(manifest, ReaderOptions(global_batch=4)).chunks())
+    b = next(LaneReader(plain, ReaderOptions(global_batch=4)).chunks())
     b = {k: v[: len(a["ranks"])] for k, v in b.items()}
     for name, value in b.items():
         assert (a[name] == value).all(), name
@@ -285,7 +285,7 @@ def test_no_target_leaks_through_memory(manifest):
     second segment backward through (content of segment 2) and (memory =
     content of segment 1's reuse part), its own token must not be reached.
     """
-    reader = open_lanes(manifest, ReaderOptions(global_batch=8))
+    reader = LaneReader(manifest, ReaderOptions(global_batch=8))
     chunk = reader.chunk(0)
     size = manifest.reuse_len
     for row in range(8):
@@ -313,12 +313,12 @@ def test_no_target_leaks_through_memory(manifest):
 
 def test_bad_batches_are_refused(manifest):
     with pytest.raises(UserError, match="must divide by 2"):
-        open_lanes(manifest, ReaderOptions(global_batch=7))
+        LaneReader(manifest, ReaderOptions(global_batch=7))
     with pytest.raises(UserError, match="--segments_per_lane=2"):
         rows = 2 * 2 * manifest.lanes("train")
-        open_lanes(manifest, ReaderOptions(global_batch=rows))
+        LaneReader(manifest, ReaderOptions(global_batch=rows))
     with pytest.raises(UserError, match="no dev split"):
-        open_lanes(manifest, ReaderOptions(global_batch=2, split="dev"))
+        LaneReader(manifest, ReaderOptions(global_batch=2, split="dev"))
 
 
 def test_reset_at_documents(manifest):
