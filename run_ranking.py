@@ -26,10 +26,9 @@ def main() -> None:
     tokenizer = None
     if options.ranker.ranker != "bm25":
         finetune = options.finetune
-        spiece = sources.find_spiece(
-            finetune, finetune_flags.spiece_model_file()
-        )
-        text = sources.find_text(finetune, spiece, finetune_flags.text_choice())
+        said = finetune_flags.features_from_flags()
+        spiece = sources.find_spiece(finetune, said.spiece_model_file)
+        text = sources.find_text(finetune, spiece, said.text)
         tokenizer = open_tokenizer(spiece, text)
         # Rankers bring their own check of what was trained.
         preflight.check_places(dataclasses.replace(finetune, do_train=True))

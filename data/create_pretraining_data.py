@@ -9,16 +9,17 @@ nothing; other parameters in the same folder are refused.
 """
 
 from data.pretraining import build
-from flags import app, prepare_flags
+from data.pretraining.options import BuildOptions
+from flags import app, flag_values
 
 
 def main() -> None:
     """Builds what the flags say."""
-    options = prepare_flags.from_flags()
+    options = flag_values.build(BuildOptions)
     manifest = build.build(options)
     print(f"{manifest.data_dir}: {len(manifest.files)} record files")
 
 
 if __name__ == "__main__":
-    prepare_flags.define()
+    flag_values.define(BuildOptions)
     app.run(main)

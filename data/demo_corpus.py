@@ -29,7 +29,7 @@ from common.errors import UserError
 from data.corpus import docstrings
 from data.corpus.options import DemoCorpusOptions
 from data.corpus.registry import large_corpus
-from flags import app, demo_flags
+from flags import app, flag_values
 
 # Class name -> (distribution, packages below site-packages). The standard
 # library is the class "python".
@@ -271,7 +271,7 @@ def versions() -> dict[str, str]:
 
 def main() -> None:
     """Runs the command."""
-    options = demo_flags.corpus_from_flags()
+    options = flag_values.build(DemoCorpusOptions)
     summary = write_corpus(options)
     if options.size == "large":
         print(*large_corpus.lines(summary), sep="\n")
@@ -283,5 +283,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    demo_flags.define_corpus()
+    flag_values.define(DemoCorpusOptions)
     app.run(main)

@@ -33,7 +33,7 @@ from data.corpus.options import SentencePieceOptions
 from data.text import composition
 from data.text import normalization as text
 from data.text.normalisation_report import Changes
-from flags import app, demo_flags
+from flags import app, flag_values, text_flags
 
 CONTROL = (symbols.CLS, symbols.SEP, symbols.PAD, symbols.MASK, symbols.EOD)
 BLOCK_BYTES = 8_000_000  # read at a time
@@ -335,7 +335,8 @@ def already_finished(options: SentencePieceOptions) -> dict | None:
 
 def main() -> None:
     """Runs the command."""
-    options = demo_flags.sentencepiece_from_flags()
+    text_said = text_flags.from_flags().complete(SentencePieceOptions.text)
+    options = flag_values.build(SentencePieceOptions, text=text_said)
     summary = train(options)
     records = os.path.join(os.path.dirname(options.model_prefix), "records")
     print(
@@ -355,5 +356,8 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    demo_flags.define_sentencepiece()
+    flag_values.define(SentencePieceOptions)
+    text_flags.define(
+        default="composed; original is for weights that were released with it"
+    )
     app.run(main)

@@ -13,6 +13,8 @@ from absl import flags
 
 from common.errors import UserError
 from common.settings import REQUIRED, Setting, settings_of
+from common.vocabularies.text_settings import TextChoice
+from flags import text_flags
 
 FLAGS = flags.FLAGS
 _SCALARS = {
@@ -33,6 +35,8 @@ def define(
     cls: type, *names: str, without: tuple[str, ...] = (), **defaults: Any
 ) -> None:
     """Registers the flags of a dataclass's settings.
+
+    A field that holds a `TextChoice` has the text settings' flags.
 
     Args:
       cls: its fields with a `common.settings.Setting` have flags.
@@ -55,6 +59,16 @@ def define(
             released[flag] = settings[name].released
         default = defaults.get(name, defaults.get(flag, fields[name].default))
         _define(flag, _kind(fields[name].type), default, settings[name])
+    if not names and _text_field(cls):
+        text_flags.define()
+
+
+def _text_field(cls: type) -> str | None:
+    """The field that says how text is handled."""
+    for field in dataclasses.fields(cls):
+        if TextChoice in typing.get_args(field.type):
+            return field.name
+    return None
 
 
 def define_changes(
@@ -143,6 +157,9 @@ def build(cls, **given):
         flag = one.flag or name
         if name not in given and flag in FLAGS:
             given[name] = _value(flag, fields[name].type)
+    text = _text_field(cls)
+    if text and text not in given and "text_rule" in FLAGS:
+        given[text] = text_flags.from_flags()
     return cls(**given)
 
 

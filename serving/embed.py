@@ -20,8 +20,8 @@ import numpy as np
 
 from common import encodings, files
 from common.errors import UserError
-from flags import app
-from flags.serving import lm_flags
+from flags import app, flag_values
+from serving.generation.options import EmbedOptions, ModelOptions
 
 if TYPE_CHECKING:
     from serving.generation.embeddings import Embedded
@@ -32,7 +32,8 @@ def main() -> None:
     from serving.generation.embeddings import Embedder
     from serving.generation.language_model import load_encoder
 
-    options, model_options = lm_flags.embed_from_flags()
+    options = flag_values.build(EmbedOptions)
+    model_options = flag_values.build(ModelOptions)
     texts = _texts(options)
     if options.output_file:
         if options.input_file:
@@ -170,5 +171,6 @@ def _texts(options) -> list[str]:
 
 
 if __name__ == "__main__":
-    lm_flags.define_embed()
+    flag_values.define(ModelOptions)
+    flag_values.define(EmbedOptions)
     app.run(main)

@@ -9,8 +9,8 @@ its answers, byte by byte. How answers are joined: `serving.exported.members`.
 
 import sys
 
-from flags import app
-from flags.serving import predict_flags
+from flags import app, flag_values
+from serving.options import EnsembleOptions, PredictOptions
 
 
 def main() -> None:
@@ -19,7 +19,8 @@ def main() -> None:
     from serving.exported.members import Ensemble
     from serving.saved_model import SavedModel
 
-    options = predict_flags.ensemble_from_flags()
+    rows = flag_values.build(PredictOptions, saved_model_dir="")
+    options = flag_values.build(EnsembleOptions, rows=rows)
     trust = options.rows.trust_model
     models = [SavedModel(folder, trust) for folder in options.ensemble]
     for model in models:
@@ -28,5 +29,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    predict_flags.define_ensemble()
+    flag_values.define(EnsembleOptions)
+    flag_values.define(PredictOptions, without=("saved_model_dir",))
     app.run(main)

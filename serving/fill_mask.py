@@ -21,10 +21,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from common.errors import UserError
-from flags import app
-from flags.serving import lm_flags
+from flags import app, flag_values
 from modeling.encoders.registry import spec_of
-from serving.generation.options import FillOptions
+from serving.generation.options import FillOptions, ModelOptions
 
 
 def main() -> None:
@@ -33,7 +32,8 @@ def main() -> None:
     from serving.generation import fill
     from serving.generation.language_model import load_model
 
-    options, model_options = lm_flags.fill_from_flags()
+    options = flag_values.build(FillOptions)
+    model_options = flag_values.build(ModelOptions)
     text = limits.check_text(options.text, "--text", options.max_chars)
     lm = load_model(model_options, masked_too=True)
     fills = options.fill.split("|") if options.fill else None
@@ -146,5 +146,6 @@ def _filled(hidden, filling):
 
 
 if __name__ == "__main__":
-    lm_flags.define_fill()
+    flag_values.define(ModelOptions)
+    flag_values.define(FillOptions)
     app.run(main)

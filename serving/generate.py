@@ -17,8 +17,12 @@ import numpy as np
 
 from common import encodings
 from common.errors import UserError
-from flags import app
-from flags.serving import lm_flags
+from flags import app, flag_values
+from serving.generation.options import (
+    GenerateOptions,
+    ModelOptions,
+    SamplingOptions,
+)
 
 
 def main() -> None:
@@ -26,7 +30,9 @@ def main() -> None:
     from serving.exported import limits
     from serving.generation.causal import is_causal
 
-    options, sampling, model_options = lm_flags.generate_from_flags()
+    options = flag_values.build(GenerateOptions)
+    sampling = flag_values.build(SamplingOptions)
+    model_options = flag_values.build(ModelOptions)
     prompt = limits.check_text(options.prompt, "--prompt", options.max_chars)
     priming = read_priming(options.priming_file, options.max_chars)
     start = time.perf_counter()
@@ -125,5 +131,7 @@ def read_priming(path: str, max_chars: int) -> str:
 
 
 if __name__ == "__main__":
-    lm_flags.define_generate()
+    flag_values.define(ModelOptions)
+    flag_values.define(GenerateOptions)
+    flag_values.define(SamplingOptions)
     app.run(main)

@@ -9,8 +9,8 @@ What is read and written: `serving.exported.answering`.
 
 import sys
 
-from flags import app
-from flags.serving import predict_flags
+from flags import app, flag_values
+from serving.options import PredictOptions
 
 
 def main() -> None:
@@ -18,12 +18,12 @@ def main() -> None:
     from serving.exported.answering import answer
     from serving.saved_model import SavedModel
 
-    options = predict_flags.from_flags()
+    options = flag_values.build(PredictOptions)
     model = SavedModel(options.saved_model_dir, options.trust_model)
     print(model.weights_line, file=sys.stderr)  # answers may go to the other
     answer(model, options)
 
 
 if __name__ == "__main__":
-    predict_flags.define()
+    flag_values.define(PredictOptions)
     app.run(main)

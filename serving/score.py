@@ -21,8 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from common.errors import UserError
-from flags import app
-from flags.serving import lm_flags
+from flags import app, flag_values
 from serving.generation.options import ModelOptions, ScoreOptions
 
 # M of a permutation model: the original's share of 512.
@@ -48,7 +47,8 @@ def main() -> None:
     from serving.exported import limits
     from serving.generation.causal import is_causal
 
-    options, model_options = lm_flags.score_from_flags()
+    options = flag_values.build(ScoreOptions)
+    model_options = flag_values.build(ModelOptions)
     texts = [
         limits.check_text(t, f"--text[{i}]", options.max_chars)
         for i, t in enumerate(options.text)
@@ -139,5 +139,6 @@ def _left_to_right(
 
 
 if __name__ == "__main__":
-    lm_flags.define_score()
+    flag_values.define(ModelOptions)
+    flag_values.define(ScoreOptions, text=())
     app.run(main)

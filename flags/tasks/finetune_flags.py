@@ -7,10 +7,9 @@ from absl import flags
 from common.contract import task_spec
 from common.contract.task_spec import TaskSpec
 from common.errors import UserError
-from common.vocabularies.text_settings import TextChoice
 from data.finetuning import task_settings
 from data.finetuning.options import FeatureOptions
-from flags import flag_values, text_flags
+from flags import flag_values
 from flags.recipes import finetune_recipes
 from flags.training import common_flags, model_flags, strategy_flags
 from training.finetuning.options import FinetuneOptions
@@ -59,7 +58,6 @@ def define(max_seq_length: int, **defaults) -> None:
     flag_values.define(
         FeatureOptions, spiece_model_file="", max_seq_length=max_seq_length
     )
-    text_flags.define()
     model_flags.define_changes(*CONFIG_FLAGS)
 
 
@@ -153,25 +151,8 @@ def from_flags(run: dict | None = None, **more) -> FinetuneOptions:
     )
 
 
-def features_from_flags(spiece_model_file: str) -> FeatureOptions:
-    """How text becomes features, as far as the flags say it.
-
-    Args:
-      spiece_model_file: what --spiece_model_file resolved to.
-    """
+def features_from_flags() -> FeatureOptions:
+    """How text becomes features, as far as the flags say it."""
     return flag_values.build(
-        FeatureOptions,
-        spiece_model_file=spiece_model_file,
-        text=text_choice(),
-        static_shapes=strategy_flags.on_tpu(),
+        FeatureOptions, static_shapes=strategy_flags.on_tpu()
     )
-
-
-def spiece_model_file() -> str:
-    """--spiece_model_file as given, "" without."""
-    return FLAGS.spiece_model_file
-
-
-def text_choice() -> TextChoice:
-    """--text_rule, --uncased and --keep_accents."""
-    return text_flags.from_flags()

@@ -75,13 +75,12 @@ def read(tasks: tuple[str, ...] = (), **changes) -> dict:
             FLAGS.train_steps = steps[names[0]]
         lengths = by_name("task_lengths", FLAGS.task_lengths, int)
         weights = by_name("task_weights", FLAGS.task_weights, float)
-        spiece = finetune_flags.spiece_model_file()
         data, features, found = {}, {}, []
         for name in names:
             found.append(lengths.get(name) or _length(name))
             data[name] = ClassifierDataOptions(name, FLAGS.data_dir)
             with flagsaver.flagsaver(max_seq_length=found[-1]):
-                features[name] = finetune_flags.features_from_flags(spiece)
+                features[name] = finetune_flags.features_from_flags()
             _check(features[name])
         return {
             "options": _options(),

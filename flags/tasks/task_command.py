@@ -62,10 +62,9 @@ class TaskCommand:
         with flagsaver.flagsaver(**changes):
             lines = finetune_flags.apply_recipe(f"run_{self.kind}.py")
             trained, notes = finetune_flags.adopt(self.kind)
-            spiece = finetune_flags.spiece_model_file()
             options = tuning_flags.from_flags()
             data = self.data_options(trained)
-            features = finetune_flags.features_from_flags(spiece)
+            features = finetune_flags.features_from_flags()
             data.check_run(options, features)
             return {
                 "options": options,

@@ -21,8 +21,7 @@ from common.contract.task_spec import TaskSpec
 from common.errors import UserError
 from common.vocabularies import text_settings, vocabulary
 from common.weights import hub
-from flags import app
-from flags.serving import export_flags
+from flags import app, flag_values
 from serving.options import EMBEDDING, LANGUAGE_MODEL, ExportOptions
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ _LENGTH = 512  # rows of language models, where nothing else is said
 
 def main() -> None:
     """The command."""
-    options = export_flags.from_flags()
+    options = flag_values.build(ExportOptions)
     # These load TensorFlow: flags are read and checked before.
     from modeling.checkpoints import restore, weights
     from serving.generation.causal import is_causal
@@ -175,5 +174,5 @@ def _language_model_spec(
 
 
 if __name__ == "__main__":
-    export_flags.define()
+    flag_values.define(ExportOptions)
     app.run(main)

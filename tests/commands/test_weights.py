@@ -108,9 +108,7 @@ def export(world, model, capsys):
     options = ExportOptions(str(model), checkpoint_choice=world.choice)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("serving.export.exporter.export_model", write)
-        patch.setattr(
-            export_command.export_flags, "from_flags", lambda: options
-        )
+        patch.setattr(export_command.flag_values, "build", lambda _: options)
         export_command.main()
     found = line_of(capsys.readouterr().out.splitlines())
     assert served(told[0]) == found

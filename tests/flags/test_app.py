@@ -9,7 +9,8 @@ COMMAND = """
 import signal
 from absl import flags as absl_flags
 from common.errors import UserError
-from flags import (app, demo_flags)
+from data.corpus.options import SentencePieceOptions
+from flags import app, flag_values
 
 def main():
     if absl_flags.FLAGS.vocab_size == 17:
@@ -29,7 +30,7 @@ def main():
     print("ran")
 
 if __name__ == "__main__":
-    demo_flags.define_sentencepiece()
+    flag_values.define(SentencePieceOptions)
     app.run(main)
 """
 GIVEN = ("--input_glob=a", "--model_prefix=b")

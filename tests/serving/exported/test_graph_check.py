@@ -14,7 +14,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 from tensorflow.python.client import pywrap_tf_session
 
 from common.errors import UserError
-from flags.serving import predict_flags
+from flags import flag_values
 from serving import ensemble, predict, saved_model, serve
 from serving.exported import graph_check
 from serving.options import (
@@ -129,8 +129,8 @@ def test_no_file_is_written_by_what_restores(change, tmp_path, monkeypatch):
         SavedModel(folder)
     rows = PredictOptions(folder, ("x",), output_file=str(tmp_path / "out"))
     both = EnsembleOptions(rows, (folder,))
-    monkeypatch.setattr(predict_flags, "from_flags", lambda: rows)
-    monkeypatch.setattr(predict_flags, "ensemble_from_flags", lambda: both)
+    built = {PredictOptions: rows, EnsembleOptions: both}
+    monkeypatch.setattr(flag_values, "build", lambda cls, **_: built[cls])
     for command in (
         predict.main,
         ensemble.main,

@@ -268,8 +268,8 @@ def test_each_pieces_own_score_of_the_command(lm, monkeypatch, capsys):
     text, context = "The old tower was open.", 4
     options = ScoreOptions((text,), "random", 3, seed=5, context_chars=context)
     options = dataclasses.replace(options, per_token=True, memory_len=0)
-    asked = options, ModelOptions(checkpoint="c")
-    monkeypatch.setattr(score.lm_flags, "score_from_flags", lambda: asked)
+    built = {ScoreOptions: options, ModelOptions: ModelOptions(checkpoint="c")}
+    monkeypatch.setattr(score.flag_values, "build", lambda cls: built[cls])
     generation = "serving.generation"
     monkeypatch.setattr(f"{generation}.language_model.load_model", lambda _: lm)
     monkeypatch.setattr(f"{generation}.causal.is_causal", lambda _: False)

@@ -149,7 +149,9 @@ def test_the_export_fills_as_the_command_does(config, tokenizer):
 def _run(monkeypatch, capsys, lm, **options):
     options = FillOptions(**({"text": TEXT} | options))
     monkeypatch.setattr(
-        fill_mask.lm_flags, "fill_from_flags", lambda: (options, None)
+        fill_mask.flag_values,
+        "build",
+        lambda cls: options if cls is FillOptions else None,
     )
     monkeypatch.setattr(
         "serving.generation.language_model.load_model", lambda *_, **__: lm
