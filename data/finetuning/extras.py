@@ -8,8 +8,8 @@ from common.errors import UserError
 REQUIREMENTS = "requirements-ranking.txt"
 
 
-def load(name: str, requirements: str = REQUIREMENTS) -> ModuleType:
-    """The package, which a requirements file pins.
+def load(name: str) -> ModuleType:
+    """The package, which the requirements file pins.
 
     Raises:
       UserError: it is not installed.
@@ -19,5 +19,5 @@ def load(name: str, requirements: str = REQUIREMENTS) -> ModuleType:
     except ImportError as e:
         raise UserError(
             f"document ranking needs the package {name} ({e}): pip install -r "
-            f"{requirements}"
+            f"{REQUIREMENTS}"
         ) from e

@@ -46,8 +46,6 @@ def from_flags() -> tuple[
     if given:
         raise UserError(f"--{given[0]} has no meaning here: leave it out")
     named = {}
-    if FLAGS.collection and FLAGS.dataset:
-        raise UserError("--collection and --dataset: give one of them")
     if FLAGS.collection:
         named = data_lib.collection_files(FLAGS.collection, FLAGS.data_dir)
     elif FLAGS.data_dir:

@@ -12,7 +12,6 @@ from data.corpus.documents import list_files
 from data.finetuning.features import cache
 from data.finetuning.ranking import (
     candidates,
-    catalogue,
     documents,
     folds,
     judgments,
@@ -38,10 +37,8 @@ class Collection:
     qrels: Qrels
     options: RankingDataOptions
 
-    def documents(self, wanted: set[str] | None = None):
-        """A stream of documents: all, or at least those that are wanted."""
-        if self.options.dataset:
-            return catalogue.documents(self.options.dataset, wanted)
+    def documents(self):
+        """A stream of all documents."""
         return documents.stream(
             self.options.documents, self.options.documents_format
         )
@@ -55,21 +52,22 @@ def load(
     Raises:
       UserError: a bad line; grades too high; no query has a judgement.
     """
-    found, qrels = _read(options)
+    texts = topics.read(
+        options.topics_file, options.topics_format, options.topic_fields
+    )
+    qrels = judgments.read(options.qrels_file, options.qrels_format)
     metrics.check_grades(qrels, options.err_max_grade)
-    known = {q: text for q, text in found.items() if q in qrels}
+    known = {q: text for q, text in texts.items() if q in qrels}
     if not known:
         raise UserError(
-            f"no query of {options.topics_file or options.dataset} "
-            f"({next(iter(found), None)!r}, ...) is judged in "
-            f"{options.qrels_file or options.dataset} "
-            f"({next(iter(qrels), None)!r}, ...): the two are not of one "
-            "collection"
+            f"no query of {options.topics_file} ({next(iter(texts))!r}, ...) is "
+            f"judged in {options.qrels_file} ({next(iter(qrels))!r}, ...): the "
+            "two are not of one collection"
         )
     kept = {q: qrels[q] for q in known}
     count = sum(map(len, kept.values()))
     say(
-        f"{len(known)} judged queries of {len(found)}, {count} judgements"
+        f"{len(known)} judged queries of {len(texts)}, {count} judgements"
         + (
             f"; {len(qrels) - len(kept)} judged queries have no topic"
             if len(qrels) > len(kept)
@@ -77,19 +75,6 @@ def load(
         )
     )
     return Collection(known, kept, options)
-
-
-def _read(options: RankingDataOptions) -> tuple[dict[str, str], Qrels]:
-    """All queries and all judgements."""
-    name, fields = options.dataset, options.topic_fields
-    if not name:
-        found = topics.read(options.topics_file, options.topics_format, fields)
-        return found, judgments.read(options.qrels_file, options.qrels_format)
-    topics.check_fields(fields)
-    return (
-        topics.collect(name, catalogue.topics(name, fields)),
-        judgments.collect(name, catalogue.qrels(name)),
-    )
 
 
 def find_candidates(
@@ -152,7 +137,7 @@ def _counts(run: Run) -> str:
 def _key(collection: Collection) -> dict:
     options = collection.options
     return {
-        "documents": options.dataset or _states(options.documents),
+        "documents": _states(options.documents),
         "format": options.documents_format,
         "topics": cache.hash_texts(collection.topics.items()),
         "bm25": [options.bm25_k1, options.bm25_b],
@@ -163,13 +148,13 @@ def _key(collection: Collection) -> dict:
 
 def _states(patterns: str) -> list[list]:
     """Path, size and time of change of every file."""
-    found = []
+    states = []
     for path in list_files(patterns):
         changed = None
         if not files.is_remote(path):
             changed = os.stat(path).st_mtime_ns
-        found.append([path, files.size(path), changed])
-    return found
+        states.append([path, files.size(path), changed])
+    return states
 
 
 def find_folds(collection: Collection, run: Run, path: str) -> list[folds.Fold]:
@@ -181,11 +166,11 @@ def find_folds(collection: Collection, run: Run, path: str) -> list[folds.Fold]:
     options = collection.options
     names = [q for q in collection.topics if q in run]
     if options.folds_file:
-        found = folds.read(options.folds_file, names)
+        chosen = folds.read(options.folds_file, names)
     else:
-        found = folds.make(names, options.folds, options.fold_seed)
-    folds.write(path, found)
-    return found
+        chosen = folds.make(names, options.folds, options.fold_seed)
+    folds.write(path, chosen)
+    return chosen
 
 
 def grades_of(
@@ -212,9 +197,9 @@ def pairs(grades: np.ndarray, limit: int, seed: int, query: str) -> np.ndarray:
     better, worse = np.nonzero(
         grades[judged][:, None] > grades[judged][None, :]
     )
-    found = np.stack([judged[better], judged[worse]], 1)
-    if limit and len(found) > limit:
+    chosen = np.stack([judged[better], judged[worse]], 1)
+    if limit and len(chosen) > limit:
         digest = int(cache.hash_texts([query])[:15], 16)
         rng = np.random.default_rng((seed, digest))
-        found = found[np.sort(rng.choice(len(found), limit, replace=False))]
-    return found
+        chosen = chosen[np.sort(rng.choice(len(chosen), limit, replace=False))]
+    return chosen

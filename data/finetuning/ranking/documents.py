@@ -19,11 +19,18 @@ from typing import NamedTuple
 from common.errors import UserError
 from data.corpus.documents import list_files
 from data.finetuning.ranking import lines, smart
-from data.finetuning.ranking.topics import json_field, json_object
 
 FLAG = "--documents"
 ID_FIELDS = ("id", "doc_id", "docno", "docid", "_id")
 TEXT_FIELDS = ("text", "contents", "body")
+# What a file of a form begins with.
+_FORMS = {
+    "trec": r"\s*<(?i:DOC)>",
+    "jsonl": r"\s*\{",
+    "smart": smart.FIRST_LINE,
+    "tsv": r"[^\t]*\t",
+}
+_WANTED = "<DOC>, {JSON}, .I or id<tab>text (or give --documents_format)"
 _DOC = re.compile(r"<(/?)DOC>", re.IGNORECASE)
 _DOCNO = re.compile(r"<DOCNO>\s*(.*?)\s*</DOCNO>", re.IGNORECASE | re.DOTALL)
 _HEADER = re.compile(
@@ -54,34 +61,12 @@ def stream(patterns: str, form: str = "auto") -> Iterator[Document]:
     except UserError as e:
         raise UserError(str(e).replace("--input_glob", FLAG)) from e
     for path in paths:
-        chosen = detect(path) if form == "auto" else form
+        chosen = form
+        if form == "auto":
+            chosen = lines.detect(path, FLAG, _FORMS, _WANTED)
         for number, name, text in _READERS[chosen](path):
             name = lines.check_id(path, number, "document id", name)
             yield Document(name, " ".join(text.split()), path, number)
-
-
-def detect(path: str) -> str:
-    """The format of a file by its first line that is not blank.
-
-    Raises:
-      UserError: none fits.
-    """
-    number, line = lines.first_text(path, FLAG)
-    start = line.lstrip()
-    if start[:5].upper() == "<DOC>":
-        return "trec"
-    if start.startswith("{"):
-        return "jsonl"
-    if smart.starts(start):
-        return "smart"
-    if "\t" in line:
-        return "tsv"
-    lines.refuse(
-        path,
-        number,
-        "<DOC>, {JSON}, .I or id<tab>text (or give --documents_format)",
-        line,
-    )
 
 
 def _trec(path: str) -> Iterator[tuple[int, str, str]]:
@@ -146,42 +131,19 @@ def html_text(content: str) -> str:
 
 
 def _jsonl(path: str) -> Iterator[tuple[int, str, str]]:
-    for number, line in lines.read(path, FLAG):
-        if not line.strip():
-            continue
-        value = json_object(path, number, line)
-        name = json_field(path, number, value, ID_FIELDS)
-        text = json_field(path, number, value, TEXT_FIELDS)
+    for number, value in lines.json_objects(path, FLAG):
+        name = lines.json_field(path, number, value, ID_FIELDS)
+        text = lines.json_field(path, number, value, TEXT_FIELDS)
         title = value.get("title") or ""
         if not isinstance(title, str):
             lines.refuse(path, number, "a string in title", str(title))
         yield number, name, f"{title} {text}"
 
 
-def _tsv(path: str) -> Iterator[tuple[int, str, str]]:
-    for number, line in lines.read(path, FLAG):
-        if not line.strip():
-            continue
-        name, found, text = line.partition("\t")
-        if not found:
-            lines.refuse(path, number, "id<tab>text", line)
-        yield number, name.strip(), text.replace("\t", " ")
-
-
-def _smart(path: str) -> Iterator[tuple[int, str, str]]:
-    for record in smart.read(path, FLAG):
-        yield record.number, record.id, smart.text_of(record, "TW")
-
-
-def _cranfield(path: str) -> Iterator[tuple[int, str, str]]:
-    for record in smart.read(path, FLAG):
-        yield record.number, record.id, smart.text_of(record, "W")
-
-
 _READERS = {
     "trec": _trec,
     "jsonl": _jsonl,
-    "tsv": _tsv,
-    "smart": _smart,
-    "cranfield": _cranfield,
+    "tsv": lambda path: lines.separated(path, FLAG, "\t", "id<tab>text"),
+    "smart": lambda path: smart.texts(path, FLAG, "TW"),
+    "cranfield": lambda path: smart.texts(path, FLAG, "W"),
 }

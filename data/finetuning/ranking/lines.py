@@ -1,9 +1,11 @@
 """Text files line by line, plain, `.gz` or `.xz`, each bad line named (L1)."""
 
 import gzip
+import json
 import lzma
+import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NoReturn
 
 from common import files
@@ -58,6 +60,67 @@ def first_text(path: str, flag: str) -> tuple[int, str]:
         if line.strip():
             return number, line
     raise UserError(f"{flag}={path} is empty")
+
+
+def detect(path: str, flag: str, forms: Mapping[str, str], wanted: str) -> str:
+    """The form that the first line which is not blank begins like.
+
+    Args:
+      forms: form -> regular expression.
+
+    Raises:
+      UserError: none does.
+    """
+    number, line = first_text(path, flag)
+    for form, pattern in forms.items():
+        if re.match(pattern, line):
+            return form
+    refuse(path, number, wanted, line)
+
+
+def separated(
+    path: str, flag: str, sign: str, wanted: str
+) -> Iterator[tuple[int, str, str]]:
+    """(number, id, text) of the lines that have a sign between these."""
+    for number, line in read(path, flag):
+        if line.strip():
+            name, between, text = line.partition(sign)
+            if not between:
+                refuse(path, number, wanted, line)
+            yield number, name.strip(), text
+
+
+def json_objects(path: str, flag: str) -> Iterator[tuple[int, dict]]:
+    """(number, object) of the lines; other JSON is refused."""
+    for number, line in read(path, flag):
+        if not line.strip():
+            continue
+        try:
+            value = json.loads(line)
+        except (ValueError, RecursionError):
+            value = None
+        if not isinstance(value, dict):
+            refuse(path, number, "a JSON object", line)
+        yield number, value
+
+
+def json_field(
+    path: str, number: int, value: dict, names: Sequence[str]
+) -> str:
+    """The first of these fields that is there, as text.
+
+    Raises:
+      UserError: none is there, or it is no string and no whole number.
+    """
+    for name in names:
+        field = value.get(name)
+        if isinstance(field, str):
+            return field
+        if isinstance(field, int) and not isinstance(field, bool):
+            return str(field)
+    refuse(
+        path, number, f"a string in {' or '.join(names)}", str(sorted(value))
+    )
 
 
 def refuse(path: str, number: int, wanted: str, found: str) -> NoReturn:

@@ -40,12 +40,6 @@ class RankingDataOptions:
     topics_file: str = setting("", "Queries, one file.", often=True)
     documents: str = setting("", "Documents; patterns with commas.", often=True)
     qrels_file: str = setting("", "Relevance judgements of them.", often=True)
-    dataset: str = setting(
-        "",
-        "Instead of files an id of ir_datasets "
-        "(requirements-irdatasets.txt), as clueweb09/en/trec-web-2009.",
-        often=True,
-    )
     topics_format: str = setting(
         "auto",
         "Form of --topics_file; auto: by its first line.",
@@ -99,15 +93,9 @@ class RankingDataOptions:
     def __post_init__(self) -> None:
         check(self)
         for flag in ("topics_file", "documents", "qrels_file"):
-            if self.dataset and getattr(self, flag):
+            if not getattr(self, flag):
                 raise UserError(
-                    f"--dataset={self.dataset} has its own files: leave "
-                    f"--{flag} out"
-                )
-            if not self.dataset and not getattr(self, flag):
-                raise UserError(
-                    f"--{flag} must be given (or --collection with "
-                    "--data_dir, or --dataset)"
+                    f"--{flag} must be given (or --collection with --data_dir)"
                 )
         within(self, ">= 0", "fold_seed")
         if not self.folds_file and self.folds < 3:

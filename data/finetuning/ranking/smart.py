@@ -16,13 +16,9 @@ from typing import NamedTuple
 
 from data.finetuning.ranking import lines
 
+FIRST_LINE = r"\s*\.(I\s*\S*|[A-Z])\s*$"
 _START = re.compile(r"\.I\s*(\S*)\s*$")
 _FIELD = re.compile(r"\.([A-Z])\s*$")
-
-
-def starts(line: str) -> bool:
-    """Whether a file whose first line this is may be of this form."""
-    return bool(_START.match(line) or _FIELD.match(line))
 
 
 class Record(NamedTuple):
@@ -69,7 +65,8 @@ def _joined(parts: list[tuple[str, list[str]]]) -> dict[str, str]:
     return {name: "\n".join(text).strip() for name, text in fields.items()}
 
 
-def text_of(record: Record, names: str) -> str:
-    """The fields of these letters that the record has, one after another."""
-    found = [record.fields.get(name, "") for name in names]
-    return "\n".join(text for text in found if text)
+def texts(path: str, flag: str, names: str) -> Iterator[tuple[int, str, str]]:
+    """(line, id, text) of the records: the fields of these letters, in turn."""
+    for record in read(path, flag):
+        fields = [record.fields.get(name, "") for name in names]
+        yield record.number, record.id, "\n".join(filter(None, fields))

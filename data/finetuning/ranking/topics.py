@@ -10,9 +10,8 @@
 | `cranfield` | the same, but the id is the ordinal: `.I` counts otherwise |
 """
 
-import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from common.errors import UserError
 from data.finetuning.ranking import lines, smart
@@ -21,6 +20,15 @@ FLAG = "--topics_file"
 ID_FIELDS = ("id", "query_id", "qid", "_id")
 TEXT_FIELDS = ("text", "query", "title")
 TREC_FIELDS = ("title", "desc", "narr")
+# What a file of a form begins with.
+_FORMS = {
+    "trec": r"\s*<(?i:top)>",
+    "jsonl": r"\s*\{",
+    "smart": smart.FIRST_LINE,
+    "tsv": r"[^\t]*\t",
+    "web": r"\s*[^\s:]+:",
+}
+_WANTED = "<top>, {JSON}, .I, id<tab>text or id:text (or give --topics_format)"
 _TAG = re.compile(r"<(/?)(top|num|title|desc|narr)>", re.IGNORECASE)
 _LABEL = re.compile(
     r"^\s*(number|topic|description|narrative)\s*:\s*", re.IGNORECASE
@@ -40,70 +48,31 @@ def read(
       UserError: an unknown field, a bad line, an id twice, a query without
         text, no query.
     """
-    check_fields(fields)
-    form = detect(path) if form == "auto" else form
-    found = collect(path, _READERS[form](path, fields))
-    if not found:
-        raise UserError(f"{FLAG}={path} holds no query in the form {form!r}")
-    return found
-
-
-def check_fields(fields: tuple[str, ...]) -> None:
-    """Refuses what is none of `TREC_FIELDS`."""
     unknown = [name for name in fields if name not in TREC_FIELDS]
     if unknown or not fields:
         raise UserError(
             f"--topic_fields: wanted some of {', '.join(TREC_FIELDS)}, found "
             f"{', '.join(unknown) or 'none'}"
         )
-
-
-def collect(path: str, rows: Iterable[tuple[int, str, str]]) -> dict[str, str]:
-    """Query id -> text of (line, id, text), checked.
-
-    Raises:
-      UserError: a bad id, an id twice, a query without text.
-    """
-    found: dict[str, str] = {}
-    where: dict[str, int] = {}
+    if form == "auto":
+        form = lines.detect(path, FLAG, _FORMS, _WANTED)
+    texts: dict[str, str] = {}
+    line_of: dict[str, int] = {}
+    rows = _trec(path, fields) if form == "trec" else _READERS[form](path)
     for number, name, text in rows:
         name = lines.check_id(path, number, "query id", name)
-        if name in found:
+        if name in texts:
             raise UserError(
                 f"{path}:{number}: the query {name!r} is already on line "
-                f"{where[name]}: every query has an id of its own"
+                f"{line_of[name]}: every query has an id of its own"
             )
         text = " ".join(text.split())
         if not text:
             lines.refuse(path, number, f"a text for query {name!r}", text)
-        found[name], where[name] = text, number
-    return found
-
-
-def detect(path: str) -> str:
-    """The format by the first line that is not blank.
-
-    Raises:
-      UserError: none fits.
-    """
-    number, line = lines.first_text(path, FLAG)
-    start = line.lstrip()
-    if start[:5].lower() == "<top>":
-        return "trec"
-    if start.startswith("{"):
-        return "jsonl"
-    if smart.starts(start):
-        return "smart"
-    if "\t" in line:
-        return "tsv"
-    if re.match(r"[^\s:]+:", start):
-        return "web"
-    lines.refuse(
-        path,
-        number,
-        "<top>, {JSON}, .I, id<tab>text or id:text (or give --topics_format)",
-        line,
-    )
+        texts[name], line_of[name] = text, number
+    if not texts:
+        raise UserError(f"{FLAG}={path} holds no query in the form {form!r}")
+    return texts
 
 
 def _trec(path: str, fields) -> Iterator[tuple[int, str, str]]:
@@ -144,78 +113,23 @@ def _topic(path: str, begin: int, parts, fields) -> tuple[str, str]:
     return clean["num"], " ".join(clean.get(name, "") for name in fields)
 
 
-def _separated(separator: str, wanted: str):
-    def read_lines(path: str, fields) -> Iterator[tuple[int, str, str]]:
-        for number, line in lines.read(path, FLAG):
-            if not line.strip():
-                continue
-            name, found, text = line.partition(separator)
-            if not found:
-                lines.refuse(path, number, wanted, line)
-            yield number, name.strip(), text
-
-    return read_lines
+def _jsonl(path: str) -> Iterator[tuple[int, str, str]]:
+    for number, value in lines.json_objects(path, FLAG):
+        name = lines.json_field(path, number, value, ID_FIELDS)
+        yield number, name, lines.json_field(path, number, value, TEXT_FIELDS)
 
 
-def _jsonl(path: str, fields) -> Iterator[tuple[int, str, str]]:
-    for number, line in lines.read(path, FLAG):
-        if line.strip():
-            value = json_object(path, number, line)
-            yield (
-                number,
-                json_field(path, number, value, ID_FIELDS),
-                json_field(path, number, value, TEXT_FIELDS),
-            )
-
-
-def json_object(path: str, number: int, line: str) -> dict:
-    """The object on a line.
-
-    Raises:
-      UserError: it is none.
-    """
-    try:
-        value = json.loads(line)
-    except (ValueError, RecursionError):
-        value = None
-    if not isinstance(value, dict):
-        lines.refuse(path, number, "a JSON object", line)
-    return value
-
-
-def json_field(path: str, number: int, value: dict, names) -> str:
-    """The first of these fields that is there, as text.
-
-    Raises:
-      UserError: none is there, or it is no string and no whole number.
-    """
-    for name in names:
-        found = value.get(name)
-        if isinstance(found, str):
-            return found
-        if isinstance(found, int) and not isinstance(found, bool):
-            return str(found)
-    lines.refuse(
-        path, number, f"a string in {' or '.join(names)}", str(sorted(value))
-    )
-
-
-def _smart(path: str, fields) -> Iterator[tuple[int, str, str]]:
-    for record in smart.read(path, FLAG):
-        yield record.number, record.id, smart.text_of(record, "W")
-
-
-def _cranfield(path: str, fields) -> Iterator[tuple[int, str, str]]:
+def _cranfield(path: str) -> Iterator[tuple[int, str, str]]:
     # `cranqrel` counts the queries from 1; the file's own numbers have gaps.
-    for ordinal, record in enumerate(smart.read(path, FLAG), start=1):
-        yield record.number, str(ordinal), smart.text_of(record, "W")
+    for ordinal, row in enumerate(smart.texts(path, FLAG, "W"), start=1):
+        number, _, text = row
+        yield number, str(ordinal), text
 
 
 _READERS = {
-    "trec": _trec,
-    "web": _separated(":", "id:text"),
-    "tsv": _separated("\t", "id<tab>text"),
+    "web": lambda path: lines.separated(path, FLAG, ":", "id:text"),
+    "tsv": lambda path: lines.separated(path, FLAG, "\t", "id<tab>text"),
     "jsonl": _jsonl,
-    "smart": _smart,
+    "smart": lambda path: smart.texts(path, FLAG, "W"),
     "cranfield": _cranfield,
 }

@@ -377,7 +377,7 @@ def read_texts(
     queries = tokenizer.encode_batch([topics[q] for q in names])
     wanted = {d for scores in task.run.values() for d in scores}
     found = {}
-    for document in task.collection.documents(wanted):
+    for document in task.collection.documents():
         if document.id in wanted:
             ids = tokenizer.encode(document.text)[:room]
             found[document.id] = np.asarray(ids, np.int32)

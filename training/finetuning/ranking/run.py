@@ -321,7 +321,7 @@ class RankingRun:
         )
         wanted = {d for scores in self.candidates.values() for d in scores}
         shards = embedder.documents(
-            self.collection.documents(wanted),
+            self.collection.documents(),
             wanted,
             options.max_doc_length,
             self.say,
