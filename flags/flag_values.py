@@ -174,11 +174,7 @@ def _value(flag: str, annotation: Any) -> Any:
 
 
 def whole_numbers(name: str, value: list[str]) -> tuple[int, ...]:
-    """The numbers of a list flag of this name and value.
-
-    Raises:
-      UserError: one is no whole number.
-    """
+    """The numbers of a list flag of this name and value."""
     try:
         return tuple(int(number) for number in value if str(number).strip())
     except ValueError as e:
@@ -188,11 +184,7 @@ def whole_numbers(name: str, value: list[str]) -> tuple[int, ...]:
 
 
 def numbers(flag: str, values: list[str]) -> tuple[float, ...]:
-    """The numbers of a list flag.
-
-    Raises:
-      UserError: one is none.
-    """
+    """The numbers of a list flag."""
     try:
         return tuple(map(float, values))
     except ValueError as e:

@@ -19,11 +19,7 @@ def asked(argv: list[str]) -> bool:
 
 
 def text(argv: list[str]) -> str:
-    """The main module's docstring and flags by subject.
-
-    Args:
-      argv: of the command; `--helpfull` asks for all flags, absl's too.
-    """
+    """The main module's docstring and flags by subject."""
     full = any(argument in FULL for argument in argv)
     main = sys.modules["__main__"]
     parts = [(main.__doc__ or "").strip(), ""]

@@ -157,7 +157,6 @@ def hint(argv: list[str], known) -> str | None:
     """A line about all flags of `argv` that this command does not have.
 
     Args:
-      argv: the arguments, without the program's name.
       known: has the names of this command's flags (`in`); absl's `FLAGS` also
         says which take a value of their own.
 

@@ -74,11 +74,7 @@ class DemoCorpusOptions:
 
 @dataclasses.dataclass(frozen=True)
 class SentencePieceOptions:
-    """How a vocabulary is trained.
-
-    Attributes:
-      text: how text is handled before it is cut into pieces.
-    """
+    """How a vocabulary is trained."""
 
     input_glob: str = setting(
         REQUIRED,

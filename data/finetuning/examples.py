@@ -41,7 +41,6 @@ class BadRows:
       skip: leave bad rows out instead of raising at the first one.
 
     Attributes:
-      count: bad rows that were left out.
       shown: messages of the first ones.
       noted: rows that are used although something is wrong with them.
       said: lines about the whole file: columns, quotes.

@@ -9,11 +9,7 @@ REQUIREMENTS = "requirements-ranking.txt"
 
 
 def load(name: str) -> ModuleType:
-    """The package, which the requirements file pins.
-
-    Raises:
-      UserError: it is not installed.
-    """
+    """The package, which the requirements file pins."""
     try:
         return importlib.import_module(name)
     except ImportError as e:

@@ -101,9 +101,6 @@ class DataOptions:
         Args:
           options: `training.finetuning.options.FinetuneOptions`.
           features: `FeatureOptions`.
-
-        Raises:
-          UserError: they do not go together.
         """
 
 

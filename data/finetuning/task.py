@@ -69,9 +69,6 @@ class Task:
       dev_data: hash of the dev file of the training, where a threshold is
         found on one and the training named one.
       threshold: of the null odds, or of several labels; None = not known.
-
-    Raises:
-      UserError: options that do not go together.
     """
 
     main_metric = "accuracy"  # picks the best checkpoint
@@ -263,11 +260,7 @@ class Task:
     # -- Thresholds --
 
     def find_dev_data(self, path: str | None) -> None:
-        """Settles `dev_data`; `path`: the dev file that this run names.
-
-        Raises:
-          UserError: the file cannot be read.
-        """
+        """Settles `dev_data`; `path`: the dev file that this run names."""
         if self.options.do_train:
             self.dev_data = table_files.hash_content(path) if path else None
         elif self.trained is not None:

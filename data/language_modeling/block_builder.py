@@ -17,11 +17,7 @@ _CHUNK = 1024  # records made at once
 
 @dataclasses.dataclass(frozen=True)
 class Plan(layout.Plan):
-    """What all workers share.
-
-    Attributes:
-      vocabulary_path: of the vocabulary that the workers read.
-    """
+    """What all workers share."""
 
     splits: tuple[str, ...]
     vocabulary_path: str

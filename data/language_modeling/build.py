@@ -26,9 +26,6 @@ def build(options: LMDataOptions, log=print) -> StreamManifest:
 
     Returns:
       The finished manifest.
-
-    Raises:
-      UserError: anything wrong with the options, the text or the directory.
     """
     return factory.build(Streams(options), log)
 

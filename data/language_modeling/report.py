@@ -16,11 +16,7 @@ _BAR = 40
 
 
 def check_directory(manifest: StreamManifest, log=print) -> int:
-    """Checks every record, file and the vocabulary; returns the records.
-
-    Raises:
-      UserError: the first thing that is wrong.
-    """
+    """Checks every record, file and the vocabulary; returns the records."""
     manifest.vocabulary()
     total = 0
     for split in SPLITS:
@@ -51,11 +47,7 @@ def check_directory(manifest: StreamManifest, log=print) -> int:
 
 
 def describe_record(manifest: StreamManifest, split: str, number: int) -> str:
-    """One record of a split as words.
-
-    Raises:
-      UserError: there is no such record.
-    """
+    """One record of a split as words."""
     stream = TokenStream(manifest, split)
     left = number
     for file in stream.record_files:

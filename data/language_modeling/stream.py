@@ -18,9 +18,6 @@ class TokenStream:
 
     Args:
       verify: check checksums, ids and places of what is read.
-
-    Raises:
-      UserError: there is no such split.
     """
 
     def __init__(self, manifest: StreamManifest, split: str, verify=True):

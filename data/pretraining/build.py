@@ -33,9 +33,6 @@ def build(options: BuildOptions, log=print) -> PretrainingManifest:
 
     Returns:
       The finished manifest.
-
-    Raises:
-      UserError: anything wrong with the options, the text or the directory.
     """
     return factory.build(TwoSegments(options), log)
 

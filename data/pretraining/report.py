@@ -187,11 +187,7 @@ def _mask(row, target, pieces, size, real) -> list[str]:
 
 
 def check_directory(manifest: PretrainingManifest, log=print) -> int:
-    """Checks every record of every file; returns how many there are.
-
-    Raises:
-      UserError: the first thing that is wrong.
-    """
+    """Checks every record of every file; returns how many there are."""
     total = 0
     for file in manifest.files:
         path = os.path.join(manifest.data_dir, file.name)

@@ -32,9 +32,6 @@ def build(layout: BuildLayout, log=print) -> Manifest:
 
     Returns:
       The finished manifest.
-
-    Raises:
-      UserError: anything wrong with the options, the text or the directory.
     """
     options = layout.options
     log(f"text: {layout.text_line()}")

@@ -88,11 +88,7 @@ class Manifest:
         return value | {"text_sha256": tuple(value.get("text_sha256", ()))}
 
     def check(self, path: str) -> None:
-        """The manifest's own sums and ranges.
-
-        Raises:
-          UserError: names the field.
-        """
+        """The manifest's own sums and ranges."""
 
     def to_json(self) -> dict:
         """What `manifest.json` holds."""

@@ -25,11 +25,7 @@ class FactoryOptions(Protocol):
 
 
 def check_factory(options: FactoryOptions) -> None:
-    """Refuses values that no build can have.
-
-    Raises:
-      UserError: names the flag.
-    """
+    """Refuses values that no build can have."""
     within(options, ">= 0", "seed")
     within(options, ">= 1", "num_workers")
     within(options, "> 0", "block_megabytes")

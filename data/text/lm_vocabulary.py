@@ -302,9 +302,6 @@ class PieceVocabulary(Vocabulary):
     Args:
       line_end: "eos" or "none".
       tokenizer: of the file; read from it when not given.
-
-    Raises:
-      UserError: it cannot be read.
     """
 
     unit = "piece"

@@ -27,11 +27,7 @@ def open_tokenizer(
 
 
 def check_graph(offline: AnyTokenizer) -> None:
-    """Before work that ends in an export.
-
-    Raises:
-      UserError: as `graph_tokenizer`.
-    """
+    """Before work that ends in an export."""
     if not isinstance(offline, Tokenizer):
         _graph_module(offline).parse(offline)
 

@@ -45,7 +45,6 @@ class Tokenizer:
         agree.
 
     Attributes:
-      vocabulary: the file as it was read (`common.vocabularies.vocabulary`).
       symbols: `SymbolIds` as the file has them.
       sha256: hex digest of the file's bytes.
       word_starts: bool [V], pieces that begin a word: a word mark, a symbol

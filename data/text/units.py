@@ -38,11 +38,7 @@ class UnknownSymbolError(UserError):
 def check_settings(
     unit: str, line_end: str, lower_case: bool, unknown: str
 ) -> None:
-    """Refuses settings that no vocabulary can have.
-
-    Raises:
-      UserError: names the flag.
-    """
+    """Refuses settings that no vocabulary can have."""
     if unit not in UNITS:
         raise UserError(
             f"--unit must be one of {', '.join(UNITS)}, received {unit!r}"

@@ -15,9 +15,6 @@ def read_list(path: str, unit: str = "word") -> list[str]:
     Args:
       path: one symbol a line, and what white space divides from it.
       unit: of characters ("char"), one that is white space itself is a symbol.
-
-    Raises:
-      UserError: it cannot be read.
     """
     try:
         data = files.read_bytes(path)

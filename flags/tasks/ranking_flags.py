@@ -37,11 +37,7 @@ def define() -> None:
 def from_flags() -> tuple[
     RankingDataOptions, RankerOptions, FinetuneOptions, int
 ]:
-    """What is ranked, how, the rest, and the cross-encoder's T.
-
-    Raises:
-      UserError: values that do not go together.
-    """
+    """What is ranked, how, the rest, and the cross-encoder's T."""
     given = [name for name in _UNUSED if FLAGS[name].present]
     if given:
         raise UserError(f"--{given[0]} has no meaning here: leave it out")

@@ -39,11 +39,7 @@ class TaskCommand:
         flag_values.define(self.data, task_name="", data_dir="")
 
     def data_options(self, trained: TaskSpec | None = None) -> DataOptions:
-        """The task's own options.
-
-        Raises:
-          UserError: see the options.
-        """
+        """The task's own options."""
         del trained
         return flag_values.build(self.data)
 

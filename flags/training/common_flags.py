@@ -34,11 +34,7 @@ def define_memory() -> None:
 
 
 def from_flags(**changes) -> RunOptions:
-    """The parsed flags as `RunOptions`.
-
-    Raises:
-      UserError: a value is out of range.
-    """
+    """The parsed flags as `RunOptions`."""
     # A ranker's own --patience counts passes over its pairs.
     values = {"patience": RunOptions.patience} | changes
     if "optimizer" not in changes:
@@ -73,9 +69,6 @@ def apply_recipe(find: Callable[[str], Recipe]) -> list[str]:
 
     Returns:
       Lines that list every value and its source; empty without a recipe.
-
-    Raises:
-      UserError: unknown recipe.
     """
     if not FLAGS.recipe:
         return []

@@ -17,9 +17,5 @@ def define(**defaults) -> None:
 
 
 def from_flags(**changes) -> OptimizerOptions:
-    """The parsed flags as options.
-
-    Raises:
-      UserError: a value is out of range.
-    """
+    """The parsed flags as options."""
     return flag_values.build(OptimizerOptions, **changes)

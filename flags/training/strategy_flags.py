@@ -33,11 +33,7 @@ def define() -> None:
 
 
 def from_flags(**changes) -> StrategyOptions:
-    """The parsed flags as options.
-
-    Raises:
-      UserError: flags that contradict each other.
-    """
+    """The parsed flags as options."""
     given = {
         "distribution_strategy": _strategy_name(),
         "tpu": tpu_address(),

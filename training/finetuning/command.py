@@ -36,15 +36,11 @@ def run(
     Args:
       make: data options, features, options, trained -> the task.
       read: values of flags that are changed -> arguments of `prepare`.
-      fields: what `read` gave of the flags as they are.
       exporter: `serving.export`.
 
     Returns:
       Split -> metrics of the evaluation: of the run, of the ensemble, or
       the medians over the seeds.
-
-    Raises:
-      UserError: anything the user can put right.
     """
     options = fields["options"]
     say = say if writes(options) else silent
@@ -67,11 +63,7 @@ def prepare(
     notes: tuple[str, ...] = (),
     flags: dict | None = None,
 ) -> Driver:
-    """A run that can start: vocabulary and settings found, splits loaded.
-
-    Args:
-      features: how text becomes features, as far as the flags say it.
-    """
+    """A run that can start: vocabulary and settings found, splits loaded."""
     for line in notes:
         say(line)
     task, options = load(make, say, options, data, features, trained)

@@ -42,9 +42,6 @@ class Driver:
     Attributes:
       spec: task.json, with the thresholds of the weights that are read.
       objective: everything is checked that it stands on.
-
-    Raises:
-      UserError: anything the user can put right.
     """
 
     def __init__(
@@ -68,9 +65,6 @@ class Driver:
 
         Returns:
           Split -> metrics of the evaluation; empty without one.
-
-        Raises:
-          UserError: anything the user can put right.
         """
         options = self.options
         if options.dry_run:
@@ -287,11 +281,7 @@ class Driver:
 
 
 def build_objective(task: Task, options: FinetuneOptions):
-    """The objective of a task, with everything checked that it stands on.
-
-    Raises:
-      UserError: anything the user can put right.
-    """
+    """The objective of a task, with everything checked that it stands on."""
     preflight.check_splits(task, options)
     spec = task.spec()
     if not options.do_train:
@@ -389,7 +379,6 @@ def with_threshold_of(
       task: takes the threshold, unless a flag gives one.
       folder: of the model that the weights are of; task.json is there.
       path: prefix of the weights.
-      say: takes a line where the folder has one of other weights.
     """
     earlier = read_spec(folder)
     found, lines = thresholds.for_weights(

@@ -56,15 +56,8 @@ def run(
 ) -> dict[str, dict[str, dict[str, float]]]:
     """Trains all tasks, then evaluates, predicts and exports each.
 
-    Args:
-      tasks: in the order of `settings.tasks`.
-      options: what to do; `run.model_dir` is the run's.
-
     Returns:
       Task -> split -> metrics; empty without an evaluation.
-
-    Raises:
-      UserError: anything the user can put right.
     """
     if not outputs.writes(options):
         say = outputs.silent
@@ -133,11 +126,7 @@ def train_rows(task: ClassifierTask) -> int:
 def build_objective(
     tasks: Tasks, settings: MultiTaskOptions, options: FinetuneOptions
 ) -> MultiTaskObjective:
-    """The objective of all tasks, with everything checked that it stands on.
-
-    Raises:
-      UserError: anything the user can put right.
-    """
+    """The objective of all tasks, with everything checked that it stands on."""
     if options.pack:
         raise UserError(
             "--pack: batches of several tasks are not packed; leave it out"

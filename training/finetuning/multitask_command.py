@@ -20,7 +20,6 @@ def run(
 
     Args:
       read: `flags.tasks.multitask_flags.read`.
-      fields: what `read` gave of the flags as they are.
       exporter: `serving.export`.
 
     Returns:

@@ -60,7 +60,6 @@ def report(
     """Says and writes what an evaluation of a split found.
 
     Args:
-      outputs: of every example, for the split's files.
       checkpoint: name in the folder of the weights; "" = an ensemble's.
 
     Returns:

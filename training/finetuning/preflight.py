@@ -36,9 +36,6 @@ def check_places(options: FinetuneOptions) -> None:
     """Folders can be written, checkpoints that are named are there.
 
     Call it before any text is read.
-
-    Raises:
-      UserError: the first thing that is wrong.
     """
     run = options.run
     for flag, folder in _outputs(options).items():

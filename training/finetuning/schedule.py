@@ -33,9 +33,6 @@ def run_paper(
 
     Returns:
       Task -> split -> metrics; {} when a part was stopped.
-
-    Raises:
-      UserError: anything the user can put right.
     """
     joint = os.path.join(home, TOGETHER)
     say(f"--- {', '.join(JOINT)} together in {joint}")

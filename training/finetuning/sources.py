@@ -110,9 +110,6 @@ def find_spiece(options: FinetuneOptions, given: str) -> str:
     """--spiece_model_file, or the copy in `model_dir` or by the checkpoint.
 
     A released folder's `tokenizer.json` or `vocab.txt` counts, too.
-
-    Raises:
-      UserError: none of them.
     """
     if given:
         return given

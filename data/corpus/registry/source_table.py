@@ -18,7 +18,6 @@ class Package:
     """One source of text: a package in one version, known by its hash.
 
     Attributes:
-      name: of the source, and of its files.
       registry: "debian" (apt) or "pypi" (pip; wheels only, since pip runs the
         build of a source archive before it hands it over).
       file: name of the file; a Debian package may have the folder before it

@@ -24,7 +24,6 @@ class GlueTask:
     """One task.
 
     Attributes:
-      name: official name, as in file and folder names.
       texts: header names of the segments.
       label: header name of the label.
       labels: class names in official order; empty for regression.

@@ -125,7 +125,6 @@ def table(
     """Rows `before candidate after SEP CLS`, the candidate hidden.
 
     Args:
-      tokenized: ids of the three parts.
       max_length: T; what is too much is cut at the beginning, then at the end.
 
     Returns:

@@ -43,9 +43,6 @@ def write(paths: Mapping[str, str], output: str) -> None:
 
     Args:
       paths: name in the zip -> file.
-
-    Raises:
-      UserError: a file is missing.
     """
     missing = sorted(set(ROWS) - set(paths))
     if missing:

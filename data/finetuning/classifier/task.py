@@ -24,11 +24,7 @@ DEV_SPLITS = ("dev", "validation")
 
 
 class ClassifierTask(Task):
-    """A set's files -> features -> logits, written by class.
-
-    Attributes:
-      set: the classification set: its files, labels and metrics.
-    """
+    """A set's files -> features -> logits, written by class."""
 
     data: ClassifierDataOptions
 
@@ -275,9 +271,6 @@ class ClassifierTask(Task):
 
 def check_trained(name: str, trained: TaskSpec) -> None:
     """A trained model reads its own task, or a table of the user's.
-
-    Args:
-      name: canonical, of the task that is asked for.
 
     Raises:
       UserError: it is another official task.

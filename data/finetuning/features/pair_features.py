@@ -86,7 +86,6 @@ def join_segments(
       parts: token ids of 1 to 32 segments; an empty one keeps its SEP (see
         `without_blank`).
       max_length: T, at least the number of segments + 1.
-      ids: the special ids of the SentencePiece file.
 
     Returns:
       Ids and segment ids (SEP belongs to the segment before it; CLS is 2, or

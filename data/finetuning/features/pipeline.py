@@ -32,10 +32,8 @@ def make_input_fn(
       buckets: rising lengths ending in `max_seq_length`; batches then hold
         examples of like lengths and are as short as fits.
       names: columns to include (None = all): prediction leaves labels out.
-      expand: turns a numpy batch into the task's own arrays.
       static_shapes: batches still hold examples of like lengths, but all are
         as long as the last bucket (`training.step.static_lengths` cuts them).
-      mixture: the sets of the training rows and their weights.
 
     Returns:
       `input_fn(params) -> tf.data.Dataset` of `common.contract.schema` batches;

@@ -158,11 +158,7 @@ def _states(patterns: str) -> list[list]:
 
 
 def find_folds(collection: Collection, run: Run, path: str) -> list[folds.Fold]:
-    """The folds over the queries that have candidates; written to `path`.
-
-    Raises:
-      UserError: see `folds`.
-    """
+    """The folds over the queries that have candidates; written to `path`."""
     options = collection.options
     names = [q for q in collection.topics if q in run]
     if options.folds_file:

@@ -33,11 +33,7 @@ def compare(
     """The paired randomisation test: each query's two values may be swapped.
 
     Args:
-      a: values of a system, one per query.
-      b: of another one, same queries in the same order.
-      seed: of the resampling; the same seed gives the same p.
       resamples: swaps drawn; with 2^n below that all are tried.
-      bootstrap: sets of queries drawn for the interval.
     """
     from scipy import stats
 

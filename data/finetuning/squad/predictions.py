@@ -70,10 +70,6 @@ def answer_question(
 ) -> tuple[list[dict], float]:
     """N-best answers of one question, best first, and its null odds.
 
-    Args:
-      paragraph: the raw text that `WindowText` points into.
-      windows: every window of the question, in order.
-
     Returns:
       Dicts with text, probability (softmax over the list), start_log_prob and
       end_log_prob; at least one. The smallest CLS logit over the windows.

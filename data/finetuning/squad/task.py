@@ -291,11 +291,7 @@ class SquadTask(Task):
 
 
 def check_beams(data: SquadDataOptions, features: FeatureOptions) -> None:
-    """The shortest batches must hold the beams.
-
-    Raises:
-      UserError: they do not.
-    """
+    """The shortest batches must hold the beams."""
     beams = max(data.start_n_top, data.end_n_top)
     shortest = finetune_batches.bucket_lengths(
         features.length_buckets, features.max_seq_length

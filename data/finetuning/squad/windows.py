@@ -33,7 +33,6 @@ class SquadSplit:
 
     Attributes:
       paragraphs: tokenized, by index.
-      from_cache: the features were read and not made.
     """
 
     file: SquadFile

@@ -89,7 +89,6 @@ def read_lines(
     A byte order mark at the start and blank lines at the end are dropped.
 
     Args:
-      bad: receives lines that are no UTF-8.
       other_bytes: makes text of such lines; nothing is reported then.
 
     Raises:
@@ -244,7 +243,6 @@ def read_tsv(path: str, bad: BadRows, columns: int | None = None):
     """Rows of a TSV without quoting; empty lines are reported.
 
     Args:
-      bad: receives rows whose number of columns differs.
       columns: wanted number; None takes the first row's.
     """
     for number, line in read_lines(path, bad):

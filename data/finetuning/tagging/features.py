@@ -156,10 +156,6 @@ def build_windows(
     """Windows `pieces SEP CLS` of all texts, with a label per piece.
 
     With CLS first they are `CLS pieces SEP`.
-
-    Args:
-      labels: tags in the order of the logits.
-      doc_stride: pieces between the starts of two windows.
     """
     first = int(layout == symbols.CLS_FIRST)  # pieces begin after CLS
     label_ids = {name: i for i, name in enumerate(labels)}

@@ -75,11 +75,6 @@ class Features:
 class FeatureMaker:
     """Computes `Features`.
 
-    Args:
-      center: subtract the mean of all document pieces.
-      idf: weigh query pieces by idf among the documents.
-      folder: results of each shard are kept here.
-
     Attributes:
       mean: [Y, 1, D] that was subtracted, 0.0 without `center`.
       counts: (piece -> documents with it, documents), None without `idf`.

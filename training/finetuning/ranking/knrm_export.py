@@ -25,9 +25,6 @@ def build(
 ) -> KernelRankingModel:
     """The model of one fold and seed.
 
-    Args:
-      maker: made the features; it has vectors, kernels, mean and idf.
-
     Raises:
       UserError: the vectors are no encoder's.
     """

@@ -49,11 +49,7 @@ def write_runs(folder: str, name: str, system: System) -> None:
 
 
 class Evaluation:
-    """Judges systems on the same queries.
-
-    Args:
-      queries: those that every system ranks.
-    """
+    """Judges systems on the same queries."""
 
     def __init__(self, collection: Collection, queries: list[str], seed: int):
         self.collection, self.seed = collection, seed

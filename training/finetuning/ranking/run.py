@@ -58,9 +58,6 @@ class RankingOptions:
 
     Attributes:
       max_seq_length: T of the cross-encoder's rows.
-
-    Raises:
-      UserError: what does not go together.
     """
 
     data: RankingDataOptions
@@ -123,9 +120,6 @@ class RankingRun:
         """Ranks, judges and writes; the content of results.json.
 
         {} when no evaluation was asked for.
-
-        Raises:
-          UserError: anything that the user can put right.
         """
         name = "candidates" if self.options.data.run_file else "bm25"
         self.systems[name] = System([self.candidates])

@@ -77,11 +77,7 @@ class EncoderVectors:
         )
 
     def embed(self, rows: Sequence[np.ndarray]) -> np.ndarray:
-        """float32 [Y, n, D]: the pieces of all rows one after another.
-
-        Args:
-          rows: token ids of each text, without special symbols.
-        """
+        """float32 [Y, n, D]: the pieces of all rows one after another."""
         order = np.argsort([len(r) for r in rows], kind="stable")
         starts = np.cumsum([0, *[len(r) for r in rows]])
         found = np.zeros((len(self.layers), starts[-1], self.dim), np.float32)
