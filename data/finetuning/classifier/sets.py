@@ -26,7 +26,7 @@ from data.finetuning.features.table import FeatureTable
 from data.finetuning.options import ClassifierDataOptions
 from data.finetuning.tables import table_columns
 from data.finetuning.tables import table_files as task_readers
-from data.finetuning.tables.table_columns import Columns, TableOptions
+from data.finetuning.tables.table_columns import Columns
 
 # CSV sets in the layout of Zhang et al.: classes, text columns and how their
 # texts are escaped (a key of `classifier_sources.ESCAPES`).
@@ -132,7 +132,7 @@ class ClassificationSet:
         options = self.options
         if self.name in GENERIC and trained is None:
             path = self.path("train")
-            return table_columns.read_columns(path, _table_options(options))
+            return table_columns.read_columns(path, options)
         names = trained.data_options.get("columns", ()) if trained else ()
         return Columns(tuple(names), options.text_columns, options.label_column)
 
@@ -377,17 +377,6 @@ def _file_names(name: str, split: str) -> tuple[str, ...]:
     return tuple(f"{split}.{ending}" for ending in endings)
 
 
-def _table_options(options: ClassifierDataOptions) -> TableOptions:
-    return TableOptions(
-        options.head,
-        options.text_columns,
-        options.label_column,
-        options.has_header,
-        options.label_separator,
-        options.allow_empty_text,
-    )
-
-
 def _read(name, options, split, bad, known, with_labels):
     path = _split_path(name, options.data_dir, split)
     if path is None:
@@ -407,11 +396,10 @@ def _read(name, options, split, bad, known, with_labels):
         return classifier_sources.read_trec(
             path, bad, known, name == "trec-fine", with_labels
         )
-    table = _table_options(options)
     if name.startswith(TFDS_PREFIX):
         from data.finetuning.classifier import tfds as classifier_tfds
 
         return classifier_tfds.read(
-            name.removeprefix(TFDS_PREFIX), split, table, bad, known
+            name.removeprefix(TFDS_PREFIX), split, options, bad, known
         )
-    return classifier_sources.read_table(path, table, bad, known, with_labels)
+    return classifier_sources.read_table(path, options, bad, known, with_labels)

@@ -11,14 +11,14 @@ from collections.abc import Mapping
 
 from common.errors import UserError
 from data.finetuning.examples import BadRows, TextExample, parse_label
+from data.finetuning.options import ClassifierDataOptions
 from data.finetuning.tables import quoted_rows, table_columns
 from data.finetuning.tables import table_files as task_readers
-from data.finetuning.tables.table_columns import TableOptions
 
 
 def read_table(
     path: str,
-    options: TableOptions,
+    options: ClassifierDataOptions,
     bad: BadRows,
     known: Mapping[str, int] | None,
     need_label: bool,

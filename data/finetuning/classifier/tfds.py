@@ -8,8 +8,8 @@ from collections.abc import Mapping
 
 from common.errors import UserError
 from data.finetuning.examples import BadRows, TextExample, parse_label
+from data.finetuning.options import ClassifierDataOptions
 from data.finetuning.tables import table_columns
-from data.finetuning.tables.table_columns import TableOptions
 
 SPLITS = {"dev": ("validation", "dev", "test"), "test": ("test",)}
 
@@ -17,7 +17,7 @@ SPLITS = {"dev": ("validation", "dev", "test"), "test": ("test",)}
 def read(
     name: str,
     split: str,
-    options: TableOptions,
+    options: ClassifierDataOptions,
     bad: BadRows,
     known: Mapping[str, int] | None,
 ) -> list[TextExample]:

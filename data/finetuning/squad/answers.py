@@ -10,7 +10,6 @@ from data.finetuning.squad import features as squad_features
 from data.finetuning.squad import metrics as squad_metrics
 from data.finetuning.squad import predictions as squad_predictions
 from data.finetuning.squad.examples import SquadFile
-from data.finetuning.squad.predictions import AnswerOptions
 from data.finetuning.squad.windows import SquadSplit
 
 BEAM_FIELDS = (
@@ -60,18 +59,11 @@ def answer_split(
     for window, (question, text) in enumerate(texts):
         entry = squad_predictions.WindowBeams(*(b[window] for b in beams))
         grouped[question].append((text, entry))
-    answer_options = AnswerOptions(
-        options.n_best_size,
-        options.max_answer_length,
-        options.original_last_token_bug,
-    )
     nbest, odds = {}, {}
     for question, windows in zip(split.file.questions, grouped, strict=True):
         paragraph = split.file.paragraphs[question.paragraph]
         nbest[question.question_id], odds[question.question_id] = (
-            squad_predictions.answer_question(
-                paragraph, windows, answer_options
-            )
+            squad_predictions.answer_question(paragraph, windows, options)
         )
     return SquadAnswers(
         squad_predictions.final_answers(nbest, odds), nbest, odds

@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from data.finetuning.options import SquadDataOptions
+
 # What the original writes for a question without any valid span.
 EMPTY_LOG_PROB = -1e6
 MAX_NULL_ODDS = 1000000
@@ -49,24 +51,10 @@ class WindowText:
     max_context: Sequence[bool]
 
 
-@dataclasses.dataclass(frozen=True)
-class AnswerOptions:
-    """How answers are picked.
-
-    Attributes:
-      skip_last_token: the original's off-by-one, which never lets the last
-        paragraph token of a window be in an answer; for parity only.
-    """
-
-    n_best_size: int = 5
-    max_answer_length: int = 64
-    skip_last_token: bool = False
-
-
 def answer_question(
     paragraph: str,
     windows: Sequence[tuple[WindowText, WindowBeams]],
-    options: AnswerOptions,
+    options: SquadDataOptions,
 ) -> tuple[list[dict], float]:
     """N-best answers of one question, best first, and its null odds.
 
@@ -106,10 +94,10 @@ def answer_question(
 
 
 def _valid_spans(
-    text: WindowText, beams: WindowBeams, options: AnswerOptions
+    text: WindowText, beams: WindowBeams, options: SquadDataOptions
 ) -> list[tuple[float, float, int, int]]:
     """(start score, end score, first character, last character) of a window."""
-    limit = len(text.token_start) - int(options.skip_last_token)
+    limit = len(text.token_start) - int(options.original_last_token_bug)
     ends_per_start = len(beams.end_index) // max(1, len(beams.start_index))
     spans = []
     for i, start in enumerate(beams.start_index):

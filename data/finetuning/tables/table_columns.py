@@ -14,6 +14,7 @@ from common import files
 from common.errors import UserError
 from data.finetuning.examples import BadRows
 from data.finetuning.features.pair_features import MAX_SEGMENTS
+from data.finetuning.options import ClassifierDataOptions
 from data.finetuning.tables import quoted_rows, table_files
 
 # Columns of a generic table that hold text when --text_columns is not given.
@@ -23,28 +24,6 @@ TEXT_NAME = re.compile(
 )
 LABEL_NAMES = ("label", "labels", "score", "gold_label", "class")
 KEY_NAMES = ("id", "guid", "key", "index", "idx", "uid")
-
-
-@dataclasses.dataclass(frozen=True)
-class TableOptions:
-    """How a generic TSV, CSV or JSONL file is read.
-
-    Attributes:
-      head: "classification", "regression" or "multi_label".
-      text_columns: names (or numbers from 0 without a header); empty = all
-        columns whose names say text.
-      label_column: name or number; empty = the one that says label.
-      has_header: the first row holds names.
-      label_separator: between the names of a multi-label field.
-      allow_empty_text: an empty segment is data and not a bad row.
-    """
-
-    head: str = "classification"
-    text_columns: tuple[str, ...] = ()
-    label_column: str = ""
-    has_header: bool = True
-    label_separator: str = "|"
-    allow_empty_text: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,7 +71,10 @@ def find_key(names: Iterable[str]) -> str:
 
 
 def choose(
-    where: str, names: list[str], options: TableOptions, need_label: bool
+    where: str,
+    names: list[str],
+    options: ClassifierDataOptions,
+    need_label: bool,
 ) -> Columns:
     """The columns that are taken.
 
@@ -131,7 +113,9 @@ def choose(
     return Columns(tuple(names), tuple(texts), label, key)
 
 
-def _label(where, names, texts, options: TableOptions, need: bool) -> str:
+def _label(
+    where, names, texts, options: ClassifierDataOptions, need: bool
+) -> str:
     """The name of the label's column, "" without one."""
     if options.label_column:
         return find_name(options.label_column, names) or options.label_column
@@ -144,7 +128,7 @@ def _label(where, names, texts, options: TableOptions, need: bool) -> str:
     return found[0] if found else ""
 
 
-def read_columns(path: str, options: TableOptions) -> Columns:
+def read_columns(path: str, options: ClassifierDataOptions) -> Columns:
     """The columns of a TSV, CSV or JSONL file.
 
     Raises:

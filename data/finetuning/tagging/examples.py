@@ -14,9 +14,11 @@ from collections.abc import Iterator
 
 from common.errors import UserError
 from data.finetuning.examples import BadRows
+from data.finetuning.options import TaggingDataOptions
 from data.finetuning.tables import table_columns, table_files
 
 OUTSIDE = "O"
+_COLUMNS = TaggingDataOptions()
 TRAIN, DEV, TEST = "train", "dev", "test"
 # Names that files of each split go by.
 SPLIT_NAMES = {
@@ -63,20 +65,6 @@ class TaggedText:
     where: str
 
 
-@dataclasses.dataclass(frozen=True)
-class ColumnOptions:
-    """Columns of a CoNLL file, from 0; -1 is the last one.
-
-    Attributes:
-      token_separator: "auto" puts a blank between tokens, but for scripts
-        that are written without; else the text itself.
-    """
-
-    text_column: int = 0
-    tag_column: int = -1
-    token_separator: str = "auto"
-
-
 def find_split(data_dir: str, split: str) -> str | None:
     """The file of a split in a folder, plain or compressed; or None."""
     names = [
@@ -98,7 +86,7 @@ def is_json_lines(path: str) -> bool:
 def read(
     path: str,
     bad: BadRows,
-    columns: ColumnOptions = ColumnOptions(),
+    columns: TaggingDataOptions = _COLUMNS,
     labelled: bool = True,
 ) -> list[TaggedText]:
     """Every text of a file.
@@ -235,7 +223,7 @@ def _fields(line: str) -> list[str]:
     return re.split("[ \t]+", line.strip(_BLANKS))
 
 
-def _row(line: str, columns: ColumnOptions, labelled: bool):
+def _row(line: str, columns: TaggingDataOptions, labelled: bool):
     """((token, tag), None) or (None, what is wrong)."""
     fields = _fields(line)
     try:

@@ -92,9 +92,7 @@ class TaggingTask(Task):
         examples = tagging_examples.read(
             path,
             bad,
-            tagging_examples.ColumnOptions(
-                data.text_column, data.tag_column, data.token_separator
-            ),
+            data,
             labelled=name != TEST,
         )
         if name == TRAIN:

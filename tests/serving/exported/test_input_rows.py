@@ -10,6 +10,7 @@ import pytest
 from common.errors import UserError
 from data.finetuning.classifier import sources as classifier_sources
 from data.finetuning.examples import BadRows
+from data.finetuning.options import ClassifierDataOptions
 from serving.exported import answering, input_rows
 from serving.options import PredictOptions
 from tests.serving.fake_models import FakeModel, answers, options
@@ -73,7 +74,7 @@ def test_the_texts_are_those_of_fine_tuning(tmp_path, name, bom, newline):
     write(path, name.split(".")[1], newline=newline, bom=bom)
     wanted = classifier_sources.read_table(
         str(path),
-        classifier_sources.TableOptions(),
+        ClassifierDataOptions("tsv", "d"),
         BadRows(),
         {"neg": 0, "pos": 1},
         True,

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from common.contract.task_spec import TaskSpec
 from common.vocabularies.text_settings import TextSettings
+from data.finetuning.options import SquadDataOptions
 from data.finetuning.squad import features as squad_features
 from data.finetuning.squad import predictions as squad_predictions
 from data.text.graph.graph_tokenizer import GraphTokenizer
@@ -107,7 +108,7 @@ def offline_answer(context, model, offline, question, paragraph):
         beams = [np.asarray(x)[0] for x in beams]
         beams[1], beams[3] = beams[1] - first, beams[3] - first
         pairs.append((text, squad_predictions.WindowBeams(*beams)))
-    options = squad_predictions.AnswerOptions(BEST, ANSWER)
+    options = SquadDataOptions(n_best_size=BEST, max_answer_length=ANSWER)
     return squad_predictions.answer_question(paragraph, pairs, options)
 
 

@@ -9,8 +9,8 @@ import pytest
 from common.errors import UserError
 from data.finetuning.classifier import glue as glue_tasks
 from data.finetuning.classifier import sources as classifier_sources
-from data.finetuning.classifier.sources import TableOptions
 from data.finetuning.examples import BadRows
+from data.finetuning.options import ClassifierDataOptions
 from data.finetuning.race import examples as race_examples
 from data.finetuning.squad import examples as squad_examples
 
@@ -18,7 +18,11 @@ from data.finetuning.squad import examples as squad_examples
 def table(path, head="classification", known=None, skip=False, **kwargs):
     bad = BadRows(skip)
     examples = classifier_sources.read_table(
-        str(path), TableOptions(head=head, **kwargs), bad, known, True
+        str(path),
+        ClassifierDataOptions("tsv", "d", head=head, **kwargs),
+        bad,
+        known,
+        True,
     )
     return examples, bad
 
@@ -231,7 +235,7 @@ def read_any(kind: str, path, skip: bool):
     known = {"x": 0, "y": 1}
     if kind in ("tsv", "csv", "jsonl"):
         classifier_sources.read_table(
-            str(path), TableOptions(), bad, known, True
+            str(path), ClassifierDataOptions("tsv", "d"), bad, known, True
         )
     elif kind == "json":
         squad_examples.read_squad(str(path), True, bad)

@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from data.finetuning.options import SquadDataOptions
 from data.finetuning.squad import metrics as squad_metrics
 from data.finetuning.squad import predictions as squad_predictions
 
@@ -152,8 +153,10 @@ def test_golden_predictions_and_evaluations_are_exact(runs):
         for question, entries in windows.items():
             paragraph = questions[question][0]
             for skip, into in ((True, nbest), (False, fixed)):
-                options = squad_predictions.AnswerOptions(
-                    settings["n_best_size"], settings["max_answer_length"], skip
+                options = SquadDataOptions(
+                    n_best_size=settings["n_best_size"],
+                    max_answer_length=settings["max_answer_length"],
+                    original_last_token_bug=skip,
                 )
                 into[question], odds[question] = (
                     squad_predictions.answer_question(

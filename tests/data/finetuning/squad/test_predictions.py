@@ -2,9 +2,9 @@
 
 import numpy as np
 
+from data.finetuning.options import SquadDataOptions
 from data.finetuning.squad import predictions as squad_predictions
 from data.finetuning.squad.predictions import (
-    AnswerOptions,
     WindowBeams,
     WindowText,
 )
@@ -15,14 +15,14 @@ TEXT = WindowText([0, 3, 6], [1, 4, 7], [True, True, True])
 
 def answer(beams, options=None, text=TEXT, paragraph=PARAGRAPH):
     return squad_predictions.answer_question(
-        paragraph, [(text, beams)], options or AnswerOptions()
+        paragraph, [(text, beams)], options or SquadDataOptions()
     )
 
 
 def test_last_token_can_be_answered_unless_asked():
     beams = WindowBeams([-0.1], [2], [-0.2], [2], 0.5)
     assert answer(beams)[0][0]["text"] == "ef"
-    old = answer(beams, AnswerOptions(skip_last_token=True))
+    old = answer(beams, SquadDataOptions(original_last_token_bug=True))
     assert old[0] == [
         {
             "text": "",
@@ -39,7 +39,8 @@ def test_ends_before_the_start_and_long_spans_are_left_out():
         [-1.0, -2.0], [1, 0], [-0.1, -0.2, -0.3, -0.4], [0, 1, 2, 1], 0.0
     )
     texts = [
-        a["text"] for a in answer(beams, AnswerOptions(max_answer_length=2))[0]
+        a["text"]
+        for a in answer(beams, SquadDataOptions(max_answer_length=2))[0]
     ]
     assert texts == ["cd", "ab cd"]
 
@@ -58,7 +59,7 @@ def test_null_odds_are_the_smallest_and_starts_need_max_context():
     nbest, odds = squad_predictions.answer_question(
         PARAGRAPH,
         [(hidden, window), (TEXT, WindowBeams([-5.0], [1], [-5.0], [1], -3.0))],
-        AnswerOptions(),
+        SquadDataOptions(),
     )
     assert odds == -3.0
     assert [a["text"] for a in nbest] == ["cd"]
@@ -82,7 +83,7 @@ def test_the_order_of_windows_does_not_matter_to_null_odds():
             for value in odds
         ]
         found = squad_predictions.answer_question(
-            PARAGRAPH, windows, AnswerOptions()
+            PARAGRAPH, windows, SquadDataOptions()
         )
         assert found[1] == -3.0
 

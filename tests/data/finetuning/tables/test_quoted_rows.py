@@ -9,8 +9,8 @@ import pytest
 from common.errors import UserError
 from data.finetuning.classifier import sources as classifier_sources
 from data.finetuning.examples import BadRows
+from data.finetuning.options import ClassifierDataOptions
 from data.finetuning.tables import quoted_rows
-from data.finetuning.tables.table_columns import TableOptions
 from serving.exported import answering
 from tests.serving.fake_models import FakeModel, answers, options
 
@@ -20,7 +20,7 @@ TEXTS = ['He said "hi"', "a\ttab", "two\nlines", "plain", "", "5\" 'x'", "ü,é"
 def table(path, skip=False, **kwargs):
     bad = BadRows(skip)
     found = classifier_sources.read_table(
-        str(path), TableOptions(**kwargs), bad, None, True
+        str(path), ClassifierDataOptions("tsv", "d", **kwargs), bad, None, True
     )
     return [(e.texts[0], e.label) for e in found], bad
 

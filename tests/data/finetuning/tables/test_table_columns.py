@@ -12,7 +12,6 @@ from data.finetuning.classifier import sources as classifier_sources
 from data.finetuning.examples import BadRows
 from data.finetuning.options import ClassifierDataOptions
 from data.finetuning.tables import table_columns
-from data.finetuning.tables.table_columns import TableOptions
 from serving.exported import answering
 from tests.serving.fake_models import FakeModel, answers, options
 
@@ -21,7 +20,7 @@ def read(path, text, skip=False, **kwargs):
     path.write_text(text)
     bad = BadRows(skip)
     found = classifier_sources.read_table(
-        str(path), TableOptions(**kwargs), bad, None, True
+        str(path), ClassifierDataOptions("tsv", "d", **kwargs), bad, None, True
     )
     return found, bad
 
@@ -70,7 +69,9 @@ def test_keys_of_all_objects_count_not_those_of_the_first(tmp_path):
     assert [e.guid for e in found] == ["7", "2"] and bad.count == 1
     found, _ = read(path, text, allow_empty_text=True)
     assert [e.texts for e in found][0] == ("one", "")
-    columns = table_columns.read_columns(str(path), TableOptions())
+    columns = table_columns.read_columns(
+        str(path), ClassifierDataOptions("tsv", "d")
+    )
     assert columns.texts == ("text_a", "text_b")
     assert columns.names == ("id", "text_a", "text_b", "label", "note")
     # The same name with another content is read again.

@@ -12,10 +12,10 @@ from common.process import memory
 from data.finetuning.classifier import glue as glue_tasks
 from data.finetuning.classifier import sources as classifier_sources
 from data.finetuning.examples import BadRows
+from data.finetuning.options import ClassifierDataOptions
 from data.finetuning.race import examples as race_examples
 from data.finetuning.squad import examples as squad_examples
 from data.finetuning.tables import table_files
-from data.finetuning.tables.table_columns import TableOptions
 from data.finetuning.tagging import examples as tagging
 from serving.exported import input_rows
 from serving.options import PredictOptions
@@ -57,7 +57,7 @@ def read(kind, path, skip=False):
         found = classifier_sources.read_topic_csv(path, known, bad, 1, "json")
     else:
         found = classifier_sources.read_table(
-            path, TableOptions(), bad, None, True
+            path, ClassifierDataOptions("tsv", "d"), bad, None, True
         )
     return [e.texts[0] for e in found]
 

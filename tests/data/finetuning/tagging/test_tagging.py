@@ -9,11 +9,12 @@ import pytest
 from common.errors import UserError
 from data.finetuning.examples import BadRows
 from data.finetuning.features import tokens as task_tokens
+from data.finetuning.options import TaggingDataOptions
 from data.finetuning.squad.features import TokenizedParagraph
 from data.finetuning.tagging import answers as tagging_answers
 from data.finetuning.tagging import examples as tagging
 from data.finetuning.tagging import features, metrics
-from data.finetuning.tagging.examples import ColumnOptions, TaggedText
+from data.finetuning.tagging.examples import TaggedText
 from data.text.tokenizer import Tokenizer
 
 
@@ -52,7 +53,7 @@ def test_columns_are_read_by_number(tmp_path):
     assert first.tags == ("B-PER", "I-PER")
     assert second.text == "東京 is"  # no blank between Han characters
     assert second.where == f"{path}:7"
-    other = ColumnOptions(text_column=2, tag_column=1, token_separator="_")
+    other = TaggingDataOptions(text_column=2, tag_column=1, token_separator="_")
     assert tagging.read(str(path), BadRows(), other)[0].text == "B-PER_I-PER"
     assert tagging.tag_names([first, second]) == (
         "O",
@@ -87,7 +88,7 @@ def test_conllu_has_words_only_and_ten_columns(tmp_path):
     text = "# text = zum x\n" + line("1-2", "zum", "_") + line("1", "zu", "P")
     text += line("2", "dem", "D") + line("2.1", "gone", "V")
     path.write_text(text)
-    wanted = ColumnOptions(text_column=1, tag_column=3)
+    wanted = TaggingDataOptions(text_column=1, tag_column=3)
     (example,) = tagging.read(str(path), BadRows(), wanted)
     assert (example.text, example.tags) == ("zu dem", ("P", "D"))
     with pytest.raises(UserError, match="give --text_column=1"):
@@ -113,7 +114,7 @@ def test_conllu_is_known_by_its_rows(tmp_path, name):
     data = ("\n".join(rows) + "\n").encode()
     path = tmp_path / name
     path.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
-    wanted = ColumnOptions(text_column=1, tag_column=3)
+    wanted = TaggingDataOptions(text_column=1, tag_column=3)
     (example,) = tagging.read(str(path), BadRows(), wanted)
     assert (example.text, example.tags) == ("zu #", ("P", "D"))
     with pytest.raises(UserError, match="give --text_column=1"):

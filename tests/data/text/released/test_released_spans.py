@@ -9,6 +9,7 @@ import unicodedata
 import numpy as np
 import pytest
 
+from data.finetuning.options import SquadDataOptions
 from data.finetuning.squad import predictions
 from data.finetuning.squad.features import (
     AnswerSpan,
@@ -97,7 +98,9 @@ def test_predicted_answers_are_parts_of_the_context(texts_of):
             [0.0] * count, places, [0.0] * len(ends), ends, 0.0
         )
         best, _ = predictions.answer_question(
-            text, [(window, beams)], predictions.AnswerOptions(9999, 9999)
+            text,
+            [(window, beams)],
+            SquadDataOptions(n_best_size=9999, max_answer_length=9999),
         )
         found = [answer["text"] for answer in best]
         assert all(answer in text for answer in found), (text, found)
