@@ -5,7 +5,8 @@ import functools
 from collections.abc import Callable
 
 from data.finetuning.classifier.task import ClassifierTask
-from training.finetuning import multitask, preflight, schedule, sources
+from training.finetuning import multitask, schedule
+from training.finetuning.command import load
 from training.finetuning.driver import Driver
 from training.finetuning.outputs import silent
 
@@ -60,17 +61,12 @@ def _alone(read, export, say, task: str, **changes) -> dict:
 def _load(fields: dict):
     """All tasks, and the options with what the encoder says."""
     options, tasks = fields["options"], {}
-    preflight.check_places(options)
-    settled, layout = sources.settle(options)
     # Which metric is the best one's is the tasks' affair together;
     # --schedule, where tasks are alone, too, has no --best_metric.
-    own = dataclasses.replace(settled, best_metric="")
+    own = dataclasses.replace(options, best_metric="")
     for name, data in fields["data"].items():
-        features = fields["features"][name]
-        spiece = sources.find_spiece(options, features.spiece_model_file)
-        text = sources.find_text(options, spiece, features.text, silent)
-        features = dataclasses.replace(
-            features, spiece_model_file=spiece, text=text, layout=layout
+        tasks[name], settled = load(
+            ClassifierTask, silent, own, data, fields["features"][name]
         )
-        tasks[name] = ClassifierTask(data, features, own).load()
-    return tasks, settled
+    best = options.best_metric
+    return tasks, dataclasses.replace(settled, best_metric=best)

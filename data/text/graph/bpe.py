@@ -20,6 +20,7 @@ import tensorflow as tf
 from data.text.graph import graph_text
 from data.text.graph.added_tokens import TokenFinder
 from data.text.graph.composed import Composer
+from data.text.graph.graph_base import RawTokenizer, Spans
 from data.text.graph.graph_text import (
     CODE_POINTS,
     Flat,
@@ -62,7 +63,7 @@ def _classes() -> tuple[np.ndarray, np.ndarray]:
 # --- The graph ---------------------------------------------------------------
 
 
-class GraphBpe(tf.Module):
+class GraphBpe(RawTokenizer):
     """Raw UTF-8 strings -> ids, equal to those of the package `tokenizers`.
 
     Text must be valid UTF-8: TensorFlow raises InvalidArgumentError otherwise.
@@ -104,31 +105,12 @@ class GraphBpe(tf.Module):
                 list(file.words), list(file.words.values()), tf.string, -1
             )
 
-    def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        """[B] raw UTF-8 -> int32 [B, (pieces)] ids."""
-        return self.tokenize_with_offsets(texts)[0]
-
-    def id_to_piece(self, ids: tf.Tensor) -> tf.Tensor:
-        """The pieces of ids, as strings of the same shape."""
-        return tf.gather(self._pieces, ids)
-
     def detokenize(self, ids: tf.RaggedTensor) -> tf.Tensor:
         """int32 [B, (pieces)] -> [B] text; added tokens are left out."""
         return tf.strings.reduce_join(tf.gather(self._text, ids), 1)
 
-    def tokenize_with_offsets(
-        self, texts: tf.Tensor
-    ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
-        """Ids with the span of raw characters that each piece came from.
-
-        Args:
-          texts: [B] raw UTF-8.
-
-        Returns:
-          ids, starts, ends: int32 [B, (pieces)]; `text[start:end]` in
-          characters (code points) of the raw text, without the white space at
-          its edges. Pieces that are parts of one character share its span.
-        """
+    def tokenize_with_offsets(self, texts: tf.Tensor) -> Spans:
+        """Ids with their spans of raw characters."""
         raw = graph_text.decode(texts)
         flat = self._prepare(raw)
         sizes = graph_text.utf8_sizes(flat.points)

@@ -17,6 +17,7 @@ import tensorflow_text as tf_text
 
 from common.contract.symbols import MASK
 from common.vocabularies.text_settings import TextSettings
+from data.text.graph.graph_base import RawTokenizer, Spans
 from data.text.graph.graph_text import (
     GraphNormalizer,
     encode,
@@ -47,7 +48,7 @@ def split_digit_comma(
     return [*parts, ","]
 
 
-class GraphTokenizer(tf.Module):
+class GraphTokenizer(RawTokenizer):
     """Raw UTF-8 strings -> ids, equal to the offline tokenizer's.
 
     Args:
@@ -143,10 +144,6 @@ class GraphTokenizer(tf.Module):
             tf.where(ids.values < self.vocab_size, ids.values, mask)
         )
 
-    def id_to_piece(self, ids: tf.Tensor) -> tf.Tensor:
-        """The pieces of ids, as strings of the same shape."""
-        return tf.gather(self._pieces, ids)
-
     def detokenize(self, ids: tf.RaggedTensor) -> tf.Tensor:
         """int32 [B, (pieces)] -> [B] text; symbols are left out."""
         return self._sentencepiece.detokenize(ids)
@@ -163,20 +160,8 @@ class GraphTokenizer(tf.Module):
         lengths = tf.cast(tf.reduce_sum(per_row, axis=1), tf.int64)
         return source, slot, tf.gather(self._piece_ids, slot), lengths
 
-    def tokenize_with_offsets(
-        self, texts: tf.Tensor
-    ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
-        """Ids with the span of raw characters that each piece came from.
-
-        Args:
-          texts: [B] raw UTF-8.
-
-        Returns:
-          ids, starts, ends: int32 [B, (pieces)]; `text[start:end]` in
-          characters (code points) of the raw text, without the white space
-          that a word mark stands for. A lone word mark has an empty span.
-          Pieces that came from one raw character share its span.
-        """
+    def tokenize_with_offsets(self, texts: tf.Tensor) -> Spans:
+        """See the base; a lone word mark has an empty span."""
         flat = self._normalizer(texts)
         pieces, starts, ends = self._sentencepiece.tokenize_with_offsets(
             encode(flat)

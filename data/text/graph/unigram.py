@@ -22,6 +22,7 @@ import tensorflow as tf
 from data.text.graph import graph_text
 from data.text.graph.added_tokens import AddedToken, TokenFinder, Trie
 from data.text.graph.composed import Composer, rewritten
+from data.text.graph.graph_base import RawTokenizer, Spans
 from data.text.graph.graph_text import CODE_POINTS, Flat, code_pages
 from data.text.released import unigram_file
 
@@ -53,7 +54,7 @@ def _tables(rules: str) -> tuple[np.ndarray, ...]:
     return graph_text.rewrite_tables(rewritten(normalizer.normalize_str))
 
 
-class GraphUnigram(tf.Module):
+class GraphUnigram(RawTokenizer):
     """Raw UTF-8 strings -> ids, equal to those of the package `tokenizers`.
 
     Text must be valid UTF-8: TensorFlow raises InvalidArgumentError otherwise.
@@ -114,32 +115,13 @@ class GraphUnigram(tf.Module):
             return rewriting
         return functools.partial(_charsmap, rewriting)
 
-    def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        """[B] raw UTF-8 -> int32 [B, (pieces)] ids."""
-        return self.tokenize_with_offsets(texts)[0]
-
-    def id_to_piece(self, ids: tf.Tensor) -> tf.Tensor:
-        """The pieces of ids, as strings of the same shape."""
-        return tf.gather(self._pieces, ids)
-
     def detokenize(self, ids: tf.RaggedTensor) -> tf.Tensor:
         """int32 [B, (pieces)] -> [B] text; special tokens are left out."""
         text = tf.strings.reduce_join(tf.gather(self._text, ids), 1)
         return tf.strings.regex_replace(text, "^ ", "")
 
-    def tokenize_with_offsets(
-        self, texts: tf.Tensor
-    ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
-        """Ids with the span of raw characters that each piece came from.
-
-        Args:
-          texts: [B] raw UTF-8.
-
-        Returns:
-          ids, starts, ends: int32 [B, (pieces)]; `text[start:end]` in
-          characters (code points) of the raw text, without the white space at
-          its edges. A lone mark has the span of the character behind it.
-        """
+    def tokenize_with_offsets(self, texts: tf.Tensor) -> Spans:
+        """See the base; a lone mark has the span of the character behind it."""
         raw = graph_text.decode(texts)
         flat, begins = self._words(self._prepare(raw))
         word = tf.cumsum(tf.cast(begins, tf.int32)) - 1  # of code points

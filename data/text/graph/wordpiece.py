@@ -23,6 +23,7 @@ import tensorflow_text as tf_text
 from common.errors import UserError
 from data.text.graph import graph_text
 from data.text.graph.composed import rewritten
+from data.text.graph.graph_base import RawTokenizer, Spans
 from data.text.graph.graph_text import CODE_POINTS, PAGE, Flat, code_pages
 from data.text.released.released_tokenizer import ReleasedTokenizer
 
@@ -185,7 +186,7 @@ def _class_tables(pre_tokenizer) -> tuple[np.ndarray, np.ndarray]:
 # --- The graph ---------------------------------------------------------------
 
 
-class GraphWordPiece(tf.Module):
+class GraphWordPiece(RawTokenizer):
     """Raw UTF-8 strings -> ids, equal to those of the package `tokenizers`.
 
     Text must be valid UTF-8: TensorFlow raises InvalidArgumentError otherwise.
@@ -226,31 +227,13 @@ class GraphWordPiece(tf.Module):
                 "export is not possible, predict with --do_predict"
             ) from e
 
-    def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        """[B] raw UTF-8 -> int32 [B, (pieces)] ids."""
-        return self.tokenize_with_offsets(texts)[0]
-
-    def id_to_piece(self, ids: tf.Tensor) -> tf.Tensor:
-        """The pieces of ids, as strings of the same shape."""
-        return tf.gather(self._pieces, ids)
-
     def detokenize(self, ids: tf.RaggedTensor) -> tf.Tensor:
         """int32 [B, (pieces)] -> [B] text, pieces of a word joined."""
         text = tf.strings.reduce_join(self.id_to_piece(ids), 1, separator=" ")
         return tf.strings.regex_replace(text, f" {self._file.prefix}", "")
 
-    def tokenize_with_offsets(
-        self, texts: tf.Tensor
-    ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
-        """Ids with the span of raw characters that each piece came from.
-
-        Args:
-          texts: [B] raw UTF-8.
-
-        Returns:
-          ids, starts, ends: int32 [B, (pieces)]; `text[start:end]` in
-          characters (code points) of the raw text.
-        """
+    def tokenize_with_offsets(self, texts: tf.Tensor) -> Spans:
+        """Ids with their spans of raw characters."""
         flat = self._mark_symbols(graph_text.decode(texts))
         flat, begins = self._words(self._rewrite(flat))
         word_starts = tf.cast(tf.where(begins)[:, 0], tf.int32)  # [W]
