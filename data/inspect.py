@@ -3,8 +3,7 @@
     python -m data.inspect --data_dir=records                # checks all of it
     python -m data.inspect --data_dir=records --mode=record --lane=3 \\
         --segment=1 --spiece_model_file=spiece.model
-    python -m data.inspect --data_dir=records --mode=statistics \\
-        --plot_file=statistics.png
+    python -m data.inspect --data_dir=records --mode=statistics
 
 Token streams of language models, too:
 
@@ -12,7 +11,6 @@ Token streams of language models, too:
         --record_number=2
 """
 
-from common.errors import UserError
 from data.language_modeling import report as stream_report
 from data.language_modeling.manifest import StreamManifest
 from data.pretraining import report as record_report
@@ -42,21 +40,11 @@ def show_lanes(options: InspectOptions) -> None:
     else:
         statistics = record_report.Statistics(manifest, options)
         print(record_report.describe_statistics(statistics, manifest))
-        if options.plot_file:
-            record_report.plot_statistics(
-                statistics, manifest, options.plot_file
-            )
-            print(f"wrote {options.plot_file}")
 
 
 def show_streams(options: InspectOptions) -> None:
     """Language-model data."""
     manifest = StreamManifest.load(options.data_dir)
-    if options.plot_file:
-        raise UserError(
-            f"--plot_file is for pretraining data, {options.data_dir} holds "
-            f"{manifest.KIND} data: leave it out"
-        )
     if options.mode == "record":
         print(
             stream_report.describe_record(

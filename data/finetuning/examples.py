@@ -6,7 +6,7 @@ with `--skip_bad_rows` such rows are left out, counted and reported.
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -140,6 +140,33 @@ def parse_label(
                 f"{', '.join(list(known)[:20])}"
             )
     return (names if kind == "multi_label" else names[0]), None
+
+
+def collect(
+    rows: Iterable[tuple],
+    bad: BadRows,
+    kind: str,
+    known: Mapping[str, int] | None = None,
+    separator: str = "|",
+) -> list[TextExample]:
+    """Examples of rows, those that cannot be used reported.
+
+    Args:
+      rows: (where, texts, text of the label or None without one, id or "",
+        problem or None); without an id a row has its number in the file,
+        where those that are bad count, too.
+      kind, known, separator: see `parse_label`.
+    """
+    examples, skipped = [], bad.count
+    for where, texts, label_text, key, problem in rows:
+        guid, label = key or str(len(examples) + bad.count - skipped), None
+        if not problem and label_text is not None:
+            label, problem = parse_label(label_text, kind, known, separator)
+        if problem:
+            bad.report(where, problem)
+            continue
+        examples.append(TextExample(guid, tuple(texts), label, where))
+    return examples
 
 
 def to_tsv(rows: Sequence[Sequence[str]]) -> str:

@@ -295,9 +295,6 @@ class InspectOptions:
     max_records: int = setting(
         100000, "Records that the statistics read; 0 = all."
     )
-    plot_file: str = setting(
-        "", "PNG that receives the statistics; empty = none."
-    )
 
     def __post_init__(self) -> None:
         check(self)

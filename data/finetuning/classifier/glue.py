@@ -11,7 +11,7 @@ import dataclasses
 import os
 
 from common.errors import UserError
-from data.finetuning.examples import BadRows, TextExample, parse_label
+from data.finetuning.examples import BadRows, TextExample, collect
 from data.finetuning.tables import table_files as task_readers
 
 ENTAILMENT = ("contradiction", "entailment", "neutral")
@@ -151,20 +151,14 @@ def read_split(
         columns = _header(path, next(rows, None), [*task.texts, task.label])
     at = {name: i for i, name in enumerate(columns)}
     known = {name: i for i, name in enumerate(task.labels)}
-    examples, skipped = [], bad.count
-    for row in rows:
-        texts = tuple(row.fields[at[c]] for c in task.texts)
-        problem = _empty(texts, task.texts)
-        if not problem:
-            label, problem = parse_label(
-                row.fields[at[task.label]], task.head, known or None
-            )
-        if problem:
-            bad.report(row.where, problem)
-            continue
-        guid = str(len(examples) + bad.count - skipped)
-        examples.append(TextExample(guid, texts, label, row.where))
-    return examples
+
+    def labelled():
+        for row in rows:
+            texts = tuple(row.fields[at[c]] for c in task.texts)
+            label = row.fields[at[task.label]]
+            yield row.where, texts, label, "", _empty(texts, task.texts)
+
+    return collect(labelled(), bad, task.head, known or None)
 
 
 def _header(

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 
 from common.errors import UserError
-from data.finetuning.examples import BadRows, TextExample, parse_label
+from data.finetuning.examples import BadRows, TextExample, collect
 from data.finetuning.options import ClassifierDataOptions
 from data.finetuning.tables import quoted_rows, table_columns
 from data.finetuning.tables import table_files as task_readers
@@ -36,23 +36,21 @@ def read_table(
         rows = _jsonl_rows(path, options, bad, need_label)
     else:
         rows = _table_rows(path, options, bad, need_label)
-    examples, skipped = [], bad.count
-    for where, texts, label_text, key in rows:
-        # Rows are numbered as the file has them, those that are bad, too.
-        guid = key or str(len(examples) + bad.count - skipped)
-        if not options.allow_empty_text and not all(t.strip() for t in texts):
-            bad.report(where, "a text field is empty")
-            continue
-        label = None
-        if need_label:
-            label, problem = parse_label(
-                label_text or "", options.head, known, options.label_separator
+
+    def judged():
+        for where, texts, label, key in rows:
+            problem = None
+            if not options.allow_empty_text and not all(map(str.strip, texts)):
+                problem = "a text field is empty"
+            yield (
+                where,
+                texts,
+                (label or "") if need_label else None,
+                key,
+                problem,
             )
-            if problem:
-                bad.report(where, problem)
-                continue
-        examples.append(TextExample(guid, tuple(texts), label, where))
-    return examples
+
+    return collect(judged(), bad, options.head, known, options.label_separator)
 
 
 def _table_rows(path, options, bad, need_label):
@@ -119,10 +117,12 @@ def read_imdb(folder: str, bad: BadRows) -> list[TextExample]:
     examples = []
     for label in ("neg", "pos"):
         directory = os.path.join(folder, label)
-        names = sorted(_list_directory(directory))
+        names = task_readers.text_files(directory)
+        if names is None:
+            raise UserError(
+                f"{directory} is no folder; wanted the aclImdb layout"
+            )
         for name in names:
-            if not name.endswith(".txt"):
-                continue
             path = os.path.join(directory, name)
             before = bad.count
             text = task_readers.read_text(path, bad)
@@ -136,17 +136,6 @@ def read_imdb(folder: str, bad: BadRows) -> list[TextExample]:
                 TextExample(f"{label}/{name[:-4]}", (text,), label, f"{path}:1")
             )
     return examples
-
-
-def _list_directory(path: str) -> list[str]:
-    if "://" in path:
-        import tensorflow as tf
-
-        if tf.io.gfile.isdir(path):
-            return tf.io.gfile.listdir(path)
-    elif os.path.isdir(path):
-        return os.listdir(path)
-    raise UserError(f"{path} is no folder; wanted the aclImdb layout")
 
 
 _JSON_ESCAPE = re.compile(r"(?:\\u[0-9a-fA-F]{4})+|\\[nrtbf\"\\/]")
@@ -202,18 +191,14 @@ def read_topic_csv(
       escapes: a key of `ESCAPES`; the sets do not share one way.
     """
     undo = ESCAPES[escapes]
-    examples, skipped = [], bad.count
-    for row in quoted_rows.read_csv(path, bad, text_fields + 1):
-        label, problem = parse_label(row.fields[0], "classification", known)
-        text = " ".join(undo(f).strip() for f in row.fields[1:])
-        if not problem and not text.strip():
-            problem = "the text is empty"
-        if problem:
-            bad.report(row.where, problem)
-            continue
-        guid = str(len(examples) + bad.count - skipped)
-        examples.append(TextExample(guid, (text,), label, row.where))
-    return examples
+
+    def rows():
+        for row in quoted_rows.read_csv(path, bad, text_fields + 1):
+            text = " ".join(undo(f).strip() for f in row.fields[1:])
+            problem = None if text.strip() else "the text is empty"
+            yield row.where, (text,), row.fields[0], "", problem
+
+    return collect(rows(), bad, "classification", known)
 
 
 def _latin1(line: bytes) -> str:
@@ -236,22 +221,15 @@ def read_trec(
       fine: the label is `COARSE:fine` and not `COARSE`.
       need_label: False leaves the labels out (prediction).
     """
-    examples, skipped = [], bad.count
-    for number, line in task_readers.read_lines(path, bad, _latin1):
-        where = f"{path}:{number}"
-        name, _, text = line.strip().partition(" ")
-        coarse, colon, detail = name.partition(":")
-        if not (coarse and colon and detail and text.strip()):
-            bad.report(where, f"wanted `LABEL:fine text`, found {line[:60]!r}")
-            continue
-        label = None
-        if need_label:
-            label, problem = parse_label(
-                name if fine else coarse, "classification", known
-            )
-            if problem:
-                bad.report(where, problem)
-                continue
-        guid = str(len(examples) + bad.count - skipped)
-        examples.append(TextExample(guid, (text.strip(),), label, where))
-    return examples
+
+    def rows():
+        for number, line in task_readers.read_lines(path, bad, _latin1):
+            name, _, text = line.strip().partition(" ")
+            coarse, colon, detail = name.partition(":")
+            problem = None
+            if not (coarse and colon and detail and text.strip()):
+                problem = f"wanted `LABEL:fine text`, found {line[:60]!r}"
+            label = (name if fine else coarse) if need_label else None
+            yield f"{path}:{number}", (text.strip(),), label, "", problem
+
+    return collect(rows(), bad, "classification", known)

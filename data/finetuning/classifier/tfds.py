@@ -7,7 +7,7 @@ feature are taken by name as in `data.finetuning.classifier.sources`.
 from collections.abc import Mapping
 
 from common.errors import UserError
-from data.finetuning.examples import BadRows, TextExample, parse_label
+from data.finetuning.examples import BadRows, TextExample, collect
 from data.finetuning.options import ClassifierDataOptions
 from data.finetuning.tables import table_columns
 
@@ -53,25 +53,22 @@ def read(
         where, list(features), options, need_label=True
     )
     bad.say(columns.describe(where))
-    examples: list[TextExample] = []
     dataset = tfds.as_numpy(builder.as_dataset(split=chosen))
-    for number, row in enumerate(dataset):
-        label = _text(row[columns.label])
-        names = getattr(features[columns.label], "int2str", None)
-        if names is not None and int(row[columns.label]) >= 0:
-            label = names(int(row[columns.label]))
-        value, problem = parse_label(
-            label, options.head, known, options.label_separator
-        )
-        texts = tuple(_text(row[n]) for n in columns.texts)
-        if not problem and not all(t.strip() for t in texts):
-            problem = "a text field is empty"
-        if problem:
-            bad.report(f"{where}:{number}", problem)
-            continue
-        key = _text(row[columns.key]) if columns.key else str(number)
-        examples.append(TextExample(key, texts, value, f"{where}:{number}"))
-    return examples
+    names = getattr(features[columns.label], "int2str", None)
+
+    def rows():
+        for number, row in enumerate(dataset):
+            label = _text(row[columns.label])
+            if names is not None and int(row[columns.label]) >= 0:
+                label = names(int(row[columns.label]))
+            texts = [_text(row[n]) for n in columns.texts]
+            problem = None
+            if not all(map(str.strip, texts)):
+                problem = "a text field is empty"
+            key = _text(row[columns.key]) if columns.key else str(number)
+            yield f"{where}:{number}", texts, label, key, problem
+
+    return collect(rows(), bad, options.head, known, options.label_separator)
 
 
 def _split(name: str, split: str, there: Mapping) -> str:

@@ -44,15 +44,12 @@ def read_race(
       UserError: no such folder, no usable question, or see `BadRows`.
     """
     examples: list[RaceExample] = []
-    found = False
-    for level in levels:
-        folder = os.path.join(data_dir, split, level)
-        if not _is_folder(folder):
-            continue
-        found = True
-        for name in _names(folder):
+    folders = [os.path.join(data_dir, split, level) for level in levels]
+    names_in = {f: task_readers.text_files(f) for f in folders}
+    for level, (folder, names) in zip(levels, names_in.items(), strict=True):
+        for name in names or ():
             examples.extend(_read_file(os.path.join(folder, name), level, bad))
-    if not found:
+    if all(names is None for names in names_in.values()):
         raise UserError(
             f"`{data_dir}` has no folder {split}/middle or {split}/high; wanted "
             "the layout RACE/train/high/1.txt"
@@ -60,24 +57,6 @@ def read_race(
     if not examples:
         raise UserError(f"`{data_dir}/{split}` holds no usable question")
     return examples
-
-
-def _is_folder(path: str) -> bool:
-    if "://" in path:
-        import tensorflow as tf
-
-        return tf.io.gfile.isdir(path)
-    return os.path.isdir(path)
-
-
-def _names(folder: str) -> list[str]:
-    if "://" in folder:
-        import tensorflow as tf
-
-        names = tf.io.gfile.listdir(folder)
-    else:
-        names = os.listdir(folder)
-    return sorted(n for n in names if n.endswith(".txt"))
 
 
 def _read_file(path: str, level: str, bad: BadRows) -> list[RaceExample]:

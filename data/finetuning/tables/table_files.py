@@ -55,6 +55,18 @@ def exists(path: str) -> bool:
     return os.path.isfile(path)
 
 
+def text_files(folder: str) -> list[str] | None:
+    """Names of a folder's `.txt` files, sorted; None where it is no folder."""
+    is_folder, names_in = os.path.isdir, os.listdir
+    if files.is_remote(folder):
+        import tensorflow as tf
+
+        is_folder, names_in = tf.io.gfile.isdir, tf.io.gfile.listdir
+    if not is_folder(folder):
+        return None
+    return sorted(n for n in names_in(folder) if n.endswith(".txt"))
+
+
 def require_file(directory: str, *names: str) -> str:
     """`find_file`, or an error that lists what was looked for."""
     path = find_file(directory, *names)

@@ -61,5 +61,3 @@ def test_the_command_tells_kinds_apart(manifest, monkeypatch, capsys):
     assert "most frequent: <eos>" in show(mode="statistics")
     with pytest.raises(UserError, match="has no dev split"):
         show(mode="record", split="dev")
-    with pytest.raises(UserError, match="--plot_file is for pretraining"):
-        show(mode="statistics", plot_file="a.png")

@@ -72,9 +72,6 @@ def test_statistics(manifest, folder):
     assert (found.span_lengths * sizes).sum() == targets
     text = record_report.describe_statistics(found, manifest)
     assert "document lengths" in text and "% of the records are empty" in text
-    path = folder / "s.png"
-    record_report.plot_statistics(found, manifest, str(path))
-    assert path.read_bytes().startswith(b"\x89PNG")
     # What is longer than the last bar of its own is counted, too.
     for lengths in (found.span_lengths, np.arange(30), np.arange(4)):
         counts, names = record_report.run_bins(lengths)
