@@ -34,13 +34,13 @@ from training import loop
 from training.checkpointing.checkpoints import weights_to_read
 from training.finetuning import sources
 from training.finetuning.ranking.folded import (
+    System,
     Task,
     fold_seed_key,
     joined,
     split_run,
 )
 from training.finetuning.ranking.options import RankerOptions
-from training.finetuning.ranking.results import System
 from training.objectives import build as heads
 
 HEAD = "ranking"

@@ -84,18 +84,19 @@ def fold_seed_key(data: RankingDataOptions) -> dict[str, int]:
 
 
 @dataclasses.dataclass(frozen=True)
-class Fitted:
-    """A ranker over all folds.
+class System:
+    """A system in the table.
 
     Attributes:
-      folds: what each fold learned.
-      runs: per seed, all test queries.
-      parts: per fold and seed, that fold's test queries.
+      runs: one per seed, all test queries.
+      parts: per fold and seed, that fold's test queries; empty for systems
+        that learn nothing.
+      learned: what K-NRM and the cosine learned of each fold.
     """
 
-    folds: list[Learned]
     runs: list[Run]
-    parts: list[list[Run]]
+    parts: list[list[Run]] = dataclasses.field(default_factory=list)
+    learned: list[Learned] = dataclasses.field(default_factory=list)
 
 
 def inputs(task: Task, features: Features) -> dict[str, np.ndarray]:
@@ -117,7 +118,7 @@ def knrm(
     features: Features,
     name: str,
     say: Callable[[str], None] = print,
-) -> Fitted:
+) -> System:
     """K-NRM of every fold and seed."""
     x = inputs(task, features)
     size = next(iter(x.values())).shape[-1]
@@ -140,7 +141,7 @@ def knrm(
 
 def cosine(
     task: Task, features: Features, say: Callable[[str], None] = print
-) -> Fitted:
+) -> System:
     """The cosine of mean vectors; the validation queries choose the layer."""
 
     def fit(fold: Fold) -> dict[str, np.ndarray]:
@@ -169,7 +170,7 @@ def cosine(
     return _over_folds(task, features, "cosine", fit, value, say)
 
 
-def _over_folds(task, features, name, fit, value, say) -> Fitted:
+def _over_folds(task, features, name, fit, value, say) -> System:
     def allowed(fold: Fold) -> dict[str, np.ndarray]:
         if not task.may_train:
             raise UserError(
@@ -211,7 +212,7 @@ def _over_folds(task, features, name, fit, value, say) -> Fitted:
                 for seed in range(len(found.layer))
             ]
         )
-    return Fitted(learned, joined(parts), parts)
+    return System(joined(parts), parts, learned)
 
 
 def joined(parts: Sequence[Sequence[Run]]) -> list[Run]:

@@ -1,7 +1,5 @@
 """A fitted K-NRM as a model with its encoder, for `serving.export`."""
 
-from collections.abc import Callable
-
 import numpy as np
 
 from common.contract.task_spec import TaskSpec
@@ -78,15 +76,3 @@ def spec(
             "layout": spec_of(model_type).capabilities.layout,
         },
     )
-
-
-def write(
-    folder: str,
-    model: KernelRankingModel,
-    tokenizer: Tokenizer,
-    options: RankerOptions,
-    export: Callable[..., str],
-) -> str:
-    """Exports; the version folder."""
-    task = spec(tokenizer, options, model.config.model_type)
-    return export(folder, model, task, tokenizer.path)

@@ -10,23 +10,10 @@ from common import files
 from data.finetuning.ranking import metrics, runs, significance
 from data.finetuning.ranking.collection import Collection
 from data.finetuning.ranking.metrics import Result
-from data.finetuning.ranking.runs import Run
+from training.finetuning.ranking.folded import System
 from training.finetuning.ranking.kernel_features import BINS, Features
 
 MASS_LIMIT = 0.9
-
-
-@dataclasses.dataclass(frozen=True)
-class System:
-    """A system in the table.
-
-    Attributes:
-      runs: one per seed.
-      parts: per fold and seed; empty for systems that learn nothing.
-    """
-
-    runs: list[Run]
-    parts: list[list[Run]] = dataclasses.field(default_factory=list)
 
 
 def file_name(name: str) -> str:

@@ -37,15 +37,16 @@ from training.finetuning.ranking import (
     vectors,
 )
 from training.finetuning.ranking.cross_encoder import CrossEncoder
-from training.finetuning.ranking.folded import Fitted, Task
+from training.finetuning.ranking.folded import System, Task
 from training.finetuning.ranking.kernel_features import FeatureMaker, Features
+from training.finetuning.ranking.knrm import Learned
 from training.finetuning.ranking.options import (
     ENCODER,
     LENGTHS,
     RANDOM,
     RankerOptions,
 )
-from training.finetuning.ranking.results import Evaluation, System
+from training.finetuning.ranking.results import Evaluation
 from training.finetuning.ranking.shards import Embedder, Shard, Vectors
 
 CONTROL = "knrm (random vectors)"
@@ -111,7 +112,6 @@ class RankingRun:
             self.collection, self._path("candidates.run"), say
         )
         self.systems: dict[str, System] = {}
-        self.fitted: dict[str, Fitted] = {}
 
     def _path(self, *names: str) -> str:
         return os.path.join(self.folder, *names)
@@ -154,18 +154,19 @@ class RankingRun:
             return
         maker = self.maker(self.open_vectors())
         features = self.features(maker)
-        self.add("cosine", folded.cosine(task, features, self.say))
+        self.systems["cosine"] = folded.cosine(task, features, self.say)
         if ranker == "cosine":
             return
         self.report_kernels(features)
-        self.add("knrm", folded.knrm(task, features, "knrm", self.say))
+        fitted = folded.knrm(task, features, "knrm", self.say)
+        self.systems["knrm"] = fitted
         if self.options.finetune.do_export:
-            self.write_export(maker)
+            self.write_export(maker, fitted.learned[0])
         options = self.options.ranker
         if options.control and options.vectors != RANDOM:
             control = self.features(self.maker(self.table(RANDOM)))
             found = folded.knrm(task, control, "control", self.say)
-            self.add(CONTROL, found)
+            self.systems[CONTROL] = found
 
     def settle_lengths(self) -> None:
         """Without --max_doc_length, --max_query_length: as much as is read.
@@ -220,11 +221,6 @@ class RankingRun:
         return CrossEncoder(
             task, self.options.finetune, length, self.tokenizer, texts, self.say
         )
-
-    def add(self, name: str, fitted: Fitted) -> None:
-        """A fitted ranker as a system."""
-        self.fitted[name] = fitted
-        self.systems[name] = System(fitted.runs, fitted.parts)
 
     def task(self, folds: Sequence[Fold]) -> Task:
         """What rankers are fitted on."""
@@ -289,15 +285,15 @@ class RankingRun:
             self._path("features"),
         )
 
-    def write_export(self, maker: FeatureMaker) -> None:
+    def write_export(self, maker: FeatureMaker, learned: Learned) -> None:
         """A SavedModel of the first fold's K-NRM of the first seed."""
-        learned = self.fitted["knrm"].folds[0]
-        model = knrm_export.build(learned, maker, self.options.ranker)
+        options = self.options.ranker
+        model = knrm_export.build(learned, maker, options)
         folder = self.options.finetune.export_dir or self._path("export")
-        made = knrm_export.write(
-            folder, model, self.tokenizer, self.options.ranker, self.export
-        )
-        self.say(f"exported {made}, the ranker of fold 0")
+        model_type = model.config.model_type
+        spec = knrm_export.spec(self.tokenizer, options, model_type)
+        version = self.export(folder, model, spec, self.tokenizer.path)
+        self.say(f"exported {version}, the ranker of fold 0")
 
     def features(self, maker: FeatureMaker) -> Features:
         """Embeds the candidates' documents and the queries; their features."""
