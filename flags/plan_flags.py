@@ -43,29 +43,21 @@ TOPOLOGIES = ("v3", "v4", "v5e", "v6e")
 
 @dataclasses.dataclass(frozen=True)
 class JobOptions:
-    """A pretraining job around the step.
+    """A pretraining job around the step."""
 
-    Attributes:
-      disk_bytes: per second that one host writes.
-      copy_bytes: per second from a host's chips to its memory.
-      host_bytes: memory of a host; 0 = that of the topology.
-    """
-
-    save_steps: int = 10_000
-    disk_bytes: float = 1e9
-    copy_bytes: float = 5e9
-    host_bytes: float = 0.0
+    save_steps: int = setting(10_000, "Steps between saves.", bounds="> 0")
+    disk_gb_per_second: float = setting(
+        1.0, "One host writes so fast.", bounds="> 0"
+    )
+    copy_gb_per_second: float = setting(
+        5.0, "From a host's chips to its memory.", bounds="> 0"
+    )
+    host_memory_gb: float = setting(
+        0.0, "Memory of a host; 0 = the topology's."
+    )
 
     def __post_init__(self):
-        for name, flag in (
-            ("save_steps", "save_steps"),
-            ("disk_bytes", "disk_gb_per_second"),
-            ("copy_bytes", "copy_gb_per_second"),
-        ):
-            if getattr(self, name) <= 0:
-                raise UserError(
-                    f"--{flag} must be above 0, found {getattr(self, name)}"
-                )
+        check(self)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -165,23 +157,7 @@ def define() -> None:
         "Sizes, lengths, batch (over --pod_cores) and steps of a recipe.",
     )
     flag_values.define(PlanOptions)
-    _define_job()
-
-
-def _define_job() -> None:
-    job = JobOptions()
-    flags.DEFINE_integer("save_steps", job.save_steps, "Steps between saves.")
-    flags.DEFINE_float(
-        "disk_gb_per_second", job.disk_bytes / GB, "One host writes so fast."
-    )
-    flags.DEFINE_float(
-        "copy_gb_per_second",
-        job.copy_bytes / GB,
-        "From a host's chips to its memory.",
-    )
-    flags.DEFINE_float(
-        "host_memory_gb", 0.0, "Memory of a host; 0 = the topology's."
-    )
+    flag_values.define(JobOptions)
 
 
 def from_flags() -> PlanOptions:
@@ -207,14 +183,7 @@ def from_flags() -> PlanOptions:
             "model: --task=language_model is for those of run_lm.py, which "
             "have no other"
         )
-    job = None
-    if task == "pretrain":
-        job = JobOptions(
-            FLAGS.save_steps,
-            FLAGS.disk_gb_per_second * GB,
-            FLAGS.copy_gb_per_second * GB,
-            FLAGS.host_memory_gb * GB,
-        )
+    job = flag_values.build(JobOptions) if task == "pretrain" else None
     return flag_values.build(PlanOptions, config=config, job=job, **known)
 
 

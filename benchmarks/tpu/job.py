@@ -90,7 +90,8 @@ def plan_job(
     def saving(count: int) -> Saving:
         rows = batch / count
         save = weights + memory / count
-        copy, write = save / job.copy_bytes, save / job.disk_bytes
+        copy = save / (job.copy_gb_per_second * GB)
+        write = save / (job.disk_gb_per_second * GB)
         shares: tuple[float, ...] = ()
         if seconds:
             # A write that is not done at the next save is waited for.
@@ -100,7 +101,7 @@ def plan_job(
         return Saving(
             count,
             save + BASE_BYTES + reader_bytes(options, rows),
-            job.host_bytes or memory_of_host,
+            job.host_memory_gb * GB or memory_of_host,
             save,
             copy,
             write,
@@ -159,8 +160,8 @@ def describe_job(plan: dict, options: PlanOptions) -> list[str]:
             f"{s['available'] / GB:.0f} GB: "
             + ("fits" if s["fits"] else "DOES NOT FIT")
             + f"; a save writes {s['save_bytes'] / GB:.1f} GB in "
-            f"{s['write_seconds']:.1f} s at {job.disk_bytes / GB:g} GB/s after "
-            f"{s['copy_seconds']:.1f} s of copying"
+            f"{s['write_seconds']:.1f} s at {job.disk_gb_per_second:g} GB/s "
+            f"after {s['copy_seconds']:.1f} s of copying"
             + (
                 f"; of the time in saves {s['share']:.2%}, with --async_save "
                 f"{s['async_share']:.2%}"

@@ -23,7 +23,7 @@ LARGE = OPTIONS.replace(
     precision="mixed_bfloat16",
     pod_cores=1024,
     train_steps=500_000,
-    job=JobOptions(save_steps=10_000, disk_bytes=1e9, copy_bytes=5e9),
+    job=JobOptions(10_000, disk_gb_per_second=1.0, copy_gb_per_second=5.0),
 )
 WEIGHTS = 1.44e9  # float32
 
@@ -50,7 +50,8 @@ def test_the_papers_jobs_by_hand(rows, memory):
 
 def test_what_does_not_fit_is_said():
     options = LARGE.replace(
-        rows=8, job=JobOptions(save_steps=100, disk_bytes=1e9, host_bytes=60e9)
+        rows=8,
+        job=JobOptions(100, disk_gb_per_second=1.0, host_memory_gb=60.0),
     )
     found = tpu_job.plan_job(options, 0.25, WEIGHTS)
     fit, alone = found["per_host"], found["one_process"]
@@ -61,7 +62,7 @@ def test_what_does_not_fit_is_said():
     text = tpu_job.describe_job(found, options)
     assert len([line for line in text if "DOES NOT FIT" in line]) == 1
     with pytest.raises(UserError, match="--disk_gb_per_second"):
-        JobOptions(disk_bytes=0)
+        JobOptions(disk_gb_per_second=0)
 
 
 def test_a_line_through_two_numbers_of_layers():
