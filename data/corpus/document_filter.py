@@ -53,12 +53,12 @@ class Measurer:
         self._options, self._blocks = options, blocks
         self._reader = corpus.BlockReader()
 
-    def __call__(self, number: int) -> tuple[int, list[Measured], int]:
-        """(number, measures, line ends) of a block."""
+    def __call__(self, number: int) -> tuple[list[Measured], int]:
+        """Measures and line ends of a block."""
         documents, line_ends = read_block(
             self._reader, self._blocks[number], self._options
         )
-        return number, [self._measure(d) for d in documents], line_ends
+        return [self._measure(d) for d in documents], line_ends
 
     def _measure(self, document: Document) -> Measured:
         lines = document.lines
@@ -182,7 +182,14 @@ def _survivors(
     earlier = _Earlier(options)
     numbers, counter = LineNumbers(), LineCounter()
     kept = []
-    for block, measured, line_ends in _in_order(options, blocks):
+    measures = workers.run(
+        Measurer,
+        (options, blocks),
+        range(len(blocks)),
+        options.num_workers,
+        ordered=True,
+    )
+    for block, (measured, line_ends) in zip(blocks, measures, strict=True):
         numbers.begin(block, line_ends)
         kept.append(np.zeros(len(measured), bool))
         for i, m in enumerate(measured):
@@ -224,24 +231,6 @@ class _Earlier:
         if self._near:
             self._near.add(number, m.signature)
         return "", ""
-
-
-def _in_order(
-    options: FilterOptions, blocks: list[Block]
-) -> Iterator[tuple[Block, list[Measured], int]]:
-    """Measures of every block in order, whichever worker is ready first."""
-    waiting: dict[int, tuple[list[Measured], int]] = {}
-    wanted = 0
-    for number, *measured in workers.run(
-        Measurer,
-        (options, blocks),
-        list(range(len(blocks))),
-        options.num_workers,
-    ):
-        waiting[number] = measured
-        while wanted in waiting:
-            yield blocks[wanted], *waiting.pop(wanted)
-            wanted += 1
 
 
 class LineCounter:

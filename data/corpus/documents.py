@@ -144,12 +144,13 @@ def read_run(
     Raises:
       CorpusError: as `documents`.
     """
-    run_documents, digest = [], hashlib.sha256()
-    for part in parts:
-        data = reader.read(part)
-        _add_text(digest, data)
-        run_documents += documents(data, part, text_field)
-    return run_documents, digest.hexdigest()
+    part_bytes, digest = read_parts(parts, reader)
+    run_documents = [
+        document
+        for part, data in zip(parts, part_bytes, strict=True)
+        for document in documents(data, part, text_field)
+    ]
+    return run_documents, digest
 
 
 def read_parts(
@@ -158,21 +159,9 @@ def read_parts(
     """The bytes of the parts of a run, and the SHA-256 of its text."""
     part_bytes, digest = [reader.read(part) for part in parts], hashlib.sha256()
     for data in part_bytes:
-        _add_text(digest, data)
+        digest.update(len(data).to_bytes(8, "little"))  # a file's end counts
+        digest.update(data)
     return part_bytes, digest.hexdigest()
-
-
-def hash_run(parts: Sequence[Block], reader: BlockReader) -> str:
-    """The SHA-256 that `read_run` gives, without looking at the text."""
-    digest = hashlib.sha256()
-    for part in parts:
-        _add_text(digest, reader.read(part))
-    return digest.hexdigest()
-
-
-def _add_text(digest, data: bytes) -> None:
-    digest.update(len(data).to_bytes(8, "little"))  # where a file ends counts
-    digest.update(data)
 
 
 def documents(

@@ -11,9 +11,11 @@ import re
 
 import numpy as np
 
+from common import optional
 from common.errors import UserError
 from data.corpus import documents as corpus
 
+REQUIREMENTS = "requirements-corpus.txt"
 PERMUTATIONS = 128
 SHINGLE = 5  # units
 # Characters that a language is told from; more do not change the answer.
@@ -68,13 +70,17 @@ def symbol_share(lines: list[str]) -> float:
 
 def signature(lines: list[str]) -> np.ndarray:
     """uint32 [128]: the MinHash of a document's runs of five units."""
-    datasketch = _library("datasketch", "near-duplicates (--near_duplicates)")
+    datasketch = _datasketch()
     units = _UNIT.findall("\n".join(lines).lower())
     last = max(1, len(units) - SHINGLE + 1)
     shingles = {" ".join(units[i : i + SHINGLE]) for i in range(last)}
     minhash = datasketch.MinHash(PERMUTATIONS)
     minhash.update_batch([s.encode() for s in sorted(shingles)])
     return minhash.hashvalues
+
+
+def _datasketch():
+    return optional.load("datasketch", "--near_duplicates", REQUIREMENTS)
 
 
 class NearDuplicates:
@@ -87,9 +93,7 @@ class NearDuplicates:
     """
 
     def __init__(self, threshold: float):
-        self._datasketch = _library(
-            "datasketch", "near-duplicates (--near_duplicates)"
-        )
+        self._datasketch = _datasketch()
         self._threshold = threshold
         self._scheme = self._datasketch.MinHash(PERMUTATIONS).scheme
         self._index = self._datasketch.MinHashLSH(
@@ -141,15 +145,6 @@ def check_languages(codes: tuple[str, ...]) -> None:
 
 @functools.cache
 def _identifier():
-    module = _library("py3langid", "--languages").langid
+    package = optional.load("py3langid", "--languages", REQUIREMENTS)
+    module = package.langid
     return module.LanguageIdentifier.from_model_file(module.MODEL_FILE)
-
-
-def _library(name: str, purpose: str):
-    try:
-        return __import__(name)
-    except ImportError as e:
-        raise UserError(
-            f"{purpose} needs `pip install -r requirements-corpus.txt` "
-            f"({name} is missing)"
-        ) from e

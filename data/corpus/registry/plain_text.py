@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Iterator
 
-from common.errors import UserError
+from common import optional
 from data.corpus import docstrings
 
 _TEXT = (".rst", ".md", ".txt", ".text", ".adoc", ".asciidoc", ".org", ".info")
@@ -88,13 +88,9 @@ def sentences(name: str, data: bytes) -> Iterator[str]:
 
 def html_paragraphs(data: bytes) -> Iterator[str]:
     """Text of the blocks of a page, without code and navigation."""
-    try:
-        from lxml import etree, html
-    except ImportError as e:
-        raise UserError(
-            "--size=large needs `pip install -r requirements-corpus.txt` "
-            "(lxml is missing)"
-        ) from e
+    optional.load("lxml", "--size=large", "requirements-corpus.txt")
+    from lxml import etree, html
+
     try:
         data.decode("utf-8")
         encoding = "utf-8"
@@ -111,31 +107,22 @@ def html_paragraphs(data: bytes) -> Iterator[str]:
     except (etree.ParserError, etree.XMLSyntaxError, AssertionError):
         return  # an empty page
     parts: list[str] = []
-    for is_end, element in _walk(root):
+    walk = etree.iterwalk(root, events=("start", "end"))
+    for event, element in walk:
+        skipped = element.tag in _SKIPPED or element.get("role") in _ROLES
+        if skipped and event == "start":
+            walk.skip_subtree()
+            continue
         if isinstance(element.tag, str) and element.tag not in _INLINE:
             if text := _BLANKS.sub(" ", "".join(parts)).strip():
                 yield text
             parts = []
-        if element.tag == "br" and not is_end:
+        if element.tag == "br" and event == "start":
             parts.append(" ")
-        parts.append((element.tail if is_end else element.text) or "")
+        text = element.text if event == "start" else element.tail
+        parts.append(text or "")
     if text := _BLANKS.sub(" ", "".join(parts)).strip():
         yield text
-
-
-def _walk(root) -> Iterator[tuple[bool, object]]:
-    """(whether it ends, element), without parts that hold no prose."""
-    stack = [(False, root)]
-    while stack:
-        is_end, element = stack.pop()
-        if is_end:
-            yield True, element
-            continue
-        stack.append((True, element))
-        if element.tag in _SKIPPED or element.get("role") in _ROLES:
-            continue
-        yield False, element
-        stack.extend((False, child) for child in reversed(element))
 
 
 def man_text(source: str) -> str:

@@ -6,8 +6,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from common.errors import UserError
-from data.finetuning import extras
-from data.finetuning.ranking import words
+from data.finetuning.ranking import lines, words
 from data.finetuning.ranking.documents import Document
 from data.finetuning.ranking.runs import Run
 
@@ -34,7 +33,7 @@ class Bm25:
         b: float = 0.4,
         stop_words: str = "en",
     ):
-        tool = extras.load("bm25s")
+        tool = lines.package("bm25s")
         logging.getLogger("bm25s").setLevel(logging.WARNING)
         self._tokenizer = tool.tokenization.Tokenizer(
             splitter=words.split,

@@ -6,11 +6,17 @@ import lzma
 import re
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
+from types import ModuleType
 from typing import NoReturn
 
-from common import files
+from common import files, optional
 from common.errors import UserError
 from data.corpus.documents import decode_lines, read_line_bytes
+
+
+def package(name: str) -> ModuleType:
+    """An optional package of document ranking."""
+    return optional.load(name, "document ranking", "requirements-ranking.txt")
 
 
 def read(path: str, flag: str) -> Iterator[tuple[int, str]]:

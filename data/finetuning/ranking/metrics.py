@@ -17,8 +17,7 @@ ERR: Chapelle et al. 2009; r = (2^g - 1) / 2^G with G = 4, fixed in gdeval.
 import dataclasses
 
 from common.errors import UserError
-from data.finetuning import extras
-from data.finetuning.ranking import runs
+from data.finetuning.ranking import lines, runs
 from data.finetuning.ranking.judgments import Qrels
 from data.finetuning.ranking.runs import Run
 
@@ -147,7 +146,7 @@ def trec_eval(
     Raises:
       UserError: a measure that it does not have; the package is missing.
     """
-    tool = extras.load("pytrec_eval")
+    tool = lines.package("pytrec_eval")
     try:
         evaluator = tool.RelevanceEvaluator(
             {q: {d: int(g) for d, g in j.items()} for q, j in qrels.items()},

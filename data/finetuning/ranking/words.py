@@ -4,7 +4,6 @@ import re
 import unicodedata
 
 from common.errors import UserError
-from data.finetuning import extras
 from data.finetuning.ranking import lines
 
 FLAG = "--stop_words"
@@ -56,7 +55,7 @@ def stop_words(name: str) -> tuple[str, ...]:
     if not name:
         return ()
     if name == ENGLISH:
-        tool = extras.load("bm25s.stopwords")
+        tool = lines.package("bm25s.stopwords")
         return tuple(tool.STOPWORDS_EN)
     found = []
     for number, line in lines.read(name, FLAG):

@@ -6,12 +6,12 @@ about them.
 """
 
 import base64
-import importlib
 import json
 from collections.abc import Sequence
 
 import numpy as np
 
+from common import optional
 from common.contract import symbols as symbols_lib
 from common.errors import UserError
 from common.vocabularies import vocabulary as vocabulary_lib
@@ -65,13 +65,7 @@ class ReleasedTokenizer:
         self.vocabulary = vocabulary_lib.read(path)
         self.settings = self.vocabulary.resolve(text)
         self.sha256 = self.vocabulary.sha256
-        try:
-            package = importlib.import_module("tokenizers")
-        except ImportError as e:
-            raise UserError(
-                f"{path} needs the package tokenizers ({e}): pip install -r "
-                f"{REQUIREMENTS}"
-            ) from e
+        package = optional.load("tokenizers", path, REQUIREMENTS)
         try:
             content = self.vocabulary.content.decode("utf-8")
             self.rules = json.loads(content)
