@@ -205,7 +205,7 @@ def of_recipe(name: str) -> tuple[EncoderConfig, dict]:
     kind, recipes = XLNetConfig, pretrain_recipes
     if causal:
         kind, recipes = TransformerXLConfig, causal_lm_recipes
-    recipe = recipes.find(name)
+    recipe = recipes.RECIPES[name]
     known = recipe.flags | recipe.assumed
     planned = ("train_batch_size", "seq_len", "mem_len", "train_steps")
     taken = {k: known[k] for k in planned}

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from common import files
 from common.errors import UserError
 
 # Problems of one file that are printed before only counting goes on.
@@ -169,12 +170,31 @@ def collect(
     return examples
 
 
-def to_tsv(rows: Sequence[Sequence[str]]) -> str:
-    """Rows as TSV text; tabs and line ends inside fields become spaces."""
+def write_tsv(path: str, rows: Sequence[Sequence[str]]) -> str:
+    """Writes rows; tabs and line ends inside fields become spaces.
+
+    Returns:
+      The path.
+    """
     clean = str.maketrans("\t\r\n", "   ")
-    return "".join(
-        "\t".join(f.translate(clean) for f in row) + "\n" for row in rows
-    )
+    lines = ("\t".join(f.translate(clean) for f in row) for row in rows)
+    files.write_text(path, "".join(line + "\n" for line in lines))
+    return path
+
+
+def share_rows(
+    guids: Iterable[str], names: Sequence[str], shares: np.ndarray
+) -> list[list[str]]:
+    """Header and one row per example: guid, the likeliest name, all shares.
+
+    Args:
+      shares: probabilities `[N, Y]`, one per name.
+    """
+    rows = [["guid", "prediction", *(f"p({n})" for n in names)]]
+    for guid, row in zip(guids, shares, strict=True):
+        guess = names[int(np.argmax(row))]
+        rows.append([guid, guess, *(f"{p:.6f}" for p in row)])
+    return rows
 
 
 def some_of(examples: Sequence[Any], count: int, seed: int) -> list[Any]:

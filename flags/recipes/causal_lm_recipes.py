@@ -5,7 +5,7 @@ TensorFlow form, "torch": its PyTorch form). What no source gives is in
 `assumed` and printed as such.
 """
 
-from flags.recipes.finetune_recipes import Recipe, find_in
+from flags.recipes.finetune_recipes import Recipe
 
 COMMAND = "run_lm.py"
 
@@ -180,8 +180,3 @@ RECIPES = {
     ),
     "txl_ptb": _ptb(),
 }
-
-
-def find(name: str) -> Recipe:
-    """The recipe of that name; see `find_in`."""
-    return find_in(RECIPES, name)[1]

@@ -4,7 +4,7 @@ Those of other encoders are in `flags.recipes.encoder_recipes`.
 """
 
 from flags.recipes import encoder_recipes
-from flags.recipes.finetune_recipes import Recipe, find_in
+from flags.recipes.finetune_recipes import Recipe
 
 COMMAND = "run_pretrain.py"
 
@@ -107,8 +107,3 @@ RECIPES = {
     name: Recipe(COMMAND, *values)
     for name, values in encoder_recipes.pretraining().items()
 }
-
-
-def find(name: str) -> Recipe:
-    """The recipe of that name; see `find_in`."""
-    return find_in(RECIPES, name)[1]

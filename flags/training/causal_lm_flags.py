@@ -45,7 +45,7 @@ def define() -> None:
 
 def apply_recipe() -> list[str]:
     """See `common_flags.apply_recipe`."""
-    return common_flags.apply_recipe(causal_lm_recipes.find)
+    return common_flags.apply_recipe(causal_lm_recipes.RECIPES)
 
 
 def from_flags() -> CausalLMOptions:

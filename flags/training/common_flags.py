@@ -1,11 +1,9 @@
 """Flags of every training command: folders, sizes, intervals."""
 
-from collections.abc import Callable
-
 from absl import flags
 
 from flags import flag_values
-from flags.recipes.finetune_recipes import Recipe, describe
+from flags.recipes.finetune_recipes import Recipe, describe, find_in
 from flags.training import optim_flags, strategy_flags
 from training.run_options import RunOptions
 
@@ -64,7 +62,7 @@ def define_recipe(what: str, recipes: dict[str, Recipe]) -> None:
     )
 
 
-def apply_recipe(find: Callable[[str], Recipe]) -> list[str]:
+def apply_recipe(recipes: dict[str, Recipe]) -> list[str]:
     """Gives flags that were not given the values of --recipe.
 
     Returns:
@@ -72,7 +70,7 @@ def apply_recipe(find: Callable[[str], Recipe]) -> list[str]:
     """
     if not FLAGS.recipe:
         return []
-    return give_recipe(FLAGS.recipe, find(FLAGS.recipe))
+    return give_recipe(*find_in(recipes, FLAGS.recipe))
 
 
 def give_recipe(name: str, recipe: Recipe) -> list[str]:

@@ -133,27 +133,35 @@ def from_flags(
             values = DEFAULTS | values
         return new_config(kind, vocab_size, values)
     # Of another context: no weight depends on it.
-    free = [n for n in _extendable(config) if FLAGS[n].present]
+    more = [n for n in getattr(config, "extendable", ()) if FLAGS[n].present]
     source = path or "the checkpoint's configuration"
-    _require_fit(config, source, vocab_size, given, free)
-    free += FREE
-    return changed(config, {k: v for k, v in values.items() if k in free})
+    return fitted(config, source, vocab_size, given, values, (*FREE, *more))
 
 
-def _require_fit(
+def fitted(
     config: EncoderConfig,
     source: str,
     vocab_size: int,
     given: dict,
-    free: list[str],
-) -> None:
-    """Raises UserError where flags or data contradict the configuration."""
-    # A recipe's value is a default and yields to the file.
-    names = [n for n in given if n not in FREE and FLAGS[n].present]
+    values: dict,
+    free: tuple[str, ...],
+) -> EncoderConfig:
+    """The configuration with the values of its free fields.
+
+    Args:
+      given: field -> value of its flag.
+      values: `given`, and what stands for flags that are not given.
+
+    Raises:
+      UserError: flags or data contradict it.
+    """
     wrong = [
-        f"`{name}` wanted {given[name]}, found {getattr(config, name, None)}"
-        for name in names
-        if name not in free and given[name] != getattr(config, name, None)
+        f"`{name}` wanted {value}, found {getattr(config, name, None)}"
+        for name, value in given.items()
+        if name not in free
+        # A recipe's value is a default and yields to the file.
+        and FLAGS[name].present
+        and value != getattr(config, name, None)
     ]
     if config.vocab_size != vocab_size:
         wrong.append(
@@ -161,8 +169,4 @@ def _require_fit(
         )
     if wrong:
         raise UserError(f"{source} does not fit: {'; '.join(wrong)}")
-
-
-def _extendable(config: EncoderConfig) -> tuple[str, ...]:
-    """Fields of the context that a warm start may change, where there are."""
-    return getattr(config, "extendable", ())
+    return changed(config, {k: v for k, v in values.items() if k in free})

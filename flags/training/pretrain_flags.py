@@ -44,7 +44,7 @@ def define() -> None:
 
 def apply_recipe() -> list[str]:
     """See `common_flags.apply_recipe`."""
-    return common_flags.apply_recipe(pretrain_recipes.find)
+    return common_flags.apply_recipe(pretrain_recipes.RECIPES)
 
 
 def from_flags() -> PretrainOptions:

@@ -4,6 +4,7 @@ from absl import flags
 
 from common.errors import UserError
 from flags import flag_values
+from flags.training import model_flags
 from modeling.encoders.contract import EncoderConfig
 from modeling.encoders.registry import read_config
 from modeling.encoders.transformer_xl.config import TransformerXLConfig
@@ -94,21 +95,7 @@ def from_flags(
             f"{source} is of model_type {config.model_type!r}, wanted "
             f"{TransformerXLConfig.model_type!r}"
         )
-    wrong = [
-        f"`{name}` wanted {given[name]}, found {getattr(config, name)}"
-        for name in SIZES
-        # A recipe's value is a default and yields to the file.
-        if name in given
-        and FLAGS[name].present
-        and given[name] != getattr(config, name)
-    ]
-    if config.vocab_size != vocab_size:
-        wrong.append(
-            f"vocabulary of the data {vocab_size}, found {config.vocab_size}"
-        )
-    if wrong:
-        raise UserError(f"{source} does not fit: {'; '.join(wrong)}")
-    return config.replace(**{k: v for k, v in values.items() if k in FREE})
+    return model_flags.fitted(config, source, vocab_size, given, values, FREE)
 
 
 def _of_length(seq_len: int, given: dict) -> dict:

@@ -10,7 +10,7 @@ import signal
 from absl import flags as absl_flags
 from common.errors import UserError
 from data.corpus.options import SentencePieceOptions
-from flags import app, flag_values
+from flags import app, flag_values, text_flags
 
 def main():
     if absl_flags.FLAGS.vocab_size == 17:
@@ -31,6 +31,7 @@ def main():
 
 if __name__ == "__main__":
     flag_values.define(SentencePieceOptions)
+    text_flags.define()
     app.run(main)
 """
 GIVEN = ("--input_glob=a", "--model_prefix=b")

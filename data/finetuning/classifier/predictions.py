@@ -6,7 +6,7 @@ import numpy as np
 
 from data.finetuning import metrics
 from data.finetuning.classifier.sets import ClassificationSet
-from data.finetuning.examples import TextExample
+from data.finetuning.examples import TextExample, share_rows
 
 
 def prediction_rows(
@@ -32,19 +32,12 @@ def prediction_rows(
             for e, v in zip(examples, values, strict=True)
         ]
     multi = kind.head == "multi_label"
-    probabilities = (metrics.sigmoid if multi else metrics.softmax)(logits)
-    rows = [["guid", "prediction", *(f"p({n})" for n in kind.labels)]]
-    for example, row in zip(examples, probabilities, strict=True):
-        if multi:
-            chosen = [
-                n
-                for n, p in zip(kind.labels, row, strict=True)
-                if p > threshold
-            ]
-            guess = kind.options.label_separator.join(chosen)
-        else:
-            guess = kind.labels[int(np.argmax(row))]
-        rows.append([example.guid, guess, *(f"{p:.6f}" for p in row)])
+    shares = (metrics.sigmoid if multi else metrics.softmax)(logits)
+    rows = share_rows([e.guid for e in examples], kind.labels, shares)
+    if multi:
+        for row, of_row in zip(rows[1:], shares, strict=True):
+            names = [kind.labels[i] for i in np.flatnonzero(of_row > threshold)]
+            row[1] = kind.options.label_separator.join(names)
     return rows
 
 

@@ -178,16 +178,16 @@ class ClassifierTask(Task):
 
     def write(self, split: Split, outputs: Outputs, folder: str) -> list[str]:
         logits = self.settled(split, outputs["logits"])
-        path = os.path.join(folder, f"{split.name}_predictions.tsv")
-        rows = self._predicted(split, logits)
-        files.write_text(path, task_examples.to_tsv(rows))
+        path = task_examples.write_tsv(
+            os.path.join(folder, f"{split.name}_predictions.tsv"),
+            self._predicted(split, logits),
+        )
         glue = glue_tasks.GLUE.get(self.set.name)
         if not glue or split.name not in glue.test:
             return [path]
         name = glue_tasks.submission_name(glue, split.name)
-        sent = os.path.join(folder, name)
         rows = predictions.submission_rows(self.set, split.examples, logits)
-        files.write_text(sent, task_examples.to_tsv(rows))
+        sent = task_examples.write_tsv(os.path.join(folder, name), rows)
         return [path, sent]
 
     def _predicted(self, split: Split, logits) -> list[list[str]]:
@@ -202,7 +202,7 @@ class ClassifierTask(Task):
             self.set, split.examples, self._predicted(split, logits)
         )
         path = os.path.join(folder, f"{split.name}_examples.tsv")
-        files.write_text(path, task_examples.to_tsv(rows))
+        task_examples.write_tsv(path, rows)
         if self.set.head == "regression":
             return [path]
         stem = os.path.join(folder, split.name)
@@ -232,7 +232,7 @@ class ClassifierTask(Task):
         ends = ("report.txt", "confusion.tsv", "confusion.png")
         paths = [f"{stem}_{end}" for end in ends]
         files.write_text(paths[0], text)
-        files.write_text(paths[1], task_examples.to_tsv(rows))
+        task_examples.write_tsv(paths[1], rows)
         with files.atomic_open(paths[2]) as f:
             f.write(reports.picture(matrix, shown, columns))
         return paths

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from common.contract import symbols
 from common.process import workers
 from common.vocabularies.text_settings import TextChoice, TextSettings
 from data.finetuning.squad.features import TokenizedParagraph
@@ -12,11 +11,6 @@ from data.text.opening import AnyTokenizer, open_tokenizer
 
 # Texts that one worker call handles.
 CHUNK_TEXTS = 2048
-
-
-def symbol_ids(tokenizer: AnyTokenizer) -> symbols.SymbolIds:
-    """The special ids of the tokenizer's file."""
-    return tokenizer.symbols
 
 
 def encode_batch(
@@ -30,17 +24,12 @@ def encode_with_offsets(
     tokenizer: AnyTokenizer, texts: Sequence[str]
 ) -> list[TokenizedParagraph]:
     """Token ids of each text with the raw characters they come from."""
-    result = []
-    for text in texts:
-        ids, starts, ends = tokenizer.encode_spans(text)
-        result.append(
-            TokenizedParagraph(
-                np.asarray(ids, np.int32),
-                np.asarray(starts, np.int32),
-                np.asarray(ends, np.int32),
-            )
+    return [
+        TokenizedParagraph(
+            *(np.asarray(x, np.int32) for x in tokenizer.encode_spans(text))
         )
-    return result
+        for text in texts
+    ]
 
 
 def encode_groups(

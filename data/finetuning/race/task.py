@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from common import files
 from common.contract.symbols import CLS_LAST
 from common.contract.task_spec import TaskSpec
 from common.errors import UserError
@@ -131,16 +130,14 @@ class RaceTask(Task):
         return np.array([len(e.article) for e in split.examples])
 
     def write(self, split: Split, outputs: Outputs, folder: str) -> list[str]:
-        rows = prediction_rows(split.examples, outputs["logits"])
         path = os.path.join(folder, f"{split.name}_predictions.tsv")
-        files.write_text(path, task_examples.to_tsv(rows))
-        return [path]
+        rows = prediction_rows(split.examples, outputs["logits"])
+        return [task_examples.write_tsv(path, rows)]
 
     def write_report(self, split: Split, outputs: Outputs, folder: str):
-        rows = labelled_rows(split.examples, outputs["logits"])
         path = os.path.join(folder, f"{split.name}_examples.tsv")
-        files.write_text(path, task_examples.to_tsv(rows))
-        return [path]
+        rows = labelled_rows(split.examples, outputs["logits"])
+        return [task_examples.write_tsv(path, rows)]
 
     def spec(self) -> TaskSpec:
         return self.make_spec(
@@ -196,12 +193,10 @@ def prediction_rows(
     examples: Sequence[RaceExample], logits: np.ndarray
 ) -> list[list[str]]:
     """Header and one row per question: guid, letter, four probabilities."""
-    rows = [["guid", "prediction", *(f"p({a})" for a in ANSWERS)]]
-    shares = task_metrics.softmax(logits)
-    for example, row in zip(examples, shares, strict=True):
-        guess = ANSWERS[int(np.argmax(row))]
-        rows.append([example.guid, guess, *(f"{p:.6f}" for p in row)])
-    return rows
+    guids = [e.guid for e in examples]
+    return task_examples.share_rows(
+        guids, ANSWERS, task_metrics.softmax(logits)
+    )
 
 
 def hash_examples(examples: list[RaceExample]) -> str:

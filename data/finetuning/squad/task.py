@@ -254,9 +254,10 @@ class SquadTask(Task):
     def write_report(self, split: Split, outputs: Outputs, folder: str):
         """What was answered beside what is right."""
         answers = self.written(split, outputs)
-        path = os.path.join(folder, f"{split.name}_examples.tsv")
-        rows = squad_answers.labelled_rows(split.examples, answers)
-        files.write_text(path, task_examples.to_tsv(rows))
+        path = task_examples.write_tsv(
+            os.path.join(folder, f"{split.name}_examples.tsv"),
+            squad_answers.labelled_rows(split.examples, answers),
+        )
         if self.options.do_predict:
             return [path]
         return [path, *self.write(split, outputs, folder)]

@@ -140,7 +140,7 @@ def _chunk_arrays(tokenizer, job) -> dict[str, np.ndarray]:
         max_seq_length,
         max_query_length,
         doc_stride,
-        task_tokens.symbol_ids(tokenizer),
+        tokenizer.symbols,
         training,
         layout,
     )

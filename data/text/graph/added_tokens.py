@@ -92,6 +92,23 @@ class Trie:
         return tf.where(known, tf.gather(self._nexts, index), _NONE)
 
 
+def finders(
+    tokens: Sequence[AddedToken],
+) -> tuple["TokenFinder | None", "TokenFinder | None", tf.Tensor]:
+    """What finds tokens in raw and in normalised text, and the ids of both.
+
+    Code points are numbered from `CODE_POINTS` on, in the order of the ids,
+    int32 [tokens].
+    """
+    raw = [t for t in tokens if not t.normalized]
+    late = [t for t in tokens if t.normalized]
+    return (
+        TokenFinder(raw, CODE_POINTS) if raw else None,
+        TokenFinder(late, CODE_POINTS + len(raw)) if late else None,
+        tf.constant([t.id for t in (*raw, *late)] or [0], tf.int32),
+    )
+
+
 class TokenFinder:
     """Replaces tokens in code points, as the package `tokenizers` does.
 
@@ -163,7 +180,12 @@ class TokenFinder:
         return tf.while_loop(
             lambda _, at, *__: tf.size(at) > 0,
             step,
-            (0, tf.range(count), tf.zeros_like(flat.points), _none(count)),
+            (
+                0,
+                tf.range(count),
+                tf.zeros_like(flat.points),
+                tf.fill([count], _NONE),
+            ),
             (tf.TensorShape([]), vector, vector, vector),
         )[-1]
 
@@ -200,10 +222,6 @@ class TokenFinder:
         last_end = tf.concat([[0], end], 0)[: tf.size(at)]
         start = tf.maximum(tf.maximum(before, row_start), last_end)
         return tf.where(tf.gather(self._lstrip, token), start, at)
-
-
-def _none(count: tf.Tensor) -> tf.Tensor:
-    return tf.fill([count], _NONE)
 
 
 def _trie(texts: Sequence[str]) -> tuple[list, list, np.ndarray]:

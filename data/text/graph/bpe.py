@@ -17,8 +17,7 @@ import types
 import numpy as np
 import tensorflow as tf
 
-from data.text.graph import graph_text
-from data.text.graph.added_tokens import TokenFinder
+from data.text.graph import added_tokens, graph_text
 from data.text.graph.composed import Composer
 from data.text.graph.graph_base import RawTokenizer, Spans
 from data.text.graph.graph_text import (
@@ -74,23 +73,17 @@ class GraphBpe(RawTokenizer):
         self.vocab_size = len(file.pieces)
         self._prefix_space = file.prefix_space
         self._one_at_a_time = file.one_at_a_time
-        raw = [t for t in file.tokens if not t.normalized]
-        late = [t for t in file.tokens if t.normalized]
         with tf.init_scope():
             self._pieces = tf.constant(file.pieces)
+            raw, late, self._token_ids = added_tokens.finders(file.tokens)
             # A module would save tuples as objects of their own.
             self._parts = types.SimpleNamespace(
                 classes=tuple(map(tf.constant, _classes())),
-                raw=TokenFinder(raw, CODE_POINTS) if raw else None,
-                late=TokenFinder(late, CODE_POINTS + len(raw))
-                if late
-                else None,
+                raw=raw,
+                late=late,
                 compose=Composer() if file.compose else None,
             )
             self._byte_ids = tf.constant(file.bytes, tf.int32)
-            self._token_ids = tf.constant(
-                [t.id for t in (*raw, *late)] or [0], tf.int32
-            )
             self._text = tf.constant(bpe_file.texts_of(file))
             self._merges = _table(
                 [left * self.vocab_size + r for left, r, _ in file.merges],
@@ -135,10 +128,8 @@ class GraphBpe(RawTokenizer):
 
     def _kind(self, flat: Flat) -> tf.Tensor:
         """int32 [n]: classes of code points."""
-        beyond = flat.points >= CODE_POINTS
-        points = tf.where(beyond, 0, flat.points)
-        kind = graph_text.lookup(self._parts.classes, points) % _BLANK
-        return tf.where(beyond, _TOKEN, kind)
+        classes = self._parts.classes
+        return graph_text.lookup(classes, flat.points, _TOKEN) % _BLANK
 
     @staticmethod
     def _segments(flat: Flat, kind: tf.Tensor) -> tf.Tensor:

@@ -108,7 +108,7 @@ class Composer:
 
     def __call__(self, flat: Flat) -> Flat:
         """Code points above Unicode's stay, and nothing joins them."""
-        active = tf.reduce_any(_lookup(self._active, flat.points) > 0)
+        active = tf.reduce_any(graph_text.lookup(self._active, flat.points) > 0)
         fields = tf.cond(
             active,
             lambda: tuple(self._compose(flat))[:4],
@@ -124,7 +124,7 @@ class Composer:
         # How many characters more than one each stands for, negative: fewer.
         more = tf.cast(tf.concat([[False], same], 0), tf.int32)
         more = more[: tf.size(apart.points)]
-        kind = _lookup(self._classes, apart.points)
+        kind = graph_text.lookup(self._classes, apart.points)
         order = self._order(kind, apart.rows)
         points, kind, more = (
             tf.gather(x, order) for x in (apart.points, kind, more)
@@ -199,10 +199,3 @@ class Composer:
         index = tf.minimum(index, tf.size(self._keys) - 1)
         known = tf.equal(tf.gather(self._keys, index), key)
         return tf.where(known, tf.gather(self._composites, index), -1)
-
-
-def _lookup(pages_, points: tf.Tensor) -> tf.Tensor:
-    """As `graph_text.lookup`; 0 for code points above Unicode's."""
-    beyond = points >= CODE_POINTS
-    values = graph_text.lookup(pages_, tf.where(beyond, 0, points))
-    return tf.where(beyond, 0, values)

@@ -123,13 +123,22 @@ def white_space() -> np.ndarray:
 # --- The graph ---------------------------------------------------------------
 
 
-def lookup(pages: tuple[tf.Tensor, tf.Tensor], points: tf.Tensor) -> tf.Tensor:
-    """int32 [n]: what a table of `two_stage` says of code points [n]."""
+def lookup(
+    pages: tuple[tf.Tensor, tf.Tensor], points: tf.Tensor, beyond: int = 0
+) -> tf.Tensor:
+    """int32 [n]: what a table of `two_stage` says of code points [n].
+
+    Args:
+      beyond: what those above Unicode's have.
+    """
     index, table = pages
-    return tf.gather_nd(
+    above = points >= CODE_POINTS
+    points = tf.where(above, 0, points)
+    values = tf.gather_nd(
         table,
         tf.stack([tf.gather(index, points // PAGE), points % PAGE], axis=-1),
     )
+    return tf.where(above, beyond, values)
 
 
 def expand(lengths: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -197,9 +206,7 @@ class Rewriting:
           flat: rows of code points.
           widen: what becomes nothing belongs to the code point before it.
         """
-        beyond = flat.points >= CODE_POINTS
-        entry = lookup(self._pages, tf.where(beyond, 0, flat.points))
-        entry = tf.where(beyond, 0, entry)
+        entry = lookup(self._pages, flat.points)
         lengths = tf.gather(self._lengths, entry)
         if widen:
             flat = _widen(flat, lengths)

@@ -19,7 +19,7 @@ import types
 import numpy as np
 import tensorflow as tf
 
-from data.text.graph import graph_text
+from data.text.graph import added_tokens, graph_text
 from data.text.graph.added_tokens import AddedToken, TokenFinder, Trie
 from data.text.graph.composed import Composer, rewritten
 from data.text.graph.graph_base import RawTokenizer, Spans
@@ -71,8 +71,6 @@ class GraphUnigram(RawTokenizer):
             unknown=file.unknown,
             bytes=bool(file.bytes),
         )
-        raw = [t for t in file.tokens if not t.normalized]
-        late = [t for t in file.tokens if t.normalized]
         rows = list(file.scores.values())
         scores = np.asarray([score for _, score in rows], np.float64)
         # Sums of such numbers are exact, in any order.
@@ -84,17 +82,13 @@ class GraphUnigram(RawTokenizer):
             self._scores = tf.constant(scores)
             self._unknown_score = tf.constant(file.unknown_score, tf.float64)
             self._byte_ids = tf.constant(file.bytes or [0], tf.int32)
-            self._token_ids = tf.constant(
-                [t.id for t in (*raw, *late)] or [0], tf.int32
-            )
+            raw, late, self._token_ids = added_tokens.finders(file.tokens)
             code = CODE_POINTS + len(file.tokens)
             self._parts = types.SimpleNamespace(
                 white=tuple(map(tf.constant, _white())),
                 blanks=tf.constant(graph_text.white_space()),
-                raw=TokenFinder(raw, CODE_POINTS) if raw else None,
-                late=TokenFinder(late, CODE_POINTS + len(raw))
-                if late
-                else None,
+                raw=raw,
+                late=late,
                 steps=[self._step(step, code) for step in file.steps],
                 trie=Trie(list(file.scores)),
             )
@@ -145,9 +139,7 @@ class GraphUnigram(RawTokenizer):
 
     def _is_white(self, flat: Flat) -> tf.Tensor:
         """bool [n]: code points that divide words."""
-        beyond = flat.points >= CODE_POINTS
-        points = tf.where(beyond, 0, flat.points)
-        return ~beyond & (graph_text.lookup(self._parts.white, points) > 0)
+        return graph_text.lookup(self._parts.white, flat.points) > 0
 
     def _words(self, flat: Flat) -> tuple[Flat, tf.Tensor]:
         """Code points with the marks of words, and which begin a word."""

@@ -278,11 +278,7 @@ class GraphWordPiece(RawTokenizer):
 
     def _words(self, flat: Flat) -> tuple[Flat, tf.Tensor]:
         """Code points without blanks, and which of them begin a word."""
-        is_symbol = flat.points >= CODE_POINTS
-        kind = graph_text.lookup(
-            self._classes.pages, tf.where(is_symbol, 0, flat.points)
-        )
-        kind = tf.where(is_symbol, _ALONE, kind)
+        kind = graph_text.lookup(self._classes.pages, flat.points, _ALONE)
         alone = tf.equal(kind, _ALONE)
         blank = tf.equal(kind, _BLANK)
         new_row = tf.not_equal(flat.rows[1:], flat.rows[:-1])

@@ -10,7 +10,6 @@ from absl import flags
 
 from common.errors import UserError
 from data.pretraining.options import BuildOptions
-from flags.recipes import pretrain_recipes
 from flags.training import (
     common_flags,
     model_flags,
@@ -155,9 +154,10 @@ def test_a_given_flag_overrides_the_recipe(parse):
     assert "  --train_batch_size=64  (given; recipe 8192)" in lines
 
 
-def test_unknown_recipe_lists_what_there_is():
+def test_unknown_recipe_lists_what_there_is(parse):
+    parse("--recipe=large")
     with pytest.raises(UserError, match="pretrain_large_v1"):
-        pretrain_recipes.find("large")
+        pretrain_flags.apply_recipe()
 
 
 def test_a_size_that_contradicts_the_file_is_refused(parse, tmp_path):

@@ -1,5 +1,6 @@
 """Tasks by name: labels, splits, metrics, what is written, tfds names."""
 
+import pathlib
 import sys
 import types
 
@@ -107,7 +108,8 @@ def test_submissions_hold_names_and_clipped_scores(tmp_path):
     sts = build("sts-b", tmp_path)
     rows = predictions.submission_rows(sts, examples, np.array([7.0, -1]))
     assert [r[1] for r in rows[1:]] == ["5.000", "0.000"]
-    assert task_examples.to_tsv([["a\tb", "c\n"]]) == "a b\tc \n"
+    path = task_examples.write_tsv(f"{tmp_path}/x.tsv", [["a\tb", "c\n"]])
+    assert pathlib.Path(path).read_text() == "a b\tc \n"
 
 
 class FakeBuilder:
