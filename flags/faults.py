@@ -82,12 +82,12 @@ def file_of(error: BaseException) -> str:
     """The file that an error is about, as far as it is known; or ""."""
     if isinstance(error, OSError) and error.filename is not None:
         return files.final_name(os.fsdecode(error.filename))
-    found = [
+    names = [
         note.removeprefix(files.NOTE)
         for note in getattr(error, "__notes__", ())
         if note.startswith(files.NOTE)
     ]
-    return found[0] if found else ""
+    return names[0] if names else ""
 
 
 def _of_system(error: BaseException) -> str | None:
@@ -161,9 +161,9 @@ def _named(error: BaseException) -> str:
 
 def _path_in(error: BaseException, message: str) -> str:
     """The file in a message of TensorFlow, under the name users know."""
-    found = _PATH.search(message)
+    path = _PATH.search(message)
     return file_of(error) or (
-        files.final_name(found[1]) if found else "a checkpoint's file"
+        files.final_name(path[1]) if path else "a checkpoint's file"
     )
 
 

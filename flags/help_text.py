@@ -55,7 +55,7 @@ def groups() -> list[tuple[str, str]]:
 
     What a command shares with others is defined before its own.
     """
-    found = []
+    titled = []
     for name, defined in flags.FLAGS.flags_by_module_dict().items():
         if not defined:
             continue
@@ -66,7 +66,7 @@ def groups() -> list[tuple[str, str]]:
             title = title.removeprefix("Flags that ")
             if not title.startswith("run_"):
                 title = title[:1].upper() + title[1:]
-            found.append((title, name))
+            titled.append((title, name))
         elif name == sys.argv[0]:
-            found.append((_OWN, name))
-    return found[::-1]
+            titled.append((_OWN, name))
+    return titled[::-1]

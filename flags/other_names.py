@@ -148,10 +148,10 @@ def hint(argv: list[str], known) -> str | None:
             if not has_value and _takes_a_value(name, known):
                 next(arguments, None)
             continue
-        for found in (name, name.removeprefix("no")):
-            if found in NAMES:
-                whose, instead = NAMES[found]
-                line = f"--{found} is a flag of {whose}; here: {instead}"
+        for flag in (name, name.removeprefix("no")):
+            if flag in NAMES:
+                whose, instead = NAMES[flag]
+                line = f"--{flag} is a flag of {whose}; here: {instead}"
                 named = True
                 break
         else:

@@ -193,12 +193,12 @@ def _survivors(
         numbers.begin(block, line_ends)
         kept.append(np.zeros(len(measured), bool))
         for i, m in enumerate(measured):
-            place = numbers.place(m.line)
+            location = numbers.place(m.line)
             reason, detail = m.reason, m.detail
             if not reason:
-                reason, detail = earlier.compare(m, place)
+                reason, detail = earlier.compare(m, location)
             if reason:
-                report.add(reason, m.size, place, detail, m.beginning)
+                report.add(reason, m.size, location, detail, m.beginning)
                 continue
             counter.add(m.hashes)
             kept[-1][i] = True

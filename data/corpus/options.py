@@ -63,10 +63,10 @@ class DemoCorpusOptions:
     def __post_init__(self) -> None:
         check(self)
         large_only = ("sources", "source_table", "find_links", "cache_dir")
-        given = [f"--{name}" for name in large_only if getattr(self, name)]
+        named = [f"--{name}" for name in large_only if getattr(self, name)]
         require(
-            self.size == "large" or not given,
-            f"{', '.join(given)} without --size=large",
+            self.size == "large" or not named,
+            f"{', '.join(named)} without --size=large",
         )
         if self.size == "small" and self.max_megabytes is None:
             object.__setattr__(self, "max_megabytes", _SMALL_MEGABYTES)

@@ -71,8 +71,8 @@ def plain(code: Any, namespaces: set[str]) -> list[str]:
         ):
             _remove(code, link)
     text = code.strip_code(normalize=True, collapse=True)
-    found = (" ".join(_EMPTY.sub("", x).split()) for x in text.split("\n"))
-    return [line for line in found if line and not line.startswith(_ROWS)]
+    lines = (" ".join(_EMPTY.sub("", x).split()) for x in text.split("\n"))
+    return [line for line in lines if line and not line.startswith(_ROWS)]
 
 
 def _remove(code: Any, node: Any) -> None:

@@ -61,10 +61,10 @@ def forward_selection(count: int, score) -> tuple[list[int], list[float]]:
     chosen: list[int] = []
     scores: list[float] = []
     while rest := [i for i in range(count) if i not in chosen]:
-        found = {i: scored([*chosen, i]) for i in rest}
-        best = max(rest, key=lambda i: (found[i], -i))
-        if scores and found[best] <= scores[-1]:
+        score_with = {i: scored([*chosen, i]) for i in rest}
+        best = max(rest, key=lambda i: (score_with[i], -i))
+        if scores and score_with[best] <= scores[-1]:
             break
         chosen.append(best)
-        scores.append(found[best])
+        scores.append(score_with[best])
     return chosen, scores

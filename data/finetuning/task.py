@@ -356,15 +356,15 @@ class Task:
           UserError: the head's loss has no such thing, or another number of
             classes.
         """
-        options, spec, found = self.options, self.spec(), {}
+        options, spec, changes = self.options, self.spec(), {}
         if self.train is None:
-            return found
+            return changes
         if options.label_smoothing:
             if spec.head not in (*BY_CLASS, "multiple_choice"):
                 raise UserError(
                     f"--label_smoothing is for classes, not for {spec.head}"
                 )
-            found["label_smoothing"] = options.label_smoothing
+            changes["label_smoothing"] = options.label_smoothing
         if options.class_weights:
             if spec.head not in BY_CLASS:
                 raise UserError(
@@ -380,8 +380,8 @@ class Task:
                     f"--class_weights: wanted {len(spec.labels)}, one for each "
                     f"of {', '.join(spec.labels)}, received {len(weights)}"
                 )
-            found["class_weights"] = list(weights)
-        return found
+            changes["class_weights"] = list(weights)
+        return changes
 
     def must_match(self) -> dict:
         """What a resumed run may not change; a subclass adds its data."""

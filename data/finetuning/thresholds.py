@@ -29,15 +29,15 @@ def for_weights(
       spec: task.json of the weights' folder; None = there is none.
       name: of the checkpoint in that folder, e.g. "best/model.ckpt-2".
     """
-    found = of(spec)
+    kept = of(spec)
     # A file of a version that did not write it says nothing.
     theirs = spec.data_options.get(WEIGHTS, name) if spec else name
     if theirs == name:
-        return found, []
+        return kept, []
     return {}, [
         f"note: {kind}={value:.5g} was found with {theirs}: not used with "
         f"{name}; --do_eval finds one"
-        for kind, value in found.items()
+        for kind, value in kept.items()
     ]
 
 
@@ -66,9 +66,9 @@ def keep(spec: TaskSpec, earlier: TaskSpec | None) -> TaskSpec:
       earlier: task.json of that folder, of the same task.
     """
     known = earlier.data_options if earlier else {}
-    found = of(earlier)
-    name = known.get(WEIGHTS, "") if found else ""
-    spec = replace(spec, found, name)
+    kept = of(earlier)
+    name = known.get(WEIGHTS, "") if kept else ""
+    spec = replace(spec, kept, name)
     dev_data = task_settings.DEV_DATA
     if spec.data_options.get(dev_data) is None and known.get(dev_data):
         options = spec.data_options | {dev_data: known[dev_data]}

@@ -93,16 +93,16 @@ class TwoSegments(BuildLayout):
                 self.options, blocks
             )
             save()
-        found = {}
+        repeated = {}
         if self.options.dedup:
             again = [r.first != n for n, r in enumerate(self._readings)]
             once = blocks[: len(blocks) - sum(again)]
             shares = [r.share for r in self._readings[: len(once)]]
-            found = duplicates.find(
+            repeated = duplicates.find(
                 self.options, once, stored, save, log, shares
             )
         return Plan(
-            tuple(blocks), stored["segments_per_lane"], found, self._readings
+            tuple(blocks), stored["segments_per_lane"], repeated, self._readings
         )
 
     def tokens(self, summaries) -> int:

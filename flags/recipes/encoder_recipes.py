@@ -74,7 +74,7 @@ Values = dict[str, Any]
 
 def pretraining() -> dict[str, tuple[Values, Values, str]]:
     """Name -> (flags, assumed flags, where they stand), run_pretrain.py."""
-    found = {}
+    recipes = {}
     for name, (kind, *sizes) in _BERT_SIZES.items():
         layers, hidden, heads, inner = sizes
         values = {"model_type": kind, "n_layer": layers, "d_model": hidden}
@@ -84,7 +84,7 @@ def pretraining() -> dict[str, tuple[Values, Values, str]]:
             assumed["sentence_order"] = True
         else:
             assumed["next_sentence"] = True
-        found[name] = (values, assumed, "sizes of the notes' ALBERT table")
+        recipes[name] = (values, assumed, "sizes of the notes' ALBERT table")
     for name, (layers, hidden, heads, inner) in _MODERN_SIZES.items():
         values = _MODERN_FLAGS | {
             "n_layer": layers,
@@ -93,8 +93,8 @@ def pretraining() -> dict[str, tuple[Values, Values, str]]:
             "d_inner": inner,
         }
         source = "the notes' ModernBERT section and table"
-        found[name] = (values, dict(_MODERN_ASSUMED), source)
-    return found
+        recipes[name] = (values, dict(_MODERN_ASSUMED), source)
+    return recipes
 
 
 def glue() -> dict[str, tuple[Values, Values, str]]:
@@ -102,7 +102,7 @@ def glue() -> dict[str, tuple[Values, Values, str]]:
 
     Epochs became steps by the size of the task's training set.
     """
-    found = {}
+    recipes = {}
     for task, (rows, base, large, epochs) in _GLUE.items():
         steps = -(-rows * epochs // _GLUE_BATCH)
         for size, (rate, decay) in (("base", base), ("large", large)):
@@ -119,5 +119,5 @@ def glue() -> dict[str, tuple[Values, Values, str]]:
             where["train_steps"] = steps
             name = f"glue_modernbert_{size}_{task}"
             source = f"the notes' GLUE table, {epochs} epochs of {rows:,} rows"
-            found[name] = (values, assumed, source)
-    return found
+            recipes[name] = (values, assumed, source)
+    return recipes

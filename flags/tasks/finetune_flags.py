@@ -90,8 +90,8 @@ def trained_folder() -> str | None:
     places = [FLAGS.model_dir]
     if not FLAGS.do_train:
         places = [FLAGS.predict_ckpt, *places, FLAGS.init_checkpoint]
-    found = (task_spec.find_folder(p) for p in places if p)
-    return next((folder for folder in found if folder), None)
+    folders = (task_spec.find_folder(p) for p in places if p)
+    return next((folder for folder in folders if folder), None)
 
 
 def adopt(command: str) -> tuple[TaskSpec | None, list[str]]:

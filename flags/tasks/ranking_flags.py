@@ -38,9 +38,9 @@ def from_flags() -> tuple[
     RankingDataOptions, RankerOptions, FinetuneOptions, int
 ]:
     """What is ranked, how, the rest, and the cross-encoder's T."""
-    given = [name for name in _UNUSED if FLAGS[name].present]
-    if given:
-        raise UserError(f"--{given[0]} has no meaning here: leave it out")
+    unused = [name for name in _UNUSED if FLAGS[name].present]
+    if unused:
+        raise UserError(f"--{unused[0]} has no meaning here: leave it out")
     named = {}
     if FLAGS.collection:
         named = data_lib.collection_files(FLAGS.collection, FLAGS.data_dir)

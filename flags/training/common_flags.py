@@ -44,11 +44,11 @@ def from_flags(**changes) -> RunOptions:
 
 def all_flags() -> dict:
     """Name -> value of every flag that this project defines."""
-    found = {}
+    values = {}
     for module, defined in FLAGS.flags_by_module_dict().items():
         if module.startswith(("flags.", "run_")) or module == "__main__":
-            found |= {flag.name: flag.value for flag in defined}
-    return found
+            values |= {flag.name: flag.value for flag in defined}
+    return values
 
 
 def define_recipe(what: str, recipes: dict[str, Recipe]) -> None:
@@ -79,10 +79,10 @@ def give_recipe(name: str, recipe: Recipe) -> list[str]:
     Returns:
       Lines that list every value and its source.
     """
-    given = {}
+    overridden = {}
     for flag, value in (recipe.flags | recipe.assumed).items():
         if FLAGS[flag].present:
-            given[flag] = FLAGS[flag].value
+            overridden[flag] = FLAGS[flag].value
         else:
             FLAGS.set_default(flag, value)
-    return describe(name, recipe, given).splitlines()
+    return describe(name, recipe, overridden).splitlines()

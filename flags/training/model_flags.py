@@ -122,12 +122,12 @@ def from_flags(
         defaults = {}  # of the memory
     elif not own and getattr(config, "mem_len", None) is not None:
         defaults.pop("mem_len", None)
-    given = (
+    sizes = (
         flag_values.changes(XLNetConfig, *SIZES, *FREE)
         | flag_values.changes(AlbertConfig, *OF_BERT)
         | flag_values.changes(ModernBertConfig, *OF_MODERNBERT)
     )
-    values = {k: v for k, v in defaults.items() if v is not None} | given
+    values = {k: v for k, v in defaults.items() if v is not None} | sizes
     if config is None:
         if kind == DEFAULT:
             values = DEFAULTS | values
@@ -135,7 +135,7 @@ def from_flags(
     # Of another context: no weight depends on it.
     more = [n for n in getattr(config, "extendable", ()) if FLAGS[n].present]
     source = path or "the checkpoint's configuration"
-    return fitted(config, source, vocab_size, given, values, (*FREE, *more))
+    return fitted(config, source, vocab_size, sizes, values, (*FREE, *more))
 
 
 def fitted(

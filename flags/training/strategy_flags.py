@@ -34,12 +34,12 @@ def define() -> None:
 
 def from_flags(**changes) -> StrategyOptions:
     """The parsed flags as options."""
-    given = {
+    values = {
         "distribution_strategy": _strategy_name(),
         "tpu": tpu_address(),
         "precision": _precision(),
     }
-    return flag_values.build(StrategyOptions, **(given | changes))
+    return flag_values.build(StrategyOptions, **(values | changes))
 
 
 def on_tpu() -> bool:

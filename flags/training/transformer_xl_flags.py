@@ -83,11 +83,11 @@ def from_flags(
     path = FLAGS.model_config_path
     if path:
         config = read_config(path)
-    given = flag_values.changes(TransformerXLConfig, *SIZES, *FREE)
-    values = {k: v for k, v in defaults.items() if v is not None} | given
+    sizes = flag_values.changes(TransformerXLConfig, *SIZES, *FREE)
+    values = {k: v for k, v in defaults.items() if v is not None} | sizes
     if config is None:
         if seq_len is not None:
-            values = _of_length(seq_len, given) | values
+            values = _of_length(seq_len, sizes) | values
         return TransformerXLConfig(vocab_size=vocab_size, **(DEFAULTS | values))
     source = path or "the checkpoint's configuration"
     if config.model_type != TransformerXLConfig.model_type:
@@ -95,7 +95,7 @@ def from_flags(
             f"{source} is of model_type {config.model_type!r}, wanted "
             f"{TransformerXLConfig.model_type!r}"
         )
-    return model_flags.fitted(config, source, vocab_size, given, values, FREE)
+    return model_flags.fitted(config, source, vocab_size, sizes, values, FREE)
 
 
 def _of_length(seq_len: int, given: dict) -> dict:
@@ -103,7 +103,7 @@ def _of_length(seq_len: int, given: dict) -> dict:
     encoding = given.get("encoding", "relative")
     bound = encoding in ("absolute", "per_layer")
     memory = given.get("mem_len", 0 if bound else seq_len)
-    found = {"mem_len": memory}
+    sizes = {"mem_len": memory}
     if encoding != "relative":
-        found["max_positions"] = seq_len + (0 if bound else memory)
-    return found
+        sizes["max_positions"] = seq_len + (0 if bound else memory)
+    return sizes

@@ -107,7 +107,7 @@ def _ensemble(make, read, options: FinetuneOptions, say) -> Results:
 def _seeds(make, read, options: FinetuneOptions, exporter, say) -> Results:
     """A run per seed; those that were trained before are only evaluated."""
     first, home = options.run.strategy.seed, options.run.model_dir
-    found: dict[int, Results] = {}
+    runs: dict[int, Results] = {}
     for seed in range(first, first + options.num_seeds):
         name = f"seed_{seed}"
         changes = {"seed": seed, "model_dir": os.path.join(home, name)}
@@ -116,13 +116,13 @@ def _seeds(make, read, options: FinetuneOptions, exporter, say) -> Results:
                 changes[flag] = os.path.join(folder, name)
         say(f"--- seed {seed} in {changes['model_dir']}")
         with graph_memory.released():  # before the next run has its own
-            found[seed] = prepare(make, exporter, say, **read(**changes)).run()
-        if not found[seed]:
+            runs[seed] = prepare(make, exporter, say, **read(**changes)).run()
+        if not runs[seed]:
             return {}  # stopped on request, or a dry run
-    summary = summarize(list(found.values()))
+    summary = summarize(list(runs.values()))
     for line in summary_lines(summary):
         say(line)
-    of_all = {"seeds": {str(s): r for s, r in found.items()}, "of": summary}
+    of_all = {"seeds": {str(s): r for s, r in runs.items()}, "of": summary}
     if writes(options):
         files.write_json(os.path.join(home, SEEDS), of_all)
     return {

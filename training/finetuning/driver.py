@@ -135,7 +135,7 @@ class Driver:
           model: has been trained by now; None = it has not.
           newest: the checkpoint of that model.
         """
-        options, found = self.options, {}
+        options, calibrated = self.options, {}
         results: Results = {}
         checkpoint = (
             self.best_of_all() if options.eval_all_ckpt else weights_of(options)
@@ -148,11 +148,13 @@ class Driver:
         if checkpoint.path != newest or options.run.optimizer.averages:
             model = None
         if options.do_eval:
-            results, found = self.evaluate(checkpoint, model)
+            results, calibrated = self.evaluate(checkpoint, model)
         if options.do_predict:
             self.predict(checkpoint, model)
         if options.do_export and writes(options):
-            self.write_export(checkpoint, found | self.task.export_options())
+            self.write_export(
+                checkpoint, calibrated | self.task.export_options()
+            )
         return results
 
     def best_of_all(self) -> checkpoints.Source:
@@ -177,7 +179,7 @@ class Driver:
         best = max(
             paths, key=lambda p: (scores[p] == scores[p], sign * scores[p])
         )
-        found = {
+        report = {
             "metric": metric,
             "split": name,
             "scores": {
@@ -187,7 +189,7 @@ class Driver:
         }
         if writes(self.options):
             path = os.path.join(self.home, "eval_all_ckpt.json")
-            files.write_json(path, found)
+            files.write_json(path, report)
         why = f"the best of {len(paths)} by {metric}, {scores[best]:.5g}"
         return dataclasses.replace(checkpoints.resolve(best), why=why)
 
@@ -209,13 +211,13 @@ class Driver:
 
         Both are printed and written: `eval_<split>.json` and task.json.
         """
-        results, found = {}, {}
+        results, calibrated = {}, {}
         task, options = self.task, self.options
         name_of_weights = weights.name_in(self.home, checkpoint.path)
         for name, split in task.evals.items():
             result = self._evaluated(name, checkpoint, model)
             if split.finds_threshold:
-                found |= task.calibrate(
+                calibrated |= task.calibrate(
                     split, result.predictions, result.labels
                 )
             results[name] = outputs.report(
@@ -229,11 +231,11 @@ class Driver:
             )
         earlier = read_spec(self.home)
         kept = writes(options) and not options.predict_ckpt
-        if found and earlier is not None and kept:
-            found_so_far = thresholds.of(earlier) | found
+        if calibrated and earlier is not None and kept:
+            found_so_far = thresholds.of(earlier) | calibrated
             spec = thresholds.replace(earlier, found_so_far, name_of_weights)
             spec.write(self.home)
-        return results, found
+        return results, calibrated
 
     def predict(self, checkpoint: checkpoints.Source, model=None) -> None:
         """Writes what the weights say about the splits to predict."""
@@ -242,10 +244,12 @@ class Driver:
             run = run.replace(eval_batch_size=self.options.predict_batch_size)
         for name, split in task.predicts.items():
             input_fn = task.batches(split, PREDICT)
-            found = loop.predict(
+            predictions = loop.predict(
                 self.objective, input_fn, run, checkpoint, model
             )
-            outputs.write_predictions(task, self.options, name, found, self.say)
+            outputs.write_predictions(
+                task, self.options, name, predictions, self.say
+            )
 
     def write_export(
         self, checkpoint: checkpoints.Source, data_options: dict
@@ -336,8 +340,8 @@ def check_trained(spec: TaskSpec, options: FinetuneOptions) -> list[str]:
         folder = task_spec.find_folder(path) if path else None
         if folder:
             path = os.path.join(folder, FILE_NAME)
-            found = TaskSpec.read(folder)
-            return task_settings.check_trained(found, spec, path)
+            trained = TaskSpec.read(folder)
+            return task_settings.check_trained(trained, spec, path)
     return []
 
 
@@ -381,14 +385,12 @@ def with_threshold_of(
       path: prefix of the weights.
     """
     earlier = read_spec(folder)
-    found, lines = thresholds.for_weights(
-        earlier, weights.name_in(folder, path)
-    )
+    kept, lines = thresholds.for_weights(earlier, weights.name_in(folder, path))
     if not task.export_options():  # a flag gives one
         for line in lines:
             say(line)
-        task.threshold = next(iter(found.values()), None)
-    return thresholds.replace(spec, found)
+        task.threshold = next(iter(kept.values()), None)
+    return thresholds.replace(spec, kept)
 
 
 def write_task(task: Task, spec: TaskSpec, folder: str) -> None:

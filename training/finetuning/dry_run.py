@@ -81,9 +81,9 @@ def _one_step(task: Task, run, objective, say):
     learner = build_learner(
         objective, strategy, split, run.optimizer, run.train_steps
     )
-    found = newest_prefix(run.model_dir, PREFIX)
-    path, require = found or run.init_checkpoint, run.init_require
-    if found:
+    newest = newest_prefix(run.model_dir, PREFIX)
+    path, require = newest or run.init_checkpoint, run.init_require
+    if newest:
         require = "all"
         run_record.update(
             run.model_dir,
@@ -153,10 +153,10 @@ def _require_files(options: FinetuneOptions, write) -> None:
     Raises:
       UserError: a folder has the name of a file.
     """
-    place = prediction_folder(options)
+    folder = prediction_folder(options)
     with tempfile.TemporaryDirectory() as scratch:
         for path in write(scratch):
-            target = os.path.join(place, os.path.basename(path))
+            target = os.path.join(folder, os.path.basename(path))
             if os.path.isdir(target):
                 raise UserError(
                     f"{target} is a folder, and a report of that name will be "

@@ -99,24 +99,24 @@ def check_alike(members: list[Member]) -> None:
     first = members[0]
     for member in members[1:]:
         theirs = _identity(first.task)
-        for name, found in _identity(member.task).items():
-            if theirs[name] != found:
+        for name, value in _identity(member.task).items():
+            if theirs[name] != value:
                 raise UserError(
                     f"--ensemble: {member.folder}: {name}: wanted "
-                    f"{theirs[name]} as of {first.folder}, found {found}"
+                    f"{theirs[name]} as of {first.folder}, found {value}"
                 )
 
 
 def _identity(task: Task) -> dict:
     """What members must have in common, by name."""
     spec = task.spec()
-    found = {n: getattr(spec, n) for n in ("task_name", "head", "labels")}
+    identity = {n: getattr(spec, n) for n in ("task_name", "head", "labels")}
     # Answers are joined by row: rows that are held out must be the same ones.
     # Another split has no such rows, and a seed of no share says nothing.
     held_out = "dev" in {*task.evals, *task.predicts}
     share = spec.data_options.get("dev_fraction", 0.0) if held_out else 0.0
     seed = spec.data_options.get("dev_seed", 0) if share else 0
-    return found | {"dev_fraction": share, "dev_seed": seed}
+    return identity | {"dev_fraction": share, "dev_seed": seed}
 
 
 def _with_weights(member: Member, say) -> Member:
@@ -157,8 +157,8 @@ def _ask(member: Member, say) -> _Answers:
 
 
 def _metrics(task: Task, name: str, said: dict, labels: dict) -> dict:
-    found = task.metrics(task.evals[name], said, labels)
-    return {k: float(v) for k, v in found.items()}
+    metrics = task.metrics(task.evals[name], said, labels)
+    return {k: float(v) for k, v in metrics.items()}
 
 
 def _choose(members, answers, say) -> tuple[list[int], list[float]]:
@@ -171,12 +171,12 @@ def _choose(members, answers, say) -> tuple[list[int], list[float]]:
         together = task.combine(
             [answers[i].evals[name] for i in chosen], [1.0] * len(chosen)
         )
-        found = _metrics(task, name, together, answers[0].labels[name])
-        if metric not in found:
+        metrics = _metrics(task, name, together, answers[0].labels[name])
+        if metric not in metrics:
             raise UserError(
                 f"--greedy: an ensemble has no {metric!r}: give --best_metric"
             )
-        return sign * found[metric]
+        return sign * metrics[metric]
 
     chosen, scores = ensembles.forward_selection(len(members), score)
     for i, value in zip(chosen, scores, strict=True):
@@ -222,12 +222,12 @@ def _names(members: list[Member]) -> list[str]:
 def _answer_together(members, answers, weights, scores, options, say):
     """Metrics and files of the members that are left."""
     task, results = members[0].task, {}
-    found = _found_before(members, weights, options, say)
+    calibrated = _found_before(members, weights, options, say)
     for name, split in task.evals.items() if options.do_eval else ():
         together = task.combine([a.evals[name] for a in answers], weights)
         labels = answers[0].labels[name]
         if split.finds_threshold:
-            found |= task.calibrate(split, together, labels)
+            calibrated |= task.calibrate(split, together, labels)
         metrics = _metrics(task, name, together, labels)
         results[name] = outputs.report(
             task, options, name, metrics, together, say
@@ -245,7 +245,7 @@ def _answer_together(members, answers, weights, scores, options, say):
             "weights": weights,
             "scores": scores,
             "metrics": results,
-            "found": found,
+            "found": calibrated,
         },
     )
     return results

@@ -39,22 +39,22 @@ def head_start(
       UserError: there is no such model, or the tasks share no label.
     """
     folder = _find(name, init_checkpoint or "")
-    found = TaskSpec.read(folder)
-    if spec.head != "classification" or found.head != "classification":
+    other_spec = TaskSpec.read(folder)
+    if spec.head != "classification" or other_spec.head != "classification":
         raise UserError("--init_head is for classification")
-    if not set(spec.labels) & set(found.labels):
+    if not set(spec.labels) & set(other_spec.labels):
         raise UserError(
-            f"--init_head={name}: its labels {', '.join(found.labels)} are "
+            f"--init_head={name}: its labels {', '.join(other_spec.labels)} are "
             f"none of {', '.join(spec.labels)}"
         )
     objective = build_objective(
-        found.head, restore.find_config(folder), **found.head_options
+        other_spec.head, restore.find_config(folder), **other_spec.head_options
     )
     other = objective.build_model()
     source = restore.resolve(folder, choice)
     restore.restore(other, source, require="all")
     values = {n: v.numpy() for n, v in named_variables(other).items()}
-    rows = _rows(spec.labels, found.labels)  # [Y, Y of the other]
+    rows = _rows(spec.labels, other_spec.labels)  # [Y, Y of the other]
 
     def start(model) -> None:
         scope = encoder_of(model).scope
@@ -76,8 +76,8 @@ def head_start(
 
 def _find(name: str, path: str) -> str:
     """The single-task folder of a task."""
-    for place in (path, os.path.join(path, TASKS, name)):
-        folder = task_spec.find_folder(place) if place else None
+    for candidate in (path, os.path.join(path, TASKS, name)):
+        folder = task_spec.find_folder(candidate) if candidate else None
         if folder and TaskSpec.read(folder).task_name == name:
             return folder
     raise UserError(

@@ -38,12 +38,12 @@ def by_quartile(
     for number in range(QUARTILES):
         inside = np.flatnonzero(of == number)
         if len(inside):
-            own = lengths[inside]
+            sizes = lengths[inside]
             rows.append(
                 {
                     "quartile": number + 1,
-                    "shortest": int(own.min()),
-                    "longest": int(own.max()),
+                    "shortest": int(sizes.min()),
+                    "longest": int(sizes.max()),
                     "examples": len(inside),
                 }
                 | {k: float(v) for k, v in evaluate(inside).items()}

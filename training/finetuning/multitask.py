@@ -75,12 +75,12 @@ def run(
         results = {}
         more = options.do_eval or options.do_predict or options.do_export
         for name, task in tasks.items() if more else ():
-            own = _own_options(name, options)
-            for line in driver.check_trained(task.spec(), own):
+            settled = _own_options(name, options)
+            for line in driver.check_trained(task.spec(), settled):
                 say(line)
-            found = driver.Driver(task, own, export, flags, say).run()
-            if found:
-                results[name] = found
+            scores = driver.Driver(task, settled, export, flags, say).run()
+            if scores:
+                results[name] = scores
     if results and outputs.writes(options):
         mean = statistics.fmean(
             next(iter(results[name].values()))[task.best_metric]
@@ -107,14 +107,14 @@ def _own_options(name: str, options: FinetuneOptions) -> FinetuneOptions:
         for flag in ("predict_dir", "export_dir")
         if (folder := getattr(options, flag))
     }
-    own = options.run.replace(
+    task_run = options.run.replace(
         model_dir=task_folder(home, name),
         init_checkpoint=None,
         eval_every=0,
         patience=0,
     )
     return dataclasses.replace(
-        options, run=own, do_train=False, train_epochs=0.0, **changes
+        options, run=task_run, do_train=False, train_epochs=0.0, **changes
     )
 
 
@@ -161,11 +161,11 @@ def _check_best_metric(tasks, parts: list[TaskPart], wanted: str) -> None:
     """--best_metric is a number that the evaluations of all tasks give."""
     names = [MEAN]
     for task, part in zip(tasks.values(), parts, strict=True):
-        own = task.set.metric_names
+        known = task.set.metric_names
         if task.set.head == "regression":
-            own = task.metric_names
-        own = [*own, *(["loss"] * part.objective.evaluates_loss)]
-        names += [f"{part.name}/{name}" for name in own]
+            known = task.metric_names
+        known = [*known, *(["loss"] * part.objective.evaluates_loss)]
+        names += [f"{part.name}/{name}" for name in known]
     if wanted and wanted not in names:
         raise UserError(
             f"--best_metric must be one of {', '.join(names)} for "
@@ -244,12 +244,12 @@ def _evaluators(tasks: Tasks, objective: MultiTaskObjective):
 
     def make(run) -> _Together:
         learner = run.learner
-        found = {}
+        evaluators = {}
         for (name, task), part in zip(
             tasks.items(), objective.parts, strict=True
         ):
             split = next(iter(task.evals))
-            found[name] = (
+            evaluators[name] = (
                 task.best_metric,
                 Evaluator(
                     part.objective,
@@ -260,7 +260,7 @@ def _evaluators(tasks: Tasks, objective: MultiTaskObjective):
                     metric_fn=outputs.metric_fn(task, split),
                 ),
             )
-        return _Together(found)
+        return _Together(evaluators)
 
     return make
 
@@ -275,9 +275,9 @@ class _Together:
         """Metrics as `task/name`, and `mean`."""
         metrics, main = {}, []
         for task, (name, evaluator) in self._evaluators.items():
-            found = evaluator.run(steps).metrics
-            metrics |= {f"{task}/{k}": v for k, v in found.items()}
-            main.append(found[name])
+            task_metrics = evaluator.run(steps).metrics
+            metrics |= {f"{task}/{k}": v for k, v in task_metrics.items()}
+            main.append(task_metrics[name])
         metrics[MEAN] = statistics.fmean(main)
         return EvalResult(metrics, {}, {}, np.zeros([0], np.int64))
 

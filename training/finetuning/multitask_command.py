@@ -63,10 +63,10 @@ def _load(fields: dict):
     options, tasks = fields["options"], {}
     # Which metric is the best one's is the tasks' affair together;
     # --schedule, where tasks are alone, too, has no --best_metric.
-    own = dataclasses.replace(options, best_metric="")
+    task_options = dataclasses.replace(options, best_metric="")
     for name, data in fields["data"].items():
         tasks[name], settled = load(
-            ClassifierTask, silent, own, data, fields["features"][name]
+            ClassifierTask, silent, task_options, data, fields["features"][name]
         )
     best = options.best_metric
     return tasks, dataclasses.replace(settled, best_metric=best)

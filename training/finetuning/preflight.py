@@ -73,17 +73,17 @@ def _outputs(options: FinetuneOptions) -> dict[str, str]:
 def _require_writable(flag: str, folder: str) -> None:
     if files.is_remote(folder):
         return  # a bucket says so at the first write only
-    place = _existing(folder)
-    if not os.path.isdir(place):
+    parent = _existing(folder)
+    if not os.path.isdir(parent):
         raise UserError(
-            f"--{flag}={folder} cannot be made: {place} is no folder"
+            f"--{flag}={folder} cannot be made: {parent} is no folder"
         )
     try:
-        with tempfile.TemporaryFile(dir=place):
+        with tempfile.TemporaryFile(dir=parent):
             pass
     except OSError as e:
         raise UserError(
-            f"--{flag}={folder} cannot be written: {e.strerror} ({place})"
+            f"--{flag}={folder} cannot be written: {e.strerror} ({parent})"
         ) from e
 
 
@@ -148,13 +148,13 @@ def check_disk(options: FinetuneOptions, config: EncoderConfig) -> None:
     for flag, size in _bytes_to_write(options, config).items():
         folder = _outputs(options).get(flag)
         if folder and size and not files.is_remote(folder):
-            place = _existing(folder)
-            wanted[place] = wanted.get(place, 0) + size
-    for place, size in wanted.items():
-        free = shutil.disk_usage(place).free
+            parent = _existing(folder)
+            wanted[parent] = wanted.get(parent, 0) + size
+    for parent, size in wanted.items():
+        free = shutil.disk_usage(parent).free
         if free < size:
             raise UserError(
-                f"{place}: wanted about {size / MIB:.0f} MiB for checkpoints "
+                f"{parent}: wanted about {size / MIB:.0f} MiB for checkpoints "
                 f"and export, found {free / MIB:.0f} MiB free; free some "
                 "space, lower --max_save or give another --model_dir"
             )
@@ -193,17 +193,17 @@ def _bytes_to_write(
     if not options.do_train and not options.do_export:
         return {}
     weights = 4 * encoder_weights(config)
-    found = {"export_dir": weights if options.do_export else 0}
+    sizes = {"export_dir": weights if options.do_export else 0}
     if not options.do_train:
-        return found
+        return sizes
     kept = run.train_steps // run.save_steps + 1 if run.save_steps else 1
     if run.max_save:
         kept = min(kept, run.max_save + 1)  # the oldest goes after the newest
     there = len(whole(run.model_dir, PREFIX))
     copies = 4 if run.optimizer.averages else 3  # weights and two slots
     best = 2 * weights if run.eval_every else 0
-    found["model_dir"] = max(0, kept - there) * copies * weights + best
-    return found
+    sizes["model_dir"] = max(0, kept - there) * copies * weights + best
+    return sizes
 
 
 def encoder_weights(config: EncoderConfig) -> int:

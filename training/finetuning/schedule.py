@@ -46,10 +46,10 @@ def run_paper(
         folder = os.path.join(home, task)
         say(f"--- {task} from {start} in {folder}")
         with graph_memory.released():  # before the next task has its own
-            found = alone(task, model_dir=folder, init_checkpoint=start)
-        if not found:
+            task_results = alone(task, model_dir=folder, init_checkpoint=start)
+        if not task_results:
             return {}
-        results[task] = found
+        results[task] = task_results
     return results
 
 

@@ -36,13 +36,13 @@ def find_config(
       UserError: there is none, it is of another vocabulary, or a flag changes
         what its encoder has not.
     """
-    found = _known_config(options)
-    if found is None:
+    known = _known_config(options)
+    if known is None:
         raise UserError(
             "no architecture: give --init_checkpoint, --model_config_path, or "
             f"a --model_dir that holds {config_file_names()}"
         )
-    config, source = found
+    config, source = known
     vocabulary.check_rows(spiece, vocab_size, config.vocab_size, source)
     return changed(config, options.config_changes)
 
@@ -54,13 +54,13 @@ def settle(options: FinetuneOptions) -> tuple[FinetuneOptions, str]:
       The options with a `summary_type`, and the layout of the encoder's rows
       (XLNet's where no architecture is known yet).
     """
-    found = _known_config(options)
-    model_type = found[0].model_type if found else DEFAULT
+    known = _known_config(options)
+    model_type = known[0].model_type if known else DEFAULT
     able = spec_of(model_type).capabilities
     kind = options.summary_type or able.summary_type
-    if options.summary_type is None and found:
+    if options.summary_type is None and known:
         # ModernBERT's file says what its classifier reads.
-        if getattr(found[0], "pooling", "cls") == "mean":
+        if getattr(known[0], "pooling", "cls") == "mean":
             kind = "mean"
     return dataclasses.replace(options, summary_type=kind), able.layout
 
@@ -70,17 +70,17 @@ def _known_config(
 ) -> tuple[EncoderConfig, str] | None:
     """The architecture and where it was found."""
     run = options.run
-    own = config_file_in(run.model_dir)
+    config_file = config_file_in(run.model_dir)
     trained = not options.do_train and read_spec(run.model_dir) is not None
     if options.model_config_path:
         path = options.model_config_path
         return read_config(path), path
-    if trained and not options.predict_ckpt and own:
-        return read_config(own), own
+    if trained and not options.predict_ckpt and config_file:
+        return read_config(config_file), config_file
     if run.init_checkpoint:
         config = checkpoints.find_config(run.init_checkpoint)
         return config, run.init_checkpoint
-    return (read_config(own), own) if own else None
+    return (read_config(config_file), config_file) if config_file else None
 
 
 def _exists(path: str) -> bool:
@@ -137,7 +137,7 @@ def find_text(
     folders = [options.run.model_dir]
     if options.run.init_checkpoint:
         folders.append(checkpoints.resolve(options.run.init_checkpoint).folder)
-    found = vocabulary.read(spiece)
-    settings = vocabulary.settle(found, said, *folders)
-    say(f"text         {found.describe(settings)}")
+    file = vocabulary.read(spiece)
+    settings = vocabulary.settle(file, said, *folders)
+    say(f"text         {file.describe(settings)}")
     return settings

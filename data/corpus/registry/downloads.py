@@ -45,11 +45,11 @@ def fetch(package: Package, folder: str, find_links: Sequence[str]) -> str:
         if not origin:
             origin = f"the {package.registry} registry"
             _from_registry(package, temporary)
-        found = files.sha256_of_file(temporary)
-        if found != package.sha256:
+        sha256 = files.sha256_of_file(temporary)
+        if sha256 != package.sha256:
             raise UserError(
                 f"{package.name}: {os.path.basename(package.file)} of {origin} "
-                f"has the SHA-256 {found}, wanted {package.sha256}; it is not "
+                f"has the SHA-256 {sha256}, wanted {package.sha256}; it is not "
                 "used"
             )
     return path

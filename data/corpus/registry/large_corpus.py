@@ -181,10 +181,10 @@ def _mapped(stack: contextlib.ExitStack, path: str) -> bytes | mmap.mmap:
 
 def _document_ends(text: bytes | mmap.mmap) -> np.ndarray:
     """int64 [documents]: where each ends, its empty line included."""
-    ends, place = [], 0
-    while (found := text.find(b"\n\n", place)) >= 0:
-        place = found + 2
-        ends.append(place)
+    ends, position = [], 0
+    while (end := text.find(b"\n\n", position)) >= 0:
+        position = end + 2
+        ends.append(position)
     return np.array(ends, np.int64)
 
 

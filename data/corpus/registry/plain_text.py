@@ -137,8 +137,8 @@ def man_text(source: str) -> str:
             continue
         elif _MAN_BREAK.match(line):
             lines.append("")
-        elif found := _MAN_TEXT.match(line):
-            lines.append(found[1].replace('"', ""))
+        elif match := _MAN_TEXT.match(line):
+            lines.append(match[1].replace('"', ""))
         elif not line.startswith((".", "'")):
             lines.append(line)
     text = "\n".join(lines)

@@ -72,26 +72,26 @@ def read(path: str, names: tuple[str, ...] = ()) -> tuple[Package, ...]:
 
 
 def _package(path: str, name: str, row: object) -> Package:
-    place = f"{path}: [{name}]"
+    location = f"{path}: [{name}]"
     fields = {
         f.name: f for f in dataclasses.fields(Package) if f.name != "name"
     }
     wanted = {k for k, f in fields.items() if f.default is dataclasses.MISSING}
     if not isinstance(row, dict) or not wanted <= row.keys() <= fields.keys():
         raise UserError(
-            f"{place}: wanted the keys {sorted(wanted)}, perhaps "
+            f"{location}: wanted the keys {sorted(wanted)}, perhaps "
             f"{sorted(fields.keys() - wanted)}, found {row}"
         )
     for key, value in row.items():
         number = key == "weight"
         if not isinstance(value, int | float if number else str):
-            raise UserError(f"{place}: {key} cannot be {value!r}")
+            raise UserError(f"{location}: {key} cannot be {value!r}")
     package = Package(name, **row)
     for key in ("include", "exclude"):
         try:
             re.compile(getattr(package, key))
         except re.error as e:
-            raise UserError(f"{place}: {key}: {e}") from e
+            raise UserError(f"{location}: {key}: {e}") from e
     for ok, key in (
         (_NAME.fullmatch(name), "name"),
         (package.registry in REGISTRIES, "registry"),
@@ -103,6 +103,6 @@ def _package(path: str, name: str, row: object) -> Package:
     ):
         if not ok:
             raise UserError(
-                f"{place}: {key} cannot be {getattr(package, key)!r}"
+                f"{location}: {key} cannot be {getattr(package, key)!r}"
             )
     return package

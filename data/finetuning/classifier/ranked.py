@@ -84,9 +84,9 @@ class QuestionTask(_RankedTask):
 
     def settled(self, split, logits):
         scores = logits[:, 0] - logits[:, 1]
-        found = rivals.margins(scores, [e.texts[0] for e in split.examples])
-        found = np.where(np.isnan(found), scores, found) / 2.0
-        return np.stack([found, -found], 1)
+        margins = rivals.margins(scores, [e.texts[0] for e in split.examples])
+        margins = np.where(np.isnan(margins), scores, margins) / 2.0
+        return np.stack([margins, -margins], 1)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -124,7 +124,7 @@ class PronounTask(_RankedTask):
 
     def with_features(self, name, examples, bad):
         self.num_texts = 2
-        found = _candidates(examples)
+        candidates = _candidates(examples)
         path = self.set.path(name)
         table, hit = self.cached_table(
             f"wnli-ranking-{name}",
@@ -133,9 +133,9 @@ class PronounTask(_RankedTask):
                 "data": hash_examples(examples),
                 "most_pieces": MOST_PIECES,
             },
-            [(s.before, s.candidate, s.after) for s in found.schemas],
+            [(s.before, s.candidate, s.after) for s in candidates.schemas],
             lambda tokenized: candidate_table(
-                found.schemas,
+                candidates.schemas,
                 tokenized,
                 self.features.row_length,
                 self.tokenizer.symbols,
@@ -144,19 +144,19 @@ class PronounTask(_RankedTask):
         )
         what = (
             f"wnli {name}: {len(examples)} examples of {path}, "
-            f"{found.row_of.count(-1)} of them no schema; {table.num_rows} "
-            f"candidates for {len(set(found.keys))} pronouns"
+            f"{candidates.row_of.count(-1)} of them no schema; {table.num_rows} "
+            f"candidates for {len(set(candidates.keys))} pronouns"
         )
         self.say_read(what, table, hit, bad)
-        return Split(name, examples, table, found)
+        return Split(name, examples, table, candidates)
 
     def rivals_of(self, split):
-        found = split.windows
+        candidates = split.windows
         right = np.zeros(split.table.num_rows, bool)
-        for example, row in zip(split.examples, found.row_of, strict=True):
+        for example, row in zip(split.examples, candidates.row_of, strict=True):
             if row >= 0:
                 right[row] |= example.label == self.set.labels[1]
-        chosen = rivals.pairs(found.keys, right)
+        chosen = rivals.pairs(candidates.keys, right)
         # A wrong candidate teaches nothing without the right one.
         chosen = [pair for pair in chosen if right[pair[0]]]
         print(f"--ranking: {len(chosen)} right candidates with their rivals")
@@ -164,15 +164,17 @@ class PronounTask(_RankedTask):
 
     def settled(self, split, logits):
         """Probabilities of candidates `[R]` as logits of examples `[N, 2]`."""
-        found = split.windows
-        margins = rivals.margins(logits, found.keys)
+        candidates = split.windows
+        margins = rivals.margins(logits, candidates.keys)
         margins = np.where(np.isnan(margins), -_LEAST, margins)
-        own = [margins[row] if row >= 0 else -_LEAST for row in found.row_of]
-        return np.array([[-m / 2.0, m / 2.0] for m in own])  # [N, 2]
+        values = [
+            margins[row] if row >= 0 else -_LEAST for row in candidates.row_of
+        ]
+        return np.array([[-m / 2.0, m / 2.0] for m in values])  # [N, 2]
 
     def combine(self, members, weights):
-        found = [m["logits"] for m in members]
-        return {"logits": ensembles.mean(found, weights)}
+        logits = [m["logits"] for m in members]
+        return {"logits": ensembles.mean(logits, weights)}
 
     def spec(self):
         # The head is the language model's and has no options.

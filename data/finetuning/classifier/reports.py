@@ -72,11 +72,11 @@ def confusion(
         matrix = confusion_matrix(labels, guesses, len(names))
         return table(matrix, names, names), matrix, list(names)
     most = _most_confused(labels, guesses, len(names))
-    place = np.full(len(names), -1)
-    place[most] = np.arange(len(most))
-    inside = (place[labels] >= 0) & (place[guesses] >= 0)
+    row_of = np.full(len(names), -1)
+    row_of[most] = np.arange(len(most))
+    inside = (row_of[labels] >= 0) & (row_of[guesses] >= 0)
     matrix = confusion_matrix(
-        place[labels[inside]], place[guesses[inside]], len(most)
+        row_of[labels[inside]], row_of[guesses[inside]], len(most)
     )
     rows = _confused_pairs(labels, guesses, names)
     return rows, matrix, [names[i] for i in most]
@@ -102,8 +102,8 @@ def confusion_matrix(
 
 def label_counts(labels: np.ndarray, guesses: np.ndarray) -> np.ndarray:
     """Of each label: right, too many, missed, rightly left out; `[Y, 4]`."""
-    truth, found = np.asarray(labels) > 0.5, np.asarray(guesses) > 0.5
-    pairs = (truth & found, ~truth & found, truth & ~found, ~truth & ~found)
+    truth, guess = np.asarray(labels) > 0.5, np.asarray(guesses) > 0.5
+    pairs = (truth & guess, ~truth & guess, truth & ~guess, ~truth & ~guess)
     return np.stack([pair.sum(axis=0) for pair in pairs], axis=-1)
 
 

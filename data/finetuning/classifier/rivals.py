@@ -17,10 +17,10 @@ RIVAL = "rival"
 
 def groups_of(keys: Sequence[Hashable]) -> list[list[int]]:
     """Indices of equal keys, in the order in which these first occur."""
-    found: dict[Hashable, list[int]] = {}
+    groups: dict[Hashable, list[int]] = {}
     for i, key in enumerate(keys):
-        found.setdefault(key, []).append(i)
-    return list(found.values())
+        groups.setdefault(key, []).append(i)
+    return list(groups.values())
 
 
 def pairs(keys: Sequence[Hashable], right: Sequence[bool]) -> list[tuple]:
@@ -29,13 +29,13 @@ def pairs(keys: Sequence[Hashable], right: Sequence[bool]) -> list[tuple]:
     Returns:
       (right row, wrong row); (row, row) for each of a group that has no pair.
     """
-    found = []
+    row_pairs = []
     for rows in groups_of(keys):
         better = [i for i in rows if right[i]]
         worse = [i for i in rows if not right[i]]
-        made = [(i, j) for i in better for j in worse]
-        found += made or [(i, i) for i in rows]
-    return found
+        group_pairs = [(i, j) for i in better for j in worse]
+        row_pairs += group_pairs or [(i, i) for i in rows]
+    return row_pairs
 
 
 def paired(table: FeatureTable, chosen: Sequence[tuple]) -> FeatureTable:
@@ -73,14 +73,14 @@ def margins(scores: np.ndarray, keys: Sequence[Hashable]) -> np.ndarray:
     the first is the best. NaN for a row that is alone.
     """
     scores = np.asarray(scores, np.float64)
-    found = np.full(len(scores), np.nan)
+    row_margins = np.full(len(scores), np.nan)
     least = np.finfo(np.float64).tiny
     for rows in groups_of(keys):
         if len(rows) < 2:
             continue
-        own = scores[rows]
-        best = int(np.argmax(own))
-        highest, next_highest = own[best], np.max(np.delete(own, best))
-        found[rows] = np.minimum(own - highest, -least)
-        found[rows[best]] = max(highest - next_highest, least)
-    return found
+        values = scores[rows]
+        best = int(np.argmax(values))
+        highest, next_highest = values[best], np.max(np.delete(values, best))
+        row_margins[rows] = np.minimum(values - highest, -least)
+        row_margins[rows[best]] = max(highest - next_highest, least)
+    return row_margins

@@ -62,28 +62,28 @@ def find(premise: str, hypothesis: str) -> Schema | None:
     bare = [_bare(text) for text, _, _ in words]
     wanted = [_bare(text) for text, _, _ in said]
     for size in range(1, min(_LONGEST, len(wanted)) + 1):
-        for place, word in enumerate(bare):
+        for at, word in enumerate(bare):
             if word not in PRONOUNS:
                 continue
             for start in range(len(wanted) - size + 1):
                 left, right = wanted[:start], wanted[start + size :]
-                first, last = place - start, place + 1 + len(right)
+                first, last = at - start, at + 1 + len(right)
                 if first < 0 or last > len(bare) or not left + right:
                     continue
-                if bare[first:place] != left or bare[place + 1 : last] != right:
+                if bare[first:at] != left or bare[at + 1 : last] != right:
                     continue
                 if wanted[start : start + size] == [word]:
                     continue  # the pronoun itself
                 return _schema(
-                    premise, words[place], hypothesis, said, start, size
+                    premise, words[at], hypothesis, said, start, size
                 )
     return None
 
 
 def _schema(premise, pronoun, hypothesis, said, start, size) -> Schema:
-    begin, end = said[start][1], said[start + size - 1][2]
+    first, end = said[start][1], said[start + size - 1][2]
     core = _core(*pronoun)
-    candidate = hypothesis[begin:end].strip(',.;:!?"')
+    candidate = hypothesis[first:end].strip(',.;:!?"')
     return Schema(
         premise[: core[0]],
         _cased(candidate, premise, premise[core[0] : core[1]]),
@@ -100,7 +100,7 @@ def rivals(schema: Schema, most: int = 3) -> list[str]:
     text = f"{schema.before} _ {schema.after}"
     words = _words(text)
     taken = {_bare(w) for w in schema.candidate.split()} - _ARTICLES
-    found: list[str] = []
+    phrases: list[str] = []
     at = 0
     while at < len(words):
         size = _chunk(words, at)
@@ -111,10 +111,10 @@ def rivals(schema: Schema, most: int = 3) -> list[str]:
         if (
             chunk
             and not parts & taken
-            and not any(parts <= _set(f) for f in found)
+            and not any(parts <= _set(f) for f in phrases)
         ):
-            found.append(_cased(chunk, text, "x"))
-    return found[:most]
+            phrases.append(_cased(chunk, text, "x"))
+    return phrases[:most]
 
 
 def table(

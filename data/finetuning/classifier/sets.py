@@ -108,8 +108,8 @@ class ClassificationSet:
             return self.eval_splits()
         glue = glue_tasks.GLUE.get(self.name)
         splits = tuple(glue.test) if glue else ("test",)
-        found = tuple(s for s in splits if self.path(s))
-        return found or self.eval_splits()
+        present = tuple(s for s in splits if self.path(s))
+        return present or self.eval_splits()
 
     def path(self, split: str) -> str | None:
         """File or folder of a split; None where it is not there."""
@@ -217,8 +217,8 @@ class ClassificationSet:
         if self.head == "multi_label":
             result = metrics.multi_label_metrics(logits, labels)
             if threshold is not None:
-                found = metrics.multi_label_metrics(logits, labels, threshold)
-                result |= {f"best_{k}": v for k, v in found.items()}
+                values = metrics.multi_label_metrics(logits, labels, threshold)
+                result |= {f"best_{k}": v for k, v in values.items()}
                 result[THRESHOLD] = threshold
             return result
         result = metrics.classification_metrics(
@@ -328,18 +328,18 @@ def _labels(name: str, options: ClassifierDataOptions) -> tuple[str, ...]:
     where all of them are."""
     if options.labels:
         return options.labels
-    found = set()
+    names = set()
     for example in _read(name, options, "train", BadRows(True), None, True):
         label = example.label
-        found.update(label if isinstance(label, tuple) else (label,))
-    if not found:
+        names.update(label if isinstance(label, tuple) else (label,))
+    if not names:
         raise UserError(
             f"{_split_path(name, options.data_dir, 'train')} has no labels; "
             "give --labels"
         )
-    numeric = all(re.fullmatch(r"-?\d+", n) for n in found)
+    numeric = all(re.fullmatch(r"-?\d+", n) for n in names)
     return tuple(
-        sorted(found, key=(lambda n: (int(n), n)) if numeric else None)
+        sorted(names, key=(lambda n: (int(n), n)) if numeric else None)
     )
 
 

@@ -146,10 +146,10 @@ def _json_escapes(text: str) -> str:
     """Yelp's texts are the insides of JSON strings: `\\n`, `\\"`, `\\u00e9`."""
 
     def meaning(match: re.Match) -> str:
-        found = match.group()
-        if found[1] != "u":
-            return _JSON_MEANING.get(found[1], found[1])
-        units = bytes.fromhex(found.replace("\\u", ""))
+        escape = match.group()
+        if escape[1] != "u":
+            return _JSON_MEANING.get(escape[1], escape[1])
+        units = bytes.fromhex(escape.replace("\\u", ""))
         return units.decode("utf-16-be", errors="replace")
 
     return _JSON_ESCAPE.sub(meaning, text)

@@ -68,15 +68,17 @@ def validate(path: str, rows: Mapping[str, int] = ROWS) -> list[str]:
     """
     try:
         with zipfile.ZipFile(path) as zipped:
-            found = {name: zipped.read(name) for name in zipped.namelist()}
+            packed = {name: zipped.read(name) for name in zipped.namelist()}
     except (OSError, zipfile.BadZipFile) as e:
         return [f"{os.path.basename(path)} is no zip: {e}"]
-    problems = [f"{name} is missing" for name in sorted(set(rows) - set(found))]
-    problems += [
-        f"{name} is none of GLUE's" for name in sorted(set(found) - set(rows))
+    problems = [
+        f"{name} is missing" for name in sorted(set(rows) - set(packed))
     ]
-    for name in sorted(set(found) & set(rows)):
-        problem = _file_problem(found[name], labels_of()[name], rows[name])
+    problems += [
+        f"{name} is none of GLUE's" for name in sorted(set(packed) - set(rows))
+    ]
+    for name in sorted(set(packed) & set(rows)):
+        problem = _file_problem(packed[name], labels_of()[name], rows[name])
         if problem:
             problems.append(f"{name}{problem}")
     return problems

@@ -54,11 +54,11 @@ class ClassifierTask(Task):
             if self.dev_data:
                 self._kept[task_settings.DEV_DATA] = self.dev_data
         if known:
-            found = known.data_options.get(THRESHOLD)
-            if several and found is not None:
-                self._kept[THRESHOLD] = found
+            threshold = known.data_options.get(THRESHOLD)
+            if several and threshold is not None:
+                self._kept[THRESHOLD] = threshold
                 if self.threshold is None:
-                    self.threshold = found
+                    self.threshold = threshold
             self.num_texts = int(known.data_options.get("num_texts", 1))
             # Who released a model does not say it.
             self._any_texts = bool(known.data_options.get("released"))
@@ -84,8 +84,8 @@ class ClassifierTask(Task):
         """The labelled split; settles whether it finds the threshold."""
         if self.set.label_array(split.examples) is None:
             raise UserError(f"the split {split.name!r} has no labels")
-        given = self.data.label_threshold
-        if self.set.head != "multi_label" or given is not None:
+        threshold = self.data.label_threshold
+        if self.set.head != "multi_label" or threshold is not None:
             return split
         path = self.set.path(split.name)
         if split.name in DEV_SPLITS and self.finds_threshold_on(path):
@@ -260,13 +260,13 @@ class ClassifierTask(Task):
 
     def export_options(self) -> dict:
         """The threshold that was given: the export's, not the folder's."""
-        given = self.data.label_threshold
-        return {} if given is None else {THRESHOLD: given}
+        threshold = self.data.label_threshold
+        return {} if threshold is None else {THRESHOLD: threshold}
 
     def must_match(self) -> dict:
         data = hash_examples(self.train.examples) if self.train else ""
-        own = {"task": self.set.name, "train_data": data}
-        return super().must_match() | own
+        trained_on = {"task": self.set.name, "train_data": data}
+        return super().must_match() | trained_on
 
 
 def check_trained(name: str, trained: TaskSpec) -> None:

@@ -146,14 +146,14 @@ def training_batch(
     else:
         endless = functools.partial(endless_slice, len(lengths), seed)
     if not sort_by_length:
-        begin = step * batch_size
-        return endless(begin, begin + batch_size)
-    window, place = divmod(step, WINDOW)
+        start = step * batch_size
+        return endless(start, start + batch_size)
+    window, offset = divmod(step, WINDOW)
     size = WINDOW * batch_size
     entries = endless(window * size, (window + 1) * size)
     entries = entries[np.argsort(lengths[entries], kind="stable")]
     rng = np.random.default_rng((seed & 0xFFFFFFFF, window, 1))
-    row = rng.permutation(WINDOW)[place]
+    row = rng.permutation(WINDOW)[offset]
     return entries[row * batch_size : (row + 1) * batch_size]
 
 

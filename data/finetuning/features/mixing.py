@@ -58,8 +58,8 @@ class TaskOrder:
             UNIFORM: 0.0,
             TEMPERATURE: 1.0 / self.temperature,
         }[self.mixing]
-        found = np.array(self.sizes, float) ** power
-        return found / found.sum()
+        weights = np.array(self.sizes, float) ** power
+        return weights / weights.sum()
 
     def counts(self) -> np.ndarray:
         """Steps of each task in a block, int64: largest remainders, 1 at least."""
@@ -74,10 +74,10 @@ class TaskOrder:
 
     def at(self, step: int) -> tuple[int, int]:
         """(task, how many steps it had before) of step `step` from 0."""
-        block, place = divmod(step, BLOCK)
+        block, offset = divmod(step, BLOCK)
         order = _block_order(tuple(self.counts().tolist()), self.seed, block)
-        task = int(order[place])
-        before = int(np.count_nonzero(order[:place] == task))
+        task = int(order[offset])
+        before = int(np.count_nonzero(order[:offset] == task))
         return task, block * int(self.counts()[task]) + before
 
 
@@ -113,9 +113,9 @@ class MixedBatches:
             table.lengths(), batch_size, self.seed, number
         )
         length = max(self.lengths) if self.static_shapes else self.lengths[task]
-        found = table.batch(indices, length, batch_size, ("label_ids",))
-        found["label_ids"] = found["label_ids"].astype(np.float32)
-        return found | {"task": np.full(batch_size, task, np.int32)}
+        arrays = table.batch(indices, length, batch_size, ("label_ids",))
+        arrays["label_ids"] = arrays["label_ids"].astype(np.float32)
+        return arrays | {"task": np.full(batch_size, task, np.int32)}
 
     def endless(self, batch_size: int, step: int) -> Iterator[dict]:
         """Batches from `step` on."""

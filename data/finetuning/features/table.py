@@ -113,20 +113,20 @@ class FeatureTable:
             if name in names
         }
         for at, row in enumerate(rows):
-            begin, end = self.row_splits[row : row + 2]
-            size = end - begin
+            start, end = self.row_splits[row : row + 2]
+            size = end - start
             if size > length:
                 raise ValueError(
                     f"`length` must be at least {size}, received {length}"
                 )
-            place = (
+            columns = (
                 slice(length - size, length) if self.pad_left else slice(size)
             )
-            input_ids[at, place] = self.token_ids[begin:end]
-            segment_ids[at, place] = self.segment_ids[begin:end]
-            input_mask[at, place] = 1
+            input_ids[at, columns] = self.token_ids[start:end]
+            segment_ids[at, columns] = self.segment_ids[start:end]
+            input_mask[at, columns] = 1
             for name, value in further.items():
-                value[at, place] = self.token_columns[name][begin:end]
+                value[at, columns] = self.token_columns[name][start:end]
         arrays = further | {
             "input_ids": input_ids,
             "segment_ids": segment_ids,

@@ -40,7 +40,7 @@ class Bm25:
             stopwords=list(words.stop_words(stop_words)) or None,
         )
         self._names: list[str] = []
-        found = [
+        scored = [
             np.asarray(ids, np.int32)
             for ids in self._tokenizer.streaming_tokenize(
                 self._texts(documents), allow_empty=False
@@ -48,14 +48,14 @@ class Bm25:
         ]
         if not self._names:
             raise UserError("--documents holds no document")
-        if not any(map(len, found)):
+        if not any(map(len, scored)):
             raise UserError(
                 "--documents holds no word besides stop words: check the "
                 "files and --documents_format"
             )
         self._index = tool.BM25(k1=k1, b=b)
         self._index.index(
-            (found, self._tokenizer.get_vocab_dict()),
+            (scored, self._tokenizer.get_vocab_dict()),
             show_progress=False,
             leave_progress=False,
         )
@@ -85,9 +85,9 @@ class Bm25:
         """The best documents of each query that have a word of it."""
         run: Run = {}
         for query, scores in self._scores(topics):
-            found = np.flatnonzero(scores > 0)
+            matches = np.flatnonzero(scores > 0)
             best = sorted(
-                ((float(scores[i]), self._names[i]) for i in found),
+                ((float(scores[i]), self._names[i]) for i in matches),
                 reverse=True,
             )
             if best:
@@ -100,12 +100,12 @@ class Bm25:
         Raises:
           UserError: the collection lacks one of them.
         """
-        place = {name: i for i, name in enumerate(self._names)}
-        found = {
+        row_of = {name: i for i, name in enumerate(self._names)}
+        rescored = {
             q: dict.fromkeys(documents, 0.0) for q, documents in run.items()
         }
         for documents in run.values():
-            missing = next((d for d in documents if d not in place), None)
+            missing = next((d for d in documents if d not in row_of), None)
             if missing is not None:
                 raise UserError(
                     f"--documents lacks the candidate {missing!r}: are run "
@@ -113,5 +113,5 @@ class Bm25:
                 )
         for query, scores in self._scores({q: topics[q] for q in run}):
             for name in run[query]:
-                found[query][name] = float(scores[place[name]])
-        return found
+                rescored[query][name] = float(scores[row_of[name]])
+        return rescored

@@ -70,23 +70,23 @@ def stream(patterns: str, form: str = "auto") -> Iterator[Document]:
 
 
 def _trec(path: str) -> Iterator[tuple[int, str, str]]:
-    begin, parts = 0, []
+    start, parts = 0, []
     for number, line in lines.read(path, FLAG):
         at = 0
         for tag in _DOC.finditer(line):
-            if bool(tag[1]) != bool(begin):
-                wanted = "</DOC> before it" if begin else "<DOC> before it"
+            if bool(tag[1]) != bool(start):
+                wanted = "</DOC> before it" if start else "<DOC> before it"
                 lines.refuse(path, number, wanted, line)
-            if begin:
+            if start:
                 parts.append(line[at : tag.start()])
-                yield begin, *_trec_document(path, begin, "\n".join(parts))
-            begin, parts, at = (0 if tag[1] else number), [], tag.end()
-        if begin:
+                yield (start, *_trec_document(path, start, "\n".join(parts)))
+            start, parts, at = (0 if tag[1] else number), [], tag.end()
+        if start:
             parts.append(line[at:])
         elif line[at:].strip():
             lines.refuse(path, number, "<DOC>", line)
-    if begin:
-        lines.refuse(path, begin, "</DOC> after <DOC>", "the file's end")
+    if start:
+        lines.refuse(path, start, "</DOC> after <DOC>", "the file's end")
 
 
 def _trec_document(path: str, begin: int, content: str) -> tuple[str, str]:

@@ -68,8 +68,8 @@ def lists(
       grades: of its candidates; -1 = not to be used.
       size: >= 2.
     """
-    found = np.zeros((len(pairs), size), np.int64)
-    found[:, :2] = pairs
+    candidates = np.zeros((len(pairs), size), np.int64)
+    candidates[:, :2] = pairs
     for row, (better, worse) in enumerate(pairs.tolist()):
         if size == 2:
             break
@@ -77,10 +77,10 @@ def lists(
         others = below[below != worse]
         pool = others if len(others) else below
         rng = np.random.default_rng((seed, row))
-        found[row, 2:] = rng.choice(
+        candidates[row, 2:] = rng.choice(
             pool, size - 2, replace=len(pool) < size - 2
         )
-    return found
+    return candidates
 
 
 def training_table(

@@ -39,12 +39,12 @@ def make(queries: list[str], count: int, seed: int) -> list[Fold]:
         tuple(known[i] for i in sorted(part))
         for part in np.array_split(order, count)
     ]
-    found = []
+    folds = []
     for i in range(count):
         dev = (i + 1) % count
         train = [q for j, p in enumerate(parts) if j not in (i, dev) for q in p]
-        found.append(Fold(tuple(train), parts[dev], parts[i]))
-    return found
+        folds.append(Fold(tuple(train), parts[dev], parts[i]))
+    return folds
 
 
 def write(path: str, folds: list[Fold]) -> None:
@@ -63,7 +63,7 @@ def read(path: str, queries: list[str]) -> list[Fold]:
         fold or in the test part of two folds.
     """
     value = files.read_json_object(path, "give a file of folds")
-    found, tested = [], set()
+    folds, tested = [], set()
     for number, part in enumerate(_list_of(path, value)):
         fold = Fold(*(tuple(part[n]) for n in ("train", "dev", "test")))
         where = f"{path}: fold {number}"
@@ -84,8 +84,8 @@ def read(path: str, queries: list[str]) -> list[Fold]:
         if not (fold.train and fold.dev and fold.test):
             raise UserError(f"{where}: train, dev and test must not be empty")
         tested |= set(fold.test)
-        found.append(fold)
-    return found
+        folds.append(fold)
+    return folds
 
 
 def _list_of(path: str, value: dict) -> list[dict]:

@@ -131,8 +131,8 @@ def ndcg(qrels: Qrels, run: Run, depth: int) -> dict[str, float]:
         for query, scores in run.items()
     }
     measure = f"ndcg_cut_{depth}"
-    found = trec_eval(gains, places, (measure,))
-    return {query: values[measure] for query, values in found.items()}
+    per_query = trec_eval(gains, places, (measure,))
+    return {query: values[measure] for query, values in per_query.items()}
 
 
 def trec_eval(

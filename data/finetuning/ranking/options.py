@@ -118,9 +118,9 @@ def collection_files(name: str, folder: str) -> dict[str, str]:
         )
     if not folder:
         raise UserError(f"--collection={name} needs --data_dir, its folder")
-    found = dict(COLLECTIONS[name])
+    paths = dict(COLLECTIONS[name])
     for flag in ("topics_file", "documents", "qrels_file"):
-        pattern = found[flag]
+        pattern = paths[flag]
         names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
         start, star = pattern.rstrip("*"), pattern.endswith("*")
         fits = [n for n in names if n == start or star and n.startswith(start)]
@@ -129,5 +129,5 @@ def collection_files(name: str, folder: str) -> dict[str, str]:
                 f"--data_dir={folder} has no file {pattern} of {name}: give "
                 f"--{flag}"
             )
-        found[flag] = os.path.join(folder, fits[0])
-    return found
+        paths[flag] = os.path.join(folder, fits[0])
+    return paths

@@ -26,7 +26,7 @@ def read(path: str) -> Run:
     Raises:
       UserError: a bad line, a document twice for a query, no line.
     """
-    found: Run = {}
+    run: Run = {}
     for number, line in lines.read(path, FLAG):
         columns = line.split()
         if not columns:
@@ -41,16 +41,16 @@ def read(path: str) -> Run:
             score = math.nan
         if not math.isfinite(score):
             lines.refuse(path, number, "a finite score in column 5", text)
-        of_query = found.setdefault(query, {})
+        of_query = run.setdefault(query, {})
         if document in of_query:
             raise UserError(
                 f"{path}:{number}: document {document!r} comes a second time "
                 f"for query {query!r}: keep one of the lines"
             )
         of_query[document] = score
-    if not found:
+    if not run:
         raise UserError(f"{FLAG}={path} is empty")
-    return found
+    return run
 
 
 def top(run: Run, depth: int) -> Run:

@@ -76,7 +76,7 @@ def read(
 
 
 def _trec(path: str, fields) -> Iterator[tuple[int, str, str]]:
-    begin, open_field, parts = 0, "", {}
+    start, open_field, parts = 0, "", {}
     for number, line in lines.read(path, FLAG):
         at = 0
         for tag in _TAG.finditer(line):
@@ -84,18 +84,18 @@ def _trec(path: str, fields) -> Iterator[tuple[int, str, str]]:
             at, name = tag.end(), tag[2].lower()
             if name != "top":
                 open_field = "" if tag[1] else name
-                if not begin:
+                if not start:
                     lines.refuse(path, number, "<top> before it", line)
                 continue
-            if bool(tag[1]) != bool(begin):
-                wanted = "</top> before it" if begin else "<top> before it"
+            if bool(tag[1]) != bool(start):
+                wanted = "</top> before it" if start else "<top> before it"
                 lines.refuse(path, number, wanted, line)
-            if begin:
-                yield begin, *_topic(path, begin, parts, fields)
-            begin, open_field, parts = (0 if tag[1] else number), "", {}
+            if start:
+                yield start, *_topic(path, start, parts, fields)
+            start, open_field, parts = (0 if tag[1] else number), "", {}
         _add(parts, open_field, line[at:])
-    if begin:
-        lines.refuse(path, begin, "</top> after <top>", "the file's end")
+    if start:
+        lines.refuse(path, start, "</top> after <top>", "the file's end")
 
 
 def _add(parts: dict[str, list[str]], name: str, text: str) -> None:

@@ -31,16 +31,16 @@ def split(text: str) -> list[str]:
 
     A run of one such character is a word.
     """
-    found = []
+    words = []
     for run in _RUN.findall(text):
         if not _FIRST.match(run):
             if len(run) > 1:
-                found.append(run)
+                words.append(run)
         elif len(run) == 1:
-            found.append(run)
+            words.append(run)
         else:
-            found += [run[i : i + 2] for i in range(len(run) - 1)]
-    return found
+            words += [run[i : i + 2] for i in range(len(run) - 1)]
+    return words
 
 
 def stop_words(name: str) -> tuple[str, ...]:
@@ -57,14 +57,14 @@ def stop_words(name: str) -> tuple[str, ...]:
     if name == ENGLISH:
         tool = lines.package("bm25s.stopwords")
         return tuple(tool.STOPWORDS_EN)
-    found = []
+    words = []
     for number, line in lines.read(name, FLAG):
         if line.strip():
             word = lines.check_id(name, number, "stop word", line.strip())
-            found.append(word.lower())
-    if not found:
+            words.append(word.lower())
+    if not words:
         raise UserError(
             f"{FLAG}={name} holds no word: give en, a file with a word per "
             "line, or an empty value for none"
         )
-    return tuple(found)
+    return tuple(words)

@@ -20,13 +20,13 @@ def end_of(context: str, text: str, start: int) -> int | None:
         return None
     if text and context.startswith(text, start):
         return start + len(text)
-    wanted, place = "".join(map(_folded, text)), 0
+    wanted, position = "".join(map(_folded, text)), 0
     for end in range(start, len(context)):
         part = _folded(context[end])
-        if not wanted.startswith(part, place):
+        if not wanted.startswith(part, position):
             return None
-        place += len(part)
-        if place == len(wanted):
+        position += len(part)
+        if position == len(wanted):
             return end + 1 if wanted else None
     return None
 

@@ -46,12 +46,12 @@ def combine(
 
 def _join(lists: Sequence[list[dict]], shares: Sequence[float]) -> list[dict]:
     """Entries of all texts, best first; the first seen of equals."""
-    found: dict[str, list[tuple[float, dict]]] = {}
+    by_text: dict[str, list[tuple[float, dict]]] = {}
     for share, entries in zip(shares, lists, strict=True):
         for entry in entries:
-            found.setdefault(entry["text"], []).append((share, entry))
+            by_text.setdefault(entry["text"], []).append((share, entry))
     joined = []
-    for text, parts in found.items():
+    for text, parts in by_text.items():
         start = _log_mean([(s, e["start_log_prob"]) for s, e in parts])
         both = _log_mean(
             [(s, e["start_log_prob"] + e["end_log_prob"]) for s, e in parts]

@@ -145,9 +145,9 @@ def max_context(
     start, length = spans[span_index]
     position = np.arange(start, start + length)
     scores = []
-    for begin, size in spans:
-        left = position - begin
-        right = begin + size - 1 - position
+    for first, size in spans:
+        left = position - first
+        right = first + size - 1 - position
         score = np.minimum(left, right) + 0.01 * size
         scores.append(np.where((left >= 0) & (right >= 0), score, -np.inf))
     return np.argmax(np.stack(scores), axis=0) == span_index

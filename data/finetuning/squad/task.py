@@ -120,10 +120,10 @@ class SquadTask(Task):
     def _windowed(self, name: str, file: SquadFile, path: str, bad) -> Split:
         """The windows of what was read; says so."""
         training = name == TRAIN
-        made = squad_windows.build_split(
+        windowed = squad_windows.build_split(
             file, self.features, self.data, training
         )
-        table = made.windows.table
+        table = windowed.windows.table
         line = (
             f"squad {path}: {len(file.questions)} questions on "
             f"{len(file.paragraphs)} paragraphs, {table.num_rows} windows"
@@ -131,12 +131,12 @@ class SquadTask(Task):
         if training:
             outside = int(table.columns["is_impossible"].sum())
             line += f" ({outside} without the answer)"
-        print(line + (", from the cache" if made.from_cache else ""))
+        print(line + (", from the cache" if windowed.from_cache else ""))
         if bad.count:
             print(bad.summary())
         finds = not training and file.version_2
         finds = finds and self.finds_threshold_on(self.data.predict_file)
-        return Split(name, file, table, made, finds)
+        return Split(name, file, table, windowed, finds)
 
     def batches(self, split: Split, use: str):
         mixture = self.mixture if use == TRAIN else None
@@ -189,8 +189,8 @@ class SquadTask(Task):
     @property
     def _version_2(self) -> bool:
         """Of the file that is evaluated, where there is one."""
-        found = self._loaded.get("dev")
-        return found is None or found.examples.version_2
+        split = self._loaded.get("dev")
+        return split is None or split.examples.version_2
 
     def metrics(self, split: Split, outputs: Outputs, labels: Outputs):
         """The official numbers of what is written for these beams."""
@@ -212,8 +212,8 @@ class SquadTask(Task):
         return split.examples.lengths()
 
     def _judged_with(self, split: Split, answers) -> float | None:
-        given = self.data.null_score_diff_threshold
-        if given is None and split.finds_threshold:
+        threshold = self.data.null_score_diff_threshold
+        if threshold is None and split.finds_threshold:
             return squad_answers.best_threshold(split.examples, answers)
         return self.threshold_of(split.examples)
 
@@ -224,8 +224,8 @@ class SquadTask(Task):
         """
         if file.labelled and not file.version_2:
             return None
-        given = self.data.null_score_diff_threshold
-        return self.threshold if given is None else given
+        threshold = self.data.null_score_diff_threshold
+        return self.threshold if threshold is None else threshold
 
     def calibrate(self, split: Split, outputs: Outputs, labels: Outputs):
         del labels
@@ -276,8 +276,8 @@ class SquadTask(Task):
 
     def export_options(self) -> dict:
         """The threshold that was given: the export's, not the folder's."""
-        given = self.data.null_score_diff_threshold
-        return {} if given is None else {task_settings.THRESHOLD: given}
+        threshold = self.data.null_score_diff_threshold
+        return {} if threshold is None else {task_settings.THRESHOLD: threshold}
 
     def must_match(self) -> dict:
         data = self.data

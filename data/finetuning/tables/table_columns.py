@@ -66,8 +66,8 @@ def label_candidates(names: Iterable[str]) -> list[str]:
 def find_key(names: Iterable[str]) -> str:
     """The column that is called as ids are, "" without one."""
     names = list(names)
-    found = (find_name(key, names) for key in KEY_NAMES)
-    return next(filter(None, found), "")
+    keys = (find_name(key, names) for key in KEY_NAMES)
+    return next(filter(None, keys), "")
 
 
 def choose(
@@ -119,13 +119,13 @@ def _label(
     """The name of the label's column, "" without one."""
     if options.label_column:
         return find_name(options.label_column, names) or options.label_column
-    found = label_candidates(n for n in names if n not in texts)
-    if len(set(found)) > 1 and need:
+    candidates = label_candidates(n for n in names if n not in texts)
+    if len(set(candidates)) > 1 and need:
         raise UserError(
             f"{where}: wanted one column of the label, found "
-            f"{' and '.join(found)}: name it with --label_column"
+            f"{' and '.join(candidates)}: name it with --label_column"
         )
-    return found[0] if found else ""
+    return candidates[0] if candidates else ""
 
 
 def read_columns(path: str, options: ClassifierDataOptions) -> Columns:

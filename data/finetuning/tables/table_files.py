@@ -84,11 +84,11 @@ def packed(path: str) -> str:
     Raises:
       UserError: neither is there.
     """
-    found = find_file(*os.path.split(path))
-    if found is None and not files.exists(path):  # a pipe is no regular file
+    existing = find_file(*os.path.split(path))
+    if existing is None and not files.exists(path):  # a pipe is no regular file
         others = " and ".join(path + suffix for suffix in COMPRESSED)
         raise UserError(f"{path} is no file that can be read, nor are {others}")
-    return found or path
+    return existing or path
 
 
 def read_lines(

@@ -62,7 +62,7 @@ def gold_and_guesses(
 ) -> tuple[list[list[str]], list[list[str]]]:
     """Tags to compare: per token of CoNLL files, else per character."""
     gold, guesses = [], []
-    for example, guess, found in zip(examples, tags, spans, strict=True):
+    for example, guess, marked in zip(examples, tags, spans, strict=True):
         if example.words:
             gold.append(list(example.tags or ()))
             guesses.append(list(guess))
@@ -72,7 +72,7 @@ def gold_and_guesses(
             for (s, e), t in zip(example.units, example.tags or (), strict=True)
         ]
         gold.append(metrics.character_tags(example.text, wanted))
-        guesses.append(metrics.character_tags(example.text, found))
+        guesses.append(metrics.character_tags(example.text, marked))
     return gold, guesses
 
 
@@ -80,11 +80,11 @@ def baseline_guesses(
     examples: Sequence[TaggedText], baseline: MajorityBaseline
 ) -> tuple[list[list[str]], list[list[str]]]:
     """`gold_and_guesses` of the most frequent tag per word."""
-    found = [baseline.guess(e) for e in examples]
+    guesses = [baseline.guess(e) for e in examples]
     return gold_and_guesses(
         examples,
-        [g if e.words else [] for e, g in zip(examples, found, strict=True)],
-        [[] if e.words else g for e, g in zip(examples, found, strict=True)],
+        [g if e.words else [] for e, g in zip(examples, guesses, strict=True)],
+        [[] if e.words else g for e, g in zip(examples, guesses, strict=True)],
     )
 
 

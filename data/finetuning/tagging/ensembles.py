@@ -47,11 +47,11 @@ def combine(
     inside = inside_labels(labels)
     units, scores = [], []
     for number, example in enumerate(members[0].examples):
-        found = [(m.pieces[number], m.scores[number]) for m in members]
+        of_members = [(m.pieces[number], m.scores[number]) for m in members]
         if example.words:
-            unit, shares = _tokens(example, found, weights)
+            unit, shares = _tokens(example, of_members, weights)
         else:
-            unit, shares = _parts(example, found, weights, inside)
+            unit, shares = _parts(example, of_members, weights, inside)
         units.append(unit)
         scores.append(np.log(np.maximum(shares, 1e-300)))
     return answer_pieces(members[0].examples, units, scores, labels)
@@ -89,23 +89,25 @@ def _parts(example: TaggedText, found, weights, inside: np.ndarray):
     for pieces, _ in found:
         first = features.first_characters(text, pieces)
         firsts.append(first)
-        own = first < len(text)
-        cuts |= set(first[own].tolist()) | set(pieces.end[own].tolist())
+        inside_text = first < len(text)
+        cuts |= set(first[inside_text].tolist()) | set(
+            pieces.end[inside_text].tolist()
+        )
     bounds = sorted(cuts | {len(text)})
     parts = list(zip(bounds, bounds[1:], strict=False))
     if not parts:
         return _as_pieces(()), np.zeros((0, len(inside)))
     units = _as_pieces(parts)
-    begin = features.first_characters(text, units)
+    starts = features.first_characters(text, units)
     total = np.zeros((len(parts), len(inside)))
     weight = np.zeros(len(parts))
     # A part of white space alone lies at the end: no piece of it is asked.
-    asked = [(int(b), int(b) + 1) for b in begin]
+    asked = [(int(b), int(b) + 1) for b in starts]
     for (pieces, scores), first, w in zip(found, firsts, weights, strict=True):
         places = features.unit_pieces(asked, pieces)
-        there = np.flatnonzero((places >= 0) & (begin < len(text)))
+        there = np.flatnonzero((places >= 0) & (starts < len(text)))
         shares = _shares(scores)[places[there]]
-        later = np.flatnonzero(first[places[there]] < begin[there])
+        later = np.flatnonzero(first[places[there]] < starts[there])
         moved = np.zeros_like(shares[later])
         np.add.at(moved.T, inside, shares[later].T)
         shares[later] = moved

@@ -210,8 +210,8 @@ def _is_conllu(path: str, lines: Iterator[tuple[int, str]]):
         row = line.strip() and not line.startswith(("#", _DOCUMENT))
         if row:
             many = line.count("\t") == _CONLLU_COLUMNS - 1
-            found = many and _CONLLU_FIRST.match(line)
-            return bool(found), itertools.chain(seen, lines)
+            is_first = many and _CONLLU_FIRST.match(line)
+            return bool(is_first), itertools.chain(seen, lines)
     return False, iter(seen)
 
 
@@ -260,9 +260,9 @@ def _read_json_lines(path, bad, labelled) -> list[TaggedText]:
             bad.report(where, "wanted a non-empty string 'text'")
             continue
         if spans is None and not labelled:
-            found: tuple | None = None
+            tagged: tuple | None = None
         else:
-            found, problem = _spans(text, spans)
+            tagged, problem = _spans(text, spans)
             if problem:
                 bad.report(where, problem)
                 continue
@@ -272,8 +272,8 @@ def _read_json_lines(path, bad, labelled) -> list[TaggedText]:
             TaggedText(
                 key if isinstance(key, str | int) else number,
                 text,
-                tuple((s, e) for s, e, _ in found or ()),
-                None if found is None else tuple(t for _, _, t in found),
+                tuple((s, e) for s, e, _ in tagged or ()),
+                None if tagged is None else tuple(t for _, _, t in tagged),
                 False,
                 where,
             )
@@ -325,12 +325,12 @@ def tag_names(examples: list[TaggedText]) -> tuple[str, ...]:
 
     Spans of JSON lines have B- and I- of each label.
     """
-    found: set[str] = set()
+    names: set[str] = set()
     for example in examples:
         for tag in example.tags or ():
-            found |= {tag} if example.words else {f"B-{tag}", f"I-{tag}"}
+            names |= {tag} if example.words else {f"B-{tag}", f"I-{tag}"}
     spans = any(not e.words for e in examples)
-    first = (OUTSIDE,) if spans or OUTSIDE in found else ()
+    first = (OUTSIDE,) if spans or OUTSIDE in names else ()
     return first + tuple(
-        sorted(found - {OUTSIDE}, key=lambda t: (t[2:], t) if spans else t)
+        sorted(names - {OUTSIDE}, key=lambda t: (t[2:], t) if spans else t)
     )

@@ -59,9 +59,9 @@ def first_characters(text: str, pieces: TokenizedParagraph) -> np.ndarray:
     Pieces of white space alone have the length of the text.
     """
     blank = np.fromiter((c.isspace() for c in text), bool, len(text))
-    place = np.where(blank, len(text), np.arange(len(text)))
-    place = np.append(place, len(text))
-    following = np.minimum.accumulate(place[::-1])[::-1]
+    position = np.where(blank, len(text), np.arange(len(text)))
+    position = np.append(position, len(text))
+    following = np.minimum.accumulate(position[::-1])[::-1]
     start, end = pieces.start.astype(int), pieces.end.astype(int)
     first = following[np.minimum(start, len(text))]
     return np.where(first < end, first, len(text))
@@ -71,14 +71,14 @@ def unit_pieces(
     units: Sequence[tuple[int, int]], pieces: TokenizedParagraph
 ) -> np.ndarray:
     """The piece that holds each unit's first character; -1 for none."""
-    own = np.flatnonzero(pieces.end > pieces.start)
-    if not len(own):
+    with_text = np.flatnonzero(pieces.end > pieces.start)
+    if not len(with_text):
         return np.full(len(units), -1)
     starts = np.array([s for s, _ in units], np.int64)
     # Of pieces that share characters the first one.
-    at = np.searchsorted(pieces.end[own], starts, side="right")
-    at = np.minimum(at, len(own) - 1)
-    piece = own[at]
+    at = np.searchsorted(pieces.end[with_text], starts, side="right")
+    at = np.minimum(at, len(with_text) - 1)
+    piece = with_text[at]
     # Behind the last piece lies what the tokenizer drops.
     holds = (pieces.start[piece] <= starts) & (starts < pieces.end[piece])
     return np.where(holds, piece, -1)
@@ -165,20 +165,20 @@ def build_windows(
         zip(examples, tokenized, strict=True)
     ):
         aligned = word_labels if example.words else span_labels
-        given, alone = aligned(example, pieces, label_ids)
+        labels_of, alone = aligned(example, pieces, label_ids)
         shared, units = shared + alone, units + len(example.units)
-        spans = doc_windows(len(given), max_seq_length - 2, doc_stride)
+        spans = doc_windows(len(labels_of), max_seq_length - 2, doc_stride)
         for k, (start, length) in enumerate(spans):
             stop = start + length
             sequence = join_segments(
                 [pieces.ids[start:stop].tolist()], max_seq_length, ids, layout
             )
-            own = given[start:stop]
+            tags = labels_of[start:stop]
             if len(spans) > 1:
-                own = np.where(max_context(spans, k), own, NO_LABEL)
+                tags = np.where(max_context(spans, k), tags, NO_LABEL)
             rows.append(sequence)
             row_labels.append(
-                np.pad(own, (first, 2 - first), constant_values=NO_LABEL)
+                np.pad(tags, (first, 2 - first), constant_values=NO_LABEL)
             )
             origin.append((number, start))
     table = finetune_table.from_sequences(
@@ -215,8 +215,8 @@ def piece_scores(
         spans = [(int(windows.start[w]), int(lengths[w])) for w in mine]
         for k, w in enumerate(mine):
             start, length = spans[k]
-            own = np.flatnonzero(max_context(spans, k))
-            scores[start + own] = logits[w, own + windows.first]
+            scored = np.flatnonzero(max_context(spans, k))
+            scores[start + scored] = logits[w, scored + windows.first]
         result.append(scores)
     return result
 

@@ -65,10 +65,10 @@ class TaggingTask(Task):
         if named:
             return named
         folder = self.data.data_dir
-        found = tagging_examples.find_split(folder, split) if folder else None
-        if found is None and split == TEST and folder:
-            found = tagging_examples.find_split(folder, DEV)
-        if found is None:
+        path = tagging_examples.find_split(folder, split) if folder else None
+        if path is None and split == TEST and folder:
+            path = tagging_examples.find_split(folder, DEV)
+        if path is None:
             raise UserError(
                 f"no {split} file: give --{flag[split]}"
                 + (
@@ -77,7 +77,7 @@ class TaggingTask(Task):
                     else " or --data_dir"
                 )
             )
-        return found
+        return path
 
     def read(self, name: str, use: str) -> Split:
         path = self.path(name)

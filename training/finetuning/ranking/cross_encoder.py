@@ -251,8 +251,8 @@ class CrossEncoder:
 
         def metric(result) -> dict[str, float]:
             scores = _best_of(result.predictions["logits"], dev_rows)
-            found = split_run(self.task.run, fold.dev, scores)
-            return {METRIC: self.task.run_ndcg(found)}
+            outputs = split_run(self.task.run, fold.dev, scores)
+            return {METRIC: self.task.run_ndcg(outputs)}
 
         result = loop.train(
             self.objective,
@@ -271,8 +271,8 @@ class CrossEncoder:
         test_input, rows = self._candidates(fold.test)
         source = weights_to_read(run)
         self.say(source.line)
-        found = loop.predict(self.objective, test_input, run, source)
-        return _best_of(found["logits"], rows)
+        outputs = loop.predict(self.objective, test_input, run, source)
+        return _best_of(outputs["logits"], rows)
 
     def write_export(self, export: Callable[..., str]) -> None:
         """A SavedModel of the first fold's best weights of the first seed."""
@@ -287,8 +287,8 @@ class CrossEncoder:
         )
         spiece = vocabulary.find_or_refuse(folder)
         about = checkpoints.description(source)
-        made = export(target, model, self.spec(), spiece, weights=about)
-        self.say(f"exported {made}, the ranker of fold 0")
+        version = export(target, model, self.spec(), spiece, weights=about)
+        self.say(f"exported {version}, the ranker of fold 0")
 
     def _passages(self, query: str, name: str, first_only: bool):
         return features.passages(
@@ -376,12 +376,12 @@ def read_texts(
     names = list(task.run)
     queries = tokenizer.encode_batch([topics[q] for q in names])
     wanted = {d for scores in task.run.values() for d in scores}
-    found = {}
+    documents = {}
     for document in task.collection.documents():
         if document.id in wanted:
             ids = tokenizer.encode(document.text)[:room]
-            found[document.id] = np.asarray(ids, np.int32)
-    missing = sorted(wanted - set(found))
+            documents[document.id] = np.asarray(ids, np.int32)
+    missing = sorted(wanted - set(documents))
     if missing:
         raise UserError(
             f"--documents lacks {len(missing)} of {len(wanted)} candidates, "
@@ -389,4 +389,4 @@ def read_texts(
             "collection?"
         )
     cut = [np.asarray(q[:max_query_length], np.int32) for q in queries]
-    return Texts(dict(zip(names, cut, strict=True)), found)
+    return Texts(dict(zip(names, cut, strict=True)), documents)

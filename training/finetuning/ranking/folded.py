@@ -57,8 +57,8 @@ class Task:
     def run_ndcg(self, run: Run) -> float:
         """gdeval's mean NDCG over the queries of a run."""
         qrels = {q: self.collection.qrels[q] for q in run}
-        found = metrics.ndcg(qrels, run, self.collection.options.cutoff)
-        return float(np.mean([found[q] for q in run]))
+        per_query = metrics.ndcg(qrels, run, self.collection.options.cutoff)
+        return float(np.mean([per_query[q] for q in run]))
 
     def key(self, features: str, fold: Fold) -> dict:
         """What a fitted fold depends on; `features` is their digest."""
@@ -103,14 +103,15 @@ def inputs(task: Task, features: Features) -> dict[str, np.ndarray]:
     """Query -> float32 [candidates, Y, K or K + 1]: phi, the score with it."""
     if not task.options.with_candidate_score:
         return features.phi
-    found = {}
+    phi_of = {}
     for query, phi in features.phi.items():
-        given = [task.run[query][n] for n in features.names[query]]
+        first_scores = [task.run[query][n] for n in features.names[query]]
         column = np.broadcast_to(
-            np.array(given, np.float32)[:, None, None], (*phi.shape[:2], 1)
+            np.array(first_scores, np.float32)[:, None, None],
+            (*phi.shape[:2], 1),
         )
-        found[query] = np.concatenate([phi, column], -1)
-    return found
+        phi_of[query] = np.concatenate([phi, column], -1)
+    return phi_of
 
 
 def knrm(
@@ -145,7 +146,7 @@ def cosine(
     """The cosine of mean vectors; the validation queries choose the layer."""
 
     def fit(fold: Fold) -> dict[str, np.ndarray]:
-        found = [
+        rankings = [
             task.mean_ndcg(
                 fold.dev,
                 features.names,
@@ -153,13 +154,13 @@ def cosine(
             )
             for i in range(len(features.layers))
         ]
-        best = int(np.argmax(found))
+        best = int(np.argmax(rankings))
         empty = np.zeros((1, 0), np.float32)
         return Learned(
             empty,
             np.zeros(1, np.float32),
             np.array([best]),
-            np.array([found[best]]),
+            np.array([rankings[best]]),
             np.zeros(1, np.int64),
         ).arrays()
 

@@ -110,7 +110,7 @@ class FeatureMaker:
         for query, scores in run.items():
             for name in scores:
                 wanted.setdefault(name, []).append(query)
-        parts, reused, made, begin = [], 0, 0, time.monotonic()
+        parts, reused, computed, start_time = [], 0, 0, time.monotonic()
         for shard in shards:
             key = self._key(shard, shards, queries, wanted)
             arrays, hit = cache.cached(
@@ -120,12 +120,12 @@ class FeatureMaker:
                 lambda shard=shard: self._shard(shard, asked, wanted, mean),
             )
             reused += hit
-            made += 0 if hit else len(arrays["phi"])
+            computed += 0 if hit else len(arrays["phi"])
             parts.append((shard, arrays))
         say(
             f"features of {sum(map(len, run.values()))} pairs, {reused} of "
             f"{len(shards)} shards from an earlier run"
-            + per_second(made, "pairs", begin)
+            + per_second(computed, "pairs", start_time)
         )
         return self._join(
             parts, run, wanted, [s.key for s in (*shards, queries)]
@@ -160,8 +160,8 @@ class FeatureMaker:
                 total = total + states.sum(1, keepdims=True, dtype=np.float64)
             pieces += int(splits[-1])
             documents += len(splits) - 1
-            for begin, end in zip(splits[:-1], splits[1:], strict=True):
-                ids = arrays["ids"][begin:end]
+            for start, end in zip(splits[:-1], splits[1:], strict=True):
+                ids = arrays["ids"][start:end]
                 for piece in np.unique(ids).tolist():
                     counts[piece] = counts.get(piece, 0) + 1
         mean = 0.0
@@ -178,14 +178,14 @@ class FeatureMaker:
     def _queries(self, shard: Shard, mean) -> dict[str, tuple]:
         """Query -> (vectors [Y, Q, D], weights [Q])."""
         arrays = shard.load()
-        found = {}
+        queries = {}
         for i, name in enumerate(shard.names):
-            own = slice(*arrays["splits"][i : i + 2])
-            found[name] = (
-                self._states(arrays, own) - mean,
-                self.weights(arrays["ids"][own]),
+            rows = slice(*arrays["splits"][i : i + 2])
+            queries[name] = (
+                self._states(arrays, rows) - mean,
+                self.weights(arrays["ids"][rows]),
             )
-        return found
+        return queries
 
     def weights(self, ids: np.ndarray) -> np.ndarray:
         """float32 [n] of a query's pieces; idf as `make` counted it."""
@@ -259,25 +259,25 @@ class FeatureMaker:
         )
 
     def _join(self, parts, run: Run, wanted, keys) -> Features:
-        place = {
+        row_of = {
             query: {name: i for i, name in enumerate(scores)}
             for query, scores in run.items()
         }
         shape = (len(self.vectors.layers), len(self.kernels.mu))
         phi = {
-            q: np.zeros((len(p), *shape), np.float32) for q, p in place.items()
+            q: np.zeros((len(p), *shape), np.float32) for q, p in row_of.items()
         }
         cosine = {
             q: np.zeros((len(p), shape[0]), np.float32)
-            for q, p in place.items()
+            for q, p in row_of.items()
         }
         sums = {"histogram": 0.0, "mass": 0.0, "fired": 0.0, "looked": 0.0}
         for shard, arrays in parts:
             at = 0
             for name in shard.names:
                 for query in wanted.get(name, []):
-                    phi[query][place[query][name]] = arrays["phi"][at]
-                    cosine[query][place[query][name]] = arrays["cosine"][at]
+                    phi[query][row_of[query][name]] = arrays["phi"][at]
+                    cosine[query][row_of[query][name]] = arrays["cosine"][at]
                     at += 1
             for name in sums:
                 sums[name] = sums[name] + arrays[name]
@@ -293,7 +293,7 @@ class FeatureMaker:
             ]
         )
         return Features(
-            {q: list(p) for q, p in place.items()},
+            {q: list(p) for q, p in row_of.items()},
             phi,
             cosine,
             self.vectors.layers,

@@ -210,7 +210,7 @@ def _validate(held, w, b, chosen, ndcg) -> np.ndarray:
     values = [
         np.tanh(np.einsum("nyk,syk->syn", x, w) + b[:, :, None]) for x in held
     ]
-    found = np.full(w.shape[:2], -1.0)
-    for place in np.argwhere(chosen):
-        found[tuple(place)] = ndcg([v[tuple(place)] for v in values])
-    return found
+    ndcgs = np.full(w.shape[:2], -1.0)
+    for index in np.argwhere(chosen):
+        ndcgs[tuple(index)] = ndcg([v[tuple(index)] for v in values])
+    return ndcgs

@@ -32,12 +32,12 @@ def build(
             f"--do_export needs --vectors=encoder, received {options.vectors}"
         )
     config = source.encoder.config
-    place = int(learned.layer[seed])
+    layer = int(learned.layer[seed])
     model = KernelRankingModel(
         config,
         maker.kernels.mu,
         maker.kernels.sigma,
-        source.layers[place],
+        source.layers[layer],
         options.with_candidate_score,
     )
     for ours, theirs in zip(
@@ -47,7 +47,7 @@ def build(
     model.kernel_weights.assign(learned.w[seed])
     model.kernel_bias.assign(learned.b[seed])
     if options.center:
-        model.kernel_center.assign(maker.mean[place, 0])
+        model.kernel_center.assign(maker.mean[layer, 0])
     if maker.counts is not None:
         counts, documents = maker.counts
         values = [

@@ -59,11 +59,11 @@ class Evaluation:
 
     def mean_result(self, name: str) -> Result:
         """Per-query values averaged over the seeds."""
-        found = self.results[name]
-        first = found[0]
+        results = self.results[name]
+        first = results[0]
         per_query = {
             q: {
-                m: float(np.mean([r.per_query[q][m] for r in found]))
+                m: float(np.mean([r.per_query[q][m] for r in results]))
                 for m in first.names
             }
             for q in first.per_query
@@ -72,9 +72,9 @@ class Evaluation:
 
     def rows(self) -> dict[str, dict[str, dict[str, float]]]:
         """System -> measure -> mean, median, sd, min, max, seeds, queries."""
-        found: dict = {}
+        summary: dict = {}
         for name, results in self.results.items():
-            of_system = found.setdefault(name, {})
+            of_system = summary.setdefault(name, {})
             for measure in results[0].names:
                 means = [r.mean(measure) for r in results]
                 values = np.array([m.value for m in means])
@@ -87,12 +87,12 @@ class Evaluation:
                     "seeds": len(values),
                     "queries": means[0].queries,
                 }
-        return found
+        return summary
 
     def differences(self, bases: list[str]) -> list[dict]:
         """Each system against each base, by the paired randomisation test."""
         measure = metrics.ndcg_name(self.collection.options.cutoff)
-        found, compared = [], set()
+        rows, compared = [], set()
         for base in bases:
             other = self.mean_result(base)
             queries = other.queries("gdeval")
@@ -101,15 +101,15 @@ class Evaluation:
                 if name in (base, "oracle") or (base, name) in compared:
                     continue
                 compared.add((name, base))
-                own = self.mean_result(name).per_query
+                per_query = self.mean_result(name).per_query
                 test = significance.compare(
-                    [own[q][measure] for q in queries], theirs, self.seed
+                    [per_query[q][measure] for q in queries], theirs, self.seed
                 )
-                found.append(
+                rows.append(
                     {"system": name, "base": base, "measure": measure}
                     | dataclasses.asdict(test)
                 )
-        return found
+        return rows
 
     def report(
         self, folder: str, bases: list[str], say: Callable[[str], None]

@@ -147,10 +147,10 @@ class RankingRun:
         self.settle_lengths()
         task = self.task(folds)
         if ranker == "cross_encoder":
-            made = self.cross_encoder(task)
-            self.systems[ranker] = made.fit()
+            cross = self.cross_encoder(task)
+            self.systems[ranker] = cross.fit()
             if self.options.finetune.do_export:
-                made.write_export(self.export)
+                cross.write_export(self.export)
             return
         maker = self.maker(self.open_vectors())
         features = self.features(maker)
@@ -165,28 +165,28 @@ class RankingRun:
         options = self.options.ranker
         if options.control and options.vectors != RANDOM:
             control = self.features(self.maker(self.table(RANDOM)))
-            found = folded.knrm(task, control, "control", self.say)
-            self.systems[CONTROL] = found
+            system = folded.knrm(task, control, "control", self.say)
+            self.systems[CONTROL] = system
 
     def settle_lengths(self) -> None:
         """Without --max_doc_length, --max_query_length: as much as is read.
 
         Results are found again under the numbers, whoever said them.
         """
-        options, found = self.options.ranker, {}
+        options, lengths = self.options.ranker, {}
         for name, longest in LENGTHS.items():
             if getattr(options, name) is not None:
                 continue
             room, why = self._room(name)
-            found[name] = longest if room is None else min(longest, room)
-            if found[name] < longest:
+            lengths[name] = longest if room is None else min(longest, room)
+            if lengths[name] < longest:
                 what = "documents" if name == "max_doc_length" else "queries"
                 self.say(
-                    f"{what:<12} their first {found[name]} pieces, for which "
+                    f"{what:<12} their first {lengths[name]} pieces, for which "
                     f"{why} (--{name})"
                 )
         self.options = dataclasses.replace(
-            self.options, ranker=dataclasses.replace(options, **found)
+            self.options, ranker=dataclasses.replace(options, **lengths)
         )
 
     def _room(self, name: str) -> tuple[int | None, str]:

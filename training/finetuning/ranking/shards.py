@@ -108,7 +108,7 @@ class Embedder:
         Raises:
           UserError: a document comes twice, or a wanted one not at all.
         """
-        shards, begin = [], time.monotonic()
+        shards, start_time = [], time.monotonic()
         for part in _parts(stream, wanted, self.documents_per_shard(length)):
             names = [d.id for d in part]
             shards.append(
@@ -117,7 +117,7 @@ class Embedder:
         say(
             f"vectors of {self.made + self.reused} documents "
             f"({self.reused} from an earlier run) in {len(shards)} shards"
-            + per_second(self.made, "documents", begin)
+            + per_second(self.made, "documents", start_time)
         )
         return shards
 

@@ -80,17 +80,17 @@ class EncoderVectors:
         """float32 [Y, n, D]: the pieces of all rows one after another."""
         order = np.argsort([len(r) for r in rows], kind="stable")
         starts = np.cumsum([0, *[len(r) for r in rows]])
-        found = np.zeros((len(self.layers), starts[-1], self.dim), np.float32)
+        vectors = np.zeros((len(self.layers), starts[-1], self.dim), np.float32)
         for at in range(0, len(order), self._batch_size):
             chosen = order[at : at + self._batch_size]
             states = self._run(*self._inputs([rows[i] for i in chosen]))
-            begin = int(self._cls_first)
+            first = int(self._cls_first)
             for i, state in zip(
                 chosen, np.moveaxis(states.numpy(), 1, 0), strict=False
             ):
-                own = slice(starts[i], starts[i + 1])
-                found[:, own] = state[:, begin : begin + len(rows[i])]
-        return found
+                pieces = slice(starts[i], starts[i + 1])
+                vectors[:, pieces] = state[:, first : first + len(rows[i])]
+        return vectors
 
     def states(self, ids: np.ndarray, stored: np.ndarray) -> np.ndarray:
         """float32 [Y, n, D] of stored vectors."""
@@ -175,10 +175,10 @@ def open_encoder(
         )
     room = places(config)
     for flag in ("max_doc_length", "max_query_length"):
-        given = getattr(options, flag)
-        if room is not None and given > room:
+        value = getattr(options, flag)
+        if room is not None and value > room:
             raise UserError(
-                f"--{flag}={given}: this encoder has {room + 2} positions, "
+                f"--{flag}={value}: this encoder has {room + 2} positions, "
                 f"two are for CLS and SEP; give at most {room}"
             )
     # A second run must make the weights of the first.
