@@ -2,6 +2,7 @@
 
 import functools
 import os
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -37,14 +38,10 @@ class TokenStream:
         Raises:
           UserError: a record that is not as the manifest says.
         """
-        parts = []
-        index = int(np.searchsorted(self.ends, start, side="right"))
-        while count > 0:
-            file = self.record_files[index]
-            inside = start - int(self.ends[index] - file.tokens)
-            taken = min(count, file.tokens - inside)
-            parts.append(self.read_file(file, inside, taken))
-            start, count, index = start + taken, count - taken, index + 1
+        parts = [
+            self.read_file(self.record_files[index], first, size)
+            for index, first, size in _parts(self.ends, start, count)
+        ]
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def read_file(
@@ -177,15 +174,10 @@ class ShuffledStream:
     def read(self, start: int, count: int, epoch: int) -> np.ndarray:
         """Tokens start .. start + count - 1 of an epoch: int32 [count]."""
         order, ends = self._order(epoch)
-        parts = []
-        index = int(np.searchsorted(ends, start, side="right"))
-        while count > 0:
-            number = int(order[index])
-            tokens = self._stream.record_files[number].tokens
-            inside = start - int(ends[index] - tokens)
-            taken = min(count, tokens - inside)
-            parts.append(self._read_block(epoch, number, inside, taken))
-            start, count, index = start + taken, count - taken, index + 1
+        parts = [
+            self._read_block(epoch, int(order[index]), first, size)
+            for index, first, size in _parts(ends, start, count)
+        ]
         return np.concatenate(parts)
 
     def _read_block(self, epoch, number, start, count) -> np.ndarray:
@@ -197,6 +189,18 @@ class ShuffledStream:
         places = np.repeat(starts, lengths) + _within(lengths)
         skip = start - int(ends[first] - lengths[0])
         return self._stream.gather(file, places[skip : skip + count])
+
+
+def _parts(
+    ends: np.ndarray, start: int, count: int
+) -> Iterator[tuple[int, int, int]]:
+    """(number, start in it, tokens) of what lies end to end up to `ends`."""
+    index = int(np.searchsorted(ends, start, side="right"))
+    while count > 0:
+        before = int(ends[index - 1]) if index else 0
+        size = min(count, int(ends[index]) - start)
+        yield index, start - before, size
+        start, count, index = start + size, count - size, index + 1
 
 
 def _within(lengths: np.ndarray) -> np.ndarray:

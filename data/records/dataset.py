@@ -1,7 +1,6 @@
 """Readers of chunks -> `tf.data.Dataset`."""
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
 
 import numpy as np
 import tensorflow as tf
@@ -9,22 +8,8 @@ import tensorflow as tf
 _FOREVER = 1 << 62
 
 
-class ChunkReader(Protocol):
-    """Batches in runs of steps, each a function of its number alone."""
-
-    @property
-    def num_chunks(self) -> int | None:
-        """Chunks until the data end; None without an end."""
-
-    def chunk_of(self, step: int) -> tuple[int, int]:
-        """The chunk that holds a step, and the steps in it before that one."""
-
-    def chunk(self, number: int) -> dict[str, np.ndarray]:
-        """The batches of one chunk: arrays [steps, ...]."""
-
-
 def make_dataset(
-    reader: ChunkReader,
+    reader,
     fields: Mapping[str, tuple[Sequence[int], str]],
     start_step: int,
     prefetch: int,
@@ -32,6 +17,9 @@ def make_dataset(
     """Batches from a step on, read in the background.
 
     Args:
+      reader: gives batches in chunks of steps, each a function of its number
+        alone: `chunk(number)`, arrays [steps, ...]; `chunk_of(step)`, its
+        chunk and the steps in it before; `num_chunks`, None without an end.
       fields: name -> shape of one batch and dtype.
       prefetch: batches kept ready; 0 = none.
 
