@@ -58,9 +58,7 @@ def write_data(folder: str, lanes: int) -> PretrainingManifest:
     cut = segments_lib.make_segments(stream, total, 512, 256, rng)
     record_files = []
     for direction, name in enumerate(("forward", "backward")):
-        arrays = record_arrays.make_arrays(
-            stream, None, cut, shape, SymbolIds(), rng
-        )
+        arrays = record_arrays.make_arrays(stream, cut, shape, SymbolIds(), rng)
         meta = arrays["meta"]
         meta["segment"] = np.arange(len(meta)) % SEGMENTS
         meta["flags"] = direction * FLAG_BACKWARD

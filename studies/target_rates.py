@@ -5,9 +5,9 @@
 
 For each T: P, the rate that was wanted and found over all text tokens, and the
 found rate, over the mean one, by pieces per word, by place in the sentence (from
-its start and from its end) and at the edges of a segment's parts. With
-`--sampler=context` the rule of record format 1. Segments are drawn again until
---targets were seen; deviations of a class with n targets are about 2 / sqrt(n).
+its start and from its end) and at the edges of a segment's parts. Segments are
+drawn again until --targets were seen; deviations of a class with n targets are
+about 2 / sqrt(n).
 """
 
 import json
@@ -19,7 +19,7 @@ from common.errors import UserError
 from data.corpus import corpus_plan
 from data.corpus import documents as corpus
 from data.pretraining.options import BuildOptions
-from data.pretraining.sampling import record_arrays, spans
+from data.pretraining.sampling import record_arrays
 from data.pretraining.sampling import segments as segments_lib
 from data.pretraining.sampling.token_stream import Stream, make_stream, tokenize
 from data.text.tokenizer import Tokenizer
@@ -38,9 +38,6 @@ def define() -> None:
         "spiece_model_file", None, "Vocabulary to measure with.", required=True
     )
     flags.DEFINE_list("seq_lens", ["32", "64", "128", "512"], "Values of T.")
-    flags.DEFINE_enum(
-        "sampler", "balanced", ("balanced", "context"), "Rule to measure."
-    )
     flags.DEFINE_integer("num_predict", None, "P; by default the builder's.")
     flags.DEFINE_integer("targets", 1_000_000, "Targets to see, at least.")
     flags.DEFINE_float("megabytes", 4.0, "Text that is read, in 1e6 bytes.")
@@ -69,9 +66,6 @@ class Tally:
         self.seen_at = np.zeros(options.seq_len)
         self.empty = self.segments = 0
         shape = record_arrays.Shape.of(options)
-        words = None
-        if options.sampler == "context":
-            words = spans.Words(stream.words)
         rng = np.random.default_rng(options.seed)
         while self.hit.sum() < targets:
             cut = segments_lib.make_segments(
@@ -79,12 +73,12 @@ class Tally:
             )
             for first in range(0, len(cut), record_arrays.CHUNK):
                 part = cut.slice(first, first + record_arrays.CHUNK)
-                self._add(stream, words, part, shape, rng)
+                self._add(stream, part, shape, rng)
 
-    def _add(self, stream, words, part, shape, rng) -> None:
+    def _add(self, stream, part, shape, rng) -> None:
         token_places = segments_lib.places(part, shape.seq_len, shape.reuse_len)
         is_target = record_arrays.draw_targets(
-            stream, words, token_places, part, shape, rng
+            stream, token_places, part, shape, rng
         )
         there = np.zeros(is_target.size, bool)
         there[token_places.position] = True
@@ -155,7 +149,6 @@ def main() -> None:
             "",
             seq_len=seq_len,
             reuse_len=seq_len // 2,
-            sampler=FLAGS.sampler,
             num_predict=FLAGS.num_predict,
         )
         tally = Tally(stream, options, FLAGS.targets)
@@ -167,7 +160,6 @@ def main() -> None:
                 "vocab_size": tokenizer.vocab_size,
                 "tokens": len(stream),
                 "pieces_per_word": len(stream) / words,
-                "sampler": FLAGS.sampler,
                 "results": results,
             },
             indent=2,

@@ -15,7 +15,7 @@ from data.corpus import documents as corpus
 from data.corpus.sources import Reading
 from data.pretraining.options import SPLITS, BuildOptions
 from data.pretraining.record import FLAG_BACKWARD, make_format
-from data.pretraining.sampling import original_sampler, record_arrays, spans
+from data.pretraining.sampling import original_sampler, record_arrays
 from data.pretraining.sampling import segments as segments_lib
 from data.pretraining.sampling.token_stream import Stream, make_stream, tokenize
 from data.records import block_builder, layout
@@ -232,15 +232,12 @@ class BlockBuilder(block_builder.BlockBuilder):
         )
         real = len(cut)
         cut = segments_lib.pad_to_lanes(cut, per_lane)
-        words = None
-        if options.sampler == "context":
-            words = spans.Words(text.words)
         sums = {"targets": 0, "is_next": 0}
 
         def chunks() -> Iterator[dict[str, np.ndarray]]:
             for first in range(0, len(cut), record_arrays.CHUNK):
                 part = cut.slice(first, first + record_arrays.CHUNK)
-                arrays = self._arrays(text, words, part, direction == 1, rng)
+                arrays = self._arrays(text, part, direction == 1, rng)
                 meta = arrays["meta"]
                 number = first + np.arange(len(part))
                 meta["lane"], meta["segment"] = np.divmod(number, per_lane)
@@ -264,12 +261,12 @@ class BlockBuilder(block_builder.BlockBuilder):
             | sums
         )
 
-    def _arrays(self, text, words, part, backward, rng):
-        make, symbols = record_arrays.make_arrays, self.tokenizer.symbols
+    def _arrays(self, text, part, backward, rng):
+        drawn = (part, self._shape, self.tokenizer.symbols, rng)
         if self.options.sampler == "original":
-            make = original_sampler.make_arrays
             words = (self.tokenizer.word_starts, backward)
-        return make(text, words, part, self._shape, symbols, rng)
+            return original_sampler.make_arrays(text, words, *drawn)
+        return record_arrays.make_arrays(text, *drawn)
 
     def _explicit(self, arrays) -> Iterator[dict[str, np.ndarray]]:
         """With explicit masks, T / 4 times as large: fewer records at once."""

@@ -10,7 +10,7 @@ from data.records.options import RUNNERS, check_factory
 
 SPAN_UNITS = ("word", "token", "single")
 SPAN_LENGTHS = ("inverse", "uniform")
-SAMPLERS = ("balanced", "context", "original")
+SAMPLERS = ("balanced", "original")
 SPLITS = ("train", "dev")
 MIN_SECOND_PART = 5  # A, SEP, B, SEP, CLS
 FUNCTIONAL = 3  # SEP, SEP, CLS
@@ -91,8 +91,8 @@ class BuildOptions:
     )
     sampler: str = setting(
         "balanced",
-        "How spans are placed; 'context' is the rule of format 1, "
-        "'original' the released code's, exactly.",
+        "How spans are placed; 'original' is the released code's rule, "
+        "exactly.",
         choices=SAMPLERS,
     )
     order_context: bool = setting(

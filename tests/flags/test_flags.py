@@ -17,6 +17,7 @@ PRINT_PAGE = "from scripts import flags_page; print(flags_page.page(), end='')"
 # (command, flag): see CHANGELOG.md.
 CHANGED = {
     ("data.convert_corpus", "layout"),
+    ("data.create_pretraining_data", "sampler"),
     ("data.inspect", "plot_file"),
     ("data.demo_corpus", "max_megabytes"),
     ("serving.embed", "pooling"),

@@ -28,7 +28,26 @@ import math
 import numpy as np
 
 from data.pretraining.sampling.segments import Segments
-from data.pretraining.sampling.spans import SpanOptions
+
+
+@dataclasses.dataclass(frozen=True)
+class SpanOptions:
+    """How spans are drawn; the names are those of `BuildOptions`."""
+
+    mask_alpha: int = 6
+    mask_beta: int = 1
+    span_unit: str = "word"
+    span_lengths: str = "inverse"
+    max_span: int = 5
+
+    def lengths(self) -> tuple[np.ndarray, np.ndarray]:
+        """Span lengths in units and their probabilities."""
+        longest = 1 if self.span_unit == "single" else self.max_span
+        n = np.arange(1, longest + 1)
+        weights = (
+            1.0 / n if self.span_lengths == "inverse" else np.ones(longest)
+        )
+        return n, weights / weights.sum()
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,10 +1,11 @@
 """The released code's sampling, exactly, for `--sampler=original`.
 
-Kept for parity and ablations; what differs from `data.pretraining.sampling.spans`: the context
-excludes the span, a span of n is n tokens (the end test looks at the span's
-first token), a span that would touch the end stops the sampling, the rest is
-topped up with single tokens (SEP and CLS among them, later discarded), and all
-chunks of a part share one permutation.
+Kept for parity and ablations; what differs from
+`data.pretraining.sampling.balanced_spans`: the context excludes the span, a span
+of n is n tokens (the end test looks at the span's first token), a span that
+would touch the end stops the sampling, the rest is topped up with single tokens
+(SEP and CLS among them, later discarded), and all chunks of a part share one
+permutation.
 """
 
 import numpy as np

@@ -6,8 +6,9 @@ import numpy as np
 
 from common.contract.symbols import SymbolIds
 from data.pretraining.record import FLAG_DOCUMENT, META
-from data.pretraining.sampling import balanced_spans, permutation, spans
+from data.pretraining.sampling import balanced_spans, permutation
 from data.pretraining.sampling import segments as segments_lib
+from data.pretraining.sampling.balanced_spans import SpanOptions
 from data.pretraining.sampling.segments import Segments
 from data.pretraining.sampling.token_stream import Stream
 
@@ -24,65 +25,26 @@ class Shape:
     perm_size: int
     order_context: bool
     functional_as_context: bool
-    sampler: str
-    spans: spans.SpanOptions
+    spans: SpanOptions
 
     @classmethod
     def of(cls, options) -> "Shape":
         """From `BuildOptions`, or what has a manifest's under these names."""
         names = [f.name for f in dataclasses.fields(cls) if f.name != "spans"]
-        of_spans = [f.name for f in dataclasses.fields(spans.SpanOptions)]
+        of_spans = [f.name for f in dataclasses.fields(SpanOptions)]
         drawn = {name: getattr(options, name) for name in of_spans}
         values = {name: getattr(options, name) for name in names}
-        return cls(**values, spans=spans.SpanOptions(**drawn))
-
-
-def draw_context_targets(
-    words: spans.Words,
-    segments: Segments,
-    shape: Shape,
-    rng: np.random.Generator,
-) -> np.ndarray:
-    """Targets of n segments with `--sampler=context`: bool [n, T].
-
-    `segments` gives the places of the windows in the text of `words`. Each part
-    has its own share of the slots.
-    """
-    n, seq_len = len(segments), shape.seq_len
-    window_start = np.concatenate([segments.start, segments.a, segments.b])
-    size = np.concatenate([segments.reuse, segments.a_len, segments.b_len])
-    row = np.arange(n, dtype=np.int64) * (seq_len + 1)
-    a_at = row + shape.reuse_len
-    at = np.concatenate([row, a_at, a_at + segments.a_len + 1])
-    window, start, stop = spans.draw_spans(
-        words, window_start, window_start + size, shape.spans, rng
-    )
-    capacity = spans.part_capacity(shape.num_predict, seq_len, shape.reuse_len)
-    # Group 2 i is the reuse part of row i, 2 i + 1 its second part.
-    group = 2 * (window % n) + (window >= n) if n else window
-    keep = spans.drop_surplus(group, stop - start, np.tile(capacity, n), rng)
-    shift = (at - window_start)[window[keep]]
-    edges = np.zeros(n * (seq_len + 1) + 1, np.int8)
-    edges[start[keep] + shift] = 1
-    edges[stop[keep] + shift] -= 1
-    inside = np.cumsum(edges[:-1], dtype=np.int8).view(bool)
-    return inside.reshape(n, seq_len + 1)[:, :seq_len]
+        return cls(**values, spans=SpanOptions(**drawn))
 
 
 def draw_targets(
     stream: Stream,
-    words: spans.Words | None,
     token_places: segments_lib.Places,
     segments: Segments,
     shape: Shape,
     rng: np.random.Generator,
 ) -> np.ndarray:
-    """Targets of n segments: bool [n, T], never functional or padding.
-
-    `words` are those of the stream with `--sampler=context`, else None.
-    """
-    if words is not None:
-        return draw_context_targets(words, segments, shape, rng)
+    """Targets of n segments: bool [n, T], never functional or padding."""
     starts = segments_lib.gather_words(
         stream, token_places, len(segments), shape.seq_len
     )
@@ -113,19 +75,15 @@ def order(
 
 def make_arrays(
     stream: Stream,
-    words: spans.Words | None,
     segments: Segments,
     shape: Shape,
     symbols: SymbolIds,
     rng: np.random.Generator,
 ) -> dict[str, np.ndarray]:
-    """The record arrays of n segments, `meta` without lane numbers.
-
-    `words` are those of the stream with `--sampler=context`, else None.
-    """
+    """The record arrays of n segments, `meta` without lane numbers."""
     seq_len, reuse_len = shape.seq_len, shape.reuse_len
     token_places = segments_lib.places(segments, seq_len, reuse_len)
-    is_target = draw_targets(stream, words, token_places, segments, shape, rng)
+    is_target = draw_targets(stream, token_places, segments, shape, rng)
     layout = segments_lib.layout(
         segments.reuse,
         segments.a_len,

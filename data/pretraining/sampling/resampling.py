@@ -10,7 +10,7 @@ import numpy as np
 
 from common.errors import UserError
 from data.pretraining.manifest import PretrainingManifest
-from data.pretraining.sampling import balanced_spans, record_arrays, spans
+from data.pretraining.sampling import balanced_spans, record_arrays
 from data.pretraining.sampling import segments as segments_lib
 from data.pretraining.sampling.token_stream import split_long_words
 
@@ -22,14 +22,19 @@ def check_sampler(manifest: PretrainingManifest, **asked: bool) -> None:
       **asked: `resample_permutation`, `resample_targets`.
 
     Raises:
-      UserError: one is asked for, of data of the original's sampler.
+      UserError: one is asked for, of data of another sampler than ours.
     """
-    changed = [name for name, value in asked.items() if value]
-    if changed and manifest.options["sampler"] == "original":
+    sampler = manifest.options["sampler"]
+    # "context", a rule of before, had orders that are drawn as today's.
+    able = {"balanced": tuple(asked), "context": ("resample_permutation",)}
+    changed = [
+        n for n, v in asked.items() if v and n not in able.get(sampler, ())
+    ]
+    if changed:
         raise UserError(
-            f"--{changed[0]}: wanted data of --sampler=balanced or context, "
-            f"found {manifest.data_dir} of --sampler=original, whose orders "
-            "are not drawn anew; leave the flag out, or build the data with "
+            f"--{changed[0]}: wanted data of --sampler=balanced, found "
+            f"{manifest.data_dir} of --sampler={sampler}, whose rules are "
+            "others; leave the flag out, or build the data with "
             "--num_passes for more draws"
         )
 
@@ -107,9 +112,6 @@ def _draw_targets(
     windows = segments_lib.Segments(
         start, reuse, a, a_len, a + a_len + 1, b_len, zeros, zeros
     )
-    if shape.sampler != "balanced":
-        words = spans.Words(starts)
-        return record_arrays.draw_context_targets(words, windows, shape, rng)
     token_places = segments_lib.places(windows, seq_len, manifest.reuse_len)
     inside = np.zeros((n, seq_len), bool)
     inside.reshape(-1)[token_places.position] = starts[token_places.position]

@@ -50,8 +50,8 @@ _BYTES = {
         "bd3727dfe8549da551cf7d920f0d51913e555cda86920afa5801eccbacf57a70",
     ),
     "walk": (
-        {"reuse_len": 0, "sampler": "context", "bi_data": False},
-        "1d3acff5a6b83abdfabbf6fc584a4c94beacc06e2e277a46a965f7668d649147",
+        {"reuse_len": 0, "bi_data": False},
+        "56590014671921f40547a4772618373d27dbc92912d8e53d0dcd14c6785c6950",
     ),
     "original": (
         {"sampler": "original", "reuse_len": 24, "perm_size": 12},
@@ -184,7 +184,7 @@ def test_original_sampler_and_orders(folder):
     reader = LaneReader(manifest, ReaderOptions(global_batch=6, read_ahead=4))
     chunk = next(reader.chunks())
     assert (chunk["target_weights"].sum(-1) <= manifest.num_predict).all()
-    full = builds.run(folder, "context", order_context=True)
+    full = builds.run(folder, "ordered", order_context=True)
     chunk = next(LaneReader(full, ReaderOptions(global_batch=6)).chunks())
     real = chunk["input_mask"] == 1
     second = np.arange(48) >= full.reuse_len

@@ -6,8 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from data.pretraining.options import BuildOptions, default_slots
-from data.pretraining.sampling import balanced_spans, record_arrays, spans
+from data.pretraining.sampling import balanced_spans
 from data.pretraining.sampling import segments as sg
+from data.pretraining.sampling.balanced_spans import SpanOptions
 from data.pretraining.sampling.token_stream import Stream, split_long_words
 
 
@@ -42,7 +43,7 @@ def tally(stream, seq_len, reuse_len, rounds, options=None, slots=None):
     hit, seen = np.zeros(len(stream)), np.zeros(len(stream))
     for seed in range(rounds):
         cut, token_places, targets = draw(
-            stream, seq_len, reuse_len, options or spans.SpanOptions(), slots,
+            stream, seq_len, reuse_len, options or SpanOptions(), slots,
             seed,
         )  # fmt: skip
         inside = targets.reshape(-1)[token_places.position]
@@ -76,35 +77,12 @@ def test_the_rate_is_flat_over_words_and_sentences(seq_len):
         assert abs(rate(hit, seen, left == k) - 1) < 0.03, k
 
 
-def test_the_rule_of_before_prefers_short_words():
-    """What `--sampler=context` does, and why it is not the default."""
-    stream, rng = text(20000), np.random.default_rng(0)
-    words = spans.Words(stream.words)
-    shape = record_arrays.Shape.of(
-        BuildOptions("a", "b", "c", 96, 48, sampler="context", num_predict=90)
-    )
-    hit = np.zeros(len(stream))
-    for _ in range(8):
-        cut = sg.make_segments(stream, len(stream), 96, 48, rng)
-        found = sg.places(cut, 96, 48)
-        targets = record_arrays.draw_context_targets(words, cut, shape, rng)
-        inside = targets.reshape(-1)[found.position]
-        hit += np.bincount(found.token, inside, len(stream))
-    starts = np.flatnonzero(stream.words)
-    sizes = np.diff(np.append(starts, len(stream)))
-    of_word = np.repeat(sizes, sizes)
-    short, long = (
-        hit[of_word == k].sum() / (of_word == k).sum() for k in (1, 2)
-    )
-    assert long / short < 0.96
-
-
 def test_the_rate_is_flat_over_positions():
     stream = text(30000, 1)
     hit, seen = np.zeros(64), np.zeros(64)
     for seed in range(24):
         _, token_places, targets = draw(
-            stream, 64, 24, spans.SpanOptions(), seed=seed
+            stream, 64, 24, SpanOptions(), seed=seed
         )
         there = np.zeros(targets.size, bool)
         there[token_places.position] = True
@@ -119,7 +97,7 @@ def test_the_rate_is_flat_over_positions():
 @pytest.mark.parametrize("alpha,beta", [(6, 1), (7, 1), (20, 3), (5, 2)])
 def test_words_of_targets_are_the_budget(alpha, beta):
     stream = text(6000, 2)
-    options = spans.SpanOptions(alpha, beta)
+    options = SpanOptions(alpha, beta)
     cut, token_places, targets = draw(stream, 128, 64, options)
     starts = sg.gather_words(stream, token_places, len(cut), 128)
     starts[:, 64] |= cut.a_len > 0
@@ -167,7 +145,6 @@ def test_default_slots_of_the_other_samplers():
     def slots(**changes):
         return BuildOptions("a", "b", "c", **changes).num_predict
 
-    assert slots(sampler="context") == 512 // 6
     assert slots(sampler="original", perm_size=256) == 512 // 6
     assert slots() == 94
     assert slots(span_unit="token") == 87  # a token is a piece: exact
@@ -180,7 +157,7 @@ def test_single_tokens_fill_the_budget_exactly():
         stream.ids, stream.sentences, stream.documents,
         np.ones(len(stream), bool),
     )  # fmt: skip
-    options = spans.SpanOptions(span_unit="single")
+    options = SpanOptions(span_unit="single")
     cut, _, targets = draw(stream, 99, 48, options)
     full = cut.a_len + cut.b_len == 48
     assert (targets[full].sum(1) == 16).all()
@@ -199,7 +176,7 @@ def test_single_tokens_fill_the_budget_exactly():
 def test_any_text_and_capacity(words, seq_len, share, alpha, slots, seed):
     stream = text(words, seed)
     reuse_len = int(share * (seq_len - 5))
-    options = spans.SpanOptions(alpha, 1)
+    options = SpanOptions(alpha, 1)
     cut, token_places, targets = draw(
         stream, seq_len, reuse_len, options, slots, seed
     )
@@ -220,8 +197,17 @@ def test_any_text_and_capacity(words, seq_len, share, alpha, slots, seed):
 
 def test_surplus_is_cut_between_words():
     stream = text(8000, 5)
-    cut, token_places, targets = draw(stream, 64, 32, spans.SpanOptions(), 6)
+    cut, token_places, targets = draw(stream, 64, 32, SpanOptions(), 6)
     assert targets.sum(1).max() == 6
     starts = sg.gather_words(stream, token_places, len(cut), 64)
     after = targets[:, 1:31] & ~starts[:, 1:31]  # not the first piece
     assert targets[:, :30][after].all()
+
+
+def test_long_spans_are_as_rare_as_the_options_say():
+    lengths, shares = SpanOptions(max_span=3).lengths()
+    assert lengths.tolist() == [1, 2, 3]
+    assert shares.tolist() == pytest.approx([6 / 11, 3 / 11, 2 / 11])
+    alike = SpanOptions(max_span=3, span_lengths="uniform").lengths()[1]
+    assert alike.tolist() == pytest.approx([1 / 3] * 3)
+    assert SpanOptions(span_unit="single").lengths()[0].tolist() == [1]

@@ -1,6 +1,8 @@
-"""Masks and target slots by hand; how orders are drawn: test_spans.py."""
+"""Drawn orders; masks and target slots by hand."""
 
 import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from data.pretraining.sampling import permutation
 
@@ -37,4 +39,51 @@ def test_slots_are_filled_from_the_left_in_the_order_of_the_text():
         [0, 2, 4],
         [2, 0, 0],
         [2, 1, 4],
+    ]
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(
+    seq_len=st.integers(2, 20),
+    cut=st.floats(0, 0.9),
+    perm_size=st.integers(0, 6),
+    seed=st.integers(0, 999),
+)
+def test_ranks(seq_len, cut, perm_size, seed):
+    rng = np.random.default_rng(seed)
+    reuse_len = int(cut * seq_len)
+    ordered = rng.random((4, seq_len)) < 0.5
+    ranks = permutation.draw_ranks(ordered, reuse_len, rng, perm_size)
+    for row, hot in zip(ranks, ordered, strict=True):
+        for low, part in (
+            (0, slice(0, reuse_len)),
+            (reuse_len + 1, slice(reuse_len, seq_len)),
+        ):
+            inside = row[part][hot[part]]
+            assert sorted(inside) == list(range(low, low + len(inside)))
+            assert (row[part][~hot[part]] == low - 1).all()
+            if perm_size:  # chunks come in order
+                chunk = np.flatnonzero(hot[part]) // perm_size
+                assert (np.diff(chunk[np.argsort(inside)]) >= 0).all()
+
+
+def test_every_order_is_as_likely():
+    ordered = np.ones((24000, 3), bool)
+    ranks = permutation.draw_ranks(ordered, 0, np.random.default_rng(0))
+    _, counts = np.unique(ranks, axis=0, return_counts=True)
+    assert len(counts) == 6
+    assert np.abs(counts / 4000 - 1).max() < 0.08
+
+
+def test_mask_of_a_hand_written_order():
+    # Three context tokens, targets at 1 and 3; 3 comes first.
+    ranks = np.asarray([[-1, 1, -1, 0, -1]])
+    target = np.asarray([[False, True, False, True, False]])
+    found = permutation.perm_mask(ranks, target)[0].astype(int)
+    assert found.tolist() == [
+        [0, 1, 0, 1, 0],
+        [0, 1, 0, 0, 0],
+        [0, 1, 0, 1, 0],
+        [0, 1, 0, 1, 0],
+        [0, 1, 0, 1, 0],
     ]
