@@ -119,7 +119,8 @@ def _of_tensorflow(error: BaseException) -> str | None:
 
 def _of_content(error: BaseException) -> str | None:
     """Files that hold something else than they should."""
-    named, name = _named(error), _full_name(error)
+    kind = type(error)
+    named, name = _named(error), f"{kind.__module__}.{kind.__name__}"
     if name == "json.decoder.JSONDecodeError":
         return f"{named} is not valid JSON: {error}; {_COPY}"
     if isinstance(error, RecursionError) and _raised_in(error, "json"):
@@ -149,10 +150,6 @@ def _of_memory(error: BaseException) -> str | None:
     if isinstance(error, MemoryError):
         return "out of memory: take a smaller batch, or fewer workers"
     return None
-
-
-def _full_name(error: BaseException) -> str:
-    return f"{type(error).__module__}.{type(error).__name__}"
 
 
 def _named(error: BaseException) -> str:

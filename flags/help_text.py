@@ -27,7 +27,11 @@ def text(argv: list[str]) -> str:
     count = sum(len(by_module[module]) for _, module in groups())
     short = not full and count > MANY
     for title, module in groups():
-        shown = [f for f in by_module[module] if not short or _needed(f)]
+        shown = [
+            flag
+            for flag in by_module[module]
+            if not short or flag.name in flag_values.often
+        ]
         if shown:
             parts += [f"{title}:", _help_of(shown), ""]
     if full:
@@ -36,10 +40,6 @@ def text(argv: list[str]) -> str:
     more = f"{count} flags in all, and absl's" if short else "Flags of absl"
     parts.append(f"{more}: --helpfull; docs/reference/flags.md says the same.")
     return "\n".join(parts[:-1] if full else parts)
-
-
-def _needed(flag: flags.Flag) -> bool:
-    return flag.name in flag_values.often
 
 
 def _help_of(shown: list[flags.Flag]) -> str:

@@ -82,7 +82,7 @@ class Measurer:
         if size < options.min_characters:
             return "short", f"{size} characters"
         if options.max_symbol_ratio < 1.0:
-            share = quality.symbol_share(lines)
+            share = corpus.symbol_ratio(lines)
             if share > options.max_symbol_ratio:
                 return "symbols", f"{share:.0%} symbols"
         if options.languages:

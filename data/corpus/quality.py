@@ -13,7 +13,6 @@ import numpy as np
 
 from common import optional
 from common.errors import UserError
-from data.corpus import documents as corpus
 
 REQUIREMENTS = "requirements-corpus.txt"
 PERMUTATIONS = 128
@@ -61,11 +60,6 @@ def repeated_share(lines: list[str], hashes: np.ndarray) -> float:
     again = np.ones(len(hashes), bool)
     again[np.unique(hashes, return_index=True)[1]] = False
     return share_in(lines, again)
-
-
-def symbol_share(lines: list[str]) -> float:
-    """As `--max_symbol_ratio` of the builder counts it."""
-    return corpus.symbol_ratio(lines)
 
 
 def signature(lines: list[str]) -> np.ndarray:

@@ -237,7 +237,7 @@ class LaneReader:
         shape = (steps, rows, manifest.seq_len)
         ids = arrays["input_ids"].astype(np.int32)
         if not real.all():
-            ids[:, ~real] = manifest.pad_id
+            ids[:, ~real] = manifest.symbols.pad
         positions = arrays["target_positions"].astype(np.int32)
         slot = np.arange(manifest.num_predict)
         used = slot < meta["targets"][..., None]

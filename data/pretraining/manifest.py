@@ -121,11 +121,6 @@ class PretrainingManifest(Manifest):
         return self.text.rule
 
     @property
-    def pad_id(self) -> int:
-        """Id that fills padding."""
-        return self.symbols.pad
-
-    @property
     def num_passes(self) -> int:
         """Independent draws that are stored."""
         return self.options["num_passes"]

@@ -88,7 +88,8 @@ def _one_step(task: Task, run, objective, say):
         run_record.update(
             run.model_dir,
             {},
-            _must_match(task, run, objective),
+            {"seed": run.strategy.seed, "head": objective.name}
+            | task.must_match(),
             {},
             True,
             False,
@@ -111,13 +112,6 @@ def _one_step(task: Task, run, objective, say):
         raise UserError(f"the loss of the first batch is {loss}")
     say(f"first batch  loss {loss:.5g}")
     return learner.model
-
-
-def _must_match(task: Task, run, objective) -> dict:
-    return {
-        "seed": run.strategy.seed,
-        "head": objective.name,
-    } | task.must_match()
 
 
 def require_report(task: Task, name: str, result, options) -> None:
