@@ -275,7 +275,7 @@ def test_a_mistake_is_one_line(
         (lambda: RankerOptions(layer="last"), "--layer must be a number"),
         (lambda: RankerOptions(ranker="best"), "--ranker must be one of bm25"),
         (lambda: RankerOptions(exact_sigma=0.0), "--exact_sigma must be > 0"),
-        (lambda: RankerOptions(unit="line"), "--unit must be one of piece, wo"),
+        (lambda: RankerOptions(rank_loss="l"), "--rank_loss must be one of hi"),
         (
             lambda: RankerOptions(segment_recurrence=2, passage_stride=9),
             "--passage_stride in windows: give one of them",
