@@ -225,9 +225,10 @@ class StreamReadOptions:
     """Which batches a reader of streams gives.
 
     Attributes:
-      protocol: "lanes": every token but the first is predicted; "anchor": the
-        original's rows, which drop what does not fill them; "sliding": every
-        row is a window of T tokens, of which the last `stride` predict.
+      protocol: "lanes": every token but the first is predicted, that of a lane
+        from the lane before; "anchor": the original's rows, which drop what
+        does not fill them and do not predict their first token; "sliding":
+        every row is a window of T tokens, of which the last `stride` predict.
       order: "ordered", or "shuffled": sentences in an order drawn each epoch.
       count_mark_pairs: False gives the prediction of `<S>` after `<S>` (One
         Billion Word as released) no weight.

@@ -1,17 +1,14 @@
 """Token streams -> batches.
 
-    dataset = make_dataset("records", "train", StreamReadOptions(60, 150),
+    manifest = StreamManifest.load("records")
+    dataset = make_dataset(manifest, "train", StreamReadOptions(60, 150),
                            seed=1, start_step=1000)
-    found = evaluation_batches("records", "valid", StreamReadOptions(10, 64))
-    found.dataset, found.num_predicted
 
 Elements are dicts of `common.contract.schema.LANGUAGE_MODEL_BATCH`, all shapes static (T
 is not with `vary_length`).
 Batch n of a dataset is the one of step `start_step + n`, whatever was read
 before. `data.language_modeling.reading_schedule` says which row reads what.
 """
-
-import dataclasses
 
 import numpy as np
 import tensorflow as tf
@@ -23,15 +20,6 @@ from data.language_modeling.options import StreamReadOptions
 from data.language_modeling.stream import ShuffledStream, TokenStream
 from data.language_modeling.varied_lengths import Varied
 from data.records import dataset
-
-__all__ = [
-    "EvaluationBatches",
-    "StreamManifest",
-    "StreamReadOptions",
-    "StreamReader",
-    "evaluation_batches",
-    "make_dataset",
-]
 
 
 class StreamReader:
@@ -155,17 +143,17 @@ def _mark_of(manifest: StreamManifest) -> int:
 
 
 def make_dataset(
-    directory: str | StreamManifest,
+    manifest: StreamManifest,
     split: str,
     options: StreamReadOptions,
     seed: int = 0,
     start_step: int = 0,
+    training: bool = True,
 ) -> tf.data.Dataset:
-    """Endless training batches.
+    """Batches of a split, "train", "valid" or "test".
 
     Args:
-      directory: output of `data.create_lm_data`, or its manifest.
-      split: "train", "valid" or "test".
+      training: without end; else every batch of the split once, in order.
 
     Returns:
       `input_ids`, `target_ids` int32 [B, T], `target_weights` float32 [B, T],
@@ -174,67 +162,7 @@ def make_dataset(
     Raises:
       UserError: the data or the batch do not fit.
     """
-    reader = StreamReader(_manifest(directory), split, options, seed)
-    return _dataset(reader, start_step)
-
-
-@dataclasses.dataclass(frozen=True)
-class EvaluationBatches:
-    """One pass over a split.
-
-    Attributes:
-      num_predicted: sum of all `target_weights`.
-    """
-
-    dataset: tf.data.Dataset
-    num_steps: int
-    num_predicted: int
-    num_tokens: int
-
-
-def evaluation_batches(
-    directory: str | StreamManifest,
-    split: str,
-    options: StreamReadOptions,
-    start_step: int = 0,
-) -> EvaluationBatches:
-    """Every batch of a split once, in order.
-
-    With protocol "lanes" every token but the first is predicted once: lanes
-    join, so the first token of a lane is predicted from the lane before (with
-    an empty memory). With "anchor" the original's rows are read: the rest of
-    the division by B is dropped, the first token of a row is not predicted.
-    With "sliding" rows are windows, for models that keep no memory.
-
-    Args:
-      directory: output of `data.create_lm_data`, or its manifest.
-      split: "train", "valid" or "test".
-      options: which batches; always in order.
-
-    Raises:
-      UserError: the data or the batch do not fit.
-    """
-    manifest = _manifest(directory)
-    reader = StreamReader(manifest, split, options, training=False)
-    predicted = reader.schedule.predicted
-    if not options.count_mark_pairs:
-        predicted -= manifest.mark_pairs(split)
-    return EvaluationBatches(
-        _dataset(reader, start_step),
-        reader.schedule.steps_per_epoch,
-        predicted,
-        manifest.split_counts(split).tokens,
-    )
-
-
-def _manifest(directory: str | StreamManifest) -> StreamManifest:
-    if isinstance(directory, str):
-        return StreamManifest.load(directory)
-    return directory
-
-
-def _dataset(reader: StreamReader, start_step: int) -> tf.data.Dataset:
-    options = reader.options
+    reader = StreamReader(manifest, split, options, seed, training)
     rows = options.batch_size if options.rows is None else len(options.rows)
     sizes = {"B": rows, "T": reader.schedule.width}
     fields = {

@@ -46,14 +46,12 @@ class Schedule(abc.ABC):
     Attributes:
       steps_per_epoch: steps until every place that is read was read once by
         some row (about: `Circular` rows have no common epoch).
-      predicted: places that are read in an epoch.
 
     Raises:
       UserError: the stream is too short.
     """
 
     steps_per_epoch: int
-    predicted: int
     width: int
 
     def __init__(self, tokens: int, batch_size: int, seq_len: int):
@@ -95,7 +93,6 @@ class Circular(Schedule):
         self._steps_to_end = -(-(self.places - self._first) // seq_len)
         self._steps_round = -(-self.places // seq_len)
         self.steps_per_epoch = -(-self._steps_round // batch_size)
-        self.predicted = self.places
 
     def reads(self, steps: np.ndarray) -> Reads:
         """What rows read at `steps`."""
@@ -126,7 +123,6 @@ class Lanes(Schedule):
         self._begin, self._end = bounds[:-1], bounds[1:]
         longest = int((self._end - self._begin).max())
         self.steps_per_epoch = -(-longest // seq_len)
-        self.predicted = self.places
 
     def reads(self, steps: np.ndarray) -> Reads:
         """What rows read at `steps`."""
@@ -151,14 +147,9 @@ class Anchor(Schedule):
     ):
         super().__init__(tokens, batch_size, seq_len)
         self._row = tokens // batch_size
-        self._training = training
         steps = (self._row - 1) / seq_len
         self.steps_per_epoch = int(steps) if training else int(np.ceil(steps))
-        places = self._row - 1
-        if training:
-            places = self.steps_per_epoch * seq_len
-        self.predicted = places * batch_size
-        if not self.predicted:
+        if not self.steps_per_epoch:
             raise UserError(
                 f"{batch_size} rows of {self._row} tokens hold no segment of "
                 f"{seq_len} tokens; take a smaller batch, a shorter --seq_len "
@@ -191,7 +182,6 @@ class Sliding(Schedule):
         self._stride = stride
         self._windows = 1 - (-(self.places - seq_len) // stride)
         self.steps_per_epoch = -(-self._windows // batch_size)
-        self.predicted = self.places
 
     def reads(self, steps: np.ndarray) -> Reads:
         """What rows read at `steps`."""

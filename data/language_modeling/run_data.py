@@ -67,9 +67,9 @@ class StreamData:
                 stride=stride,
                 rows=params.get("rows"),
             )
-            return reader.evaluation_batches(
-                self.manifest, split, options
-            ).dataset
+            return reader.make_dataset(
+                self.manifest, split, options, training=False
+            )
 
         return make
 

@@ -55,7 +55,6 @@ class Varied(Schedule):
         self._seed = seed
         self._longest = int((self._end - self._begin).max())
         self.width = longest(seq_len)
-        self.predicted = self.places
         self._last: tuple[int, np.ndarray] = (-1, np.zeros(0, np.int64))
         self._firsts = [0]  # steps that epochs begin with
         self.steps_per_epoch = len(self._bounds(0)) - 1

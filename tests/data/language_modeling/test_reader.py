@@ -10,11 +10,7 @@ import pytest
 from common.contract.schema import LANGUAGE_MODEL_BATCH
 from common.errors import UserError
 from data.language_modeling.options import StreamReadOptions
-from data.language_modeling.reader import (
-    StreamReader,
-    evaluation_batches,
-    make_dataset,
-)
+from data.language_modeling.reader import StreamReader, make_dataset
 from data.language_modeling.stream import TokenStream
 from data.language_modeling.varied_lengths import segment_lengths
 from tests.data.language_modeling.stream_builds import run
@@ -185,16 +181,17 @@ def test_varied_lengths_are_the_originals(golden):
 def test_evaluation_predicts_every_token_once(manifest, rows, length):
     whole = stream_of(manifest)
     options = StreamReadOptions(rows, length)
-    evaluation = evaluation_batches(manifest, "train", options)
-    got = list(evaluation.dataset.as_numpy_iterator())
-    assert len(got) == evaluation.num_steps
+    dataset = make_dataset(manifest, "train", options, training=False)
+    got = list(dataset.as_numpy_iterator())
+    reader = StreamReader(manifest, "train", options, training=False)
+    assert len(got) == reader.schedule.steps_per_epoch
     stacked = {k: np.stack([b[k] for b in got]) for k in got[0]}
     pairs = pairs_of(stacked)
     inputs = np.concatenate([i for i, _ in pairs])
     targets = np.concatenate([t for _, t in pairs])
     assert (inputs == whole[:-1]).all()  # lanes join
     assert (targets == whole[1:]).all()
-    assert evaluation.num_predicted == len(targets) == evaluation.num_tokens - 1
+    assert len(targets) == manifest.split_counts("train").tokens - 1
     resets = stacked["reset_memory"]
     assert resets[0].all() and not resets[1:].any()
 
@@ -228,9 +225,8 @@ def check_record(manifest, record, settings):
     assert reader.schedule.steps_per_epoch == steps
     joined = batches(reader, steps)
     # A tower's rows are cut apart in the original's file.
-    flat = [e for e in entries]
-    assert len(flat) == steps * rows
-    for number, entry in enumerate(flat):
+    assert len(entries) == steps * rows
+    for number, entry in enumerate(entries):
         step, row = divmod(number, rows)
         size = len(entry["inputs"])
         weights = joined["target_weights"][step, row]
@@ -239,8 +235,6 @@ def check_record(manifest, record, settings):
         assert (
             joined["target_ids"][step, row, :size].tolist() == entry["labels"]
         )
-    used = sum(len(e["labels"]) for e in flat)
-    assert reader.schedule.predicted == used
 
 
 @pytest.mark.parametrize("stride, rows", [(1, 3), (4, 2)])
@@ -249,10 +243,9 @@ def test_windows_predict_every_token_once_from_the_tokens_before(
 ):
     whole = stream_of(manifest, "valid")
     options = StreamReadOptions(rows, 6, protocol="sliding", stride=stride)
-    found = evaluation_batches(manifest, "valid", options)
-    assert found.num_predicted == len(whole) - 1
+    dataset = make_dataset(manifest, "valid", options, training=False)
     targets, contexts = [], []
-    for batch in found.dataset.as_numpy_iterator():
+    for batch in dataset.as_numpy_iterator():
         assert batch["reset_memory"].all()
         for ids, goals, used in zip(
             *(batch[k] for k in ("input_ids", "target_ids", "target_weights")),
@@ -321,21 +314,19 @@ def test_the_free_mark_can_be_left_out(tmp_path):
     assert len(manifest.select("train")) > 2
     for rows in (1, 4):
         options = StreamReadOptions(rows, 5, count_mark_pairs=False)
-        evaluation = evaluation_batches(manifest, "train", options)
+        dataset = make_dataset(manifest, "train", options, training=False)
         weights = sum(
-            b["target_weights"].sum()
-            for b in evaluation.dataset.as_numpy_iterator()
+            b["target_weights"].sum() for b in dataset.as_numpy_iterator()
         )
-        assert weights == evaluation.num_predicted < evaluation.num_tokens - 1
+        most = manifest.split_counts("train").tokens - 1
+        assert weights == most - manifest.mark_pairs("train") < most
     with pytest.raises(UserError, match="protocol=anchor"):
         dataclasses.replace(options, protocol="anchor")
 
 
 def test_the_dataset_follows_the_schema(manifest):
     options = StreamReadOptions(4, 6, read_ahead=5, prefetch=2)
-    dataset = make_dataset(
-        manifest.data_dir, "train", options, seed=3, start_step=7
-    )
+    dataset = make_dataset(manifest, "train", options, seed=3, start_step=7)
     sizes = {"B": 4, "T": 6}
     assert set(dataset.element_spec) == set(LANGUAGE_MODEL_BATCH)
     for name, field in LANGUAGE_MODEL_BATCH.items():
@@ -373,8 +364,7 @@ def test_what_does_not_fit_is_one_line(manifest, tmp_path):
     path.write_bytes(data)
     with pytest.raises(UserError, match="record 0: wrong checksum") as info:
         with translate_errors(1, None):
-            for _ in evaluation_batches(
-                letters, "train", StreamReadOptions(2, 4)
-            ).dataset:
+            options = StreamReadOptions(2, 4)
+            for _ in make_dataset(letters, "train", options, training=False):
                 pass
     assert path.name in str(info.value) and "\n" not in str(info.value)
