@@ -35,6 +35,24 @@ _REQUIRED = {
 _OPTIONAL = {"bos": symbols_lib.BOS, "eos": symbols_lib.EOS}
 
 
+def split_piece(
+    processor: sentencepiece.SentencePieceProcessor, piece: str
+) -> list[str]:
+    """The pieces that replace one, in the original's way.
+
+    "\u25812000," -> the pieces of "2000", then ",": the digits are encoded on
+    their own and keep the word mark only where the piece had it.
+    """
+    if len(piece) < 2 or piece[-1] != "," or not piece[-2].isdigit():
+        return [piece]
+    digits = piece[:-1].replace(WORD_MARK, "")
+    parts = processor.encode(digits, return_type=str)
+    if piece[0] != WORD_MARK and parts and parts[0][0] == WORD_MARK:
+        rest = parts[0][1:]
+        parts = [rest, *parts[1:]] if rest else parts[1:]
+    return [*parts, ","]
+
+
 class Tokenizer:
     """A SentencePiece file with the text handling that belongs to it.
 
@@ -138,15 +156,7 @@ class Tokenizer:
     # --- Digit + comma --------------------------------------------------------
 
     def _split_piece(self, piece: str) -> list[str]:
-        """The pieces that replace one, in the original's way."""
-        if len(piece) < 2 or piece[-1] != "," or not piece[-2].isdigit():
-            return [piece]
-        digits = piece[:-1].replace(WORD_MARK, "")
-        parts = self._processor.encode(digits, return_type=str)
-        if piece[0] != WORD_MARK and parts and parts[0][0] == WORD_MARK:
-            rest = parts[0][1:]
-            parts = [rest, *parts[1:]] if rest else parts[1:]
-        return [*parts, ","]
+        return split_piece(self._processor, piece)
 
     def _make_split_tables(self) -> None:
         """Ids of every piece after the split, flat; most keep their own."""

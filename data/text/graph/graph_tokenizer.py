@@ -26,26 +26,9 @@ from data.text.graph.graph_text import (
     utf8_sizes,
 )
 from data.text.masked import with_places
+from data.text.tokenizer import WORD_MARK, split_piece
 
 _ZERO_WIDTH_SPACE = 0x200B
-_PREFIX = "\u2581"  # SentencePiece's mark of a word's beginning
-
-
-def split_digit_comma(
-    processor: sentencepiece.SentencePieceProcessor, piece: str
-) -> list[str] | None:
-    """The pieces that replace a piece ending in digit + comma, else None.
-
-    "\u25812000," -> the pieces of "2000", then ",": the digits are encoded on
-    their own and keep the word mark only where the piece had it.
-    """
-    if len(piece) < 2 or piece[-1] != "," or not piece[-2].isdigit():
-        return None
-    digits = piece[:-1].replace(_PREFIX, "")
-    parts = processor.encode(digits, out_type=str)
-    if piece[0] != _PREFIX and parts[0].startswith(_PREFIX):
-        parts = parts[1:] if len(parts[0]) == 1 else [parts[0][1:], *parts[1:]]
-    return [*parts, ","]
 
 
 class GraphTokenizer(RawTokenizer):
@@ -88,15 +71,18 @@ class GraphTokenizer(RawTokenizer):
         lengths = []
         for i in range(self.vocab_size):
             piece = processor.id_to_piece(i)
-            parts = split_digit_comma(processor, piece)
-            numbers = map(processor.piece_to_id, parts) if parts else [i]
-            parts = parts or [piece]
-            sizes = [len(part.replace(_PREFIX, "")) for part in parts]
+            parts = split_piece(processor, piece)
+            numbers = map(processor.piece_to_id, parts)
+            if len(parts) == 1:
+                numbers = [i]
+            sizes = [len(part.replace(WORD_MARK, "")) for part in parts]
             lengths.append(len(parts))
             for number, part, size, offset in zip(
                 numbers, parts, sizes, np.cumsum([0, *sizes]), strict=False
             ):
-                rows.append((number, size, offset, sum(sizes), part == _PREFIX))
+                rows.append(
+                    (number, size, offset, sum(sizes), part == WORD_MARK)
+                )
         columns = np.asarray(rows, np.int32).T
         self._piece_ids, self._piece_sizes = map(tf.constant, columns[:2])
         self._piece_offsets, self._piece_totals = map(tf.constant, columns[2:4])
