@@ -37,9 +37,12 @@ def rules(uncased: bool) -> dict[str, str]:
     Args:
       uncased: lower-case what comes out, too ("\u2103" has a capital C).
     """
-    single = _single()
-    rule_of = {c: new for c, new in single.items() if c not in _KEPT}
-    for char in map(chr, _points()):
+    rule_of = {
+        char: new
+        for char, new in each(rule_name="nmt_nfkc")
+        if new != char and char not in _KEPT
+    }
+    for char in characters():
         if unicodedata.normalize("NFD", char) == char:
             continue
         new = rule_of.get(char, char)
@@ -66,27 +69,26 @@ def to_tsv(table: dict[str, str]) -> str:
     return "".join(f"{points(a)}\t{points(b)}\n" for a, b in table.items())
 
 
-def _points() -> Iterator[int]:
-    return (p for p in range(0x110000) if p not in _SURROGATES)
+@functools.lru_cache(maxsize=1)
+def characters() -> list[str]:
+    """All code points but surrogates."""
+    return [chr(p) for p in range(0x110000) if p not in _SURROGATES]
 
 
-def _single() -> dict[str, str]:
-    """`nmt_nfkc` of every character that it changes."""
+def each(**rules: str | bytes) -> Iterator[tuple[str, str]]:
+    """(character, what SentencePiece's normaliser makes of it), all but NUL.
+
+    Args:
+      **rules: `rule_name`, or the bytes of a vocabulary as `model_proto`.
+    """
     normaliser = sentencepiece.SentencePieceNormalizer(
-        rule_name="nmt_nfkc",
         add_dummy_prefix=False,
         escape_whitespaces=False,
         remove_extra_whitespaces=False,
+        **rules,
     )
-    points = [p for p in _points() if p > 0]
-    characters = [chr(p) for p in points]
-    return {
-        c: new
-        for c, new in zip(
-            characters, normaliser.normalize(characters), strict=True
-        )
-        if new != c
-    }
+    known = characters()[1:]
+    return zip(known, normaliser.normalize(known), strict=True)
 
 
 def _forms(char: str) -> set[str]:

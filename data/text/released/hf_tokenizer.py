@@ -19,17 +19,14 @@ Some rules have no exact form there; `compare` measures what that changes.
 import functools
 import json
 import re
-import sys
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
-
-import sentencepiece
 
 from common.contract import symbols as symbols_lib
 from common.errors import UserError
 from common.vocabularies.spiece_messages import messages
-from data.text import normalization
+from data.text import composition, normalization
 from data.text.released.released_tokenizer import ReleasedTokenizer
 from data.text.tokenizer import WORD_MARK, Tokenizer
 
@@ -37,7 +34,6 @@ Rule = dict[str, Any]
 # Code points of no character; they stand for others for a while.
 _STAND_INS = tuple(map(chr, range(0xFDD0, 0xFDF0)))
 _NEVER = 12.0  # times the lowest score: no cut is as bad
-_SURROGATES = range(0xD800, 0xE000)
 
 
 def build(tokenizer: Tokenizer, layout: str) -> bytes:
@@ -250,14 +246,14 @@ def _our_rules(tokenizer: Tokenizer) -> list[Rule]:
     """`data.text.normalization.normalise`."""
     settings, rules = tokenizer.settings, []
     if settings.remove_space:
-        blanks = [p for p in _points() if chr(p).isspace()]
+        blanks = [ord(c) for c in composition.characters() if c.isspace()]
         rules.append(_replace(_class(blanks) + "+", " "))
     # Metaspace marks a word at a text's first character only, if that stays.
     rules += [_replace(r"\A(?:``|'')", ' "')]
     rules += [_replace("``", '"'), _replace("''", '"')]
     if not settings.keep_accents:
-        marks = [p for p in _points() if unicodedata.combining(chr(p))]
-        rules += [{"type": "NFKD"}, *_dropped(marks)]
+        marks = filter(unicodedata.combining, composition.characters())
+        rules += [{"type": "NFKD"}, *_dropped(map(ord, marks))]
     if settings.uncased:
         rules += [_final_sigma(), {"type": "Lowercase"}]
     return rules
@@ -322,10 +318,9 @@ def _unordered_marks() -> str:
     """
     classes: dict[int, list[int]] = {}
     composing = set()
-    for point in _points():
-        char = chr(point)
+    for char in composition.characters():
         if rank := unicodedata.combining(char):
-            classes.setdefault(rank, []).append(point)
+            classes.setdefault(rank, []).append(ord(char))
         if unicodedata.normalize("NFC", char) == char:
             composing |= set(map(ord, unicodedata.normalize("NFD", char)[1:]))
     parts = []
@@ -345,22 +340,8 @@ def _unordered_marks() -> str:
 @functools.lru_cache(maxsize=2)
 def _table(content: bytes) -> dict[str, str]:
     """What SentencePiece makes of a character, where NFKC makes another."""
-    normaliser = sentencepiece.SentencePieceNormalizer(
-        model_proto=content,
-        add_dummy_prefix=False,
-        escape_whitespaces=False,
-        remove_extra_whitespaces=False,
-    )
-    characters = [chr(p) for p in _points() if p]
     return {
-        c: new
-        for c, new in zip(
-            characters, normaliser.normalize(characters), strict=True
-        )
-        if new != unicodedata.normalize("NFKC", c)
+        char: new
+        for char, new in composition.each(model_proto=content)
+        if new != unicodedata.normalize("NFKC", char)
     }
-
-
-@functools.lru_cache(maxsize=1)
-def _points() -> Sequence[int]:
-    return [p for p in range(sys.maxunicode + 1) if p not in _SURROGATES]
