@@ -24,8 +24,7 @@ from studies.runner.jobs import Job, Jobs
 from studies.runner.seed_table import Column, Row, table
 from studies.runner.study_file import Command, command, entries_of, read_toml
 from training.finetuning.multitask_options import JOINT as LARGE
-from training.finetuning.multitask_options import OTHERS, PAPER, TASKS
-from training.finetuning.schedule import TOGETHER
+from training.finetuning.multitask_options import OTHERS, PAPER, TASKS, TOGETHER
 
 FLAGS = flags.FLAGS
 _DEFAULT = study_file.path_of("multitask_table")

@@ -16,7 +16,7 @@ from tests.data import builds
 from tests.helpers.model_folders import BEST, end_at, write_joint_run
 from tests.helpers.runs.classifier import CONFIG, WORDS, make_options
 from tests.training.finetuning.written_files import files_of
-from training.finetuning import multitask, multitask_command, schedule
+from training.finetuning import multitask, multitask_command
 from training.finetuning.driver import Driver
 from training.finetuning.multitask_options import JOINT, OTHERS
 
@@ -219,20 +219,33 @@ def test_two_kills_change_nothing_and_folders_stand_alone(
     assert alone["dev"] == pytest.approx(results["rte"]["dev"], abs=1e-6)
 
 
-def test_the_papers_schedule_starts_each_part_where_it_says(tmp_path):
+def test_the_papers_schedule_starts_each_part_where_it_says(
+    tmp_path, monkeypatch
+):
     calls = []
 
-    def together(model_dir, init_checkpoint):
-        calls.append(("joint", model_dir, init_checkpoint))
-        return {"mnli": {}}
+    def read(tasks=("joint",), model_dir="", init_checkpoint="", **changes):
+        assert changes == (
+            {"do_predict": False, "do_export": False} if not calls else {}
+        )
+        calls.append((*tasks, model_dir, init_checkpoint))
+        return {}
 
-    def alone(task, model_dir, init_checkpoint):
-        calls.append((task, model_dir, init_checkpoint))
+    def alone(task, *arguments):
         return {"dev": {"accuracy": 0.5}} if task != "qnli" else {}
 
+    monkeypatch.setattr(
+        multitask_command, "together", lambda *arguments: {"mnli": {}}
+    )
+    monkeypatch.setattr(multitask_command, "alone", alone)
     home = str(tmp_path)
+    options = make_options(
+        tmp_path,
+        do_train=True,
+        run={"model_dir": home, "init_checkpoint": "start"},
+    )
     say = lambda line: None  # noqa: E731
-    assert schedule.run_paper(home, "start", together, alone, say) == {}
+    assert multitask_command.run_paper(read, options, None, say) == {}
     joint = f"{home}/joint"
     assert calls[0] == ("joint", joint, "start")
     assert calls[1:6] == [(t, f"{home}/{t}", joint) for t in OTHERS]
@@ -240,7 +253,7 @@ def test_the_papers_schedule_starts_each_part_where_it_says(tmp_path):
     assert {c[2] for c in calls[6:]} == {"start"}
     # qnli was stopped: qqp waits for the next call of the command.
     assert JOINT[-1] == "qqp"
-    assert schedule.write_submission(home, say) is None
+    assert multitask_command.write_submission(home, say) is None
 
 
 def test_the_papers_second_stage_has_the_weights_of_the_joint_folder(
@@ -254,8 +267,8 @@ def test_the_papers_second_stage_has_the_weights_of_the_joint_folder(
     size = sentencepiece.SentencePieceProcessor(spiece).get_piece_size()
     config = CONFIG | {"n_layer": 1, "n_token": size}
     (tmp_path / "config.json").write_text(json.dumps(config))
-    monkeypatch.setattr(schedule, "JOINT", ())
-    monkeypatch.setattr(schedule, "OTHERS", ("rte",))
+    monkeypatch.setattr(multitask_command, "JOINT", ())
+    monkeypatch.setattr(multitask_command, "OTHERS", ("rte",))
     monkeypatch.setattr(
         multitask_command, "together", lambda *arguments: {"done": {}}
     )

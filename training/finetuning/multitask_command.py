@@ -1,14 +1,27 @@
-"""run_multitask.py from its flags to its end: tasks together, a task alone."""
+"""run_multitask.py from its flags to its end: tasks together, a task alone.
+
+`--schedule=paper` is GLUE as section 3.5 of the XLNet paper trained it: the four
+largest sets together; the other five from these weights; the four alone from
+the pretrained ones; then the test sets of all, MNLI's diagnostic set among
+them, as one submission. Each part is a run with a folder of its own, so the
+same command goes on with the part that was stopped.
+"""
 
 import dataclasses
-import functools
+import os
 from collections.abc import Callable
 
+from data.finetuning.classifier import submission
 from data.finetuning.classifier.task import ClassifierTask
-from training.finetuning import multitask, schedule
+from modeling.ops import graph_memory
+from training.finetuning import multitask
 from training.finetuning.command import load
 from training.finetuning.driver import Driver
+from training.finetuning.multitask_options import JOINT, OTHERS, TOGETHER
+from training.finetuning.options import FinetuneOptions
 from training.finetuning.outputs import silent
+
+ZIP = "submission.zip"
 
 
 def run(
@@ -24,23 +37,44 @@ def run(
       exporter: `serving.export`.
 
     Returns:
-      Task -> split -> metrics.
+      Task -> split -> metrics; {} when a part was stopped.
     """
     export = exporter.export_model if exporter else None
+    options = fields["options"]
     if not fields["settings"].schedule:
         return together(fields, export, say)
-    options = fields["options"]
-    home, start = options.run.model_dir, options.run.init_checkpoint
-
-    def joint(**changes) -> dict:
-        """All tasks together; no predictions of theirs."""
-        part = read(do_predict=False, do_export=False, **changes)
-        return together(part, export, say)
-
-    alone = functools.partial(_alone, read, export, say)
-    results = schedule.run_paper(home, start, joint, alone)
+    results = run_paper(read, options, export, say)
     if results and options.do_predict:
-        schedule.write_submission(home)
+        write_submission(options.run.model_dir, say)
+    return results
+
+
+def run_paper(
+    read: Callable[..., dict], options: FinetuneOptions, export, say
+) -> dict[str, dict]:
+    """All parts of the schedule in turn; returns as `run` does."""
+    home, start = options.run.model_dir, options.run.init_checkpoint
+    joint = os.path.join(home, TOGETHER)
+    say(f"--- {', '.join(JOINT)} together in {joint}")
+    # All tasks together; no predictions of theirs.
+    fields = read(
+        do_predict=False,
+        do_export=False,
+        model_dir=joint,
+        init_checkpoint=start,
+    )
+    with graph_memory.released():
+        trained = together(fields, export, say)
+    results: dict[str, dict] = {}
+    for task in (*OTHERS, *JOINT) if trained else ():
+        source = joint if task in OTHERS else start
+        folder = os.path.join(home, task)
+        say(f"--- {task} from {source} in {folder}")
+        fields = read(tasks=(task,), model_dir=folder, init_checkpoint=source)
+        with graph_memory.released():  # before the next task has its own
+            results[task] = alone(task, fields, export, say)
+        if not results[task]:
+            return {}
     return results
 
 
@@ -51,9 +85,8 @@ def together(fields: dict, export=None, say=print) -> dict:
     return multitask.run(tasks, settings, options, export, flags, say)
 
 
-def _alone(read, export, say, task: str, **changes) -> dict:
+def alone(task: str, fields: dict, export, say) -> dict:
     """Split -> metrics of one task's own run."""
-    fields = read(tasks=(task,), **changes)
     tasks, options = _load(fields)
     return Driver(tasks[task], options, export, fields["flags"], say).run()
 
@@ -70,3 +103,32 @@ def _load(fields: dict):
         )
     best = options.best_metric
     return tasks, dataclasses.replace(settled, best_metric=best)
+
+
+def write_submission(home: str, say) -> str | None:
+    """The zip of what the parts predicted; None where test sets are missing.
+
+    Raises:
+      UserError: a disk or file that cannot be written.
+    """
+    paths = {}
+    for task in (*OTHERS, *JOINT):
+        folder = os.path.join(home, task, "predictions")
+        for name in submission.ROWS:
+            path = os.path.join(folder, name)
+            if os.path.exists(path):
+                paths[name] = path
+    missing = sorted(set(submission.ROWS) - set(paths))
+    if missing:
+        say(
+            f"no submission: {', '.join(missing)} missing, their test sets are "
+            "not in --data_dir"
+        )
+        return None
+    output = os.path.join(home, ZIP)
+    submission.write(paths, output)
+    problems = submission.validate(output)
+    for problem in problems:
+        say(f"note: GLUE's server would refuse {output}: {problem}")
+    say(f"wrote {output}" + ("" if problems else ", as GLUE's server wants it"))
+    return output

@@ -7,6 +7,7 @@ from common.settings import check, setting
 
 PAPER = "paper"
 TASKS = "tasks"  # of a run's folder: the single-task folders
+TOGETHER = "joint"  # of a schedule's folder: the run on several tasks
 # Section 3.5 of the XLNet paper: trained jointly, then the others from there.
 JOINT = ("mnli", "sst-2", "qnli", "qqp")
 OTHERS = ("cola", "sts-b", "mrpc", "rte", "wnli")
