@@ -15,7 +15,7 @@ import tensorflow as tf
 from data.text.units import NEWLINE
 from serving.generation import sampling
 from serving.generation.language_model import mask_logits
-from serving.generation.sampling import PICKING
+from serving.generation.sampling import PICKED, PICKING
 from serving.signatures.sequence import (
     RAW,
     Context,
@@ -139,14 +139,7 @@ def _generate_text(context: Context, ids: Signature) -> Signature:
             )
             return found["tokens"][0], found["log_probs"][0]
 
-        tokens, log_probs = tf.map_fn(
-            one,
-            rows,
-            fn_output_signature=(
-                tf.TensorSpec([None], tf.int32),
-                tf.TensorSpec([None], tf.float32),
-            ),
-        )
+        tokens, log_probs = sampling.by_text(one, rows)
         return {
             "continuation": context.tokenizer.continuation(rows, tokens),
             "tokens": tokens,
@@ -155,8 +148,8 @@ def _generate_text(context: Context, ids: Signature) -> Signature:
 
     return Signature(
         generate,
-        {"text": text_spec("text")} | {n: ids.inputs[n] for n in PICKING},
-        {"text": ["It cost ", "No"]} | {n: ids.example[n] for n in PICKING},
+        {"text": text_spec("text")} | PICKING,
+        {"text": ["It cost ", "No"]} | PICKED,
         "lines of raw text in; what comes after each",
     )
 
@@ -164,11 +157,6 @@ def _generate_text(context: Context, ids: Signature) -> Signature:
 def _generate(
     context: Context, stream: dict, example: dict, banned: np.ndarray
 ) -> Signature:
-    inputs = stream | {
-        name: tf.TensorSpec([], dtype, name=name)
-        for name, (dtype, _) in PICKING.items()
-    }
-    request = example | {name: value for name, (_, value) in PICKING.items()}
 
     def after(model, hidden):
         """float32 [B, V] of what may come after the last token."""
@@ -222,8 +210,8 @@ def _generate(
 
     return Signature(
         generate,
-        inputs,
-        request,
+        stream | PICKING,
+        example | PICKED,
         "goes on after a segment; temperature 0 takes the most probable token",
     )
 

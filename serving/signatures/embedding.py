@@ -26,13 +26,7 @@ def embedding_signatures(context: Context) -> dict[str, Signature]:
     """Every signature of `modeling.heads.embedding`."""
 
     def vector_of(features: Features) -> dict[str, tf.Tensor]:
-        vector = context.model(
-            features.input_ids,
-            segment_ids=features.segment_ids,
-            input_mask=features.input_mask,
-            training=False,
-        )
-        return {VECTOR: vector}  # float32 [B, D]
+        return {VECTOR: context.run(features)}  # float32 [B, D]
 
     def from_rows(pieces: tf.RaggedTensor) -> dict[str, tf.Tensor]:
         features = graph_features.join_segments(

@@ -165,12 +165,7 @@ def _embed(context: Context, text: tf.Tensor) -> dict[str, tf.Tensor]:
     features = graph_features.join_segments(
         [ids], context.spec.max_seq_length, context.ids, layout=layout
     )
-    output = context.model(
-        features.input_ids,
-        segment_ids=features.segment_ids,
-        input_mask=features.input_mask,
-        training=False,
-    )
+    output = context.run(features)
     hidden = tf.cast(output.sequence_output, tf.float32)  # [B, T, D]
     weights = features.input_mask
     if layout == symbols.CLS_LAST:  # padding, pieces, SEP, CLS

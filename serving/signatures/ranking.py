@@ -44,13 +44,7 @@ def ranking_signatures(context: Context) -> dict[str, Signature]:
         return _kernel_signatures(context)
 
     def scores_of(features) -> tf.Tensor:
-        logits = context.model(
-            features.input_ids,
-            segment_ids=features.segment_ids,
-            input_mask=features.input_mask,
-            training=False,
-        )
-        return tf.cast(logits, tf.float32)[:, 0]  # [W]
+        return tf.cast(context.run(features), tf.float32)[:, 0]  # [W]
 
     def from_text(query, documents):
         features, row, cut = _passages(context, query, documents)

@@ -60,6 +60,15 @@ class Context(NamedTuple):
     tokenizer: tf.Module
     ids: symbols.SymbolIds
 
+    def run(self, features: Features):
+        """What the model gives for rows."""
+        return self.model(
+            features.input_ids,
+            segment_ids=features.segment_ids,
+            input_mask=features.input_mask,
+            training=False,
+        )
+
 
 def text_spec(name: str, *tail: int | None) -> tf.TensorSpec:
     """String tensor [B, ...]."""
@@ -98,12 +107,7 @@ def sequence_signatures(context: Context) -> dict[str, Signature]:
     spec = context.spec
 
     def from_features(features: Features) -> dict[str, tf.Tensor]:
-        logits = context.model(
-            features.input_ids,
-            segment_ids=features.segment_ids,
-            input_mask=features.input_mask,
-            training=False,
-        )  # [B, Y]
+        logits = context.run(features)  # [B, Y]
         return answers_of(spec.head, logits, spec.labels, spec.data_options)
 
     def from_text(**texts):
@@ -304,13 +308,7 @@ def token_signatures(context: Context) -> dict[str, Signature]:
     labels = context.spec.labels
 
     def logits_of(features):
-        logits = context.model(
-            features.input_ids,
-            segment_ids=features.segment_ids,
-            input_mask=features.input_mask,
-            training=False,
-        )
-        return tf.cast(logits, tf.float32)  # [B, T, Y]
+        return tf.cast(context.run(features), tf.float32)  # [B, T, Y]
 
     def from_features(features):
         logits = logits_of(features)
