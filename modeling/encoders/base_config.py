@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 
 from common.checks import FIELD, one_of, within
 from common.errors import UserError
-from common.settings import settings_of
+from common.settings import REQUIRED, setting, settings_of
 from modeling.encoders.contract import pop_extra
 
 ACTIVATIONS = ("gelu", "gelu_erf", "relu")
@@ -22,6 +22,7 @@ _OURS = {
     "gelu_pytorch_tanh": "gelu",
     "relu": "relu",
 }
+_MAY_BE_0 = ("clamp_len", "mem_len", "reuse_len")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,6 +34,15 @@ class Configuration:
     """
 
     changeable: ClassVar[tuple[str, ...]]
+
+    @classmethod
+    def counts(cls) -> list[str]:
+        """Fields that are whole numbers > 0."""
+        return [
+            field.name
+            for field in dataclasses.fields(cls)
+            if field.type in (int, int | None) and field.name not in _MAY_BE_0
+        ]
 
     def replace(self, **changes: Any) -> Self:
         """A copy with some fields changed."""
@@ -83,14 +93,37 @@ class Configuration:
 class RecurrentConfig(Configuration):
     """Of encoders with memory: Transformer-XL and XLNet.
 
-    Class attributes:
-      counts: fields that are whole numbers > 0.
+    Attributes:
+      vocab_size: V, number of pieces.
+      extra: unknown keys of the file, written back unchanged.
     """
 
-    counts: ClassVar[tuple[str, ...]]
+    vocab_size: int
+    d_model: int = setting(REQUIRED, "D, width; even.")
+    n_layer: int = setting(REQUIRED, "L, layers.")
+    n_head: int = setting(REQUIRED, "N, attention heads.")
+    d_head: int = setting(REQUIRED, "H, width of a head; N * H need not be D.")
+    d_inner: int = setting(REQUIRED, "F, width of the feed-forward layer.")
+    clamp_len: int = setting(
+        -1, "Distances beyond it count as this one; -1 = off."
+    )
+    dropout: float = setting(
+        0.1,
+        "Dropout rate of embeddings, position table, sublayer outputs and the "
+        "final output.",
+    )
+    dropatt: float = setting(0.0, "Dropout rate of attention.")
+    init_method: str = setting(
+        "normal",
+        "Distribution of the first weights.",
+        choices=("normal", "uniform"),
+    )
+    init_range: float = setting(0.1, "Bound of uniform first weights.")
+    init_std: float = setting(0.02, "Deviation of normal first weights.")
+    extra: dict[str, Any] = dataclasses.field(default_factory=dict, hash=False)
 
     def __post_init__(self):
-        within(self, ">= 1", *self.counts, form=FIELD, whole=True)
+        within(self, ">= 1", *self.counts(), form=FIELD, whole=True)
         within(self, ">= 0", "mem_len", form=FIELD, whole=True)
         within(self, "(-inf, inf)", "clamp_len", form=FIELD, whole=True)
         if self.d_model % 2:
@@ -127,26 +160,58 @@ class FileConfig(Configuration):
 
     Class attributes:
       keys: their key -> our field.
-      counts: fields that are whole numbers > 0.
-      rates: fields in [0, 1); None where the field may be.
+
+    Attributes:
+      vocab_size: V, number of pieces.
+      d_model: D, a multiple of N.
+      n_layer: L.
+      n_head: N.
+      d_inner: F.
+      ff_activation: "gelu_erf" (the exact form), "gelu" (tanh) or "relu".
+      init_std: deviation of the normal initializer.
+      extra: unknown keys of the file, written back unchanged.
     """
 
     model_type: ClassVar[str]
     keys: ClassVar[dict[str, str]]
-    counts: ClassVar[tuple[str, ...]]
-    rates: ClassVar[tuple[str, ...]]
     # None of them has memory, and all see both sides.
     mem_len: ClassVar[None] = None
     causal: ClassVar[bool] = False
 
+    vocab_size: int
+    d_model: int
+    n_layer: int
+    n_head: int
+    d_inner: int
+    ff_activation: str = "gelu_erf"
+    init_std: float = 0.02
+    extra: dict[str, Any] = dataclasses.field(default_factory=dict, hash=False)
+
     def __post_init__(self):
-        within(self, ">= 1", *self.counts, form=FIELD, whole=True)
-        within(self, "[0, 1)", *self.rates, form=FIELD)
+        within(self, ">= 1", *self.counts(), form=FIELD, whole=True)
+        within(self, "[0, 1)", *self.rates(), form=FIELD)
+        within(self, "> 0", "init_std", form=FIELD)
+
+    @classmethod
+    def rates(cls) -> list[str]:
+        """Fields in [0, 1), "dropout" first; None where the field may be."""
+        names = [field.name for field in dataclasses.fields(cls)]
+        return [name for name in names if "drop" in name]
+
+    @property
+    def changeable(self) -> tuple[str, ...]:
+        """See `Configuration`."""
+        return (*self.rates(), "init_std", "pooling", "extra")
+
+    @property
+    def d_head(self) -> int:
+        """H."""
+        return self.d_model // self.n_head
 
     @property
     def dropout_rates(self) -> tuple[float, ...]:
         """Every rate; None, where a field may be that, is the first one's."""
-        rates = [getattr(self, name) for name in self.rates]
+        rates = [getattr(self, name) for name in self.rates()]
         return tuple(rates[0] if rate is None else rate for rate in rates)
 
     def with_memory(self, length: int | None) -> Self:

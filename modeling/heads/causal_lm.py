@@ -4,13 +4,11 @@ Letters: B batch, T length, n rows, D model, E embedding, V vocabulary.
 """
 
 import tensorflow as tf
-import tf_keras
 
 from modeling.heads.adaptive_softmax import AdaptiveSoftmax
 from modeling.models.task_model import TaskModel
 
 
-@tf_keras.utils.register_keras_serializable("xlnet")
 class CausalLanguageModel(TaskModel):
     """Transformer-XL's objective: every token from those before it.
 

@@ -54,7 +54,6 @@ def build_pooler(
     return pooler
 
 
-@tf_keras.utils.register_keras_serializable("xlnet")
 class SequenceSummary(ConfiguredLayer):
     """Pools [B, T, D] to float32 [B, D], then tanh(W x) and dropout.
 
@@ -187,15 +186,7 @@ class SequenceSummary(ConfiguredLayer):
             found["summary/bias"] = "projection/bias"
         return found
 
-    def get_config(self):
-        return super().get_config() | {
-            "summary_type": self.summary_type,
-            "use_proj": self.use_proj,
-            "pooling": self.pooling,
-        }
 
-
-@tf_keras.utils.register_keras_serializable("xlnet")
 class AttentionPooling(ConfiguredLayer):
     """LayerNorm(O attention) of one learned query, no residual, float32.
 

@@ -8,7 +8,6 @@ answer". Models that others trained often have two independent logits per token
 from typing import NamedTuple
 
 import tensorflow as tf
-import tf_keras
 
 from common.heads import SPAN_LOGIT
 from modeling.attention.masks import MASK_VALUE
@@ -53,7 +52,6 @@ class SpanOutput(NamedTuple):
     cls_logits: tf.Tensor
 
 
-@tf_keras.utils.register_keras_serializable("xlnet")
 class SpanModel(TaskModel):
     """Question answering as in the original's SQuAD head.
 
@@ -65,8 +63,6 @@ class SpanModel(TaskModel):
       use_proj: those logits read the pooler's projection of every token.
       **kwargs: of `TaskModel`.
     """
-
-    head_arguments = ("start_n_top", "end_n_top", "independent", "use_proj")
 
     def __init__(
         self,

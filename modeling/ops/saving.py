@@ -1,17 +1,23 @@
-"""How our layers appear in a SavedModel: as variables, not as Keras traces.
+"""Our layers in Keras' files, and in a SavedModel: as variables, not traces.
+
+Keras finds a class by its name and makes it anew from the arguments of its
+constructor: every one is kept as an attribute of that name.
 
 Keras would trace every layer's `call` with and without training and with made
 up arguments. Whoever exports a model gives its own signatures, which hold the
 graph already; what is left to store of a layer is its variables.
 """
 
+import inspect
 from collections.abc import Sequence
+from typing import Any
 
 import tensorflow as tf
 import tf_keras
 
 from modeling.ops import initializers
 
+_BASE = ("self", "encoder")  # arguments that are no setting
 _TRACED = (
     "train_function",
     "train_tf_function",
@@ -22,6 +28,15 @@ _TRACED = (
 
 class VariablesOnly:
     """Mixin before `tf_keras.layers.Layer` or `tf_keras.Model`."""
+
+    def __init_subclass__(cls, **kwargs):
+        super().__init_subclass__(**kwargs)
+        # Not those of this file, and not those of whoever derives from ours.
+        if (
+            cls.__module__.startswith("modeling.")
+            and cls.__module__ != __name__
+        ):
+            tf_keras.utils.register_keras_serializable("xlnet")(cls)
 
     def _trackable_children(self, save_type="checkpoint", **kwargs):
         # The children of a checkpoint: sublayers and variables.
@@ -52,6 +67,9 @@ class VariablesOnly:
 class Layer(VariablesOnly, tf_keras.layers.Layer):
     """Base of the layers of this package."""
 
+    def get_config(self) -> dict[str, Any]:
+        return super().get_config() | constructor_arguments(self, Layer)
+
 
 class Model(VariablesOnly, tf_keras.Model):
     """Base of the models of this package."""
@@ -63,6 +81,22 @@ class Model(VariablesOnly, tf_keras.Model):
             for name in _TRACED:
                 children.pop(name, None)
         return children
+
+
+def constructor_arguments(made, base: type) -> dict[str, Any]:
+    """Argument -> value, of the constructors of classes below `base`."""
+    classes = type(made).__mro__
+    names = {
+        parameter.name: None
+        for cls in classes[: classes.index(base)]
+        for parameter in inspect.signature(cls.__init__).parameters.values()
+        if parameter.kind
+        not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+    }
+    values = {n: getattr(made, n) for n in names if n not in _BASE}
+    if "config" in values:  # of an encoder
+        values["config"] = values["config"].to_dict()
+    return values
 
 
 class Dense(VariablesOnly, tf_keras.layers.Dense):

@@ -1,7 +1,6 @@
 """BERT and ALBERT: ids and masks in, hidden states out."""
 
 import tensorflow as tf
-import tf_keras
 
 from modeling.attention import plain
 from modeling.encoders.base import EncoderOutput
@@ -13,7 +12,6 @@ from modeling.encoders.stack import Stack
 from modeling.ops import initializers, saving
 
 
-@tf_keras.utils.register_keras_serializable("xlnet")
 class BertModel(Stack):
     """A stack of post-LN layers; ALBERT applies the same ones again.
 

@@ -1,7 +1,6 @@
 """ModernBERT: ids and masks in, hidden states out."""
 
 import tensorflow as tf
-import tf_keras
 
 from modeling.attention import local, plain, rotary
 from modeling.encoders.base import ConfiguredLayer, EncoderOutput
@@ -14,7 +13,6 @@ from modeling.ops.normalization import LayerNorm
 from modeling.ops.shapes import sizes
 
 
-@tf_keras.utils.register_keras_serializable("xlnet")
 class ModernBertEmbeddings(ConfiguredLayer):
     """dropout(LayerNorm(word)); positions enter the attention only.
 
@@ -61,7 +59,6 @@ class ModernBertEmbeddings(ConfiguredLayer):
         }
 
 
-@tf_keras.utils.register_keras_serializable("xlnet")
 class ModernBertModel(Stack):
     """A stack of pre-norm layers, global and local, and a last norm.
 

@@ -1,7 +1,6 @@
 """The backbone: ids, masks and memory in; hidden states and new memory out."""
 
 import tensorflow as tf
-import tf_keras
 
 from modeling.attention import masks, memory, positions
 from modeling.attention.attend import Stream, Streams
@@ -16,7 +15,6 @@ from modeling.ops import dropout, initializers
 from modeling.ops.packing import Packing
 
 
-@tf_keras.utils.register_keras_serializable("xlnet")
 class XLNetModel(RecurrentStack):
     """Two-stream Transformer-XL (XLNet, section 2).
 
