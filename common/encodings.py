@@ -33,11 +33,7 @@ def refusal(first: bytes) -> str | None:
 
 
 def other_line_ends(first: bytes) -> str | None:
-    """Why a file is not of lines that end with LF; None where it may be.
-
-    Args:
-      first: the beginning of the file, as much as is at hand.
-    """
+    """Why a file is not of lines that end with LF; None where it may be."""
     text = first.rstrip(b"\r\n")
     if b"\r" in text and b"\n" not in text:
         return (

@@ -225,10 +225,6 @@ def write_json(path: str, value: Any) -> None:
 def read_json_object(path: str, hint: str) -> dict[str, Any]:
     """The object in a JSON file.
 
-    Args:
-      path: local or remote.
-      hint: what to do when the file is missing, for the message.
-
     Raises:
       UserError: missing, no JSON, JSON of another type, or too much of it.
     """
@@ -348,9 +344,6 @@ def beginning_with(prefix: str) -> list[str]:
 
     A user's path is never a pattern: `[ ] * ?` are signs like all others.
 
-    Args:
-      prefix: a folder and the first letters of the names.
-
     Returns:
       Empty where there is no such folder.
     """
@@ -373,9 +366,6 @@ def plain_folder(folder: str) -> str:
     TensorFlow's readers of checkpoints and SavedModels take the path for a
     pattern, so they find nothing in a folder with `[`, `*`, `?` or a backslash
     in its path. What is written or listed needs no such path.
-
-    Args:
-      folder: any folder.
 
     Returns:
       `folder` itself where it has no such sign; else a path by descriptor,

@@ -63,13 +63,7 @@ class Curve:
 
 
 class Learning(Jobs):
-    """The jobs of one comparison.
-
-    Args:
-      folder: receives everything.
-      workers: jobs at a time.
-      only_read: run nothing.
-    """
+    """The jobs of one comparison."""
 
     def __init__(self, folder: str, workers: int = 1, only_read: bool = False):
         super().__init__(folder, workers=workers, only_read=only_read)

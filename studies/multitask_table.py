@@ -72,14 +72,7 @@ def load(path: str, places: dict[str, str]) -> TableOptions:
 
 
 class MultiTaskTable(Jobs):
-    """The jobs of a file of options.
-
-    Args:
-      folder: receives everything.
-      options: what to train.
-      start: pretrained weights.
-      only_read: run nothing.
-    """
+    """The jobs of a file of options."""
 
     def __init__(
         self,

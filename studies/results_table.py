@@ -40,15 +40,7 @@ FLAGS = flags.FLAGS
 
 
 class ResultsTable(Jobs):
-    """The jobs of a file of options.
-
-    Args:
-      folder: receives everything.
-      options: what to tune.
-      start: pretrained weights, with vocabulary and configuration.
-      only_read: run nothing.
-      workers: jobs at a time.
-    """
+    """The jobs of a file of options."""
 
     def __init__(
         self,

@@ -123,11 +123,7 @@ def run_training(request: TrainRequest) -> TrainResult:
 
 
 class TrainingRun:
-    """What a training holds, from its first host loop to its last.
-
-    Args:
-      request: what to train.
-    """
+    """What a training holds, from its first host loop to its last."""
 
     def __init__(self, request: TrainRequest):
         options, objective = request.options, request.objective

@@ -59,10 +59,6 @@ class TextSettings:
     def from_dict(cls, value: Any, where: str) -> "TextSettings":
         """Reads what `as_dict` gave.
 
-        Args:
-          value: decoded JSON.
-          where: names the file in errors.
-
         Raises:
           UserError: a field is missing, unknown or of another type; a rule
             or a version that this code does not know.

@@ -24,9 +24,6 @@ _MAX_HEADER = 1 << 22
 def form_of(folder: str) -> str | None:
     """The name of the file that a folder's weights begin at, or None.
 
-    Args:
-      folder: local or remote.
-
     Returns:
       One of `FORMS`: a file of tensors, or an index of shards.
     """

@@ -32,10 +32,6 @@ def read(
 ) -> tuple[dict[str, np.ndarray], list[str], dict[str, str]]:
     """Reads the weights of a TF1 checkpoint by canonical name.
 
-    Args:
-      prefix: of the checkpoint.
-      config: of the encoder that it holds.
-
     Returns:
       (arrays, stripped, tasks): canonical name -> array; the names of
       optimizer slots and counters left out; "classification" or "regression"

@@ -49,13 +49,7 @@ class VariablesOnly:
     def add_kept(
         self, name: str, shape: Sequence[int], initializer: dict | str
     ) -> tf.Variable:
-        """A variable that stays float32, whatever the compute type.
-
-        Args:
-          name: of the variable.
-          shape: of it.
-          initializer: serialised, or its name.
-        """
+        """A variable that stays float32, whatever the compute type."""
         return self.add_weight(
             name,
             shape,

@@ -123,11 +123,7 @@ def parse_order(name: str, count: int, seed: int) -> np.ndarray:
 
 
 class Filler:
-    """Asks a language model about hidden places.
-
-    Args:
-      lm: the model.
-    """
+    """Asks a language model about hidden places."""
 
     def __init__(self, lm: LanguageModel):
         self.lm = lm
@@ -192,10 +188,6 @@ class Filler:
 
         The joint log-probability less that of a text in which the token is
         seen by nobody, its place staying as it is (leave one out).
-
-        Args:
-          hidden: holds the filling.
-          order: of its places.
 
         Returns:
           float32 [T], 0 in hidden places.

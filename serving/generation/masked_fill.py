@@ -25,11 +25,7 @@ def not_offered(symbols: SymbolIds, pieces: int, rows: int) -> np.ndarray:
 
 
 class MaskedFiller:
-    """Asks a masked language model about hidden places.
-
-    Args:
-      lm: the model; CLS and SEP stand around the text.
-    """
+    """Asks a masked language model about hidden places."""
 
     def __init__(self, lm: LanguageModel):
         self.lm = lm

@@ -60,9 +60,6 @@ class Refused(Exception):
 class Scheduler:
     """All bounds and counts of a server.
 
-    Args:
-      options: bounds that have flags.
-
     Attributes:
       metrics: counts that are shown.
       connections: places by address.

@@ -29,10 +29,6 @@ Load = Callable[[str], SavedModel]
 class Version:
     """Checked rows in, the rows of an answer out; needs a running event loop.
 
-    Args:
-      model: a SavedModel.
-      scheduler: gives it lanes.
-
     Attributes:
       model: as given.
       lanes: run it.

@@ -68,11 +68,7 @@ def preload() -> None:
 
 
 class Runner:
-    """Makes the world and tries cells.
-
-    Args:
-      folder: everything is below it.
-    """
+    """Makes the world and tries cells."""
 
     def __init__(self, folder: str):
         self.folder = os.path.abspath(folder)

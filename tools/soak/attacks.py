@@ -71,12 +71,7 @@ class Row:
 
 
 class Server:
-    """A `serving.serve` process.
-
-    Args:
-      saved_model_dir: what it serves.
-      more: flags.
-    """
+    """A `serving.serve` process."""
 
     def __init__(self, saved_model_dir: str, *more: str):
         self.process = subprocess.Popen(

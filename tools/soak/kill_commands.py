@@ -66,9 +66,6 @@ class Outcome:
 def commands(folder: str) -> dict[str, tuple[list[str], str]]:
     """What -> (arguments, flag of its output); inputs are made.
 
-    Args:
-      folder: for the inputs.
-
     Returns:
       The flag ends in `{}`, the place of the path.
     """

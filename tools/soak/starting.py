@@ -43,11 +43,7 @@ def preload() -> None:
 
 
 class Forked:
-    """A command in a fork; what is used here of `subprocess.Popen`.
-
-    Args:
-      run: what the fork does.
-    """
+    """A command in a fork; what is used here of `subprocess.Popen`."""
 
     def __init__(self, run: Callable[[], None]):
         sys.stdout.flush()

@@ -98,11 +98,6 @@ def _record(rows: HostRows, i: int) -> Iterator[bytes]:
 def write_index(folder: str, count: int, given_up: threading.Event) -> bool:
     """Waits for the rows of all processes, then makes the index.
 
-    Args:
-      folder: of the checkpoint.
-      count: rows of the global batch.
-      given_up: ends the waiting.
-
     Returns:
       Whether there is an index now.
 

@@ -192,11 +192,6 @@ def cost_line(step: int, state: RunState, seconds: float) -> str:
     """What a whole run costs at the pace of this start, in device-days.
 
     The unit of published comparisons: start, saves and evaluations included.
-
-    Args:
-      step: the last one.
-      state: of the run; its first step and its devices count.
-      seconds: from there to the end.
     """
     devices = state.learner.split.replicas
     each = seconds / max(step - state.start_step, 1)

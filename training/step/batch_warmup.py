@@ -15,12 +15,7 @@ from training.run_options import RunOptions
 
 
 def thresholds(sizes: list[int], tokens: int) -> list[int]:
-    """Tokens after which a size is over; the last size is not over.
-
-    Args:
-      sizes: rising batch sizes.
-      tokens: of the whole warm-up.
-    """
+    """Tokens after which a size is over; the last size is not over."""
     total, done, found = sum(sizes[:-1]), 0, []
     for size in sizes[:-1]:
         done += size
