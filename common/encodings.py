@@ -46,10 +46,6 @@ def other_line_ends(first: bytes) -> str | None:
 def decode(data: bytes, where: str) -> str:
     """Text of a whole file: lines end with LF, no byte order mark.
 
-    Args:
-      data: all bytes of the file.
-      where: the file, for messages.
-
     Raises:
       UserError: another encoding, other line ends; names the line.
     """

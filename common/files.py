@@ -79,10 +79,6 @@ def check_output(path: str) -> None:
 def refuse_input(output: str, inputs: Iterable[str]) -> None:
     """What is read is not replaced by what is made of it.
 
-    Args:
-      output: a file to be; "" = none.
-      inputs: files that are read.
-
     Raises:
       UserError: the output is one of them, by whatever name.
     """

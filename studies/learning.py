@@ -240,13 +240,7 @@ def equal_seconds(steps: int, seconds: dict[str, float]) -> dict[str, float]:
 def table(
     curves: dict[str, list[Curve]], seconds: dict[str, float], steps: int
 ) -> str:
-    """Markdown: losses at equal steps, and at equal seconds.
-
-    Args:
-      curves: by rule.
-      seconds: of a step, by rule; {} = not timed.
-      steps: of every pretraining.
-    """
+    """Markdown: losses at equal steps, and at equal seconds."""
     head = ["records", "held out, original's targets", "held out, our targets"]
     ends = {
         "steps": dict.fromkeys(RULES, float(steps)),

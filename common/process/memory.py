@@ -56,10 +56,6 @@ def check_libraries() -> None:
 def check_json(content: bytes | str, path: str) -> None:
     """Before JSON is parsed: lists of lists become 30 times as large.
 
-    Args:
-      content: not yet parsed.
-      path: of its file, for the message.
-
     Raises:
       UserError: what it becomes does not fit.
     """

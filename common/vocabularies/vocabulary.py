@@ -193,9 +193,6 @@ def copy(vocabulary: Vocabulary, settings: TextSettings, folder: str) -> str:
       vocabulary: the file.
       settings: resolved; stored in `spiece.json`.
       folder: exists.
-
-    Returns:
-      The path of the copy.
     """
     path = os.path.join(folder, copy_name(vocabulary.path))
     if is_released(vocabulary.path):

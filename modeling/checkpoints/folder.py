@@ -134,12 +134,7 @@ def step_of(prefix: str) -> int:
 
 
 def publish(folder: str, prefixes: Iterable[str]) -> None:
-    """Writes the `checkpoint` file, atomically.
-
-    Args:
-      folder: of the checkpoints.
-      prefixes: oldest first, at least one.
-    """
+    """Writes the `checkpoint` file, atomically."""
     names = [os.path.basename(prefix) for prefix in prefixes]
     lines = [f'model_checkpoint_path: "{names[-1]}"']
     lines += [f'all_model_checkpoint_paths: "{name}"' for name in names]

@@ -124,10 +124,6 @@ def with_averages(
 def names_below(prefix: str, *path: str) -> set[str]:
     """Names of what a checkpoint holds below a path of attributes.
 
-    Args:
-      prefix: of the checkpoint.
-      *path: "optimizer", "ema" for example.
-
     Returns:
       Empty where it holds no such object.
     """

@@ -127,9 +127,6 @@ class HuggingFaceNames:
     ) -> list[str]:
         """Puts a head's summary into their `config.json`.
 
-        Returns:
-          Lines for the report.
-
         Raises:
           UserError: their class makes its vector in another way.
         """

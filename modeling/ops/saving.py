@@ -112,13 +112,7 @@ def dense_of(config, units: int, name: str, **more) -> Dense:
 
 
 def paths_below(owner, scope: str, attribute: str) -> dict[str, str]:
-    """The canonical names and attribute paths of a layer of `owner`.
-
-    Args:
-      owner: has the layer.
-      scope: of the layer's names; "" = theirs as they are.
-      attribute: path of the layer, "blocks/3".
-    """
+    """The canonical names and attribute paths of a layer of `owner`."""
     layer = owner
     for step in attribute.split("/"):
         layer = layer[int(step)] if step.isdigit() else getattr(layer, step)

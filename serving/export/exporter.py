@@ -68,9 +68,6 @@ def export_model(
       check: reload in a fresh process and compare.
       weights: what `modeling.checkpoints.restore.description` says of them.
 
-    Returns:
-      The version folder.
-
     Raises:
       UserError: unknown head, another SentencePiece file than the task's, rows
         longer than the encoder has places, or the reloaded model answers
@@ -115,9 +112,6 @@ def publish(
       model_name: in the warm-up requests.
       check: reload in a fresh process and compare.
 
-    Returns:
-      The version folder.
-
     Raises:
       UserError: the reloaded model answers differently.
     """
@@ -151,10 +145,6 @@ class Root(tf.Module):
 
 def check_exportable(spec: TaskSpec, wanted: bool = True) -> None:
     """Ways of making features that the graph does not have.
-
-    Args:
-      spec: of a model, trained or to be trained.
-      wanted: an export is asked for; else nothing is checked.
 
     Raises:
       UserError: the model could not be exported.

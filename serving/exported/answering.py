@@ -212,11 +212,6 @@ def _digest(model: SavedModel) -> str:
 def _resume(out: IO[bytes], partial: str, identity: dict) -> int:
     """Cuts a half-written line; the number of rows that are done.
 
-    Args:
-      out: the open file of answers.
-      partial: its name.
-      identity: what must be the same.
-
     Raises:
       UserError: there are answers, and they are another run's.
     """

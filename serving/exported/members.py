@@ -65,9 +65,6 @@ class Ensemble:
 
         Args:
           inputs: name -> nested lists, batch first.
-
-        Returns:
-          Output name -> array, as of one model.
         """
         members = [model(inputs) for model in self.models]
         if len(members) == 1:

@@ -269,9 +269,6 @@ def answers_of(head: str, logits, labels, data_options) -> dict:
       logits: of any number type.
       labels: names in the order of the logits; () for none.
       data_options: of the task.
-
-    Returns:
-      Output name -> tensor.
     """
     return _ANSWERS[head](
         tf.cast(logits, tf.float32),

@@ -50,10 +50,6 @@ class Version:
     async def answer(self, request: Request, alone: bool) -> list[dict]:
         """Output name -> array or value, of every row.
 
-        Args:
-          request: checked.
-          alone: neighbours must not pad the outputs.
-
         Raises:
           UserError: a bound, or what the model does not take.
           Overloaded: see `Lanes.submit`.

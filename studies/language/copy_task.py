@@ -225,11 +225,6 @@ def draw(found: dict[str, np.ndarray], task: Task, stem: str) -> list[str]:
 
     A panel for each model: two of them behave alike, and one line would hide
     the other.
-
-    Args:
-      found: name -> accuracy by gap, of the gaps from 1 on.
-      task: what the models were trained on.
-      stem: path of the figure without its ending.
     """
     figure, axes = figures.new(
         len(found), 1, figsize=(6.5, 1 + 1.6 * len(found))

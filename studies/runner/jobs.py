@@ -301,11 +301,6 @@ def run_job(job: Job, folder: str, cores: frozenset[int] | None = None) -> dict:
     `seconds` is the time of its commands, over all starts. A failure is not
     kept: the next start tries again.
 
-    Args:
-      job: what to do.
-      folder: of all jobs.
-      cores: its commands run on these; None = on all.
-
     Raises:
       UserError: it was done by other commands.
     """

@@ -50,10 +50,6 @@ def _row(home: str) -> dict:
 def adopt(folder: str, path: str) -> int:
     """Puts what is known into a folder of jobs; how many it did not have.
 
-    Args:
-      folder: of a runner; what is done there is left alone.
-      path: the file; "" = none.
-
     Raises:
       UserError: it is no such file.
     """

@@ -31,13 +31,7 @@ def train(
     baselines: dict[str, float],
     has_vocabulary: bool,
 ) -> loop.TrainResult:
-    """Trains and says what came of it and what to run next.
-
-    Args:
-      request: the language model and its data.
-      baselines: name -> loss to compare the training loss with.
-      has_vocabulary: it lies beside the checkpoints.
-    """
+    """Trains and says what came of it and what to run next."""
     result = run_training(request)
     if result.writes_files and result.finished:
         _report(result, request, baselines)

@@ -89,14 +89,7 @@ def _warmup_text(options) -> str:
 
 
 class Progress:
-    """One line per host loop in a log, a bar on a terminal.
-
-    Args:
-      style: "auto", "lines" or "none".
-      start_step: where this process begins.
-      train_steps: where it ends.
-      out: takes a line.
-    """
+    """One line per host loop in a log, a bar on a terminal."""
 
     def __init__(
         self,
