@@ -36,7 +36,8 @@ class HeadSpec:
         it has none.
       metric: picks the best checkpoint of a run; larger is better. "" = no
         command asks for one.
-      fields: what its batches hold beyond `common.contract.schema.FINETUNE_BATCH`.
+      fields: what its batches hold beyond `common.contract.schema.FINETUNE_BATCH`;
+        {} also where they are others: `PRETRAIN_BATCH`, streams.
       model_options: keyword arguments of the model that make it this head.
       long_objective: the objective that reads documents in segments; "" =
         there is none.
@@ -51,10 +52,10 @@ class HeadSpec:
 
     name: str
     model: str
-    objective: str
-    signatures: str
-    metric: str
-    fields: dict[str, Field]
+    objective: str = ""
+    signatures: str = ""
+    metric: str = ""
+    fields: dict[str, Field] = dataclasses.field(default_factory=dict)
     model_options: dict[str, Any] = dataclasses.field(default_factory=dict)
     long_objective: str = ""
     marker: tuple[str, ...] = ()
@@ -91,7 +92,6 @@ _ROWS = (
         objective="training.objectives.permutation_lm:PretrainingObjective",
         signatures=f"{_SIGNATURES}.language_model:lm_signatures",
         metric="accuracy",
-        fields={},  # a batch of its own: `common.contract.schema.PRETRAIN_BATCH`
         marker=("model/lm_loss/bias", "lm_head/bias"),
         # A task's own where ModernBERT has several.
         scopes=(r"lm_loss(_[\w.-]+)?", r"next_sentence\w*"),
@@ -102,9 +102,6 @@ _ROWS = (
         name="language_model",
         model=f"{_MODELS}.causal_lm:CausalLanguageModel",
         objective="training.objectives.causal_lm:CausalLMObjective",
-        signatures="",
-        metric="",
-        fields={},  # a batch of its own: `training.objectives.causal_lm`
         # The second is the name with cutoffs.
         marker=(
             "transformer/adaptive_softmax/bias",
@@ -165,7 +162,6 @@ _ROWS = (
         name="candidate_ranking",
         model=f"{_MODELS}.language_model:PretrainingModel",
         objective="training.objectives.candidates:CandidateObjective",
-        signatures="",
         metric="accuracy",
         # Rows of a training batch come in pairs, [B, 2, T].
         fields={
@@ -243,10 +239,7 @@ _ROWS = (
     HeadSpec(
         name="embedding",
         model=f"{_MODELS}.embedding:EmbeddingModel",
-        objective="",
         signatures=f"{_SIGNATURES}.embedding:embedding_signatures",
-        metric="",
-        fields={},
     ),
 )
 HEADS = {row.name: row for row in _ROWS}

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 from common.checks import FIELD, one_of, within
 from common.errors import UserError
 from common.settings import REQUIRED, setting, settings_of
-from modeling.encoders.contract import pop_extra
+from modeling.encoders.contract import EncoderConfig
 
 ACTIVATIONS = ("gelu", "gelu_erf", "relu")
 # Their activation -> ours: theirs "gelu" is the exact form, ours the tanh form.
@@ -22,75 +22,10 @@ _OURS = {
     "gelu_pytorch_tanh": "gelu",
     "relu": "relu",
 }
-_MAY_BE_0 = ("clamp_len", "mem_len", "reuse_len")
 
 
 @dataclasses.dataclass(frozen=True)
-class Configuration:
-    """Base of a frozen, validated configuration.
-
-    Class attributes:
-      changeable: fields that a trained model may be used with another value of.
-    """
-
-    changeable: ClassVar[tuple[str, ...]]
-
-    @classmethod
-    def counts(cls) -> list[str]:
-        """Fields that are whole numbers > 0."""
-        return [
-            field.name
-            for field in dataclasses.fields(cls)
-            if field.type in (int, int | None) and field.name not in _MAY_BE_0
-        ]
-
-    def replace(self, **changes: Any) -> Self:
-        """A copy with some fields changed."""
-        return dataclasses.replace(self, **changes)
-
-    def architecture(self) -> dict[str, Any]:
-        """The fields that weights or memory depend on; the others may change."""
-        return {
-            field.name: getattr(self, field.name)
-            for field in dataclasses.fields(self)
-            if field.name not in self.changeable
-        }
-
-    @classmethod
-    def _of_sizes(cls, changes: dict[str, Any], *sizes: int) -> Self:
-        """The first fields in order, changed or completed by others by name."""
-        names = [field.name for field in dataclasses.fields(cls)]
-        return cls(**(dict(zip(names, sizes, strict=False)) | changes))
-
-    @classmethod
-    def _of_fields(cls, value: dict[str, Any], theirs: dict[str, str]) -> Self:
-        """Reads fields by name; unknown ones go to `extra`.
-
-        Args:
-          value: what the file holds; `extra` is taken out.
-          theirs: field -> its name in the file, where that is another.
-
-        Raises:
-          UserError: a field without default is missing, or one is invalid.
-        """
-        names = {field.name for field in dataclasses.fields(cls)}
-        extra = pop_extra(value)
-        extra |= {k: v for k, v in value.items() if k not in names}
-        known = {k: v for k, v in value.items() if k in names}
-        missing = [
-            theirs.get(field.name, field.name)
-            for field in dataclasses.fields(cls)
-            if field.name not in known
-            and field.default is dataclasses.MISSING
-            and field.default_factory is dataclasses.MISSING
-        ]
-        if missing:
-            raise UserError(f"the configuration lacks {missing}")
-        return cls(**known, extra=extra)
-
-
-@dataclasses.dataclass(frozen=True)
-class RecurrentConfig(Configuration):
+class RecurrentConfig(EncoderConfig):
     """Of encoders with memory: Transformer-XL and XLNet.
 
     Attributes:
@@ -155,7 +90,7 @@ class RecurrentConfig(Configuration):
 
 
 @dataclasses.dataclass(frozen=True)
-class FileConfig(Configuration):
+class FileConfig(EncoderConfig):
     """Base of a frozen, validated configuration in Hugging Face's words.
 
     Class attributes:
@@ -200,7 +135,7 @@ class FileConfig(Configuration):
 
     @property
     def changeable(self) -> tuple[str, ...]:
-        """See `Configuration`."""
+        """See `EncoderConfig`."""
         return (*self.rates(), "init_std", "pooling", "extra")
 
     @property
