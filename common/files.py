@@ -7,6 +7,7 @@ that alone takes 826 MB). Paths with a scheme (`gs://...`) go through
 
 import contextlib
 import errno
+import functools
 import hashlib
 import json
 import os
@@ -14,7 +15,7 @@ import re
 import shutil
 import stat
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import IO, Any
 
 from common.errors import UserError
@@ -249,15 +250,6 @@ def sha256_of_file(path: str) -> str:
     return digest.hexdigest()
 
 
-def exists(path: str) -> bool:
-    """Whether there is a file or folder."""
-    if not is_remote(path):
-        return os.path.exists(path)
-    import tensorflow as tf
-
-    return tf.io.gfile.exists(path)
-
-
 def open_binary(path: str) -> IO[bytes]:
     """Opens a local or remote file for reading bytes."""
     if is_remote(path):
@@ -283,56 +275,53 @@ def _as_os_errors() -> Iterator[None]:
         raise OSError(e.message) from e
 
 
-def read_bytes(path: str) -> bytes:
-    """All bytes of a file.
+def _ask(path: str, local: Callable[[str], Any], remote: str) -> Any:
+    """`local(path)`, or the function `remote` of `tf.io.gfile`.
 
     Raises:
-      OSError: it cannot be read.
+      OSError: as Python's own functions do.
     """
     if not is_remote(path):
+        return local(path)
+    import tensorflow as tf
+
+    with _as_os_errors():
+        return getattr(tf.io.gfile, remote)(path)
+
+
+def exists(path: str) -> bool:
+    """Whether there is a file or folder."""
+    return _ask(path, os.path.exists, "exists")
+
+
+def is_folder(path: str) -> bool:
+    """Whether there is a folder."""
+    return _ask(path, os.path.isdir, "isdir")
+
+
+def read_bytes(path: str, most: int = -1) -> bytes:
+    """All bytes of a file, or the first `most`; OSError if it has none."""
+    if not is_remote(path):
         with open(path, "rb") as f:
-            return f.read()
+            return f.read(most)
     with _as_os_errors(), open_binary(path) as f:
-        return f.read()
+        return f.read(most)
 
 
 def size(path: str) -> int:
-    """Bytes of a file as it lies there.
-
-    Raises:
-      OSError: there is none.
-    """
-    if not is_remote(path):
-        return os.path.getsize(path)
-    import tensorflow as tf
-
-    with _as_os_errors():
-        return tf.io.gfile.stat(path).length
+    """Bytes of a file as it lies there."""
+    found = _ask(path, os.path.getsize, "stat")
+    return getattr(found, "length", found)
 
 
 def make_directory(path: str) -> None:
-    """Makes a folder and the ones above it.
-
-    Raises:
-      OSError: it cannot be made.
-    """
-    if not is_remote(path):
-        os.makedirs(path, exist_ok=True)
-        return
-    import tensorflow as tf
-
-    with _as_os_errors():
-        tf.io.gfile.makedirs(path)
+    """Makes a folder and the ones above it."""
+    _ask(path, functools.partial(os.makedirs, exist_ok=True), "makedirs")
 
 
 def list_names(path: str) -> list[str]:
     """Names of what lies in a folder."""
-    if not is_remote(path):
-        return os.listdir(path)
-    import tensorflow as tf
-
-    with _as_os_errors():
-        return [name.rstrip("/") for name in tf.io.gfile.listdir(path)]
+    return [name.rstrip("/") for name in _ask(path, os.listdir, "listdir")]
 
 
 def beginning_with(prefix: str) -> list[str]:
@@ -387,10 +376,4 @@ def plain_folder(folder: str) -> str:
 
 def remove(path: str) -> None:
     """Removes a file."""
-    if not is_remote(path):
-        os.remove(path)
-        return
-    import tensorflow as tf
-
-    with _as_os_errors():
-        tf.io.gfile.remove(path)
+    _ask(path, os.remove, "remove")

@@ -195,18 +195,15 @@ def copy(vocabulary: Vocabulary, settings: TextSettings, folder: str) -> str:
       folder: exists.
     """
     path = os.path.join(folder, copy_name(vocabulary.path))
+    if _maybe(path) != vocabulary.content:
+        with files.atomic_open(path) as f:
+            f.write(vocabulary.content)
     if is_released(vocabulary.path):
-        if _maybe(path) != vocabulary.content:
-            with files.atomic_open(path) as f:
-                f.write(vocabulary.content)
         return path
     about = {
         "model_sha256": vocabulary.sha256,
         "text_settings": settings.as_dict(),
     }
-    if _maybe(path) != vocabulary.content:
-        with files.atomic_open(path) as f:
-            f.write(vocabulary.content)
     if _json_object(sidecar(path)) != about:
         files.write_json(sidecar(path), about)
     return path
@@ -371,32 +368,16 @@ def _maybe(path: str) -> bytes | None:
     Raises:
       UserError: they are too many.
     """
-    content = _some(path)
-    if content is not None and len(content) > MAX_BYTES:
+    try:
+        content = files.read_bytes(path, MAX_BYTES + 1)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    if len(content) > MAX_BYTES:
         raise UserError(
             f"{path}: wanted a vocabulary of at most {MAX_BYTES >> 20} MiB, "
             "found more; give another file"
         )
     return content
-
-
-def _some(path: str) -> bytes | None:
-    """The first bytes of a file, more than `MAX_BYTES` at most by one."""
-    if not files.is_remote(path):
-        try:
-            with open(path, "rb") as f:
-                return f.read(MAX_BYTES + 1)
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-    import tensorflow as tf
-
-    try:
-        with files.open_binary(path) as f:
-            return f.read(MAX_BYTES + 1)
-    except tf.errors.NotFoundError:
-        return None
-    except tf.errors.OpError as e:
-        raise OSError(e.message) from e
 
 
 def _json_object(path: str) -> dict | None:
