@@ -323,8 +323,10 @@ def _problem_of(value) -> str:
         return f"signatures: {RAW} is missing"
     for name, signature in value["signatures"].items():
         for side in ("inputs", "outputs"):
-            tensors = signature.get(side) if _is_dict(signature) else None
-            if not _is_dict(tensors) or not all(
+            tensors = (
+                signature.get(side) if isinstance(signature, dict) else None
+            )
+            if not isinstance(tensors, dict) or not all(
                 map(_is_tensor, tensors.values())
             ):
                 return (
@@ -369,12 +371,8 @@ def _difference(described: Mapping, found: Mapping) -> str:
     return ""
 
 
-def _is_dict(value) -> bool:
-    return isinstance(value, dict)
-
-
 def _is_tensor(value) -> bool:
-    if not _is_dict(value) or not isinstance(value.get("shape"), list):
+    if not isinstance(value, dict) or not isinstance(value.get("shape"), list):
         return False
     try:
         tf.as_dtype(value.get("dtype"))

@@ -27,6 +27,7 @@ from benchmarks.systems.workloads import Workload
 from common import figures, files, locks, summary
 from common.errors import UserError
 from flags import app
+from studies.runner import jobs
 from studies.runner.jobs import Job, Jobs, as_flags
 
 FLAGS = flags.FLAGS
@@ -64,9 +65,6 @@ class Curve:
 
 class Learning(Jobs):
     """The jobs of one comparison."""
-
-    def __init__(self, folder: str, workers: int = 1, only_read: bool = False):
-        super().__init__(folder, workers=workers, only_read=only_read)
 
     def run(self) -> dict[str, list[Curve]]:
         """Data and pretraining; the curves that are there, by rule."""
@@ -324,11 +322,13 @@ def main() -> None:
     """Runs what is missing and writes the table."""
     os.makedirs(FLAGS.output_dir, exist_ok=True)
     with locks.held(FLAGS.output_dir):
-        jobs = Learning(FLAGS.output_dir, FLAGS.workers, FLAGS.table)
-        curves = jobs.run()
-        seconds = jobs.step_seconds()
+        learning = Learning(
+            FLAGS.output_dir, workers=FLAGS.workers, only_read=FLAGS.table
+        )
+        curves = learning.run()
+        seconds = learning.step_seconds()
         text = table(curves, seconds, FLAGS.steps)
-        files.write_text(jobs.path("table.md"), text)
+        files.write_text(learning.path("table.md"), text)
         curves_of = {
             rule: [
                 {k: np.asarray(v).tolist() for k, v in vars(c).items()}
@@ -337,19 +337,20 @@ def main() -> None:
             for rule, rule_curves in curves.items()
         }
         files.write_json(
-            jobs.path("results.json"), {"curves": curves_of, "seconds": seconds}
+            learning.path("results.json"),
+            {"curves": curves_of, "seconds": seconds},
         )
-        paths = [jobs.path("table.md")]
+        paths = [learning.path("table.md")]
         if any(curves.values()):
-            paths += draw(curves, seconds, jobs.path("learning"))
+            paths += draw(curves, seconds, learning.path("learning"))
     print(
-        f"\n{text}\n{jobs.hours():.2f} hours of jobs; wrote {', '.join(paths)}"
+        f"\n{text}\n{learning.hours():.2f} hours of jobs; wrote {', '.join(paths)}"
     )
 
 
 def define() -> None:
     """Registers the flags."""
-    flags.DEFINE_string("output_dir", None, "Folder of jobs.", required=True)
+    jobs.define()
     flags.DEFINE_string(
         "input_glob", "", "Text to pretrain on; default: the embedded corpus."
     )
@@ -369,8 +370,6 @@ def define() -> None:
     flags.DEFINE_integer(
         "speed_rounds", 20, "Steps of both that are timed; 0 = none.", 0
     )
-    flags.DEFINE_integer("workers", 1, "Jobs at a time, sharing the cores.", 1)
-    flags.DEFINE_bool("table", False, "Run nothing: the table of what is done.")
 
 
 if __name__ == "__main__":

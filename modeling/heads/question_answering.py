@@ -12,7 +12,11 @@ import tensorflow as tf
 from common.heads import SPAN_LOGIT
 from modeling.attention.masks import MASK_VALUE
 from modeling.encoders.registry import spec_of
-from modeling.heads.pooling import build_pooler, has_prediction_head
+from modeling.heads.pooling import (
+    build_pooler,
+    end_of_row,
+    has_prediction_head,
+)
 from modeling.models.task_model import TaskModel, dense_paths, pooler_paths
 from modeling.ops import dropout
 from modeling.ops.normalization import LayerNorm
@@ -199,12 +203,10 @@ class SpanModel(TaskModel):
     def _cls_index(self, hidden, input_mask):
         """int32 [B]."""
         kind = spec_of(self.config.model_type).capabilities.summary_type
-        if kind == "last":
-            return _last_real(hidden, input_mask)
         if input_mask is None:
-            return tf.zeros([tf.shape(hidden)[0]], tf.int32)
-        real = tf.cast(tf.cast(input_mask, tf.bool), tf.int32)
-        return tf.argmax(real, 1, tf.int32)
+            batch, length = tf.shape(hidden)[0], tf.shape(hidden)[1]
+            return tf.fill([batch], length - 1 if kind == "last" else 0)
+        return end_of_row(input_mask, kind)
 
     def _end_log_probs(self, hidden, starts, paragraph_mask):
         """[B, T, D] and starts [B, S, D] -> [B, S, T].
@@ -273,12 +275,3 @@ def _hide(logits, paragraph_mask):
         return logits
     allowed = tf.cast(paragraph_mask, tf.float32)
     return logits * allowed + MASK_VALUE * (1.0 - allowed)
-
-
-def _last_real(hidden, input_mask):
-    """int32 [B]."""
-    batch, length = tf.shape(hidden)[0], tf.shape(hidden)[1]
-    if input_mask is None:
-        return tf.fill([batch], length - 1)
-    real = tf.cast(tf.cast(input_mask, tf.bool), tf.int32)
-    return length - 1 - tf.argmax(tf.reverse(real, [1]), 1, tf.int32)

@@ -20,6 +20,7 @@ from serving.web.scheduler import LARGE_ANSWER, LARGE_BODY, Refused, Scheduler
 from serving.web.transport.access import OPEN_PATHS, Keys
 from serving.web.transport.guard import Guard, refusal
 from serving.web.versions import Load, Version, Versions
+from serving.web.workers import beside
 
 _DEFAULT_NAME = "xlnet"  # of exports that do not say what they are
 _MODEL = "/v1/models/{name}"
@@ -146,7 +147,7 @@ class _Server:
         async with contextlib.AsyncExitStack() as stack:
             await stack.enter_async_context(self._versions.run())
             if self.keys is not None:
-                await stack.enter_async_context(self.keys.watched())
+                await stack.enter_async_context(beside(self.keys.watch()))
             yield
 
     @property

@@ -20,6 +20,7 @@ from serving.web.cost import Budget, free_bytes, model_size
 from serving.web.forms.requests import Request
 from serving.web.lanes import Runs
 from serving.web.scheduler import Scheduler
+from serving.web.workers import beside
 
 _LOG = logging.getLogger("serving")
 _DRAIN_SECONDS = 0.05
@@ -123,13 +124,8 @@ class Versions:
         async with self._scheduler.running():
             self.current = Version(self._first, self._scheduler)
             self._first = None  # else it stays when a newer version is served
-            poll = asyncio.create_task(self._poll())
-            try:
+            async with beside(self._poll()):
                 yield
-            finally:
-                poll.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await poll
 
     @contextlib.contextmanager
     def lease(self) -> Iterator[Version]:

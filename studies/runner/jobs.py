@@ -22,6 +22,8 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 
+from absl import flags
+
 from common import files
 from common.errors import UserError
 
@@ -389,6 +391,15 @@ def die_with_parent() -> None:
     """
     if _PRCTL is not None:
         _PRCTL(_DIE_WITH_PARENT, signal.SIGKILL)
+
+
+def define(workers: bool = True) -> None:
+    """Registers the flags of a runner of jobs."""
+    flags.DEFINE_string("output_dir", None, "Folder of jobs.", required=True)
+    if workers:
+        line = "Jobs at a time, sharing the cores."
+        flags.DEFINE_integer("workers", 1, line, 1)
+    flags.DEFINE_bool("table", False, "Run nothing: the table of what is done.")
 
 
 def as_flags(values: dict) -> tuple[str, ...]:

@@ -51,7 +51,7 @@ class Forked:
         self.returncode: int | None = None
         self.pid = os.fork()
         if not self.pid:
-            _end_with(run)
+            end_with(run)
 
     def poll(self) -> int | None:
         """The exit status, once it has ended; minus a signal's number."""
@@ -184,7 +184,7 @@ def _run(arguments: list[str], log: str) -> None:
     runpy.run_module(name, run_name="__main__", alter_sys=True)
 
 
-def _end_with(run: Callable[[], None]) -> None:
+def end_with(run: Callable[[], None]) -> None:
     """Runs it in a fork; never returns."""
     status = 1
     jobs.die_with_parent()

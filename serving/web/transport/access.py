@@ -6,13 +6,11 @@ Shorter keys than `LEAST_CHARS` open nothing, whatever the file says.
 """
 
 import asyncio
-import contextlib
 import hashlib
 import hmac
 import logging
 import re
 import ssl
-from collections.abc import AsyncIterator
 
 from common.errors import UserError
 from serving.options import ServerOptions
@@ -102,18 +100,8 @@ class Keys:
         self._problem = ""
         _LOG.warning("%d keys are read anew", len(self._digests))
 
-    @contextlib.asynccontextmanager
-    async def watched(self) -> AsyncIterator[None]:
-        """Looks for changes while the block runs."""
-        task = asyncio.create_task(self._watch())
-        try:
-            yield
-        finally:
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
-
-    async def _watch(self) -> None:
+    async def watch(self) -> None:
+        """Looks for changes, without an end."""
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
             await asyncio.to_thread(self.look)
