@@ -18,7 +18,6 @@ def new(
     """A figure and its axes, an array [rows, columns].
 
     Args:
-      rows, columns: of axes.
       **options: of `matplotlib.figure.Figure`.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg

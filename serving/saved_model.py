@@ -56,7 +56,6 @@ class SavedModel:
 
     Attributes:
       version_dir: the folder that was loaded.
-      version: its name.
       description: content of `signature.json`.
 
     Raises:
@@ -340,7 +339,6 @@ def _difference(described: Mapping, found: Mapping) -> str:
     """How `signature.json` and the graph differ, or "".
 
     Args:
-      described: its signatures.
       found: those of `saved_model.pb`, by name.
     """
     for name, signature in described.items():

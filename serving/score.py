@@ -33,8 +33,6 @@ class Scored(NamedTuple):
     """A text.
 
     Attributes:
-      tokens: how many it has.
-      pieces: those that were scored.
       log_probs: float32 [orders, scored pieces].
     """
 

@@ -266,7 +266,6 @@ def sentences(
     """Ours less the original's, with standard errors where there are seeds.
 
     Args:
-      curves: by rule.
       ends: what is equal -> the step of each rule; {} = not known.
     """
     if not all(curves.values()):

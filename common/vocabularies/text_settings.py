@@ -30,9 +30,7 @@ class TextSettings:
 
     Attributes:
       rule: one of `RULES`.
-      uncased: text is lower-cased.
       remove_space: text is stripped, white space collapsed.
-      version: of the rules.
     """
 
     rule: str = ORIGINAL
@@ -96,7 +94,6 @@ class TextChoice:
 
     Attributes:
       rule: one of `RULES`.
-      uncased: lower-case text.
       remove_space: strip text and collapse its white space.
     """
 

@@ -40,7 +40,6 @@ class Vocabulary:
     """A SentencePiece file as it was read.
 
     Attributes:
-      path: where.
       content: all its bytes; of released files the `tokenizer.json` that
         they stand for.
       sha256: hex digest of the content.
@@ -97,7 +96,6 @@ def check_rows(path: str, pieces: int, rows: int, where: str) -> None:
 
     Args:
       path: of the vocabulary; "" = not known.
-      pieces: in it.
       rows: of the table; released weights may have more than pieces.
       where: names the model.
     """
@@ -190,7 +188,6 @@ def copy(vocabulary: Vocabulary, settings: TextSettings, folder: str) -> str:
     Nothing is written where the same is there already.
 
     Args:
-      vocabulary: the file.
       settings: resolved; stored in `spiece.json`.
       folder: exists.
     """
@@ -270,8 +267,6 @@ def settle(
     """The text settings of a vocabulary that models were trained with.
 
     Args:
-      vocabulary: the file.
-      said: by flags.
       *folders: of models; see `trained_with`. A folder without any of its
         files says nothing.
 

@@ -37,7 +37,6 @@ class EncoderConfig:
       d_inner: F, width within a feed-forward layer.
       causal: positions see the past only.
       dropout: rate of hidden states; heads use it, too.
-      dropatt: rate of attention probabilities.
       dropout_rates: every rate, in an order that stays: a run is known by it.
       init_method: of first weights, "normal" or "truncated_normal"
         (`init_std`), or "uniform"; one that may be "uniform" has a bound,

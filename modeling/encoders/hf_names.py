@@ -44,7 +44,6 @@ class HuggingFaceNames:
     """Base of the encoders' `HuggingFace` classes.
 
     Attributes:
-      class_prefix: of their class names.
       scope: of their encoder in a model with a head.
       ties: (a stored copy, what it must be equal to), their names.
       buffers: ends of names that hold no weights.

@@ -55,7 +55,6 @@ class CausalLanguageModel(TaskModel):
           input_ids: int [B, T].
           layers: L tensors [B, M, D], M slots whether filled or not.
           length: int32 [B], so many of the last slots are filled.
-          training, seed: as the encoder's.
 
         Returns:
           `EncoderOutput`.

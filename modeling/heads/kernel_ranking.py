@@ -24,7 +24,6 @@ class KernelRankingModel(TaskModel):
 
     Args:
       config: an `EncoderConfig`, or its `to_dict()`.
-      mu, sigma: of the kernels.
       layer: hidden state that is read, 0 = the embeddings.
       with_candidate_score: one more feature, the candidates' score.
       **kwargs: of `TaskModel`.

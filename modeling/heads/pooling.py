@@ -130,7 +130,6 @@ class SequenceSummary(ConfiguredLayer):
           hidden: [B, T, D].
           input_mask: [B, T], 1 = real token; None = all.
           cls_index: int [B] or a number, overrides the last real token.
-          training: apply dropout.
           seed: int32 [2].
 
         Returns:

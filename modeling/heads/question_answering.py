@@ -127,9 +127,7 @@ class SpanModel(TaskModel):
           cls_index: int [B], position of CLS; None = the last or the first
             real token, by the encoder's layout.
           start_positions: int [B], true starts; None = search by beams.
-          training: apply dropout.
           seed: int32 [2].
-          **arguments: of the encoder's call.
 
         Returns:
           `SpanTrainingOutput` with `start_positions`, else `SpanOutput`.

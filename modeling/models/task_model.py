@@ -122,8 +122,6 @@ class TaskModel(saving.Model):
         """A float32 layer of the head.
 
         Args:
-          units: width of the output.
-          name: of the layer.
           width: of the input; None = D.
           **more: other arguments of `saving.Dense`.
         """

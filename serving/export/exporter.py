@@ -109,7 +109,6 @@ def publish(
       signatures: name -> `Signature`.
       assets: file name -> content.
       about: what `signature.json` says besides the signatures.
-      model_name: in the warm-up requests.
       check: reload in a fresh process and compare.
 
     Raises:

@@ -33,7 +33,6 @@ class Ensemble:
     """What `serving.exported.answering` asks, of several models.
 
     Args:
-      models: at least one.
       weights: positive, one per model; () = all alike.
 
     Attributes:

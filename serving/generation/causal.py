@@ -27,7 +27,6 @@ class CausalLM(NamedTuple):
     Attributes:
       model: all weights restored, dropout off.
       vocabulary: that it was trained with.
-      vocabulary_path: its file.
       weights: what was restored; None = it was made here.
     """
 

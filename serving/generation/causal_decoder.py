@@ -71,7 +71,6 @@ class CausalGenerator:
 
         Args:
           prompt: int32 [prompt length], at least one token.
-          options: how tokens are picked.
         """
         log_probs, memory = self.read(prompt)
         run = self._cached if options.use_cache else self._without_cache

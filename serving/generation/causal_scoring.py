@@ -19,7 +19,6 @@ class CausalScorer:
     """Scores token ids.
 
     Args:
-      model: with all weights.
       segment_len: T.
       batch_size: B.
     """

@@ -81,7 +81,6 @@ class Generator:
     """Continues prompts.
 
     Args:
-      model: with all weights.
       banned: ids that are never picked.
       eod: the id that ends a text.
       pad: fills the rows after it.
@@ -107,7 +106,6 @@ class Generator:
 
         Args:
           prompt: int32 [prompt length], at least one token.
-          options: how tokens are picked.
         """
         run = self._cached if options.use_cache else self._without_cache
         tokens, log_probs = run(tf.constant(prompt, tf.int32), options)

@@ -55,7 +55,6 @@ def parse(lm: LanguageModel, text: str, fills: list[str] | None) -> Hidden:
     The pieces around a place are those of the whole text (`data.text.masked`).
 
     Args:
-      lm: for its tokenizer.
       text: each `<mask>` (or the tokenizer's own symbol, `[MASK]`) hides one piece, with the space before it, or all
         pieces of the whole text that hold a character of its filling.
       fills: a text per `<mask>`; None = one unknown piece each.

@@ -36,8 +36,6 @@ def score_lines(
     """An object for each line, in order; see docs/guides/language_modeling.md.
 
     Args:
-      vocabulary: of the model.
-      scorer: of the model.
       lines: without their ends; a blank one is a line as every other.
       line_end: the end of a line is scored, too.
     """

@@ -85,7 +85,6 @@ def join_segments(
     Args:
       parts: int32 [B, (pieces)] per segment.
       max_length: most tokens of a row.
-      ids: the special ids.
       pad_to: T; None = the longest row.
       keep_blank: an empty segment after the first keeps its SEP; else see
         `data.finetuning.features.pair_features.without_blank`.

@@ -41,7 +41,6 @@ def build_app(
 
     Args:
       model: the version to begin with.
-      options: bounds, names, times.
       load: version folder -> model, for versions that appear later.
 
     Raises:

@@ -163,7 +163,6 @@ class Lanes:
     """Both lanes of one version of the model. Needs a running event loop.
 
     Attributes:
-      quick, costly: the lanes.
       quick_weight: of the heaviest request in the quick lane.
     """
 
@@ -234,7 +233,6 @@ class Lanes:
 
         Args:
           signature: which function.
-          rows: of equal shapes.
           tokens: of the longest row.
           weight: time of the longest row, as that of so many tokens.
           alone: no other request's rows in its runs.

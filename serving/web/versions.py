@@ -28,13 +28,7 @@ Load = Callable[[str], SavedModel]
 
 
 class Version:
-    """Checked rows in, the rows of an answer out; needs a running event loop.
-
-    Attributes:
-      model: as given.
-      lanes: run it.
-      leases: requests that hold it.
-    """
+    """Checked rows in, the rows of an answer out; needs a running event loop."""
 
     def __init__(self, model: SavedModel, scheduler: Scheduler):
         self.model = model

@@ -35,9 +35,7 @@ class Task:
       questions: share of the other tokens that ask.
       rows: B.
       segment: T.
-      steps: of training.
       eval_steps: segments that accuracy is measured on.
-      learning_rate: of Adam.
       seed: of the text and the weights.
     """
 

@@ -70,7 +70,6 @@ class Jobs:
 
     Args:
       folder: receives a folder per job.
-      say: takes lines.
       workers: jobs at a time; each has its share of the cores, also where one
         runs alone, so that all times are of the same number of cores.
       only_read: run nothing; what is not done is a line.
@@ -194,7 +193,6 @@ class Jobs:
         Args:
           kind: of the jobs; its own two lie in `speed/`.
           commands: (folder of the run, steps) -> commands.
-          steps: of the shorter run.
 
         Returns:
           None where a run failed.

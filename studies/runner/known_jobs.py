@@ -86,7 +86,6 @@ def opened(folder: str, path: str, only_read: bool) -> Iterator[bool]:
     """Holds a folder of jobs, with what is known; whether it may be written to.
 
     Args:
-      folder: of a runner.
       path: see `adopt`.
       only_read: where another process has the folder, or nothing can be
         written, look at it all the same: files are whole at any moment.

@@ -17,7 +17,6 @@ class Command:
     """A way to start a command.
 
     Attributes:
-      module: what is run.
       arguments: `{input}` is the path of an input, `{out}` a folder to write.
       inputs: name in `world.RECIPES` -> its kind in `damage.KINDS`; "" =
         needed and left alone.

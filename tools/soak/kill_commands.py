@@ -50,7 +50,6 @@ class Outcome:
       what: which command.
       kills: how often it was killed.
       starts: how often it was started.
-      seconds: of the undisturbed run.
       differing: files or tensors that differ, or that one side lacks.
       left: half-written files.
     """

@@ -97,12 +97,7 @@ def start(arguments: list[str], log: str) -> subprocess.Popen | Forked:
 
 
 class Group:
-    """Processes of one run, in a `with` block that none of them outlives.
-
-    Attributes:
-      processes: as they were started.
-      logs: their output.
-    """
+    """Processes of one run, in a `with` block that none of them outlives."""
 
     def __init__(self):
         self.processes: list[subprocess.Popen | Forked] = []

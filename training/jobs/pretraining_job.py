@@ -59,7 +59,6 @@ def known_config(
     """The architecture of `model_dir` or of `init_checkpoint`, if any.
 
     Args:
-      options: of the run.
       wait: until another job that writes `model_dir` has said what it is.
     """
     folder = options.model_dir
@@ -90,7 +89,6 @@ def memory_defaults(
     Args:
       known: see `known_config`.
       seq_len: T of the data.
-      reuse_len: of the data.
       own: `known` is `model_dir`'s: without `mem_len` it had no memory.
     """
     if known and not spec_of(known.model_type).capabilities.memory:

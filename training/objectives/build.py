@@ -19,7 +19,6 @@ def build_objective(
 
     Args:
       head: key of `common.heads.HEADS`.
-      config: the architecture.
       segments: read documents in so many segments; 0 = whole.
       segment_len: T of these.
       **head_options: `recompute_layers`, and what the head's model takes

@@ -22,7 +22,6 @@ class RankingObjective(FinetuneObjective):
     An evaluation scores rows alone: the loss is one of lists.
 
     Args:
-      config: the architecture.
       rank_loss: "hinge", "ranknet" (of pairs of unlike grades), "softmax" (of
         the list) or "pointwise".
       **options: of `FinetuneObjective`.

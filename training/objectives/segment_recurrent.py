@@ -17,7 +17,6 @@ class RecurrentObjective(finetune.FinetuneObjective):
     """Reads S segments where `FinetuneObjective` reads one.
 
     Args:
-      config: the architecture.
       num_segments: S.
       segment_len: T; the memory keeps so many slots.
       **options: of the head's own objective.

@@ -153,9 +153,7 @@ class AdamW:
         """Updates one variable and its slots; the squares of the difference.
 
         Args:
-          g: its gradient.
           name: canonical.
-          group: its group.
           factor: of the gradient, before the group's.
           rate: of the step, before the group's multiplier.
           step: int64 scalar, updates of this variable made so far.

@@ -20,9 +20,7 @@ class EvaluatorRunner(orbit.AbstractEvaluator):
     """Evaluates the current weights, or their average, and keeps the best.
 
     Args:
-      run: whose weights.
       make: run -> an `Evaluator`, or what evaluates as one does.
-      say: takes a line.
     """
 
     def __init__(self, run: RunState, make, say):

@@ -118,9 +118,7 @@ class Progress:
         """Reports a host loop.
 
         Args:
-          step: updates made so far.
           values: means over the loop, `loss` first.
-          tokens: in the loop.
           wait: seconds that it waited for input.
           seconds: of its steps alone; saves and evaluations between loops
             count for the time that is left, not for the speed.
@@ -173,7 +171,6 @@ def shown_values(
     """The columns of a progress line, in order.
 
     Args:
-      means: over a host loop.
       names: `Objective.shown_metrics`.
     """
     shown = {"loss": "loss"} | dict(names)

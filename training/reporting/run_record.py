@@ -81,7 +81,6 @@ def update(
     """Checks this start against the last one and adds it to `run.json`.
 
     Args:
-      model_dir: its folder.
       flags: all flags of the command.
       must_match: fields that a resumed run cannot change.
       should_match: fields without which it goes on, but not bit for bit.

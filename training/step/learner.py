@@ -22,13 +22,9 @@ class Learner:
     """A model with all that its training steps read and write.
 
     Attributes:
-      objective: model, loss, outputs.
-      strategy: of the run.
-      split: of the global batch.
       model: of the objective, in the strategy's scope.
       variables: canonical name -> variable.
       groups: canonical name -> optimizer group.
-      optimizer: of the variables.
       memory: recurrent memory; None for an objective without.
       loss_scale: for float16, else None.
     """
@@ -54,11 +50,7 @@ def build_learner(
     """New weights, slots and memory.
 
     Args:
-      objective: what is learned.
       strategy: from `strategy.setup`.
-      split: of the global batch.
-      options: of the optimizer.
-      train_steps: where the schedule ends.
 
     Raises:
       UserError: weights and slots do not fit into the memory that is left.

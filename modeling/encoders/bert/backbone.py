@@ -25,7 +25,6 @@ class BertModel(Stack):
       input_mask: [B, T], 1 = real token; None = all.
       positions: int [B, T]; None = 0..T-1.
       documents: int [B, T], of packed rows: tokens see their document only.
-      training: apply dropout.
       seed: int [2], needed for dropout.
       output_hidden_states: also return [B, T, E] after the embeddings and
         [B, T, D] after each of the L layers (ALBERT: after its group).

@@ -19,9 +19,7 @@ class BertConfig(FileConfig):
 
     Attributes:
       type_vocab_size: number of segments that a row can tell apart.
-      layer_norm_eps: of every LayerNorm.
       dropout: rate in [0, 1) of embeddings and sublayer outputs.
-      dropatt: rate on attention probabilities.
       classifier_dropout: rate before a classifier; None = `dropout`.
     """
 

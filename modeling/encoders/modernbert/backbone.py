@@ -73,7 +73,6 @@ class ModernBertModel(Stack):
         nothing.
       positions: int [B, T]; None = 0..T-1.
       documents: int [B, T], of packed rows: tokens see their document only.
-      training: apply dropout.
       seed: int [2], needed for dropout.
       output_hidden_states: also return the embeddings and the stream after
         each layer, before the last norm; float32 under any policy.

@@ -54,7 +54,6 @@ class XLNetModel(RecurrentStack):
       memory: tuple of L tensors [B, M, D].
       memory_length: int [B], the last so many slots are valid; None = all.
       bi_data: the second half of the rows is backward.
-      training: apply dropout.
       seed: int [2], needed for dropout.
       output_hidden_states: also return every layer's content stream.
     """

@@ -29,7 +29,6 @@ class Embeddings(NamedTuple):
     """Texts whose vectors are wanted.
 
     Attributes:
-      signature: that takes the rows.
       rows: one per text, of equal shapes.
       model: the name that was asked for.
       as_base64: vectors as bytes of little-endian float32.
@@ -76,7 +75,6 @@ def parse_embeddings(
     """OpenAI's form, checked.
 
     Args:
-      body: the raw body.
       description: content of `signature.json`.
       limit: see `ServerOptions`.
 
@@ -183,7 +181,6 @@ def parse_rerank(
     """text-embeddings-inference's form, checked.
 
     Args:
-      body: the raw body.
       description: content of `signature.json`.
       limit: see `ServerOptions`.
 

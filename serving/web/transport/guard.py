@@ -32,7 +32,6 @@ class Guard:
     bounded rate. When the server ends, answers carry `Connection: close`.
 
     Args:
-      app: the application.
       scheduler: turns of mistakes, counts, whether the end has come.
       hosts: names that `Host` may give; empty = any. A page elsewhere whose
         name was pointed at this machine gives its own.
