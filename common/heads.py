@@ -39,8 +39,7 @@ class HeadSpec:
       fields: what its batches hold beyond `common.contract.schema.FINETUNE_BATCH`;
         {} also where they are others: `PRETRAIN_BATCH`, streams.
       model_options: keyword arguments of the model that make it this head.
-      long_objective: the objective that reads documents in segments; "" =
-        there is none.
+      reads_segments: it can be trained on long documents, segment by segment.
       marker: canonical names and attribute path of a variable that only it
         has; () where its weights are those of another head.
       scopes: patterns of the scopes that its variables have by canonical name.
@@ -57,7 +56,7 @@ class HeadSpec:
     metric: str = ""
     fields: dict[str, Field] = dataclasses.field(default_factory=dict)
     model_options: dict[str, Any] = dataclasses.field(default_factory=dict)
-    long_objective: str = ""
+    reads_segments: bool = False
     marker: tuple[str, ...] = ()
     scopes: tuple[str, ...] = ()
     hf_class: str = ""
@@ -82,7 +81,6 @@ _SUMMARY = _dense(f"{SUMMARY_SCOPE}/summary", "sequence_summary.summary")
 SPAN_LOGIT = "model/span/logit"
 _MODELS = "modeling.heads"
 _OBJECTIVES = "training.objectives.finetuning"
-_LONG = "training.objectives.segment_recurrent"
 _SIGNATURES = "serving.signatures"
 
 _ROWS = (
@@ -117,7 +115,7 @@ _ROWS = (
         signatures=f"{_SIGNATURES}.sequence:sequence_signatures",
         metric="accuracy",
         fields={"label_ids": Field("B", "int32", "class index")},
-        long_objective=f"{_LONG}:RecurrentClassification",
+        reads_segments=True,
         marker=("model/classification/logit/kernel", "class_dense/kernel"),
         scopes=(r"classification[\w.-]*",),
         hf_class="ForSequenceClassification",
@@ -131,7 +129,7 @@ _ROWS = (
         signatures=f"{_SIGNATURES}.sequence:sequence_signatures",
         metric="micro_f1",
         fields={"label_ids": Field("B Y", "float32", "0 or 1 per label")},
-        long_objective=f"{_LONG}:RecurrentMultiLabel",
+        reads_segments=True,
     ),
     HeadSpec(
         name="regression",
@@ -141,7 +139,7 @@ _ROWS = (
         metric="pearson",
         fields={"label_ids": Field("B", "float32", "target value")},
         model_options={"num_labels": 1, "regression": True},
-        long_objective=f"{_LONG}:RecurrentRegression",
+        reads_segments=True,
         marker=("model/regression/logit/kernel", "value_dense/kernel"),
         scopes=(r"regression[\w.-]*",),
         hf_class="ForSequenceClassification",
@@ -156,7 +154,7 @@ _ROWS = (
         metric="ndcg",
         fields={"label_ids": Field("B C", "float32", "grades of a list")},
         model_options={"num_labels": 1, "regression": True},
-        long_objective="training.objectives.ranking:RecurrentRanking",
+        reads_segments=True,
     ),
     HeadSpec(
         name="candidate_ranking",
@@ -214,7 +212,7 @@ _ROWS = (
         signatures=f"{_SIGNATURES}.choice:choice_signatures",
         metric="accuracy",
         fields={"label_ids": Field("B", "int32", "right option")},
-        long_objective=f"{_LONG}:RecurrentMultipleChoice",
+        reads_segments=True,
         marker=("logits/dense/kernel", "choice_dense/kernel"),
         scopes=("logits",),
         hf_class="ForMultipleChoice",
