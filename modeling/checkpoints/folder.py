@@ -79,8 +79,7 @@ def newest_prefix(
     """`newest`'s prefix, after its line was said.
 
     Args:
-      folder: see `newest`.
-      base: see `newest`.
+      folder, base: see `newest`.
       say: takes the line; standard error if not given, once per process.
 
     Raises:
@@ -95,11 +94,7 @@ def newest_prefix(
 
 
 def whole(folder: str, base: str | None = None) -> list[str]:
-    """Prefixes of all whole checkpoints, oldest first.
-
-    Args:
-      folder: see `newest`.
-      base: see `newest`.
+    """Prefixes of all whole checkpoints, oldest first; arguments as `newest`'s.
 
     Raises:
       UserError: they are of several names and nothing says which is meant.
@@ -113,12 +108,7 @@ def whole(folder: str, base: str | None = None) -> list[str]:
 
 
 def unfinished(folder: str, base: str) -> set[str]:
-    """Names of what a killed process was saving and that never became whole.
-
-    Args:
-      folder: see `newest`.
-      base: see `newest`.
-    """
+    """Names of what a killed process was saving and that never became whole."""
     found = _look(folder, base)
     return {
         name

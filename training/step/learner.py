@@ -7,9 +7,8 @@ import tf_keras
 
 from modeling.encoders import sizes
 from training.objectives.contract import Objective
-from training.optim.build import build_optimizer
 from training.optim.loss_scale import LossScale
-from training.optim.optimizer import AdamW
+from training.optim.optimizer import AdamW, build_optimizer
 from training.optim.schedules import Schedule
 from training.optim.variable_groups import Group, build_groups
 from training.recurrent.memory_state import RecurrentMemory
