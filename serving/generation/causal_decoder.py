@@ -78,9 +78,12 @@ class CausalGenerator:
             log_probs, memory, tf.constant(len(prompt)), options
         )
         tokens, log_probs = np.asarray(tokens), np.asarray(log_probs)
+        return Result.of(tokens, log_probs, self.stops(tokens))
+
+    def stops(self, tokens: np.ndarray) -> np.ndarray:
+        """bool [B, G]: a sample has the `end` that stops it here or before."""
         ends = np.cumsum(tokens == self.end, 1)
-        stops = (ends >= self.stop_count) if self.stop_count else ends < 0
-        return Result.of(tokens, log_probs, stops)
+        return (ends >= self.stop_count) if self.stop_count else ends < 0
 
     def read(self, prompt: np.ndarray) -> tuple[tf.Tensor, tuple]:
         """Log-probabilities [1, V] after a prompt, and its memory.
@@ -101,9 +104,7 @@ class CausalGenerator:
 
     def has_ended(self, tokens: list[int]) -> bool:
         """Whether a sample stopped by itself."""
-        return bool(self.stop_count) and (
-            tokens.count(self.end) >= self.stop_count
-        )
+        return bool(self.stops(np.asarray([tokens])).any())
 
     # --- Shared by both ways ----------------------------------------------
 
