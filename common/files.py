@@ -337,8 +337,8 @@ def beginning_with(prefix: str) -> list[str]:
         names = list_names(folder or ".")
     except (FileNotFoundError, NotADirectoryError):
         return []
-    found = sorted(name for name in names if name.startswith(start))
-    return [os.path.join(folder, name) for name in found]
+    matching = sorted(name for name in names if name.startswith(start))
+    return [os.path.join(folder, name) for name in matching]
 
 
 # Open folders (device, inode) -> descriptor, for `plain_folder`.
@@ -367,8 +367,8 @@ def plain_folder(folder: str) -> str:
             f"{folder}: TensorFlow takes [ * ? and \\ in a path for a pattern; "
             "rename the folder"
         )
-    found = os.stat(folder)
-    key = (found.st_dev, found.st_ino)
+    status = os.stat(folder)
+    key = (status.st_dev, status.st_ino)
     if key not in _opened:
         _opened[key] = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     return f"/proc/self/fd/{_opened[key]}"

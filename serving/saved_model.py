@@ -267,11 +267,11 @@ def _read_description(version_dir: str) -> dict:
     spiece = os.path.join(version_dir, _SPIECE)
     wanted = value.get("spiece_sha256")
     if wanted and files.exists(spiece):
-        found = files.sha256_of_file(spiece)
-        if found != wanted:
+        sha256 = files.sha256_of_file(spiece)
+        if sha256 != wanted:
             raise UserError(
                 f"{spiece}: wanted the SentencePiece file with SHA-256 "
-                f"{wanted[:12]}..., found {found[:12]}...; export anew"
+                f"{wanted[:12]}..., found {sha256[:12]}...; export anew"
             )
     return value
 

@@ -89,17 +89,17 @@ class Learning(Jobs):
 
     def data_jobs(self) -> list[Job]:
         """Text, vocabulary, and records of both rules."""
-        jobs, text = [], FLAGS.input_glob
+        listed, text = [], FLAGS.input_glob
         if not text:
             text = self.path("corpus", "pretrain.txt")
             words = ("-m", "data.demo_corpus")
             words += (f"--output_dir={self.path('corpus')}",)
-            jobs.append(Job("corpus", (words,)))
+            listed.append(Job("corpus", (words,)))
         spiece = self.path("vocabulary", "spiece")
         values = {"input_glob": text, "model_prefix": spiece}
         values |= {"vocab_size": FLAGS.vocab_size}
         words = ("-m", "data.train_sentencepiece", *as_flags(values))
-        jobs.append(Job("vocabulary", (words,)))
+        listed.append(Job("vocabulary", (words,)))
         for rule, more in RULES.items():
             values = {
                 "input_glob": text,
@@ -111,8 +111,8 @@ class Learning(Jobs):
                 "dev_fraction": FLAGS.dev_fraction,
             }
             words = ("-m", "data.create_pretraining_data", *as_flags(values))
-            jobs.append(Job(f"records-{rule}", ((*words, *more),)))
-        return jobs
+            listed.append(Job(f"records-{rule}", ((*words, *more),)))
+        return listed
 
     def records(self, rule: str) -> str:
         """Folder of a rule's records."""

@@ -100,11 +100,11 @@ def write(
     Raises:
       UserError: of an encoder that has no such files.
     """
-    found = {}
+    tensors = {}
     for name, value in _original(config, prefix).stack(arrays).items():
         for kind, task in tasks.items():
             name = name.replace(f"model/{kind}/", f"model/{kind}_{task}/", 1)
-        found[name] = value
+        tensors[name] = value
     folder, base = os.path.split(prefix)
     if folder:
         tf.io.gfile.makedirs(folder)
@@ -113,7 +113,7 @@ def write(
     temporary = os.path.join(folder, f".{base}.tmp-{uuid.uuid4().hex[:8]}")
     with locks.held(prefix, is_folder=False):
         locks.remove_leftovers(folder, re.escape(base))
-        _save(temporary, prefix, found)
+        _save(temporary, prefix, tensors)
 
 
 def _save(temporary: str, prefix: str, found: Mapping[str, np.ndarray]) -> None:

@@ -198,12 +198,12 @@ class CausalGenerator:
 
     def _caches(self, memory, count, batch, context):
         """[2, N, B, M, H] of every layer after the prompt."""
-        slots, found = self.model.config.mem_len, []
+        slots, caches = self.model.config.mem_len, []
         for block, layer in zip(
             self.model.encoder.blocks, memory[0], strict=True
         ):
             kernels = [block.rel_attn.kernels[name] for name in "kv"]
             layer = tf.cast(layer, block.compute_dtype)
             pair = tf.stack(context.matmul.heads([layer], kernels))
-            found.append(tf.repeat(fill(pair, count, slots), batch, 2))
-        return found
+            caches.append(tf.repeat(fill(pair, count, slots), batch, 2))
+        return caches

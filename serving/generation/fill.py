@@ -87,10 +87,10 @@ def _check_fill(lm: LanguageModel, span: list[int], number: int) -> None:
     if not span:
         raise UserError(f"--fill: text {number} has no pieces")
     never = lm.tokenizer.symbols.never_filled()
-    found = [lm.tokenizer.id_to_piece(i) for i in span if i in never]
-    if found:
+    symbols_in_span = [lm.tokenizer.id_to_piece(i) for i in span if i in never]
+    if symbols_in_span:
         raise UserError(
-            f"--fill: text {number} holds {found[0]}, which never fills a "
+            f"--fill: text {number} holds {symbols_in_span[0]}, which never fills a "
             "place (probability 0): give text of the model's vocabulary"
         )
 
@@ -193,7 +193,7 @@ class Filler:
         """
         count, length = len(order), len(hidden.ids)
         given = np.setdiff1d(np.arange(length), hidden.positions)
-        found = np.zeros(length, np.float32)
+        attributed = np.zeros(length, np.float32)
         whole = self.score(hidden, order).joint
         for first in range(0, len(given), _ROWS):
             part = given[first : first + _ROWS]
@@ -205,8 +205,8 @@ class Filler:
             factors = self._ask(ids, ranks, hidden.positions)
             filled = hidden.ids[hidden.positions]
             without = factors[:, np.arange(count), filled].sum(1)
-            found[part] = whole - without
-        return found
+            attributed[part] = whole - without
+        return attributed
 
     def search(
         self, hidden: Hidden, order: np.ndarray, beam_size: int

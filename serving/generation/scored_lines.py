@@ -21,10 +21,10 @@ def read_lines(path: str) -> list[str]:
         data = files.read_bytes(path)
     except FileNotFoundError as e:
         raise UserError(f"--input_file={path} does not exist") from e
-    found = encodings.lines(data, f"--input_file={path}")
-    if not any(line.strip() for line in found):
+    lines = encodings.lines(data, f"--input_file={path}")
+    if not any(line.strip() for line in lines):
         raise UserError(f"--input_file={path} holds no line to score")
-    return found
+    return lines
 
 
 def score_lines(

@@ -56,7 +56,7 @@ def causal_signatures(
         losses = context.model.token_losses(hidden[:, :-1], input_ids[:, 1:])
         return {"token_log_probs": -losses} | kept
 
-    found = {
+    signatures = {
         "encode": Signature(
             encode, stream, example, "a segment and memory in, both out"
         ),
@@ -69,17 +69,19 @@ def causal_signatures(
         ),
     }
     if generates:
-        found["generate"] = _generate(context, stream, example, banned)
+        signatures["generate"] = _generate(context, stream, example, banned)
     # Places from the segment's end would depend on the longest line.
     if context.tokenizer is None or config.bound_to_segment:
-        return found | {RAW: found["score"]}
+        return signatures | {RAW: signatures["score"]}
     # Two rules, both by name; the default is that of the commands.
-    found["score_line"] = _score_signature(context, line_end=True)
-    found["score_text"] = _score_signature(context, line_end=False)
-    found[RAW] = found["score_line"]
+    signatures["score_line"] = _score_signature(context, line_end=True)
+    signatures["score_text"] = _score_signature(context, line_end=False)
+    signatures[RAW] = signatures["score_line"]
     if generates:
-        found["generate_text"] = _generate_text(context, found["generate"])
-    return found
+        signatures["generate_text"] = _generate_text(
+            context, signatures["generate"]
+        )
+    return signatures
 
 
 def _score_signature(context: Context, line_end: bool) -> Signature:

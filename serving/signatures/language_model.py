@@ -36,7 +36,7 @@ def lm_signatures(context: Context) -> dict[str, Signature]:
     them fills each place by itself.
     """
     text = {"text": text_spec("text")}
-    found = {
+    signatures = {
         RAW: Signature(
             lambda text: _embed(context, text),
             text,
@@ -46,8 +46,8 @@ def lm_signatures(context: Context) -> dict[str, Signature]:
         TOKENIZE: tokenize_signature(context),
     }
     if not _capabilities(context).query_stream:
-        return found | {"fill_mask": fill_signature(context)}
-    return found | {
+        return signatures | {"fill_mask": fill_signature(context)}
+    return signatures | {
         "fill_mask": Signature(
             lambda text: _fill(context, text),
             text,

@@ -201,9 +201,9 @@ class _Server:
             "signature_name": "",
             "version": str(self.model.version),
         }
-        found = {"signature_def": self.model.signature_defs}
+        about = {"signature_def": self.model.signature_defs}
         return _indented(
-            {"model_spec": spec, "metadata": {"signature_def": found}}
+            {"model_spec": spec, "metadata": {"signature_def": about}}
         )
 
     async def about(self) -> dict:

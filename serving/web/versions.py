@@ -203,11 +203,11 @@ def _column(rows: list[dict], name: str):
 
 def _state(folder: str) -> tuple:
     """Names, sizes and times of all files of a folder."""
-    found = []
+    state = []
     for place, _, names in tf.io.gfile.walk(folder):
         for name in names:
             path = os.path.join(place, name)
             with contextlib.suppress(tf.errors.OpError):
                 about = tf.io.gfile.stat(path)
-                found.append((path, about.length, about.mtime_nsec))
-    return tuple(sorted(found))
+                state.append((path, about.length, about.mtime_nsec))
+    return tuple(sorted(state))

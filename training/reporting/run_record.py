@@ -143,20 +143,20 @@ def _and(fields: dict) -> str:
 def _read(path: str) -> dict:
     if not files.exists(path):
         return {}
-    found = files.read_json_object(path, "move it away")
+    record = files.read_json_object(path, "move it away")
     for name, kind in (
         ("flags", dict),
         ("must_match", dict),
         ("should_match", dict),
         ("starts", list),
     ):
-        value = found.get(name, kind())
+        value = record.get(name, kind())
         if not isinstance(value, kind):
             raise UserError(
                 f"{path}: {name}: wanted {kind.__name__}, found "
                 f"{type(value).__name__}; move the file away"
             )
-    return found
+    return record
 
 
 def _differences(found: dict, wanted: dict) -> list[str]:

@@ -64,11 +64,11 @@ class Keys:
         if not LEAST_CHARS <= len(key) <= _MOST_CHARS:
             return None
         digest = hashlib.sha256(key).digest()
-        found = None
+        matching = None
         for name, known in self._digests:  # the time tells nothing of them
             if hmac.compare_digest(known, digest):
-                found = name
-        return found
+                matching = name
+        return matching
 
     def owner_of(self, headers: Headers) -> tuple[str, str, str]:
         """Whose call this is, or ("", what is wrong, what is wanted instead).
@@ -109,12 +109,12 @@ class Keys:
 
 def _key_of(headers: Headers) -> bytes:
     """The key of a call; b"" where there is none, or more than one."""
-    found = [v.strip() for k, v in headers if k == b"x-api-key"]
+    keys = [v.strip() for k, v in headers if k == b"x-api-key"]
     for name, value in headers:
         scheme, _, key = value.strip().partition(b" ")
         if name == b"authorization" and scheme.lower() == b"bearer":
-            found.append(key.strip())
-    return found[0] if len(set(found)) == 1 else b""
+            keys.append(key.strip())
+    return keys[0] if len(set(keys)) == 1 else b""
 
 
 def _read(path: str) -> bytes:
