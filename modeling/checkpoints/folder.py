@@ -124,7 +124,7 @@ def step_of(prefix: str) -> int:
 
 
 def publish(folder: str, prefixes: Iterable[str]) -> None:
-    """Writes the `checkpoint` file, atomically."""
+    """Writes the `checkpoint` file, atomically; the newest prefix is the last."""
     names = [os.path.basename(prefix) for prefix in prefixes]
     lines = [f'model_checkpoint_path: "{names[-1]}"']
     lines += [f'all_model_checkpoint_paths: "{name}"' for name in names]

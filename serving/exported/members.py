@@ -33,6 +33,7 @@ class Ensemble:
     """What `serving.exported.answering` asks, of several models.
 
     Args:
+      models: at least one.
       weights: positive, one per model; () = all alike.
 
     Attributes:
