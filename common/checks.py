@@ -35,9 +35,7 @@ def within(
     """Requires numbers in an interval; NaN is in none.
 
     Args:
-      holder: has the attributes.
       interval: "> 0", ">= 1", or "[0, 1)" with either bracket at either end.
-      *names: of the attributes.
       form: how the message writes a name.
       whole: only whole numbers.
 

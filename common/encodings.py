@@ -33,11 +33,7 @@ def refusal(first: bytes) -> str | None:
 
 
 def other_line_ends(first: bytes) -> str | None:
-    """Why a file is not of lines that end with LF; None where it may be.
-
-    Args:
-      first: the beginning of the file, as much as is at hand.
-    """
+    """Why a file is not of lines that end with LF; None where it may be."""
     text = first.rstrip(b"\r\n")
     if b"\r" in text and b"\n" not in text:
         return (
@@ -49,10 +45,6 @@ def other_line_ends(first: bytes) -> str | None:
 
 def decode(data: bytes, where: str) -> str:
     """Text of a whole file: lines end with LF, no byte order mark.
-
-    Args:
-      data: all bytes of the file.
-      where: the file, for messages.
 
     Raises:
       UserError: another encoding, other line ends; names the line.

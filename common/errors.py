@@ -8,10 +8,6 @@ def printable(text: str, kept: str = "") -> str:
 
     A name out of a file may hold a line break or what moves a terminal's
     cursor. Letters, marks, numbers, signs and blanks of any width stay.
-
-    Args:
-      text: any.
-      kept: control and format characters that stay, too.
     """
     if text.isprintable():
         return text

@@ -18,7 +18,6 @@ def new(
     """A figure and its axes, an array [rows, columns].
 
     Args:
-      rows, columns: of axes.
       **options: of `matplotlib.figure.Figure`.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -71,18 +70,18 @@ def _cover(texts: Sequence[str]) -> tuple[list[str], set[int]]:
 
     left = {ord(c) for text in texts for c in text if not c.isspace()}
     left -= _characters(font_manager.findfont(OWN))
-    found = [OWN]
+    fonts_taken = [OWN]
     if not left:
-        return found, left
+        return fonts_taken, left
     fonts = {f.name: f.fname for f in font_manager.fontManager.ttflist}
     known = {name: _characters(fonts[name]) & left for name in sorted(fonts)}
     while left:
         name = max(known, key=lambda name: len(known[name] & left))
         if not known[name] & left:
             break
-        found.append(name)
+        fonts_taken.append(name)
         left -= known[name]
-    return found, left
+    return fonts_taken, left
 
 
 def _characters(path: str) -> set[int]:

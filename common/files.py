@@ -7,6 +7,7 @@ that alone takes 826 MB). Paths with a scheme (`gs://...`) go through
 
 import contextlib
 import errno
+import functools
 import hashlib
 import json
 import os
@@ -14,7 +15,7 @@ import re
 import shutil
 import stat
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import IO, Any
 
 from common.errors import UserError
@@ -78,10 +79,6 @@ def check_output(path: str) -> None:
 
 def refuse_input(output: str, inputs: Iterable[str]) -> None:
     """What is read is not replaced by what is made of it.
-
-    Args:
-      output: a file to be; "" = none.
-      inputs: files that are read.
 
     Raises:
       UserError: the output is one of them, by whatever name.
@@ -225,10 +222,6 @@ def write_json(path: str, value: Any) -> None:
 def read_json_object(path: str, hint: str) -> dict[str, Any]:
     """The object in a JSON file.
 
-    Args:
-      path: local or remote.
-      hint: what to do when the file is missing, for the message.
-
     Raises:
       UserError: missing, no JSON, JSON of another type, or too much of it.
     """
@@ -257,15 +250,6 @@ def sha256_of_file(path: str) -> str:
     return digest.hexdigest()
 
 
-def exists(path: str) -> bool:
-    """Whether there is a file or folder."""
-    if not is_remote(path):
-        return os.path.exists(path)
-    import tensorflow as tf
-
-    return tf.io.gfile.exists(path)
-
-
 def open_binary(path: str) -> IO[bytes]:
     """Opens a local or remote file for reading bytes."""
     if is_remote(path):
@@ -291,65 +275,59 @@ def _as_os_errors() -> Iterator[None]:
         raise OSError(e.message) from e
 
 
-def read_bytes(path: str) -> bytes:
-    """All bytes of a file.
+def _ask(path: str, local: Callable[[str], Any], remote: str) -> Any:
+    """`local(path)`, or the function `remote` of `tf.io.gfile`.
 
     Raises:
-      OSError: it cannot be read.
+      OSError: as Python's own functions do.
     """
     if not is_remote(path):
+        return local(path)
+    import tensorflow as tf
+
+    with _as_os_errors():
+        return getattr(tf.io.gfile, remote)(path)
+
+
+def exists(path: str) -> bool:
+    """Whether there is a file or folder."""
+    return _ask(path, os.path.exists, "exists")
+
+
+def is_folder(path: str) -> bool:
+    """Whether there is a folder."""
+    return _ask(path, os.path.isdir, "isdir")
+
+
+def read_bytes(path: str, most: int = -1) -> bytes:
+    """All bytes of a file, or the first `most`; OSError if it has none."""
+    if not is_remote(path):
         with open(path, "rb") as f:
-            return f.read()
+            return f.read(most)
     with _as_os_errors(), open_binary(path) as f:
-        return f.read()
+        return f.read(most)
 
 
 def size(path: str) -> int:
-    """Bytes of a file as it lies there.
-
-    Raises:
-      OSError: there is none.
-    """
-    if not is_remote(path):
-        return os.path.getsize(path)
-    import tensorflow as tf
-
-    with _as_os_errors():
-        return tf.io.gfile.stat(path).length
+    """Bytes of a file as it lies there."""
+    found = _ask(path, os.path.getsize, "stat")
+    return getattr(found, "length", found)
 
 
 def make_directory(path: str) -> None:
-    """Makes a folder and the ones above it.
-
-    Raises:
-      OSError: it cannot be made.
-    """
-    if not is_remote(path):
-        os.makedirs(path, exist_ok=True)
-        return
-    import tensorflow as tf
-
-    with _as_os_errors():
-        tf.io.gfile.makedirs(path)
+    """Makes a folder and the ones above it."""
+    _ask(path, functools.partial(os.makedirs, exist_ok=True), "makedirs")
 
 
 def list_names(path: str) -> list[str]:
     """Names of what lies in a folder."""
-    if not is_remote(path):
-        return os.listdir(path)
-    import tensorflow as tf
-
-    with _as_os_errors():
-        return [name.rstrip("/") for name in tf.io.gfile.listdir(path)]
+    return [name.rstrip("/") for name in _ask(path, os.listdir, "listdir")]
 
 
 def beginning_with(prefix: str) -> list[str]:
     """Paths of the files and folders whose path begins so, sorted.
 
     A user's path is never a pattern: `[ ] * ?` are signs like all others.
-
-    Args:
-      prefix: a folder and the first letters of the names.
 
     Returns:
       Empty where there is no such folder.
@@ -359,8 +337,8 @@ def beginning_with(prefix: str) -> list[str]:
         names = list_names(folder or ".")
     except (FileNotFoundError, NotADirectoryError):
         return []
-    found = sorted(name for name in names if name.startswith(start))
-    return [os.path.join(folder, name) for name in found]
+    matching = sorted(name for name in names if name.startswith(start))
+    return [os.path.join(folder, name) for name in matching]
 
 
 # Open folders (device, inode) -> descriptor, for `plain_folder`.
@@ -373,9 +351,6 @@ def plain_folder(folder: str) -> str:
     TensorFlow's readers of checkpoints and SavedModels take the path for a
     pattern, so they find nothing in a folder with `[`, `*`, `?` or a backslash
     in its path. What is written or listed needs no such path.
-
-    Args:
-      folder: any folder.
 
     Returns:
       `folder` itself where it has no such sign; else a path by descriptor,
@@ -392,8 +367,8 @@ def plain_folder(folder: str) -> str:
             f"{folder}: TensorFlow takes [ * ? and \\ in a path for a pattern; "
             "rename the folder"
         )
-    found = os.stat(folder)
-    key = (found.st_dev, found.st_ino)
+    status = os.stat(folder)
+    key = (status.st_dev, status.st_ino)
     if key not in _opened:
         _opened[key] = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     return f"/proc/self/fd/{_opened[key]}"
@@ -401,10 +376,4 @@ def plain_folder(folder: str) -> str:
 
 def remove(path: str) -> None:
     """Removes a file."""
-    if not is_remote(path):
-        os.remove(path)
-        return
-    import tensorflow as tf
-
-    with _as_os_errors():
-        tf.io.gfile.remove(path)
+    _ask(path, os.remove, "remove")

@@ -36,10 +36,10 @@ class HeadSpec:
         it has none.
       metric: picks the best checkpoint of a run; larger is better. "" = no
         command asks for one.
-      fields: what its batches hold beyond `common.contract.schema.FINETUNE_BATCH`.
+      fields: what its batches hold beyond `common.contract.schema.FINETUNE_BATCH`;
+        {} also where they are others: `PRETRAIN_BATCH`, streams.
       model_options: keyword arguments of the model that make it this head.
-      long_objective: the objective that reads documents in segments; "" =
-        there is none.
+      reads_segments: it can be trained on long documents, segment by segment.
       marker: canonical names and attribute path of a variable that only it
         has; () where its weights are those of another head.
       scopes: patterns of the scopes that its variables have by canonical name.
@@ -51,12 +51,12 @@ class HeadSpec:
 
     name: str
     model: str
-    objective: str
-    signatures: str
-    metric: str
-    fields: dict[str, Field]
+    objective: str = ""
+    signatures: str = ""
+    metric: str = ""
+    fields: dict[str, Field] = dataclasses.field(default_factory=dict)
     model_options: dict[str, Any] = dataclasses.field(default_factory=dict)
-    long_objective: str = ""
+    reads_segments: bool = False
     marker: tuple[str, ...] = ()
     scopes: tuple[str, ...] = ()
     hf_class: str = ""
@@ -81,7 +81,6 @@ _SUMMARY = _dense(f"{SUMMARY_SCOPE}/summary", "sequence_summary.summary")
 SPAN_LOGIT = "model/span/logit"
 _MODELS = "modeling.heads"
 _OBJECTIVES = "training.objectives.finetuning"
-_LONG = "training.objectives.segment_recurrent"
 _SIGNATURES = "serving.signatures"
 
 _ROWS = (
@@ -91,7 +90,6 @@ _ROWS = (
         objective="training.objectives.permutation_lm:PretrainingObjective",
         signatures=f"{_SIGNATURES}.language_model:lm_signatures",
         metric="accuracy",
-        fields={},  # a batch of its own: `common.contract.schema.PRETRAIN_BATCH`
         marker=("model/lm_loss/bias", "lm_head/bias"),
         # A task's own where ModernBERT has several.
         scopes=(r"lm_loss(_[\w.-]+)?", r"next_sentence\w*"),
@@ -102,9 +100,6 @@ _ROWS = (
         name="language_model",
         model=f"{_MODELS}.causal_lm:CausalLanguageModel",
         objective="training.objectives.causal_lm:CausalLMObjective",
-        signatures="",
-        metric="",
-        fields={},  # a batch of its own: `training.objectives.causal_lm`
         # The second is the name with cutoffs.
         marker=(
             "transformer/adaptive_softmax/bias",
@@ -120,7 +115,7 @@ _ROWS = (
         signatures=f"{_SIGNATURES}.sequence:sequence_signatures",
         metric="accuracy",
         fields={"label_ids": Field("B", "int32", "class index")},
-        long_objective=f"{_LONG}:RecurrentClassification",
+        reads_segments=True,
         marker=("model/classification/logit/kernel", "class_dense/kernel"),
         scopes=(r"classification[\w.-]*",),
         hf_class="ForSequenceClassification",
@@ -134,7 +129,7 @@ _ROWS = (
         signatures=f"{_SIGNATURES}.sequence:sequence_signatures",
         metric="micro_f1",
         fields={"label_ids": Field("B Y", "float32", "0 or 1 per label")},
-        long_objective=f"{_LONG}:RecurrentMultiLabel",
+        reads_segments=True,
     ),
     HeadSpec(
         name="regression",
@@ -144,7 +139,7 @@ _ROWS = (
         metric="pearson",
         fields={"label_ids": Field("B", "float32", "target value")},
         model_options={"num_labels": 1, "regression": True},
-        long_objective=f"{_LONG}:RecurrentRegression",
+        reads_segments=True,
         marker=("model/regression/logit/kernel", "value_dense/kernel"),
         scopes=(r"regression[\w.-]*",),
         hf_class="ForSequenceClassification",
@@ -159,13 +154,12 @@ _ROWS = (
         metric="ndcg",
         fields={"label_ids": Field("B C", "float32", "grades of a list")},
         model_options={"num_labels": 1, "regression": True},
-        long_objective="training.objectives.ranking:RecurrentRanking",
+        reads_segments=True,
     ),
     HeadSpec(
         name="candidate_ranking",
         model=f"{_MODELS}.language_model:PretrainingModel",
         objective="training.objectives.candidates:CandidateObjective",
-        signatures="",
         metric="accuracy",
         # Rows of a training batch come in pairs, [B, 2, T].
         fields={
@@ -218,7 +212,7 @@ _ROWS = (
         signatures=f"{_SIGNATURES}.choice:choice_signatures",
         metric="accuracy",
         fields={"label_ids": Field("B", "int32", "right option")},
-        long_objective=f"{_LONG}:RecurrentMultipleChoice",
+        reads_segments=True,
         marker=("logits/dense/kernel", "choice_dense/kernel"),
         scopes=("logits",),
         hf_class="ForMultipleChoice",
@@ -243,10 +237,7 @@ _ROWS = (
     HeadSpec(
         name="embedding",
         model=f"{_MODELS}.embedding:EmbeddingModel",
-        objective="",
         signatures=f"{_SIGNATURES}.embedding:embedding_signatures",
-        metric="",
-        fields={},
     ),
 )
 HEADS = {row.name: row for row in _ROWS}

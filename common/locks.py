@@ -98,10 +98,10 @@ def remove_leftovers(folder: str, name: str) -> None:
     """
     if files.is_remote(folder):
         return
-    for found in os.listdir(folder or "."):
-        if not re.fullmatch(rf"\.{name}\.tmp-[0-9a-f]+(\..*)?", found):
+    for leftover in os.listdir(folder or "."):
+        if not re.fullmatch(rf"\.{name}\.tmp-[0-9a-f]+(\..*)?", leftover):
             continue
-        path = os.path.join(folder, found)
+        path = os.path.join(folder, leftover)
         if os.path.isdir(path) and not os.path.islink(path):
             shutil.rmtree(path)
         else:
@@ -189,10 +189,10 @@ def open_own(path: str) -> IO[bytes]:
         if not os.path.islink(path):
             raise
         raise UserError(_NOT_OWN.format(path, "a link")) from e
-    found = os.fstat(number)
-    if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
+    status = os.fstat(number)
+    if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
         os.close(number)
-        what = "a link" if stat.S_ISREG(found.st_mode) else "no ordinary file"
+        what = "a link" if stat.S_ISREG(status.st_mode) else "no ordinary file"
         raise UserError(_NOT_OWN.format(path, what))
     return open(number, "a+b")
 
@@ -217,10 +217,10 @@ def _same_file(file: IO[bytes], path: str) -> bool:
 @contextlib.contextmanager
 def _noted(path: str, output: str, say) -> Iterator[None]:
     """Object stores: says whose note lies there, and leaves one."""
-    found = _read(path)
-    if found:
+    note = _read(path)
+    if note:
         say(
-            f"note: {output} was last in use by {describe(found)}, which did "
+            f"note: {output} was last in use by {describe(note)}, which did "
             "not end as it should or still runs; object stores have no locks: "
             "make sure that it does not"
         )

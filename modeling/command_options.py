@@ -12,7 +12,7 @@ from common.settings import (
     check,
     setting,
 )
-from common.weights.weights_line import AUTO, CHECKPOINT_CHOICES
+from common.weights.weights_line import choice_setting
 
 FORMATS = ("tf1", "hf", "native")
 
@@ -65,13 +65,7 @@ class ConvertOptions:
     labels: tuple[str, ...] = ()
     task: str = ""
     head_options: dict[str, Any] | None = None
-    checkpoint_choice: str = setting(
-        AUTO,
-        "Of a folder that is read: its best/, its last checkpoint, or "
-        "(auto) best/ where the run evaluated to its end, else the last. A "
-        "path names any other one.",
-        choices=CHECKPOINT_CHOICES,
-    )
+    checkpoint_choice: str = choice_setting()
 
     def __post_init__(self):
         check(self)

@@ -78,41 +78,27 @@ def xlnet(
       memory_length: int [B]: the last so many of its slots are real.
       bi_data: the second half of the rows is read backward.
     """
-    t = input_ids.shape[1]
+    b, t = input_ids.shape
     m = memory[0].shape[1] if memory else 0
-    if ranks is not None:
-        perm_mask = order_mask(ranks, is_target)
     # h_0 = e(x), g_0 = w (2.3).
     h = tf.gather(weights[XLNET + "word_embedding/lookup_table"], input_ids)
     g = None
     if target_positions is not None:
         w = weights[XLNET + "mask_emb/mask_emb"]  # [1, 1, D]
         g = tf.tile(w, [*target_positions.shape, 1])
-    hidden = _hidden(config, t, m, input_mask, perm_mask, memory_length)
-    hidden = tf.broadcast_to(hidden, [len(input_ids), t, m + t])
-    b = input_ids.shape[0]
+    if ranks is not None:
+        perm_mask = order_mask(ranks, is_target)
+    hidden = _hidden(config, t, m, memory_length, input_mask, perm_mask)
+    hidden = tf.broadcast_to(hidden, [b, t, m + t])
     backward = b // 2 if bi_data else 0
     signs = [1.0] * (b - backward) + [-1.0] * backward
-    r = tf.stack([_encodings(config, t, m, h.dtype, s) for s in signs])
     differ = None
     if segment_ids is not None:
         # Memory counts as segment 0; s_ij knows only whether they differ (2.5).
         keys = tf.pad(segment_ids, [[0, 0], [m, 0]])
         differ = segment_ids[:, :, tf.newaxis] != keys[:, tf.newaxis]
-    # A content row sees itself, whatever the order says.
-    itself = tf.pad(tf.eye(t, dtype=tf.bool), [[0, 0], [m, 0]])  # [T, K]
-    kept = []
-    for layer in range(config.n_layer):
-        part = _Layer(config, weights, XLNET, layer)
-        old = memory[layer] if memory else h[:, :0]
-        kept.append(_remember(config, old, h))
-        context = tf.concat([old, h], 1)  # [B, K, D]
-        new = part(h, context, r, differ, hidden & ~itself)
-        if g is not None:
-            rows = (r, differ, hidden)
-            g = part(g, context, *(_rows_at(x, target_positions) for x in rows))
-        h = new
-    return Reference(h, g, kept if config.mem_len else [])
+    rows = (_encodings(config, t, m, h.dtype, signs), differ, hidden)
+    return _layers(config, weights, XLNET, h, rows, memory, g, target_positions)
 
 
 def transformer_xl(
@@ -136,34 +122,14 @@ def transformer_xl(
     m = memory[0].shape[1] if memory else 0
     table = weights[TRANSFORMER_XL + "adaptive_embed/lookup_table"]  # [V, D]
     h = tf.gather(table, input_ids) * math.sqrt(config.d_model)
-    hidden = _hidden(config, t, m, None, None, memory_length)
-    r = _encodings(config, t, m, h.dtype)[tf.newaxis]  # [1, T, K, D]
-    kept = []
-    for layer in range(config.n_layer):
-        part = _Layer(config, weights, TRANSFORMER_XL, layer)
-        old = memory[layer] if memory else h[:, :0]
-        kept.append(_remember(config, old, h))
-        h = part(h, tf.concat([old, h], 1), r, None, hidden)
+    hidden = _hidden(config, t, m, memory_length)
+    rows = (_encodings(config, t, m, h.dtype, [1.0]), None, hidden)
+    result = _layers(config, weights, TRANSFORMER_XL, h, rows, memory)
     bias = weights[TRANSFORMER_XL + "adaptive_softmax/bias"]
-    logits = tf.einsum("btd,vd->btv", h, table) + bias
-    return Reference(h, None, kept if config.mem_len else []), logits
+    return result, tf.einsum("btd,vd->btv", result.content, table) + bias
 
 
-def _rows_at(value: tf.Tensor | None, where: tf.Tensor) -> tf.Tensor | None:
-    """Rows of [B, T, ...] at positions [B, P]."""
-    return None if value is None else tf.gather(value, where, batch_dims=1)
-
-
-def _remember(config, old: tf.Tensor, h: tf.Tensor) -> tf.Tensor:
-    """m' = SG([m ; h]) (Transformer-XL 3.2): the last M of a layer's inputs."""
-    taken = h[:, : config.reuse_len] if config.reuse_len else h
-    both = tf.concat([old, taken], 1)
-    return tf.stop_gradient(both[:, -(config.mem_len or 0) :])
-
-
-def _hidden(
-    config, t: int, m: int, input_mask, perm_mask, memory_length
-) -> tf.Tensor:
+def _hidden(config, t, m, memory_length, input_mask=None, perm_mask=None):
     """bool [B or 1, T, K]: query i may not see key j."""
     i, j = tf.range(t)[:, tf.newaxis], tf.range(m + t)[tf.newaxis]
     hidden = tf.zeros([1, t, m + t], tf.bool)
@@ -183,10 +149,14 @@ def _hidden(
     return hidden
 
 
-def _encodings(config, t: int, m: int, dtype, sign: float = 1.0) -> tf.Tensor:
-    """R_(i-j), sinusoids of the distance (Transformer-XL 3.3): [T, K, D]."""
+def _encodings(config, t: int, m: int, dtype, signs: list[float]) -> tf.Tensor:
+    """R_(i-j), sinusoids of the distance (Transformer-XL 3.3): [S, T, K, D].
+
+    `signs` are of S rows: -1 reads backward.
+    """
     i, j = tf.range(t)[:, tf.newaxis], tf.range(m + t)[tf.newaxis]
-    distance = sign * tf.cast(m + i - j, dtype)
+    signs = tf.constant(signs, dtype, [len(signs), 1, 1])
+    distance = signs * tf.cast(m + i - j, dtype)
     if config.clamp_len > 0:
         c = tf.cast(config.clamp_len, dtype)
         distance = tf.clip_by_value(distance, -c, c)
@@ -196,73 +166,92 @@ def _encodings(config, t: int, m: int, dtype, sign: float = 1.0) -> tf.Tensor:
     return tf.concat([tf.sin(angles), tf.cos(angles)], -1)
 
 
-class _Layer:
-    """One layer; both streams share its weights."""
+def _layers(
+    config, weights, scope: str, h, rows: tuple, memory, g=None, targets=None
+) -> Reference:
+    """Both streams through all layers.
 
-    def __init__(self, config, weights, scope: str, number: int):
-        self.config = config
-        self._weights = weights
-        self._scopes = (f"{scope}layer_{number}/", scope)
+    Args:
+      config, weights, memory, targets: see `xlnet`.
+      scope: of the variables.
+      h, g: [B, T, D], and [B, P, D] or None.
+      rows: R, whether segments differ, what is hidden; [B or 1, T, K, ...].
+    """
+    r, differ, hidden = rows
+    t, k = hidden.shape[1:]
+    # A content row sees itself, whatever the order says.
+    itself = tf.pad(tf.eye(t, dtype=tf.bool), [[0, 0], [k - t, 0]])  # [T, K]
+    kept = []
+    for layer in range(config.n_layer):
 
-    def _take(self, name: str) -> tf.Tensor:
-        own, shared = self._scopes
-        if own + name in self._weights:
-            return self._weights[own + name]
-        # Biases that all layers share.
-        return self._weights[shared + name.removeprefix("rel_attn/")]
+        def take(name: str, own=f"{scope}layer_{layer}/") -> tf.Tensor:
+            if own + name in weights:
+                return weights[own + name]
+            # Biases that all layers share.
+            return weights[scope + name.removeprefix("rel_attn/")]
 
-    def __call__(self, x, context, r, differ, hidden) -> tf.Tensor:
-        """x [B, R, D] -> [B, R, D]; r [B or 1, R, K, D], the rest [B, R, K]."""
-        x = self._norm(
-            x + self._attend(x, context, r, differ, hidden), "rel_attn"
-        )
-        inner = x @ self._take("ff/layer_1/kernel") + self._take(
-            "ff/layer_1/bias"
-        )
-        inner = _ACTIVATIONS[self.config.ff_activation](inner)
-        inner = inner @ self._take("ff/layer_2/kernel")
-        return self._norm(x + inner + self._take("ff/layer_2/bias"), "ff")
+        old = memory[layer] if memory else h[:, :0]
+        # m' = SG([m ; h]) (Transformer-XL 3.2): the last M of a layer's inputs.
+        taken = h[:, : config.reuse_len] if config.reuse_len else h
+        last = tf.concat([old, taken], 1)[:, -(config.mem_len or 0) :]
+        kept.append(tf.stop_gradient(last))
+        context = tf.concat([old, h], 1)  # [B, K, D]
+        h = _layer(config, take, h, context, r, differ, hidden & ~itself)
+        if g is not None:
+            at = (
+                None if x is None else tf.gather(x, targets, batch_dims=1)
+                for x in rows
+            )  # [B, P, K, ...]
+            g = _layer(config, take, g, context, *at)
+    return Reference(h, g, kept if config.mem_len else [])
 
-    def _attend(self, x, context, r, differ, hidden) -> tf.Tensor:
-        """Equation (3.3), and the segments' term of XLNet 2.5.
 
-        score = ((q + u) k_j + (q + t) W_r R_(i-j) + (q + s) s_ij) / sqrt(H)
-        """
-        wq, wk, wv, wr, wo = (
-            self._take(f"rel_attn/{name}/kernel") for name in "qkvro"
-        )  # [D, N, H] each
-        q = tf.einsum("brd,dnh->brnh", x, wq)
-        k = tf.einsum("bkd,dnh->bknh", context, wk)
-        v = tf.einsum("bkd,dnh->bknh", context, wv)
-        u, t = (
-            self._take(f"rel_attn/r_{name}_bias") for name in "wr"
-        )  # [N, H]
-        score = tf.einsum("brnh,bknh->bnrk", q + u, k)
-        kr = tf.einsum("brkd,dnh->brnkh", r, wr)
-        by_distance = tf.reduce_sum((q + t)[..., tf.newaxis, :] * kr, -1)
-        score += tf.einsum("brnk->bnrk", by_distance)
-        if differ is not None:
-            s = self._take("rel_attn/r_s_bias")
-            both = self._take("rel_attn/seg_embed")  # [2, N, H]: same, other
-            by_segment = tf.einsum("brnh,snh->bnrs", q + s, both)
-            same, other = (by_segment[..., i, tf.newaxis] for i in (0, 1))
-            score += tf.where(differ[:, tf.newaxis], other, same)
-        score /= math.sqrt(self.config.d_head)
-        seen = ~hidden[:, tf.newaxis]  # [B, 1, R, K]
-        score = tf.where(seen, score, score.dtype.min)
-        # A row that sees no key gets nothing.
-        p = tf.where(seen, tf.nn.softmax(score), 0)
-        out = tf.einsum("bnrk,bknh->brnh", p, v)
-        return tf.einsum("brnh,dnh->brd", out, wo)
+def _layer(config, take, x, context, r, differ, hidden) -> tf.Tensor:
+    """x [B, R, D] -> [B, R, D]; r [B or 1, R, K, D], the rest [B, R, K]."""
 
-    def _norm(self, x: tf.Tensor, part: str) -> tf.Tensor:
+    def norm(x: tf.Tensor, part: str) -> tf.Tensor:
         mean, variance = tf.nn.moments(x, [-1], keepdims=True)
-        epsilon = getattr(self.config, "layer_norm_epsilon", 1e-12)
+        epsilon = getattr(config, "layer_norm_epsilon", 1e-12)
         x = (x - mean) / tf.sqrt(variance + epsilon)
-        gamma, beta = (
-            self._take(f"{part}/LayerNorm/{name}") for name in ("gamma", "beta")
+        return x * take(f"{part}/LayerNorm/gamma") + take(
+            f"{part}/LayerNorm/beta"
         )
-        return x * gamma + beta
+
+    attended = _attend(config, take, x, context, r, differ, hidden)
+    x = norm(x + attended, "rel_attn")
+    inner = x @ take("ff/layer_1/kernel") + take("ff/layer_1/bias")
+    inner = _ACTIVATIONS[config.ff_activation](inner)
+    inner = inner @ take("ff/layer_2/kernel") + take("ff/layer_2/bias")
+    return norm(x + inner, "ff")
+
+
+def _attend(config, take, x, context, r, differ, hidden) -> tf.Tensor:
+    """Equation (3.3), and the segments' term of XLNet 2.5.
+
+    score = ((q + u) k_j + (q + t) W_r R_(i-j) + (q + s) s_ij) / sqrt(H)
+    """
+    wq, wk, wv, wr, wo = (
+        take(f"rel_attn/{name}/kernel") for name in "qkvro"
+    )  # [D, N, H] each
+    q = tf.einsum("brd,dnh->brnh", x, wq)
+    k = tf.einsum("bkd,dnh->bknh", context, wk)
+    v = tf.einsum("bkd,dnh->bknh", context, wv)
+    u, t = (take(f"rel_attn/r_{name}_bias") for name in "wr")  # [N, H]
+    score = tf.einsum("brnh,bknh->bnrk", q + u, k)
+    kr = tf.einsum("brkd,dnh->brnkh", r, wr)
+    by_distance = tf.reduce_sum((q + t)[..., tf.newaxis, :] * kr, -1)
+    score += tf.einsum("brnk->bnrk", by_distance)
+    if differ is not None:
+        s = take("rel_attn/r_s_bias")
+        both = take("rel_attn/seg_embed")  # [2, N, H]: same, other
+        by_segment = tf.einsum("brnh,snh->bnrs", q + s, both)
+        same, other = (by_segment[..., i, tf.newaxis] for i in (0, 1))
+        score += tf.where(differ[:, tf.newaxis], other, same)
+    seen = ~hidden[:, tf.newaxis]  # [B, 1, R, K]
+    score = tf.where(seen, score / math.sqrt(config.d_head), score.dtype.min)
+    # A row that sees no key gets nothing.
+    p = tf.where(seen, tf.nn.softmax(score), 0)
+    return tf.einsum("bnrk,bknh,dnh->brd", p, v, wo)
 
 
 _ACTIVATIONS = {

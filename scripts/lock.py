@@ -45,11 +45,7 @@ def resolve(python: str) -> tuple[str, dict[str, tuple[str, str]]]:
 
 
 def lines(found: dict[str, dict[str, tuple[str, str]]]) -> list[str]:
-    """The file's lines from what each Python version takes.
-
-    Args:
-      found: Python version -> package -> (version, hash).
-    """
+    """The file's lines from what each Python version takes."""
     result = []
     for name in sorted(set().union(*found.values())):
         pins: dict[str, list[tuple[str, str]]] = {}

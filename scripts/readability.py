@@ -33,7 +33,7 @@ def pages(root: pathlib.Path) -> list[pathlib.Path]:
 def paragraphs(page: str) -> list[str]:
     """Running text; an item of a list is a paragraph."""
     page = re.sub(r"```.*?```", "\n\n", page, flags=re.S)
-    found = []
+    texts = []
     for block in re.split(r"\n\s*\n", page):
         lines = block.split("\n")
         if all(line.startswith("    ") for line in lines if line.strip()):
@@ -46,21 +46,21 @@ def paragraphs(page: str) -> list[str]:
                 parts.append(_MARKED.sub("", line, count=1))
             else:
                 parts[-1] += f" {line.strip()}"
-        found += [part.strip() for part in parts if part.strip()]
-    return found
+        texts += [part.strip() for part in parts if part.strip()]
+    return texts
 
 
 def sentences(page: str) -> list[list[str]]:
     """The words of every sentence of two words or more."""
-    found = []
+    words_of = []
     for text in paragraphs(page):
         text = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", text)
         text = re.sub(r"`[^`]*`", "CODE", text)
         for sentence in _END.split(text):
             words = [w for w in sentence.split() if re.search(r"\w", w)]
             if len(words) > 1:
-                found.append(words)
-    return found
+                words_of.append(words)
+    return words_of
 
 
 def measures(found: list[list[str]], syllables) -> tuple:

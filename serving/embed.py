@@ -46,13 +46,13 @@ def main() -> None:
         )
     except ValueError as e:
         raise UserError(f"--layer, --max_seq_length: {e}") from e
-    found = _vectors(embedder, texts, options, model_options.checkpoint)
+    vectors = _vectors(embedder, texts, options, model_options.checkpoint)
     if options.output_file:
         ending = os.path.splitext(options.output_file)[1]
-        _WRITERS[ending](options.output_file, found)
+        _WRITERS[ending](options.output_file, vectors)
         print(f"{len(texts)} texts in {options.output_file}", file=sys.stderr)
     else:
-        for embedded in found:
+        for embedded in vectors:
             line = as_json(embedded)
             print(json.dumps(line, ensure_ascii=False), flush=True)
     if embedder.cut:

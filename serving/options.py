@@ -6,8 +6,8 @@ import re
 from common.checks import distinct, require, weights
 from common.settings import FOLDER, REQUIRED, VOCABULARY, check, setting
 from common.vocabularies.text_settings import TextChoice
-from common.weights.weights_line import AUTO, CHECKPOINT_CHOICES
-from serving.generation.options import TEXT_POOLINGS
+from common.weights.weights_line import choice_setting
+from serving.generation.options import TEXT_POOLINGS, max_chars_setting
 from training.run_options import EXPORT_PRECISIONS
 
 # Tasks of exports that no fine-tuning makes.
@@ -46,14 +46,9 @@ class PredictOptions:
         bounds=">= 1",
         flag="predict_batch_size",
     )
-    max_chars: int = setting(
-        50000,
-        "Longest text in characters.",
-        bounds=">= 1",
-    )
+    max_chars: int = max_chars_setting()
     skip_bad_rows: bool = setting(
-        False,
-        'Answer bad rows with {"error": ...} instead of stopping there.',
+        False, 'Answer bad rows with {"error": ...} instead of stopping there.'
     )
     text_columns: tuple[str, ...] = setting(
         (),
@@ -61,8 +56,7 @@ class PredictOptions:
         "those of training.",
     )
     label_column: str = setting(
-        "",
-        "Column of the true label, which the answers then repeat.",
+        "", "Column of the true label, which the answers then repeat."
     )
     key_column: str = setting(
         "",
@@ -102,8 +96,7 @@ class EnsembleOptions:
         "Exported version folders, or their parents, of the same task.",
     )
     ensemble_weights: tuple[float, ...] = setting(
-        (),
-        "A positive number for each of --ensemble; default: all alike.",
+        (), "A positive number for each of --ensemble; default: all alike."
     )
 
     def __post_init__(self) -> None:
@@ -135,35 +128,24 @@ class ExportOptions:
         "Weights to export; those of --model_dir if not given.",
         released=FOLDER,
     )
-    checkpoint_choice: str = setting(
-        AUTO,
-        "Of a folder that is read: its best/, its last checkpoint, or "
-        "(auto) best/ where the run evaluated to its end, else the last. A "
-        "path names any other one.",
-        choices=CHECKPOINT_CHOICES,
-    )
+    checkpoint_choice: str = choice_setting()
     spiece_model_file: str = setting(
         "",
         "SentencePiece file; MODEL_DIR/spiece.model if not given.",
         released=VOCABULARY,
     )
     output_dir: str = setting(
-        "",
-        "Parent of the version folders; MODEL_DIR/export if not given.",
+        "", "Parent of the version folders; MODEL_DIR/export if not given."
     )
     max_seq_length: int = setting(
-        0,
-        "Longest input in tokens; 0 = as trained (lm: 512).",
-        bounds=">= 0",
+        0, "Longest input in tokens; 0 = as trained (lm: 512).", bounds=">= 0"
     )
     model_name: str = setting(
-        "xlnet",
-        "Name in the warm-up requests, TF-Serving's --model_name.",
+        "xlnet", "Name in the warm-up requests, TF-Serving's --model_name."
     )
     text: TextChoice | None = None
     check: bool = setting(
-        True,
-        "Load the result in a fresh process and compare its answers.",
+        True, "Load the result in a fresh process and compare its answers."
     )
     precision: str = setting(
         "float32",
@@ -199,12 +181,10 @@ class ServerOptions:
     """
 
     model_name: str = setting(
-        "",
-        "NAME of /v1/models/NAME. Default: the encoder's, such as bert.",
+        "", "NAME of /v1/models/NAME. Default: the encoder's, such as bert."
     )
     version_labels: tuple[str, ...] = setting(
-        (),
-        "Labels of the served version: /v1/models/NAME/labels/LABEL.",
+        (), "Labels of the served version: /v1/models/NAME/labels/LABEL."
     )
     allowed_hosts: tuple[str, ...] = setting(
         (),
@@ -228,20 +208,10 @@ class ServerOptions:
         " it stands in --ssl_certfile.",
     )
     max_body_bytes: int = setting(
-        1000000,
-        "Largest request body.",
-        bounds=">= 1",
+        1000000, "Largest request body.", bounds=">= 1"
     )
-    max_chars: int = setting(
-        50000,
-        "Longest text in characters.",
-        bounds=">= 1",
-    )
-    max_instances: int = setting(
-        64,
-        "Rows of one request.",
-        bounds=">= 1",
-    )
+    max_chars: int = max_chars_setting()
+    max_instances: int = setting(64, "Rows of one request.", bounds=">= 1")
     max_numbers: int = 1_000_000
     max_tokens: int = setting(
         0,
@@ -256,11 +226,7 @@ class ServerOptions:
         "length, times the masks when filling); more: status 400.",
         bounds=">= 1",
     )
-    max_batch_size: int = setting(
-        32,
-        "Rows that run together.",
-        bounds=">= 1",
-    )
+    max_batch_size: int = setting(32, "Rows that run together.", bounds=">= 1")
     max_wait_ms: float = setting(
         2.0,
         "How long a first row waits for others to share its batch.",

@@ -56,7 +56,6 @@ class SavedModel:
 
     Attributes:
       version_dir: the folder that was loaded.
-      version: its name.
       description: content of `signature.json`.
 
     Raises:
@@ -268,11 +267,11 @@ def _read_description(version_dir: str) -> dict:
     spiece = os.path.join(version_dir, _SPIECE)
     wanted = value.get("spiece_sha256")
     if wanted and files.exists(spiece):
-        found = files.sha256_of_file(spiece)
-        if found != wanted:
+        sha256 = files.sha256_of_file(spiece)
+        if sha256 != wanted:
             raise UserError(
                 f"{spiece}: wanted the SentencePiece file with SHA-256 "
-                f"{wanted[:12]}..., found {found[:12]}...; export anew"
+                f"{wanted[:12]}..., found {sha256[:12]}...; export anew"
             )
     return value
 
@@ -323,8 +322,10 @@ def _problem_of(value) -> str:
         return f"signatures: {RAW} is missing"
     for name, signature in value["signatures"].items():
         for side in ("inputs", "outputs"):
-            tensors = signature.get(side) if _is_dict(signature) else None
-            if not _is_dict(tensors) or not all(
+            tensors = (
+                signature.get(side) if isinstance(signature, dict) else None
+            )
+            if not isinstance(tensors, dict) or not all(
                 map(_is_tensor, tensors.values())
             ):
                 return (
@@ -338,7 +339,6 @@ def _difference(described: Mapping, found: Mapping) -> str:
     """How `signature.json` and the graph differ, or "".
 
     Args:
-      described: its signatures.
       found: those of `saved_model.pb`, by name.
     """
     for name, signature in described.items():
@@ -369,12 +369,8 @@ def _difference(described: Mapping, found: Mapping) -> str:
     return ""
 
 
-def _is_dict(value) -> bool:
-    return isinstance(value, dict)
-
-
 def _is_tensor(value) -> bool:
-    if not _is_dict(value) or not isinstance(value.get("shape"), list):
+    if not isinstance(value, dict) or not isinstance(value.get("shape"), list):
         return False
     try:
         tf.as_dtype(value.get("dtype"))

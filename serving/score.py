@@ -32,8 +32,6 @@ class Scored(NamedTuple):
     """A text.
 
     Attributes:
-      tokens: how many it has.
-      pieces: those that were scored.
       log_probs: float32 [orders, scored pieces].
     """
 
@@ -128,8 +126,8 @@ def _left_to_right(
     ]
     longest = min(options.max_seq_length, max(len(ids) for ids, _ in rows))
     scorer = CausalScorer(lm.model, lm.segment_len(longest))
-    found = scorer.score([ids for ids, _ in rows])
-    for text, (ids, scored), log_probs in zip(texts, rows, found, strict=True):
+    scores = scorer.score([ids for ids, _ in rows])
+    for text, (ids, scored), log_probs in zip(texts, rows, scores, strict=True):
         given = lm.tokens_before(text, options.context_chars)
         if not scored:  # the first one has no log-probability
             given = max(given - 1, 0)

@@ -27,6 +27,7 @@ from benchmarks.systems.workloads import Workload
 from common import figures, files, locks, summary
 from common.errors import UserError
 from flags import app
+from studies.runner import jobs
 from studies.runner.jobs import Job, Jobs, as_flags
 
 FLAGS = flags.FLAGS
@@ -63,16 +64,7 @@ class Curve:
 
 
 class Learning(Jobs):
-    """The jobs of one comparison.
-
-    Args:
-      folder: receives everything.
-      workers: jobs at a time.
-      only_read: run nothing.
-    """
-
-    def __init__(self, folder: str, workers: int = 1, only_read: bool = False):
-        super().__init__(folder, workers=workers, only_read=only_read)
+    """The jobs of one comparison."""
 
     def run(self) -> dict[str, list[Curve]]:
         """Data and pretraining; the curves that are there, by rule."""
@@ -97,17 +89,17 @@ class Learning(Jobs):
 
     def data_jobs(self) -> list[Job]:
         """Text, vocabulary, and records of both rules."""
-        jobs, text = [], FLAGS.input_glob
+        listed, text = [], FLAGS.input_glob
         if not text:
             text = self.path("corpus", "pretrain.txt")
             words = ("-m", "data.demo_corpus")
             words += (f"--output_dir={self.path('corpus')}",)
-            jobs.append(Job("corpus", (words,)))
+            listed.append(Job("corpus", (words,)))
         spiece = self.path("vocabulary", "spiece")
         values = {"input_glob": text, "model_prefix": spiece}
         values |= {"vocab_size": FLAGS.vocab_size}
         words = ("-m", "data.train_sentencepiece", *as_flags(values))
-        jobs.append(Job("vocabulary", (words,)))
+        listed.append(Job("vocabulary", (words,)))
         for rule, more in RULES.items():
             values = {
                 "input_glob": text,
@@ -119,8 +111,8 @@ class Learning(Jobs):
                 "dev_fraction": FLAGS.dev_fraction,
             }
             words = ("-m", "data.create_pretraining_data", *as_flags(values))
-            jobs.append(Job(f"records-{rule}", ((*words, *more),)))
-        return jobs
+            listed.append(Job(f"records-{rule}", ((*words, *more),)))
+        return listed
 
     def records(self, rule: str) -> str:
         """Folder of a rule's records."""
@@ -246,13 +238,7 @@ def equal_seconds(steps: int, seconds: dict[str, float]) -> dict[str, float]:
 def table(
     curves: dict[str, list[Curve]], seconds: dict[str, float], steps: int
 ) -> str:
-    """Markdown: losses at equal steps, and at equal seconds.
-
-    Args:
-      curves: by rule.
-      seconds: of a step, by rule; {} = not timed.
-      steps: of every pretraining.
-    """
+    """Markdown: losses at equal steps, and at equal seconds."""
     head = ["records", "held out, original's targets", "held out, our targets"]
     ends = {
         "steps": dict.fromkeys(RULES, float(steps)),
@@ -280,7 +266,6 @@ def sentences(
     """Ours less the original's, with standard errors where there are seeds.
 
     Args:
-      curves: by rule.
       ends: what is equal -> the step of each rule; {} = not known.
     """
     if not all(curves.values()):
@@ -336,11 +321,13 @@ def main() -> None:
     """Runs what is missing and writes the table."""
     os.makedirs(FLAGS.output_dir, exist_ok=True)
     with locks.held(FLAGS.output_dir):
-        jobs = Learning(FLAGS.output_dir, FLAGS.workers, FLAGS.table)
-        curves = jobs.run()
-        seconds = jobs.step_seconds()
+        learning = Learning(
+            FLAGS.output_dir, workers=FLAGS.workers, only_read=FLAGS.table
+        )
+        curves = learning.run()
+        seconds = learning.step_seconds()
         text = table(curves, seconds, FLAGS.steps)
-        files.write_text(jobs.path("table.md"), text)
+        files.write_text(learning.path("table.md"), text)
         curves_of = {
             rule: [
                 {k: np.asarray(v).tolist() for k, v in vars(c).items()}
@@ -349,19 +336,20 @@ def main() -> None:
             for rule, rule_curves in curves.items()
         }
         files.write_json(
-            jobs.path("results.json"), {"curves": curves_of, "seconds": seconds}
+            learning.path("results.json"),
+            {"curves": curves_of, "seconds": seconds},
         )
-        paths = [jobs.path("table.md")]
+        paths = [learning.path("table.md")]
         if any(curves.values()):
-            paths += draw(curves, seconds, jobs.path("learning"))
+            paths += draw(curves, seconds, learning.path("learning"))
     print(
-        f"\n{text}\n{jobs.hours():.2f} hours of jobs; wrote {', '.join(paths)}"
+        f"\n{text}\n{learning.hours():.2f} hours of jobs; wrote {', '.join(paths)}"
     )
 
 
 def define() -> None:
     """Registers the flags."""
-    flags.DEFINE_string("output_dir", None, "Folder of jobs.", required=True)
+    jobs.define()
     flags.DEFINE_string(
         "input_glob", "", "Text to pretrain on; default: the embedded corpus."
     )
@@ -381,8 +369,6 @@ def define() -> None:
     flags.DEFINE_integer(
         "speed_rounds", 20, "Steps of both that are timed; 0 = none.", 0
     )
-    flags.DEFINE_integer("workers", 1, "Jobs at a time, sharing the cores.", 1)
-    flags.DEFINE_bool("table", False, "Run nothing: the table of what is done.")
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from common.errors import UserError
 from flags import app
 from studies.runner import study_file
 from studies.runner.jobs import Job, Jobs
+from studies.runner.jobs import define as define_jobs
 from studies.runner.seed_table import Column, Row, table
 from studies.runner.study_file import Command, command, entries_of, read_toml
 from training.finetuning.multitask_options import JOINT as LARGE
@@ -71,14 +72,7 @@ def load(path: str, places: dict[str, str]) -> TableOptions:
 
 
 class MultiTaskTable(Jobs):
-    """The jobs of a file of options.
-
-    Args:
-      folder: receives everything.
-      options: what to train.
-      start: pretrained weights.
-      only_read: run nothing.
-    """
+    """The jobs of a file of options."""
 
     def __init__(
         self,
@@ -250,13 +244,12 @@ def main() -> None:
 
 def define() -> None:
     """Registers the flags."""
-    flags.DEFINE_string("output_dir", None, "Folder of jobs.", required=True)
+    define_jobs(workers=False)
     flags.DEFINE_string("data_dir", None, "GLUE's folder.", required=True)
     flags.DEFINE_string(
         "init_checkpoint", None, "A pretrained model.", required=True
     )
     flags.DEFINE_string("options", _DEFAULT, "TOML file of tasks and sizes.")
-    flags.DEFINE_bool("table", False, "Run nothing: the table of what is done.")
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ from common.vocabularies import vocabulary
 from flags import app
 from studies.runner import known_jobs
 from studies.runner.jobs import Job, Jobs
+from studies.runner.jobs import define as define_jobs
 from studies.runner.results_cells import (
     ALL,
     OPTIONS,
@@ -40,15 +41,7 @@ FLAGS = flags.FLAGS
 
 
 class ResultsTable(Jobs):
-    """The jobs of a file of options.
-
-    Args:
-      folder: receives everything.
-      options: what to tune.
-      start: pretrained weights, with vocabulary and configuration.
-      only_read: run nothing.
-      workers: jobs at a time.
-    """
+    """The jobs of a file of options."""
 
     def __init__(
         self,
@@ -244,15 +237,13 @@ def main() -> None:
 
 def define() -> None:
     """Registers the flags."""
-    flags.DEFINE_string("output_dir", None, "Folder of jobs.", required=True)
+    define_jobs()
     flags.DEFINE_string("data_dir", None, "Folder of the sets.", required=True)
     flags.DEFINE_string(
         "init_checkpoint", None, "A pretrained folder.", required=True
     )
     flags.DEFINE_string("options", OPTIONS, "TOML file of tasks.")
-    flags.DEFINE_integer("workers", 1, "Jobs at a time, sharing the cores.", 1)
     known_jobs.define()
-    flags.DEFINE_bool("table", False, "Run nothing: the table of what is done.")
 
 
 if __name__ == "__main__":

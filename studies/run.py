@@ -25,7 +25,7 @@ import os
 from absl import flags
 
 from flags import app
-from studies.runner import known_jobs, study_figure, study_report
+from studies.runner import jobs, known_jobs, study_figure, study_report
 from studies.runner.seed_table import Row
 from studies.runner.study import Study
 from studies.runner.study_file import chosen, load, path_of
@@ -67,7 +67,7 @@ def main() -> None:
 
 def define() -> None:
     """Registers the flags."""
-    flags.DEFINE_string("output_dir", None, "Folder of jobs.", required=True)
+    jobs.define()
     flags.DEFINE_string(
         "study",
         "ablation",
@@ -78,12 +78,10 @@ def define() -> None:
     )
     flags.DEFINE_string("data_dir", "", "{data} in the file: tasks' sets.")
     flags.DEFINE_list("tasks", [], "Of the file; default: all.")
-    flags.DEFINE_integer("workers", 1, "Jobs at a time, sharing the cores.", 1)
     known_jobs.define()
     flags.DEFINE_string(
         "drawn_from", "", "Only draw the picture of TABLE, its .tsv and .md."
     )
-    flags.DEFINE_bool("table", False, "Run nothing: the table of what is done.")
 
 
 if __name__ == "__main__":

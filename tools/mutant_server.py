@@ -26,10 +26,7 @@ from collections.abc import Iterable
 TIMED_OUT = -1
 # What the tests import beside the repository's own modules, where it is there:
 # some are of optional requirements.
-_PRELOADED = (
-    "pytest",
-    "anyio.pytest_plugin",
-    "hypothesis.strategies",
+PRELOADED = (
     "numpy",
     "tensorflow",
     "tf_keras",
@@ -40,6 +37,7 @@ _PRELOADED = (
     "scipy.stats",
     "safetensors.numpy",
 )
+_OF_TESTS = ("pytest", "anyio.pytest_plugin", "hypothesis.strategies")
 
 
 class Recorder:
@@ -136,7 +134,7 @@ def main() -> None:
     sys.dont_write_bytecode = True  # a planted source is not kept compiled
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    preload(_PRELOADED)
+    preload((*_OF_TESTS, *PRELOADED))
     gc.collect()
     gc.freeze()  # every fork would go through all of it several times
     for line in sys.stdin:

@@ -62,11 +62,9 @@ class Result:
     """What happened to one mistake.
 
     Attributes:
-      id: of the mistake.
       status: `FOUND`, `SURVIVED`, or `BROKEN`: what found it fails without
         it, too.
       by: the first test that failed, or how the process ended.
-      seconds: of all its tests.
       key: see `fingerprint`; the result holds as long as it is the same.
     """
 

@@ -51,11 +51,11 @@ def read_run(folder: str) -> dict:
     if losses:
         metrics["steps"] = losses[-1][0]
         metrics["training loss"] = smooth(losses, 20)[-1][1]
-    for found in files.beginning_with(os.path.join(folder, "eval_")):
-        if not found.endswith(".json"):
+    for report in files.beginning_with(os.path.join(folder, "eval_")):
+        if not report.endswith(".json"):
             continue
-        split = os.path.basename(found)[len("eval_") : -len(".json")]
-        for name, value in files.read_json_object(found, "a metric").items():
+        split = os.path.basename(report)[len("eval_") : -len(".json")]
+        for name, value in files.read_json_object(report, "a metric").items():
             if isinstance(value, (int, float)):
                 metrics[f"{split}: {name}"] = value
     kept = {k: v for k, v in flag_values.items() if k not in PLACES}

@@ -46,7 +46,6 @@ def train(
     Args:
       objective: from `objectives.build.build_objective`.
       input_fn: endless global batches from `params["start_step"]` on.
-      options: the run.
       **more: further fields of `TrainRequest`.
 
     Raises:
@@ -60,7 +59,6 @@ class _Evaluation:
     """An `Evaluator` outside of training and the weights that it evaluates.
 
     Args:
-      objective: what is evaluated.
       input_fn: finite global batches.
       options: `eval_batch_size`, `model_dir`, `strategy` count.
       model: has the weights; None = a new one, for `restore`.

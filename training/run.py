@@ -37,9 +37,7 @@ class TrainRequest:
     """What a training is asked for.
 
     Attributes:
-      objective: what is learned.
       input_fn: endless global batches from `params["start_step"]` on.
-      options: the run.
       eval_input_fn: finite global batches; evaluated every
         `options.eval_every` steps and at the end.
       metric_fn: more metrics from an `EvalResult`, official ones for example.
@@ -82,7 +80,6 @@ class TrainResult:
     """How a training ended.
 
     Attributes:
-      step: updates made.
       finished: False when it was stopped on request.
       reason: why it stopped, None when finished.
       last: statistics of the last host loop, means by name.
@@ -123,11 +120,7 @@ def run_training(request: TrainRequest) -> TrainResult:
 
 
 class TrainingRun:
-    """What a training holds, from its first host loop to its last.
-
-    Args:
-      request: what to train.
-    """
+    """What a training holds, from its first host loop to its last."""
 
     def __init__(self, request: TrainRequest):
         options, objective = request.options, request.objective

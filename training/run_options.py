@@ -9,7 +9,7 @@ import dataclasses
 
 from common.checks import one_of, require
 from common.settings import FOLDER, REQUIRED, check, setting
-from common.weights.weights_line import AUTO, CHECKPOINT_CHOICES, part_setting
+from common.weights.weights_line import choice_setting, part_setting
 
 PRECISIONS = ("float32", "mixed_bfloat16", "mixed_float16")
 # Of the weights and products of a SavedModel; see `modeling.models.half_precision`.
@@ -245,13 +245,7 @@ class RunOptions:
         released=FOLDER,
     )
     init_require: str = "encoder"
-    checkpoint_choice: str = setting(
-        AUTO,
-        "Of a folder that is read: its best/, its last checkpoint, or "
-        "(auto) best/ where the run evaluated to its end, else the last. A "
-        "path names any other one.",
-        choices=CHECKPOINT_CHOICES,
-    )
+    checkpoint_choice: str = choice_setting()
     init_part: str = part_setting()
     train_steps: int = setting(
         1000, "Optimizer steps of the whole run.", bounds=">= 1", often=True

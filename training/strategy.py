@@ -287,11 +287,7 @@ def worker_count(strategy: tf.distribute.Strategy) -> int:
 
 
 class Meeting:
-    """Where the processes of a run wait for each other.
-
-    Args:
-      strategy: of the run.
-    """
+    """Where the processes of a run wait for each other."""
 
     def __init__(self, strategy: tf.distribute.Strategy):
         def one(x):

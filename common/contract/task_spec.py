@@ -6,7 +6,6 @@ export and serving, so that a model directory can be used on its own.
 """
 
 import dataclasses
-import json
 import os
 
 from common import files
@@ -43,35 +42,19 @@ def find_folder(path: str) -> str | None:
         directory or in its `best/`.
     """
     folder = path.rstrip("/")
-    if not _is_folder(folder):
+    if not files.is_folder(folder):
         folder = os.path.dirname(folder)
     places = [folder]
     # A model folder may be called so, too: its own file is the first.
     if os.path.basename(folder) == "best":
         places.append(os.path.dirname(folder))
     for candidate in places:
-        if _exists(os.path.join(candidate, FILE_NAME)):
+        if files.exists(os.path.join(candidate, FILE_NAME)):
             return candidate or "."
-    if _exists(os.path.join(folder, _CONFIG)):
+    if files.exists(os.path.join(folder, _CONFIG)):
         if resolve(f"{_RELEASED}:head_in")(folder):
             return folder or "."
     return None
-
-
-def _exists(path: str) -> bool:
-    if not files.is_remote(path):
-        return os.path.exists(path)
-    import tensorflow as tf
-
-    return tf.io.gfile.exists(path)
-
-
-def _is_folder(path: str) -> bool:
-    if not files.is_remote(path):
-        return os.path.isdir(path)
-    import tensorflow as tf
-
-    return tf.io.gfile.isdir(path)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,24 +96,17 @@ class TaskSpec:
           UserError: the file is missing, is no JSON or of another version.
         """
         path = os.path.join(model_dir, FILE_NAME)
-        if not _exists(path) and _exists(os.path.join(model_dir, _CONFIG)):
+        if not files.exists(path) and files.exists(
+            os.path.join(model_dir, _CONFIG)
+        ):
             if released_fields := resolve(f"{_RELEASED}:fields")(model_dir):
                 return cls(**released_fields)
-        try:
-            with files.open_binary(path) as f:
-                value = json.loads(f.read())
-        except FileNotFoundError as e:
-            raise UserError(
-                f"{path} does not exist: `{model_dir}` is no directory of a "
-                "fine-tuned model; give the --model_dir of a run_classifier.py, "
-                "run_squad.py, run_race.py or run_tagger.py run"
-            ) from e
-        except (ValueError, RecursionError) as e:
-            raise UserError(f"{path} is not valid JSON: {e}") from e
-        if not isinstance(value, dict):
-            raise UserError(
-                f"{path}: wanted a JSON object, found {type(value).__name__}"
-            )
+        value = files.read_json_object(
+            path,
+            f"`{model_dir}` is no directory of a fine-tuned model; give the "
+            "--model_dir of a run_classifier.py, run_squad.py, run_race.py or "
+            "run_tagger.py run",
+        )
         version = value.pop("format_version", None)
         if version == 1 and "uncased" in value:
             # Always the original's rule, whatever the vocabulary's was.

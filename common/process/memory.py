@@ -17,7 +17,7 @@ _OF_JSON = {"{": 240, "[": 104, ":": 100, ",": 34, '"': 30}
 
 def room() -> tuple[float, str]:
     """(bytes that this process may still take, what limits it)."""
-    found = [(float("inf"), "nothing")]
+    limits = [(float("inf"), "nothing")]
     for kind, name in (
         (resource.RLIMIT_AS, "ulimit -v"),
         (resource.RLIMIT_DATA, "ulimit -d"),
@@ -26,15 +26,15 @@ def room() -> tuple[float, str]:
         if limit != resource.RLIM_INFINITY:
             field = "VmSize" if kind == resource.RLIMIT_AS else "VmData"
             used = _fields("/proc/self/status").get(field, 0)
-            found.append((limit - used, name))
+            limits.append((limit - used, name))
     group = _group_room()
     if group is not None:
-        found.append((group, "the memory limit of the container (cgroup)"))
+        limits.append((group, "the memory limit of the container (cgroup)"))
     machine = _fields("/proc/meminfo")
     if "MemAvailable" in machine:
         free = machine["MemAvailable"] + machine.get("SwapFree", 0)
-        found.append((free, "the machine"))
-    left, name = min(found)
+        limits.append((free, "the machine"))
+    left, name = min(limits)
     return max(0.0, left), name
 
 
@@ -55,10 +55,6 @@ def check_libraries() -> None:
 
 def check_json(content: bytes | str, path: str) -> None:
     """Before JSON is parsed: lists of lists become 30 times as large.
-
-    Args:
-      content: not yet parsed.
-      path: of its file, for the message.
 
     Raises:
       UserError: what it becomes does not fit.
@@ -85,16 +81,16 @@ def check_json(content: bytes | str, path: str) -> None:
 
 def _fields(path: str) -> dict[str, int]:
     """Name -> bytes of a table of /proc; empty where there is none."""
-    found = {}
+    sizes = {}
     try:
         with open(path, encoding="ascii", errors="replace") as f:
             for line in f:
                 name, _, value = line.partition(":")
                 if value.endswith("kB\n"):
-                    found[name] = 1024 * int(value.split()[0])
+                    sizes[name] = 1024 * int(value.split()[0])
     except OSError:
         pass
-    return found
+    return sizes
 
 
 def _group_room(root: str = "/sys/fs/cgroup") -> float | None:
@@ -104,7 +100,7 @@ def _group_room(root: str = "/sys/fs/cgroup") -> float | None:
             lines = [line.rstrip("\n").split(":", 2) for line in f]
     except OSError:
         return None
-    found = []
+    rooms = []
     for _, kinds, path in lines:
         if kinds and "memory" not in kinds.split(","):
             continue
@@ -115,8 +111,8 @@ def _group_room(root: str = "/sys/fs/cgroup") -> float | None:
         parts = path.strip("/").split("/")
         for count in range(len(parts) + 1):
             folder = os.path.join(place, *parts[:count])
-            found.append(_left(folder, *names))
-    return min((left for left in found if left is not None), default=None)
+            rooms.append(_left(folder, *names))
+    return min((left for left in rooms if left is not None), default=None)
 
 
 def _left(folder: str, limit_name: str, used_name: str) -> float | None:

@@ -80,11 +80,11 @@ def check(address: str | None) -> None:
 def describe() -> str:
     """The versions that matter, for messages."""
     names = ("tensorflow-tpu", "tensorflow", "libtpu")
-    found = [f"{n} {v}" for n in names if (v := version_of(n))]
+    versions = [f"{n} {v}" for n in names if (v := version_of(n))]
     path = os.environ.get("TPU_LIBRARY_PATH")
     if path:
-        found.append(f"TPU_LIBRARY_PATH={path}")
-    return ", ".join(found) or "no TensorFlow"
+        versions.append(f"TPU_LIBRARY_PATH={path}")
+    return ", ".join(versions) or "no TensorFlow"
 
 
 def version_of(package: str) -> str | None:
@@ -97,15 +97,15 @@ def version_of(package: str) -> str | None:
 
 def tpu_devices() -> list[str]:
     """What shows that this machine has TPU chips: device files, PCI devices."""
-    found = glob.glob("/dev/accel[0-9]*") + glob.glob("/dev/vfio/[0-9]*")
+    devices = glob.glob("/dev/accel[0-9]*") + glob.glob("/dev/vfio/[0-9]*")
     for path in glob.glob("/sys/bus/pci/devices/*/vendor"):
         folder = os.path.dirname(path)
         if (
             _word(path) == GOOGLE_VENDOR
             and _word(os.path.join(folder, "device")) != NETWORK_CARD
         ):
-            found.append(folder)
-    return sorted(found)
+            devices.append(folder)
+    return sorted(devices)
 
 
 def changed_libraries(package: str) -> list[str]:
@@ -117,13 +117,13 @@ def changed_libraries(package: str) -> list[str]:
     Returns:
       One phrase per library that is missing or has another size.
     """
-    found = metadata.distribution(package)
+    distribution = metadata.distribution(package)
     changed = []
-    record = (found.read_text("RECORD") or "").splitlines()
+    record = (distribution.read_text("RECORD") or "").splitlines()
     for name, _, size in csv.reader(record):
         if not re.search(r"\.so(\.\d+)*$", name) or not size:
             continue
-        path = str(found.locate_file(name))
+        path = str(distribution.locate_file(name))
         there = os.path.getsize(path) if os.path.exists(path) else None
         if there != int(size):
             has = "is missing" if there is None else f"has {there:,d} bytes"
@@ -146,9 +146,9 @@ def check_packages(path: str) -> None:
         lines = [line.split("#")[0].strip() for line in f]
     for line in filter(None, lines):
         name, _, wanted = line.partition("==")
-        found = version_of(name)
-        if found != wanted:
-            wrong.append(f"{name} {wanted} (found {found or 'none'})")
+        installed = version_of(name)
+        if installed != wanted:
+            wrong.append(f"{name} {wanted} (found {installed or 'none'})")
     if version_of("tensorflow"):
         wrong.append("no `tensorflow` beside `tensorflow-tpu`")
     if not wrong:
@@ -186,14 +186,16 @@ def _check_build(build: str | None) -> None:
 def _check_libtpu() -> None:
     if os.environ.get("TPU_LIBRARY_PATH"):
         return  # The user's own; nothing says its version.
-    found = version_of("libtpu")
-    if found is None or not (
-        _numbers(OLDEST_LIBTPU) <= _numbers(found) <= _numbers(NEWEST_LIBTPU)
+    installed = version_of("libtpu")
+    if installed is None or not (
+        _numbers(OLDEST_LIBTPU)
+        <= _numbers(installed)
+        <= _numbers(NEWEST_LIBTPU)
     ):
         raise UserError(
             f"tensorflow-tpu {TENSORFLOW} was seen to load libtpu "
             f"{OLDEST_LIBTPU} to {NEWEST_LIBTPU}; with others the process "
-            f"aborts. Found libtpu {found or 'not at all'}: install "
+            f"aborts. Found libtpu {installed or 'not at all'}: install "
             f"libtpu=={LIBTPU} with `{INSTALL}`"
         )
 
@@ -215,8 +217,8 @@ def _check_reachable(address: str) -> None:
 
 def _numbers(version: str) -> tuple[int, ...]:
     """ "0.0.21.dev1" -> (0, 0, 21)."""
-    found = re.match(r"\d+(\.\d+)*", version)
-    return tuple(int(p) for p in found[0].split(".")) if found else ()
+    match = re.match(r"\d+(\.\d+)*", version)
+    return tuple(int(p) for p in match[0].split(".")) if match else ()
 
 
 def _word(path: str) -> str:

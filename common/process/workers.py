@@ -40,7 +40,6 @@ def open_pool(
     """Fresh processes that end with this one.
 
     Args:
-      num_workers: how many.
       make: called once in every process with `arguments`; all picklable.
       arguments: of `make`.
     """

@@ -30,9 +30,7 @@ class TextSettings:
 
     Attributes:
       rule: one of `RULES`.
-      uncased: text is lower-cased.
       remove_space: text is stripped, white space collapsed.
-      version: of the rules.
     """
 
     rule: str = ORIGINAL
@@ -58,10 +56,6 @@ class TextSettings:
     @classmethod
     def from_dict(cls, value: Any, where: str) -> "TextSettings":
         """Reads what `as_dict` gave.
-
-        Args:
-          value: decoded JSON.
-          where: names the file in errors.
 
         Raises:
           UserError: a field is missing, unknown or of another type; a rule
@@ -100,7 +94,6 @@ class TextChoice:
 
     Attributes:
       rule: one of `RULES`.
-      uncased: lower-case text.
       remove_space: strip text and collapse its white space.
     """
 

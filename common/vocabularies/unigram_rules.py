@@ -43,8 +43,8 @@ def is_albert(path: str) -> bool:
 
 def class_of(config: Mapping, model_type: object) -> str:
     """The class of a folder's tokenizer, "" where nothing says it."""
-    found = config.get("tokenizer_class") or _CLASSES.get(str(model_type), "")
-    return str(found).removesuffix("Fast")
+    name = config.get("tokenizer_class") or _CLASSES.get(str(model_type), "")
+    return str(name).removesuffix("Fast")
 
 
 def with_class(value: dict[str, Any], kind: str, config: Mapping) -> None:
@@ -206,11 +206,11 @@ def _added_tokens(proto, config: Mapping) -> list[dict]:
     kinds = messages().ModelProto.SentencePiece
     ids = {piece.piece: i for i, piece in enumerate(proto.pieces)}
     special = {str(config.get(k) or name) for k, name in _NAMES.items()}
-    found = dict.fromkeys(special & ids.keys(), True)
+    is_special = dict.fromkeys(special & ids.keys(), True)
     for piece in proto.pieces:
         if piece.type in (kinds.CONTROL, kinds.USER_DEFINED):
             control = piece.type == kinds.CONTROL
-            found.setdefault(piece.piece, control)
+            is_special.setdefault(piece.piece, control)
     return [
         {
             "id": ids[text],
@@ -219,7 +219,7 @@ def _added_tokens(proto, config: Mapping) -> list[dict]:
             "lstrip": False,
             "rstrip": False,
             "normalized": False,
-            "special": found[text],
+            "special": is_special[text],
         }
-        for text in sorted(found, key=ids.get)
+        for text in sorted(is_special, key=ids.get)
     ]

@@ -40,7 +40,6 @@ class Vocabulary:
     """A SentencePiece file as it was read.
 
     Attributes:
-      path: where.
       content: all its bytes; of released files the `tokenizer.json` that
         they stand for.
       sha256: hex digest of the content.
@@ -97,7 +96,6 @@ def check_rows(path: str, pieces: int, rows: int, where: str) -> None:
 
     Args:
       path: of the vocabulary; "" = not known.
-      pieces: in it.
       rows: of the table; released weights may have more than pieces.
       where: names the model.
     """
@@ -190,26 +188,19 @@ def copy(vocabulary: Vocabulary, settings: TextSettings, folder: str) -> str:
     Nothing is written where the same is there already.
 
     Args:
-      vocabulary: the file.
       settings: resolved; stored in `spiece.json`.
       folder: exists.
-
-    Returns:
-      The path of the copy.
     """
     path = os.path.join(folder, copy_name(vocabulary.path))
+    if _maybe(path) != vocabulary.content:
+        with files.atomic_open(path) as f:
+            f.write(vocabulary.content)
     if is_released(vocabulary.path):
-        if _maybe(path) != vocabulary.content:
-            with files.atomic_open(path) as f:
-                f.write(vocabulary.content)
         return path
     about = {
         "model_sha256": vocabulary.sha256,
         "text_settings": settings.as_dict(),
     }
-    if _maybe(path) != vocabulary.content:
-        with files.atomic_open(path) as f:
-            f.write(vocabulary.content)
     if _json_object(sidecar(path)) != about:
         files.write_json(sidecar(path), about)
     return path
@@ -276,8 +267,6 @@ def settle(
     """The text settings of a vocabulary that models were trained with.
 
     Args:
-      vocabulary: the file.
-      said: by flags.
       *folders: of models; see `trained_with`. A folder without any of its
         files says nothing.
 
@@ -374,32 +363,16 @@ def _maybe(path: str) -> bytes | None:
     Raises:
       UserError: they are too many.
     """
-    content = _some(path)
-    if content is not None and len(content) > MAX_BYTES:
+    try:
+        content = files.read_bytes(path, MAX_BYTES + 1)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    if len(content) > MAX_BYTES:
         raise UserError(
             f"{path}: wanted a vocabulary of at most {MAX_BYTES >> 20} MiB, "
             "found more; give another file"
         )
     return content
-
-
-def _some(path: str) -> bytes | None:
-    """The first bytes of a file, more than `MAX_BYTES` at most by one."""
-    if not files.is_remote(path):
-        try:
-            with open(path, "rb") as f:
-                return f.read(MAX_BYTES + 1)
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-    import tensorflow as tf
-
-    try:
-        with files.open_binary(path) as f:
-            return f.read(MAX_BYTES + 1)
-    except tf.errors.NotFoundError:
-        return None
-    except tf.errors.OpError as e:
-        raise OSError(e.message) from e
 
 
 def _json_object(path: str) -> dict | None:

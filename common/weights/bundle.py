@@ -31,9 +31,6 @@ class _Damaged(Exception):
 def check(prefix: str) -> None:
     """The index of a checkpoint fits its data files.
 
-    Args:
-      prefix: of the files, local or remote.
-
     Raises:
       UserError: it does not, or it is unreadable.
     """

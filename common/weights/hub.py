@@ -137,9 +137,9 @@ def _listed(
             raise hub.errors.LocalEntryNotFoundError("") from e
         raise
     names = sorted(sibling.rfilename for sibling in info.siblings or ())
-    found = [name for name in names if _BESIDE.fullmatch(name)]
+    wanted = [name for name in names if _BESIDE.fullmatch(name)]
     if not weights:
-        return found
+        return wanted
     form = next((form for form in FORMS if form in names), None)
     if form is None:
         raise UserError(
@@ -148,8 +148,8 @@ def _listed(
         )
     if form.endswith(".json"):
         path = hub.hf_hub_download(repository, form, revision=commit)
-        found += [name for name in _shards(path) if name in names]
-    return [*found, form]
+        wanted += [name for name in _shards(path) if name in names]
+    return [*wanted, form]
 
 
 def _complete(folder: str) -> bool:

@@ -22,6 +22,17 @@ def part_setting() -> Any:
     )
 
 
+def choice_setting() -> Any:
+    """A field: which checkpoint of a folder, one of `CHECKPOINT_CHOICES`."""
+    return setting(
+        AUTO,
+        "Of a folder that is read: its best/, its last checkpoint, or "
+        "(auto) best/ where the run evaluated to its end, else the last. A "
+        "path names any other one.",
+        choices=CHECKPOINT_CHOICES,
+    )
+
+
 def weights_line(path: str, why: str = "") -> str:
     """One line.
 

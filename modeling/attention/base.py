@@ -140,13 +140,3 @@ class Attention(saving.Layer):
         paths["LayerNorm/gamma"] = "norm/gamma"
         paths["LayerNorm/beta"] = "norm/beta"
         return paths
-
-    def get_config(self):
-        return super().get_config() | {
-            "d_model": self.d_model,
-            "n_head": self.n_head,
-            "d_head": self.d_head,
-            "dropout_rate": self.dropout_rate,
-            "dropatt": self.dropatt,
-            "initializer": self.initializer,
-        }

@@ -13,7 +13,6 @@ size, D model, R distances.
 """
 
 import tensorflow as tf
-import tf_keras
 
 from modeling.attention.base import Attention
 from modeling.attention.chunked import ChunkedKeys, chunks_for
@@ -24,7 +23,6 @@ from modeling.ops.context import INFERENCE
 from modeling.ops.shapes import sizes
 
 
-@tf_keras.utils.register_keras_serializable("xlnet")
 class ShawAttention(RelativeAttention):
     """Learned keys of distances; longer distances have the longest one's.
 
@@ -104,17 +102,7 @@ class ShawAttention(RelativeAttention):
         names = ["r_emb", "r_bias"] if self.released else ["r_emb"]
         return super().own_variable_paths() | {name: name for name in names}
 
-    def get_config(self):
-        config = super().get_config() | {
-            "rows": self.rows,
-            "clamp_len": self.clamp_len,
-            "released": self.released,
-        }
-        del config["untie_r"], config["segments"]
-        return config
 
-
-@tf_keras.utils.register_keras_serializable("xlnet")
 class ContentAttention(Attention):
     """Scores of content alone; positions come with the layer's input."""
 

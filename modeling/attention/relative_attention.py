@@ -5,7 +5,6 @@ K keys, R relative positions, S directions, N heads, H head size.
 """
 
 import tensorflow as tf
-import tf_keras
 
 from modeling.attention.base import Attention
 from modeling.attention.cached import CachedKeys
@@ -15,7 +14,6 @@ from modeling.ops.context import INFERENCE
 from modeling.ops.shapes import sizes
 
 
-@tf_keras.utils.register_keras_serializable("xlnet")
 class RelativeAttention(Attention):
     """Transformer-XL section 3.3; `modeling.attention.relative` has the scores.
 
@@ -96,9 +94,3 @@ class RelativeAttention(Attention):
         names = [*self.bias_names] if self.untie_r else []
         names += ["seg_embed"] if self.segments else []
         return {name: name for name in names}
-
-    def get_config(self):
-        return super().get_config() | {
-            "untie_r": self.untie_r,
-            "segments": self.segments,
-        }

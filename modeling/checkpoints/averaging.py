@@ -26,13 +26,13 @@ def last_checkpoints(folder: str, count: int) -> list[str]:
     Raises:
       UserError: there are fewer.
     """
-    found = whole(folder)
-    if len(found) < count:
+    prefixes = whole(folder)
+    if len(prefixes) < count:
         raise UserError(
-            f"{folder} holds {len(found)} checkpoint(s), wanted the last "
+            f"{folder} holds {len(prefixes)} checkpoint(s), wanted the last "
             f"{count}: train with --max_save={count} or more and --save_steps"
         )
-    return found[-count:]
+    return prefixes[-count:]
 
 
 def average(options: AverageOptions) -> list[str]:
@@ -64,9 +64,9 @@ def average(options: AverageOptions) -> list[str]:
         config,
         lambda target: _copy_others(folder, target),
     )
-    found = newest(folder)
+    latest = newest(folder)
     return [
-        *([found.why] if found and found.why else []),
+        *([latest.why] if latest and latest.why else []),
         f"{len(arrays)} variables averaged over {len(prefixes)} checkpoints: "
         + ", ".join(os.path.basename(prefix) for prefix in prefixes),
         f"written: {options.output}",

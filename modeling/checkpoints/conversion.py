@@ -314,9 +314,9 @@ def _copy_vocabulary(from_folder: str, to_folder: str) -> None:
     source = vocabulary.find(from_folder)
     if source is None or vocabulary.find(to_folder):
         return
-    found = vocabulary.read(source)
-    settings = vocabulary.settle(found, None, from_folder)
-    vocabulary.copy(found, settings, to_folder)
+    copied = vocabulary.read(source)
+    settings = vocabulary.settle(copied, None, from_folder)
+    vocabulary.copy(copied, settings, to_folder)
     for name in _BESIDE:
         path = os.path.join(from_folder, name)
         if tf.io.gfile.exists(path):

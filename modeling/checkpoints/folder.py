@@ -58,17 +58,17 @@ def newest(folder: str, base: str | None = None) -> Newest | None:
       UserError: checkpoints are there but none is whole, or they are of
         several names and nothing says which is meant.
     """
-    found = _look(folder, base)
+    there = _look(folder, base)
     faults = {}
-    for name in reversed(found.names):
-        fault = _fault(folder, name, found.shards)
+    for name in reversed(there.names):
+        fault = _fault(folder, name, there.shards)
         if not fault:
-            return Newest(os.path.join(folder, name), _why(found, name, faults))
-        if name == found.hint or name not in found.unfinished:
+            return Newest(os.path.join(folder, name), _why(there, name, faults))
+        if name == there.hint or name not in there.unfinished:
             faults[name] = fault
-    if not faults and not found.hint:
+    if not faults and not there.hint:
         return None
-    raise UserError(_none_whole(folder, found, faults))
+    raise UserError(_none_whole(folder, there, faults))
 
 
 def newest_prefix(
@@ -79,51 +79,41 @@ def newest_prefix(
     """`newest`'s prefix, after its line was said.
 
     Args:
-      folder: see `newest`.
-      base: see `newest`.
+      folder, base: see `newest`.
       say: takes the line; standard error if not given, once per process.
 
     Raises:
       UserError: see `newest`.
     """
-    found = newest(folder, base)
-    if found is None:
+    latest = newest(folder, base)
+    if latest is None:
         return None
-    if found.why:
-        (say or _say_once)(found.why)
-    return found.prefix
+    if latest.why:
+        (say or _say_once)(latest.why)
+    return latest.prefix
 
 
 def whole(folder: str, base: str | None = None) -> list[str]:
-    """Prefixes of all whole checkpoints, oldest first.
-
-    Args:
-      folder: see `newest`.
-      base: see `newest`.
+    """Prefixes of all whole checkpoints, oldest first; arguments as `newest`'s.
 
     Raises:
       UserError: they are of several names and nothing says which is meant.
     """
-    found = _look(folder, base)
+    there = _look(folder, base)
     return [
         os.path.join(folder, name)
-        for name in found.names
-        if not _fault(folder, name, found.shards)
+        for name in there.names
+        if not _fault(folder, name, there.shards)
     ]
 
 
 def unfinished(folder: str, base: str) -> set[str]:
-    """Names of what a killed process was saving and that never became whole.
-
-    Args:
-      folder: see `newest`.
-      base: see `newest`.
-    """
-    found = _look(folder, base)
+    """Names of what a killed process was saving and that never became whole."""
+    there = _look(folder, base)
     return {
         name
-        for name in found.unfinished - {found.hint}
-        if _fault(folder, name, found.shards)
+        for name in there.unfinished - {there.hint}
+        if _fault(folder, name, there.shards)
     }
 
 
@@ -134,12 +124,7 @@ def step_of(prefix: str) -> int:
 
 
 def publish(folder: str, prefixes: Iterable[str]) -> None:
-    """Writes the `checkpoint` file, atomically.
-
-    Args:
-      folder: of the checkpoints.
-      prefixes: oldest first, at least one.
-    """
+    """Writes the `checkpoint` file, atomically; the newest prefix is the last."""
     names = [os.path.basename(prefix) for prefix in prefixes]
     lines = [f'model_checkpoint_path: "{names[-1]}"']
     lines += [f'all_model_checkpoint_paths: "{name}"' for name in names]

@@ -37,7 +37,7 @@ def load(path: str) -> dict[str, np.ndarray]:
     """
     import h5py
 
-    found: dict[str, np.ndarray] = {}
+    tensors: dict[str, np.ndarray] = {}
     room = os.path.getsize(path) if os.path.exists(path) else 0
 
     def visit(name: str, item) -> None:
@@ -47,10 +47,10 @@ def load(path: str) -> dict[str, np.ndarray]:
         if room < 0:
             raise UserError(f"{path}: `{name}` is longer than the file")
         ours, flip = _name(name)
-        if ours in found:
+        if ours in tensors:
             raise UserError(f"{path} holds `{ours}` twice")
         value = item[()]
-        found[ours] = value.T if flip else value
+        tensors[ours] = value.T if flip else value
 
     try:
         with h5py.File(path, "r") as f:
@@ -60,9 +60,9 @@ def load(path: str) -> dict[str, np.ndarray]:
     except (OSError, RuntimeError, ValueError, TypeError, KeyError) as e:
         what = str(e).split("\n")[0]
         raise UserError(f"{path} is no readable HDF5 file: {what}") from e
-    if not found:
+    if not tensors:
         raise UserError(f"{path}: wanted Keras weights, found none")
-    return found
+    return tensors
 
 
 def _datasets(path: str, file) -> Iterator[tuple[str, Any]]:

@@ -24,13 +24,12 @@ _MAX_HEADER = 1 << 22
 def form_of(folder: str) -> str | None:
     """The name of the file that a folder's weights begin at, or None.
 
-    Args:
-      folder: local or remote.
-
     Returns:
       One of `FORMS`: a file of tensors, or an index of shards.
     """
-    return next((n for n in FORMS if _has(folder, n)), None)
+    return next(
+        (n for n in FORMS if files.exists(os.path.join(folder, n))), None
+    )
 
 
 def weight_files(folder: str) -> list[str]:
@@ -124,7 +123,3 @@ _READERS: dict[str, Callable[[str], Tensors]] = {
     os.path.splitext(TORCH)[1]: torch_files.load_state_dict,
     os.path.splitext(H5)[1]: h5_files.load,
 }
-
-
-def _has(folder: str, name: str) -> bool:
-    return files.exists(os.path.join(folder, name))

@@ -27,13 +27,13 @@ def variable_paths(model: tf_keras.Model) -> dict[str, str]:
     """Canonical names -> attribute paths from the model down."""
     encoder = encoder_of(model)
     prefix = "" if model is encoder else "encoder/"
-    found = {
+    paths = {
         encoder.scope + name: prefix + path
         for name, path in encoder.variable_paths().items()
     }
     if model is not encoder:
-        found |= model.head_variable_paths()
-    return found
+        paths |= model.head_variable_paths()
+    return paths
 
 
 def named_variables(model: tf_keras.Model) -> dict[str, tf.Variable]:
@@ -42,18 +42,18 @@ def named_variables(model: tf_keras.Model) -> dict[str, tf.Variable]:
     Raises:
       ValueError: the model has a variable that no name covers.
     """
-    found = {
+    variables = {
         name: _follow(model, path)
         for name, path in variable_paths(model).items()
     }
-    covered = {id(variable) for variable in found.values()}
+    covered = {id(variable) for variable in variables.values()}
     uncovered = [v.name for v in model.variables if id(v) not in covered]
     if uncovered or len(covered) != len(model.variables):
         raise ValueError(
             f"variables without a canonical name: {uncovered}; "
             f"{len(covered)} names for {len(model.variables)} variables"
         )
-    return found
+    return variables
 
 
 def _follow(start, path: str):

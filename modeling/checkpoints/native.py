@@ -124,10 +124,6 @@ def with_averages(
 def names_below(prefix: str, *path: str) -> set[str]:
     """Names of what a checkpoint holds below a path of attributes.
 
-    Args:
-      prefix: of the checkpoint.
-      *path: "optimizer", "ema" for example.
-
     Returns:
       Empty where it holds no such object.
     """
@@ -180,18 +176,18 @@ def by_name(
       (arrays by canonical name, attribute paths that no name takes).
     """
     names = {path: name for name, path in paths.items()}
-    found, left = {}, {}
+    renamed, left = {}, {}
     for aliases, value in arrays.items():
         name = next((names[a] for a in aliases if a in names), None)
         if name is None:
             left[aliases] = value
         else:
-            found[name] = value
+            renamed[name] = value
     for path, name in (elsewhere or {}).items():
         aliases = next((a for a in left if path in a), None)
-        if aliases and name not in found:
-            found[name] = left.pop(aliases)
-    return found, [aliases[0] for aliases in left]
+        if aliases and name not in renamed:
+            renamed[name] = left.pop(aliases)
+    return renamed, [aliases[0] for aliases in left]
 
 
 def write(

@@ -112,35 +112,35 @@ def _labels(theirs: dict[str, Any], folder: str) -> tuple[str, ...]:
     count = _count(theirs)
     if names is None:
         return tuple(f"LABEL_{i}" for i in range(count))
-    found = {str(key): value for key, value in names.items()}
+    names_by_id = {str(key): value for key, value in names.items()}
     wanted = [str(i) for i in range(count)]
-    if sorted(found) != sorted(wanted) or not all(
-        isinstance(value, str) for value in found.values()
+    if sorted(names_by_id) != sorted(wanted) or not all(
+        isinstance(value, str) for value in names_by_id.values()
     ):
         raise UserError(
             f"{os.path.join(folder, hub.CONFIG)}: wanted in id2label a name "
             f"for each of 0 to {count - 1}, found {str(names)[:60]}"
         )
-    if len(set(found.values())) != count:
+    if len(set(names_by_id.values())) != count:
         raise UserError(
             f"{os.path.join(folder, hub.CONFIG)}: id2label gives a name twice"
         )
-    return tuple(found[key] for key in wanted)
+    return tuple(names_by_id[key] for key in wanted)
 
 
 def _of_tokens(theirs: dict[str, Any], head: str) -> dict[str, Any]:
     """Of heads that read every token."""
     family = hf.family_of(theirs["model_type"])
     projected = family.projection in family.head_names(head)
-    found = {"use_proj": True} if projected else {}
+    options = {"use_proj": True} if projected else {}
     if head == "token_classification":
-        return found
+        return options
     beams = {n: theirs[n] for n in ("start_n_top", "end_n_top") if n in theirs}
     conditioned = f"{family.class_prefix}ForQuestionAnswering"
     starts = heads.HEADS[head].marker[0] in family.head_names(head)
     if starts and conditioned in theirs["architectures"]:
         return beams
-    return found | {"independent": True}
+    return options | {"independent": True}
 
 
 def _pooling(theirs: dict[str, Any], folder: str, head: str) -> dict[str, Any]:

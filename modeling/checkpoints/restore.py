@@ -117,10 +117,10 @@ def resolve(path: str, choice: str = AUTO, part: str = "") -> Source:
         folder = path
         if hf_files.form_of(path):
             return Source("hf", path, folder, part=part)
-        found = weights.choose(path, choice)
-        if found is None:
+        chosen = weights.choose(path, choice)
+        if chosen is None:
             raise _no_checkpoint(path)
-        prefix, why = found
+        prefix, why = chosen
     else:
         prefix = path
         for ending in (".index", ".meta"):
@@ -155,8 +155,8 @@ def content_digest(path: str | Source) -> str:
             # A graph, and when it was made; the memory of a training.
             if not name.endswith((".meta", ".memory"))
         ]
-    found = [files.sha256_of_file(name) for name in names]
-    return hashlib.sha256("".join(found).encode()).hexdigest()
+    digests = [files.sha256_of_file(name) for name in names]
+    return hashlib.sha256("".join(digests).encode()).hexdigest()
 
 
 def description(source: Source) -> dict[str, str]:

@@ -32,10 +32,6 @@ def read(
 ) -> tuple[dict[str, np.ndarray], list[str], dict[str, str]]:
     """Reads the weights of a TF1 checkpoint by canonical name.
 
-    Args:
-      prefix: of the checkpoint.
-      config: of the encoder that it holds.
-
     Returns:
       (arrays, stripped, tasks): canonical name -> array; the names of
       optimizer slots and counters left out; "classification" or "regression"
@@ -104,11 +100,11 @@ def write(
     Raises:
       UserError: of an encoder that has no such files.
     """
-    found = {}
+    tensors = {}
     for name, value in _original(config, prefix).stack(arrays).items():
         for kind, task in tasks.items():
             name = name.replace(f"model/{kind}/", f"model/{kind}_{task}/", 1)
-        found[name] = value
+        tensors[name] = value
     folder, base = os.path.split(prefix)
     if folder:
         tf.io.gfile.makedirs(folder)
@@ -117,7 +113,7 @@ def write(
     temporary = os.path.join(folder, f".{base}.tmp-{uuid.uuid4().hex[:8]}")
     with locks.held(prefix, is_folder=False):
         locks.remove_leftovers(folder, re.escape(base))
-        _save(temporary, prefix, found)
+        _save(temporary, prefix, tensors)
 
 
 def _save(temporary: str, prefix: str, found: Mapping[str, np.ndarray]) -> None:

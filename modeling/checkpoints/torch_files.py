@@ -144,14 +144,14 @@ def _open(data: bytes) -> tuple[Any, Any]:
 def _open_zip(data: bytes) -> tuple[Any, Any]:
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         names = archive.namelist()
-        found = [n for n in names if n.split("/")[1:] == ["data.pkl"]]
-        if len(found) != 1:
+        pickles = [n for n in names if n.split("/")[1:] == ["data.pkl"]]
+        if len(pickles) != 1:
             raise _Refused("wanted an archive of torch.save with one data.pkl")
-        root = found[0].split("/")[0]
+        root = pickles[0].split("/")[0]
         order = f"{root}/byteorder"
         if order in names and _stored(archive, order) != b"little":
             raise _Refused("its numbers are big-endian: save it again")
-        stored, parts = _load(io.BytesIO(_stored(archive, found[0])))
+        stored, parts = _load(io.BytesIO(_stored(archive, pickles[0])))
         entries = [f"{root}/data/{key}" for key in parts]
         # Entries may lie upon each other.
         if sum(archive.getinfo(n).file_size for n in entries) > len(data):
@@ -326,7 +326,7 @@ def _arrays(stored, storages) -> dict[str, np.ndarray]:
         raise _Refused(
             f"wanted a state_dict, found {type(stored).__name__}: {_HOW}"
         )
-    found: dict[str, np.ndarray] = {}
+    arrays: dict[str, np.ndarray] = {}
     views: dict[_Tensor, np.ndarray] = {}  # what is shared has several names
     room = 2 * sum(map(len, storages.values()))
     for name, value in stored.items():
@@ -340,8 +340,8 @@ def _arrays(stored, storages) -> dict[str, np.ndarray]:
             if room < 0:
                 raise _Refused(f"`{name}` repeats numbers of other tensors")
             views[value] = _array(name, value, storages[value.part.key])
-        found[name] = views[value]
-    return found
+        arrays[name] = views[value]
+    return arrays
 
 
 def _array(name: str, tensor: _Tensor, data: bytes) -> np.ndarray:

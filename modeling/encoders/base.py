@@ -3,7 +3,7 @@
 Letters: B batch, T length, P predictions, D model, L layers, M memory length.
 """
 
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import tensorflow as tf
 
@@ -68,6 +68,3 @@ class ConfiguredLayer(saving.Layer):
     def __init__(self, config: EncoderConfig | dict, **kwargs):
         super().__init__(**kwargs)
         self.config = config_from_dict(config)
-
-    def get_config(self) -> dict[str, Any]:
-        return super().get_config() | {"config": self.config.to_dict()}

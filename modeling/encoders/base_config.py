@@ -11,8 +11,8 @@ from typing import Any, ClassVar, Self
 
 from common.checks import FIELD, one_of, within
 from common.errors import UserError
-from common.settings import settings_of
-from modeling.encoders.contract import pop_extra
+from common.settings import REQUIRED, setting, settings_of
+from modeling.encoders.contract import EncoderConfig
 
 ACTIVATIONS = ("gelu", "gelu_erf", "relu")
 # Their activation -> ours: theirs "gelu" is the exact form, ours the tanh form.
@@ -25,72 +25,40 @@ _OURS = {
 
 
 @dataclasses.dataclass(frozen=True)
-class Configuration:
-    """Base of a frozen, validated configuration.
-
-    Class attributes:
-      changeable: fields that a trained model may be used with another value of.
-    """
-
-    changeable: ClassVar[tuple[str, ...]]
-
-    def replace(self, **changes: Any) -> Self:
-        """A copy with some fields changed."""
-        return dataclasses.replace(self, **changes)
-
-    def architecture(self) -> dict[str, Any]:
-        """The fields that weights or memory depend on; the others may change."""
-        return {
-            field.name: getattr(self, field.name)
-            for field in dataclasses.fields(self)
-            if field.name not in self.changeable
-        }
-
-    @classmethod
-    def _of_sizes(cls, changes: dict[str, Any], *sizes: int) -> Self:
-        """The first fields in order, changed or completed by others by name."""
-        names = [field.name for field in dataclasses.fields(cls)]
-        return cls(**(dict(zip(names, sizes, strict=False)) | changes))
-
-    @classmethod
-    def _of_fields(cls, value: dict[str, Any], theirs: dict[str, str]) -> Self:
-        """Reads fields by name; unknown ones go to `extra`.
-
-        Args:
-          value: what the file holds; `extra` is taken out.
-          theirs: field -> its name in the file, where that is another.
-
-        Raises:
-          UserError: a field without default is missing, or one is invalid.
-        """
-        names = {field.name for field in dataclasses.fields(cls)}
-        extra = pop_extra(value)
-        extra |= {k: v for k, v in value.items() if k not in names}
-        known = {k: v for k, v in value.items() if k in names}
-        missing = [
-            theirs.get(field.name, field.name)
-            for field in dataclasses.fields(cls)
-            if field.name not in known
-            and field.default is dataclasses.MISSING
-            and field.default_factory is dataclasses.MISSING
-        ]
-        if missing:
-            raise UserError(f"the configuration lacks {missing}")
-        return cls(**known, extra=extra)
-
-
-@dataclasses.dataclass(frozen=True)
-class RecurrentConfig(Configuration):
+class RecurrentConfig(EncoderConfig):
     """Of encoders with memory: Transformer-XL and XLNet.
 
-    Class attributes:
-      counts: fields that are whole numbers > 0.
+    Attributes:
+      vocab_size: V, number of pieces.
+      extra: unknown keys of the file, written back unchanged.
     """
 
-    counts: ClassVar[tuple[str, ...]]
+    vocab_size: int
+    d_model: int = setting(REQUIRED, "D, width; even.")
+    n_layer: int = setting(REQUIRED, "L, layers.")
+    n_head: int = setting(REQUIRED, "N, attention heads.")
+    d_head: int = setting(REQUIRED, "H, width of a head; N * H need not be D.")
+    d_inner: int = setting(REQUIRED, "F, width of the feed-forward layer.")
+    clamp_len: int = setting(
+        -1, "Distances beyond it count as this one; -1 = off."
+    )
+    dropout: float = setting(
+        0.1,
+        "Dropout rate of embeddings, position table, sublayer outputs and the "
+        "final output.",
+    )
+    dropatt: float = setting(0.0, "Dropout rate of attention.")
+    init_method: str = setting(
+        "normal",
+        "Distribution of the first weights.",
+        choices=("normal", "uniform"),
+    )
+    init_range: float = setting(0.1, "Bound of uniform first weights.")
+    init_std: float = setting(0.02, "Deviation of normal first weights.")
+    extra: dict[str, Any] = dataclasses.field(default_factory=dict, hash=False)
 
     def __post_init__(self):
-        within(self, ">= 1", *self.counts, form=FIELD, whole=True)
+        within(self, ">= 1", *self.counts(), form=FIELD, whole=True)
         within(self, ">= 0", "mem_len", form=FIELD, whole=True)
         within(self, "(-inf, inf)", "clamp_len", form=FIELD, whole=True)
         if self.d_model % 2:
@@ -122,31 +90,63 @@ class RecurrentConfig(Configuration):
 
 
 @dataclasses.dataclass(frozen=True)
-class FileConfig(Configuration):
+class FileConfig(EncoderConfig):
     """Base of a frozen, validated configuration in Hugging Face's words.
 
     Class attributes:
       keys: their key -> our field.
-      counts: fields that are whole numbers > 0.
-      rates: fields in [0, 1); None where the field may be.
+
+    Attributes:
+      vocab_size: V, number of pieces.
+      d_model: D, a multiple of N.
+      n_layer: L.
+      n_head: N.
+      d_inner: F.
+      ff_activation: "gelu_erf" (the exact form), "gelu" (tanh) or "relu".
+      init_std: deviation of the normal initializer.
+      extra: unknown keys of the file, written back unchanged.
     """
 
     model_type: ClassVar[str]
     keys: ClassVar[dict[str, str]]
-    counts: ClassVar[tuple[str, ...]]
-    rates: ClassVar[tuple[str, ...]]
     # None of them has memory, and all see both sides.
     mem_len: ClassVar[None] = None
     causal: ClassVar[bool] = False
 
+    vocab_size: int
+    d_model: int
+    n_layer: int
+    n_head: int
+    d_inner: int
+    ff_activation: str = "gelu_erf"
+    init_std: float = 0.02
+    extra: dict[str, Any] = dataclasses.field(default_factory=dict, hash=False)
+
     def __post_init__(self):
-        within(self, ">= 1", *self.counts, form=FIELD, whole=True)
-        within(self, "[0, 1)", *self.rates, form=FIELD)
+        within(self, ">= 1", *self.counts(), form=FIELD, whole=True)
+        within(self, "[0, 1)", *self.rates(), form=FIELD)
+        within(self, "> 0", "init_std", form=FIELD)
+
+    @classmethod
+    def rates(cls) -> list[str]:
+        """Fields in [0, 1), "dropout" first; None where the field may be."""
+        names = [field.name for field in dataclasses.fields(cls)]
+        return [name for name in names if "drop" in name]
+
+    @property
+    def changeable(self) -> tuple[str, ...]:
+        """See `EncoderConfig`."""
+        return (*self.rates(), "init_std", "pooling", "extra")
+
+    @property
+    def d_head(self) -> int:
+        """H."""
+        return self.d_model // self.n_head
 
     @property
     def dropout_rates(self) -> tuple[float, ...]:
         """Every rate; None, where a field may be that, is the first one's."""
-        rates = [getattr(self, name) for name in self.rates]
+        rates = [getattr(self, name) for name in self.rates()]
         return tuple(rates[0] if rate is None else rate for rate in rates)
 
     def with_memory(self, length: int | None) -> Self:

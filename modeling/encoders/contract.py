@@ -6,16 +6,26 @@ Letters: D model, L layers, M memory length, V vocabulary.
 """
 
 import dataclasses
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Self
 
 from common.errors import UserError
 
+_MAY_BE_0 = ("clamp_len", "mem_len", "reuse_len")
 
-class EncoderConfig(Protocol):
+
+@dataclasses.dataclass(frozen=True)
+class EncoderConfig:
     """The architecture of an encoder: a frozen, validated dataclass.
+
+    It also has `with_memory(length)`, a copy that keeps all of its last inputs
+    (None = none), `to_dict()` and `from_dict(value)`, its fields by name, and
+    `to_json()`, the content of its file.
 
     What is a fixed function of other fields may be a property (`d_head` where
     it is always D / N) or a class attribute (`mem_len` where there is none).
+
+    Class attributes:
+      changeable: fields that a trained model may be used with another value of.
 
     Attributes:
       model_type: key of `registry.ENCODERS`; in files that name one.
@@ -27,7 +37,6 @@ class EncoderConfig(Protocol):
       d_inner: F, width within a feed-forward layer.
       causal: positions see the past only.
       dropout: rate of hidden states; heads use it, too.
-      dropatt: rate of attention probabilities.
       dropout_rates: every rate, in an order that stays: a run is known by it.
       init_method: of first weights, "normal" or "truncated_normal"
         (`init_std`), or "uniform"; one that may be "uniform" has a bound,
@@ -41,46 +50,65 @@ class EncoderConfig(Protocol):
     one whose rows cannot be of any length has `max_position_embeddings`.
     """
 
-    model_type: ClassVar[str]
-    vocab_size: int
-    d_model: int
-    n_layer: int
-    n_head: int
-    d_head: int
-    d_inner: int
-    causal: bool
-    dropout: float
-    dropatt: float
-    dropout_rates: tuple[float, ...]
-    init_method: str
-    init_std: float
-    mem_len: int | None
-    extra: dict[str, Any]
+    changeable: ClassVar[tuple[str, ...]]
 
-    def replace(self, **changes: Any) -> "EncoderConfig":
+    @classmethod
+    def counts(cls) -> list[str]:
+        """Fields that are whole numbers > 0."""
+        return [
+            field.name
+            for field in dataclasses.fields(cls)
+            if field.type in (int, int | None) and field.name not in _MAY_BE_0
+        ]
+
+    def replace(self, **changes: Any) -> Self:
         """A copy with some fields changed."""
-        ...
+        return dataclasses.replace(self, **changes)
 
     def architecture(self) -> dict[str, Any]:
         """The fields that weights or memory depend on; the others may change."""
-        ...
-
-    def with_memory(self, length: int | None) -> "EncoderConfig":
-        """A copy that keeps all of its last `length` inputs; None = none."""
-        ...
-
-    def to_dict(self) -> dict[str, Any]:
-        """Every field by name."""
-        ...
+        return {
+            field.name: getattr(self, field.name)
+            for field in dataclasses.fields(self)
+            if field.name not in self.changeable
+        }
 
     @classmethod
-    def from_dict(cls, value: dict[str, Any]) -> "EncoderConfig":
-        """Reads fields by name; unknown ones go to `extra`."""
-        ...
+    def _of_sizes(cls, changes: dict[str, Any], *sizes: int) -> Self:
+        """The first fields in order, changed or completed by others by name."""
+        names = [field.name for field in dataclasses.fields(cls)]
+        return cls(**(dict(zip(names, sizes, strict=False)) | changes))
 
-    def to_json(self) -> str:
-        """The content of the configuration file."""
-        ...
+    @classmethod
+    def _of_fields(cls, value: dict[str, Any], theirs: dict[str, str]) -> Self:
+        """Reads fields by name; unknown ones go to `extra`.
+
+        Args:
+          value: what the file holds; `extra` is taken out.
+          theirs: field -> its name in the file, where that is another.
+
+        Raises:
+          UserError: a field without default is missing, or one is invalid.
+        """
+        names = {field.name for field in dataclasses.fields(cls)}
+        extra = value.pop("extra", None)
+        if extra is not None and not isinstance(extra, dict):
+            raise UserError(
+                f"`extra` must be an object of further keys, received {extra!r}"
+            )
+        extra = dict(extra or {})
+        extra |= {k: v for k, v in value.items() if k not in names}
+        known = {k: v for k, v in value.items() if k in names}
+        missing = [
+            theirs.get(field.name, field.name)
+            for field in dataclasses.fields(cls)
+            if field.name not in known
+            and field.default is dataclasses.MISSING
+            and field.default_factory is dataclasses.MISSING
+        ]
+        if missing:
+            raise UserError(f"the configuration lacks {missing}")
+        return cls(**known, extra=extra)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -107,17 +135,3 @@ class Capabilities:
     def summary_type(self) -> str:
         """Where CLS is among the real tokens: "first" or "last"."""
         return "first" if self.layout == "cls_first" else "last"
-
-
-def pop_extra(value: dict[str, Any]) -> dict[str, Any]:
-    """Takes `extra` out of a configuration's values; a copy of it.
-
-    Raises:
-      UserError: it is neither an object nor null.
-    """
-    extra = value.pop("extra", None)
-    if extra is not None and not isinstance(extra, dict):
-        raise UserError(
-            f"`extra` must be an object of further keys, received {extra!r}"
-        )
-    return dict(extra or {})

@@ -44,7 +44,6 @@ class HuggingFaceNames:
     """Base of the encoders' `HuggingFace` classes.
 
     Attributes:
-      class_prefix: of their class names.
       scope: of their encoder in a model with a head.
       ties: (a stored copy, what it must be equal to), their names.
       buffers: ends of names that hold no weights.
@@ -126,9 +125,6 @@ class HuggingFaceNames:
         self, theirs: dict[str, Any], summary: Summary
     ) -> list[str]:
         """Puts a head's summary into their `config.json`.
-
-        Returns:
-          Lines for the report.
 
         Raises:
           UserError: their class makes its vector in another way.

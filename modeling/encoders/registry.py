@@ -19,14 +19,12 @@ class EncoderSpec:
     """An encoder's row.
 
     Attributes:
-      model_type: its name.
       config: "module:class" of its configuration.
       model: "module:class" of its `Encoder`.
       groups: "module:name" of its rules for the optimizer's groups.
       hugging_face: "module:class" of its names in Hugging Face folders; "" =
         there are none.
       config_file: name of its configuration file.
-      capabilities: what it can do.
       original: "module" that stacks and unstacks its arrays for TF1
         checkpoints; "" = there are none.
       state_dict: "module" that reads the `state_dict` of its PyTorch release;
@@ -147,7 +145,6 @@ def require(config: EncoderConfig, ability: str, asked: str) -> None:
     """Stops what an encoder cannot do.
 
     Args:
-      config: of the encoder.
       ability: field of `Capabilities` that must not be false.
       asked: what needs it, e.g. "--mem_len".
 

@@ -39,7 +39,6 @@ def check(config: EncoderConfig, copies: int = 1, path: str = "") -> None:
     """The weights fit into the memory that is left.
 
     Args:
-      config: of the model.
       copies: of every weight: 3 with the slots of an optimizer.
       path: the configuration's file, for the message.
 

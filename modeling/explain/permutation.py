@@ -112,9 +112,6 @@ def draw(explanation: Explanation, path: str) -> None:
 
     Tokens are written in `figures.families` of them.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
     folder = os.path.dirname(path)
     if folder and not tf.io.gfile.isdir(folder):
         raise UserError(f"--output: the folder {folder} does not exist")
@@ -123,15 +120,14 @@ def draw(explanation: Explanation, path: str) -> None:
     size = 1.5 + 0.5 * count + 0.08 * longest
     families = figures.families(explanation.tokens)
     tokens = [figures.literal(token) for token in explanation.tokens]
-    figure = Figure(figsize=(2 * size + 1, size + 0.5))
-    FigureCanvasAgg(figure)
-    for i, (title, matrix) in enumerate(
-        (
-            ("query stream", explanation.query),
-            ("content stream", explanation.content),
-        )
-    ):
-        axes = figure.add_subplot(1, 2, i + 1)
+    figure, (both,) = figures.new(
+        1, 2, figsize=(2 * size + 1, size + 0.5), layout=None
+    )
+    streams = (
+        ("query stream", explanation.query),
+        ("content stream", explanation.content),
+    )
+    for axes, (title, matrix) in zip(both, streams, strict=True):
         axes.imshow(matrix, cmap="Blues", vmin=0, vmax=1.4)
         axes.set_title(title)
         axes.set_xlabel("may see")
@@ -141,13 +137,8 @@ def draw(explanation: Explanation, path: str) -> None:
             label.set_fontfamily(families)
         for row in range(count):
             for column in range(count):
-                axes.text(
-                    column,
-                    row,
-                    matrix[row, column],
-                    ha="center",
-                    va="center",
-                )
+                what = matrix[row, column]
+                axes.text(column, row, what, ha="center", va="center")
     # Sizes in points: a line of 30 places is as wide as the picture.
     figure.suptitle(f"order {', '.join(map(str, explanation.order))}")
     with warnings.catch_warnings():

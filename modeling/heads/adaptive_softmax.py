@@ -12,7 +12,6 @@ embedding's for tail clusters.
 """
 
 import tensorflow as tf
-import tf_keras
 
 from modeling.heads import cluster_losses
 from modeling.ops import initializers, saving
@@ -20,7 +19,6 @@ from modeling.ops.rematerialization import in_turn
 from modeling.ops.shapes import static_only
 
 
-@tf_keras.utils.register_keras_serializable("xlnet")
 class AdaptiveSoftmax(saving.Layer):
     """Biases, entries of the tail clusters, own projections; float32.
 
@@ -182,6 +180,3 @@ class AdaptiveSoftmax(saving.Layer):
         found["cutoff_0/cluster_W"] = "cluster_w"
         found["cutoff_0/cluster_b"] = "cluster_b"
         return found
-
-    def get_config(self):
-        return super().get_config() | {"config": self.config.to_dict()}

@@ -4,13 +4,11 @@ Letters: B batch, T length, n rows, D model, E embedding, V vocabulary.
 """
 
 import tensorflow as tf
-import tf_keras
 
 from modeling.heads.adaptive_softmax import AdaptiveSoftmax
 from modeling.models.task_model import TaskModel
 
 
-@tf_keras.utils.register_keras_serializable("xlnet")
 class CausalLanguageModel(TaskModel):
     """Transformer-XL's objective: every token from those before it.
 
@@ -57,7 +55,6 @@ class CausalLanguageModel(TaskModel):
           input_ids: int [B, T].
           layers: L tensors [B, M, D], M slots whether filled or not.
           length: int32 [B], so many of the last slots are filled.
-          training, seed: as the encoder's.
 
         Returns:
           `EncoderOutput`.

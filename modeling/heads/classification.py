@@ -1,7 +1,6 @@
 """Sequence and token classification, regression, multiple choice."""
 
 import tensorflow as tf
-import tf_keras
 
 from common.heads import SUMMARY_SCOPE
 from modeling.heads.pooling import build_pooler, has_prediction_head
@@ -33,7 +32,6 @@ def _pooling_of(shape):
     }
 
 
-@tf_keras.utils.register_keras_serializable("xlnet")
 class ClassificationModel(TaskModel):
     """Logits of a whole sequence: classes, labels or one value.
 
@@ -49,15 +47,6 @@ class ClassificationModel(TaskModel):
 
     Call: the backbone's arguments and `cls_index` -> float32 [B, Y].
     """
-
-    head_arguments = (
-        "num_labels",
-        "summary_type",
-        "use_proj",
-        "regression",
-        "cls_index",
-        "pooling",
-    )
 
     def __init__(
         self,
@@ -126,7 +115,6 @@ class ClassificationModel(TaskModel):
         )
 
 
-@tf_keras.utils.register_keras_serializable("xlnet")
 class MultipleChoiceModel(TaskModel):
     """One logit per option (RACE): each option is a row of its own.
 
@@ -139,8 +127,6 @@ class MultipleChoiceModel(TaskModel):
 
     Call: ids, segment ids and input mask [B, C, T] -> float32 [B, C].
     """
-
-    head_arguments = ("summary_type", "use_proj", "pooling")
 
     def __init__(
         self,
@@ -204,7 +190,6 @@ class MultipleChoiceModel(TaskModel):
         )
 
 
-@tf_keras.utils.register_keras_serializable("xlnet")
 class TokenClassificationModel(TaskModel):
     """One label per token.
 
@@ -217,8 +202,6 @@ class TokenClassificationModel(TaskModel):
 
     Call: the backbone's arguments -> float32 [B, T, Y].
     """
-
-    head_arguments = ("num_labels", "use_proj")
 
     def __init__(
         self, config, num_labels: int, use_proj: bool = False, **kwargs

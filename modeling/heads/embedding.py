@@ -1,7 +1,6 @@
 """One vector of a text: what sentence encoders are asked for."""
 
 import tensorflow as tf
-import tf_keras
 
 from modeling.encoders.registry import spec_of
 from modeling.models.task_model import TaskModel
@@ -9,7 +8,6 @@ from modeling.models.task_model import TaskModel
 POOLINGS = ("mean", "cls", "max", "last")
 
 
-@tf_keras.utils.register_keras_serializable("xlnet")
 class EmbeddingModel(TaskModel):
     """The last hidden states of a row, pooled; it has no weights of its own.
 
@@ -24,8 +22,6 @@ class EmbeddingModel(TaskModel):
     or `pieces SEP CLS`, padded on either side; one without pieces has the
     vector of CLS.
     """
-
-    head_arguments = ("pooling", "normalize", "with_symbols")
 
     def __init__(
         self,

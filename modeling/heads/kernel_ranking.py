@@ -5,7 +5,6 @@ Q query pieces, U document pieces.
 """
 
 import tensorflow as tf
-import tf_keras
 from tf_keras.src.mixed_precision import autocast_variable
 
 from modeling.heads import kernel_pooling
@@ -16,7 +15,6 @@ _SCOPE = "model/kernel_pooling"
 _VARIABLES = ("weights", "bias", "center", "piece_weights")
 
 
-@tf_keras.utils.register_keras_serializable("xlnet")
 class KernelRankingModel(TaskModel):
     """Scores pairs of texts by kernels over the cosines of their pieces.
 
@@ -26,13 +24,10 @@ class KernelRankingModel(TaskModel):
 
     Args:
       config: an `EncoderConfig`, or its `to_dict()`.
-      mu, sigma: of the kernels.
       layer: hidden state that is read, 0 = the embeddings.
       with_candidate_score: one more feature, the candidates' score.
       **kwargs: of `TaskModel`.
     """
-
-    head_arguments = ("mu", "sigma", "layer", "with_candidate_score")
 
     def __init__(
         self,

@@ -1,7 +1,6 @@
 """Language models: encoder, tied LM head, head for pairs of segments."""
 
 import tensorflow as tf
-import tf_keras
 
 from common.heads import SUMMARY_SCOPE
 from common.references import resolve
@@ -19,7 +18,6 @@ NEXT_SENTENCE = (
 )
 
 
-@tf_keras.utils.register_keras_serializable("xlnet")
 class LanguageModelHead(ConfiguredLayer):
     """The bias [V] beside the tied embedding; float32.
 
@@ -60,7 +58,6 @@ class LanguageModelHead(ConfiguredLayer):
         return {"bias": "bias"}
 
 
-@tf_keras.utils.register_keras_serializable("xlnet")
 class PretrainingModel(TaskModel):
     """What language modelling objectives need on top of an encoder.
 
@@ -74,8 +71,6 @@ class PretrainingModel(TaskModel):
         ablation (Table 6), BERT's NSP, ALBERT's SOP.
       **kwargs: of `TaskModel`.
     """
-
-    head_arguments = ("next_sentence",)
 
     def __init__(self, config, next_sentence: bool = False, **kwargs):
         super().__init__(config, **kwargs)

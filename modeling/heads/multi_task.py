@@ -1,13 +1,10 @@
 """One encoder with a head per task."""
 
-import tf_keras
-
 from common.heads import HEADS
 from common.references import resolve
 from modeling.models.task_model import TaskModel
 
 
-@tf_keras.utils.register_keras_serializable("xlnet")
 class MultiTaskModel(TaskModel):
     """Task models that share their encoder.
 
@@ -80,9 +77,10 @@ class MultiTaskModel(TaskModel):
             found |= model.paths_elsewhere()
         return found
 
-    def get_config(self):
-        tasks = {name: dict(options) for name, options in self._tasks}
-        return super().get_config() | {"tasks": tasks}
+    @property
+    def tasks(self) -> dict[str, dict]:
+        """As given."""
+        return {name: dict(options) for name, options in self._tasks}
 
 
 def _of_task(name: str, task: str) -> str:

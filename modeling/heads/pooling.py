@@ -10,6 +10,7 @@ from modeling.attention.masks import MASK_VALUE
 from modeling.encoders.base import ConfiguredLayer
 from modeling.encoders.contract import EncoderConfig
 from modeling.encoders.registry import spec_of
+from modeling.encoders.stack import check_choice
 from modeling.ops import dropout, initializers, saving
 from modeling.ops.normalization import LayerNorm
 
@@ -54,7 +55,15 @@ def build_pooler(
     return pooler
 
 
-@tf_keras.utils.register_keras_serializable("xlnet")
+def end_of_row(input_mask: tf.Tensor, end: str) -> tf.Tensor:
+    """int32 [B], the "first" or the "last" real token of [B, T]."""
+    real = tf.cast(tf.cast(input_mask, tf.bool), tf.int32)
+    if end == "first":
+        return tf.argmax(real, 1, tf.int32)
+    back = tf.argmax(tf.reverse(real, [1]), 1, tf.int32)
+    return tf.shape(real)[1] - 1 - back
+
+
 class SequenceSummary(ConfiguredLayer):
     """Pools [B, T, D] to float32 [B, D], then tanh(W x) and dropout.
 
@@ -82,15 +91,8 @@ class SequenceSummary(ConfiguredLayer):
         config = self.config
         if summary_type is None:
             summary_type = spec_of(config.model_type).capabilities.summary_type
-        for name, value, choices in (
-            ("summary_type", summary_type, SUMMARY_TYPES),
-            ("pooling", pooling, POOLINGS),
-        ):
-            if value not in choices:
-                raise ValueError(
-                    f"`{name}` must be one of {list(choices)}, received "
-                    f"{value!r}"
-                )
+        check_choice("summary_type", summary_type, SUMMARY_TYPES)
+        check_choice("pooling", pooling, POOLINGS)
         self.summary_type = summary_type
         self.use_proj = use_proj
         self.pooling = pooling
@@ -128,7 +130,6 @@ class SequenceSummary(ConfiguredLayer):
           hidden: [B, T, D].
           input_mask: [B, T], 1 = real token; None = all.
           cls_index: int [B] or a number, overrides the last real token.
-          training: apply dropout.
           seed: int32 [2].
 
         Returns:
@@ -164,13 +165,7 @@ class SequenceSummary(ConfiguredLayer):
             return tf.gather(hidden, index, batch_dims=1)  # [B, D]
         if input_mask is None or self.pooling == "original":
             return hidden[:, -1 if self.summary_type == "last" else 0]
-        real = tf.cast(tf.cast(input_mask, tf.bool), tf.int32)  # [B, T]
-        if self.summary_type == "first":
-            index = tf.argmax(real, 1, tf.int32)
-        else:
-            length = tf.shape(real)[1]
-            back = tf.argmax(tf.reverse(real, [1]), 1, tf.int32)
-            index = length - 1 - back
+        index = end_of_row(input_mask, self.summary_type)
         return tf.gather(hidden, index, batch_dims=1)  # [B, D]
 
     # Its variables' own scope, where the head's is not meant.
@@ -187,15 +182,7 @@ class SequenceSummary(ConfiguredLayer):
             found["summary/bias"] = "projection/bias"
         return found
 
-    def get_config(self):
-        return super().get_config() | {
-            "summary_type": self.summary_type,
-            "use_proj": self.use_proj,
-            "pooling": self.pooling,
-        }
 
-
-@tf_keras.utils.register_keras_serializable("xlnet")
 class AttentionPooling(ConfiguredLayer):
     """LayerNorm(O attention) of one learned query, no residual, float32.
 

@@ -8,12 +8,15 @@ answer". Models that others trained often have two independent logits per token
 from typing import NamedTuple
 
 import tensorflow as tf
-import tf_keras
 
 from common.heads import SPAN_LOGIT
 from modeling.attention.masks import MASK_VALUE
 from modeling.encoders.registry import spec_of
-from modeling.heads.pooling import build_pooler, has_prediction_head
+from modeling.heads.pooling import (
+    build_pooler,
+    end_of_row,
+    has_prediction_head,
+)
 from modeling.models.task_model import TaskModel, dense_paths, pooler_paths
 from modeling.ops import dropout
 from modeling.ops.normalization import LayerNorm
@@ -53,7 +56,6 @@ class SpanOutput(NamedTuple):
     cls_logits: tf.Tensor
 
 
-@tf_keras.utils.register_keras_serializable("xlnet")
 class SpanModel(TaskModel):
     """Question answering as in the original's SQuAD head.
 
@@ -65,8 +67,6 @@ class SpanModel(TaskModel):
       use_proj: those logits read the pooler's projection of every token.
       **kwargs: of `TaskModel`.
     """
-
-    head_arguments = ("start_n_top", "end_n_top", "independent", "use_proj")
 
     def __init__(
         self,
@@ -127,9 +127,7 @@ class SpanModel(TaskModel):
           cls_index: int [B], position of CLS; None = the last or the first
             real token, by the encoder's layout.
           start_positions: int [B], true starts; None = search by beams.
-          training: apply dropout.
           seed: int32 [2].
-          **arguments: of the encoder's call.
 
         Returns:
           `SpanTrainingOutput` with `start_positions`, else `SpanOutput`.
@@ -203,12 +201,10 @@ class SpanModel(TaskModel):
     def _cls_index(self, hidden, input_mask):
         """int32 [B]."""
         kind = spec_of(self.config.model_type).capabilities.summary_type
-        if kind == "last":
-            return _last_real(hidden, input_mask)
         if input_mask is None:
-            return tf.zeros([tf.shape(hidden)[0]], tf.int32)
-        real = tf.cast(tf.cast(input_mask, tf.bool), tf.int32)
-        return tf.argmax(real, 1, tf.int32)
+            batch, length = tf.shape(hidden)[0], tf.shape(hidden)[1]
+            return tf.fill([batch], length - 1 if kind == "last" else 0)
+        return end_of_row(input_mask, kind)
 
     def _end_log_probs(self, hidden, starts, paragraph_mask):
         """[B, T, D] and starts [B, S, D] -> [B, S, T].
@@ -277,12 +273,3 @@ def _hide(logits, paragraph_mask):
         return logits
     allowed = tf.cast(paragraph_mask, tf.float32)
     return logits * allowed + MASK_VALUE * (1.0 - allowed)
-
-
-def _last_real(hidden, input_mask):
-    """int32 [B]."""
-    batch, length = tf.shape(hidden)[0], tf.shape(hidden)[1]
-    if input_mask is None:
-        return tf.fill([batch], length - 1)
-    real = tf.cast(tf.cast(input_mask, tf.bool), tf.int32)
-    return length - 1 - tf.argmax(tf.reverse(real, [1]), 1, tf.int32)

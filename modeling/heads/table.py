@@ -16,7 +16,6 @@ def find(names: Mapping | Sequence, source: str, wanted: str | None) -> str:
     """The head that canonical names or attribute paths belong to.
 
     Args:
-      names: of all variables.
       source: for messages.
       wanted: `ENCODER`, a head with weights, or None for the only one there.
 
@@ -54,7 +53,6 @@ def build(
 
     Args:
       head: as `find` gives it.
-      config: of the encoder.
       shapes: canonical name or attribute path -> shape.
       **more: arguments of the model that weights do not tell.
     """

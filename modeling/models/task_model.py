@@ -34,9 +34,6 @@ class TaskModel(saving.Model):
         those of `tf_keras.Model`.
     """
 
-    # Names of constructor arguments beyond these, for `get_config`.
-    head_arguments: tuple[str, ...] = ()
-
     def __init__(
         self,
         config: EncoderConfig | dict,
@@ -125,8 +122,6 @@ class TaskModel(saving.Model):
         """A float32 layer of the head.
 
         Args:
-          units: width of the output.
-          name: of the layer.
           width: of the input; None = D.
           **more: other arguments of `saving.Dense`.
         """
@@ -147,10 +142,8 @@ class TaskModel(saving.Model):
         return {} if pooler is None else pooler.paths_elsewhere()
 
     def get_config(self):
-        return self.encoder.get_config() | {
-            "name": self.name,
-            **{name: getattr(self, name) for name in self.head_arguments},
-        }
+        head = saving.constructor_arguments(self, TaskModel)
+        return self.encoder.get_config() | {"name": self.name} | head
 
 
 def dense_paths(scope: str, path: str, use_bias: bool = True) -> dict[str, str]:

@@ -1,7 +1,6 @@
 """The position-wise feed-forward sublayer, post-LN."""
 
 import tensorflow as tf
-import tf_keras
 
 from modeling.ops import dropout, saving
 from modeling.ops import fused as fusion
@@ -35,7 +34,6 @@ def _activate(x, bias, seed, activation, rate, texts):
     return tf.cast(wide, x.dtype)
 
 
-@tf_keras.utils.register_keras_serializable("xlnet")
 class FeedForward(saving.Layer):
     """LayerNorm(x + dropout(W2 dropout(act(W1 x)))).
 
@@ -121,15 +119,4 @@ class FeedForward(saving.Layer):
             "layer_2/bias": "bias_2",
             "LayerNorm/gamma": "norm/gamma",
             "LayerNorm/beta": "norm/beta",
-        }
-
-    def get_config(self):
-        return super().get_config() | {
-            "d_model": self.d_model,
-            "d_inner": self.d_inner,
-            "activation": self.activation,
-            "dropout_rate": self.dropout_rate,
-            "inner_dropout": self.inner_dropout,
-            "initializer": self.initializer,
-            "epsilon": self.epsilon,
         }

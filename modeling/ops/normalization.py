@@ -1,7 +1,6 @@
 """Layer normalisation in float32 under any policy."""
 
 import tensorflow as tf
-import tf_keras
 
 from modeling.ops import dropout, saving
 from modeling.ops import fused as fusion
@@ -10,7 +9,6 @@ from modeling.ops import fused as fusion
 EPSILON = 1e-12
 
 
-@tf_keras.utils.register_keras_serializable("xlnet")
 class LayerNorm(saving.Layer):
     """Normalises the last axis; `gamma` and `beta` are float32 [D].
 
@@ -80,12 +78,6 @@ class LayerNorm(saving.Layer):
             dtype=self.compute_dtype,
             texts=context.texts,
         )
-
-    def get_config(self):
-        return super().get_config() | {
-            "epsilon": self.epsilon,
-            "use_bias": self.use_bias,
-        }
 
 
 def _norm(x, gamma, beta, epsilon, dtype):

@@ -2,11 +2,9 @@
 
 import os
 
-import tensorflow as tf
-
 from common import files
 from modeling.checkpoints.restore import description
-from serving.export.exporter import SIZES, publish
+from serving.export.exporter import SIZES, Root, publish
 from serving.generation.causal import CausalLM
 from serving.saved_model import FORMAT_VERSION
 from serving.signatures.causal_lm import causal_signatures
@@ -14,32 +12,13 @@ from serving.signatures.graph_symbols import tokenizer_of
 from serving.signatures.sequence import Context
 
 
-class _Root(tf.Module):
-    """What is saved: variables, and what reads the vocabulary's text."""
-
-    def __init__(self, variables, tokenizer):
-        super().__init__(name="language_model")
-        self.all_variables = variables
-        self.tokenizer = tokenizer
-
-
 def export_causal(
     output_dir: str, lm: CausalLM, model_name: str, check: bool = True
 ) -> str:
-    """Writes a new version folder, as `exporter.export_model` does.
-
-    Args:
-      output_dir: parent of the version folders.
-      lm: the model with its vocabulary.
-      model_name: in the warm-up requests.
-      check: reload in a fresh process and compare.
-
-    Returns:
-      The version folder.
-    """
+    """Writes a new version folder, as `exporter.export_model` does."""
     config = lm.model.config
     tokenizer = tokenizer_of(lm.vocabulary)
-    root = _Root(list(lm.model.variables), tokenizer)
+    root = Root("language_model", list(lm.model.variables), tokenizer)
     signatures = causal_signatures(
         Context(lm.model, None, tokenizer, None), lm.banned_ids()
     )

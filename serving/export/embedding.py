@@ -26,9 +26,6 @@ def export_embedding(
       options: `pooling`, or else what a sentence-transformers folder says.
       source: any checkpoint with an encoder that reads rows with CLS.
 
-    Returns:
-      The version folder.
-
     Raises:
       UserError: nothing says how to pool, or the encoder has no CLS.
     """

@@ -68,9 +68,6 @@ def export_model(
       check: reload in a fresh process and compare.
       weights: what `modeling.checkpoints.restore.description` says of them.
 
-    Returns:
-      The version folder.
-
     Raises:
       UserError: unknown head, another SentencePiece file than the task's, rows
         longer than the encoder has places, or the reloaded model answers
@@ -83,9 +80,11 @@ def export_model(
     root, signatures = _build_root(model, spec, offline)
     assets = {
         vocabulary.copy_name(spiece_path): offline.vocabulary.content,
-        "labels.txt": _lines(spec.labels),
+        "labels.txt": "".join(f"{x}\n" for x in spec.labels).encode(),
     }
-    about = _about(spec, model) | _of_weights(weights)
+    about = _about(spec, model)
+    if weights:
+        about["weights"] = dict(weights)
     if check:
         _check_ids(root, signatures, offline)
     return publish(
@@ -110,56 +109,41 @@ def publish(
       signatures: name -> `Signature`.
       assets: file name -> content.
       about: what `signature.json` says besides the signatures.
-      model_name: in the warm-up requests.
       check: reload in a fresh process and compare.
-
-    Returns:
-      The version folder.
 
     Raises:
       UserError: the reloaded model answers differently.
     """
     with locks.held(output_dir):
-        return _write_version(
-            output_dir, root, signatures, assets, about, model_name, check
-        )
+        locks.remove_leftovers(output_dir, r"\d+")
+        final = os.path.join(output_dir, str(_next_version(output_dir)))
+        temporary = files.temporary_name(final)
+        try:
+            arrays = _save(
+                root, signatures, assets, about, temporary, model_name
+            )
+            if check:
+                graph_check.check(temporary, graph_check.read(temporary))
+                _check_reload(temporary, arrays, about["precision"])
+            tf.io.gfile.rename(temporary, final)
+        except BaseException:
+            if tf.io.gfile.exists(temporary):
+                tf.io.gfile.rmtree(temporary)
+            raise
+        return final
 
 
-def _write_version(
-    output_dir, root, signatures, assets, about, model_name, check
-) -> str:
-    locks.remove_leftovers(output_dir, r"\d+")
-    version = _next_version(output_dir)
-    final = os.path.join(output_dir, str(version))
-    temporary = files.temporary_name(final)
-    try:
-        arrays = _save(root, signatures, assets, about, temporary, model_name)
-        if check:
-            graph_check.check(temporary, graph_check.read(temporary))
-            _check_reload(temporary, arrays, about["precision"])
-        tf.io.gfile.rename(temporary, final)
-    except BaseException:
-        if tf.io.gfile.exists(temporary):
-            tf.io.gfile.rmtree(temporary)
-        raise
-    return final
-
-
-class _Root(tf.Module):
+class Root(tf.Module):
     """What is saved: variables, tokenizer resource, assets; no Keras object."""
 
-    def __init__(self, variables, tokenizer: tf.Module):
-        super().__init__(name="xlnet")
+    def __init__(self, name: str, variables, tokenizer: tf.Module | None):
+        super().__init__(name=name)
         self.all_variables = variables
         self.tokenizer = tokenizer
 
 
 def check_exportable(spec: TaskSpec, wanted: bool = True) -> None:
     """Ways of making features that the graph does not have.
-
-    Args:
-      spec: of a model, trained or to be trained.
-      wanted: an export is asked for; else nothing is checked.
 
     Raises:
       UserError: the model could not be exported.
@@ -197,7 +181,7 @@ def _check_spiece(offline: AnyTokenizer, model, spec: TaskSpec) -> None:
 def _build_root(model, spec: TaskSpec, offline):
     """(what is saved, its signatures)."""
     tokenizer = graph_tokenizer(offline)
-    root = _Root(list(model.variables), tokenizer)
+    root = Root("xlnet", list(model.variables), tokenizer)
     if spec.data_options.get("segment_recurrence"):
         model = LongDocument(model, spec.max_seq_length)
     context = Context(model, spec, tokenizer, offline.symbols)
@@ -258,10 +242,6 @@ def _asset(folder: str, name: str, content: bytes) -> tf.saved_model.Asset:
     return tf.saved_model.Asset(path)
 
 
-def _lines(labels) -> bytes:
-    return "".join(f"{label}\n" for label in labels).encode()
-
-
 def _array(spec: tf.TensorSpec, value) -> np.ndarray:
     """A request value as NumPy; strings as UTF-8 bytes."""
     array = tf.constant(value, spec.dtype)
@@ -283,13 +263,9 @@ def _answers(functions: Mapping, requests: Mapping) -> Arrays:
     return arrays
 
 
-def _bounds(config) -> dict[str, int]:
-    found = {name: getattr(config, name, None) for name in _BOUNDS}
-    return {name: value for name, value in found.items() if value is not None}
-
-
 def _about(spec: TaskSpec, model) -> dict:
     config = model.config
+    bounds = {name: getattr(config, name, None) for name in _BOUNDS}
     return {
         "precision": model.dtype_policy.name,
         "format_version": FORMAT_VERSION,
@@ -304,14 +280,10 @@ def _about(spec: TaskSpec, model) -> dict:
         "vocab_size": config.vocab_size,
         "model_type": config.model_type,
         "sizes": {name: getattr(config, name) for name in SIZES},
-        **_bounds(config),
+        **{name: n for name, n in bounds.items() if n is not None},
         "spiece_sha256": spec.spiece_sha256,
         "unicode_version": unicodedata.unidata_version,
     }
-
-
-def _of_weights(weights: Mapping[str, str] | None) -> dict:
-    return {"weights": dict(weights)} if weights else {}
 
 
 def _describe(signatures, concrete) -> dict:
@@ -331,11 +303,11 @@ def _describe(signatures, concrete) -> dict:
     }
 
 
-def _check_ids(root: _Root, signatures: Mapping, offline: AnyTokenizer) -> None:
+def _check_ids(root: Root, signatures: Mapping, offline: AnyTokenizer) -> None:
     """The graph's ids are the offline tokenizer's on the example texts."""
     if TOKENIZE not in signatures:
         return
-    texts = _example_texts(signatures[TOKENIZE])
+    texts = list(signatures[TOKENIZE].example["text"])
     found = root.tokenizer.tokenize(tf.constant(texts)).to_list()
     wanted = [offline.encode(text) for text in texts]
     # Two releases of SentencePiece may order the pieces of an exact tie ("0 00"
@@ -345,10 +317,6 @@ def _check_ids(root: _Root, signatures: Mapping, offline: AnyTokenizer) -> None:
             f"{offline.path}: the ids in the graph {found} are not the offline "
             f"tokenizer's {wanted}; this SentencePiece file cannot be exported"
         )
-
-
-def _example_texts(signature: Signature) -> list[str]:
-    return list(signature.example["text"])
 
 
 def _check_reload(directory: str, arrays: Arrays, precision: str) -> None:

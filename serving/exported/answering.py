@@ -205,17 +205,12 @@ def _digest(model: SavedModel) -> str:
     one may lie where it was."""
     names = ("signature.json", "variables/variables.index")
     paths = [os.path.join(model.version_dir, name) for name in names]
-    found = [files.sha256_of_file(p) for p in paths if os.path.exists(p)]
-    return " ".join(found)
+    digests = [files.sha256_of_file(p) for p in paths if os.path.exists(p)]
+    return " ".join(digests)
 
 
 def _resume(out: IO[bytes], partial: str, identity: dict) -> int:
     """Cuts a half-written line; the number of rows that are done.
-
-    Args:
-      out: the open file of answers.
-      partial: its name.
-      identity: what must be the same.
 
     Raises:
       UserError: there are answers, and they are another run's.
@@ -228,9 +223,9 @@ def _resume(out: IO[bytes], partial: str, identity: dict) -> int:
         out.truncate(0)
         files.write_json(record, identity)
         return 0
-    found = files.read_json_object(record, f"remove {partial} to begin anew")
-    if found != identity:
-        wrong = [k for k in identity if found.get(k) != identity[k]]
+    progress = files.read_json_object(record, f"remove {partial} to begin anew")
+    if progress != identity:
+        wrong = [k for k in identity if progress.get(k) != identity[k]]
         raise UserError(
             f"{partial} has {done} answers of another run (different: "
             f"{', '.join(wrong)}): remove it to begin anew"

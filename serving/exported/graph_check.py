@@ -205,17 +205,17 @@ def _nodes(graph) -> Iterator[node_def_pb2.NodeDef]:
 def _functions_of_objects(graph) -> set[str]:
     """Names of the functions that loading or a signature may run."""
     library = {f.signature.name: f for f in graph.graph_def.library.function}
-    found: set[str] = set()
+    functions: set[str] = set()
     waiting = list(graph.object_graph_def.concrete_functions)
     while waiting:
         name = waiting.pop()
-        if name not in library or name in found:
+        if name not in library or name in functions:
             continue
-        found.add(name)
+        functions.add(name)
         for node in library[name].node_def:
             for value in node.attr.values():
                 waiting += [called.name for called in _called(value)]
-    return found
+    return functions
 
 
 def _called(value) -> list:

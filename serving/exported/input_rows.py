@@ -81,7 +81,6 @@ def read_rows(
     Args:
       inputs: name -> dtype and shape of the model's raw inputs, in order.
       description: the model's `signature.json`.
-      options: file, columns.
 
     Raises:
       UserError: the columns are not the model's, or the file is unreadable.

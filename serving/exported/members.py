@@ -65,9 +65,6 @@ class Ensemble:
 
         Args:
           inputs: name -> nested lists, batch first.
-
-        Returns:
-          Output name -> array, as of one model.
         """
         members = [model(inputs) for model in self.models]
         if len(members) == 1:
@@ -86,9 +83,9 @@ class Ensemble:
             members = [{"logits": m["value"][:, np.newaxis]} for m in members]
         logits = ensembles.combine(head, members, self.weights)["logits"]
         if head == CHOICE:
-            found = choice_of(logits)
+            answers = choice_of(logits)
         else:
-            found = answers_of(
+            answers = answers_of(
                 head,
                 logits,
                 self.description["labels"],
@@ -97,17 +94,17 @@ class Ensemble:
                     **self._threshold(THRESHOLD, 0.5),
                 },
             )
-        return {name: value.numpy() for name, value in found.items()}
+        return {name: value.numpy() for name, value in answers.items()}
 
     def _threshold(self, name: str, default: float | None) -> dict:
         """The members' mean of what each found on its dev set; {} if one did not."""
-        found = [
+        thresholds = [
             m.description.get("data_options", {}).get(name, default)
             for m in self.models
         ]
-        if None in found:
+        if None in thresholds:
             return {}
-        return {name: float(ensembles.mean(found, self.weights))}
+        return {name: float(ensembles.mean(thresholds, self.weights))}
 
     def _spans(self, members: Sequence[Outputs]) -> dict[str, np.ndarray]:
         """Lists of answers by text; `answer` is "" above the threshold."""
@@ -115,17 +112,17 @@ class Ensemble:
         joined = squad_ensembles.combine(
             [_span_answers(m) for m in members], self.weights, size
         )
-        found = {f"nbest_{name}": [] for name in _NBEST}
+        spans = {f"nbest_{name}": [] for name in _NBEST}
         for row, entries in joined.nbest.items():
             empty = {"text": b"", "probability": 0.0, "start": 0, "end": 0}
             empty |= dict.fromkeys(_NBEST[-2:], EMPTY_LOG_PROB)
             filled = [e | _place(members, row, e["text"]) for e in entries]
             filled += [empty] * (size - len(filled))
             for name in _NBEST:
-                found[f"nbest_{name}"].append([e[name] for e in filled])
+                spans[f"nbest_{name}"].append([e[name] for e in filled])
         result = {
             name: np.array(value, members[0][name].dtype)
-            for name, value in found.items()
+            for name, value in spans.items()
         }
         for name in _NBEST[:4]:
             key = "answer" if name == "text" else f"answer_{name}"

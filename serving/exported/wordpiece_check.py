@@ -161,13 +161,13 @@ def _leaves(units: np.ndarray, prefix: int = 2) -> list[tuple[bytes, int]]:
     above = (place ^ label)[inner]  # the base of the node above
     order = np.argsort(above, kind="stable")
     inner, above = inner[order], above[order]
-    found: list[tuple[bytes, int]] = []
+    leaves: list[tuple[bytes, int]] = []
     nodes, texts = np.zeros(1, np.int64), [b""]
     seen = size = depth = 0
     while len(nodes):
         ends = np.flatnonzero(units[nodes] & 0x100)
         values = units[base[nodes[ends]]] & 0x7FFFFFFF
-        found += zip(
+        leaves += zip(
             [texts[i] for i in ends],
             (values >> 8 & 0x3FFFFF).tolist(),
             strict=True,
@@ -187,7 +187,7 @@ def _leaves(units: np.ndarray, prefix: int = 2) -> list[tuple[bytes, int]]:
             texts[parent] + letters[i : i + 1]
             for i, parent in enumerate(parents.tolist())
         ]
-    return found
+    return leaves
 
 
 def _vocabularies(

@@ -27,7 +27,6 @@ class CausalLM(NamedTuple):
     Attributes:
       model: all weights restored, dropout off.
       vocabulary: that it was trained with.
-      vocabulary_path: its file.
       weights: what was restored; None = it was made here.
     """
 
@@ -64,8 +63,8 @@ class CausalLM(NamedTuple):
     def tokens_before(self, text: str, chars: int) -> int:
         """Tokens of a text that begin in its first `chars` characters."""
         if isinstance(self.vocabulary, PieceVocabulary):
-            found = self.vocabulary.tokenizer.encode_with_offsets(text)
-            return int(np.searchsorted(found[1], chars))
+            offsets = self.vocabulary.tokenizer.encode_with_offsets(text)
+            return int(np.searchsorted(offsets[1], chars))
         count = len(self.vocabulary.encode(text[:chars]))
         # The mark that opens a line is none of its tokens.
         return count - (self.vocabulary.line_end == "marks" and count > 0)

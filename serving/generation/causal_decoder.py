@@ -17,10 +17,7 @@ from modeling.attention.attend import ALL
 from modeling.attention.ring import Place, RingKeys, fill
 from modeling.heads.causal_lm import CausalLanguageModel
 from modeling.ops.context import LayerContext
-from modeling.ops.matmul import PreparedMatmul
-from serving.generation import sampling
-from serving.generation.decoder import Result
-from serving.generation.language_model import mask_logits
+from serving.generation.decoder import Result, picked, prepared_matmul
 from serving.generation.options import SamplingOptions
 
 SEGMENT = 512  # longest segment that a prompt is read in
@@ -74,7 +71,6 @@ class CausalGenerator:
 
         Args:
           prompt: int32 [prompt length], at least one token.
-          options: how tokens are picked.
         """
         log_probs, memory = self.read(prompt)
         run = self._cached if options.use_cache else self._without_cache
@@ -82,9 +78,12 @@ class CausalGenerator:
             log_probs, memory, tf.constant(len(prompt)), options
         )
         tokens, log_probs = np.asarray(tokens), np.asarray(log_probs)
-        lengths = self._lengths(tokens)
-        longest = int(lengths.max())
-        return Result(tokens[:, :longest], lengths, log_probs[:, :longest])
+        return Result.of(tokens, log_probs, self.stops(tokens))
+
+    def stops(self, tokens: np.ndarray) -> np.ndarray:
+        """bool [B, G]: a sample has the `end` that stops it here or before."""
+        ends = np.cumsum(tokens == self.end, 1)
+        return (ends >= self.stop_count) if self.stop_count else ends < 0
 
     def read(self, prompt: np.ndarray) -> tuple[tf.Tensor, tuple]:
         """Log-probabilities [1, V] after a prompt, and its memory.
@@ -103,32 +102,11 @@ class CausalGenerator:
         log_probs = self.model.log_probs(last)
         return log_probs, output.new_memory, output.new_memory_length
 
-    def _lengths(self, tokens):
-        """int32 [B], tokens up to and with the `end` that stops a sample."""
-        ends = np.cumsum(tokens == self.end, 1)
-        stops = (ends >= self.stop_count) if self.stop_count else ends < 0
-        whole = tokens.shape[1]
-        return np.where(stops.any(1), stops.argmax(1) + 1, whole).astype(
-            np.int32
-        )
-
     def has_ended(self, tokens: list[int]) -> bool:
         """Whether a sample stopped by itself."""
-        return bool(self.stop_count) and (
-            tokens.count(self.end) >= self.stop_count
-        )
+        return bool(self.stops(np.asarray([tokens])).any())
 
     # --- Shared by both ways ----------------------------------------------
-
-    def _pick(self, log_probs, step, options):
-        """The next token [B] and its log-probability [B]."""
-        logits = mask_logits(log_probs, self.banned)
-        seed = tf.stack([tf.constant(options.seed, tf.int32), step])
-        token = sampling.pick(
-            logits, options.temperature, options.top_k, options.top_p, seed
-        )
-        log_probs = tf.nn.log_softmax(logits)
-        return token, tf.gather(log_probs, token, batch_dims=1)
 
     def _going_on(self, token, left):
         """`end`s that each sample may still have; all of them go on at 0."""
@@ -146,7 +124,9 @@ class CausalGenerator:
         tokens, found = [], []
         left = tf.fill([samples], self.stop_count)
         for step in range(options.max_new_tokens):
-            token, own = self._pick(log_probs, tf.constant(step), options)
+            token, own = picked(
+                log_probs, self.banned, options, tf.constant(step)
+            )
             tokens.append(token)
             found.append(own)
             left = self._going_on(token, left)
@@ -160,7 +140,7 @@ class CausalGenerator:
     def _generate(self, log_probs, memory, count, options):
         batch, new = options.num_samples, options.max_new_tokens
         encoder = self.model.encoder
-        context = LayerContext(matmul=self._matmul())
+        context = LayerContext(matmul=prepared_matmul(encoder, "qor"))
         slots = self.model.config.mem_len
         hide = self.model.config.memory_start != "zeros"
         tables = encoder.position_keys(slots, context.matmul)
@@ -170,7 +150,7 @@ class CausalGenerator:
         left = tf.fill([batch], self.stop_count)
 
         def body(step, log_probs, left, tokens, found, caches):
-            token, own = self._pick(log_probs, step, options)
+            token, own = picked(log_probs, self.banned, options, step)
             at = tf.reshape(step, [1, 1])
             tokens = tf.tensor_scatter_nd_update(tokens, at, token[tf.newaxis])
             found = tf.tensor_scatter_nd_update(found, at, own[tf.newaxis])
@@ -218,23 +198,12 @@ class CausalGenerator:
 
     def _caches(self, memory, count, batch, context):
         """[2, N, B, M, H] of every layer after the prompt."""
-        slots, found = self.model.config.mem_len, []
+        slots, caches = self.model.config.mem_len, []
         for block, layer in zip(
             self.model.encoder.blocks, memory[0], strict=True
         ):
             kernels = [block.rel_attn.kernels[name] for name in "kv"]
             layer = tf.cast(layer, block.compute_dtype)
             pair = tf.stack(context.matmul.heads([layer], kernels))
-            found.append(tf.repeat(fill(pair, count, slots), batch, 2))
-        return found
-
-    def _matmul(self) -> PreparedMatmul:
-        """The kernels that a step reads."""
-        encoder = self.model.encoder
-        kernels, groups = [], []
-        for block in encoder.blocks:
-            own = block.rel_attn.kernels
-            kernels += [own[name] for name in "qor" if name in own]
-            kernels += [block.ff.kernel_1, block.ff.kernel_2]
-            groups.append([own["k"], own["v"]])
-        return PreparedMatmul(kernels, groups, encoder.compute_dtype)
+            caches.append(tf.repeat(fill(pair, count, slots), batch, 2))
+        return caches

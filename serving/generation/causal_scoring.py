@@ -19,7 +19,6 @@ class CausalScorer:
     """Scores token ids.
 
     Args:
-      model: with all weights.
       segment_len: T.
       batch_size: B.
     """
@@ -42,13 +41,13 @@ class CausalScorer:
         of a line before) goes in front of the text.
         """
         order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
-        found: list = [None] * len(texts)
+        scores: list = [None] * len(texts)
         for start in range(0, len(order), self.batch_size):
             chosen = order[start : start + self.batch_size]
             rows = self._batch([texts[i] for i in chosen])
             for i, row in zip(chosen, rows, strict=False):
-                found[i] = row[: max(len(texts[i]) - 1, 0)]
-        return found
+                scores[i] = row[: max(len(texts[i]) - 1, 0)]
+        return scores
 
     def _batch(self, texts):
         """[B, segments * T] log-probabilities; what is no text counts not."""

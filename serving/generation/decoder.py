@@ -40,12 +40,47 @@ class Result(NamedTuple):
     lengths: np.ndarray
     log_probs: np.ndarray
 
+    @classmethod
+    def of(cls, tokens, log_probs, stops: np.ndarray) -> "Result":
+        """Of [B, G] as they were made; bool [B, G], the text ends here."""
+        ends = stops.argmax(1) + 1
+        lengths = np.where(stops.any(1), ends, tokens.shape[1])
+        longest = int(lengths.max())
+        return cls(
+            tokens[:, :longest],
+            lengths.astype(np.int32),
+            log_probs[:, :longest],
+        )
+
+
+def picked(
+    logits: tf.Tensor, banned: np.ndarray, options: SamplingOptions, step
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """The next token [B] and its log-probability [B], of logits [B, V]."""
+    logits = mask_logits(logits, banned)
+    seed = tf.stack([tf.constant(options.seed, tf.int32), step])
+    token = sampling.pick(
+        logits, options.temperature, options.top_k, options.top_p, seed
+    )
+    log_probs = tf.nn.log_softmax(logits)
+    return token, tf.gather(log_probs, token, batch_dims=1)
+
+
+def prepared_matmul(encoder, names: str) -> PreparedMatmul:
+    """The kernels that a step reads: these of attention, k, v, feed-forward."""
+    kernels, groups = [], []
+    for block in encoder.blocks:
+        own = block.rel_attn.kernels
+        kernels += [own[name] for name in names if name in own]
+        kernels += [block.ff.kernel_1, block.ff.kernel_2]
+        groups.append([own["k"], own["v"]])
+    return PreparedMatmul(kernels, groups, encoder.compute_dtype)
+
 
 class Generator:
     """Continues prompts.
 
     Args:
-      model: with all weights.
       banned: ids that are never picked.
       eod: the id that ends a text.
       pad: fills the rows after it.
@@ -71,17 +106,11 @@ class Generator:
 
         Args:
           prompt: int32 [prompt length], at least one token.
-          options: how tokens are picked.
         """
         run = self._cached if options.use_cache else self._without_cache
         tokens, log_probs = run(tf.constant(prompt, tf.int32), options)
         tokens, log_probs = np.asarray(tokens), np.asarray(log_probs)
-        ends = tokens == self.eod
-        lengths = np.where(
-            ends.any(1), ends.argmax(1) + 1, tokens.shape[1]
-        ).astype(np.int32)
-        longest = int(lengths.max())
-        return Result(tokens[:, :longest], lengths, log_probs[:, :longest])
+        return Result.of(tokens, log_probs, tokens == self.eod)
 
     # --- Shared by both ways ----------------------------------------------
 
@@ -89,13 +118,7 @@ class Generator:
         """The next token [B] and its log-probability [B]."""
         # Two dimensions: a batched product with few rows is far slower.
         logits = self.model.lm_logits(query[:, 0])  # [B, V]
-        logits = mask_logits(logits, self.banned)
-        seed = tf.stack([tf.constant(options.seed, tf.int32), step])
-        token = sampling.pick(
-            logits, options.temperature, options.top_k, options.top_p, seed
-        )
-        log_probs = tf.nn.log_softmax(logits)
-        log_prob = tf.gather(log_probs, token, batch_dims=1)
+        token, log_prob = picked(logits, self.banned, options, step)
         token = tf.where(done, self.pad, token)
         return token, tf.where(done, 0.0, log_prob)
 
@@ -146,7 +169,8 @@ class Generator:
         batch, length = options.num_samples, prompt.shape[0]
         new = options.max_new_tokens
         made = self._context(prompt[tf.newaxis], length)
-        context = LayerContext(matmul=self._matmul())
+        matmul = prepared_matmul(self.model.encoder, "qo")
+        context = LayerContext(matmul=matmul)
         shared = self._shared(length + new)
         blocks = self.model.encoder.blocks
         prompts = [
@@ -208,17 +232,6 @@ class Generator:
             1, capacity, config.d_model, "uni", config.clamp_len
         )  # [1, C + 1, D]
         return table, *encoder.shared_biases()
-
-    def _matmul(self) -> PreparedMatmul:
-        """The kernels that a step reads."""
-        encoder = self.model.encoder
-        kernels, groups = [], []
-        for block in encoder.blocks:
-            own = block.rel_attn.kernels
-            kernels += [own["q"], own["o"]]
-            kernels += [block.ff.kernel_1, block.ff.kernel_2]
-            groups.append([own["k"], own["v"]])
-        return PreparedMatmul(kernels, groups, encoder.compute_dtype)
 
     def _step(self, token, slot, caches, prompts, context):
         """Adds the token [B] at P + `slot`; the query row [B, 1, D] after it.

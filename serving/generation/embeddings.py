@@ -31,7 +31,6 @@ class Embedded(NamedTuple):
     Attributes:
       vectors: float32 [n, D], one per piece.
       cls: float32 [D], vector of CLS; of the first row's where there are many.
-      pieces: the pieces as strings.
       starts, ends: characters of the raw text that each piece came from.
     """
 
@@ -61,7 +60,6 @@ class Embedder:
 
     Args:
       encoder: a backbone whose config keeps `memory_len` slots (or none).
-      tokenizer: of the same vocabulary.
       segment_len: T; at most the encoder's positions.
       layer: which content stream: 0 = word embeddings, L or -1 = the last.
 

@@ -55,7 +55,6 @@ def parse(lm: LanguageModel, text: str, fills: list[str] | None) -> Hidden:
     The pieces around a place are those of the whole text (`data.text.masked`).
 
     Args:
-      lm: for its tokenizer.
       text: each `<mask>` (or the tokenizer's own symbol, `[MASK]`) hides one piece, with the space before it, or all
         pieces of the whole text that hold a character of its filling.
       fills: a text per `<mask>`; None = one unknown piece each.
@@ -88,10 +87,10 @@ def _check_fill(lm: LanguageModel, span: list[int], number: int) -> None:
     if not span:
         raise UserError(f"--fill: text {number} has no pieces")
     never = lm.tokenizer.symbols.never_filled()
-    found = [lm.tokenizer.id_to_piece(i) for i in span if i in never]
-    if found:
+    symbols_in_span = [lm.tokenizer.id_to_piece(i) for i in span if i in never]
+    if symbols_in_span:
         raise UserError(
-            f"--fill: text {number} holds {found[0]}, which never fills a "
+            f"--fill: text {number} holds {symbols_in_span[0]}, which never fills a "
             "place (probability 0): give text of the model's vocabulary"
         )
 
@@ -123,11 +122,7 @@ def parse_order(name: str, count: int, seed: int) -> np.ndarray:
 
 
 class Filler:
-    """Asks a language model about hidden places.
-
-    Args:
-      lm: the model.
-    """
+    """Asks a language model about hidden places."""
 
     def __init__(self, lm: LanguageModel):
         self.lm = lm
@@ -193,16 +188,12 @@ class Filler:
         The joint log-probability less that of a text in which the token is
         seen by nobody, its place staying as it is (leave one out).
 
-        Args:
-          hidden: holds the filling.
-          order: of its places.
-
         Returns:
           float32 [T], 0 in hidden places.
         """
         count, length = len(order), len(hidden.ids)
         given = np.setdiff1d(np.arange(length), hidden.positions)
-        found = np.zeros(length, np.float32)
+        attributed = np.zeros(length, np.float32)
         whole = self.score(hidden, order).joint
         for first in range(0, len(given), _ROWS):
             part = given[first : first + _ROWS]
@@ -214,8 +205,8 @@ class Filler:
             factors = self._ask(ids, ranks, hidden.positions)
             filled = hidden.ids[hidden.positions]
             without = factors[:, np.arange(count), filled].sum(1)
-            found[part] = whole - without
-        return found
+            attributed[part] = whole - without
+        return attributed
 
     def search(
         self, hidden: Hidden, order: np.ndarray, beam_size: int

@@ -23,7 +23,6 @@ class LanguageModel(NamedTuple):
 
     Attributes:
       model: `PretrainingModel`, all weights restored, dropout off.
-      tokenizer: of the same vocabulary.
     """
 
     model: PretrainingModel
@@ -59,7 +58,6 @@ def load_model(
     """A language model with its head; every weight must be restored.
 
     Args:
-      options: where it is.
       masked_too: one that predicts hidden places only will do.
 
     Raises:
@@ -80,7 +78,6 @@ def load_encoder(options: ModelOptions, memory_len: int | None):
     """The backbone alone, of any checkpoint, and the tokenizer.
 
     Args:
-      options: where it is.
       memory_len: M that segments leave for the next one; 0 = none; None =
         `DEFAULT_MEMORY` where the encoder has memory.
 

@@ -18,18 +18,14 @@ from serving.generation.language_model import LanguageModel
 
 def not_offered(symbols: SymbolIds, pieces: int, rows: int) -> np.ndarray:
     """bool [rows]: symbols, and rows of the table behind all pieces."""
-    found = np.zeros(rows, bool)
-    found[sorted(symbols.never_filled())] = True
-    found[pieces:] = True
-    return found
+    hidden = np.zeros(rows, bool)
+    hidden[sorted(symbols.never_filled())] = True
+    hidden[pieces:] = True
+    return hidden
 
 
 class MaskedFiller:
-    """Asks a masked language model about hidden places.
-
-    Args:
-      lm: the model; CLS and SEP stand around the text.
-    """
+    """Asks a masked language model about hidden places."""
 
     def __init__(self, lm: LanguageModel):
         self.lm = lm
@@ -77,18 +73,18 @@ class MaskedFiller:
         """The fillings of the largest products, best first."""
         factors = self.log_probs(hidden.ids, hidden.positions)
         factors[:, self._banned] = -np.inf
-        found: list[tuple[float, Sequence[int]]] = [(0.0, ())]
+        beams: list[tuple[float, Sequence[int]]] = [(0.0, ())]
         for row in factors:
             best = np.argsort(-row, kind="stable")[:count]
             best = best[np.isfinite(row[best])]
             longer = [
                 (total + row[piece], (*pieces, piece))
-                for total, pieces in found
+                for total, pieces in beams
                 for piece in best
             ]
-            found = sorted(longer, key=lambda x: -x[0])[:count]
+            beams = sorted(longer, key=lambda x: -x[0])[:count]
         places = np.arange(len(factors))
         return [
             Filling(np.asarray(pieces), factors[places, list(pieces)])
-            for _, pieces in found
+            for _, pieces in beams
         ]

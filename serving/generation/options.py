@@ -1,15 +1,21 @@
 """Options of `serving.embed`, `fill_mask`, `generate` and `score` (L0)."""
 
 import dataclasses
+from typing import Any
 
 from common.checks import require
 from common.settings import FOLDER, REQUIRED, VOCABULARY, check, setting
 from common.vocabularies.text_settings import TextChoice
-from common.weights.weights_line import AUTO, CHECKPOINT_CHOICES, part_setting
+from common.weights.weights_line import choice_setting, part_setting
 
 # How the vectors of a text's tokens become one.
 TEXT_POOLINGS = ("mean", "cls", "max", "last")
 ORDERS = ("left_to_right", "right_to_left", "random")
+
+
+def max_chars_setting(most: int = 50000) -> Any:
+    """A field: how long a text may be."""
+    return setting(most, "Longest text in characters.", bounds=">= 1")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,13 +38,7 @@ class ModelOptions:
         released=VOCABULARY,
     )
     text: TextChoice | None = None
-    checkpoint_choice: str = setting(
-        AUTO,
-        "Of a folder that is read: its best/, its last checkpoint, or "
-        "(auto) best/ where the run evaluated to its end, else the last. A "
-        "path names any other one.",
-        choices=CHECKPOINT_CHOICES,
-    )
+    checkpoint_choice: str = choice_setting()
     part: str = part_setting()
 
     def __post_init__(self) -> None:
@@ -49,35 +49,22 @@ class ModelOptions:
 class SamplingOptions:
     """How new tokens are picked."""
 
-    max_new_tokens: int = setting(
-        100,
-        "Pieces to add at most.",
-        bounds=">= 1",
-    )
-    num_samples: int = setting(
-        1,
-        "Continuations of the prompt.",
-        bounds=">= 1",
-    )
+    max_new_tokens: int = setting(100, "Pieces to add at most.", bounds=">= 1")
+    num_samples: int = setting(1, "Continuations of the prompt.", bounds=">= 1")
     temperature: float = setting(
         1.0,
         "Divides the logits; 0 takes the most probable piece.",
         bounds=">= 0",
     )
     top_k: int = setting(
-        0,
-        "Sample among so many best pieces; 0 = all.",
-        bounds=">= 0",
+        0, "Sample among so many best pieces; 0 = all.", bounds=">= 0"
     )
     top_p: float = setting(
         0.9,
         "Sample among the best pieces of this total probability; 1 = all.",
         bounds="(0, 1]",
     )
-    seed: int = setting(
-        0,
-        "Equal seeds give equal text.",
-    )
+    seed: int = setting(0, "Equal seeds give equal text.")
     use_cache: bool = setting(
         True,
         "Keep keys and values; without it the text is the same, only slower.",
@@ -95,19 +82,11 @@ class SamplingOptions:
 class GenerateOptions:
     """`serving.generate` beside `SamplingOptions`."""
 
-    prompt: str = setting(
-        REQUIRED,
-        "Text to continue.",
-    )
+    prompt: str = setting(REQUIRED, "Text to continue.")
     priming_file: str = setting(
-        "",
-        "UTF-8 text to read before the prompt, closed by <eod>.",
+        "", "UTF-8 text to read before the prompt, closed by <eod>."
     )
-    max_chars: int = setting(
-        50000,
-        "Longest text in characters.",
-        bounds=">= 1",
-    )
+    max_chars: int = max_chars_setting()
     mem_len: int | None = setting(
         None,
         "Left-to-right models: tokens they look back; as trained if not given.",
@@ -119,8 +98,7 @@ class GenerateOptions:
         bounds=">= 0",
     )
     allow_unk: bool = setting(
-        False,
-        "Left-to-right models: <unk> may be picked.",
+        False, "Left-to-right models: <unk> may be picked."
     )
 
     def __post_init__(self) -> None:
@@ -131,10 +109,7 @@ class GenerateOptions:
 class FillOptions:
     """`serving.fill_mask`."""
 
-    text: str = setting(
-        REQUIRED,
-        "Text with <mask> where something is hidden.",
-    )
+    text: str = setting(REQUIRED, "Text with <mask> where something is hidden.")
     fill: str = setting(
         "",
         "Fillings to score, one per <mask>, divided by '|'; if not given, "
@@ -145,20 +120,9 @@ class FillOptions:
         "Order in which hidden pieces are predicted: left_to_right, "
         "right_to_left, random, or places such as 2,0,1.",
     )
-    beam_size: int = setting(
-        5,
-        "Fillings kept by the search.",
-        bounds=">= 1",
-    )
-    seed: int = setting(
-        0,
-        "Of a random order.",
-    )
-    max_chars: int = setting(
-        50000,
-        "Longest text in characters.",
-        bounds=">= 1",
-    )
+    beam_size: int = setting(5, "Fillings kept by the search.", bounds=">= 1")
+    seed: int = setting(0, "Of a random order.")
+    max_chars: int = max_chars_setting()
     compare_independent: bool = setting(
         False,
         "Also predict each hidden piece without the others, as masked LM "
@@ -175,34 +139,10 @@ class FillOptions:
         check(self)
 
 
-@dataclasses.dataclass(frozen=True)
-class ScoreOptions:
-    """`serving.score`."""
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SegmentOptions:
+    """How texts are read that are longer than a segment."""
 
-    text: tuple[str, ...] = setting(
-        REQUIRED,
-        "Text to score; may be repeated.",
-        repeated=True,
-    )
-    order: str = setting(
-        "left_to_right",
-        "Factorization order; all: every one, at most 7 tokens.",
-        choices=(*ORDERS, "all"),
-    )
-    num_orders: int = setting(
-        4,
-        "Random orders per text.",
-        bounds=">= 1",
-    )
-    seed: int = setting(
-        0,
-        "Of the first random order.",
-    )
-    context_chars: int = setting(
-        0,
-        "First characters that are given and not scored.",
-        bounds=">= 0",
-    )
     max_seq_length: int = setting(
         512,
         "Tokens of a segment; longer texts are read in several.",
@@ -214,18 +154,29 @@ class ScoreOptions:
         "or 0 without memory.",
         bounds=">= 0",
     )
-    max_chars: int = setting(
-        50000,
-        "Longest text in characters.",
-        bounds=">= 1",
+
+
+@dataclasses.dataclass(frozen=True)
+class ScoreOptions(SegmentOptions):
+    """`serving.score`."""
+
+    text: tuple[str, ...] = setting(
+        REQUIRED, "Text to score; may be repeated.", repeated=True
     )
-    per_token: bool = setting(
-        False,
-        "Also the pieces, each with its own.",
+    order: str = setting(
+        "left_to_right",
+        "Factorization order; all: every one, at most 7 tokens.",
+        choices=(*ORDERS, "all"),
     )
+    num_orders: int = setting(4, "Random orders per text.", bounds=">= 1")
+    seed: int = setting(0, "Of the first random order.")
+    context_chars: int = setting(
+        0, "First characters that are given and not scored.", bounds=">= 0"
+    )
+    max_chars: int = max_chars_setting()
+    per_token: bool = setting(False, "Also the pieces, each with its own.")
     score_line_end: bool = setting(
-        True,
-        "The end of a line is scored, too; of left-to-right models.",
+        True, "The end of a line is scored, too; of left-to-right models."
     )
 
     def __post_init__(self) -> None:
@@ -234,26 +185,20 @@ class ScoreOptions:
 
 
 @dataclasses.dataclass(frozen=True)
-class EmbedOptions:
+class EmbedOptions(SegmentOptions):
     """`serving.embed`."""
 
     text: tuple[str, ...] = setting(
-        (),
-        "Text to embed; may be repeated.",
-        repeated=True,
+        (), "Text to embed; may be repeated.", repeated=True
     )
-    input_file: str = setting(
-        "",
-        "UTF-8 file with a text per line.",
-    )
+    input_file: str = setting("", "UTF-8 file with a text per line.")
     output_file: str = setting(
         "",
         "Vectors: .npz, .jsonl or .csv; JSON lines to the terminal if not "
         "given.",
     )
     layer: int = setting(
-        -1,
-        "Layer of the vectors: 0 = word embeddings, -1 = the last.",
+        -1, "Layer of the vectors: 0 = word embeddings, -1 = the last."
     )
     pooling: str = setting(
         "",
@@ -261,27 +206,8 @@ class EmbedOptions:
         "sentence-transformers folder says, elsewhere none.",
         choices=("", "none", *TEXT_POOLINGS),
     )
-    max_seq_length: int = setting(
-        512,
-        "Tokens of a segment; longer texts are read in several.",
-        bounds=">= 1",
-    )
-    memory_len: int | None = setting(
-        None,
-        "Tokens of earlier segments that a segment sees; not given: 512, "
-        "or 0 without memory.",
-        bounds=">= 0",
-    )
-    embed_batch_size: int = setting(
-        8,
-        "Texts at a time.",
-        bounds=">= 1",
-    )
-    max_chars: int = setting(
-        1000000,
-        "Longest text in characters.",
-        bounds=">= 1",
-    )
+    embed_batch_size: int = setting(8, "Texts at a time.", bounds=">= 1")
+    max_chars: int = max_chars_setting(1_000_000)
 
     def __post_init__(self) -> None:
         check(self)

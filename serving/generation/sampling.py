@@ -2,13 +2,17 @@
 
 import tensorflow as tf
 
-# How tokens are picked: dtype and example of every scalar input of a graph.
+# How tokens are picked: every scalar input of a graph, and a request.
 PICKING = {
-    "max_new_tokens": (tf.int32, 3),
-    "temperature": (tf.float32, 0.0),
-    "top_k": (tf.int32, 0),
-    "seed": (tf.int32, 0),
+    name: tf.TensorSpec([], dtype, name)
+    for name, dtype in (
+        ("max_new_tokens", tf.int32),
+        ("temperature", tf.float32),
+        ("top_k", tf.int32),
+        ("seed", tf.int32),
+    )
 }
+PICKED = {"max_new_tokens": 3, "temperature": 0.0, "top_k": 0, "seed": 0}
 
 
 def filter_logits(
@@ -77,6 +81,23 @@ def choose(logits: tf.Tensor, temperature, top_k, seed: list) -> tf.Tensor:
     drawn = draw(allowed / tf.maximum(temperature, 1e-6), tf.stack(seed))
     best = tf.argmax(logits, -1, output_type=tf.int32)
     return tf.where(temperature > 0.0, drawn, best)
+
+
+def by_text(generate, rows: tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Tokens and log-probabilities, [B, G], of one text after the other.
+
+    Args:
+      generate: ids [n] of a text -> (int32 [G], float32 [G]).
+      rows: int32 [B, (n)].
+    """
+    return tf.map_fn(
+        generate,
+        rows,
+        fn_output_signature=(
+            tf.TensorSpec([None], tf.int32),
+            tf.TensorSpec([None], tf.float32),
+        ),
+    )
 
 
 def draw(logits: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:

@@ -21,10 +21,10 @@ def read_lines(path: str) -> list[str]:
         data = files.read_bytes(path)
     except FileNotFoundError as e:
         raise UserError(f"--input_file={path} does not exist") from e
-    found = encodings.lines(data, f"--input_file={path}")
-    if not any(line.strip() for line in found):
+    lines = encodings.lines(data, f"--input_file={path}")
+    if not any(line.strip() for line in lines):
         raise UserError(f"--input_file={path} holds no line to score")
-    return found
+    return lines
 
 
 def score_lines(
@@ -36,8 +36,6 @@ def score_lines(
     """An object for each line, in order; see docs/guides/language_modeling.md.
 
     Args:
-      vocabulary: of the model.
-      scorer: of the model.
       lines: without their ends; a blank one is a line as every other.
       line_end: the end of a line is scored, too.
     """

@@ -15,7 +15,7 @@ import tensorflow as tf
 from data.text.units import NEWLINE
 from serving.generation import sampling
 from serving.generation.language_model import mask_logits
-from serving.generation.sampling import PICKING
+from serving.generation.sampling import PICKED, PICKING
 from serving.signatures.sequence import (
     RAW,
     Context,
@@ -56,7 +56,7 @@ def causal_signatures(
         losses = context.model.token_losses(hidden[:, :-1], input_ids[:, 1:])
         return {"token_log_probs": -losses} | kept
 
-    found = {
+    signatures = {
         "encode": Signature(
             encode, stream, example, "a segment and memory in, both out"
         ),
@@ -69,17 +69,19 @@ def causal_signatures(
         ),
     }
     if generates:
-        found["generate"] = _generate(context, stream, example, banned)
+        signatures["generate"] = _generate(context, stream, example, banned)
     # Places from the segment's end would depend on the longest line.
     if context.tokenizer is None or config.bound_to_segment:
-        return found | {RAW: found["score"]}
+        return signatures | {RAW: signatures["score"]}
     # Two rules, both by name; the default is that of the commands.
-    found["score_line"] = _score_signature(context, line_end=True)
-    found["score_text"] = _score_signature(context, line_end=False)
-    found[RAW] = found["score_line"]
+    signatures["score_line"] = _score_signature(context, line_end=True)
+    signatures["score_text"] = _score_signature(context, line_end=False)
+    signatures[RAW] = signatures["score_line"]
     if generates:
-        found["generate_text"] = _generate_text(context, found["generate"])
-    return found
+        signatures["generate_text"] = _generate_text(
+            context, signatures["generate"]
+        )
+    return signatures
 
 
 def _score_signature(context: Context, line_end: bool) -> Signature:
@@ -139,14 +141,7 @@ def _generate_text(context: Context, ids: Signature) -> Signature:
             )
             return found["tokens"][0], found["log_probs"][0]
 
-        tokens, log_probs = tf.map_fn(
-            one,
-            rows,
-            fn_output_signature=(
-                tf.TensorSpec([None], tf.int32),
-                tf.TensorSpec([None], tf.float32),
-            ),
-        )
+        tokens, log_probs = sampling.by_text(one, rows)
         return {
             "continuation": context.tokenizer.continuation(rows, tokens),
             "tokens": tokens,
@@ -155,8 +150,8 @@ def _generate_text(context: Context, ids: Signature) -> Signature:
 
     return Signature(
         generate,
-        {"text": text_spec("text")} | {n: ids.inputs[n] for n in PICKING},
-        {"text": ["It cost ", "No"]} | {n: ids.example[n] for n in PICKING},
+        {"text": text_spec("text")} | PICKING,
+        {"text": ["It cost ", "No"]} | PICKED,
         "lines of raw text in; what comes after each",
     )
 
@@ -164,11 +159,6 @@ def _generate_text(context: Context, ids: Signature) -> Signature:
 def _generate(
     context: Context, stream: dict, example: dict, banned: np.ndarray
 ) -> Signature:
-    inputs = stream | {
-        name: tf.TensorSpec([], dtype, name=name)
-        for name, (dtype, _) in PICKING.items()
-    }
-    request = example | {name: value for name, (_, value) in PICKING.items()}
 
     def after(model, hidden):
         """float32 [B, V] of what may come after the last token."""
@@ -222,8 +212,8 @@ def _generate(
 
     return Signature(
         generate,
-        inputs,
-        request,
+        stream | PICKING,
+        example | PICKED,
         "goes on after a segment; temperature 0 takes the most probable token",
     )
 

@@ -12,9 +12,6 @@ from serving.signatures.sequence import (
     Signature,
     example_row,
     int_spec,
-    layout_of,
-    padded_length,
-    row_length,
     text_spec,
     tokenize_signature,
 )
@@ -125,13 +122,7 @@ def _inputs(context: Context, longest: int, passage, question, options):
     tail = graph_features.slices_of_rows(tail, rows, length - kept, kept)
     passage_of = tf.repeat(tf.range(tf.size(passage)), count)
     passages = tf.gather(context.tokenizer.tokenize(passage), passage_of)
-    features = graph_features.join_segments(
-        [passages, tail],
-        row_length(context.spec),
-        context.ids,
-        padded_length(context.spec),
-        layout=layout_of(context.spec),
-    )
+    features = context.join([passages, tail])
     width = tf.shape(features.input_ids)[1]
     cut = features.truncated | (length > kept)
     return (

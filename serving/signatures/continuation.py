@@ -12,7 +12,7 @@ V vocabulary.
 import tensorflow as tf
 
 from serving.generation import sampling
-from serving.generation.sampling import PICKING
+from serving.generation.sampling import PICKED, PICKING
 from serving.signatures.sequence import Context, Signature, text_spec
 
 
@@ -30,14 +30,7 @@ def continuation_signature(context: Context) -> Signature:
                 context, prompt, max_new_tokens, temperature, top_k, seed
             )
 
-        tokens, log_probs = tf.map_fn(
-            one,
-            rows,
-            fn_output_signature=(
-                tf.TensorSpec([None], tf.int32),
-                tf.TensorSpec([None], tf.float32),
-            ),
-        )  # [B, G]
+        tokens, log_probs = sampling.by_text(one, rows)
         return {
             "continuation": _text_after(context, rows, tokens),
             "tokens": tokens,
@@ -46,15 +39,10 @@ def continuation_signature(context: Context) -> Signature:
             "truncated": counts > kept,
         }
 
-    settings = {
-        name: tf.TensorSpec([], dtype, name=name)
-        for name, (dtype, _) in PICKING.items()
-    }
-    example = {name: value for name, (_, value) in PICKING.items()}
     return Signature(
         generate,
-        {"text": text_spec("text")} | settings,
-        {"text": ["It cost 12 francs", "No"]} | example,
+        {"text": text_spec("text")} | PICKING,
+        {"text": ["It cost 12 francs", "No"]} | PICKED,
         "raw text in; what comes after it, to <eod> at most; temperature 0 "
         "takes the most probable piece",
     )

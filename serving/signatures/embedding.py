@@ -2,7 +2,6 @@
 
 import tensorflow as tf
 
-from serving.signatures import graph_features
 from serving.signatures.graph_features import Features
 from serving.signatures.sequence import (
     EXAMPLE_TEXTS,
@@ -13,7 +12,6 @@ from serving.signatures.sequence import (
     Context,
     Signature,
     ids_signature,
-    layout_of,
     text_spec,
     tokenize_signature,
 )
@@ -26,21 +24,10 @@ def embedding_signatures(context: Context) -> dict[str, Signature]:
     """Every signature of `modeling.heads.embedding`."""
 
     def vector_of(features: Features) -> dict[str, tf.Tensor]:
-        vector = context.model(
-            features.input_ids,
-            segment_ids=features.segment_ids,
-            input_mask=features.input_mask,
-            training=False,
-        )
-        return {VECTOR: vector}  # float32 [B, D]
+        return {VECTOR: context.run(features)}  # float32 [B, D]
 
     def from_rows(pieces: tf.RaggedTensor) -> dict[str, tf.Tensor]:
-        features = graph_features.join_segments(
-            [pieces],
-            context.spec.max_seq_length,
-            context.ids,
-            layout=layout_of(context.spec),
-        )
+        features = context.join([pieces])
         return vector_of(features) | {
             "num_tokens": features.lengths,
             "truncated": features.truncated,

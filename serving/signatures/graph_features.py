@@ -85,7 +85,6 @@ def join_segments(
     Args:
       parts: int32 [B, (pieces)] per segment.
       max_length: most tokens of a row.
-      ids: the special ids.
       pad_to: T; None = the longest row.
       keep_blank: an empty segment after the first keeps its SEP; else see
         `data.finetuning.features.pair_features.without_blank`.
@@ -108,18 +107,18 @@ def join_segments(
         kinds = tf.gather(SEGMENT_IDS, kinds)
     pieces, segments = [], []
     if not last:
-        pieces.append(_column(ids.cls, batch))
-        segments.append(_column(symbols.SEGMENT_A, batch))
+        pieces.append(column(ids.cls, batch))
+        segments.append(column(symbols.SEGMENT_A, batch))
     for i, part in enumerate(parts):
         head = first_of_rows(part, kept[:, i])
-        sep = first_of_rows(_column(ids.sep, batch), there[:, i])
+        sep = first_of_rows(column(ids.sep, batch), there[:, i])
         both = tf.concat([head, sep], 1)
         pieces.append(both)
         kind = tf.gather(kinds[:, i], both.value_rowids())
         segments.append(both.with_values(kind))
     if last:
-        pieces.append(_column(ids.cls, batch))
-        segments.append(_column(symbols.SEGMENT_CLS, batch))
+        pieces.append(column(ids.cls, batch))
+        segments.append(column(symbols.SEGMENT_CLS, batch))
     tokens = tf.concat(pieces, 1)
     total = tf.cast(tokens.row_lengths(), tf.int32)
     length = tf.reduce_max(tf.concat([total, [1]], 0))
@@ -129,7 +128,7 @@ def join_segments(
     return Features(
         pad(tokens, length, 0),
         pad(tf.concat(segments, 1), length, blank),
-        pad(_fill(tokens, 1), length, 0),
+        pad(filled(tokens, 1), length, 0),
         total,
         tf.reduce_any(kept < lengths, 1),
     )
@@ -208,11 +207,13 @@ def pad_right(
     return tf.pad(dense, [[0, 0], [0, gap]], constant_values=value)
 
 
-def _column(value: int, batch: tf.Tensor) -> tf.RaggedTensor:
+def column(value: int, batch: tf.Tensor) -> tf.RaggedTensor:
+    """The value once in each of `batch` rows."""
     return tf.RaggedTensor.from_row_lengths(
         tf.fill([batch], value), tf.ones([batch], tf.int64), validate=False
     )
 
 
-def _fill(rows: tf.RaggedTensor, value: int) -> tf.RaggedTensor:
+def filled(rows: tf.RaggedTensor, value: int) -> tf.RaggedTensor:
+    """The value in every place of the rows."""
     return rows.with_values(tf.fill(tf.shape(rows.values), value))

@@ -103,11 +103,7 @@ class GraphSymbols(tf.Module):
 
 
 class GraphPieces(tf.Module):
-    """Texts -> ids of a SentencePiece file and back.
-
-    Args:
-      vocabulary: with its file.
-    """
+    """Texts -> ids of a SentencePiece file and back."""
 
     def __init__(self, vocabulary: PieceVocabulary):
         super().__init__(name="pieces")

@@ -36,7 +36,7 @@ def lm_signatures(context: Context) -> dict[str, Signature]:
     them fills each place by itself.
     """
     text = {"text": text_spec("text")}
-    found = {
+    signatures = {
         RAW: Signature(
             lambda text: _embed(context, text),
             text,
@@ -46,8 +46,8 @@ def lm_signatures(context: Context) -> dict[str, Signature]:
         TOKENIZE: tokenize_signature(context),
     }
     if not _capabilities(context).query_stream:
-        return found | {"fill_mask": fill_signature(context)}
-    return found | {
+        return signatures | {"fill_mask": fill_signature(context)}
+    return signatures | {
         "fill_mask": Signature(
             lambda text: _fill(context, text),
             text,
@@ -165,12 +165,7 @@ def _embed(context: Context, text: tf.Tensor) -> dict[str, tf.Tensor]:
     features = graph_features.join_segments(
         [ids], context.spec.max_seq_length, context.ids, layout=layout
     )
-    output = context.model(
-        features.input_ids,
-        segment_ids=features.segment_ids,
-        input_mask=features.input_mask,
-        training=False,
-    )
+    output = context.run(features)
     hidden = tf.cast(output.sequence_output, tf.float32)  # [B, T, D]
     weights = features.input_mask
     if layout == symbols.CLS_LAST:  # padding, pieces, SEP, CLS

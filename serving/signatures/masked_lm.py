@@ -39,12 +39,7 @@ def _fill(context: Context, text: tf.Tensor) -> dict[str, tf.Tensor]:
     places = tf.RaggedTensor.from_row_lengths(
         tf.cast(tf.where(is_mask)[:, 1], tf.int32), count, validate=False
     ).to_tensor()  # [B, P]
-    output = context.model(
-        ids,
-        segment_ids=features.segment_ids,
-        input_mask=features.input_mask,
-        training=False,
-    )
+    output = context.run(features)
     hidden = tf.gather(output.sequence_output, places, batch_dims=1)
     shares = tf.nn.softmax(context.model.lm_logits(hidden))  # [B, P, V]
     # As they are: what is not offered keeps its share.

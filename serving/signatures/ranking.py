@@ -15,7 +15,6 @@ from serving.signatures.sequence import (
     Signature,
     ids_signature,
     layout_of,
-    padded_length,
     row_length,
     text_spec,
     tokenize_signature,
@@ -44,13 +43,7 @@ def ranking_signatures(context: Context) -> dict[str, Signature]:
         return _kernel_signatures(context)
 
     def scores_of(features) -> tf.Tensor:
-        logits = context.model(
-            features.input_ids,
-            segment_ids=features.segment_ids,
-            input_mask=features.input_mask,
-            training=False,
-        )
-        return tf.cast(logits, tf.float32)[:, 0]  # [W]
+        return tf.cast(context.run(features), tf.float32)[:, 0]  # [W]
 
     def from_text(query, documents):
         features, row, cut = _passages(context, query, documents)
@@ -111,13 +104,8 @@ def _passages(context: Context, query, documents):
         tf.boolean_mask(windows.start, used),
         tf.boolean_mask(windows.length, used),
     )
-    features = graph_features.join_segments(
-        [tf.gather(asked, row // tf.maximum(count, 1)), passages],
-        length,
-        context.ids,
-        padded_length(context.spec),
-        layout=layout_of(context.spec),
-    )
+    asked = tf.gather(asked, row // tf.maximum(count, 1))
+    features = context.join([asked, passages])
     cut = windows.starts.row_lengths() > most
     return features, row, cut | tf.repeat(shorter, count)
 
@@ -131,12 +119,7 @@ def _kernel_signatures(context: Context) -> dict[str, Signature]:
         """Vectors, ids, mask of pieces, and whether a text was cut."""
         pieces = context.tokenizer.tokenize(texts)
         cut = pieces.row_lengths() > length
-        rows = graph_features.join_segments(
-            [_cut(pieces, length)],
-            length + 2,
-            context.ids,
-            layout=layout_of(context.spec),
-        )
+        rows = context.join([_cut(pieces, length)], length + 2)
         states = model.vectors(
             rows.input_ids, rows.segment_ids, rows.input_mask
         )

@@ -60,6 +60,36 @@ class Context(NamedTuple):
     tokenizer: tf.Module
     ids: symbols.SymbolIds
 
+    def join(
+        self,
+        parts: list[tf.RaggedTensor],
+        longest: int | None = None,
+        keep_blank: bool = True,
+    ) -> Features:
+        """Rows as in training, of the pieces int32 [B, (n)] of each segment.
+
+        Args:
+          parts, keep_blank: see `graph_features.join_segments`.
+          longest: most tokens of a row; None = the task's.
+        """
+        return graph_features.join_segments(
+            parts,
+            longest or row_length(self.spec),
+            self.ids,
+            padded_length(self.spec),
+            keep_blank,
+            layout_of(self.spec),
+        )
+
+    def run(self, features: Features):
+        """What the model gives for rows."""
+        return self.model(
+            features.input_ids,
+            segment_ids=features.segment_ids,
+            input_mask=features.input_mask,
+            training=False,
+        )
+
 
 def text_spec(name: str, *tail: int | None) -> tf.TensorSpec:
     """String tensor [B, ...]."""
@@ -98,16 +128,12 @@ def sequence_signatures(context: Context) -> dict[str, Signature]:
     spec = context.spec
 
     def from_features(features: Features) -> dict[str, tf.Tensor]:
-        logits = context.model(
-            features.input_ids,
-            segment_ids=features.segment_ids,
-            input_mask=features.input_mask,
-            training=False,
-        )  # [B, Y]
+        logits = context.run(features)  # [B, Y]
         return answers_of(spec.head, logits, spec.labels, spec.data_options)
 
     def from_text(**texts):
-        features = _pair_features(context, [texts[name] for name in names])
+        parts = [context.tokenizer.tokenize(texts[name]) for name in names]
+        features = context.join(parts, keep_blank=False)
         return from_features(features) | {
             "num_tokens": features.lengths,
             "truncated": features.truncated,
@@ -123,18 +149,6 @@ def sequence_signatures(context: Context) -> dict[str, Signature]:
         IDS: ids_signature(context, from_features),
         TOKENIZE: tokenize_signature(context),
     }
-
-
-def _pair_features(context: Context, texts: list[tf.Tensor]) -> Features:
-    parts = [context.tokenizer.tokenize(text) for text in texts]
-    return graph_features.join_segments(
-        parts,
-        row_length(context.spec),
-        context.ids,
-        padded_length(context.spec),
-        keep_blank=False,
-        layout=layout_of(context.spec),
-    )
 
 
 def layout_of(spec: TaskSpec) -> str:
@@ -265,9 +279,6 @@ def answers_of(head: str, logits, labels, data_options) -> dict:
       logits: of any number type.
       labels: names in the order of the logits; () for none.
       data_options: of the task.
-
-    Returns:
-      Output name -> tensor.
     """
     return _ANSWERS[head](
         tf.cast(logits, tf.float32),
@@ -304,13 +315,7 @@ def token_signatures(context: Context) -> dict[str, Signature]:
     labels = context.spec.labels
 
     def logits_of(features):
-        logits = context.model(
-            features.input_ids,
-            segment_ids=features.segment_ids,
-            input_mask=features.input_mask,
-            training=False,
-        )
-        return tf.cast(logits, tf.float32)  # [B, T, Y]
+        return tf.cast(context.run(features), tf.float32)  # [B, T, Y]
 
     def from_features(features):
         logits = logits_of(features)
@@ -321,12 +326,7 @@ def token_signatures(context: Context) -> dict[str, Signature]:
 
     def from_text(text):
         ids, starts, ends = context.tokenizer.tokenize_with_offsets(text)
-        features = graph_features.join_segments(
-            [ids],
-            context.spec.max_seq_length,
-            context.ids,
-            layout=layout_of(context.spec),
-        )
+        features = context.join([ids])
         logits = logits_of(features)
         count = features.lengths - 2  # [B], without SEP and CLS
         width = tf.reduce_max(tf.concat([count, [0]], 0))

@@ -167,24 +167,14 @@ def _features(context, windows, tokens, query, query_length):
     )
     query = tf.gather(query, windows.row)
 
-    def column(value):
-        return tf.RaggedTensor.from_row_lengths(
-            tf.fill([count], value), tf.ones([count], tf.int64), validate=False
-        )
-
-    def like(rows, value):
-        return rows.with_values(tf.fill(tf.shape(rows.values), value))
-
-    sep, cls = column(ids.sep), column(ids.cls)
+    sep, cls = (graph_features.column(i, count) for i in (ids.sep, ids.cls))
     a, b = symbols.SEGMENT_A, symbols.SEGMENT_B
     pieces = [part, sep, query, sep, cls]
     kinds = (a, a, b, b, symbols.SEGMENT_CLS)
     if _cls_first(context):
         pieces, kinds = [cls, query, sep, part, sep], (a, a, a, b, b)
     input_ids = tf.concat(pieces, 1)
-    segments = tf.concat(
-        [like(p, k) for p, k in zip(pieces, kinds, strict=True)], 1
-    )
+    segments = tf.concat(list(map(graph_features.filled, pieces, kinds)), 1)
     asked = tf.gather(query_length, windows.row)  # [W]
     last = windows.length + asked + 2
     first, cls_index, blank = tf.zeros_like(last), last, symbols.SEGMENT_Q

@@ -30,7 +30,6 @@ class Candidates(NamedTuple):
     """Valid spans of all windows: float32 / int32 [W, S*E].
 
     Attributes:
-      start_log_probs, end_log_probs: scores.
       first, last: characters of the raw paragraph, `last` included.
       valid: bool.
     """

@@ -32,10 +32,6 @@ class Connections:
       most: in all.
       per_address: of one address; an IPv6 network of 64 bits is one.
       on_refused: called for each that there is no room for.
-
-    Attributes:
-      most: as given.
-      total: that are open.
     """
 
     def __init__(

@@ -20,6 +20,7 @@ from serving.web.scheduler import LARGE_ANSWER, LARGE_BODY, Refused, Scheduler
 from serving.web.transport.access import OPEN_PATHS, Keys
 from serving.web.transport.guard import Guard, refusal
 from serving.web.versions import Load, Version, Versions
+from serving.web.workers import beside
 
 _DEFAULT_NAME = "xlnet"  # of exports that do not say what they are
 _MODEL = "/v1/models/{name}"
@@ -40,7 +41,6 @@ def build_app(
 
     Args:
       model: the version to begin with.
-      options: bounds, names, times.
       load: version folder -> model, for versions that appear later.
 
     Raises:
@@ -146,7 +146,7 @@ class _Server:
         async with contextlib.AsyncExitStack() as stack:
             await stack.enter_async_context(self._versions.run())
             if self.keys is not None:
-                await stack.enter_async_context(self.keys.watched())
+                await stack.enter_async_context(beside(self.keys.watch()))
             yield
 
     @property
@@ -201,9 +201,9 @@ class _Server:
             "signature_name": "",
             "version": str(self.model.version),
         }
-        found = {"signature_def": self.model.signature_defs}
+        about = {"signature_def": self.model.signature_defs}
         return _indented(
-            {"model_spec": spec, "metadata": {"signature_def": found}}
+            {"model_spec": spec, "metadata": {"signature_def": about}}
         )
 
     async def about(self) -> dict:

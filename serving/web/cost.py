@@ -104,7 +104,6 @@ class Budget:
       free: bytes that are free.
 
     Attributes:
-      max_tokens: of one run.
       row_tokens: of the longest text that the model reads at once.
     """
 

@@ -116,13 +116,7 @@ class _Lane:
         self.worker.stop()
 
     def take(self, most_rows: int, tokens: int, most: int) -> list[_Part]:
-        """Rows of the job that is due first and of those like it that fit.
-
-        Args:
-          most_rows: of the run.
-          tokens: of the run, rows times the longest.
-          most: weight of the run.
-        """
+        """Rows of the job that is due first and of those like it that fit."""
         parts: list[_Part] = []
         rest: collections.deque[_Job] = collections.deque()
         rows, longest, weight = 0, 1, 0
@@ -168,13 +162,7 @@ class _Lane:
 class Lanes:
     """Both lanes of one version of the model. Needs a running event loop.
 
-    Args:
-      runs: how rows run.
-      options: bounds.
-      observe: called with the rows of every batch.
-
     Attributes:
-      quick, costly: the lanes.
       quick_weight: of the heaviest request in the quick lane.
     """
 
@@ -245,7 +233,6 @@ class Lanes:
 
         Args:
           signature: which function.
-          rows: of equal shapes.
           tokens: of the longest row.
           weight: time of the longest row, as that of so many tokens.
           alone: no other request's rows in its runs.

@@ -60,14 +60,9 @@ class Refused(Exception):
 class Scheduler:
     """All bounds and counts of a server.
 
-    Args:
-      options: bounds that have flags.
-
     Attributes:
-      metrics: counts that are shown.
       connections: places by address.
       rates, mistakes: turns of requests by address, of all answers 4xx.
-      draining: the end has come.
     """
 
     def __init__(self, options: ServerOptions):

@@ -20,6 +20,7 @@ from serving.web.cost import Budget, free_bytes, model_size
 from serving.web.forms.requests import Request
 from serving.web.lanes import Runs
 from serving.web.scheduler import Scheduler
+from serving.web.workers import beside
 
 _LOG = logging.getLogger("serving")
 _DRAIN_SECONDS = 0.05
@@ -27,17 +28,7 @@ Load = Callable[[str], SavedModel]
 
 
 class Version:
-    """Checked rows in, the rows of an answer out; needs a running event loop.
-
-    Args:
-      model: a SavedModel.
-      scheduler: gives it lanes.
-
-    Attributes:
-      model: as given.
-      lanes: run it.
-      leases: requests that hold it.
-    """
+    """Checked rows in, the rows of an answer out; needs a running event loop."""
 
     def __init__(self, model: SavedModel, scheduler: Scheduler):
         self.model = model
@@ -53,10 +44,6 @@ class Version:
 
     async def answer(self, request: Request, alone: bool) -> list[dict]:
         """Output name -> array or value, of every row.
-
-        Args:
-          request: checked.
-          alone: neighbours must not pad the outputs.
 
         Raises:
           UserError: a bound, or what the model does not take.
@@ -131,13 +118,8 @@ class Versions:
         async with self._scheduler.running():
             self.current = Version(self._first, self._scheduler)
             self._first = None  # else it stays when a newer version is served
-            poll = asyncio.create_task(self._poll())
-            try:
+            async with beside(self._poll()):
                 yield
-            finally:
-                poll.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await poll
 
     @contextlib.contextmanager
     def lease(self) -> Iterator[Version]:
@@ -221,11 +203,11 @@ def _column(rows: list[dict], name: str):
 
 def _state(folder: str) -> tuple:
     """Names, sizes and times of all files of a folder."""
-    found = []
+    state = []
     for place, _, names in tf.io.gfile.walk(folder):
         for name in names:
             path = os.path.join(place, name)
             with contextlib.suppress(tf.errors.OpError):
                 about = tf.io.gfile.stat(path)
-                found.append((path, about.length, about.mtime_nsec))
-    return tuple(sorted(found))
+                state.append((path, about.length, about.mtime_nsec))
+    return tuple(sorted(state))

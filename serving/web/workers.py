@@ -10,9 +10,10 @@ helper does it at lower priority, one piece of work after another.
 
 import asyncio
 import concurrent.futures
+import contextlib
 import os
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from concurrent.futures.process import BrokenProcessPool
 
 from common.process import heap, workers
@@ -23,6 +24,18 @@ _NICENESS = 5
 
 class Overloaded(Exception):
     """Too much is waiting."""
+
+
+@contextlib.asynccontextmanager
+async def beside(work: Coroutine) -> AsyncIterator[None]:
+    """Runs `work` while the block runs."""
+    task = asyncio.create_task(work)
+    try:
+        yield
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
 
 
 class Worker:

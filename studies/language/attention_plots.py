@@ -95,7 +95,6 @@ def two_streams(model, ids: np.ndarray, seed: int) -> dict[str, list]:
     Args:
       model: an XLNet with all weights.
       ids: int [T].
-      seed: of the order.
 
     Returns:
       "content", "query" -> L arrays [N, T, T].
@@ -192,9 +191,7 @@ def draw_heads(
 
     Args:
       weights: title -> [Q, K].
-      rows, columns: tokens.
       stem: path of the figure without its ending.
-      share: of a row's keys.
     """
     from matplotlib.colors import ListedColormap
 

@@ -35,11 +35,9 @@ def draw_blocks(
     """First positions of blocks that do not overlap, int64 [blocks], rising.
 
     Args:
-      tokens: of the split.
       longest: context that every position must have.
       block: W.
       positions: wanted; rounded up to whole blocks.
-      seed: of the draw.
 
     Raises:
       UserError: the split has too few tokens.
@@ -111,7 +109,6 @@ def measure(
     """float32 [C, X]: losses of all positions with each context.
 
     Args:
-      reader: of the model.
       stream: `read(start, count)` gives tokens.
       starts: int [blocks], first position of each block.
       contexts: tokens of context of a block's first position.

@@ -35,9 +35,7 @@ class Task:
       questions: share of the other tokens that ask.
       rows: B.
       segment: T.
-      steps: of training.
       eval_steps: segments that accuracy is measured on.
-      learning_rate: of Adam.
       seed: of the text and the weights.
     """
 
@@ -225,11 +223,6 @@ def draw(found: dict[str, np.ndarray], task: Task, stem: str) -> list[str]:
 
     A panel for each model: two of them behave alike, and one line would hide
     the other.
-
-    Args:
-      found: name -> accuracy by gap, of the gaps from 1 on.
-      task: what the models were trained on.
-      stem: path of the figure without its ending.
     """
     figure, axes = figures.new(
         len(found), 1, figsize=(6.5, 1 + 1.6 * len(found))

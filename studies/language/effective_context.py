@@ -92,7 +92,6 @@ def effective_context(
     """RECL: the first context that the next one improves too little.
 
     Args:
-      group: the models.
       fraction: r, the share of the hardest tokens.
       threshold: relative gain below which a longer context does not count.
     """

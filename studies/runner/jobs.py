@@ -22,6 +22,8 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 
+from absl import flags
+
 from common import files
 from common.errors import UserError
 
@@ -68,7 +70,6 @@ class Jobs:
 
     Args:
       folder: receives a folder per job.
-      say: takes lines.
       workers: jobs at a time; each has its share of the cores, also where one
         runs alone, so that all times are of the same number of cores.
       only_read: run nothing; what is not done is a line.
@@ -192,7 +193,6 @@ class Jobs:
         Args:
           kind: of the jobs; its own two lie in `speed/`.
           commands: (folder of the run, steps) -> commands.
-          steps: of the shorter run.
 
         Returns:
           None where a run failed.
@@ -301,11 +301,6 @@ def run_job(job: Job, folder: str, cores: frozenset[int] | None = None) -> dict:
     `seconds` is the time of its commands, over all starts. A failure is not
     kept: the next start tries again.
 
-    Args:
-      job: what to do.
-      folder: of all jobs.
-      cores: its commands run on these; None = on all.
-
     Raises:
       UserError: it was done by other commands.
     """
@@ -394,6 +389,15 @@ def die_with_parent() -> None:
     """
     if _PRCTL is not None:
         _PRCTL(_DIE_WITH_PARENT, signal.SIGKILL)
+
+
+def define(workers: bool = True) -> None:
+    """Registers the flags of a runner of jobs."""
+    flags.DEFINE_string("output_dir", None, "Folder of jobs.", required=True)
+    if workers:
+        line = "Jobs at a time, sharing the cores."
+        flags.DEFINE_integer("workers", 1, line, 1)
+    flags.DEFINE_bool("table", False, "Run nothing: the table of what is done.")
 
 
 def as_flags(values: dict) -> tuple[str, ...]:

@@ -50,10 +50,6 @@ def _row(home: str) -> dict:
 def adopt(folder: str, path: str) -> int:
     """Puts what is known into a folder of jobs; how many it did not have.
 
-    Args:
-      folder: of a runner; what is done there is left alone.
-      path: the file; "" = none.
-
     Raises:
       UserError: it is no such file.
     """
@@ -90,7 +86,6 @@ def opened(folder: str, path: str, only_read: bool) -> Iterator[bool]:
     """Holds a folder of jobs, with what is known; whether it may be written to.
 
     Args:
-      folder: of a runner.
       path: see `adopt`.
       only_read: where another process has the folder, or nothing can be
         written, look at it all the same: files are whole at any moment.

@@ -18,7 +18,6 @@ class TaskOptions:
     """One task.
 
     Attributes:
-      command: that tunes it.
       metric: of its `eval_dev.json`.
       labels: numbers of training examples; `ALL` = all.
       few: flags where not all labels are used.

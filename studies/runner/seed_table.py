@@ -21,9 +21,7 @@ class Column:
     """A number that every row has.
 
     Attributes:
-      name: key of the values.
       title: over the column; "" = the name.
-      higher: whether more is better.
       digits: after the point.
       compare: whether rows may be compared: not where each has a loss of its
         own.
@@ -41,7 +39,6 @@ class Row:
     """One thing that was trained several times.
 
     Attributes:
-      name: of the row.
       values: column -> seed -> number; "1.0", "1.1" are seeds of a tuning
         that began with what seed 1 left.
       errors: column -> what went wrong, one line; "not run" yields to others.

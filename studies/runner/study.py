@@ -24,14 +24,7 @@ _TRIES = 6
 
 
 class Study(Jobs):
-    """The jobs of a file of options.
-
-    Args:
-      folder: receives everything.
-      options: what to do.
-      only_read: run nothing; what is not done is a line.
-      workers: jobs at a time.
-    """
+    """The jobs of a file of options."""
 
     def __init__(
         self,

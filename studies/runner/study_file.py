@@ -93,7 +93,6 @@ class ResultColumn(Column):
     Attributes:
       of: the task whose run has it, or "pretrain".
       file: in the run's folder; .jsonl: its last line.
-      metric: the name there.
       scale: what it is multiplied by.
     """
 
@@ -108,7 +107,6 @@ class Claim:
     """Something that the paper says of rows.
 
     Attributes:
-      text: the claim.
       more, less: keys of rows; each of `more` should be better than each of
         `less`.
       columns: in which columns.
@@ -128,9 +126,7 @@ class StudyOptions:
       reference: key of the row that others are compared with.
       pretrain_seeds, finetune_seeds: how many, from 0.
       records: of every row; None = [pretrain] names its data.
-      pretrain: of every row.
       tasks: name -> command, and what is searched.
-      rows, columns, claims: of the table.
       first: name -> what is made before all rows: [corpus], which writes the
         text that is pretrained on where --input_glob is not given, and
         [vocabulary].

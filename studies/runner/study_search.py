@@ -16,9 +16,6 @@ class Searched:
     """What one row's search in one task found.
 
     Attributes:
-      row: its name.
-      task: its name.
-      column: that was chosen by.
       found: label of a point -> numbers of its seeds; failed ones are not in.
     """
 

@@ -21,6 +21,7 @@ from modeling.heads.classification import TokenClassificationModel
 from modeling.models.task_model import TaskModel
 from training.objectives.build import build_objective
 from training.objectives.finetuning import ClassificationObjective
+from training.objectives.segment_recurrent import recurrent
 from training.optim import variable_groups
 from training.run_options import OptimizerOptions
 
@@ -53,8 +54,9 @@ def test_every_row_points_at_what_it_says(name):
     assert issubclass(model, TaskModel)
     assert not row.objective or resolve(row.objective).name == name
     assert not row.signatures or callable(resolve(row.signatures))
-    if row.long_objective:
-        assert issubclass(resolve(row.long_objective), resolve(row.objective))
+    if row.reads_segments:
+        objective = resolve(row.objective)
+        assert issubclass(recurrent(objective), objective)
     if not row.marker:
         return
     config = TRANSFORMER_XL if "transformer_xl" in row.encoders else CONFIG

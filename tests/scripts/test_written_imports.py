@@ -49,7 +49,9 @@ def names_of(path: pathlib.Path) -> frozenset[str]:
     """What a module binds, in whatever block."""
     found = set()
     for node in ast.walk(layers.tree_of(path)):
-        if isinstance(node, ast.ClassDef | ast.FunctionDef):
+        if isinstance(
+            node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+        ):
             found.add(node.name)
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             found.add(node.id)

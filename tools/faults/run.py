@@ -113,11 +113,7 @@ class Outcome:
 
 
 class Server:
-    """The process of `tools.faults.server`.
-
-    Args:
-      folder: for its files.
-    """
+    """The process of `tools.faults.server`."""
 
     def __init__(self, folder: str):
         environment = os.environ | {

@@ -11,7 +11,6 @@ import contextlib
 import ctypes
 import gc
 import glob
-import importlib
 import json
 import os
 import re
@@ -23,11 +22,12 @@ import socket
 import subprocess
 import sys
 import time
-import traceback
 from collections.abc import Iterator
 
 from common import locks
+from tools import mutant_server
 from tools.faults import damage, steps, table, world
+from tools.soak import starting
 
 # XLA's note of its first compilation (I0000) comes in good runs, too.
 NOISE = re.compile(
@@ -38,16 +38,8 @@ _CLONE_NEWNS = 0x20000
 _NEARLY_FULL = 3000  # bytes that may still be written
 _SECONDS = 600  # the machine may be busy
 _PRELOADED = (
-    "numpy",
-    "tensorflow",
+    *mutant_server.PRELOADED,
     "tensorflow_text",
-    "tf_keras",
-    "orbit",
-    "official.common.distribute_utils",
-    "sentencepiece",
-    "sklearn.metrics",
-    "scipy.stats",
-    "safetensors.numpy",
     "modeling",
     "training.loop",
     "training.finetuning.command",
@@ -60,19 +52,13 @@ _PRELOADED = (
 
 def preload() -> None:
     """Loads what commands import, so that a fork need not."""
-    for name in _PRELOADED:
-        with contextlib.suppress(ModuleNotFoundError):
-            importlib.import_module(name)
+    mutant_server.preload(_PRELOADED)
     gc.collect()
     gc.freeze()
 
 
 class Runner:
-    """Makes the world and tries cells.
-
-    Args:
-      folder: everything is below it.
-    """
+    """Makes the world and tries cells."""
 
     def __init__(self, folder: str):
         self.folder = os.path.abspath(folder)
@@ -264,8 +250,8 @@ def _in_use(place: str) -> Iterator[None]:
 
 def _child(module, arguments, writer, limit, interrupted, folder) -> None:
     """Runs the command as `python -m` does; never returns."""
-    status = 3
-    try:
+
+    def run() -> None:
         null = os.open(os.devnull, os.O_RDWR)
         os.dup2(null, 0)
         os.dup2(writer, 2)
@@ -275,16 +261,8 @@ def _child(module, arguments, writer, limit, interrupted, folder) -> None:
         if limit is not None:
             resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
         runpy.run_module(module, run_name="__main__", alter_sys=True)
-        status = 0
-    except SystemExit as e:
-        status = e.code if isinstance(e.code, int) else int(e.code is not None)
-    except BaseException:
-        traceback.print_exc()
-        status = 1
-    finally:
-        with contextlib.suppress(Exception):
-            sys.stderr.flush()
-        os._exit(status)
+
+    starting.end_with(run)
 
 
 def _interrupt_at_first_open(folder: str) -> None:

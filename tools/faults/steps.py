@@ -47,7 +47,6 @@ def problem(fault: str, status: int, said: str, before, after) -> str:
     Args:
       fault: of a folder with steps, before which the log was marked.
       status: exit status of the command.
-      said: all that it said.
       before: `look` after the fault.
       after: `look` after the command.
     """

@@ -17,22 +17,26 @@ class Command:
     """A way to start a command.
 
     Attributes:
-      name: as in the table.
-      module: what is run.
       arguments: `{input}` is the path of an input, `{out}` a folder to write.
       inputs: name in `world.RECIPES` -> its kind in `damage.KINDS`; "" =
         needed and left alone.
       writes: it writes below `{out}`.
       locks: the part of it that one process has for itself; a folder, or a
         file, which has an ending.
+      more: behind the module's name in the table, where it has several rows.
     """
 
-    name: str
     module: str
     arguments: tuple[str, ...]
     inputs: dict[str, str]
     writes: bool = True
     locks: str = ""
+    more: str = ""
+
+    @property
+    def name(self) -> str:
+        """As in the table."""
+        return self.module.removesuffix(".__main__") + self.more
 
 
 _SPIECE = "--spiece_model_file={spiece}"
@@ -51,40 +55,34 @@ _RANK = (
 
 def _evaluated(command: str, model: str, source: str, *more: str) -> Command:
     return Command(
-        f"{command}, evaluation",
         command,
         (f"--model_dir={{{model}}}", "--do_eval", *more),
         {source: "", model: "model"},
         writes=False,
+        more=", evaluation",
     )
 
 
 def _asked(
     module: str, text: str, model: str = "lm", kind: str = "weights", more=""
 ) -> Command:
-    return Command(
-        module + more,
-        module,
-        (f"--checkpoint={{{model}}}", text),
-        {model: kind},
-        writes=False,
-    )
+    arguments = (f"--checkpoint={{{model}}}", text)
+    return Command(module, arguments, {model: kind}, writes=False, more=more)
 
 
 def _resumed(command: str, model: str, source: str, *more: str) -> Command:
     return Command(
-        f"{command}, resumed",
         command,
         (f"--model_dir={{{model}}}", "--do_train", "--max_seq_length=24")
         + (_SPIECE, "--model_config_path={config}", *_MORE, *more),
         {source: "", "spiece": "", "config": "", model: "steps"},
         writes=False,
+        more=", resumed",
     )
 
 
 COMMANDS = (
     Command(
-        "data.create_lm_data",
         "data.create_lm_data",
         ("--train_glob={text}", "--output_dir={out}/streams"),
         {"text": "text"},
@@ -92,22 +90,20 @@ COMMANDS = (
     ),
     Command(
         "run_pretrain",
-        "run_pretrain",
         ("--data_dir={records}", "--model_dir={out}/model", "--mode=train")
         + (*SIZES, *TRAIN, "--mem_len=12", _SPIECE),
         {"records": "records", "spiece": "spiece"},
         locks="model",
     ),
     Command(
-        "run_pretrain, resumed",
         "run_pretrain",
         ("--data_dir={records}", "--model_dir={lm}", "--mode=train")
         + (*SIZES, *_MORE, "--mem_len=12"),
         {"records": "", "lm": "run"},
         writes=False,
+        more=", resumed",
     ),
     Command(
-        "run_lm",
         "run_lm",
         ("--data_dir={streams}", "--model_dir={out}/model", "--seq_len=12")
         + (*SIZES, *TRAIN, "--mem_len=12"),
@@ -115,36 +111,35 @@ COMMANDS = (
         locks="model",
     ),
     Command(
-        "run_lm, resumed",
         "run_lm",
         ("--data_dir={streams}", "--model_dir={causal_lm}", "--seq_len=12")
         + (*SIZES, *_MORE, "--mem_len=12"),
         {"streams": "", "causal_lm": "steps"},
         writes=False,
+        more=", resumed",
     ),
     Command(
-        "run_lm, evaluation",
         "run_lm",
         ("--data_dir={streams}", "--model_dir={causal_lm}", "--mode=eval")
         + ("--seq_len=12", "--eval_steps=1"),
         {"streams": "", "causal_lm": "weights"},
         writes=False,
+        more=", evaluation",
     ),
     Command(
-        "run_classifier",
         "run_classifier",
         ("--task_name=tsv", "--data_dir={task}", *_TUNE),
         {"task": "table", "spiece": "spiece", "config": "config"},
         locks="model",
     ),
     Command(
-        "run_classifier, released",
         "run_classifier",
         ("--task_name=tsv", "--data_dir={task}", "--init_checkpoint={released}")
         + ("--do_train", "--model_dir={out}/model", "--max_seq_length=24")
         + (*TRAIN, "--warmup_steps=0"),
         {"task": "", "released": "released"},
         writes=False,
+        more=", released",
     ),
     _resumed(
         "run_classifier",
@@ -161,7 +156,6 @@ COMMANDS = (
         "--data_dir={task}",
     ),
     Command(
-        "run_squad",
         "run_squad",
         ("--train_file={squad_file}", "--max_query_length=4")
         + ("--doc_stride=8", *_TUNE),
@@ -181,7 +175,6 @@ COMMANDS = (
     ),
     Command(
         "run_race",
-        "run_race",
         ("--data_dir={race_data}", *_TUNE),
         {"race_data": "race", "spiece": "", "config": "config"},
         locks="model",
@@ -194,7 +187,6 @@ COMMANDS = (
     ),
     _evaluated("run_race", "race", "race_data", "--data_dir={race_data}"),
     Command(
-        "run_tagger",
         "run_tagger",
         ("--train_file={tags}", "--doc_stride=8", *_TUNE),
         {"tags": "rows", "spiece": "", "config": "config"},
@@ -210,7 +202,6 @@ COMMANDS = (
     _evaluated("run_tagger", "tagger", "tags", "--eval_file={tags}"),
     Command(
         "run_multitask",
-        "run_multitask",
         ("--task_name=tsv", "--data_dir={task}", *_TUNE),
         {"task": "table", "spiece": "", "config": "config"},
         locks="model",
@@ -224,50 +215,43 @@ COMMANDS = (
     ),
     Command(
         "run_ranking",
-        "run_ranking",
         ("--ranker=bm25", "--model_dir={out}/model", "--progress=none", *_RANK),
         {"ranking": "ranking"},
         locks="model",
     ),
     Command(
-        "run_ranking, cross-encoder",
         "run_ranking",
         ("--ranker=cross_encoder", "--max_query_length=5", *_RANK, *_TUNE),
         {"ranking": "ranking", "spiece": "spiece", "config": "config"},
         locks="model",
+        more=", cross-encoder",
     ),
     Command(
-        "data.convert_newsqa",
         "data.convert_newsqa",
         ("--input={newsqa}", "--output={out}/a.json"),
         {"newsqa": "json"},
     ),
     Command(
         "data.convert_task",
-        "data.convert_task",
         ("--task_name=tsv", "--data_dir={task}", "--output_file={out}/a.txt"),
         {"task": "table"},
     ),
     Command(
-        "modeling.average_checkpoints",
         "modeling.average_checkpoints",
         ("--model_dir={lm}", "--last=1", "--output={out}/average"),
         _LM,
     ),
     Command(
         "training.compare",
-        "training.compare",
         ("--model_dirs={lm},{classifier}", "--output_dir={out}/compare"),
         {"lm": "record", "classifier": ""},
     ),
     Command(
         "data.convert_corpus",
-        "data.convert_corpus",
         ("--layout=book", "--input_glob={text}", "--output_file={out}/a.txt"),
         {"text": "text"},
     ),
     Command(
-        "data.create_pretraining_data",
         "data.create_pretraining_data",
         ("--input_glob={jsonl}", _SPIECE, "--output_dir={out}/records")
         + ("--seq_len=24", "--reuse_len=12"),
@@ -276,19 +260,16 @@ COMMANDS = (
     ),
     Command(
         "data.demo_corpus",
-        "data.demo_corpus",
         ("--output_dir={out}/demo", "--max_megabytes=0.2")
         + ("--examples_per_class=2",),
         {},
     ),
     Command(
         "data.filter_corpus",
-        "data.filter_corpus",
         ("--input_glob={jsonl}", "--output_file={out}/a.txt"),
         {"jsonl": "jsonl"},
     ),
     Command(
-        "data.inspect",
         "data.inspect",
         ("--data_dir={records}",),
         {"records": "records"},
@@ -296,40 +277,36 @@ COMMANDS = (
     ),
     Command(
         "data.train_sentencepiece",
-        "data.train_sentencepiece",
         ("--input_glob={text}", "--model_prefix={out}/s", "--vocab_size=200"),
         {"text": "text"},
     ),
     Command(
-        "modeling.convert_checkpoint",
         "modeling.convert_checkpoint",
         ("--input={lm}", "--output={out}/hf", "--from_format=native")
         + ("--to_format=hf",),
         _LM,
     ),
     Command(
-        "modeling.convert_checkpoint, released",
         "modeling.convert_checkpoint",
         ("--input={released}", "--output={out}/native", "--from_format=hf")
         + ("--to_format=native",),
         {"released": "released"},
         writes=False,
+        more=", released",
     ),
     Command(
-        "modeling.explain_permutation",
         "modeling.explain_permutation",
         ("--text=abc", "--order=1", "--split=words", "--output={out}/a.png"),
         {},
     ),
     Command(
-        "modeling.explain_permutation, pieces",
         "modeling.explain_permutation",
         ("--text=abc de", "--order=1", "--split=pieces", _SPIECE),
         {"spiece": "spiece"},
         writes=False,
+        more=", pieces",
     ),
     Command(
-        "serving.embed",
         "serving.embed",
         ("--checkpoint={lm}", "--text=" + "abc de " * 99, "--pooling=none")
         + ("--output_file={out}/a.csv",),
@@ -340,14 +317,12 @@ COMMANDS = (
     ),
     Command(
         "serving.ensemble",
-        "serving.ensemble",
         ("--ensemble={export}", "--input_file={rows}")
         + ("--output_file={out}/a.jsonl",),
         {"export": "", "rows": "rows"},
         locks="a.jsonl",
     ),
     Command(
-        "serving.export",
         "serving.export.__main__",
         ("--model_dir={classifier}", "--output_dir={out}/x", "--nocheck"),
         {"classifier": "model"},
@@ -358,7 +333,6 @@ COMMANDS = (
     _asked("serving.generate", "--prompt=abc"),
     Command(
         "serving.predict",
-        "serving.predict",
         ("--saved_model_dir={export}", "--input_file={rows}")
         + ("--output_file={out}/a.jsonl",),
         {"export": "saved_model", "rows": "rows"},
@@ -366,7 +340,6 @@ COMMANDS = (
     ),
     _asked("serving.score", "--text=abc"),
     Command(
-        "serving.serve",
         "serving.serve",
         ("--saved_model_dir={export}", "--port=0"),
         {"export": "served_model"},

@@ -48,9 +48,7 @@ class Row:
     """What came of one attack.
 
     Attributes:
-      name: of the attack.
       p50, p99: seconds of good requests.
-      good: how many there were.
       failed: so many of them without a good answer.
       before, after: MiB of the server.
       server_cpu: CPU seconds of the server for each second.
@@ -71,12 +69,7 @@ class Row:
 
 
 class Server:
-    """A `serving.serve` process.
-
-    Args:
-      saved_model_dir: what it serves.
-      more: flags.
-    """
+    """A `serving.serve` process."""
 
     def __init__(self, saved_model_dir: str, *more: str):
         self.process = subprocess.Popen(
@@ -211,8 +204,6 @@ def run(
     Last comes `AGAIN`: what the server holds when all is over.
 
     Args:
-      server: to attack.
-      seconds: of each measurement.
       each: attackers of each attack; one of each for all at once.
       names: of attacks; () = every one, then `ALL`.
       nice: added to the attackers' and the control's nice value.

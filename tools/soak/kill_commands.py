@@ -50,7 +50,6 @@ class Outcome:
       what: which command.
       kills: how often it was killed.
       starts: how often it was started.
-      seconds: of the undisturbed run.
       differing: files or tensors that differ, or that one side lacks.
       left: half-written files.
     """
@@ -65,9 +64,6 @@ class Outcome:
 
 def commands(folder: str) -> dict[str, tuple[list[str], str]]:
     """What -> (arguments, flag of its output); inputs are made.
-
-    Args:
-      folder: for the inputs.
 
     Returns:
       The flag ends in `{}`, the place of the path.
@@ -255,7 +251,7 @@ def _files(path: str) -> list[str]:
 
 def _digests(path: str) -> dict[str, str]:
     """Relative name -> SHA-256 of the files that must be equal."""
-    found = {}
+    digests = {}
     for name in _files(path):
         base = os.path.basename(name)
         other = base in _OTHER or base.endswith(_OTHER_ENDS)
@@ -263,23 +259,23 @@ def _digests(path: str) -> dict[str, str]:
             continue
         with open(name, "rb") as f:
             digest = hashlib.sha256(f.read()).hexdigest()
-        found[os.path.relpath(name, path)] = digest
-    return found
+        digests[os.path.relpath(name, path)] = digest
+    return digests
 
 
 def _tensors(path: str) -> dict[str, bytes]:
     """Checkpoint and tensor -> its bytes."""
     import tensorflow as tf
 
-    found = {}
+    tensors = {}
     for index in (n for n in _files(path) if n.endswith(".index")):
         reader = tf.train.load_checkpoint(index.removesuffix(".index"))
         where = os.path.relpath(index, path)
         for name in reader.get_variable_to_shape_map():
             if name != "_CHECKPOINTABLE_OBJECT_GRAPH":
                 value = np.asarray(reader.get_tensor(name))
-                found[f"{where}: {name}"] = value.tobytes()
-    return found
+                tensors[f"{where}: {name}"] = value.tobytes()
+    return tensors
 
 
 def leftovers(path: str) -> list[str]:

@@ -43,11 +43,7 @@ def preload() -> None:
 
 
 class Forked:
-    """A command in a fork; what is used here of `subprocess.Popen`.
-
-    Args:
-      run: what the fork does.
-    """
+    """A command in a fork; what is used here of `subprocess.Popen`."""
 
     def __init__(self, run: Callable[[], None]):
         sys.stdout.flush()
@@ -55,7 +51,7 @@ class Forked:
         self.returncode: int | None = None
         self.pid = os.fork()
         if not self.pid:
-            _end_with(run)
+            end_with(run)
 
     def poll(self) -> int | None:
         """The exit status, once it has ended; minus a signal's number."""
@@ -101,12 +97,7 @@ def start(arguments: list[str], log: str) -> subprocess.Popen | Forked:
 
 
 class Group:
-    """Processes of one run, in a `with` block that none of them outlives.
-
-    Attributes:
-      processes: as they were started.
-      logs: their output.
-    """
+    """Processes of one run, in a `with` block that none of them outlives."""
 
     def __init__(self):
         self.processes: list[subprocess.Popen | Forked] = []
@@ -188,7 +179,7 @@ def _run(arguments: list[str], log: str) -> None:
     runpy.run_module(name, run_name="__main__", alter_sys=True)
 
 
-def _end_with(run: Callable[[], None]) -> None:
+def end_with(run: Callable[[], None]) -> None:
     """Runs it in a fork; never returns."""
     status = 1
     jobs.die_with_parent()

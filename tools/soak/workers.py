@@ -42,7 +42,6 @@ class Outcome:
       starts: how often all were started.
       runs: so many came to their end and were compared.
       survivor_seconds: the longest time until the others had ended.
-      survivor_lines: their last lines.
       same_log: loss logs are equal byte for byte.
       same_weights: weights, slots and memory are equal bit for bit.
       done: all kills are made and all runs compared.
@@ -103,11 +102,7 @@ def soak(
     Args:
       folder: for data and models; has `undisturbed` and `killed` after that,
         and what happened so far: the same call goes on there.
-      steps: of the run.
       timeout: seconds that one wait may take.
-      count: processes.
-      kills: how many.
-      seed: of moments and victims.
       victim: always this process alone; None = drawn.
       flags: more of the training command.
       minutes: returns after so long, `done` or not.
@@ -214,8 +209,6 @@ def go_on_with(
 
     Args:
       folder: of `soak`.
-      count: processes now.
-      steps: of the undisturbed run.
       timeout: seconds that it may take.
       flags: those of `soak`.
 

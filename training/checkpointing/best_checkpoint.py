@@ -118,9 +118,9 @@ class BestCheckpoint:
         self._checkpoint.write(path)
         checkpoint_folder.publish(self.directory, [path])
         start = os.path.join(self.directory, PREFIX + "-")
-        for found in files.beginning_with(start):
-            if not found.startswith((path + ".", path + "_")):
-                remove(found)
+        for old in files.beginning_with(start):
+            if not old.startswith((path + ".", path + "_")):
+                remove(old)
 
 
 def begin_anew(state) -> list[str]:

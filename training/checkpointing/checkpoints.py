@@ -213,10 +213,10 @@ class RunCheckpoints:
         self._kept = paths
         names = {os.path.basename(p) for p in paths}
         newest = checkpoint_folder.step_of(path)
-        for name, step, found in self._files():
+        for name, step, old in self._files():
             # A faster process may have begun with the rows of the next one.
             if name not in names and step <= newest:
-                remove(found)
+                remove(old)
 
     def _remove_unfinished(self) -> None:
         """Deletes what a killed process left of the save it was making.
@@ -226,11 +226,11 @@ class RunCheckpoints:
         """
         _remove_all(os.path.join(self.model_dir, ".checkpoint.tmp-"))
         gone = checkpoint_folder.unfinished(self.model_dir, PREFIX)
-        found = list(self._files())
+        there = list(self._files())
         weights = {
-            name for name, _, path in found if not path.endswith(".memory")
+            name for name, _, path in there if not path.endswith(".memory")
         }
-        for name, _, path in found:
+        for name, _, path in there:
             if name in gone or name not in weights:
                 remove(path)
 
@@ -285,10 +285,10 @@ def weights_to_read(options: RunOptions) -> restore.Source:
     Raises:
       UserError: there are none.
     """
-    found = weights.choose(options.model_dir, options.checkpoint_choice)
-    if found:
-        source = restore.resolve(found.path)
-        return dataclasses.replace(source, why=found.why)
+    chosen = weights.choose(options.model_dir, options.checkpoint_choice)
+    if chosen:
+        source = restore.resolve(chosen.path)
+        return dataclasses.replace(source, why=chosen.why)
     if options.init_checkpoint:
         return restore.resolve(
             options.init_checkpoint,

@@ -10,9 +10,6 @@ def host_copy(checkpoint: tf.train.Checkpoint) -> tf.train.Checkpoint:
     beside them. Names and places in the graph of objects stay, and with them
     the keys of the values.
 
-    Args:
-      checkpoint: of objects whose state is variables.
-
     Returns:
       Another one, whose variables are plain ones of this process.
     """

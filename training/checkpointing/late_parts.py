@@ -29,11 +29,6 @@ def saved_items(learner: Learner) -> dict[str, Any]:
 class Late:
     """What a checkpoint has nothing of, though the run has it now.
 
-    Args:
-      path: prefix of the checkpoint.
-      learner: of the run.
-      train_steps: of the run.
-
     Attributes:
       items: `saved_items` without it.
 

@@ -98,11 +98,6 @@ def _record(rows: HostRows, i: int) -> Iterator[bytes]:
 def write_index(folder: str, count: int, given_up: threading.Event) -> bool:
     """Waits for the rows of all processes, then makes the index.
 
-    Args:
-      folder: of the checkpoint.
-      count: rows of the global batch.
-      given_up: ends the waiting.
-
     Returns:
       Whether there is an index now.
 
@@ -116,15 +111,15 @@ def write_index(folder: str, count: int, given_up: threading.Event) -> bool:
             json.loads(files.read_bytes(os.path.join(folder, name)))
             for name in sorted(set(names) - {INDEX})
         ]
-        found = [part.pop("file") for part in parts]
-        if sum(len(entry["crc32"]) for entry in found) >= count:
+        entries = [part.pop("file") for part in parts]
+        if sum(len(entry["crc32"]) for entry in entries) >= count:
             break
         if given_up.wait(pause):
             return False
         pause = min(1.0, 2 * pause)
-    index = parts[0] | {"format": _FORMAT, "rows": count, "files": found}
+    index = parts[0] | {"format": _FORMAT, "rows": count, "files": entries}
     files.write_json(os.path.join(folder, INDEX), index)
-    for entry in found:
+    for entry in entries:
         files.remove(os.path.join(folder, entry["name"] + ".json"))
     return True
 

@@ -19,8 +19,6 @@ def evaluate(
 
     Args:
       request: with the objective and `eval_input_fn` of the split.
-      split: its name.
-      tokens: of the split.
       rates: nats per predicted token -> unit -> value.
 
     Returns:
@@ -51,8 +49,6 @@ def evaluation_lines(
     Args:
       loss: nats per predicted token.
       predicted: tokens that have a loss.
-      split: its name.
-      tokens: of the split.
       rates: see `evaluate`.
 
     Returns:

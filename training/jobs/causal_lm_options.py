@@ -128,11 +128,6 @@ class CausalLMOptions:
     ) -> tuple[bool, list[str]]:
         """Whether a split is evaluated, and lines to say about it.
 
-        Args:
-          config: of the model.
-          eval_every: of the run.
-          has: whether the data have a split.
-
         Raises:
           UserError: it is asked for and cannot be.
         """

@@ -31,13 +31,7 @@ def train(
     baselines: dict[str, float],
     has_vocabulary: bool,
 ) -> loop.TrainResult:
-    """Trains and says what came of it and what to run next.
-
-    Args:
-      request: the language model and its data.
-      baselines: name -> loss to compare the training loss with.
-      has_vocabulary: it lies beside the checkpoints.
-    """
+    """Trains and says what came of it and what to run next."""
     result = run_training(request)
     if result.writes_files and result.finished:
         _report(result, request, baselines)
@@ -65,7 +59,6 @@ def known_config(
     """The architecture of `model_dir` or of `init_checkpoint`, if any.
 
     Args:
-      options: of the run.
       wait: until another job that writes `model_dir` has said what it is.
     """
     folder = options.model_dir
@@ -96,7 +89,6 @@ def memory_defaults(
     Args:
       known: see `known_config`.
       seq_len: T of the data.
-      reuse_len: of the data.
       own: `known` is `model_dir`'s: without `mem_len` it had no memory.
     """
     if known and not spec_of(known.model_type).capabilities.memory:

@@ -6,6 +6,7 @@ from common.references import resolve
 from modeling.encoders.contract import EncoderConfig
 from modeling.encoders.registry import require
 from training.objectives.contract import Objective
+from training.objectives.segment_recurrent import recurrent
 
 
 def build_objective(
@@ -19,7 +20,6 @@ def build_objective(
 
     Args:
       head: key of `common.heads.HEADS`.
-      config: the architecture.
       segments: read documents in so many segments; 0 = whole.
       segment_len: T of these.
       **head_options: `recompute_layers`, and what the head's model takes
@@ -47,11 +47,11 @@ def build_objective(
             require(config, "query_stream", f"the objective of {head}")
         return objective(config, **head_options)
     require(config, "memory", "--segment_recurrence")
-    if not row.long_objective:
-        able = [name for name, row in HEADS.items() if row.long_objective]
+    if not row.reads_segments:
+        able = [name for name, row in HEADS.items() if row.reads_segments]
         raise UserError(
             f"--segment_recurrence is for {', '.join(able)}, received {head!r}"
         )
-    return resolve(row.long_objective)(
+    return recurrent(resolve(row.objective))(
         config, num_segments=segments, segment_len=segment_len, **head_options
     )

@@ -47,7 +47,6 @@ class FinetuneObjective(Objective):
     """What the heads have in common.
 
     Args:
-      config: the architecture.
       recompute_layers: trade time for memory in the backward pass.
       static_lengths, pack: see `training.step.static_lengths`.
       head_options: keyword arguments of the model's head.
@@ -123,7 +122,6 @@ class ClassObjective(FinetuneObjective):
     runs with other weights can be compared by.
 
     Args:
-      config: the architecture.
       class_weights: of Y classes; a row's loss counts by that of its label,
         and the sum is divided by the sum of these; empty = all alike.
       label_smoothing: e; the target is 1 - e of the label and e of all Y

@@ -38,11 +38,6 @@ class MultiTaskObjective(Objective):
 
     Batches hold `task` int32 [B], the same number in every row, and `label_ids`
     float32 [B] whatever the task (`data.finetuning.features.mixing`).
-
-    Args:
-      config: the architecture.
-      parts: the tasks, in the order of their numbers.
-      recompute_layers: trade time for memory in the backward pass.
     """
 
     name = "multi_task"

@@ -13,7 +13,6 @@ from training.objectives.finetuning import (
     RowLosses,
     inputs_of,
 )
-from training.objectives.segment_recurrent import RecurrentObjective
 
 
 class RankingObjective(FinetuneObjective):
@@ -22,7 +21,6 @@ class RankingObjective(FinetuneObjective):
     An evaluation scores rows alone: the loss is one of lists.
 
     Args:
-      config: the architecture.
       rank_loss: "hinge", "ranknet" (of pairs of unlike grades), "softmax" (of
         the list) or "pointwise".
       **options: of `FinetuneObjective`.
@@ -50,7 +48,3 @@ class RankingObjective(FinetuneObjective):
             self.rank_loss, logits, batch["label_ids"]
         )
         return RowLosses(losses, batch["example_weight"])
-
-
-class RecurrentRanking(RankingObjective, RecurrentObjective):
-    """Long documents in segments that carry memory."""

@@ -4,20 +4,21 @@ As in pretraining no gradient flows into memory, so a step costs one backward
 pass and S forward passes. How a row is read: `modeling.models.long_document`.
 """
 
+import functools
+
 import tensorflow as tf
 
 from common.errors import UserError
 from modeling.encoders.contract import EncoderConfig
 from modeling.models.long_document import LongDocument
-from training.objectives import finetuning as finetune
 from training.objectives.contract import Batch
+from training.objectives.finetuning import INPUTS, FinetuneObjective
 
 
-class RecurrentObjective(finetune.FinetuneObjective):
+class RecurrentObjective(FinetuneObjective):
     """Reads S segments where `FinetuneObjective` reads one.
 
     Args:
-      config: the architecture.
       num_segments: S.
       segment_len: T; the memory keeps so many slots.
       **options: of the head's own objective.
@@ -46,28 +47,16 @@ class RecurrentObjective(finetune.FinetuneObjective):
         """The head's output on the last segment, [B, ...]."""
         width = self.num_segments * self.segment_len
         inputs = {}
-        for name in finetune.INPUTS:
+        for name in INPUTS:
             lead = batch[name].shape[:-1]
             inputs[name] = tf.ensure_shape(batch[name], [*lead, width])
         reader = LongDocument(model, self.segment_len)
         return reader(**inputs, training=training, seed=seed)
 
 
-class RecurrentClassification(
-    finetune.ClassificationObjective, RecurrentObjective
-):
-    """Classes of a long document."""
-
-
-class RecurrentMultiLabel(finetune.MultiLabelObjective, RecurrentObjective):
-    """Independent labels of a long document."""
-
-
-class RecurrentRegression(finetune.RegressionObjective, RecurrentObjective):
-    """One value of a long document."""
-
-
-class RecurrentMultipleChoice(
-    finetune.MultipleChoiceObjective, RecurrentObjective
-):
-    """RACE on passages of any length."""
+@functools.cache
+def recurrent(objective: type) -> type[RecurrentObjective]:
+    """The objective that reads S segments where this one reads a row."""
+    return type(
+        f"Recurrent{objective.__name__}", (objective, RecurrentObjective), {}
+    )

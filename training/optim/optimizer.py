@@ -12,11 +12,12 @@ import math
 
 import tensorflow as tf
 
+from common.references import resolve
 from modeling.ops import fused as fusion
 from training.optim.averages import WeightAverages, local_copy
 from training.optim.schedules import Schedule
 from training.optim.variable_groups import Group
-from training.run_options import OptimizerOptions
+from training.run_options import OPTIMIZERS, OptimizerOptions
 
 # Elements of a variable whose update may need no arrays of its size.
 LARGE = 2**23
@@ -153,9 +154,7 @@ class AdamW:
         """Updates one variable and its slots; the squares of the difference.
 
         Args:
-          g: its gradient.
           name: canonical.
-          group: its group.
           factor: of the gradient, before the group's.
           rate: of the step, before the group's multiplier.
           step: int64 scalar, updates of this variable made so far.
@@ -179,6 +178,14 @@ class AdamW:
             epsilon=o.adam_epsilon,
             decay=o.weight_decay if group.decayed else 0.0,
         )
+
+
+def build_optimizer(options: OptimizerOptions, *parts) -> AdamW:
+    """The optimizer of `options.optimizer`; arguments as `AdamW`'s.
+
+    Another kind is its class and a row of `training.run_options.OPTIMIZERS`.
+    """
+    return resolve(OPTIMIZERS[options.optimizer])(options, *parts)
 
 
 def _adamw(w, m, v, g, factor, rate, correction, beta1, beta2, epsilon, decay):

@@ -133,7 +133,6 @@ def build_groups(
     Args:
       names: canonical names.
       n_layer: L.
-      options: of the optimizer.
       tasks: name -> `Group.task`, for variables of one of several tasks.
 
     Raises:

@@ -21,14 +21,7 @@ from training.step.train_step import fold_micro_batch, fold_seed
 def remake(
     learner: Learner, options: RunOptions, input_fn, step: int
 ) -> list[str]:
-    """The memory of a restored run whose checkpoint has none; notes on it.
-
-    Args:
-      learner: whose memory it is.
-      options: of the run.
-      input_fn: of the run.
-      step: updates made so far.
-    """
+    """The memory of a restored run whose checkpoint has none; notes on it."""
     how = options.memory_checkpoint
     if not learner.memory or not step or how == "exact":
         return []
@@ -44,12 +37,6 @@ def remake(
 
 def replay(learner: Learner, input_fn, seed: int, step: int) -> int:
     """Gives the replicas the memory that step `step` begins with, about.
-
-    Args:
-      learner: whose memory is made.
-      input_fn: of the run.
-      seed: of dropout.
-      step: updates made so far.
 
     Returns:
       How many steps were read again: as many as fill the memory of every layer

@@ -21,7 +21,6 @@ class RecurrentMemory:
     Args:
       objective: with `memory_len` M.
       model: its model; memory has the dtype of its hidden states.
-      strategy: of the run.
       split: of the global batch, B rows.
     """
 

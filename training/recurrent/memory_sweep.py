@@ -59,7 +59,6 @@ class Asked(NamedTuple):
     """What is evaluated.
 
     Attributes:
-      request: evaluates it.
       segment: T.
     """
 

@@ -20,9 +20,7 @@ class EvaluatorRunner(orbit.AbstractEvaluator):
     """Evaluates the current weights, or their average, and keeps the best.
 
     Args:
-      run: whose weights.
       make: run -> an `Evaluator`, or what evaluates as one does.
-      say: takes a line.
     """
 
     def __init__(self, run: RunState, make, say):
@@ -122,12 +120,7 @@ def evaluation_line(step: int, metrics: dict[str, float]) -> str:
 
 
 class EvaluationLog:
-    """`evaluations.jsonl`: one line per evaluation, cut when resuming.
-
-    Args:
-      model_dir: its folder.
-      start_step: lines of later steps are dropped.
-    """
+    """`evaluations.jsonl`: one line per evaluation, cut when resuming."""
 
     def __init__(self, model_dir: str, start_step: int):
         self._path = os.path.join(model_dir, LOG_NAME)

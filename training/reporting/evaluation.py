@@ -48,13 +48,9 @@ class Evaluator:
     There are as many shapes as length buckets, and known ones are faster.
 
     Args:
-      objective: model, loss, outputs.
-      model: its model.
-      strategy: of the run.
       input_fn: `params -> tf.data.Dataset` of global batches; finite, or
         `steps` must be given.
       batch_size: rows of the global batch.
-      with_loss: the batches hold labels.
       metric_fn: more metrics, of the predictions and labels.
     """
 

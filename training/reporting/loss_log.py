@@ -15,12 +15,7 @@ FILE_NAME = "losses.tsv"
 
 
 class LossLog:
-    """Appends steps; every append reaches the disk before a save can follow.
-
-    Args:
-      model_dir: its folder.
-      start_step: updates that the restored checkpoint has made.
-    """
+    """Appends steps; every append reaches the disk before a save can follow."""
 
     def __init__(self, model_dir: str, start_step: int):
         self.path = os.path.join(model_dir, FILE_NAME)

@@ -84,7 +84,7 @@ def estimate(learner: Learner, element_spec: dict) -> dict[str, int]:
         rows *= shape[1]
     targets = objective.num_targets(element_spec)
     targets = length if targets is None else targets  # lengths vary
-    found = {
+    parts = {
         "weights": weights,
         "slots": trained * (3 if optimizer.averages.by_name else 2),
         "gradients": trained * (2 if split.accumulation_steps > 1 else 1),
@@ -98,7 +98,7 @@ def estimate(learner: Learner, element_spec: dict) -> dict[str, int]:
         ),
     }
     if targets:
-        found["logits"] = (
+        parts["logits"] = (
             3
             * 4
             * logit_count(config, rows * targets, objective.loss_chunk_size)
@@ -106,16 +106,16 @@ def estimate(learner: Learner, element_spec: dict) -> dict[str, int]:
     if learner.memory:
         # Old and new, and the saved copy on the chief.
         slots = objective.memory_len * config.d_model * config.n_layer
-        found["memory"] = 3 * split.replica_rows * slots * element
-    return found
+        parts["memory"] = 3 * split.replica_rows * slots * element
+    return parts
 
 
 def estimate_lines(learner: Learner, element_spec) -> tuple[int, list[str]]:
     """(total bytes with TensorFlow itself, lines for the summary)."""
-    found = estimate(learner, element_spec)
+    parts = estimate(learner, element_spec)
     gpus = tf.config.list_physical_devices("GPU")
-    total = sum(found.values())
-    shares = ", ".join(f"{k} {v / GIB:.2f}" for k, v in found.items())
+    total = sum(parts.values())
+    shares = ", ".join(f"{k} {v / GIB:.2f}" for k, v in parts.items())
     if not gpus:
         # On a CPU the replicas share one process with TensorFlow's code.
         total = total * learner.split.replicas + int(0.9 * GIB)

@@ -89,14 +89,7 @@ def _warmup_text(options) -> str:
 
 
 class Progress:
-    """One line per host loop in a log, a bar on a terminal.
-
-    Args:
-      style: "auto", "lines" or "none".
-      start_step: where this process begins.
-      train_steps: where it ends.
-      out: takes a line.
-    """
+    """One line per host loop in a log, a bar on a terminal."""
 
     def __init__(
         self,
@@ -125,9 +118,7 @@ class Progress:
         """Reports a host loop.
 
         Args:
-          step: updates made so far.
           values: means over the loop, `loss` first.
-          tokens: in the loop.
           wait: seconds that it waited for input.
           seconds: of its steps alone; saves and evaluations between loops
             count for the time that is left, not for the speed.
@@ -180,7 +171,6 @@ def shown_values(
     """The columns of a progress line, in order.
 
     Args:
-      means: over a host loop.
       names: `Objective.shown_metrics`.
     """
     shown = {"loss": "loss"} | dict(names)
@@ -192,11 +182,6 @@ def cost_line(step: int, state: RunState, seconds: float) -> str:
     """What a whole run costs at the pace of this start, in device-days.
 
     The unit of published comparisons: start, saves and evaluations included.
-
-    Args:
-      step: the last one.
-      state: of the run; its first step and its devices count.
-      seconds: from there to the end.
     """
     devices = state.learner.split.replicas
     each = seconds / max(step - state.start_step, 1)

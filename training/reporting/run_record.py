@@ -81,7 +81,6 @@ def update(
     """Checks this start against the last one and adds it to `run.json`.
 
     Args:
-      model_dir: its folder.
       flags: all flags of the command.
       must_match: fields that a resumed run cannot change.
       should_match: fields without which it goes on, but not bit for bit.
@@ -144,20 +143,20 @@ def _and(fields: dict) -> str:
 def _read(path: str) -> dict:
     if not files.exists(path):
         return {}
-    found = files.read_json_object(path, "move it away")
+    record = files.read_json_object(path, "move it away")
     for name, kind in (
         ("flags", dict),
         ("must_match", dict),
         ("should_match", dict),
         ("starts", list),
     ):
-        value = found.get(name, kind())
+        value = record.get(name, kind())
         if not isinstance(value, kind):
             raise UserError(
                 f"{path}: {name}: wanted {kind.__name__}, found "
                 f"{type(value).__name__}; move the file away"
             )
-    return found
+    return record
 
 
 def _differences(found: dict, wanted: dict) -> list[str]:

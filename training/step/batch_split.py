@@ -23,7 +23,6 @@ class BatchSplit:
 
     Attributes:
       batch_size: rows of the global batch.
-      replicas: in sync.
       accumulation_steps: micro-batches of each replica's share.
       groups: 2 with bi_data, else 1.
 
@@ -79,12 +78,10 @@ def distribute(
     that is too small is filled with zero rows (`example_weight` 0).
 
     Args:
-      strategy: where the batches go.
       input_fn: `params -> tf.data.Dataset`; `params["batch_size"]` is the
         global batch, `params["start_step"]` the first batch. With
         `params["rows"]`, global rows, it may give batches of those only, in
         that order; the static size of its batches says whether it did.
-      split: of the global batch.
       start_step: number of the first batch.
 
     Returns:

@@ -15,17 +15,12 @@ from training.run_options import RunOptions
 
 
 def thresholds(sizes: list[int], tokens: int) -> list[int]:
-    """Tokens after which a size is over; the last size is not over.
-
-    Args:
-      sizes: rising batch sizes.
-      tokens: of the whole warm-up.
-    """
-    total, done, found = sum(sizes[:-1]), 0, []
+    """Tokens after which a size is over; the last size is not over."""
+    total, done, ends = sum(sizes[:-1]), 0, []
     for size in sizes[:-1]:
         done += size
-        found.append(math.ceil(tokens * done / total))
-    return found
+        ends.append(math.ceil(tokens * done / total))
+    return ends
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,15 +61,15 @@ class BatchWarmup:
         """First step of each size but the smallest, for rows of `length`."""
         sizes = self.sizes()
         step = seen = 0
-        found = []
+        firsts = []
         for size, end in zip(
             sizes, thresholds(sizes, self.tokens), strict=False
         ):
             steps = max(0, -(-(end - seen) // (size * length)))
             step += steps
             seen += steps * size * length
-            found.append(step)
-        return found
+            firsts.append(step)
+        return firsts
 
     def micro_batches(self, step: tf.Tensor, length: int) -> tf.Tensor:
         """int32 scalar: how many of a step's micro-batches run."""

@@ -7,9 +7,8 @@ import tf_keras
 
 from modeling.encoders import sizes
 from training.objectives.contract import Objective
-from training.optim.build import build_optimizer
 from training.optim.loss_scale import LossScale
-from training.optim.optimizer import AdamW
+from training.optim.optimizer import AdamW, build_optimizer
 from training.optim.schedules import Schedule
 from training.optim.variable_groups import Group, build_groups
 from training.recurrent.memory_state import RecurrentMemory
@@ -22,13 +21,9 @@ class Learner:
     """A model with all that its training steps read and write.
 
     Attributes:
-      objective: model, loss, outputs.
-      strategy: of the run.
-      split: of the global batch.
       model: of the objective, in the strategy's scope.
       variables: canonical name -> variable.
       groups: canonical name -> optimizer group.
-      optimizer: of the variables.
       memory: recurrent memory; None for an objective without.
       loss_scale: for float16, else None.
     """
@@ -54,11 +49,7 @@ def build_learner(
     """New weights, slots and memory.
 
     Args:
-      objective: what is learned.
       strategy: from `strategy.setup`.
-      split: of the global batch.
-      options: of the optimizer.
-      train_steps: where the schedule ends.
 
     Raises:
       UserError: weights and slots do not fit into the memory that is left.

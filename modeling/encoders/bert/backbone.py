@@ -1,7 +1,6 @@
 """BERT and ALBERT: ids and masks in, hidden states out."""
 
 import tensorflow as tf
-import tf_keras
 
 from modeling.attention import plain
 from modeling.encoders.base import EncoderOutput
@@ -13,7 +12,6 @@ from modeling.encoders.stack import Stack
 from modeling.ops import initializers, saving
 
 
-@tf_keras.utils.register_keras_serializable("xlnet")
 class BertModel(Stack):
     """A stack of post-LN layers; ALBERT applies the same ones again.
 
@@ -27,7 +25,6 @@ class BertModel(Stack):
       input_mask: [B, T], 1 = real token; None = all.
       positions: int [B, T]; None = 0..T-1.
       documents: int [B, T], of packed rows: tokens see their document only.
-      training: apply dropout.
       seed: int [2], needed for dropout.
       output_hidden_states: also return [B, T, E] after the embeddings and
         [B, T, D] after each of the L layers (ALBERT: after its group).

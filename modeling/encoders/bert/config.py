@@ -18,19 +18,9 @@ class BertConfig(FileConfig):
     """What the shapes and the semantics of a BERT depend on.
 
     Attributes:
-      vocab_size: V, number of pieces.
-      d_model: D, a multiple of N.
-      n_layer: L.
-      n_head: N.
-      d_inner: F.
-      ff_activation: "gelu_erf" (the exact form), "gelu" (tanh) or "relu".
       type_vocab_size: number of segments that a row can tell apart.
-      layer_norm_eps: of every LayerNorm.
       dropout: rate in [0, 1) of embeddings and sublayer outputs.
-      dropatt: rate on attention probabilities.
       classifier_dropout: rate before a classifier; None = `dropout`.
-      init_std: deviation of the normal initializer.
-      extra: unknown keys of the file, written back unchanged.
     """
 
     model_type: ClassVar[str] = "bert"
@@ -49,37 +39,10 @@ class BertConfig(FileConfig):
         "classifier_dropout": "classifier_dropout",
         "initializer_range": "init_std",
     }
-    changeable: ClassVar[tuple[str, ...]] = (
-        "dropout",
-        "dropatt",
-        "classifier_dropout",
-        "init_std",
-        "extra",
-    )
-    counts: ClassVar[tuple[str, ...]] = (
-        "vocab_size",
-        "d_model",
-        "n_layer",
-        "n_head",
-        "d_inner",
-        "max_position_embeddings",
-        "type_vocab_size",
-    )
-    rates: ClassVar[tuple[str, ...]] = (
-        "dropout",
-        "dropatt",
-        "classifier_dropout",
-    )
     init_method: ClassVar[str] = "normal"
     # ALBERT's share their weights.
     shared_layers: ClassVar[bool] = False
 
-    vocab_size: int
-    d_model: int
-    n_layer: int
-    n_head: int
-    d_inner: int
-    ff_activation: str = "gelu_erf"
     max_position_embeddings: int = setting(
         512, "bert, albert, modernbert: longest row."
     )
@@ -88,13 +51,11 @@ class BertConfig(FileConfig):
     dropout: float = 0.1
     dropatt: float = 0.1
     classifier_dropout: float | None = None
-    init_std: float = 0.02
-    extra: dict[str, Any] = dataclasses.field(default_factory=dict, hash=False)
 
     def __post_init__(self):
         super().__post_init__()
         one_of(self, form=FIELD, ff_activation=ACTIVATIONS)
-        within(self, "> 0", "layer_norm_eps", "init_std", form=FIELD)
+        within(self, "> 0", "layer_norm_eps", form=FIELD)
         if self.d_model % self.n_head:
             raise UserError(
                 f"`d_model` must be a multiple of `n_head`, received "
@@ -109,11 +70,6 @@ class BertConfig(FileConfig):
         for name in ("is_decoder", "add_cross_attention"):
             if self.extra.get(name):
                 raise UserError(f"`{name}` must be false: this is an encoder")
-
-    @property
-    def d_head(self) -> int:
-        """H."""
-        return self.d_model // self.n_head
 
     @property
     def d_embedding(self) -> int:
@@ -164,12 +120,6 @@ class AlbertConfig(BertConfig):
         "num_hidden_groups": "num_groups",
         "inner_group_num": "inner_group_num",
     }
-    counts: ClassVar[tuple[str, ...]] = (
-        *BertConfig.counts,
-        "embedding_size",
-        "num_groups",
-        "inner_group_num",
-    )
     shared_layers: ClassVar[bool] = True
 
     ff_activation: str = "gelu"

@@ -1,7 +1,6 @@
 """Words, segments and positions, summed and normalised (BERT, section 3)."""
 
 import tensorflow as tf
-import tf_keras
 
 from modeling.encoders.base import ConfiguredLayer
 from modeling.encoders.bert.config import BertConfig
@@ -9,7 +8,6 @@ from modeling.ops import dropout, initializers
 from modeling.ops.normalization import LayerNorm
 
 
-@tf_keras.utils.register_keras_serializable("xlnet")
 class BertEmbeddings(ConfiguredLayer):
     """dropout(LayerNorm(word + segment + position)), tables E wide.
 

@@ -1,7 +1,6 @@
 """The masked language model's head: a layer before the tied decoder."""
 
 import tensorflow as tf
-import tf_keras
 
 from modeling.encoders.bert.config import BertConfig
 from modeling.heads.language_model import LanguageModelHead
@@ -10,7 +9,6 @@ from modeling.ops.feed_forward import ACTIVATIONS
 from modeling.ops.normalization import LayerNorm
 
 
-@tf_keras.utils.register_keras_serializable("xlnet")
 class BertLanguageModelHead(LanguageModelHead):
     """LayerNorm(act(W x + b)) D -> E, then the tied decoder and its bias.
 

@@ -1,7 +1,6 @@
 """One post-LN layer: self-attention, then feed-forward."""
 
 import tensorflow as tf
-import tf_keras
 
 from modeling.attention.attend import Stream, attend
 from modeling.attention.plain import PlainKeys
@@ -14,7 +13,6 @@ from modeling.ops.normalization import LayerNorm
 from modeling.ops.shapes import sizes
 
 
-@tf_keras.utils.register_keras_serializable("xlnet")
 class BertAttention(ConfiguredLayer):
     """LayerNorm(x + dropout(O attention(x) + b)).
 
@@ -88,7 +86,6 @@ class BertAttention(ConfiguredLayer):
         return paths
 
 
-@tf_keras.utils.register_keras_serializable("xlnet")
 class BertLayer(ConfiguredLayer):
     """Attention and feed-forward; may be applied more than once (ALBERT).
 

@@ -1,7 +1,6 @@
 """ModernBERT: ids and masks in, hidden states out."""
 
 import tensorflow as tf
-import tf_keras
 
 from modeling.attention import local, plain, rotary
 from modeling.encoders.base import ConfiguredLayer, EncoderOutput
@@ -14,7 +13,6 @@ from modeling.ops.normalization import LayerNorm
 from modeling.ops.shapes import sizes
 
 
-@tf_keras.utils.register_keras_serializable("xlnet")
 class ModernBertEmbeddings(ConfiguredLayer):
     """dropout(LayerNorm(word)); positions enter the attention only.
 
@@ -61,7 +59,6 @@ class ModernBertEmbeddings(ConfiguredLayer):
         }
 
 
-@tf_keras.utils.register_keras_serializable("xlnet")
 class ModernBertModel(Stack):
     """A stack of pre-norm layers, global and local, and a last norm.
 
@@ -76,7 +73,6 @@ class ModernBertModel(Stack):
         nothing.
       positions: int [B, T]; None = 0..T-1.
       documents: int [B, T], of packed rows: tokens see their document only.
-      training: apply dropout.
       seed: int [2], needed for dropout.
       output_hidden_states: also return the embeddings and the stream after
         each layer, before the last norm; float32 under any policy.

@@ -20,13 +20,9 @@ class ModernBertConfig(FileConfig):
     """What the shapes and the semantics of a ModernBERT depend on.
 
     Attributes:
-      vocab_size: V, number of pieces.
       d_model: D, a multiple of N with an even head size.
-      n_layer: L.
-      n_head: N.
       d_inner: F; the first matrix of the feed-forward is 2 F wide.
-      ff_activation: of the first half: "gelu_erf" (exact), "gelu" (tanh) or
-        "relu".
+      ff_activation: of the first half.
       local_theta: of the positions of local layers.
       max_position_embeddings: longest row.
       norm_eps: of every LayerNorm.
@@ -38,7 +34,6 @@ class ModernBertConfig(FileConfig):
       classifier_dropout: rate before a classifier.
       init_std: deviation of the initializer, cut at two deviations; output
         projections have `init_std` / sqrt(2 L).
-      extra: unknown keys of the file, written back unchanged.
     """
 
     model_type: ClassVar[str] = "modernbert"
@@ -63,31 +58,6 @@ class ModernBertConfig(FileConfig):
         "classifier_dropout": "classifier_dropout",
         "initializer_range": "init_std",
     }
-    changeable: ClassVar[tuple[str, ...]] = (
-        "dropout",
-        "dropatt",
-        "mlp_dropout",
-        "classifier_dropout",
-        "init_std",
-        "pooling",
-        "extra",
-    )
-    counts: ClassVar[tuple[str, ...]] = (
-        "vocab_size",
-        "d_model",
-        "n_layer",
-        "n_head",
-        "d_inner",
-        "global_every",
-        "local_window",
-        "max_position_embeddings",
-    )
-    rates: ClassVar[tuple[str, ...]] = (
-        "dropout",
-        "dropatt",
-        "mlp_dropout",
-        "classifier_dropout",
-    )
     init_method: ClassVar[str] = "truncated_normal"
     # No weight's shape depends on these: a warm start may read longer rows.
     extendable: ClassVar[tuple[str, ...]] = (
@@ -95,12 +65,6 @@ class ModernBertConfig(FileConfig):
         "max_position_embeddings",
     )
 
-    vocab_size: int
-    d_model: int
-    n_layer: int
-    n_head: int
-    d_inner: int
-    ff_activation: str = "gelu_erf"
     global_every: int = setting(
         3,
         "modernbert: g; layers 0, g, 2g, ... attend globally, the others "
@@ -123,8 +87,6 @@ class ModernBertConfig(FileConfig):
     dropatt: float = 0.0
     mlp_dropout: float = 0.0
     classifier_dropout: float = 0.0
-    init_std: float = 0.02
-    extra: dict[str, Any] = dataclasses.field(default_factory=dict, hash=False)
 
     def __post_init__(self):
         super().__post_init__()
@@ -140,7 +102,6 @@ class ModernBertConfig(FileConfig):
             self,
             "> 0",
             "norm_eps",
-            "init_std",
             "global_theta",
             "local_theta",
             form=FIELD,
@@ -176,11 +137,6 @@ class ModernBertConfig(FileConfig):
     def is_global(self, layer: int) -> bool:
         """Whether a layer (from 0) sees the whole row."""
         return layer % self.global_every == 0
-
-    @property
-    def d_head(self) -> int:
-        """H."""
-        return self.d_model // self.n_head
 
     @property
     def half_window(self) -> int:

@@ -1,7 +1,6 @@
 """The layer before decoder and classifier, the same in every head."""
 
 import tensorflow as tf
-import tf_keras
 
 from modeling.encoders.base import ConfiguredLayer
 from modeling.encoders.modernbert.config import ModernBertConfig
@@ -16,7 +15,6 @@ from modeling.ops.normalization import LayerNorm
 SCOPE = "model/lm_loss"
 
 
-@tf_keras.utils.register_keras_serializable("xlnet")
 class PredictionHead(ConfiguredLayer):
     """LayerNorm(act(W x)), without biases, float32.
 
@@ -54,7 +52,6 @@ class PredictionHead(ConfiguredLayer):
         }
 
 
-@tf_keras.utils.register_keras_serializable("xlnet")
 class ModernBertLanguageModelHead(LanguageModelHead):
     """`PredictionHead`, then the tied decoder and its bias.
 
@@ -82,7 +79,6 @@ class ModernBertLanguageModelHead(LanguageModelHead):
         }
 
 
-@tf_keras.utils.register_keras_serializable("xlnet")
 class ModernBertSummary(SequenceSummary):
     """A `SequenceSummary` whose projection is a `PredictionHead`.
 

@@ -8,7 +8,6 @@ What is computed from it is of the policy's type.
 from typing import NamedTuple
 
 import tensorflow as tf
-import tf_keras
 
 from modeling.attention import local, rotary
 from modeling.attention.attend import ALL, Stream, attend
@@ -48,7 +47,6 @@ def _gate(both, seed, activation, rate):
     return tf.cast(dropout.masked(gated, seed, rate), both.dtype)
 
 
-@tf_keras.utils.register_keras_serializable("xlnet")
 class ModernBertLayer(ConfiguredLayer):
     """Attention and gated feed-forward, no biases.
 
@@ -164,6 +162,3 @@ class ModernBertLayer(ConfiguredLayer):
         if self.attention_norm is not None:
             paths["attention/LayerNorm/gamma"] = "attention_norm/gamma"
         return paths
-
-    def get_config(self):
-        return super().get_config() | {"number": self.number}

@@ -1,7 +1,6 @@
 """The backbone: ids and memory in; hidden states and new memory out."""
 
 import tensorflow as tf
-import tf_keras
 
 from modeling.attention import masks, positions
 from modeling.attention import memory as memory_lib
@@ -17,7 +16,6 @@ from modeling.ops.matmul import Matmul
 from modeling.ops.shapes import sizes
 
 
-@tf_keras.utils.register_keras_serializable("xlnet")
 class TransformerXLModel(RecurrentStack):
     """Transformer-XL (section 3): causal, with memory and relative positions.
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 
 from common.checks import FIELD, true_or_false, within
 from common.errors import UserError
-from common.settings import REQUIRED, setting
+from common.settings import setting
 from modeling.encoders.base_config import RecurrentConfig
 
 FILE_NAME = "transformer_xl_config.json"
@@ -30,7 +30,6 @@ class TransformerXLConfig(RecurrentConfig):
     """What the shapes and the semantics of a model depend on.
 
     Attributes:
-      vocab_size: V.
       encoding: "relative" (Transformer-XL's own); "shaw", "shaw_released" (a
         learned key per distance, head and layer, see
         `modeling.attention.encodings`); "absolute" (the sinusoid of the place
@@ -43,7 +42,6 @@ class TransformerXLConfig(RecurrentConfig):
       ff_activation: of files also "gelu_erf", the exact form.
       layer_norm_epsilon: added to the variance; weights are of their own
         (1e-12, TensorFlow's release; 1e-5, PyTorch's).
-      extra: unknown keys of the file, written back unchanged.
 
     Raises:
       UserError: a value is out of range, or two contradict each other.
@@ -70,24 +68,7 @@ class TransformerXLConfig(RecurrentConfig):
         "proj_init_std",
         "extra",
     )
-    counts: ClassVar[tuple[str, ...]] = (
-        "vocab_size",
-        "d_model",
-        "n_layer",
-        "n_head",
-        "d_head",
-        "d_inner",
-        "d_embed",
-        "div_val",
-        "max_positions",
-    )
 
-    vocab_size: int
-    d_model: int = setting(REQUIRED, "D, width; even.")
-    n_layer: int = setting(REQUIRED, "L, layers.")
-    n_head: int = setting(REQUIRED, "N, attention heads.")
-    d_head: int = setting(REQUIRED, "H, width of a head; N * H need not be D.")
-    d_inner: int = setting(REQUIRED, "F, feed-forward width.")
     encoding: str = setting(
         "relative",
         "How positions are known: Transformer-XL's own; Shaw's as its paper "
@@ -130,9 +111,6 @@ class TransformerXLConfig(RecurrentConfig):
     same_length: bool = setting(
         False, "Every position sees equally many keys, M + 1."
     )
-    clamp_len: int = setting(
-        -1, "Distances beyond it count as this one; -1 = off."
-    )
     mem_len: int | None = setting(
         None,
         "M, inputs of each layer kept for the next segment; 0 = none; by "
@@ -144,12 +122,6 @@ class TransformerXLConfig(RecurrentConfig):
         "zeros = M zero vectors, which attention sees, as in the original.",
         choices=("hidden", "zeros"),
     )
-    dropout: float = setting(
-        0.1,
-        "Dropout rate of embeddings, position table, sublayer outputs and the "
-        "final output.",
-    )
-    dropatt: float = setting(0.0, "Dropout rate of attention.")
     activation_dropout: float | None = setting(
         None,
         "Dropout rate after the feed-forward activation; by default as "
@@ -165,18 +137,10 @@ class TransformerXLConfig(RecurrentConfig):
         "Rate at which words lose their embedding, all occurrences in a batch "
         "together; the softmax keeps it.",
     )
-    init_method: str = setting(
-        "normal",
-        "Distribution of the first weights.",
-        choices=("normal", "uniform"),
-    )
-    init_range: float = setting(0.1, "Bound of uniform first weights.")
-    init_std: float = setting(0.02, "Deviation of normal first weights.")
     proj_init_std: float = setting(
         0.01, "Deviation of the projections' normal first weights."
     )
     layer_norm_epsilon: float = 1e-12
-    extra: dict[str, Any] = dataclasses.field(default_factory=dict, hash=False)
 
     def __post_init__(self):
         object.__setattr__(self, "cutoffs", tuple(self.cutoffs))

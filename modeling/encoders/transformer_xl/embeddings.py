@@ -7,7 +7,6 @@ to cutoffs[i]-1 and has rows of width E // div_val^i.
 
 import numpy as np
 import tensorflow as tf
-import tf_keras
 
 from modeling.encoders.base import ConfiguredLayer
 from modeling.encoders.transformer_xl.config import TransformerXLConfig
@@ -15,7 +14,6 @@ from modeling.ops import initializers
 from modeling.ops.shapes import static_only
 
 
-@tf_keras.utils.register_keras_serializable("xlnet")
 class AdaptiveEmbedding(ConfiguredLayer):
     """Tables and projections; the softmax is tied to them.
 

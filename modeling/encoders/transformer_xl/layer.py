@@ -1,7 +1,6 @@
 """One layer of Transformer-XL: attention and feed-forward, post-LN."""
 
 import tensorflow as tf
-import tf_keras
 
 from common.errors import UserError
 from modeling.attention.attend import ALL
@@ -15,7 +14,6 @@ from modeling.ops.feed_forward import FeedForward
 from modeling.ops.shapes import sizes
 
 
-@tf_keras.utils.register_keras_serializable("xlnet")
 class CausalLayer(ConfiguredLayer):
     """Transformer-XL, section 3.3: h' = FF(attention(h; [memory, h])).
 

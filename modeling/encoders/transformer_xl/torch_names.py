@@ -47,11 +47,6 @@ def from_state_dict(
 ) -> dict[str, np.ndarray]:
     """A `state_dict` -> one array per variable of ours.
 
-    Args:
-      state: name -> array, as the release's model gives it.
-      config: the architecture.
-      source: for messages.
-
     Raises:
       UserError: another attention type than `encoding`, u and v per layer, an
         untied softmax, or an array that no variable takes.

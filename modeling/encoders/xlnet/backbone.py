@@ -1,7 +1,6 @@
 """The backbone: ids, masks and memory in; hidden states and new memory out."""
 
 import tensorflow as tf
-import tf_keras
 
 from modeling.attention import masks, memory, positions
 from modeling.attention.attend import Stream, Streams
@@ -16,7 +15,6 @@ from modeling.ops import dropout, initializers
 from modeling.ops.packing import Packing
 
 
-@tf_keras.utils.register_keras_serializable("xlnet")
 class XLNetModel(RecurrentStack):
     """Two-stream Transformer-XL (XLNet, section 2).
 
@@ -56,7 +54,6 @@ class XLNetModel(RecurrentStack):
       memory: tuple of L tensors [B, M, D].
       memory_length: int [B], the last so many slots are valid; None = all.
       bi_data: the second half of the rows is backward.
-      training: apply dropout.
       seed: int [2], needed for dropout.
       output_hidden_states: also return every layer's content stream.
     """

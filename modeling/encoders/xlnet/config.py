@@ -12,20 +12,8 @@ from typing import Any, ClassVar, Self
 from common import files
 from common.checks import FIELD, true_or_false, within
 from common.errors import UserError
-from common.settings import REQUIRED, setting
+from common.settings import setting
 from modeling.encoders.base_config import RecurrentConfig
-
-# The keys that the original always writes.
-_ORIGINAL_KEYS = (
-    "d_head",
-    "d_inner",
-    "d_model",
-    "ff_activation",
-    "n_head",
-    "n_layer",
-    "untie_r",
-    "vocab_size",
-)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,10 +21,8 @@ class XLNetConfig(RecurrentConfig):
     """What the shapes and the semantics of a model depend on.
 
     Attributes:
-      vocab_size: V, number of pieces.
       ff_activation: of files also "gelu_erf", the exact form, which Hugging
         Face calls "gelu".
-      extra: unknown keys of the JSON file, written back unchanged.
     """
 
     model_type: ClassVar[str] = "xlnet"
@@ -49,21 +35,7 @@ class XLNetConfig(RecurrentConfig):
         "init_std",
         "extra",
     )
-    counts: ClassVar[tuple[str, ...]] = (
-        "vocab_size",
-        "d_model",
-        "n_layer",
-        "n_head",
-        "d_head",
-        "d_inner",
-    )
 
-    vocab_size: int
-    d_model: int = setting(REQUIRED, "D, width; even.")
-    n_layer: int = setting(REQUIRED, "L, layers.")
-    n_head: int = setting(REQUIRED, "N, attention heads.")
-    d_head: int = setting(REQUIRED, "H, width of a head; N * H need not be D.")
-    d_inner: int = setting(REQUIRED, "F, width of the feed-forward layer.")
     ff_activation: str = setting(
         "gelu",
         "Activation of the feed-forward layer; gelu is the tanh form, as in "
@@ -85,9 +57,6 @@ class XLNetConfig(RecurrentConfig):
         "With attn_type=uni every position sees equally many keys, M + 1; "
         "without effect with bi, as in the original.",
     )
-    clamp_len: int = setting(
-        -1, "Distances beyond it count as this one; -1 = off."
-    )
     blind_rows: str = setting(
         "zero",
         "What a query row that sees no key gets from attention: zero, or the "
@@ -102,25 +71,12 @@ class XLNetConfig(RecurrentConfig):
         None,
         "Only so many first positions of a segment enter the memory; 0 = all.",
     )
-    dropout: float = setting(
-        0.1,
-        "Dropout rate of embeddings, position table, sublayer outputs and the "
-        "final output.",
-    )
     dropatt: float = setting(0.1, "Dropout rate of attention.")
     activation_dropout: float | None = setting(
         None,
         "Dropout rate after the feed-forward activation; by default as "
         "`dropout` (the later paper has 0).",
     )
-    init_method: str = setting(
-        "normal",
-        "Distribution of the first weights.",
-        choices=("normal", "uniform"),
-    )
-    init_range: float = setting(0.1, "Bound of uniform first weights.")
-    init_std: float = setting(0.02, "Deviation of normal first weights.")
-    extra: dict[str, Any] = dataclasses.field(default_factory=dict, hash=False)
 
     def __post_init__(self):
         super().__post_init__()
@@ -171,11 +127,12 @@ class XLNetConfig(RecurrentConfig):
     def to_json(self) -> str:
         """The original's keys, then what differs from the defaults."""
         value = dict(self.extra)
+        originals = (*self.counts(), "ff_activation", "untie_r")
         for field in dataclasses.fields(self):
             if field.name == "extra":
                 continue
             current = getattr(self, field.name)
-            if field.name in _ORIGINAL_KEYS or current != field.default:
+            if field.name in originals or current != field.default:
                 value[field.name] = current
         value["n_token"] = value.pop("vocab_size")
         return json.dumps(value, indent=4, sort_keys=True)

@@ -1,12 +1,10 @@
 """Word embeddings and the vector that starts the query stream."""
 
 import tensorflow as tf
-import tf_keras
 
 from modeling.ops import saving
 
 
-@tf_keras.utils.register_keras_serializable("xlnet")
 class Embeddings(saving.Layer):
     """`lookup_table` [V, D] and `mask_emb` [1, 1, D].
 
@@ -66,11 +64,4 @@ class Embeddings(saving.Layer):
         return {
             "word_embedding/lookup_table": "lookup_table",
             "mask_emb/mask_emb": "mask_emb",
-        }
-
-    def get_config(self):
-        return super().get_config() | {
-            "vocab_size": self.vocab_size,
-            "d_model": self.d_model,
-            "initializer": self.initializer,
         }

@@ -1,7 +1,6 @@
 """One layer: attention and feed-forward over one or two streams."""
 
 import tensorflow as tf
-import tf_keras
 
 from modeling.attention.attend import NO_QUERIES
 from modeling.attention.base import Attention
@@ -30,7 +29,6 @@ def _relative(config: XLNetConfig, **kwargs) -> Attention:
 ATTENTION = {"relative": _relative}
 
 
-@tf_keras.utils.register_keras_serializable("xlnet")
 class TransformerLayer(ConfiguredLayer):
     """XLNet section 2.3: both streams use the same weights and the same keys.
 
@@ -116,6 +114,3 @@ class TransformerLayer(ConfiguredLayer):
         return saving.paths_below(
             self, "rel_attn", "rel_attn"
         ) | saving.paths_below(self, "ff", "ff")
-
-    def get_config(self):
-        return super().get_config() | {"attention": self.attention}

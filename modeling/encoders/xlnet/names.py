@@ -11,7 +11,13 @@ import numpy as np
 
 from common.errors import UserError
 from common.heads import SPAN_LOGIT
-from modeling.encoders.hf_names import HuggingFaceNames, Summary
+from modeling.encoders.hf_names import (
+    HuggingFaceNames,
+    Names,
+    Summary,
+    dense,
+    norm,
+)
 from modeling.encoders.xlnet.config import XLNetConfig
 
 SCOPE = "model/transformer/"
@@ -44,14 +50,10 @@ _LAYER = {
         f"rel_attn/{n}": (f"rel_attn.{n}", False)
         for n in ("r_w_bias", "r_r_bias", "r_s_bias", "seg_embed")
     },
-    "rel_attn/LayerNorm/gamma": ("rel_attn.layer_norm.weight", False),
-    "rel_attn/LayerNorm/beta": ("rel_attn.layer_norm.bias", False),
-    "ff/LayerNorm/gamma": ("ff.layer_norm.weight", False),
-    "ff/LayerNorm/beta": ("ff.layer_norm.bias", False),
-    "ff/layer_1/kernel": ("ff.layer_1.weight", True),
-    "ff/layer_1/bias": ("ff.layer_1.bias", False),
-    "ff/layer_2/kernel": ("ff.layer_2.weight", True),
-    "ff/layer_2/bias": ("ff.layer_2.bias", False),
+    **norm("rel_attn/LayerNorm", "rel_attn.layer_norm"),
+    **norm("ff/LayerNorm", "ff.layer_norm"),
+    **dense("ff/layer_1", "ff.layer_1"),
+    **dense("ff/layer_2", "ff.layer_2"),
 }
 BIASES = ("r_w_bias", "r_r_bias", "r_s_bias")
 _ACTIVATIONS = {"gelu": "gelu_erf", "gelu_new": "gelu", "relu": "relu"}
@@ -94,7 +96,7 @@ class HuggingFace(HuggingFaceNames):
             return self.class_prefix + "ForQuestionAnsweringSimple"
         return super().class_name(head)
 
-    def names(self, config: XLNetConfig) -> dict[str, tuple[str, bool]]:
+    def names(self, config: XLNetConfig) -> Names:
         """Canonical name -> (their name, is it a transposed kernel)."""
         names = {
             SCOPE + ours: (self.scope + theirs, flip)

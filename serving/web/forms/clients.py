@@ -29,7 +29,6 @@ class Embeddings(NamedTuple):
     """Texts whose vectors are wanted.
 
     Attributes:
-      signature: that takes the rows.
       rows: one per text, of equal shapes.
       model: the name that was asked for.
       as_base64: vectors as bytes of little-endian float32.
@@ -76,7 +75,6 @@ def parse_embeddings(
     """OpenAI's form, checked.
 
     Args:
-      body: the raw body.
       description: content of `signature.json`.
       limit: see `ServerOptions`.
 
@@ -183,7 +181,6 @@ def parse_rerank(
     """text-embeddings-inference's form, checked.
 
     Args:
-      body: the raw body.
       description: content of `signature.json`.
       limit: see `ServerOptions`.
 
@@ -272,16 +269,16 @@ def _cut(question: Rerank, answers: list[dict]) -> list[bool]:
 def write_rerank(question: Rerank, answers: list[dict]) -> bytes:
     """The texts' places and scores, the best first."""
     scores, cut = _scores(question, answers), _cut(question, answers)
-    found = []
+    results = []
     for i, score in enumerate(scores):
         entry = {"index": i, "score": float(f"{score:.9g}")}
         if question.texts:
             entry["text"] = question.texts[i]
         if cut[i]:
             entry["truncated"] = True
-        found.append(entry)
-    found.sort(key=lambda entry: -entry["score"])  # stable
-    return json.dumps(found, ensure_ascii=False).encode()
+        results.append(entry)
+    results.sort(key=lambda entry: -entry["score"])  # stable
+    return json.dumps(results, ensure_ascii=False).encode()
 
 
 def _scores(question: Rerank, answers: list[dict]) -> np.ndarray:

@@ -49,9 +49,6 @@ def check_row(
         `type_vocab_size` and `max_position_embeddings` bound ids, segments and
         lengths.
 
-    Returns:
-      Input name -> str, list of str, or array of the spec's dtype.
-
     Raises:
       UserError: one line that says what is wrong.
     """

@@ -52,7 +52,6 @@ def parse_request(
     """A predict request, checked against `signature.json`.
 
     Args:
-      body: the raw body.
       description: content of `signature.json`.
       limit: see `ServerOptions`.
 

@@ -6,13 +6,11 @@ Shorter keys than `LEAST_CHARS` open nothing, whatever the file says.
 """
 
 import asyncio
-import contextlib
 import hashlib
 import hmac
 import logging
 import re
 import ssl
-from collections.abc import AsyncIterator
 
 from common.errors import UserError
 from serving.options import ServerOptions
@@ -66,11 +64,11 @@ class Keys:
         if not LEAST_CHARS <= len(key) <= _MOST_CHARS:
             return None
         digest = hashlib.sha256(key).digest()
-        found = None
+        matching = None
         for name, known in self._digests:  # the time tells nothing of them
             if hmac.compare_digest(known, digest):
-                found = name
-        return found
+                matching = name
+        return matching
 
     def owner_of(self, headers: Headers) -> tuple[str, str, str]:
         """Whose call this is, or ("", what is wrong, what is wanted instead).
@@ -102,18 +100,8 @@ class Keys:
         self._problem = ""
         _LOG.warning("%d keys are read anew", len(self._digests))
 
-    @contextlib.asynccontextmanager
-    async def watched(self) -> AsyncIterator[None]:
-        """Looks for changes while the block runs."""
-        task = asyncio.create_task(self._watch())
-        try:
-            yield
-        finally:
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
-
-    async def _watch(self) -> None:
+    async def watch(self) -> None:
+        """Looks for changes, without an end."""
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
             await asyncio.to_thread(self.look)
@@ -121,12 +109,12 @@ class Keys:
 
 def _key_of(headers: Headers) -> bytes:
     """The key of a call; b"" where there is none, or more than one."""
-    found = [v.strip() for k, v in headers if k == b"x-api-key"]
+    keys = [v.strip() for k, v in headers if k == b"x-api-key"]
     for name, value in headers:
         scheme, _, key = value.strip().partition(b" ")
         if name == b"authorization" and scheme.lower() == b"bearer":
-            found.append(key.strip())
-    return found[0] if len(set(found)) == 1 else b""
+            keys.append(key.strip())
+    return keys[0] if len(set(keys)) == 1 else b""
 
 
 def _read(path: str) -> bytes:

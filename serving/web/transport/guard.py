@@ -32,7 +32,6 @@ class Guard:
     bounded rate. When the server ends, answers carry `Connection: close`.
 
     Args:
-      app: the application.
       scheduler: turns of mistakes, counts, whether the end has come.
       hosts: names that `Host` may give; empty = any. A page elsewhere whose
         name was pointed at this machine gives its own.
@@ -108,15 +107,15 @@ class Guard:
 
     def _problem_of(self, method: str, headers) -> str:
         """Why a browser's request for another site is refused, or ""."""
-        found = {k: v.decode("latin-1") for k, v in headers}
-        host = found.get(b"host", "").lower()
+        values = {k: v.decode("latin-1") for k, v in headers}
+        host = values.get(b"host", "").lower()
         if self._hosts and not self._is_known(_host_name(host)):
             return f"this server is not {host[:80]!r}: see --allowed_hosts"
-        origin = found.get(b"origin")
+        origin = values.get(b"origin")
         if origin is not None and origin.lower().partition("://")[2] != host:
             return _FOREIGN
         # A link to the page may stand anywhere; a question may not.
-        foreign = found.get(b"sec-fetch-site") == "cross-site"
+        foreign = values.get(b"sec-fetch-site") == "cross-site"
         return _FOREIGN if foreign and method != "GET" else ""
 
     def _is_known(self, name: str) -> bool:

@@ -136,10 +136,6 @@ class Listener(socket.socket):
     A connection that its client has closed again, or that is one too many,
     costs two system calls. An event loop calls `accept` until it would block: that is after at most
     `_EACH_TURN` connections, so that others have their turn between them.
-
-    Args:
-      plain: a listening socket, which is no longer used.
-      connections: the bounds.
     """
 
     def __init__(self, plain: socket.socket, connections: Connections):

@@ -240,19 +240,19 @@ class BoundedProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
 
     def on_headers_complete(self) -> None:
         """The application begins."""
-        found: dict[bytes, list[bytes]] = {}
+        values: dict[bytes, list[bytes]] = {}
         for name, value in self.headers:
-            found.setdefault(name, []).append(value)
-        hosts = len(found.get(b"host", ()))
+            values.setdefault(name, []).append(value)
+        hosts = len(values.get(b"host", ()))
         if hosts > 1 or not hosts and self.parser.get_http_version() != "1.0":
             raise _Broken(400, f"wanted one Host header, found {hosts}")
         self._disarm()
         self._wait_for_client()  # the body
         super().on_headers_complete()
-        if b"transfer-encoding" in found:
+        if b"transfer-encoding" in values:
             self._left = None
-        elif b"content-length" in found:
-            self._left = int(found[b"content-length"][0])
+        elif b"content-length" in values:
+            self._left = int(values[b"content-length"][0])
 
     def on_body(self, body: bytes) -> None:
         """A part of the body."""
@@ -379,8 +379,8 @@ def _check_head(head: bytes) -> None:
     first = head[: head.find(b"\r\n")]
     if len(first) > MOST_URL:
         raise _Broken(414, f"the URL is longer than {MOST_URL} bytes")
-    found = _REQUEST_LINE.fullmatch(first)
-    if found is None:
+    match = _REQUEST_LINE.fullmatch(first)
+    if match is None:
         raise _Broken(400, "this is no HTTP request")
-    if found[1] not in (b"1.0", b"1.1"):
+    if match[1] not in (b"1.0", b"1.1"):
         raise _Broken(505, "wanted HTTP/1.0 or HTTP/1.1")

@@ -7,6 +7,7 @@ from common.errors import UserError
 from modeling.heads.causal_lm import CausalLanguageModel
 from serving.generation.causal_decoder import CausalGenerator
 from serving.generation.causal_scoring import CausalScorer
+from serving.generation.decoder import Result
 from tests.serving.generation.asked_models import asked
 
 
@@ -17,7 +18,8 @@ def test_a_line_between_marks_ends_in_one_and_the_next_begins_with_one():
     new = [2, 2, 0, 0, 1, 1, 0, 0, 2]  # b b | a a | b
     for lines, kept in ((1, 3), (2, 7), (0, 9)):
         generator = CausalGenerator(lm.model, [], 0, lm.ends_after(lines))
-        (length,) = generator._lengths(np.asarray([new]))
+        ids = np.asarray([new])
+        (length,) = Result.of(ids, ids, generator.stops(ids)).lengths
         assert length == kept
         text = lm.vocabulary.decode([*prompt, *new[:length]])
         assert text.count("\n") == (lines or 2)

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from common.errors import UserError
-from training.optim.build import build_optimizer
+from training.optim.optimizer import build_optimizer
 from training.optim.schedules import Schedule
 from training.optim.variable_groups import Group
 from training.run_options import OptimizerOptions

@@ -7,7 +7,7 @@ import tensorflow as tf
 from modeling import XLNetConfig
 from training.objectives.build import build_objective
 from training.objectives.multi_task import MultiTaskObjective, TaskPart
-from training.optim.build import build_optimizer
+from training.optim.optimizer import build_optimizer
 from training.optim.schedules import Schedule
 from training.optim.variable_groups import build_groups
 from training.run_options import OptimizerOptions

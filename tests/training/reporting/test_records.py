@@ -11,9 +11,8 @@ from modeling import XLNetConfig
 from modeling.encoders.transformer_xl.config import TransformerXLConfig
 from modeling.heads import cluster_losses
 from training.jobs.pretrain_options import PretrainOptions
-from training.optim.build import build_optimizer
 from training.optim.loss_scale import GROWTH_STEPS, LossScale
-from training.optim.optimizer import AdamW
+from training.optim.optimizer import AdamW, build_optimizer
 from training.optim.schedules import Schedule
 from training.optim.variable_groups import build_groups
 from training.reporting import loss_log, run_record

@@ -222,7 +222,7 @@ def test_every_head_of_xlnet_packs_or_says_no(head):
 
 
 @pytest.mark.parametrize(
-    "head", [n for n, row in HEADS.items() if row.long_objective]
+    "head", [n for n, row in HEADS.items() if row.reads_segments]
 )
 def test_segments_with_memory_are_not_packed(head):
     with pytest.raises(UserError, match="^--pack: the segments of --segment_r"):
