@@ -25,8 +25,7 @@ CHANGED = {
     ("run_race", "data_dir"),
     ("run_ranking", "max_doc_length"),
     ("run_ranking", "max_query_length"),
-    *(("run_ranking", name) for name in ("retriever", "unit", "dataset")),
-    *(("run_ranking", name) for name in ("train_embeddings", "stopwords")),
+    ("run_ranking", "dataset"),
 }
 
 

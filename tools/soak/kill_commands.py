@@ -92,7 +92,7 @@ def commands(folder: str) -> dict[str, tuple[list[str], str]]:
     rank += [f"--qrels_file={ranking}/qrels", "--folds=3", "--seeds=1"]
     rank += [f"--spiece_model_file={spiece}", "--max_query_length=5"]
     rank += [f"--model_config_path={config}", "--progress=none"]
-    pool = ["--max_doc_length=12", "--epochs=2"]
+    pool = ["--max_doc_length=12", "--epochs=2", "--train_embeddings"]
     cross = ["--ranker=cross_encoder", "--max_seq_length=16"]
     cross += ["--train_steps=8", "--train_batch_size=4", "--iterations=2"]
     cross += ["--save_steps=2"]

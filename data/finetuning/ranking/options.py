@@ -10,6 +10,7 @@ from common.settings import check, setting
 TOPICS_FORMATS = ("auto", "trec", "web", "tsv", "jsonl", "smart", "cranfield")
 DOCUMENTS_FORMATS = ("auto", "trec", "jsonl", "tsv", "smart", "cranfield")
 QRELS_FORMATS = ("auto", "trec", "prels", "cranfield", "cisi")
+RETRIEVERS = ("bm25",)
 UNJUDGED = ("zero", "skip")
 
 # Test sets by name: files below --data_dir, and their forms.
@@ -59,6 +60,11 @@ class RankingDataOptions:
         ("title",), "What makes a TREC query's text: title, desc, narr."
     )
     run_file: str = setting("", "Candidates: a TREC run of another system.")
+    retriever: str = setting(
+        "bm25",
+        "What finds the candidates where there is no --run_file.",
+        choices=RETRIEVERS,
+    )
     depth: int = setting(100, "Candidates per query.", bounds=">= 1")
     bm25_k1: float = setting(0.9, "k1 of BM25, from 0.", bounds=">= 0")
     bm25_b: float = setting(0.4, "b of BM25, in 0..1.", bounds="[0, 1]")

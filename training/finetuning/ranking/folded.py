@@ -23,10 +23,6 @@ from training.finetuning.ranking.kernel_features import Features
 from training.finetuning.ranking.knrm import Learned, Trainer, scores
 from training.finetuning.ranking.options import RankerOptions
 
-# Options that rankers once had, in the keys of what is kept.
-_WITHOUT_CHOICE = {"unit": "piece", "stopwords": False}
-_WITHOUT_CHOICE |= {"train_embeddings": False}
-
 
 @dataclasses.dataclass(frozen=True)
 class Task:
@@ -62,7 +58,7 @@ class Task:
 
     def key(self, features: str, fold: Fold) -> dict:
         """What a fitted fold depends on; `features` is their digest."""
-        options = dataclasses.asdict(self.options) | _WITHOUT_CHOICE
+        options = dataclasses.asdict(self.options)
         data = self.collection.options
         return {
             "features": features,

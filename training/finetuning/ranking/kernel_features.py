@@ -7,7 +7,7 @@ shard, Q query pieces, U document pieces, D vector size, K kernels.
 
 import dataclasses
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -17,12 +17,11 @@ from data.finetuning.ranking.runs import Run
 from modeling.heads import kernel_pooling
 from modeling.heads.kernel_pooling import Kernels
 from training.finetuning.ranking.shards import Shard, Vectors, per_second
+from training.finetuning.ranking.units import Units
 
 BINS = 40  # of the histogram of cosines over [-1, 1]
 BATCH = 64  # pairs
 LENGTH_STEP = 32
-# What has a vector; in the keys of what is kept.
-_UNITS = ["piece", cache.hash_texts([])]
 # What one document piece gives a kernel at a distance of one sigma.
 FIRES = float(np.exp(-0.5))
 
@@ -75,9 +74,15 @@ class Features:
 class FeatureMaker:
     """Computes `Features`.
 
+    Args:
+      center: subtract the mean of all document pieces.
+      idf: weigh query units by idf among the documents.
+      folder: results of each shard are kept here.
+      units: what the pieces of a text make up.
+
     Attributes:
       mean: [Y, 1, D] that was subtracted, 0.0 without `center`.
-      counts: (piece -> documents with it, documents), None without `idf`.
+      counts: (unit -> documents with it, documents), None without `idf`.
     """
 
     def __init__(
@@ -87,8 +92,9 @@ class FeatureMaker:
         center: bool,
         idf: bool,
         folder: str,
+        units: Units,
     ):
-        self.vectors, self.kernels = vectors, kernels
+        self.vectors, self.kernels, self.units = vectors, kernels, units
         self.center, self.idf, self.folder = center, idf, folder
         self.mean, self.counts = 0.0, None
         self._compute = tf.function(
@@ -139,7 +145,7 @@ class FeatureMaker:
             "kernels": [self.kernels.mu, self.kernels.sigma],
             "center": self.center,
             "idf": self.idf,
-            "units": _UNITS,
+            "units": self.units.key,
             "collection": cache.hash_texts(shared),
             "pairs": cache.hash_texts(
                 [n, wanted.get(n, [])] for n in shard.names
@@ -151,7 +157,7 @@ class FeatureMaker:
         if not (self.center or self.idf):
             return 0.0, None
         total, pieces, documents = 0.0, 0, 0
-        counts: dict[int, int] = {}
+        counts: dict[Hashable, int] = {}
         for shard in shards:
             arrays = shard.load()
             splits = arrays["splits"]
@@ -162,8 +168,8 @@ class FeatureMaker:
             documents += len(splits) - 1
             for start, end in zip(splits[:-1], splits[1:], strict=True):
                 ids = arrays["ids"][start:end]
-                for piece in np.unique(ids).tolist():
-                    counts[piece] = counts.get(piece, 0) + 1
+                for unit in set(self.units.names(ids)):
+                    counts[unit] = counts.get(unit, 0) + 1
         mean = 0.0
         if self.center:
             mean = (total / max(pieces, 1)).astype(np.float32)
@@ -182,25 +188,30 @@ class FeatureMaker:
         for i, name in enumerate(shard.names):
             rows = slice(*arrays["splits"][i : i + 2])
             queries[name] = (
-                self._states(arrays, rows) - mean,
-                self.weights(arrays["ids"][rows]),
+                self._units(arrays, rows, mean),
+                self.weights(self.units.names(arrays["ids"][rows])),
             )
         return queries
 
-    def weights(self, ids: np.ndarray) -> np.ndarray:
-        """float32 [n] of a query's pieces; idf as `make` counted it."""
+    def weights(self, units: Sequence[Hashable]) -> np.ndarray:
+        """float32 [m] of a query's units; idf as `make` counted it."""
         if self.counts is None:
-            return np.ones(len(ids), np.float32)
+            return np.ones(len(units), np.float32)
         counts, documents = self.counts
         return np.array(
-            [idf(counts.get(i, 0), documents) for i in ids.tolist()], np.float32
+            [idf(counts.get(u, 0), documents) for u in units], np.float32
         )
+
+    def _units(self, arrays, own: slice, mean) -> np.ndarray:
+        """Vectors [Y, m, D] of a text's units."""
+        states = self._states(arrays, own) - mean
+        return self.units.pool(arrays["ids"][own], states)
 
     def _shard(self, shard: Shard, asked, wanted, mean) -> dict:
         """Arrays of one shard; pairs in its documents' order."""
         arrays = shard.load()
         documents = [
-            self._states(arrays, slice(*arrays["splits"][i : i + 2])) - mean
+            self._units(arrays, slice(*arrays["splits"][i : i + 2]), mean)
             for i in range(len(shard.names))
         ]
         pairs = [
@@ -289,7 +300,7 @@ class FeatureMaker:
                 self.kernels.sigma,
                 self.center,
                 self.idf,
-                _UNITS,
+                self.units.key,
             ]
         )
         return Features(

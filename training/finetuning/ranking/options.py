@@ -12,6 +12,8 @@ ENCODER, RANDOM = "encoder", "random"
 AUTO = "auto"
 # Pieces where neither a flag nor the encoder says less.
 LENGTHS = {"max_doc_length": 512, "max_query_length": 64}
+PIECE, WORD = "piece", "word"
+UNITS = (PIECE, WORD)
 EMBEDDING_DTYPES = ("float32", "float16")
 
 
@@ -46,6 +48,18 @@ class RankerOptions:
     )
     center: bool = setting(False, "Subtract the mean vector of all pieces.")
     idf: bool = setting(False, "Weigh query pieces by idf.")
+    unit: str = setting(
+        PIECE,
+        "What has a vector: a piece, or a word, the mean of its pieces.",
+        choices=UNITS,
+    )
+    stopwords: bool = setting(
+        False, "Leave --stop_words out of K-NRM's queries and documents, too."
+    )
+    train_embeddings: bool = setting(
+        False,
+        "K-NRM whose piece vectors are trained, too, beside the frozen one.",
+    )
     bins: int = setting(
         10,
         "Kernels besides the exact-match one.",
@@ -117,11 +131,27 @@ class RankerOptions:
                 f"--layer must be a number from 0 or auto, received "
                 f"{self.layer!r}"
             )
+        self._check_together()
+
+    def _check_together(self) -> None:
+        """Refuses what does not go together."""
         if self.segment_recurrence and self.passage_stride:
             raise UserError(
                 "--segment_recurrence reads a long document whole, "
                 "--passage_stride in windows: give one of them"
             )
+        if not self.train_embeddings:
+            return
+        for name, value, wanted in (
+            ("ranker", self.ranker, "knrm"),
+            ("unit", self.unit, PIECE),
+            ("center", self.center, False),
+        ):
+            if value != wanted:
+                raise UserError(
+                    "--train_embeddings trains one vector per piece for "
+                    f"--ranker=knrm, received --{name}={value}: leave it out"
+                )
 
     def row_length(self, max_seq_length: int) -> int:
         """Most tokens of the cross-encoder's rows, of all their segments."""

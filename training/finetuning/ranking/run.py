@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from common import files
 from common.errors import UserError
 from data.finetuning.ranking import collection as collections
-from data.finetuning.ranking import metrics
+from data.finetuning.ranking import metrics, words
 from data.finetuning.ranking.folds import Fold
 from data.finetuning.ranking.options import RankingDataOptions
 from data.finetuning.ranking.runs import Run
@@ -34,6 +34,7 @@ from training.finetuning.ranking import (
     folded,
     knrm_export,
     results,
+    trained_table,
     vectors,
 )
 from training.finetuning.ranking.cross_encoder import CrossEncoder
@@ -44,10 +45,12 @@ from training.finetuning.ranking.options import (
     ENCODER,
     LENGTHS,
     RANDOM,
+    WORD,
     RankerOptions,
 )
 from training.finetuning.ranking.results import Evaluation
 from training.finetuning.ranking.shards import Embedder, Shard, Vectors
+from training.finetuning.ranking.units import Units
 
 CONTROL = "knrm (random vectors)"
 ORACLE = "oracle"
@@ -85,6 +88,13 @@ class RankingOptions:
                 f"--do_export is of --ranker={' or '.join(able)}, received "
                 f"--ranker={self.ranker.ranker}"
             )
+        if self.finetune.do_export and (
+            self.ranker.unit == WORD or self.ranker.stopwords
+        ):
+            raise UserError(
+                "--do_export is of rankers that read pieces: leave "
+                "--unit=word and --stopwords out"
+            )
 
 
 class RankingRun:
@@ -111,6 +121,14 @@ class RankingRun:
         self.candidates = collections.find_candidates(
             self.collection, self._path("candidates.run"), say
         )
+        self.units = None
+        if tokenizer is not None and options.ranker.ranker != "cross_encoder":
+            left_out = (
+                options.data.stop_words if options.ranker.stopwords else ""
+            )
+            self.units = Units(
+                tokenizer, options.ranker.unit, words.stop_words(left_out)
+            )
         self.systems: dict[str, System] = {}
 
     def _path(self, *names: str) -> str:
@@ -167,6 +185,8 @@ class RankingRun:
             control = self.features(self.maker(self.table(RANDOM)))
             system = folded.knrm(task, control, "control", self.say)
             self.systems[CONTROL] = system
+        if options.train_embeddings:
+            self.train_table(task, maker.vectors)
 
     def settle_lengths(self) -> None:
         """Without --max_doc_length, --max_query_length: as much as is read.
@@ -208,6 +228,19 @@ class RankingRun:
             self.options.finetune, self.tokenizer.vocab_size
         )
         return vectors.places(config), "this encoder has positions"
+
+    def train_table(self, task: Task, source: Vectors) -> None:
+        """K-NRM whose vectors are trained, from the source's table on."""
+        if isinstance(source, vectors.EncoderVectors):
+            source = vectors.word_table(source)
+        maker = self.maker(source)
+        shards, queries = self.embed(source)
+        start = maker.make(shards, queries, self.candidates, self.say)
+        texts = trained_table.read(maker, shards, queries)
+        trainer = trained_table.TableTrainer(
+            task, texts, start, self.kernels(), self.say
+        )
+        self.systems[trained_table.NAME] = trainer.fit()
 
     def cross_encoder(self, task: Task) -> CrossEncoder:
         """The cross-encoder of this run's options."""
@@ -283,6 +316,7 @@ class RankingRun:
             options.center,
             options.idf,
             self._path("features"),
+            self.units,
         )
 
     def write_export(self, maker: FeatureMaker, learned: Learned) -> None:

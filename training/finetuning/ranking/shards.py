@@ -31,6 +31,12 @@ class Shard:
     path: str
     key: dict
 
+    def pieces(self) -> Iterator[tuple[str, np.ndarray]]:
+        """(id, piece ids int32 [n]) of each text."""
+        arrays = self.load()
+        rows = np.split(arrays["ids"], arrays["splits"][1:-1])
+        yield from zip(self.names, rows, strict=True)
+
     def load(self) -> dict[str, np.ndarray]:
         """`ids` int32 [n], `splits` int64 [documents + 1], `states` [Y, n, D].
 

@@ -189,6 +189,16 @@ def open_encoder(
     return EncoderVectors(model, ids, layers, options.embed_batch_size)
 
 
+def word_table(source: EncoderVectors) -> TableVectors:
+    """The encoder's table of piece vectors, out of any context."""
+    found = [
+        variable.numpy()
+        for name, variable in named_variables(source.model).items()
+        if name.endswith("word_embedding/lookup_table")
+    ]
+    return TableVectors(found[0])
+
+
 def layers_of(config: EncoderConfig, layer: str) -> tuple[int, ...]:
     """The layers that --layer asks for.
 

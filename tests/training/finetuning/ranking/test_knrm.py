@@ -16,6 +16,7 @@ from training.finetuning.ranking.kernel_features import (
     idf,
 )
 from training.finetuning.ranking.options import RankerOptions
+from training.finetuning.ranking.units import Units
 
 
 def plain_features(query, document, weights, kernels):
@@ -51,7 +52,10 @@ def test_features_by_brute_force(tmp_path, spiece_model, center):
     assert [s.names for s in found] == [("d0", "d1"), ("d2", "d3")]
     queries = embedder.shard("queries", ["q"], ["winter school"], 4)
     kernels = Kernels.even(4, 0.01)
-    maker = FeatureMaker(source, kernels, center, True, str(tmp_path / "f"))
+    units = Units(tokenizer)
+    maker = FeatureMaker(
+        source, kernels, center, True, str(tmp_path / "f"), units
+    )
     run = {"q": {"d3": 2.0, "d1": 1.0, "d0": 0.5}}
     features = maker.make(found, queries, run, said.append)
     assert features.names == {"q": ["d3", "d1", "d0"]}
@@ -79,6 +83,33 @@ def test_features_by_brute_force(tmp_path, spiece_model, center):
     # The same again is read, not computed.
     maker.make(found, queries, run, said.append)
     assert said[-1].endswith("2 of 2 shards from an earlier run")
+    # Stop words are in neither text, and count nowhere.
+    found = embedder.documents(
+        iter(documents), {"d0", "d1", "d2", "d3"}, 40, said.append
+    )
+    queries = embedder.shard("queries", ["q"], ["winter school"], 40)
+    units = Units(tokenizer, "word", ("the", "in", "of", "a"))
+    maker = FeatureMaker(source, kernels, False, True, str(tmp_path), units)
+    features = maker.make(found, queries, run, said.append)
+    assert maker.counts[0] == {
+        "river": 1,
+        "winter": 2,
+        "market": 1,
+        "school": 1,
+    }
+    assert features.statistics.looked == 3 * 2
+    words = [
+        [tokenizer.encode(w) for w in t.split()]
+        for t in ("winter school", "winter")
+    ]
+    vectors_of = [[table[ids].mean(0) for ids in text] for text in words]
+    weights = [idf(maker.counts[0][w], 4) for w in ("winter", "school")]
+    np.testing.assert_allclose(
+        features.phi["q"][0, 0],
+        plain_features(*vectors_of, weights, kernels),
+        rtol=2e-4,
+        atol=2e-5,
+    )
 
 
 def separable(num_layers, noise):
