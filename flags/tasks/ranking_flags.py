@@ -42,6 +42,8 @@ def from_flags() -> tuple[
     if unused:
         raise UserError(f"--{unused[0]} has no meaning here: leave it out")
     named = {}
+    if FLAGS.collection and FLAGS.dataset:
+        raise UserError("--collection and --dataset: give one of them")
     if FLAGS.collection:
         named = data_lib.collection_files(FLAGS.collection, FLAGS.data_dir)
     elif FLAGS.data_dir:

@@ -25,7 +25,6 @@ CHANGED = {
     ("run_race", "data_dir"),
     ("run_ranking", "max_doc_length"),
     ("run_ranking", "max_query_length"),
-    ("run_ranking", "dataset"),
 }
 
 

@@ -1,4 +1,4 @@
-"""A collection as its files say it: queries, judgements, candidates (L1)."""
+"""A collection as its files say it: queries, judgements, candidates."""
 
 import dataclasses
 import os
@@ -12,6 +12,7 @@ from data.corpus.documents import list_files
 from data.finetuning.features import cache
 from data.finetuning.ranking import (
     candidates,
+    catalogue,
     documents,
     folds,
     judgments,
@@ -37,8 +38,10 @@ class Collection:
     qrels: Qrels
     options: RankingDataOptions
 
-    def documents(self):
-        """A stream of all documents."""
+    def documents(self, wanted: set[str] | None = None):
+        """A stream of documents: all, or at least those that are wanted."""
+        if self.options.dataset:
+            return catalogue.documents(self.options.dataset, wanted)
         return documents.stream(
             self.options.documents, self.options.documents_format
         )
@@ -52,17 +55,16 @@ def load(
     Raises:
       UserError: a bad line; grades too high; no query has a judgement.
     """
-    texts = topics.read(
-        options.topics_file, options.topics_format, options.topic_fields
-    )
-    qrels = judgments.read(options.qrels_file, options.qrels_format)
+    texts, qrels = _read(options)
     metrics.check_grades(qrels, options.err_max_grade)
     known = {q: text for q, text in texts.items() if q in qrels}
     if not known:
         raise UserError(
-            f"no query of {options.topics_file} ({next(iter(texts))!r}, ...) is "
-            f"judged in {options.qrels_file} ({next(iter(qrels))!r}, ...): the "
-            "two are not of one collection"
+            f"no query of {options.topics_file or options.dataset} "
+            f"({next(iter(texts), None)!r}, ...) is judged in "
+            f"{options.qrels_file or options.dataset} "
+            f"({next(iter(qrels), None)!r}, ...): the two are not of one "
+            "collection"
         )
     kept = {q: qrels[q] for q in known}
     count = sum(map(len, kept.values()))
@@ -75,6 +77,19 @@ def load(
         )
     )
     return Collection(known, kept, options)
+
+
+def _read(options: RankingDataOptions) -> tuple[dict[str, str], Qrels]:
+    """All queries and all judgements."""
+    name, fields = options.dataset, options.topic_fields
+    if not name:
+        texts = topics.read(options.topics_file, options.topics_format, fields)
+        return texts, judgments.read(options.qrels_file, options.qrels_format)
+    topics.check_fields(fields)
+    return (
+        topics.collect(name, catalogue.topics(name, fields)),
+        judgments.collect(name, catalogue.qrels(name)),
+    )
 
 
 def find_candidates(
@@ -137,7 +152,7 @@ def _counts(run: Run) -> str:
 def _key(collection: Collection) -> dict:
     options = collection.options
     return {
-        "documents": _states(options.documents),
+        "documents": options.dataset or _states(options.documents),
         "format": options.documents_format,
         "topics": cache.hash_texts(collection.topics.items()),
         "bm25": [options.bm25_k1, options.bm25_b],

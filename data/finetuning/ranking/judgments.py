@@ -13,7 +13,7 @@ rank 3, of code 4 at 67). Grades here are 5 - code, and 4 for -1: the file that
 was "corrected for trec_eval" gives those 5, which gdeval refuses.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from common.errors import UserError
 from data.finetuning.ranking import lines
@@ -35,8 +35,20 @@ def read(path: str, form: str = "auto") -> Qrels:
       UserError: a bad line, a document judged twice, no judgement.
     """
     form = detect(path) if form == "auto" else form
+    qrels = collect(path, _rows(path, form))
+    if not qrels:
+        raise UserError(f"{FLAG}={path} is empty")
+    return qrels
+
+
+def collect(path: str, rows: Iterable[tuple[int, str, str, int]]) -> Qrels:
+    """Query -> document -> grade of (line, query, document, grade).
+
+    Raises:
+      UserError: a document judged twice.
+    """
     qrels: Qrels = {}
-    for number, query, document, grade in _rows(path, form):
+    for number, query, document, grade in rows:
         of_query = qrels.setdefault(query, {})
         if document in of_query:
             raise UserError(
@@ -44,8 +56,6 @@ def read(path: str, form: str = "auto") -> Qrels:
                 "is judged a second time: keep one of the lines"
             )
         of_query[document] = grade
-    if not qrels:
-        raise UserError(f"{FLAG}={path} is empty")
     return qrels
 
 

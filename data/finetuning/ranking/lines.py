@@ -1,4 +1,4 @@
-"""Text files line by line, plain, `.gz` or `.xz`, each bad line named (L1)."""
+"""Text files line by line, plain, `.gz` or `.xz`, each bad line named."""
 
 import gzip
 import json

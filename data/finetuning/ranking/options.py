@@ -41,6 +41,12 @@ class RankingDataOptions:
     topics_file: str = setting("", "Queries, one file.", often=True)
     documents: str = setting("", "Documents; patterns with commas.", often=True)
     qrels_file: str = setting("", "Relevance judgements of them.", often=True)
+    dataset: str = setting(
+        "",
+        "Instead of files an id of ir_datasets "
+        "(requirements-irdatasets.txt), as clueweb09/en/trec-web-2009.",
+        often=True,
+    )
     topics_format: str = setting(
         "auto",
         "Form of --topics_file; auto: by its first line.",
@@ -99,9 +105,15 @@ class RankingDataOptions:
     def __post_init__(self) -> None:
         check(self)
         for flag in ("topics_file", "documents", "qrels_file"):
-            if not getattr(self, flag):
+            if self.dataset and getattr(self, flag):
                 raise UserError(
-                    f"--{flag} must be given (or --collection with --data_dir)"
+                    f"--dataset={self.dataset} has its own files: leave "
+                    f"--{flag} out"
+                )
+            if not self.dataset and not getattr(self, flag):
+                raise UserError(
+                    f"--{flag} must be given (or --collection with "
+                    "--data_dir, or --dataset)"
                 )
         within(self, ">= 0", "fold_seed")
         if not self.folds_file and self.folds < 3:

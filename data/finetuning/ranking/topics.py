@@ -11,7 +11,7 @@
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from common.errors import UserError
 from data.finetuning.ranking import lines, smart
@@ -48,17 +48,34 @@ def read(
       UserError: an unknown field, a bad line, an id twice, a query without
         text, no query.
     """
+    check_fields(fields)
+    if form == "auto":
+        form = lines.detect(path, FLAG, _FORMS, _WANTED)
+    rows = _trec(path, fields) if form == "trec" else _READERS[form](path)
+    texts = collect(path, rows)
+    if not texts:
+        raise UserError(f"{FLAG}={path} holds no query in the form {form!r}")
+    return texts
+
+
+def check_fields(fields: tuple[str, ...]) -> None:
+    """Refuses what is none of `TREC_FIELDS`."""
     unknown = [name for name in fields if name not in TREC_FIELDS]
     if unknown or not fields:
         raise UserError(
             f"--topic_fields: wanted some of {', '.join(TREC_FIELDS)}, found "
             f"{', '.join(unknown) or 'none'}"
         )
-    if form == "auto":
-        form = lines.detect(path, FLAG, _FORMS, _WANTED)
+
+
+def collect(path: str, rows: Iterable[tuple[int, str, str]]) -> dict[str, str]:
+    """Query id -> text of (line, id, text), checked.
+
+    Raises:
+      UserError: a bad id, an id twice, a query without text.
+    """
     texts: dict[str, str] = {}
     line_of: dict[str, int] = {}
-    rows = _trec(path, fields) if form == "trec" else _READERS[form](path)
     for number, name, text in rows:
         name = lines.check_id(path, number, "query id", name)
         if name in texts:
@@ -70,8 +87,6 @@ def read(
         if not text:
             lines.refuse(path, number, f"a text for query {name!r}", text)
         texts[name], line_of[name] = text, number
-    if not texts:
-        raise UserError(f"{FLAG}={path} holds no query in the form {form!r}")
     return texts
 
 

@@ -377,7 +377,7 @@ def read_texts(
     queries = tokenizer.encode_batch([topics[q] for q in names])
     wanted = {d for scores in task.run.values() for d in scores}
     documents = {}
-    for document in task.collection.documents():
+    for document in task.collection.documents(wanted):
         if document.id in wanted:
             ids = tokenizer.encode(document.text)[:room]
             documents[document.id] = np.asarray(ids, np.int32)

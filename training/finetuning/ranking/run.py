@@ -345,7 +345,7 @@ class RankingRun:
         )
         wanted = {d for scores in self.candidates.values() for d in scores}
         shards = embedder.documents(
-            self.collection.documents(),
+            self.collection.documents(wanted),
             wanted,
             options.max_doc_length,
             self.say,
