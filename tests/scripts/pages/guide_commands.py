@@ -117,6 +117,20 @@ class World:
         (folder / "wikitext-103/wiki.train.tokens").write_text(wiki)
         (folder / "novels/a.txt").write_text(text)
 
+    def _bert(self, folder):
+        """Of the recipes of all encoders."""
+        self._corpora(folder)
+        text = folder / "wikitext-103/wiki.train.tokens"
+        text.rename(folder / "wiki.train.tokens")
+        (folder / "GLUE").symlink_to(self._data / "glue")
+
+    _xlnet = _albert = _modernbert = _bert
+
+    def _transformer_xl(self, folder):
+        (folder / "wikitext-2").mkdir()
+        for name in ("train", "valid"):
+            shutil.copy(self._text, folder / f"wikitext-2/{name}.txt")
+
     def _embeddings(self, folder):
         (folder / "lines.txt").write_text("the red river\na tower\n")
 
