@@ -48,6 +48,8 @@ def listed() -> list[pages.Command]:
 def check_of(command: pages.Command) -> tuple[str, str]:
     """(kind, what): "run" flags, "tested" a test, "not_run" a reason.
 
+    "no_command" is what looks like one and has nothing to run.
+
     Raises:
       KeyError: nothing is said about it.
     """
@@ -55,6 +57,7 @@ def check_of(command: pages.Command) -> tuple[str, str]:
     for kind, table in (
         ("run", runs),
         ("tested", CHECKS["tested"]),
+        ("no_command", CHECKS["no_command"]),
         ("not_run", CHECKS["not_run"]),
     ):
         for text, what in table.items():
