@@ -27,6 +27,7 @@ OTHERS = {
     "scripts/readability",
     "scripts/pages/diagrams",
     "scripts/pages/notebooks",
+    "scripts.pages.measured_figures",
     "tests.scripts.pages.marks",
 }
 FOLDERS = ("benchmarks", "studies", "tools")  # many load TensorFlow
