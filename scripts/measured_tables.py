@@ -16,6 +16,10 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from scripts.pages.blocks import Block, read_file  # noqa: E402
+
 DOCS = ROOT / "docs"
 FOLDER = DOCS / "measured" / "tables"
 FACTS = ("command", "since")
@@ -23,27 +27,6 @@ _TABLE = re.compile(
     r"(<!-- measured: (\S+?)(?: of (.+))? -->\n\n)((?:\|.*\n)+)"
 )
 _BAR = re.compile(r"(?<!\\)\|")
-
-
-@dataclasses.dataclass(frozen=True)
-class Block:
-    """One table of a file.
-
-    Attributes:
-      name: as in the page.
-      facts: "command", and "since" when the pages have the numbers -> text.
-      rows: cells; the first row is the head.
-    """
-
-    name: str
-    facts: dict[str, str]
-    rows: list[list[str]]
-
-    def __str__(self) -> str:
-        lines = [f"# table: {self.name}"]
-        lines += [f"# {key}: {text}" for key, text in self.facts.items()]
-        lines += ["\t".join(row) for row in self.rows]
-        return "\n".join(lines) + "\n"
 
 
 def pages() -> list[pathlib.Path]:
@@ -55,20 +38,6 @@ def pages() -> list[pathlib.Path]:
 def file_of(page: pathlib.Path) -> pathlib.Path:
     """The file with a page's numbers."""
     return FOLDER / f"{page.stem}.tsv"
-
-
-def read_file(path: pathlib.Path) -> dict[str, Block]:
-    """Name -> block, in the order of the file."""
-    found = {}
-    text = path.read_text(encoding="utf-8") if path.exists() else ""
-    for part in re.split(r"^# table: ", text, flags=re.M)[1:]:
-        name, *lines = part.rstrip("\n").split("\n")
-        facts = {}
-        while lines and lines[0].startswith("# "):
-            key, _, value = lines.pop(0)[2:].partition(": ")
-            facts[key] = value
-        found[name] = Block(name, facts, [x.split("\t") for x in lines if x])
-    return found
 
 
 def rows_of(table: str) -> list[list[str]]:

@@ -50,6 +50,22 @@ def paragraphs(page: str) -> list[str]:
     return found
 
 
+def cells(page: str) -> list[list[str]]:
+    """Sentences of every cell of the tables, without their heads' rules.
+
+    A semicolon ends a sentence here: what follows it is another fact.
+    """
+    page = re.sub(r"```.*?```", "", page, flags=re.S)
+    page = re.sub(r"`[^`\n]*`", "CODE", page)
+    page = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", page)
+    found = []
+    for line in page.splitlines():
+        if line.startswith("|") and line.strip("|-: "):
+            for cell in re.split(r"(?<!\\)\|", line.strip("|")):
+                found.append(re.split(r"(?<=[.!?])\s+(?=[A-Z])|;\s", cell))
+    return found
+
+
 def sentences(page: str) -> list[list[str]]:
     """The words of every sentence of two words or more."""
     found = []

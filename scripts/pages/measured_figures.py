@@ -10,9 +10,10 @@ import pathlib
 import tempfile
 
 from common import figures
-from scripts import measured_tables
+from scripts.pages import blocks
 
-FIGURES = measured_tables.DOCS / "figures"
+DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs"
+FIGURES = DOCS / "figures"
 COMMAND = "python -m scripts.pages.measured_figures"
 _MARKERS = "os^"
 
@@ -22,8 +23,8 @@ def held_out() -> tuple[list[int], dict[str, list[float]]]:
 
     Step 0 is left out: random weights are far above the rest.
     """
-    path = measured_tables.FOLDER / "small_models.tsv"
-    head, *rows = measured_tables.read_file(path)["an_hour"].rows
+    path = DOCS / "measured/tables/small_models.tsv"
+    head, *rows = blocks.read_file(path)["an_hour"].rows
     kept = [(row[0].replace(",", ""), *row[1:]) for row in rows]
     kept = [row for row in kept if row[0].isdigit() and row[0] != "0"]
     curves = {
