@@ -108,7 +108,10 @@ def main() -> None:
         if len(found) < 3:
             continue
         every += found
-        print(path.name, *measures(found, syllables), sep="\t")
+        name = path.name  # cards and recipes have the same names
+        if path.parent.name in ("cards", "recipes"):
+            name = f"{path.parent.name}/{name}"
+        print(name, *measures(found, syllables), sep="\t")
     print("all", *measures(every, syllables), sep="\t")
 
 
