@@ -64,6 +64,16 @@ def test_the_site_keeps_links_between_its_folders_alone():
     assert page.meta["search"]["boost"] > 1
 
 
+def test_short_flags_are_not_broken_into_lines():
+    long = "--" + "a" * 40
+    html = f"<code>a --seq_len b</code> <code>a b</code> <code>{long}</code>"
+    found = site_links.on_page_content(html)
+    word = '<span class="whole">--seq_len</span>'
+    assert found == html.replace("--seq_len", word)
+    style = (DOCS / "assets/site.css").read_text(encoding="utf-8")
+    assert "code .whole" in style and "nowrap" in style
+
+
 def test_the_search_needs_no_network():
     """A script of our own stands in place of the one that is downloaded."""
     config = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
