@@ -9,8 +9,9 @@ Short code stays on one line: a browser would break `--seq_len` after its hyphen
 import posixpath
 import re
 
-_ON_A_PHONE = 30  # characters of code that a phone shows beside each other
-_CODE = re.compile(r"<code>([^<\n]+)</code>")
+_ON_A_PHONE = 36  # characters of code that a phone shows beside each other
+# Of running text: blocks begin with other tags.
+_CODE = re.compile(r"(?<!<pre>)(?<!</span>)<code>([^<]+)</code>")
 _LINK = re.compile(r"(?<!!)\[([^\]]+)\]\((\.\./[^)#]*)[^)]*\)")
 
 
@@ -36,7 +37,7 @@ def on_page_content(html: str, **_) -> str:
             f'<span class="whole">{word}</span>'
             if word.startswith("-") and len(word) <= _ON_A_PHONE
             else word
-            for word in match[1].split(" ")
+            for word in match[1].split()
         ]
         return f"<code>{' '.join(words)}</code>"
 

@@ -67,6 +67,7 @@ def test_the_site_keeps_links_between_its_folders_alone():
 def test_short_flags_are_not_broken_into_lines():
     long = "--" + "a" * 40
     html = f"<code>a --seq_len b</code> <code>a b</code> <code>{long}</code>"
+    html += "<pre><code>c\n--d</code></pre>"
     found = site_links.on_page_content(html)
     word = '<span class="whole">--seq_len</span>'
     assert found == html.replace("--seq_len", word)
