@@ -28,6 +28,7 @@ OTHERS = {
     "scripts/pages/diagrams",
     "scripts/pages/notebooks",
     "scripts.pages.measured_figures",
+    "scripts.pages.widths",
     "tests.scripts.pages.marks",
 }
 FOLDERS = ("benchmarks", "studies", "tools")  # many load TensorFlow
