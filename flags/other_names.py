@@ -85,7 +85,10 @@ NAMES = {
     "warm_start_path": (TRANSFORMER_XL, "--init_checkpoint"),
     "eval_ckpt_path": (TRANSFORMER_XL, "--init_checkpoint, with --mode=eval"),
     "input": (SPM_TRAIN, "--input_glob"),
-    "input_format": (SPM_TRAIN, "text and .jsonl are told by their names"),
+    "input_format": (
+        SPM_TRAIN,
+        "text and .jsonl are distinguished by their names",
+    ),
     "control_symbols": (SPM_TRAIN, "they are always the original's"),
     "user_defined_symbols": (SPM_TRAIN, "they are always the original's"),
     "shuffle_input_sentence": (
@@ -187,7 +190,7 @@ def hint(argv: list[str], known) -> str | None:
             # A value may begin with "-": it is none of an unknown flag's.
             if not argument.startswith("--"):
                 continue
-            line = f"--{name} is no flag of this command"
+            line = f"--{name} is not a flag of this command"
         if line not in lines:
             lines.append(line)
     if not named and len(lines) < 2:

@@ -121,8 +121,8 @@ class TaskSpec:
                 value = json.loads(f.read())
         except FileNotFoundError as e:
             raise UserError(
-                f"{path} does not exist: `{model_dir}` is no directory of a "
-                "fine-tuned model; give the --model_dir of a run_classifier.py, "
+                f"{path} does not exist: `{model_dir}` is not the directory of "
+                "a fine-tuned model; give the --model_dir of a run_classifier.py, "
                 "run_squad.py, run_race.py or run_tagger.py run"
             ) from e
         except (ValueError, RecursionError) as e:

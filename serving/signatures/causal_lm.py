@@ -224,7 +224,7 @@ def _generate(
         generate,
         inputs,
         request,
-        "goes on after a segment; temperature 0 takes the most probable token",
+        "continues a segment; temperature 0 takes the most probable token",
     )
 
 

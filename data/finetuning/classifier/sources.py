@@ -149,7 +149,7 @@ def _list_directory(path: str) -> list[str]:
             return tf.io.gfile.listdir(path)
     elif os.path.isdir(path):
         return os.listdir(path)
-    raise UserError(f"{path} is no folder; wanted the aclImdb layout")
+    raise UserError(f"{path} is not a folder; wanted the aclImdb layout")
 
 
 _JSON_ESCAPE = re.compile(r"(?:\\u[0-9a-fA-F]{4})+|\\[nrtbf\"\\/]")

@@ -75,7 +75,7 @@ def validate(path: str, rows: Mapping[str, int] = ROWS) -> list[str]:
         with zipfile.ZipFile(path) as zipped:
             found = {name: zipped.read(name) for name in zipped.namelist()}
     except (OSError, zipfile.BadZipFile) as e:
-        return [f"{os.path.basename(path)} is no zip: {e}"]
+        return [f"{os.path.basename(path)} is not a zip file: {e}"]
     problems = [f"{name} is missing" for name in sorted(set(rows) - set(found))]
     problems += [
         f"{name} is none of GLUE's" for name in sorted(set(found) - set(rows))

@@ -75,7 +75,9 @@ def packed(path: str) -> str:
     found = find_file(*os.path.split(path))
     if found is None and not files.exists(path):  # a pipe is no regular file
         others = " and ".join(path + suffix for suffix in COMPRESSED)
-        raise UserError(f"{path} is no file that can be read, nor are {others}")
+        raise UserError(
+            f"{path} is not a file that can be read, nor are {others}"
+        )
     return found or path
 
 
@@ -182,7 +184,7 @@ def _opened(path: str) -> Iterator[IO[bytes]]:
                 stream = COMPRESSED[suffix](source)
             yield stream
     except (FileNotFoundError, IsADirectoryError) as e:
-        raise UserError(f"{path} is no file that can be read") from e
+        raise UserError(f"{path} is not a file that can be read") from e
     except (OSError, EOFError, lzma.LZMAError, zlib.error) as e:
         raise UserError(f"{path} cannot be read: {e}") from e
 

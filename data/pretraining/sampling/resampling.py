@@ -28,7 +28,7 @@ def check_sampler(manifest: PretrainingManifest, **asked: bool) -> None:
         raise UserError(
             f"--{changed[0]}: wanted data of --sampler=balanced or context, "
             f"found {manifest.data_dir} of --sampler=original, whose orders "
-            "are not drawn anew; leave the flag out, or build the data with "
+            "are not drawn again; leave the flag out, or build the data with "
             "--num_passes for more draws"
         )
 

@@ -9,7 +9,9 @@ from scripts import readability
 from tests.conftest import ROOT
 from tests.scripts.pages import vale_rules
 
-PAGES = [*readability.pages(ROOT), ROOT / "SECURITY.md"]
+# The generated ones have the flags' texts and the messages of the commands.
+GENERATED = [ROOT / "docs/reference" / name for name in readability.GENERATED]
+PAGES = [*readability.pages(ROOT), ROOT / "SECURITY.md", *GENERATED]
 
 
 def test_every_rule_finds_what_it_is_about():
