@@ -60,7 +60,7 @@ def note(texts: Sequence[str]) -> str:
     more = " ..." if len(missing) > 10 else ""
     return (
         f"note: no installed font has {' '.join(missing[:10])}{more}, which "
-        "are drawn as boxes: install one, e.g. Noto Sans CJK"
+        "are drawn as boxes: install one, such as Noto Sans CJK"
     )
 
 

@@ -311,7 +311,7 @@ def already_finished(options: SentencePieceOptions) -> dict | None:
     if summary is None:
         if os.path.exists(model):
             raise UserError(
-                f"{model} exists, but not {about}: it is no output of this "
+                f"{model} exists, but not {about}: it is not an output of this "
                 "command; give another --model_prefix"
             ) from None
         return None

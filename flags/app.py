@@ -17,7 +17,7 @@ from common.process import memory, terminal, tpu_build
 from flags import faults, help_text, other_names
 from flags.training import hub_flags, strategy_flags
 
-_INTERRUPTED = "interrupted; the same command goes on or begins anew"
+_INTERRUPTED = "interrupted; the same command resumes or starts over"
 
 
 def run(main: Callable[[], None]) -> None:

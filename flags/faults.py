@@ -34,7 +34,7 @@ SYSTEM = {
     errno.ENAMETOOLONG: ("the name is too long", "give a shorter one"),
     errno.ELOOP: ("its links go in a circle", "check the path"),
     errno.EIO: ("the disk cannot read or write it", "check the disk"),
-    errno.ESTALE: ("the file server lost it", f"mount it anew, {_AGAIN}"),
+    errno.ESTALE: ("the file server lost it", f"mount it again, {_AGAIN}"),
     errno.EMFILE: ("too many open files", "raise the limit (ulimit -n)"),
     errno.ENFILE: ("too many open files", "close other programs"),
     errno.ENOMEM: ("out of memory", "take a smaller batch, or fewer workers"),

@@ -65,7 +65,7 @@ _INSTEAD = {
     },
     SPM_TRAIN: {
         "input": "--input_glob",
-        "input_format": "text and .jsonl are told by their names",
+        "input_format": "text and .jsonl are distinguished by their names",
         "control_symbols": "they are always the original's",
         "user_defined_symbols": "they are always the original's",
         "shuffle_input_sentence": "--input_sentence_size samples with --seed",
@@ -158,7 +158,7 @@ def hint(argv: list[str], known) -> str | None:
             # A value may begin with "-": it is none of an unknown flag's.
             if not argument.startswith("--"):
                 continue
-            line = f"--{name} is no flag of this command"
+            line = f"--{name} is not a flag of this command"
         if line not in lines:
             lines.append(line)
     if not named and len(lines) < 2:

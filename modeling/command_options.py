@@ -79,7 +79,7 @@ class ExplainOptions:
     order: tuple[int, ...] = setting(
         REQUIRED,
         "Factorization order: the places in the text, from 1, in the order "
-        "in which they are predicted, e.g. 3,2,4,1.",
+        "in which they are predicted, such as 3,2,4,1.",
     )
     split: str = setting(
         "words",

@@ -6,6 +6,8 @@ python scripts/measured_tables.py --read    # writes the files from the pages
 `<!-- measured: NAME -->` stands before a table of a page. Its numbers are the
 block NAME of `docs/measured/tables/PAGE.tsv`, which also says by which command
 they were measured, and since which revision the pages have them.
+`<!-- measured: PAGE/NAME of A, B -->` shows rows of another page's block: those
+whose first cell is A or B; without `of` all of them.
 """
 
 import dataclasses
@@ -14,31 +16,17 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from scripts.pages.blocks import Block, read_file  # noqa: E402
+
 DOCS = ROOT / "docs"
 FOLDER = DOCS / "measured" / "tables"
 FACTS = ("command", "since")
-_TABLE = re.compile(r"<!-- measured: (\S+) -->\n\n((?:\|.*\n)+)")
+_TABLE = re.compile(
+    r"(<!-- measured: (\S+?)(?: of (.+))? -->\n\n)((?:\|.*\n)+)"
+)
 _BAR = re.compile(r"(?<!\\)\|")
-
-
-@dataclasses.dataclass(frozen=True)
-class Block:
-    """One table of a file.
-
-    Attributes:
-      facts: "command", and "since" when the pages have the numbers -> text.
-      rows: cells; the first row is the head.
-    """
-
-    name: str
-    facts: dict[str, str]
-    rows: list[list[str]]
-
-    def __str__(self) -> str:
-        lines = [f"# table: {self.name}"]
-        lines += [f"# {key}: {text}" for key, text in self.facts.items()]
-        lines += ["\t".join(row) for row in self.rows]
-        return "\n".join(lines) + "\n"
 
 
 def pages() -> list[pathlib.Path]:
@@ -50,20 +38,6 @@ def pages() -> list[pathlib.Path]:
 def file_of(page: pathlib.Path) -> pathlib.Path:
     """The file with a page's numbers."""
     return FOLDER / f"{page.stem}.tsv"
-
-
-def read_file(path: pathlib.Path) -> dict[str, Block]:
-    """Name -> block, in the order of the file."""
-    found = {}
-    text = path.read_text(encoding="utf-8") if path.exists() else ""
-    for part in re.split(r"^# table: ", text, flags=re.M)[1:]:
-        name, *lines = part.rstrip("\n").split("\n")
-        facts = {}
-        while lines and lines[0].startswith("# "):
-            key, _, value = lines.pop(0)[2:].partition(": ")
-            facts[key] = value
-        found[name] = Block(name, facts, [x.split("\t") for x in lines if x])
-    return found
 
 
 def rows_of(table: str) -> list[list[str]]:
@@ -83,20 +57,29 @@ def table_of(rows: list[list[str]]) -> str:
 
 def written(page: pathlib.Path) -> str:
     """The text of a page with the numbers of its file."""
-    blocks = read_file(file_of(page))
 
     def table(match: re.Match) -> str:
-        rows = blocks[match[1]].rows
-        return f"<!-- measured: {match[1]} -->\n\n{table_of(rows)}"
+        *other, name = match[2].split("/")
+        path = FOLDER / f"{other[0]}.tsv" if other else file_of(page)
+        head, *rows = read_file(path)[name].rows
+        if match[3]:
+            wanted = match[3].split(", ")
+            rows = [row for row in rows if row[0].strip("*") in wanted]
+        return match[1] + table_of([head, *rows])
 
     return _TABLE.sub(table, page.read_text(encoding="utf-8"))
 
 
 def read(page: pathlib.Path) -> str:
-    """The text of a page's file with the numbers of the page."""
+    """The text of a page's file with the numbers of the page.
+
+    Blocks that the page shows of other files are not among them.
+    """
     known = read_file(file_of(page))
     blocks = []
-    for name, table in _TABLE.findall(page.read_text(encoding="utf-8")):
+    for _, name, _, table in _TABLE.findall(page.read_text(encoding="utf-8")):
+        if "/" in name:
+            continue
         old = known.get(name, Block(name, dict.fromkeys(FACTS, ""), []))
         blocks.append(dataclasses.replace(old, rows=rows_of(table)))
     return "\n".join(map(str, blocks))
@@ -106,10 +89,10 @@ def main() -> None:
     """Writes the pages, or with --read the files."""
     FOLDER.mkdir(exist_ok=True)
     for page in pages():
-        if "--read" in sys.argv[1:]:
-            file_of(page).write_text(read(page), encoding="utf-8")
-        else:
+        if "--read" not in sys.argv[1:]:
             page.write_text(written(page), encoding="utf-8")
+        elif text := read(page):
+            file_of(page).write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

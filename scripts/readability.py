@@ -50,6 +50,22 @@ def paragraphs(page: str) -> list[str]:
     return texts
 
 
+def cells(page: str) -> list[list[str]]:
+    """Sentences of every cell of the tables, without their heads' rules.
+
+    A semicolon ends a sentence here: what follows it is another fact.
+    """
+    page = re.sub(r"```.*?```", "", page, flags=re.S)
+    page = re.sub(r"`[^`\n]*`", "CODE", page)
+    page = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", page)
+    found = []
+    for line in page.splitlines():
+        if line.startswith("|") and line.strip("|-: "):
+            for cell in re.split(r"(?<!\\)\|", line.strip("|")):
+                found.append(re.split(r"(?<=[.!?])\s+(?=[A-Z])|;\s", cell))
+    return found
+
+
 def sentences(page: str) -> list[list[str]]:
     """The words of every sentence of two words or more."""
     words_of = []
@@ -92,7 +108,10 @@ def main() -> None:
         if len(found) < 3:
             continue
         every += found
-        print(path.name, *measures(found, syllables), sep="\t")
+        name = path.name  # cards and recipes have the same names
+        if path.parent.name in ("cards", "recipes"):
+            name = f"{path.parent.name}/{name}"
+        print(name, *measures(found, syllables), sep="\t")
     print("all", *measures(every, syllables), sep="\t")
 
 

@@ -38,7 +38,7 @@ class PredictOptions:
     output_file: str = setting(
         "",
         "JSONL with one answer per row, in input order; standard output if "
-        "not given. An interrupted run goes on where it stopped.",
+        "not given. An interrupted run resumes where it stopped.",
     )
     batch_size: int = setting(
         32,
@@ -195,12 +195,12 @@ class ServerOptions:
     api_keys_file: str = setting(
         "",
         "Callers need one of these keys: a file of lines NAME sha256:HEX, "
-        "read again when it changes. Default: all may ask.",
+        "read again when it changes. Default: no key is needed.",
     )
     ssl_certfile: str = setting(
         "",
         "PEM file of the certificate and those above it; the server then "
-        "speaks HTTPS alone.",
+        "answers over HTTPS alone.",
     )
     ssl_keyfile: str = setting(
         "",

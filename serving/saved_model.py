@@ -76,7 +76,7 @@ class SavedModel:
         )
         if problem:
             path = os.path.join(self.version_dir, SIGNATURE_FILE)
-            raise UserError(f"{path}: {problem}; export the model anew")
+            raise UserError(f"{path}: {problem}; export the model again")
         if trust:
             self._loaded = _load(self.version_dir, self.version_dir)
             return
@@ -176,7 +176,7 @@ def _example(spec: Mapping):
     if spec["dtype"] != "string":
         if math.prod(shape) > limits.MAX_NUMBERS:
             raise UserError(
-                f"the model wants inputs of the shape {shape}: at most "
+                f"the model needs inputs of the shape {shape}: at most "
                 f"{limits.MAX_NUMBERS} numbers are given in a row"
             )
         return np.zeros(shape, spec["dtype"])
@@ -214,7 +214,7 @@ def _load(folder: str, version_dir: str):
         raise UserError(
             f"{os.path.join(version_dir, _VARIABLES)} cannot be read "
             f"({what.replace(folder, version_dir)[:160]}); copy the folder "
-            "again or export the model anew"
+            "again or export the model again"
         ) from e
 
 
@@ -263,7 +263,7 @@ def _read_description(version_dir: str) -> dict:
         ) from e
     problem = _problem_of(value)
     if problem:
-        raise UserError(f"{path}: {problem}; export the model anew")
+        raise UserError(f"{path}: {problem}; export the model again")
     spiece = os.path.join(version_dir, _SPIECE)
     wanted = value.get("spiece_sha256")
     if wanted and files.exists(spiece):
@@ -271,7 +271,7 @@ def _read_description(version_dir: str) -> dict:
         if sha256 != wanted:
             raise UserError(
                 f"{spiece}: wanted the SentencePiece file with SHA-256 "
-                f"{wanted[:12]}..., found {sha256[:12]}...; export anew"
+                f"{wanted[:12]}..., found {sha256[:12]}...; export again"
             )
     return value
 

@@ -81,7 +81,7 @@ def _permuted(
 
     if not options.score_line_end:
         raise UserError(
-            f"--noscore_line_end: {model_options.checkpoint} is no "
+            f"--noscore_line_end: {model_options.checkpoint} is not a "
             "left-to-right model and scores no line end; leave it out"
         )
     lm = load_model(model_options)

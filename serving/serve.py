@@ -70,7 +70,8 @@ def warn_of_strangers(host: str, options: ServerOptions) -> None:
         return
     print(
         f"warning: at --host={host} everybody who reaches this machine may "
-        "ask: give --api_keys_file, or put a proxy with a login before it",
+        "send requests: give --api_keys_file, or put a proxy with a login "
+        "before it",
         file=sys.stderr,
         flush=True,
     )

@@ -351,7 +351,7 @@ class TrainingRun:
         if not result.finished:
             self.say(
                 f"stopped at step {result.step} ({result.reason}), saved "
-                f"{result.checkpoint}; the same command goes on from there"
+                f"{result.checkpoint}; the same command resumes from there"
             )
             return
         peak = report.device_peak_bytes() or report.peak_memory_bytes()

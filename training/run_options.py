@@ -234,7 +234,7 @@ class RunOptions:
     model_dir: str = setting(
         REQUIRED,
         "Folder of the run: checkpoints, xlnet_config.json, run.json, "
-        "losses.tsv, TensorBoard files. A run goes on from what is there.",
+        "losses.tsv, TensorBoard files. A run continues from what is there.",
         often=True,
     )
     init_checkpoint: str | None = setting(
@@ -295,7 +295,7 @@ class RunOptions:
     eval_at_start: bool = False
     eval_steps: int = setting(
         -1,
-        "Batches per evaluation; -1 = the whole set, as fine-tuning wants it.",
+        "Batches per evaluation; -1 = the whole set, as fine-tuning does.",
     )
     best_metric: str | None = None
     best_higher: bool = True
@@ -313,7 +313,7 @@ class RunOptions:
     memory_checkpoint: str = setting(
         "exact",
         "exact: checkpoints hold the recurrent memory. recompute: they do "
-        "not; after a restart it is made again from the segments before, "
+        "not; after a restart it is rebuilt from the segments before, "
         "not bit for bit. none: it starts empty.",
         choices=MEMORY_CHECKPOINTS,
     )

@@ -103,7 +103,7 @@ class TaskSpec:
                 return cls(**released_fields)
         value = files.read_json_object(
             path,
-            f"`{model_dir}` is no directory of a fine-tuned model; give the "
+            f"`{model_dir}` is not the directory of a fine-tuned model; give the "
             "--model_dir of a run_classifier.py, run_squad.py, run_race.py or "
             "run_tagger.py run",
         )

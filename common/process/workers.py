@@ -88,7 +88,7 @@ def run(
         except concurrent.futures.process.BrokenProcessPool as e:
             raise UserError(
                 "a worker process was killed (out of memory?); run the same "
-                "command again to go on, with a smaller --num_workers if it "
+                "command again to resume, with a smaller --num_workers if it "
                 "happens again"
             ) from e
         finally:

@@ -111,7 +111,7 @@ def _byte_level(path, content, config, merges) -> bytes:
         if not isinstance(numbers, dict) or not all(
             type(number) is int for number in numbers.values()
         ):
-            raise ValueError("it is no object of piece and id")
+            raise ValueError("it is not an object of piece and id")
     except ValueError as e:
         raise UserError(
             f"{path}: wanted the pieces of a byte-level BPE with their ids, "

@@ -63,7 +63,7 @@ def _check_rows(prefix: str, rows: list[tuple[bytes, bytes]]) -> None:
             for key, value in rows[1:]
         }
     except message.DecodeError:
-        raise _Damaged("a row is none of a checkpoint") from None
+        raise _Damaged("a row is not one of a checkpoint") from None
     shards = _Shards(prefix, header.num_shards)
     room = sum(shards.size(entry.shard_id) for entry in _first(entries))
     stored = 0
@@ -89,7 +89,7 @@ def _check_rows(prefix: str, rows: list[tuple[bytes, bytes]]) -> None:
                 f"{name} has {entry.size} bytes and the shape {sizes[:9]}"
             )
     if stored > room:
-        raise _Damaged("its tensors lie upon each other")
+        raise _Damaged("its tensors overlap")
 
 
 def _first(entries) -> list:
@@ -142,7 +142,7 @@ def _rows(data: bytes) -> Iterator[tuple[bytes, bytes]]:
         size, _ = _varint(place, at)
         left -= size
         if left < 0:
-            raise _Damaged("its blocks lie upon each other")
+            raise _Damaged("its blocks overlap")
         for key, value in _block(data, start, size):
             names -= len(key)
             if names < 0:

@@ -175,8 +175,8 @@ class FilterOptions:
     )
     languages: tuple[str, ...] = setting(
         (),
-        "Leave out documents in other languages, e.g. en,de; empty = none. "
-        "Needs requirements-corpus.txt.",
+        "Leave out documents in other languages than these (en,de); empty = no "
+        "filter. Needs requirements-corpus.txt.",
     )
     max_repeated_lines: float = setting(
         0.3,

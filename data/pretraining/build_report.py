@@ -26,7 +26,7 @@ def check_empty(manifest: PretrainingManifest, options: BuildOptions) -> None:
         f"{share:.1%} of the train records are empty, wanted at most "
         f"--max_empty_share={options.max_empty_share}: each of {blocks} blocks "
         f"is filled up to whole lanes of {size} segments; in another folder "
-        "take fewer --segments_per_lane or more --block_megabytes, or go on "
+        "take fewer --segments_per_lane or more --block_megabytes, or continue "
         f"here with --max_empty_share={min(share + 0.01, 1):.2f}"
     )
 

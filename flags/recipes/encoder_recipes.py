@@ -1,6 +1,6 @@
-"""Presets of BERT, ALBERT and ModernBERT, after the notes' tables.
+"""Presets of BERT, ALBERT and ModernBERT, after the papers' tables.
 
-Sizes are those of the notes: ALBERT's table (layers, hidden, embedding, with
+Sizes are those of the papers: ALBERT's table (layers, hidden, embedding, with
 BERT's rows beside) and ModernBERT's; so are ModernBERT's masking rate,
 optimizer, shape of the schedule and GLUE rates. What neither says (heads of
 ALBERT, steps, batches, warm-up) is `assumed` and printed as such.
@@ -84,7 +84,7 @@ def pretraining() -> dict[str, tuple[Values, Values, str]]:
             assumed["sentence_order"] = True
         else:
             assumed["next_sentence"] = True
-        recipes[name] = (values, assumed, "sizes of the notes' ALBERT table")
+        recipes[name] = (values, assumed, "sizes of the ALBERT paper's table")
     for name, (layers, hidden, heads, inner) in _MODERN_SIZES.items():
         values = _MODERN_FLAGS | {
             "n_layer": layers,
@@ -92,7 +92,7 @@ def pretraining() -> dict[str, tuple[Values, Values, str]]:
             "n_head": heads,
             "d_inner": inner,
         }
-        source = "the notes' ModernBERT section and table"
+        source = "the ModernBERT paper's section and table"
         recipes[name] = (values, dict(_MODERN_ASSUMED), source)
     return recipes
 
@@ -114,10 +114,10 @@ def glue() -> dict[str, tuple[Values, Values, str]]:
                 "warmup_steps": round(0.06 * steps),
                 "decay_method": "poly",
             }
-            # The notes' column of epochs stands under the large model.
+            # The paper's column of epochs stands under the large model.
             where = values if size == "large" else assumed
             where["train_steps"] = steps
             name = f"glue_modernbert_{size}_{task}"
-            source = f"the notes' GLUE table, {epochs} epochs of {rows:,} rows"
+            source = f"the ModernBERT paper's GLUE table, {epochs} epochs of {rows:,} rows"
             recipes[name] = (values, assumed, source)
     return recipes

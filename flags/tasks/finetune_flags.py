@@ -49,7 +49,7 @@ def define(max_seq_length: int, **defaults) -> None:
     flags.DEFINE_string(
         "recipe",
         None,
-        "Preset of Table 8 of the paper, e.g. race, squad_large_v1; flags "
+        "Preset of Table 8 of the paper, for example race; flags "
         "that are given override it.",
     )
     flag_values.define(

@@ -266,7 +266,7 @@ def _none_whole(folder: str, found: _Folder, faults: dict[str, str]) -> str:
         reasons.append(f"`{HINT}` names {found.hint}, which is not there")
     return (
         f"{folder} holds no whole checkpoint: {'; '.join(reasons)}; put "
-        "whole files back, or begin anew in another folder"
+        "whole files back, or start over in another folder"
     )
 
 

@@ -59,7 +59,7 @@ def load(path: str) -> dict[str, np.ndarray]:
     # The library raises what a damaged file leads it to.
     except (OSError, RuntimeError, ValueError, TypeError, KeyError) as e:
         what = str(e).split("\n")[0]
-        raise UserError(f"{path} is no readable HDF5 file: {what}") from e
+        raise UserError(f"{path} is not a readable HDF5 file: {what}") from e
     if not tensors:
         raise UserError(f"{path}: wanted Keras weights, found none")
     return tensors

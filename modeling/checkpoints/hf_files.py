@@ -65,14 +65,14 @@ def load_tensors(folder: str) -> tuple[Tensors, str]:
             if places.get(key) != name:
                 raise UserError(
                     f"{path}: wanted `{key}` in {places.get(key)}, found it "
-                    f"in {name}; get the folder anew"
+                    f"in {name}; get the folder again"
                 )
             tensors[key] = value
     missing = sorted(set(places) - set(tensors))
     if missing:
         raise UserError(
             f"{path}: `{missing[0]}` is not in {places[missing[0]]} "
-            f"({len(missing)} tensors are missing); get the folder anew"
+            f"({len(missing)} tensors are missing); get the folder again"
         )
     return tensors, path
 
@@ -115,7 +115,9 @@ def _load_safetensors(path: str) -> Tensors:
         return load(path)
     # numpy has not all types and shapes of these files.
     except (SafetensorError, OSError, ValueError, AttributeError) as e:
-        raise UserError(f"{path} is no readable safetensors file: {e}") from e
+        raise UserError(
+            f"{path} is not a readable safetensors file: {e}"
+        ) from e
 
 
 _READERS: dict[str, Callable[[str], Tensors]] = {

@@ -58,7 +58,7 @@ def open_reader(prefix: str):
         return tf.train.load_checkpoint(readable(prefix))
     except (tf.errors.OpError, ValueError, RuntimeError) as e:
         raise UserError(
-            f"{prefix} is no readable checkpoint: {str(e).splitlines()[0]}"
+            f"{prefix} is not a readable checkpoint: {str(e).splitlines()[0]}"
         ) from e
 
 

@@ -265,7 +265,7 @@ def _named(module: str, name: str) -> Any:
     if (module, name) in _FUNCTIONS:
         return _FUNCTIONS[module, name]
     raise _Refused(
-        f"it names {module}.{name}, which is no tensor and could run code; "
+        f"it names {module}.{name}, which is not a tensor and could run code; "
         f"wanted a state_dict: {_HOW}"
     )
 
@@ -273,7 +273,7 @@ def _named(module: str, name: str) -> Any:
 def _call(function, arguments) -> Any:
     known = any(function is f for f in _FUNCTIONS.values())
     if not known or not isinstance(arguments, tuple):
-        raise _Refused("it calls what is no function")
+        raise _Refused("it calls something that is not a function")
     return function(*arguments)
 
 
@@ -291,12 +291,12 @@ def _tensor(part, offset, shape, strides, *rest) -> _Tensor:
     """In the place of `torch._utils._rebuild_tensor_v2`."""
     del rest  # requires_grad, hooks
     if len(shape) > _DIMENSIONS or len(shape) != len(strides):
-        raise _Refused("a tensor's shape is no shape")
+        raise _Refused("a tensor's shape is not one")
     lengths = (offset, *shape, *strides)
     if not isinstance(part, _Part) or any(
         not isinstance(n, int) or n < 0 for n in lengths
     ):
-        raise _Refused("a tensor's shape is no shape")
+        raise _Refused("a tensor's shape is not one")
     return _Tensor(part, offset, tuple(shape), tuple(strides))
 
 

@@ -129,7 +129,7 @@ def parse(text: str, targets: Sequence[str]) -> Dependencies:
             places = [i for i in range(len(tokens)) if i + 1 == int(target)]
         if len(places) != 1:
             raise UserError(
-                "--targets wants words of the text or their places from 1 to "
+                "--targets needs words of the text or their places from 1 to "
                 f"{len(tokens)}; {target!r} is {len(places)} of its words"
             )
         order += places

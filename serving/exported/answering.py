@@ -223,12 +223,12 @@ def _resume(out: IO[bytes], partial: str, identity: dict) -> int:
         out.truncate(0)
         files.write_json(record, identity)
         return 0
-    progress = files.read_json_object(record, f"remove {partial} to begin anew")
+    progress = files.read_json_object(record, f"remove {partial} to start over")
     if progress != identity:
         wrong = [k for k in identity if progress.get(k) != identity[k]]
         raise UserError(
             f"{partial} has {done} answers of another run (different: "
-            f"{', '.join(wrong)}): remove it to begin anew"
+            f"{', '.join(wrong)}): remove it to start over"
         )
     out.truncate(size)
     return done

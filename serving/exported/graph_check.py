@@ -99,9 +99,9 @@ def read(version_dir: str) -> saved_model_pb2.SavedModel:
         # The parser itself refuses what is nested more than 100 deep.
         proto = saved_model_pb2.SavedModel.FromString(content)
     except (OSError, tf.errors.OpError, message.DecodeError) as e:
-        raise UserError(f"{path} cannot be read: export the model anew") from e
+        raise UserError(f"{path} cannot be read: export the model again") from e
     if not proto.meta_graphs:
-        raise UserError(f"{path} holds no graph: export the model anew")
+        raise UserError(f"{path} holds no graph: export the model again")
     return proto
 
 
@@ -153,7 +153,7 @@ def check(version_dir: str, proto: saved_model_pb2.SavedModel) -> None:
     for node in _nodes(graph):
         if node.op == _VOCABULARY and not _is_vocabulary(node.attr["model"]):
             raise UserError(
-                f"{version_dir}: the vocabulary in the graph is no "
+                f"{version_dir}: the vocabulary in the graph is not a "
                 f"SentencePiece model or is damaged; {_TRUST}"
             )
     elements = sum(_elements(node) for node in _nodes(graph))
@@ -165,7 +165,7 @@ def check(version_dir: str, proto: saved_model_pb2.SavedModel) -> None:
     if problem := wordpiece_check.problem(graph, list(_nodes(graph))):
         raise UserError(
             f"{version_dir}: {problem}, and a damaged table ends TensorFlow; "
-            f"export the model anew, or {_TRUST}"
+            f"export the model again, or {_TRUST}"
         )
 
 

@@ -71,7 +71,7 @@ def parse(lm: LanguageModel, text: str, fills: list[str] | None) -> Hidden:
         )
     if fills is not None and len(fills) != len(parts) - 1:
         raise UserError(
-            f"--fill wants {len(parts) - 1} texts divided by '|', one per "
+            f"--fill needs {len(parts) - 1} texts divided by '|', one per "
             f"{MASK}, found {len(fills)}"
         )
     if fills is None:

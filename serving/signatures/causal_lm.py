@@ -214,7 +214,7 @@ def _generate(
         generate,
         stream | PICKING,
         example | PICKED,
-        "goes on after a segment; temperature 0 takes the most probable token",
+        "continues a segment; temperature 0 takes the most probable token",
     )
 
 

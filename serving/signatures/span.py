@@ -70,7 +70,7 @@ def span_signatures(context: Context) -> dict[str, Signature]:
             {n: text_spec(n) for n in ("question", "paragraph")},
             EXAMPLE,
             "answers, best first; answer_start and answer_end are characters "
-            "of the paragraph (end excluded); null_odds > 0 speaks for none; "
+            "of the paragraph (end excluded); null_odds > 0 favours no answer; "
             f"answer is empty where they exceed "
             f"{options.null_score_diff_threshold}",
         ),

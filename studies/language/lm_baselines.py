@@ -310,7 +310,7 @@ def train(system: str, data_dir: str, step_seconds: float) -> dict:
     said = run(how(mode="train"), log)
     if f"trained to step {steps} " not in said:
         raise UserError(
-            f"{log}: stopped before step {steps}; the same command goes on"
+            f"{log}: stopped before step {steps}; the same command resumes"
         )
     said += run(how(mode="eval"), log)
     manifest = StreamManifest.load(data_dir)

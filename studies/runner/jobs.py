@@ -273,7 +273,7 @@ class _Commands:
             stopped = self.stopped.is_set()
             self.stopped.clear()
         if stopped:
-            raise UserError("stopped by SIGTERM; the same command goes on")
+            raise UserError("stopped by SIGTERM; the same command resumes")
 
     def _stop(self, number, frame) -> None:
         del number, frame

@@ -94,7 +94,10 @@ def test_missing_files_and_lengths(golden, spiece_model, tmp_path):
         ({"train_file": ""}, "--do_train needs --train_file"),
         ({"predict_file": ""}, "need --predict_file"),
         ({"max_query_length": 61}, "leaves no room for the paragraph"),
-        ({"train_file": str(tmp_path / "x.json")}, "no file that can be read"),
+        (
+            {"train_file": str(tmp_path / "x.json")},
+            "not a file that can be read",
+        ),
     ):
         with pytest.raises(UserError, match=message):
             make_job(golden, spiece_model, options, **change).load()

@@ -299,7 +299,7 @@ def test_a_run_cannot_begin_anew_with_its_own_best(world, tmp_path):
 
     model, _ = best_alone(world, tmp_path / "m")
     with pytest.raises(
-        UserError, match="begins anew: give another --model_dir"
+        UserError, match="starts over: give another --model_dir"
     ):
         world.run(
             model, do_train=True, run={"init_checkpoint": str(model / "best")}

@@ -82,7 +82,7 @@ def test_a_caption_is_plain_text():
 def test_every_measured_figure_has_a_caption():
     """Whoever saves a figure of the pages says how it was made."""
     found = {}
-    for room in ("studies", "benchmarks", "training"):
+    for room in ("studies", "benchmarks", "training", "scripts"):
         for path in (ROOT / room).rglob("*.py"):
             text = path.read_text(encoding="utf-8")
             if saved := text.count("figures.save("):

@@ -161,7 +161,7 @@ def test_other_settings_or_text_on_finished_output_are_refused(text, tmp_path):
         command.train(options(changed, tmp_path))
     about = tmp_path / "o" / "sp.json"
     about.unlink()
-    with pytest.raises(UserError, match="is no output of this command"):
+    with pytest.raises(UserError, match="is not an output of this command"):
         command.train(options(text, tmp_path))
 
 

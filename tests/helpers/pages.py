@@ -68,7 +68,12 @@ def pages() -> list:
 def commands_of(page) -> list[Command]:
     """In blocks of code, and in the running text where they have arguments."""
     name = page.relative_to(ROOT).as_posix()
-    text = re.sub(r" *\\\n\s*", " ", page.read_text(encoding="utf-8"))
+    return commands_in(name, page.read_text(encoding="utf-8"))
+
+
+def commands_in(name: str, text: str) -> list[Command]:
+    """Those of the text of a page, or of a part of it."""
+    text = re.sub(r" *\\\n\s*", " ", text)
     blocks = [m for line in text.splitlines() if (m := _block_line(line))]
     running = re.sub(r"```.*?```", "", text, flags=re.S)
     running = re.sub(r"(?<!\n)\n(?![\n|])", " ", running)

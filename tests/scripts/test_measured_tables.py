@@ -45,6 +45,18 @@ def test_there_and_back(page):
     assert "one\t7\t" in measured_tables.read(page)
 
 
+def test_a_page_shows_rows_of_another_pages_file(page, tmp_path):
+    measured_tables.file_of(page).write_text(measured_tables.read(page))
+    other = tmp_path / "b.md"
+    other.write_text("<!-- measured: a/speed of one -->\n\n| x |\n|---|\n")
+    head = "| | s | or `a\\|b` |\n|---|---|---|\n"
+    mark = "<!-- measured: a/speed of one -->\n\n"
+    assert measured_tables.written(other) == f"{mark}{head}| one | 1.5 | |\n"
+    assert measured_tables.read(other) == ""
+    other.write_text("<!-- measured: a/speed -->\n\n| x |\n|---|\n")
+    assert "| | 2 | x |\n" in measured_tables.written(other)
+
+
 def test_the_pages_are_current():
     pages = measured_tables.pages()
     assert len(pages) > 8

@@ -221,7 +221,7 @@ def test_memory_that_is_not_saved_is_made_again_or_empty(tmp_path):
     assert (rows["exact"] != rows["none"])[6:].any()
     told = {k: [n for n in v if "bit for bit" in n] for k, v in lines.items()}
     assert not told["exact"]
-    assert "made again from the 2 steps before step 7" in told["recompute"][0]
+    assert "rebuilt from the 2 steps before step 7" in told["recompute"][0]
     assert "starts empty" in told["none"][0]
     # A checkpoint without memory cannot go on exactly.
     options = toy.run_options(tmp_path / "none", train_steps=14)
@@ -246,7 +246,7 @@ def test_sigterm_saves_within_one_host_loop(tmp_path):
     result = train(toy.run_options(tmp_path, save_steps=0), 0.2, say)
     assert not result.finished and result.reason == "SIGTERM"
     assert result.step == 4 and result.checkpoint.endswith("ckpt-4")
-    assert "goes on from there" in lines[-1]
+    assert "resumes from there" in lines[-1]
     assert train(toy.run_options(tmp_path, save_steps=0), 0.2).step == 12
     train(toy.run_options(tmp_path / "b", save_steps=0), 0.2)
     assert log_of(tmp_path) == log_of(tmp_path / "b")

@@ -64,7 +64,7 @@ def problem(fault: str, status: int, said: str, before, after) -> str:
     else:
         numbers = [row.split("\t")[0] for row in rows]
         if rows[:step] != marked[:step] or numbers != ["1", "2", "3"]:
-            return f"wanted to go on from step {step}, found the log {rows}"
+            return f"wanted to continue from step {step}, found the log {rows}"
     if "signs" not in fault and "note: " not in said:
         return "it went on without a line that says from where"
     return ""

@@ -257,7 +257,9 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--async_save", action="store_true")
-    parser.add_argument("--then", type=int, help="go on with so many processes")
+    parser.add_argument(
+        "--then", type=int, help="continue with so many processes"
+    )
     parser.add_argument("--timeout", type=float, default=600)
     parser.add_argument("--minutes", type=float, default=float("inf"))
     a = parser.parse_args()

@@ -84,7 +84,7 @@ class BestCheckpoint:
         where = f"at step {best}" if values else "in no evaluation"
         raise UserError(
             f"{self.directory} was kept by {by} and is of step {kept.step}, "
-            f"the best by {self.metric} is {where}: go on with --best_metric="
+            f"the best by {self.metric} is {where}: continue with --best_metric="
             f"{kept.metric or '(the earlier one)'}, or use another --model_dir"
         )
 
@@ -151,7 +151,7 @@ def begin_anew(state) -> list[str]:
     if start and _lies_in(restore.resolve(start).path, folder):
         raise UserError(
             f"--init_checkpoint={start} lies in the --model_dir of a run that "
-            f"begins anew: give another --model_dir"
+            f"starts over: give another --model_dir"
         )
     old = os.path.join(options.model_dir, OLD_BEST)
     remove(old)

@@ -15,7 +15,7 @@ from training.step.learner import Learner
 
 _PARTS = ("step", "m", "v", "ema", "turns", "trigger")
 _SCALE_PARTS = ("scale", "good_steps")  # of versions that counted no more
-_MORE = "the run goes on, but not bit for bit as before"
+_MORE = "the run continues, but not bit for bit as before"
 
 
 def saved_items(learner: Learner) -> dict[str, Any]:

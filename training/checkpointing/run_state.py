@@ -155,7 +155,7 @@ def _open_memory(path: str, wanted: RecurrentMemory):
         raise UserError(
             f"{path} holds the memory of {saved.rows} rows, wanted "
             f"--train_batch_size={wanted.rows}; give --train_batch_size="
-            f"{saved.rows} to go on with it, {ways}"
+            f"{saved.rows} to continue with it, {ways}"
         )
     if tuple(saved.shape) != wanted.shape:
         raise UserError(

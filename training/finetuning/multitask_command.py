@@ -130,5 +130,8 @@ def write_submission(home: str, say) -> str | None:
     problems = submission.validate(output)
     for problem in problems:
         say(f"note: GLUE's server would refuse {output}: {problem}")
-    say(f"wrote {output}" + ("" if problems else ", as GLUE's server wants it"))
+    say(
+        f"wrote {output}"
+        + ("" if problems else ", as GLUE's server expects it")
+    )
     return output

@@ -78,7 +78,7 @@ class FinetuneOptions:
     )
     eval_all_ckpt: bool = setting(
         False,
-        "Evaluate every checkpoint of --model_dir and go on with the best.",
+        "Evaluate every checkpoint of --model_dir and continue with the best.",
     )
     export_dir: str = setting(
         "", "SavedModel folder; default MODEL_DIR/export."
@@ -96,7 +96,7 @@ class FinetuneOptions:
     )
     best_metric: str = setting(
         "",
-        "Dev metric that picks the best checkpoint, e.g. macro_f1 or loss; "
+        "Dev metric that picks the best checkpoint, such as macro_f1; "
         "default: the task's first one.",
     )
     class_weights: tuple[float | str, ...] = setting(
@@ -111,7 +111,7 @@ class FinetuneOptions:
     )
     init_head: str = setting(
         "",
-        "Begin with the head of this task, e.g. mnli for rte, of the model "
+        "Begin with the head of this task (mnli for rte) of the model "
         "in --init_checkpoint; labels of the same name begin as those.",
     )
     dry_run: bool = setting(

@@ -76,7 +76,7 @@ def _require_writable(flag: str, folder: str) -> None:
     parent = _existing(folder)
     if not os.path.isdir(parent):
         raise UserError(
-            f"--{flag}={folder} cannot be made: {parent} is no folder"
+            f"--{flag}={folder} cannot be made: {parent} is not a folder"
         )
     try:
         with tempfile.TemporaryFile(dir=parent):
@@ -178,7 +178,7 @@ def check_segments(spec: TaskSpec, config: EncoderConfig) -> None:
     texts = int(spec.data_options.get("num_texts", 1))
     if kinds is not None and max(texts, _TEXTS.get(spec.head, 1)) > kinds:
         raise UserError(
-            f"{config.model_type} tells {kinds} segments apart "
+            f"{config.model_type} distinguishes {kinds} segments "
             f"(type_vocab_size), found {texts} texts per row; name fewer with "
             "--text_columns, or take xlnet or modernbert"
         )

@@ -91,7 +91,7 @@ class PretrainOptions:
     )
     mask_rate: float = setting(
         0.0,
-        "mlm: this share of a row's tokens, drawn anew in every step; 0 = "
+        "mlm: this share of a row's tokens, drawn again in every step; 0 = "
         "the targets of the records.",
     )
     sentence_order: bool = setting(

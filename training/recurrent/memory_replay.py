@@ -25,12 +25,12 @@ def remake(
     how = options.memory_checkpoint
     if not learner.memory or not step or how == "exact":
         return []
-    more = "the run goes on, but not bit for bit as before"
+    more = "the run continues, but not bit for bit as before"
     if how == "none" or options.reset_memory:
         return [f"note: the memory starts empty: {more}"]
     count = replay(learner, input_fn, options.strategy.seed, step)
     return [
-        f"note: the memory was made again from the {count} steps before "
+        f"note: the memory was rebuilt from the {count} steps before "
         f"step {step + 1}, with the weights of now: {more}"
     ]
 

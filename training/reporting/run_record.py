@@ -114,7 +114,7 @@ def update(
         found = older | record.get("should_match", {})
         for line in _differences(found, should_match):
             warnings.append(
-                f"{line}: the run goes on, but not bit for bit as before"
+                f"{line}: the run continues, but not bit for bit as before"
             )
     start = {
         "time": datetime.datetime.now(datetime.UTC).isoformat("T", "seconds"),

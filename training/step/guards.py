@@ -70,7 +70,7 @@ def translate_errors(processes: int, checkpoints):
             raise UserError(
                 "another process of the run is gone "
                 f"({_first_line(e)}); start the same command in all processes "
-                f"again, it goes on from {latest or 'the beginning'}"
+                f"again, it resumes from {latest or 'the beginning'}"
             ) from e
         if isinstance(e, tf.errors.DataLossError):
             raise UserError(

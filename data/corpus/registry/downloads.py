@@ -97,14 +97,14 @@ def _download(address: str, target: str) -> bool:
     except urllib.error.HTTPError as e:
         if e.code in (403, 404, 410):
             return False
-        raise UserError(f"{address}: {e}; run again to go on") from e
+        raise UserError(f"{address}: {e}; run again to resume") from e
     except (
         urllib.error.URLError,
         http.client.HTTPException,
         ConnectionError,
         TimeoutError,
     ) as e:
-        raise UserError(f"{address}: {e}; run again to go on") from e
+        raise UserError(f"{address}: {e}; run again to resume") from e
     return True
 
 

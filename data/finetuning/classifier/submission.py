@@ -70,7 +70,7 @@ def validate(path: str, rows: Mapping[str, int] = ROWS) -> list[str]:
         with zipfile.ZipFile(path) as zipped:
             packed = {name: zipped.read(name) for name in zipped.namelist()}
     except (OSError, zipfile.BadZipFile) as e:
-        return [f"{os.path.basename(path)} is no zip: {e}"]
+        return [f"{os.path.basename(path)} is not a zip file: {e}"]
     problems = [
         f"{name} is missing" for name in sorted(set(rows) - set(packed))
     ]

@@ -95,7 +95,7 @@ def bucket_lengths(text: str, max_seq_length: int) -> tuple[int, ...]:
             lengths = [0]
     if any(n < 1 for n in lengths) or sorted(set(lengths)) != lengths:
         raise UserError(
-            '--length_buckets wants rising lengths such as "64,128" or '
+            '--length_buckets needs rising lengths such as "64,128" or '
             f'"auto", received {text!r}'
         )
     return (*[n for n in lengths if n < max_seq_length], max_seq_length)

@@ -41,7 +41,7 @@ def read(path: str, flag: str) -> Iterator[tuple[int, str]]:
     except (lzma.LZMAError, EOFError, zlib.error, gzip.BadGzipFile) as e:
         raise UserError(
             f"{path}: damaged or cut after line {number} ({e}); get the file "
-            "anew or unpack it by hand"
+            "again or unpack it by hand"
         ) from e
     except OSError as e:
         why = e.strerror or str(e)

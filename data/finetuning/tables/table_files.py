@@ -87,7 +87,9 @@ def packed(path: str) -> str:
     existing = find_file(*os.path.split(path))
     if existing is None and not files.exists(path):  # a pipe is no regular file
         others = " and ".join(path + suffix for suffix in COMPRESSED)
-        raise UserError(f"{path} is no file that can be read, nor are {others}")
+        raise UserError(
+            f"{path} is not a file that can be read, nor are {others}"
+        )
     return existing or path
 
 
@@ -192,7 +194,7 @@ def _opened(path: str) -> Iterator[IO[bytes]]:
                 stream = COMPRESSED[suffix](source)
             yield stream
     except (FileNotFoundError, IsADirectoryError) as e:
-        raise UserError(f"{path} is no file that can be read") from e
+        raise UserError(f"{path} is not a file that can be read") from e
     except (OSError, EOFError, lzma.LZMAError, zlib.error) as e:
         raise UserError(f"{path} cannot be read: {e}") from e
 

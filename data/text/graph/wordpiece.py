@@ -142,7 +142,7 @@ def _check_no_overlap(symbols: dict[str, int], path: str) -> None:
             if inside or any(one.endswith(other[:n]) for n in ends):
                 raise UserError(
                     f"{path}: the added tokens {one!r} and {other!r} can "
-                    "overlap in a text, and a graph cannot tell them apart"
+                    "overlap in a text, and a graph cannot distinguish them"
                 )
 
 

@@ -99,7 +99,7 @@ def parse_embeddings(
     if asked is not None and (asked != width or isinstance(asked, bool)):
         raise UserError(
             f"dimensions: wanted {width}, all that this model has: a part of "
-            f"its vectors means nothing; found {_shown(asked)}"
+            f"its vectors is not an embedding; found {_shown(asked)}"
         )
     if not isinstance(value["model"], str):
         raise UserError(f"model: wanted a name, found {_shown(value['model'])}")

@@ -38,7 +38,7 @@ def parse_body(body: bytes) -> dict:
     except RecursionError as e:
         raise UserError("the body is nested too deeply") from e
     except ValueError as e:
-        raise UserError(f"the body is no valid JSON: {e}") from e
+        raise UserError(f"the body is not valid JSON: {e}") from e
     if not isinstance(value, dict):
         raise UserError(
             f"the body must be a JSON object, found {type(value).__name__}"
@@ -94,7 +94,7 @@ def parse_request(
 
 
 def _refuse(text: str):
-    raise ValueError(f"{text} is no JSON number")
+    raise ValueError(f"{text} is not a JSON number")
 
 
 def _rows(instances, names: list[str]) -> list[dict]:

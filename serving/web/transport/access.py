@@ -98,7 +98,7 @@ class Keys:
             self._problem = str(e)
             return
         self._problem = ""
-        _LOG.warning("%d keys are read anew", len(self._digests))
+        _LOG.warning("%d keys were read again", len(self._digests))
 
     async def watch(self) -> None:
         """Looks for changes, without an end."""

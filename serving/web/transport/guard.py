@@ -15,7 +15,7 @@ from serving.web.transport.access import OPEN_PATHS, Keys
 _LOG = logging.getLogger("serving")
 _CLOSE = (b"connection", b"close")
 _MISTAKES = range(400, 499)  # 499: the client is gone
-_FOREIGN = "pages of other sites may not ask this server"
+_FOREIGN = "pages of other sites may not send requests to this server"
 
 
 def refusal(status: int, message: str, path: str, headers=None) -> Response:

@@ -220,7 +220,7 @@ class BoundedProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
             cause = e.__context__
             if not isinstance(cause, _Broken):
                 what = "chunk or trailer" if self._in_body else "request"
-                cause = _Broken(400, f"this is no valid HTTP {what}")
+                cause = _Broken(400, f"this is not a valid HTTP {what}")
             raise cause from e
 
     # --- What the parser finds -----------------------------------------------
@@ -356,7 +356,7 @@ class BoundedProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
 def _check_part(head: bytearray, seen: int) -> None:
     """Raises _Broken when a head that is not whole is wrong already."""
     if not b"A" <= head[:1] <= b"Z":
-        raise _Broken(400, "this is no HTTP request")
+        raise _Broken(400, "this is not an HTTP request")
     if len(head) > MOST_HEAD:
         raise _Broken(431, f"the headers are larger than {MOST_HEAD} bytes")
     if len(head) > MOST_URL and head.find(b"\r\n", 0, MOST_URL) < 0:
@@ -381,6 +381,6 @@ def _check_head(head: bytes) -> None:
         raise _Broken(414, f"the URL is longer than {MOST_URL} bytes")
     match = _REQUEST_LINE.fullmatch(first)
     if match is None:
-        raise _Broken(400, "this is no HTTP request")
+        raise _Broken(400, "this is not an HTTP request")
     if match[1] not in (b"1.0", b"1.1"):
         raise _Broken(505, "wanted HTTP/1.0 or HTTP/1.1")

@@ -102,7 +102,7 @@ def test_what_tensorflow_writes_is_accepted(tmp_path):
         (entry(offset=8), "ends at byte 32"),
         (entry(shard=3), "no data file 3 of 1"),
         (entry(dtype=99), "no type 99"),
-        (b"\xff", "a row is none of a checkpoint"),
+        (b"\xff", "a row is not one of a checkpoint"),
     ],
 )
 def test_a_row_that_is_not_in_the_file(write, row, message):
@@ -116,7 +116,7 @@ def test_rows_that_together_are_longer_than_the_file(write):
     one = entry()
     bundle.check(write(table([HEADER, (0, b"a", one)])))
     both = [(0, b"a", one), (0, b"b", entry((1,), 4, 20))]
-    with pytest.raises(UserError, match="lie upon each other"):
+    with pytest.raises(UserError, match="overlap"):
         bundle.check(write(table([HEADER, *both])))
     # Each name is one sign longer than the one before.
     empty = entry((0,), 0)
@@ -132,7 +132,7 @@ def test_tables_that_are_none(write):
         (whole[:-1], "its end is not"),
         (table([(0, b"a", entry())]), "no header"),
         (table([HEADER, (9, b"a", entry())]), "outside of its block"),
-        (table([HEADER, (0, b"a", b"x" * 50)], 9), "blocks lie upon"),
+        (table([HEADER, (0, b"a", b"x" * 50)], 9), "blocks overlap"),
         (b"\1" * 40 + whole[-8:], "outside of it"),
         (b"\xff" * 40 + whole[-8:], "no end"),
         (whole[:30], "its end is not"),

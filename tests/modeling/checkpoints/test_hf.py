@@ -298,7 +298,7 @@ def test_shards_are_the_same_weights(tmp_path):
         (None, "wanted an object `weight_map`"),
         (
             dict.fromkeys(index["weight_map"], "none.safetensors"),
-            "none.safetensors is no readable",
+            "none.safetensors is not a readable",
         ),
     ):
         places = change and index["weight_map"] | change

@@ -225,7 +225,7 @@ def _safetensors(path, header, body=b""):
 def test_safetensors_that_numpy_has_not(tmp_path, tensor, body):
     header = f'{{"a":{tensor},"data_offsets":[0,{body}]}}}}'
     path = _safetensors(tmp_path / "model.safetensors", header, bytes(body))
-    with pytest.raises(UserError, match="is no readable safetensors file"):
+    with pytest.raises(UserError, match="is not a readable safetensors file"):
         hf_files.load_file(path)
 
 
@@ -271,7 +271,7 @@ def test_hdf5_links_to_other_files_are_not_followed(tmp_path):
 @pytest.mark.parametrize("content", [b"", b"\x89HDF\r\n\x1a\n", b"x" * 99])
 def test_damaged_hdf5(tmp_path, content):
     (tmp_path / H5).write_bytes(content)
-    with pytest.raises(UserError, match="no readable HDF5"):
+    with pytest.raises(UserError, match="not a readable HDF5"):
         h5_files.load(str(tmp_path / H5))
-    with pytest.raises(UserError, match="no readable HDF5"):
+    with pytest.raises(UserError, match="not a readable HDF5"):
         h5_files.load(str(tmp_path / "none.h5"))

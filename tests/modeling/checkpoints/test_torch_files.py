@@ -126,8 +126,8 @@ def test_what_is_no_state_dict_is_one_line(tmp_path):
         (((0, (7,), (1,))), "outside of its storage"),
         (((0, (2, 3), (3, 2))), "outside of its storage"),
         (((0, (9,), (0,))), "repeats numbers"),
-        (((-1, (2,), (1,))), "no shape"),
-        (((0, (2,), (1, 1))), "no shape"),
+        (((-1, (2,), (1,))), "shape is not one"),
+        (((0, (2,), (1, 1))), "shape is not one"),
     ):
         stored["a"].view = (numbers[0], *view)
         torch_writer.save(path, stored, numbers)
@@ -165,7 +165,7 @@ def raw(path, pickled, **entries):
         (b"\x80\x04\x8c\x04a\x1b[m\x8c\x02\nb\x93.", r"a\\x1b\[m.\\nb, which"),
         (b"\x80\x02cos\nsystem\n.", "names os.system"),
         (b"\x80\x04\x8f.", "has EMPTY_SET"),
-        (b"\x80\x02K\x01)R.", "calls what is no function"),
+        (b"\x80\x02K\x01)R.", "calls something that is not a function"),
         (b"\x80\x02" + b"0" * 3 + b".", "has POP"),
     ],
 )
@@ -195,7 +195,7 @@ def test_tensors_take_no_more_than_their_file(tmp_path):
     with pytest.raises(UserError, match="repeats numbers of other tensors"):
         torch_files.load_state_dict(str(path))
     write([(0, (1,) * 65, (1,) * 65)])
-    with pytest.raises(UserError, match="shape is no shape"):
+    with pytest.raises(UserError, match="shape is not one"):
         torch_files.load_state_dict(str(path))
 
 

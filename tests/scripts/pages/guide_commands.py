@@ -48,6 +48,8 @@ def listed() -> list[pages.Command]:
 def check_of(command: pages.Command) -> tuple[str, str]:
     """(kind, what): "run" flags, "tested" a test, "not_run" a reason.
 
+    "no_command" is what looks like one and has nothing to run.
+
     Raises:
       KeyError: nothing is said about it.
     """
@@ -55,6 +57,7 @@ def check_of(command: pages.Command) -> tuple[str, str]:
     for kind, table in (
         ("run", runs),
         ("tested", CHECKS["tested"]),
+        ("no_command", CHECKS["no_command"]),
         ("not_run", CHECKS["not_run"]),
     ):
         for text, what in table.items():
@@ -116,6 +119,20 @@ class World:
         wiki = title + text.replace("\n\n", "\n" + title)
         (folder / "wikitext-103/wiki.train.tokens").write_text(wiki)
         (folder / "novels/a.txt").write_text(text)
+
+    def _bert(self, folder):
+        """Of the recipes of all encoders."""
+        self._corpora(folder)
+        text = folder / "wikitext-103/wiki.train.tokens"
+        text.rename(folder / "wiki.train.tokens")
+        (folder / "GLUE").symlink_to(self._data / "glue")
+
+    _xlnet = _albert = _modernbert = _bert
+
+    def _transformer_xl(self, folder):
+        (folder / "wikitext-2").mkdir()
+        for name in ("train", "valid"):
+            shutil.copy(self._text, folder / f"wikitext-2/{name}.txt")
 
     def _embeddings(self, folder):
         (folder / "lines.txt").write_text("the red river\na tower\n")

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.conftest import ROOT
-from tests.scripts.pages import guide_commands
+from tests.scripts.pages import guide_commands, marks
 
 
 def test_every_command_is_run_or_has_a_reason():
@@ -13,7 +13,7 @@ def test_every_command_is_run_or_has_a_reason():
 
 def test_the_table_names_tests_and_commands_that_exist():
     texts = [command.text for command in guide_commands.listed()]
-    for kind in ("tested", "not_run"):
+    for kind in ("tested", "no_command", "not_run"):
         for key in guide_commands.CHECKS[kind]:
             assert any(key in text for text in texts), key
     for test in guide_commands.CHECKS["tested"].values():
@@ -25,6 +25,30 @@ def test_the_table_names_tests_and_commands_that_exist():
         ]
         for key in table:
             assert any(key in text for text in own), (page, key)
+
+
+def test_a_page_says_which_commands_no_test_runs():
+    pages = marks.marked_pages()
+    texts = [path.read_text(encoding="utf-8") for path in pages]
+    assert sum(text.count("*No test runs `") for text in texts) > 20
+    for path, text in zip(pages, texts, strict=True):
+        assert marks.written(path) == text, (
+            "python -m tests.scripts.pages.marks"
+        )
+
+
+def test_a_mark_stands_behind_the_block_with_the_command():
+    block = (
+        "```bash\npip install x\n\ndocker build .\npython run_lm.py\n```\n\n"
+    )
+    first, second = marks.chunks(f"Words.\n\n{block}")
+    assert first == "Words.\n\n" and second == block
+    assert marks.marks_of("a.md", first) == ""
+    lines = marks.marks_of("a.md", block).split("\n\n")
+    assert lines[0].startswith(
+        "*No test runs `pip`: it needs the package index"
+    )
+    assert lines[1] == "*No test runs `docker`: it needs Docker.*"
 
 
 @pytest.fixture(scope="module")

@@ -27,6 +27,9 @@ OTHERS = {
     "scripts/readability",
     "scripts/pages/diagrams",
     "scripts/pages/notebooks",
+    "scripts.pages.measured_figures",
+    "scripts.pages.widths",
+    "tests.scripts.pages.marks",
 }
 FOLDERS = ("benchmarks", "studies", "tools")  # many load TensorFlow
 

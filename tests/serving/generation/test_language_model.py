@@ -204,7 +204,7 @@ def test_a_filling_is_scored_among_the_pieces_of_the_whole_text(lm):
 def test_fill_errors(lm):
     with pytest.raises(UserError, match="holds no <mask>"):
         fill.parse(lm, "nothing", None)
-    with pytest.raises(UserError, match="wants 1 texts"):
+    with pytest.raises(UserError, match="needs 1 texts"):
         fill.parse(lm, "a <mask>", ["a", "b"])
     for symbol in ("<eop>", "\u2603"):
         with pytest.raises(UserError, match="text 2 holds .*never fills"):

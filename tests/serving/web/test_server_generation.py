@@ -128,7 +128,7 @@ def test_large_requests_and_answers_go_through_the_helper(client, monkeypatch):
     assert calls == ["parse_request", "predictions"]
     assert len({answer.content for answer in answers}) == 1
     bad = client.post(PREDICT, content=b'{"instances": [')
-    assert bad.status_code == 400 and "no valid JSON" in bad.json()["error"]
+    assert bad.status_code == 400 and "not valid JSON" in bad.json()["error"]
     friendly = client.post("/answer", json=small)
     assert friendly.json() == {"answers": [{"x": [0.0] * 4}] * 9}
     assert calls[2:] == ["parse_request", "parse_request", "answers"]

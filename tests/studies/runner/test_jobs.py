@@ -202,7 +202,7 @@ def test_sigterm_lets_what_runs_save_and_begins_nothing(tmp_path, workers):
     runner.send_signal(signal.SIGTERM)
     said = runner.communicate(timeout=60)[0].decode()
     assert runner.returncode == 1, said
-    assert "said: stopped by SIGTERM; the same command goes on" in said
+    assert "said: stopped by SIGTERM; the same command resumes" in said
     saved = {p.parent.name for p in tmp_path.glob("at/*/saved")}
     assert saved == set(names) and done() == set()
     # The rest is never told to stop: let it find what it waits for.

@@ -44,7 +44,10 @@ def test_every_action_has_a_split(tmp_path):
 def test_folders_and_checkpoints(tmp_path):
     (tmp_path / "file").write_text("x")
     for change, message in (
-        ({"run": {"model_dir": str(tmp_path / "file/a")}}, "file is no folder"),
+        (
+            {"run": {"model_dir": str(tmp_path / "file/a")}},
+            "file is not a folder",
+        ),
         ({"run": {"model_dir": "/proc/a"}}, "--model_dir=/proc/a cannot be wr"),
         ({"do_predict": True, "predict_dir": "/proc/b"}, "--predict_dir=/proc"),
         ({"do_eval": True, "predict_dir": "/proc/b"}, "--predict_dir=/proc"),

@@ -79,7 +79,7 @@ def test_a_resumed_run_keeps_its_objective(tmp_path):
     notes = run_record.update(
         str(old), {}, {}, {"min_batch_size": 4}, True, write=False
     )
-    assert "`min_batch_size` wanted 4, found 0: the run goes on" in notes[0]
+    assert "`min_batch_size` wanted 4, found 0: the run continues" in notes[0]
     start(old)
     # What it was read with stands among its flags.
     path.write_text('{"flags": {"resample_targets": true}, "starts": [{}]}')

@@ -266,7 +266,7 @@ class CrossEncoder:
         if not result.finished:
             raise UserError(
                 f"{folder}: stopped at step {result.step}; the same command "
-                "goes on"
+                "resumes"
             )
         test_input, rows = self._candidates(fold.test)
         source = weights_to_read(run)

@@ -196,7 +196,7 @@ def kernel_lines(features: Features, mu: tuple[float, ...]) -> list[str]:
                 f"warning: layer {layer}: the kernel at "
                 f"{mu[int(shares[i].argmax())]:.2f} holds "
                 f"{shares[i].max():.0%} of the soft term frequencies: its "
-                "vectors can hardly be told apart; try --center or another "
+                "vectors can hardly be distinguished; try --center or another "
                 "--layer"
             )
     return lines

@@ -122,5 +122,5 @@ def test_an_address_that_cannot_be(there, tmp_path):
         downloads.fetch(package, str(tmp_path), ["ftp://127.0.0.1"])
     with packages.served(tmp_path) as (address, _):
         pass  # nobody listens there now
-    with pytest.raises(UserError, match="run again to go on"):
+    with pytest.raises(UserError, match="run again to resume"):
         downloads.fetch(package, str(tmp_path / "cache"), [address])

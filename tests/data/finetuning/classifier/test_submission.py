@@ -66,7 +66,9 @@ def test_a_whole_submission_is_well_and_faults_are_named(tmp_path):
     with pytest.raises(UserError, match="missing AX.tsv"):
         submission.write(paths, output)
     (tmp_path / "b.zip").write_bytes(b"no")
-    assert "is no zip" in submission.validate(str(tmp_path / "b.zip"))[0]
+    assert (
+        "is not a zip file" in submission.validate(str(tmp_path / "b.zip"))[0]
+    )
 
 
 def test_the_diagnostic_set_lies_beside_the_tasks(tmp_path):

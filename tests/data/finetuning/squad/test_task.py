@@ -60,5 +60,5 @@ def test_a_file_that_is_nowhere_says_what_was_tried(tmp_path):
         assert f"{name} " in f"{line} "
     # A folder of that name is none.
     path.mkdir()
-    with pytest.raises(UserError, match="no file that can be read"):
+    with pytest.raises(UserError, match="not a file that can be read"):
         squad_examples.read_file(str(path), True, BadRows())

@@ -158,5 +158,5 @@ def test_merges_that_do_not_fit_are_one_line(path, tmp_path):
     with pytest.raises(UserError, match="wanted merges.txt beside it"):
         opening.open_tokenizer(str(vocab))
     vocab.write_text('{"a": "b"}')
-    with pytest.raises(UserError, match="no object of piece and id"):
+    with pytest.raises(UserError, match="not an object of piece and id"):
         opening.open_tokenizer(str(vocab))

@@ -222,7 +222,7 @@ def test_other_models_and_missing_members(vectors):
     assert answer.json()["error"]["param"] == "model"
     answer = vectors.post("/v1/embeddings", content=b"{")
     assert answer.status_code == 400
-    assert "no valid JSON" in answer.json()["error"]["message"]
+    assert "not valid JSON" in answer.json()["error"]["message"]
     assert vectors.get("/v1/embeddings").json()["error"]["type"]
 
 

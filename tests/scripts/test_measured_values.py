@@ -1,0 +1,81 @@
+"""Tables of the pages agree with the files that hold every single value."""
+
+import collections
+import csv
+import statistics
+
+import pytest
+
+from scripts.pages import blocks
+from tests.conftest import ROOT
+
+MEASURED = ROOT / "docs/measured"
+
+
+def values(name):
+    """Rows of a file of single values."""
+    with open(MEASURED / name, encoding="utf-8", newline="") as f:
+        return list(csv.DictReader(f, delimiter="\t"))
+
+
+def table(page, name):
+    """Rows of a measured table without its head."""
+    return blocks.read_file(MEASURED / f"tables/{page}.tsv")[name].rows[1:]
+
+
+@pytest.fixture(scope="module")
+def results():
+    """(task, labels, start) -> seed -> run -> value in per cent."""
+    found = collections.defaultdict(lambda: collections.defaultdict(dict))
+    for row in values("results_table.tsv"):
+        per_cent = 1 if row["task"] == "squad1" else 100
+        seeds = found[row["task"], row["labels"], row["start"]]
+        seeds[row["seed"]][row["run"]] = per_cent * float(row["value"])
+    return found
+
+
+def shown(numbers):
+    """As the tables have it."""
+    mean, deviation = statistics.mean(numbers), statistics.stdev(numbers)
+    return f"{mean:.1f} ± {deviation:.1f} ({len(numbers)})"
+
+
+@pytest.mark.parametrize(
+    "name, labels", [("all_labels", None), ("few_labels", 2)]
+)
+def test_results_are_means_of_their_values(results, name, labels):
+    """Pretrained of the second run; random weights of the first that has it."""
+    rows = table("results", name)
+    assert len(rows) >= 10
+    for row in rows:
+        count = "all" if labels is None else row[labels].replace(",", "")
+        tuned = results[row[0], count, "pretrained"].values()
+        assert row[3] == shown([runs["2"] for runs in tuned]), row
+        random = results[row[0], count, "random"].values()
+        assert row[4] == shown([runs[min(runs)] for runs in random]), row
+
+
+def test_attacks_are_those_of_the_file():
+    found = {(r["nice"], r["attack"]): r for r in values("attacks.tsv")}
+    rows = table("robustness", "attacks")
+    assert len(rows) > 10
+    for name, *numbers in rows:
+        own, same = found["10", name], found["0", name]
+        ratios = ("p99_ms", "p99_by_quiet")
+        assert numbers == [
+            *(own[key] for key in ratios),
+            *(same[key] for key in (*ratios, "p99_by_control")),
+        ]
+
+
+def test_losses_of_the_ablation_are_those_of_its_file():
+    rows = table("ablation", "rows")
+    lines = (MEASURED / "ablation_table.md").read_text(encoding="utf-8")
+    losses = {
+        cells[1].strip(): cells[3].split()[0]
+        for line in lines.splitlines()
+        if len(cells := line.split("|")) > 4 and "(" in cells[3]
+    }
+    assert len(rows) == 14
+    for name, loss, *_ in rows:
+        assert f"{float(losses[name]):.2f}" == loss, name
