@@ -289,9 +289,16 @@ def combine(content, position, segment, difference, mask, key_len):
     return scores if mask is None else scores + mask
 
 
-@fusion.compiled
 def drop_probabilities(p, seed, rate):
     """Dropout of the probabilities [N, B, Q, K], as one kernel."""
+    # A kernel that drops nothing would copy them.
+    if seed is None or rate == 0.0:
+        return p
+    return _drop(p, seed, rate=rate)
+
+
+@fusion.compiled
+def _drop(p, seed, rate):
     return dropout.masked(p, seed, rate)
 
 

@@ -22,6 +22,8 @@ class EncoderOutput(NamedTuple):
       new_memory: tuple of L tensors [B, M, D], without gradient.
       new_memory_length: int32 [B], valid slots (at the right end).
       hidden_states: tuple of L + 1 tensors [B, T, D], on request.
+      tables: of the embedding, in training: what a tied softmax reads, so that
+        both gradients of a table meet in one array.
     """
 
     sequence_output: tf.Tensor
@@ -29,6 +31,7 @@ class EncoderOutput(NamedTuple):
     new_memory: tuple[tf.Tensor, ...] | None = None
     new_memory_length: tf.Tensor | None = None
     hidden_states: tuple[tf.Tensor, ...] | None = None
+    tables: tuple[tf.Tensor, ...] | None = None
 
 
 class Encoder(saving.Model):

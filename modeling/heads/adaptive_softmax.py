@@ -91,14 +91,17 @@ class AdaptiveSoftmax(saving.Layer):
             return hidden
         return tf.matmul(hidden, tf.cast(weights, tf.float32), transpose_b=True)
 
-    def tables(self, embedding) -> list[tuple[tf.Tensor, tf.Tensor]]:
+    def tables(
+        self, embedding, weights=None
+    ) -> list[tuple[tf.Tensor, tf.Tensor]]:
         """(weights [S_i, E_i], bias [S_i]) of the head and of every tail.
 
         The head's rows are the first cluster's and one per tail. Whoever calls
         `log_probs` in a loop makes them before it: where rows are not aligned
         in memory, taking the clusters from the embedding copies all of it.
+        `weights` are the rows of all clusters, where they are there already.
         """
-        tables = embedding.cluster_tables()
+        tables = weights or embedding.cluster_tables()
         found = [
             (weights, tf.convert_to_tensor(bias))
             for weights, bias in zip(tables, self.biases, strict=True)
@@ -111,7 +114,9 @@ class AdaptiveSoftmax(saving.Layer):
             )
         return found
 
-    def token_losses(self, hidden, targets, embedding, chunk_size=None):
+    def token_losses(
+        self, hidden, targets, embedding, chunk_size=None, read=None
+    ):
         """-log p of every target.
 
         Args:
@@ -120,13 +125,14 @@ class AdaptiveSoftmax(saving.Layer):
           embedding: the encoder's `AdaptiveEmbedding`.
           chunk_size: rows of logits alive at a time; None = all of the
             head's, `cluster_losses.CHUNK` of a tail's.
+          read: the tables of `AdaptiveEmbedding.read`, in training.
 
         Returns:
           float32 [n].
         """
         ends = self.config.cluster_ends
         targets = tf.cast(targets, tf.int32)
-        tables = self.tables(embedding)
+        tables, pieces = self._training_tables(embedding, read)
         inside = [
             (targets >= ends[i]) & (targets < ends[i + 1])
             for i in range(self.count)
@@ -138,12 +144,36 @@ class AdaptiveSoftmax(saving.Layer):
         # The head last, whose logits are then the first that the backward
         # pass needs no more.
         for i in reversed(range(self.count)):
-            own = (self._project(hidden, i, embedding), *tables[i])
+            table, bias = tables[i]
+            own = [self._project(hidden, i, embedding), bias]
+            own += pieces[i] or [table]
             if not static_only():
                 total, *own = in_turn(total, *own)
-            rows = (targets - ends[i], inside[i]) if i else (entry, None)
-            total += cluster_losses.token_losses(*own, *rows, chunk_size)
+            projected, bias, *parts = own
+            total += cluster_losses.token_losses(
+                projected,
+                table if pieces[i] else parts[0],
+                bias,
+                *((targets - ends[i], inside[i]) if i else (entry, None)),
+                chunk_size,
+                parts if pieces[i] else None,
+            )
         return total
+
+    def _training_tables(self, embedding, read):
+        """`tables`, and per cluster what gets the gradient or None = it does.
+
+        A large cluster's gradient is as large: it goes in pieces into that of
+        the whole table.
+        """
+        if read is None:
+            return self.tables(embedding), [None] * self.count
+        weights = embedding.cluster_tables()
+        pieces = embedding.cluster_pieces(read)
+        for i, parts in enumerate(pieces):
+            if len(parts) == 1:
+                weights[i], pieces[i] = parts[0], None
+        return self.tables(embedding, weights), pieces
 
     def log_probs(self, hidden, embedding, tables=None):
         """float32 [n, D] -> [n, V], log-probabilities of all ids.

@@ -71,6 +71,7 @@ class CausalLanguageModel(TaskModel):
         hidden: tf.Tensor,
         target_ids: tf.Tensor,
         chunk_size: int | None = None,
+        tables: tuple[tf.Tensor, ...] | None = None,
     ) -> tf.Tensor:
         """-log p of every target, in order.
 
@@ -80,6 +81,7 @@ class CausalLanguageModel(TaskModel):
           chunk_size: rows of logits alive at a time, made again in the
             backward pass; None = all of the head's, a fixed number of a tail
             cluster's.
+          tables: of the encoder's output, in training.
 
         Returns:
           float32 [B, T].
@@ -90,6 +92,7 @@ class CausalLanguageModel(TaskModel):
             tf.reshape(target_ids, [-1]),
             self.encoder.embeddings,
             chunk_size,
+            tables,
         )
         return tf.reshape(losses, tf.shape(target_ids))
 

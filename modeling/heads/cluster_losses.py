@@ -13,9 +13,11 @@ the last one filled up, and logits are made again: only [c, S] is alive.
 """
 
 import dataclasses
+from typing import NamedTuple
 
 import tensorflow as tf
 
+from modeling.ops import tied
 from modeling.ops.shapes import static_only
 
 # Rows of a chunk. Fewer make slow matmuls; where shapes are static, more are
@@ -37,6 +39,7 @@ def token_losses(
     targets: tf.Tensor,
     active: tf.Tensor | None = None,
     chunk_size: int | None = None,
+    pieces: list[tf.Tensor] | None = None,
 ) -> tf.Tensor:
     """-log softmax(hidden table^T + bias) of the targets.
 
@@ -48,6 +51,8 @@ def token_losses(
       active: bool [n], the rows that count; None = all.
       chunk_size: c; None = `chunk_rows` (static shapes: `CHUNK`), or all rows
         at once without `active`.
+      pieces: the rows of `table`, [s, E] each. They get its gradient, one
+        after another; None = `table` gets it, in one piece.
 
     Returns:
       float32 [n], 0 where not active.
@@ -69,16 +74,22 @@ def token_losses(
             targets = tf.where(active, targets, 0)
         made = _Rows(rows, chunk, count, order, inverse, targets, exact)
 
+    table = tf.stop_gradient(table) if pieces else tf.convert_to_tensor(table)
+
     @tf.custom_gradient
-    def run(hidden, table, bias):
+    def run(hidden, bias, *pieces):
         losses, kept = made.losses(hidden, table, bias)
 
         def gradient(upstream):
-            return made.gradients(hidden, table, bias, upstream, kept)
+            own = Cluster(table, bias, [piece.shape[0] for piece in pieces])
+            d_hidden, d_bias, d_pieces = made.gradients(
+                hidden, own, upstream, kept
+            )
+            return d_hidden, d_bias, *d_pieces
 
         return losses, gradient
 
-    return run(hidden, tf.convert_to_tensor(table), tf.convert_to_tensor(bias))
+    return run(hidden, tf.convert_to_tensor(bias), *(pieces or [table]))
 
 
 def _forward(hidden, table, bias, targets):
@@ -97,12 +108,8 @@ def _forward(hidden, table, bias, targets):
 
 
 def _less_targets(probabilities, targets):
-    """probabilities [k, S] - one_hot(targets [k]), where they lie.
-
-    In a program for a device of its own, XLA fuses the one-hot matrix; on GPU
-    a deterministic scatter would bring everything to the host.
-    """
-    if static_only() or tf.config.list_logical_devices("GPU"):
+    """probabilities [k, S] - one_hot(targets [k]), where they lie."""
+    if not tied.adds_in_place():
         return probabilities - tf.one_hot(targets, probabilities.shape[1])
     rows = tf.range(tf.shape(targets)[0])
     return tf.tensor_scatter_nd_sub(
@@ -112,16 +119,32 @@ def _less_targets(probabilities, targets):
     )
 
 
-def _backward(error, hidden, table, upstream):
-    """([k, E], [S, E], [S]) of the losses times `upstream` [k].
+class Cluster(NamedTuple):
+    """What gradients are taken of: table [S, E], bias [S], rows of pieces."""
+
+    table: tf.Tensor
+    bias: tf.Tensor
+    sizes: list[int]
+
+
+def _backward(error, hidden, cluster, upstream):
+    """([k, E], [S], [[s, E]]) of the losses times `upstream` [k].
 
     Rows of width E are scaled, not those of the S logits.
     """
     scale = upstream[:, tf.newaxis]  # [k, 1]
+    scaled, pieces, first = hidden * scale, [], 0
+    for size in cluster.sizes:
+        part = error
+        if len(cluster.sizes) > 1:
+            with tf.control_dependencies(pieces[-1:]):
+                part = error[:, first : first + size]
+        pieces.append(tf.matmul(part, scaled, transpose_a=True))
+        first += size
     return (
-        tf.matmul(error, table) * scale,
-        tf.matmul(error, hidden * scale, transpose_a=True),
+        tf.matmul(error, cluster.table) * scale,
         tf.linalg.matvec(error, upstream, transpose_a=True),
+        pieces,
     )
 
 
@@ -135,10 +158,9 @@ class _Whole:
         """(float32 [n], their gradient by the logits)."""
         return _forward(hidden, table, bias, self.targets)
 
-    def gradients(self, hidden, table, bias, upstream, kept):
-        """Of the losses times `upstream` [n]: ([n, E], [S, E], [S])."""
-        del bias
-        return _backward(kept, hidden, table, upstream)
+    def gradients(self, hidden, cluster, upstream, kept):
+        """Of the losses times `upstream` [n]: ([n, E], [S], pieces)."""
+        return _backward(kept, hidden, cluster, upstream)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -229,8 +251,8 @@ class _Rows:
             found = self._write(found, 0, own)
         return self._unsorted(*self._loop(body, found)), kept
 
-    def gradients(self, hidden, table, bias, upstream, kept):
-        """Of the losses times `upstream` [n]: ([n, E], [S, E], [S])."""
+    def gradients(self, hidden, cluster, upstream, kept):
+        """Of the losses times `upstream` [n]: ([n, E], [S], pieces)."""
         hidden, targets = self._sorted(hidden), self._sorted(self.targets)
         upstream = self._sorted(upstream)
 
@@ -238,22 +260,27 @@ class _Rows:
             piece = self._piece(hidden, i)
             if error is None:
                 own = self._piece(targets, i)
-                error = _forward(piece, table, bias, own)[1]
+                error = _forward(piece, cluster.table, cluster.bias, own)[1]
             scale = self._counted(self._piece(upstream, i), i)
-            return _backward(error, piece, table, scale)
+            return _backward(error, piece, cluster, scale)
 
-        def body(i, d_hidden, d_table, d_bias):
-            own, more_table, more_bias = one(i, None)
+        def body(i, d_hidden, *sums):
+            own, *more = one(i, None)
             d_hidden = self._write(d_hidden, i, own)
-            return i + 1, d_hidden, d_table + more_table, d_bias + more_bias
+            sums = tf.nest.map_structure(tf.add, list(sums), more)
+            return i + 1, d_hidden, *sums
 
-        d_hidden = self._array(hidden.shape[1])
-        sums = tf.zeros_like(table), tf.zeros_like(bias)
+        width = hidden.shape[1]
+        d_hidden = self._array(width)
+        sums = [
+            tf.zeros_like(cluster.bias),
+            [tf.zeros([size, width]) for size in cluster.sizes],
+        ]
         if self.exact:
             own, *sums = one(0, kept)
             d_hidden = self._write(d_hidden, 0, own)
-        d_hidden, d_table, d_bias = self._loop(body, d_hidden, *sums)
-        return self._unsorted(d_hidden), d_table, d_bias
+        d_hidden, *sums = self._loop(body, d_hidden, *sums)
+        return self._unsorted(d_hidden), *sums
 
 
 def _fill(x, surplus):

@@ -58,7 +58,10 @@ class CausalLMObjective(LanguageModelObjective):
         else:
             output = model(ids, **how)
         losses = model.token_losses(
-            output.sequence_output, batch["target_ids"], self.loss_chunk_size
+            output.sequence_output,
+            batch["target_ids"],
+            self.loss_chunk_size,
+            output.tables,
         )  # [B, T]
         total, count = tf.reduce_sum(losses * weights), tf.reduce_sum(weights)
         new_memory = ()

@@ -11,7 +11,7 @@ from modeling.encoders.transformer_xl.config import TransformerXLConfig
 from modeling.encoders.transformer_xl.embeddings import AdaptiveEmbedding
 from modeling.encoders.transformer_xl.layer import CausalLayer
 from modeling.encoders.transformer_xl.names import BIASES, SCOPE
-from modeling.ops import dropout
+from modeling.ops import dropout, tied
 from modeling.ops.matmul import Matmul
 from modeling.ops.shapes import sizes
 
@@ -88,7 +88,11 @@ class TransformerXLModel(RecurrentStack):
         texts = batch if config.variational_dropout else None
         context = self.begin(training, seed, texts=texts)
         outer = self.outer_seed(context)
-        h = self.embeddings(input_ids)  # [B, T, D]
+        tables = None
+        if training and tied.adds_in_place():
+            h, tables = self.embeddings.read(input_ids)  # [B, T, D]
+        else:
+            h = self.embeddings(input_ids)
         h = dropout.words(h, input_ids, config.word_dropout, outer)
         if config.encoding == "absolute":
             h += tf.cast(self._sinusoid(query_len, 0)[:, 1:], h.dtype)
@@ -125,6 +129,7 @@ class TransformerXLModel(RecurrentStack):
                 length, batch, memory_len, query_len, config.mem_len
             ),
             states if output_hidden_states else None,
+            tables,
         )
 
     def _applied(self, block, stream, layer_memory):

@@ -10,8 +10,11 @@ import tensorflow as tf
 
 from modeling.encoders.base import ConfiguredLayer
 from modeling.encoders.transformer_xl.config import TransformerXLConfig
-from modeling.ops import initializers
+from modeling.ops import initializers, tied
 from modeling.ops.shapes import static_only
+
+# Elements of a piece of a cluster's table, 32 MB.
+PIECE = 2**23
 
 
 class AdaptiveEmbedding(ConfiguredLayer):
@@ -63,7 +66,25 @@ class AdaptiveEmbedding(ConfiguredLayer):
         return same or width != config.d_model
 
     def call(self, ids):
-        """int [B, T] -> [B, T, D].
+        """int [B, T] -> [B, T, D]."""
+        return self._embedded(ids, tf.gather)
+
+    def read(self, ids):
+        """As `call`, for training, and the tables for `cluster_tables`.
+
+        Gradients of the softmax and of the rows then meet in one array.
+        """
+        tables = []
+
+        def lookup(table, ids):
+            rows, table = tied.lookup(table, ids)
+            tables.append(table)
+            return rows
+
+        return self._embedded(ids, lookup), tuple(tables)
+
+    def _embedded(self, ids, lookup):
+        """int [B, T] -> [B, T, D]; `lookup(table, ids)` gives rows.
 
         Every id is looked up in every cluster, in a row that does not count
         where it is of another one: shapes are static, and no id is left out.
@@ -78,7 +99,7 @@ class AdaptiveEmbedding(ConfiguredLayer):
             if len(self.tables) > 1:
                 inside = (ids >= ends[i]) & (ids < ends[i + 1])  # [B, T]
                 cluster_ids = tf.where(inside, ids - ends[i], 0)
-            rows = tf.cast(tf.gather(table, cluster_ids), dtype)  # [B, T, E_i]
+            rows = tf.cast(lookup(table, cluster_ids), dtype)  # [B, T, E_i]
             rows = _project(rows, self.projections.get(str(i)))  # [B, T, D]
             if inside is not None:
                 rows = tf.where(inside[..., tf.newaxis], rows, 0)
@@ -87,9 +108,24 @@ class AdaptiveEmbedding(ConfiguredLayer):
 
     def cluster_tables(self) -> list[tf.Tensor]:
         """Float32 tables of all clusters, [size, E_i]."""
-        if len(self.tables) == len(self.sizes):
-            return [tf.convert_to_tensor(table) for table in self.tables]
-        return _rows(tf.convert_to_tensor(self.tables[0]), self.sizes)
+        tables = [tf.convert_to_tensor(table) for table in self.tables]
+        if len(tables) == len(self.sizes):
+            return tables
+        return _rows(tables[0], self.sizes)
+
+    def cluster_pieces(self, tables) -> list[list[tf.Tensor]]:
+        """The rows of every cluster in pieces; the first cluster's is one.
+
+        Args:
+          tables: what `read` gave in the same step.
+        """
+        if len(tables) == len(self.sizes):
+            return [[table] for table in tables]
+        first, *rest = self.sizes
+        width = tables[0].shape[1]
+        split = [[first], *(_piece_sizes(size, width) for size in rest)]
+        rows = iter(_rows(tables[0], sum(split, [])))
+        return [[next(rows) for _ in sizes] for sizes in split]
 
     def projection_of(self, i: int) -> tf.Variable | None:
         """[E_i, D] of cluster i, None where rows have width D."""
@@ -105,6 +141,12 @@ class AdaptiveEmbedding(ConfiguredLayer):
             if str(i) in self.projections:
                 paths[f"{scope}proj_W"] = f"projections/{i}"
         return paths
+
+
+def _piece_sizes(size, width):
+    """Rows of the pieces of a cluster; multiples of 64 are aligned."""
+    most = max(PIECE // width // 64 * 64, 64)
+    return [min(most, size - first) for first in range(0, size, most)]
 
 
 def _project(rows, projection):

@@ -1,0 +1,43 @@
+"""A table that is read twice: rows at one end of a model, all of it at the other.
+
+Letters: V rows, E width; any shape of ids.
+"""
+
+import tensorflow as tf
+
+from modeling.ops.shapes import static_only
+
+
+def adds_in_place() -> bool:
+    """Whether rows of a tensor that nobody else reads change where they lie.
+
+    A program that XLA compiles as a whole fuses a sparse sum with what comes
+    next; on GPU a deterministic one would bring everything to the host.
+    """
+    return not static_only() and not tf.config.list_logical_devices("GPU")
+
+
+def lookup(table: tf.Tensor, ids: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """(table[ids], table): who needs the table later takes this one.
+
+    The gradient of the rows is then added to that of the table where it lies.
+    The sum of two gradients would first make a second table of the rows, zeros
+    for the most part. The numbers are the same, bit for bit.
+
+    Args:
+      table: [V, E].
+      ids: int.
+    """
+
+    @tf.custom_gradient
+    def run(table):
+        def gradient(d_rows, d_table):
+            flat = tf.reshape(d_rows, [-1, table.shape[1]])
+            used, place = tf.unique(tf.reshape(ids, [-1]))
+            # Once per id, before it meets the other gradient.
+            sums = tf.math.unsorted_segment_sum(flat, place, tf.size(used))
+            return tf.tensor_scatter_nd_add(d_table, used[:, tf.newaxis], sums)
+
+        return (tf.gather(table, ids), tf.identity(table)), gradient
+
+    return run(table)
