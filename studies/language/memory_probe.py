@@ -399,6 +399,6 @@ if __name__ == "__main__":
     flags.DEFINE_integer("steps", Task.steps, "Of training, per model.", 1)
     flags.DEFINE_integer("seeds", 5, "Of text and weights.", 1)
     flags.DEFINE_string(
-        "output_dir", "", "Takes table and figure.", required=True
+        "output_dir", None, "Takes table and figure.", required=True
     )
     app.run(main)
