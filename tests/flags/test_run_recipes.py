@@ -83,6 +83,6 @@ def test_given_flags_override_the_recipe_and_all_is_printed():
     assert "--warmup_steps=1000  (not from the paper)" in text
     with pytest.raises(UserError, match="is for run_squad.py"):
         finetune_flags.apply_recipe("run_race.py")
-    features = finetune_flags.features_from_flags("x.model")
+    features = finetune_flags.features_from_flags()
     assert features.max_seq_length == 512
     assert COMMAND.data_options().n_best_size == 5

