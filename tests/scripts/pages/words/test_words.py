@@ -7,7 +7,7 @@ import pytest
 
 from scripts import readability
 from tests.conftest import ROOT
-from tests.scripts.pages import vale_rules
+from tests.scripts.pages.words import vale_rules
 
 # The generated ones have the flags' texts and the messages of the commands.
 GENERATED = [ROOT / "docs/reference" / name for name in readability.GENERATED]
