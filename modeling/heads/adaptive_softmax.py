@@ -168,11 +168,7 @@ class AdaptiveSoftmax(saving.Layer):
         """
         if read is None:
             return self.tables(embedding), [None] * self.count
-        weights = embedding.cluster_tables()
-        pieces = embedding.cluster_pieces(read)
-        for i, parts in enumerate(pieces):
-            if len(parts) == 1:
-                weights[i], pieces[i] = parts[0], None
+        weights, pieces = embedding.cluster_pieces(read)
         return self.tables(embedding, weights), pieces
 
     def log_probs(self, hidden, embedding, tables=None):

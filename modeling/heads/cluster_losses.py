@@ -13,6 +13,7 @@ the last one filled up, and logits are made again: only [c, S] is alive.
 """
 
 import dataclasses
+from collections.abc import Callable
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -34,7 +35,7 @@ def chunk_rows(size: int) -> int:
 
 def token_losses(
     hidden: tf.Tensor,
-    table: tf.Tensor,
+    table: tf.Tensor | Callable[[], tf.Tensor],
     bias: tf.Tensor,
     targets: tf.Tensor,
     active: tf.Tensor | None = None,
@@ -51,8 +52,9 @@ def token_losses(
       active: bool [n], the rows that count; None = all.
       chunk_size: c; None = `chunk_rows` (static shapes: `CHUNK`), or all rows
         at once without `active`.
-      pieces: the rows of `table`, [s, E] each. They get its gradient, one
-        after another; None = `table` gets it, in one piece.
+      pieces: the rows of the table, [s, E] each, which get its gradient one
+        after another. `table` is then a function that gives all of it, without
+        a gradient. None = `table` gets it, in one piece.
 
     Returns:
       float32 [n], 0 where not active.
@@ -61,7 +63,7 @@ def token_losses(
     made = _Whole(targets)
     if active is not None or chunk_size is not None:
         exact = not static_only()
-        chunk = chunk_rows(table.shape[0]) if exact else CHUNK
+        chunk = chunk_rows(bias.shape[0]) if exact else CHUNK
         chunk = chunk_size or chunk
         if isinstance(rows, int):
             chunk = min(chunk, rows)
@@ -74,14 +76,19 @@ def token_losses(
             targets = tf.where(active, targets, 0)
         made = _Rows(rows, chunk, count, order, inverse, targets, exact)
 
-    table = tf.stop_gradient(table) if pieces else tf.convert_to_tensor(table)
+    whole = table
+    if pieces is None:
+        table = tf.convert_to_tensor(table)
+        whole, pieces = (lambda: table), [table]
 
     @tf.custom_gradient
     def run(hidden, bias, *pieces):
-        losses, kept = made.losses(hidden, table, bias)
+        losses, kept = made.losses(hidden, whole(), bias)
 
         def gradient(upstream):
-            own = Cluster(table, bias, [piece.shape[0] for piece in pieces])
+            with tf.control_dependencies([upstream]):
+                again = whole()  # which may have been a copy
+            own = Cluster(again, bias, [piece.shape[0] for piece in pieces])
             d_hidden, d_bias, d_pieces = made.gradients(
                 hidden, own, upstream, kept
             )
@@ -89,7 +96,7 @@ def token_losses(
 
         return losses, gradient
 
-    return run(hidden, tf.convert_to_tensor(bias), *(pieces or [table]))
+    return run(hidden, tf.convert_to_tensor(bias), *pieces)
 
 
 def _forward(hidden, table, bias, targets):
@@ -99,9 +106,10 @@ def _forward(hidden, table, bias, targets):
     logarithm of the sum without another pass; it is at least 1 / S.
     """
     logits = tf.matmul(hidden, table, transpose_b=True) + bias
-    probabilities = tf.nn.softmax(logits)
     losses = tf.reduce_max(logits, 1)
     losses -= tf.gather(logits, targets, batch_dims=1)
+    with tf.control_dependencies([losses]):  # then it may lie where they do
+        probabilities = tf.nn.softmax(logits)
     losses -= tf.math.log(tf.reduce_max(probabilities, 1))
     with tf.control_dependencies([losses]):
         return losses, _less_targets(probabilities, targets)
@@ -111,12 +119,13 @@ def _less_targets(probabilities, targets):
     """probabilities [k, S] - one_hot(targets [k]), where they lie."""
     if not tied.adds_in_place():
         return probabilities - tf.one_hot(targets, probabilities.shape[1])
-    rows = tf.range(tf.shape(targets)[0])
-    return tf.tensor_scatter_nd_sub(
-        probabilities,
-        tf.stack([rows, targets], 1),
-        tf.ones_like(targets, probabilities.dtype),
+    shape = tf.shape(probabilities)
+    changed = tf.raw_ops.InplaceSub(
+        x=tf.reshape(probabilities, [-1, 1]),
+        i=tf.range(shape[0]) * shape[1] + targets,
+        v=tf.ones([shape[0], 1]),
     )
+    return tf.reshape(changed, shape)
 
 
 class Cluster(NamedTuple):
@@ -133,19 +142,21 @@ def _backward(error, hidden, cluster, upstream):
     Rows of width E are scaled, not those of the S logits.
     """
     scale = upstream[:, tf.newaxis]  # [k, 1]
+    d_hidden = tf.matmul(error, cluster.table) * scale
+    d_bias = tf.linalg.matvec(error, upstream, transpose_a=True)
     scaled, pieces, first = hidden * scale, [], 0
+    # The largest last, each after the one before: then the error is free.
     for size in cluster.sizes:
-        part = error
-        if len(cluster.sizes) > 1:
-            with tf.control_dependencies(pieces[-1:]):
-                part = error[:, first : first + size]
-        pieces.append(tf.matmul(part, scaled, transpose_a=True))
+        with tf.control_dependencies([d_hidden, d_bias, *pieces[-1:]]):
+            part = scaled
+            if len(cluster.sizes) == 1:
+                piece = tf.matmul(error, part, transpose_a=True)
+            else:
+                columns = error[:, first : first + size]
+                piece = tf.matmul(columns, part, transpose_a=True)
+        pieces.append(piece)
         first += size
-    return (
-        tf.matmul(error, cluster.table) * scale,
-        tf.linalg.matvec(error, upstream, transpose_a=True),
-        pieces,
-    )
+    return d_hidden, d_bias, pieces
 
 
 @dataclasses.dataclass(frozen=True)

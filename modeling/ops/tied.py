@@ -7,6 +7,9 @@ import tensorflow as tf
 
 from modeling.ops.shapes import static_only
 
+# Operations whose results are the gradient of a table in whole.
+_MAKERS = ("TensorStridedSliceUpdate", "MatMul")
+
 
 def adds_in_place() -> bool:
     """Whether rows of a tensor that nobody else reads change where they lie.
@@ -15,6 +18,15 @@ def adds_in_place() -> bool:
     next; on GPU a deterministic one would bring everything to the host.
     """
     return not static_only() and not tf.config.list_logical_devices("GPU")
+
+
+def _fresh(x: tf.Tensor) -> bool:
+    """Whether `x` was made for whoever asks, and is nobody else's.
+
+    Zeros in place of a gradient that does not exist may be a constant of the
+    graph, which must not change.
+    """
+    return not tf.executing_eagerly() and x.op.type in _MAKERS
 
 
 def lookup(table: tf.Tensor, ids: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -36,6 +48,8 @@ def lookup(table: tf.Tensor, ids: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
             used, place = tf.unique(tf.reshape(ids, [-1]))
             # Once per id, before it meets the other gradient.
             sums = tf.math.unsorted_segment_sum(flat, place, tf.size(used))
+            if _fresh(d_table):
+                return tf.raw_ops.InplaceAdd(x=d_table, i=used, v=sums)
             return tf.tensor_scatter_nd_add(d_table, used[:, tf.newaxis], sums)
 
         return (tf.gather(table, ids), tf.identity(table)), gradient

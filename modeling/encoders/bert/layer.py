@@ -62,7 +62,7 @@ class BertAttention(ConfiguredLayer):
         q, k, v = self.heads(x, context)
         vector = attend(
             q,
-            PlainKeys(k, v),
+            PlainKeys(k, v, context.training),
             Stream(mask),
             context.site_seed(context.sites.probabilities),
             self.config.dropatt,

@@ -114,7 +114,8 @@ class ModernBertLayer(ConfiguredLayer):
     def attend(self, x, around: Surroundings, context=INFERENCE):
         """[B, T, D] -> what is added to it, [B, T, D]."""
         q, k, v = self.heads(self.attention_input(x), around, context)
-        keys, stream = PlainKeys(k, v), Stream(around.mask)
+        keys = PlainKeys(k, v, context.training)
+        stream = Stream(around.mask)
         if isinstance(around.mask, local.LocalMask):
             keys, stream = local.LocalKeys(k, v, around.mask), ALL
         vector = attend(

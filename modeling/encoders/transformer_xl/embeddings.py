@@ -5,6 +5,8 @@ Rules 1 and 8 of the adaptive embedding: cluster i holds the ids cutoffs[i-1]
 to cutoffs[i]-1 and has rows of width E // div_val^i.
 """
 
+import functools
+
 import numpy as np
 import tensorflow as tf
 
@@ -113,19 +115,31 @@ class AdaptiveEmbedding(ConfiguredLayer):
             return tables
         return _rows(tables[0], self.sizes)
 
-    def cluster_pieces(self, tables) -> list[list[tf.Tensor]]:
-        """The rows of every cluster in pieces; the first cluster's is one.
+    def cluster_pieces(self, tables) -> tuple[list, list]:
+        """What stands for the clusters' tables, and what gets the gradient.
 
         Args:
           tables: what `read` gave in the same step.
+
+        Returns:
+          For every cluster the table [size, E_i], and None: it gets the
+          gradient. A large one's is made by a function, without a gradient,
+          and its rows in pieces [s, E_i] get that.
         """
         if len(tables) == len(self.sizes):
-            return [[table] for table in tables]
-        first, *rest = self.sizes
-        width = tables[0].shape[1]
-        split = [[first], *(_piece_sizes(size, width) for size in rest)]
+            return [*tables], [None] * len(tables)
+        width, ends = tables[0].shape[1], self.config.cluster_ends
+        split = [[self.sizes[0]]]
+        split += [_piece_sizes(size, width) for size in self.sizes[1:]]
         rows = iter(_rows(tables[0], sum(split, [])))
-        return [[next(rows) for _ in sizes] for sizes in split]
+        flat = tf.reshape(tf.stop_gradient(tables[0]), [-1])
+        weights, pieces = [], []
+        for i, sizes in enumerate(split):
+            parts = [next(rows) for _ in sizes]
+            whole = functools.partial(_rows_at, flat, *ends[i : i + 2], width)
+            weights.append(whole if len(parts) > 1 else parts[0])
+            pieces.append(parts if len(parts) > 1 else None)
+        return weights, pieces
 
     def projection_of(self, i: int) -> tf.Variable | None:
         """[E_i, D] of cluster i, None where rows have width D."""
@@ -161,6 +175,11 @@ def _project(rows, projection):
     return out
 
 
+def _rows_at(flat, first, end, width):
+    """Rows first..end-1 of a table [V, E] that lies flat."""
+    return tf.reshape(flat[first * width : end * width], [-1, width])
+
+
 def _rows(table, sizes):
     """The rows [V, E] of every cluster, [size, E] each.
 
@@ -186,7 +205,7 @@ def _rows(table, sizes):
 
         flat = tf.reshape(table, [-1])
         return [
-            tf.reshape(flat[a * width : b * width], [-1, width])
+            _rows_at(flat, a, b, width)
             for a, b in zip(ends, ends[1:], strict=False)
         ], gradient
 
