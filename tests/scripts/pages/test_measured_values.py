@@ -55,6 +55,21 @@ def test_results_are_means_of_their_values(results, name, labels):
         assert row[4] == shown([runs[min(runs)] for runs in random]), row
 
 
+def test_released_weights_are_means_of_their_values(results):
+    """Beside the pretrained rows of the second run."""
+    seeds = collections.defaultdict(list)
+    with open(MEASURED / "released_table.tsv", encoding="utf-8") as f:
+        lines = [line for line in f if not line.startswith("#")]
+    for row in csv.DictReader(lines, delimiter="\t"):
+        seeds[row["task"], row["labels"]].append(100 * float(row["value"]))
+    rows = table("results", "released")
+    assert len(rows) == len(seeds) == 8
+    for task, _, labels, released, ours in rows:
+        assert released == shown(seeds[task, labels]), (task, labels)
+        tuned = results[task, labels, "pretrained"].values()
+        assert ours == shown([runs["2"] for runs in tuned]), (task, labels)
+
+
 def test_attacks_are_those_of_the_file():
     found = {(r["nice"], r["attack"]): r for r in values("attacks.tsv")}
     rows = table("robustness", "attacks")
