@@ -163,12 +163,7 @@ def test_the_vector_of_a_text_is_the_mean_of_its_pieces():
     """In a batch with padding, as alone; SEP and CLS are no pieces."""
     model = make_model(vocab_size=40)
     spec = type("Spec", (), {"max_seq_length": 16})
-    context = type(
-        "C",
-        (),
-        {"model": model, "spec": spec, "tokenizer": Pieces()},
-    )
-    context.ids = SymbolIds()
+    context = Context(model, spec, Pieces(), SymbolIds())
     texts = tf.constant(["ab", "cabde"])
     found = _embed(context, texts)
     for row, text in enumerate(("ab", "cabde")):
