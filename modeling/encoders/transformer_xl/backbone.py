@@ -90,11 +90,7 @@ class TransformerXLModel(RecurrentStack):
         texts = batch if config.variational_dropout else None
         context = self.begin(training, seed, texts=texts)
         outer = self.outer_seed(context)
-        tables = None
-        if training and tied.adds_in_place():
-            h, tables = self.embeddings.read(input_ids)  # [B, T, D]
-        else:
-            h = self.embeddings(input_ids)
+        h, tables = self._embedded(input_ids, training)  # [B, T, D]
         h = dropout.words(h, input_ids, config.word_dropout, outer)
         if config.encoding == "absolute":
             h += tf.cast(self._sinusoid(query_len, 0)[:, 1:], h.dtype)
@@ -133,6 +129,12 @@ class TransformerXLModel(RecurrentStack):
             states if output_hidden_states else None,
             tables,
         )
+
+    def _embedded(self, ids, training):
+        """[B, T, D], and in training the tables that a softmax goes on with."""
+        if training and tied.adds_in_place():
+            return self.embeddings.read(ids)
+        return self.embeddings(ids), None
 
     def _applied(self, block, stream, layer_memory):
         """A block as `Stack.run` takes it."""
