@@ -1,6 +1,7 @@
 """The backbone: ids and memory in; hidden states and new memory out."""
 
 import tensorflow as tf
+import tf_keras
 
 from modeling.attention import masks, positions
 from modeling.attention import memory as memory_lib
@@ -16,6 +17,7 @@ from modeling.ops.matmul import Matmul
 from modeling.ops.shapes import sizes
 
 
+@tf_keras.utils.register_keras_serializable("xlnet")
 class TransformerXLModel(RecurrentStack):
     """Transformer-XL (section 3): causal, with memory and relative positions.
 
@@ -88,7 +90,7 @@ class TransformerXLModel(RecurrentStack):
         texts = batch if config.variational_dropout else None
         context = self.begin(training, seed, texts=texts)
         outer = self.outer_seed(context)
-        h, tables = self._read(input_ids, training)  # [B, T, D]
+        h, tables = self._embedded(input_ids, training)  # [B, T, D]
         h = dropout.words(h, input_ids, config.word_dropout, outer)
         if config.encoding == "absolute":
             h += tf.cast(self._sinusoid(query_len, 0)[:, 1:], h.dtype)
@@ -128,11 +130,11 @@ class TransformerXLModel(RecurrentStack):
             tables,
         )
 
-    def _read(self, input_ids, training):
-        """Embeddings, and their tables where gradients are added in place."""
+    def _embedded(self, ids, training):
+        """[B, T, D], and in training the tables that a softmax reads."""
         if training and tied.adds_in_place():
-            return self.embeddings.read(input_ids)
-        return self.embeddings(input_ids), None
+            return self.embeddings.read(ids)
+        return self.embeddings(ids), None
 
     def _applied(self, block, stream, layer_memory):
         """A block as `Stack.run` takes it."""
