@@ -369,9 +369,7 @@ def draw(results: dict[str, list[np.ndarray]], task: Task, stem: str):
       task: what the models were trained on.
       stem: path of the figure without its ending.
     """
-    figure, axes = figures.new(
-        2, -(-len(results) // 2), figsize=(11, 5), sharex=True, sharey=True
-    )
+    figure, axes = figures.new(2, -(-len(results) // 2), figsize=(11, 5))
     places = np.arange(SEGMENTS + 1)
     for axis, (name, of_seeds) in zip(
         axes.ravel(), results.items(), strict=False
@@ -390,7 +388,7 @@ def draw(results: dict[str, list[np.ndarray]], task: Task, stem: str):
         f"n = {seeds} seeds, {task.steps} segments of {task.segment} in "
         f"{task.rows} rows. Points: means; bars: one standard deviation. "
         "Dotted: chance.",
-        "python -m studies.language.memory_probe",
+        f"python -m studies.language.memory_probe --seeds={seeds}",
     )
     return figures.save(figure, stem)
 

@@ -73,7 +73,30 @@ def test_results_are_read_back(tmp_path):
         np.testing.assert_allclose(again[name], of_seeds, atol=5e-5)
 
 
-@pytest.mark.parametrize("name", PROBES)
+def test_the_figure_has_a_panel_per_model(tmp_path):
+    rng = np.random.default_rng(7)
+    results = {
+        name: [rng.random(SEGMENTS + 1) for _ in range(2)] for name in PROBES
+    }
+    stem = str(tmp_path / "memory_probe")
+    paths = memory_probe.draw(results, Task(), stem)
+    assert paths == [f"{stem}.png", f"{stem}.svg"]
+    svg = (tmp_path / "memory_probe.svg").read_text()
+    assert svg.count("<!-- segments back -->") == len(PROBES)
+    assert "<!-- n = 2 seeds" in svg
+
+
+# A model of each way to read; the others differ in numbers alone.
+_QUICK = ("XLNet, M = T", "Transformer-XL, M = 4 T", "BERT, rows of 5 T")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        name if name in _QUICK else pytest.param(name, marks=pytest.mark.slow)
+        for name in PROBES
+    ],
+)
 def test_every_model_reads_and_learns(name):
     task = Task(names=2, rows=SEGMENTS, segment=6, steps=60, eval_steps=20)
     runner = memory_probe.Runner(task, PROBES[name], seed=1)
