@@ -125,6 +125,11 @@ def expect_few_shapes() -> None:
         _FEW_SHAPES.add(_whole_graph())
 
 
+def few_shapes() -> bool:
+    """Whether the graph that is being built called `expect_few_shapes`."""
+    return tf.inside_function() and _whole_graph() in _FEW_SHAPES
+
+
 def _whole_graph() -> tf.Graph:
     """The outermost graph that is being built."""
     graph = tf.compat.v1.get_default_graph()
@@ -145,7 +150,7 @@ def worthwhile(*tensors) -> bool:
         tf.TensorShape(t.shape).num_elements() for t in tensors if t is not None
     ]
     if None in sizes:
-        return _whole_graph() in _FEW_SHAPES
+        return few_shapes()
     return max(sizes) >= MIN_ELEMENTS
 
 

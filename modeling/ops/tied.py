@@ -5,6 +5,7 @@ Letters: V rows, E width; any shape of ids.
 
 import tensorflow as tf
 
+from modeling.ops.fused import few_shapes
 from modeling.ops.shapes import static_only
 
 # Operations whose results are the gradient of a table in whole.
@@ -14,10 +15,14 @@ _MAKERS = ("TensorStridedSliceUpdate", "MatMul")
 def adds_in_place() -> bool:
     """Whether rows of a tensor that nobody else reads change where they lie.
 
-    A program that XLA compiles as a whole fuses a sparse sum with what comes
-    next; on GPU a deterministic one would bring everything to the host.
+    In training steps alone, which expect few shapes: what is exported holds
+    operations that every server loads. A program that XLA compiles as a whole
+    fuses a sparse sum with what comes next; on GPU a deterministic one would
+    bring everything to the host.
     """
-    return not static_only() and not tf.config.list_logical_devices("GPU")
+    if static_only() or not few_shapes():
+        return False
+    return not tf.config.list_logical_devices("GPU")
 
 
 def _fresh(x: tf.Tensor) -> bool:

@@ -7,8 +7,15 @@ import tensorflow as tf
 from modeling import XLNetConfig
 from training.objectives.build import build_objective
 
+# Weights of a size at which what a piece sees changes its probability.
 CONFIG = XLNetConfig(
-    vocab_size=23, d_model=6, n_layer=2, n_head=2, d_head=3, d_inner=8
+    vocab_size=23,
+    d_model=6,
+    n_layer=2,
+    n_head=2,
+    d_head=3,
+    d_inner=8,
+    init_std=0.7,
 )
 B, T = 3, 7
 
@@ -69,8 +76,9 @@ def test_candidates():
     )
     model = objective.build_model()
     ranks = np.full((B, 2, T), -1, np.int32)
-    ranks[:, 0, 2:4] = [0, 1]
-    ranks[:, 1, 2:5] = [0, 1, 2]
+    # The right one has more pieces: it is less probable, so the margin counts.
+    ranks[:, 0, 2:5] = [0, 1, 2]
+    ranks[:, 1, 2:4] = [0, 1]
     batch = batch_of(rng, ranks=ranks)
     found = np.array(
         [[joint(model, batch, i, j) for j in range(2)] for i in range(B)]
@@ -79,6 +87,7 @@ def test_candidates():
     np.testing.assert_allclose(alone, found[0, 1:], rtol=1e-5)
     right, wrong = found.T
     margin = np.maximum(0.0, 0.5 + wrong - right)
+    assert margin[:2].min() > 0.1
     losses = -right + 3.0 * batch["rival"] * margin
     output = objective.loss(model, tensors(batch), None, False, None)
     assert float(output.loss_sum) == pytest.approx(losses[:2].sum(), rel=1e-5)
