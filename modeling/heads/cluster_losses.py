@@ -116,13 +116,18 @@ def _forward(hidden, table, bias, targets):
 
 
 def _less_targets(probabilities, targets):
-    """probabilities [k, S] - one_hot(targets [k]), where they lie."""
-    if not tied.adds_in_place():
+    """probabilities [k, S] - one_hot(targets [k]), in training in place."""
+    if not tied.scatters():
         return probabilities - tf.one_hot(targets, probabilities.shape[1])
     shape = tf.shape(probabilities)
+    rows = tf.range(shape[0])
+    if not tied.adds_in_place():
+        places = tf.stack([rows, targets], 1)
+        ones = tf.ones_like(targets, probabilities.dtype)
+        return tf.tensor_scatter_nd_sub(probabilities, places, ones)
     changed = tf.raw_ops.InplaceSub(
         x=tf.reshape(probabilities, [-1, 1]),
-        i=tf.range(shape[0]) * shape[1] + targets,
+        i=rows * shape[1] + targets,
         v=tf.ones([shape[0], 1]),
     )
     return tf.reshape(changed, shape)

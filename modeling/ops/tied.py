@@ -12,17 +12,22 @@ from modeling.ops.shapes import static_only
 _MAKERS = ("TensorStridedSliceUpdate", "MatMul")
 
 
+def scatters() -> bool:
+    """Whether single rows of a tensor are changed, not all by a one-hot matrix.
+
+    A program that XLA compiles as a whole fuses the matrix with what comes
+    next; on GPU a deterministic scatter would bring everything to the host.
+    """
+    return not static_only() and not tf.config.list_logical_devices("GPU")
+
+
 def adds_in_place() -> bool:
     """Whether rows of a tensor that nobody else reads change where they lie.
 
     In training steps alone, which expect few shapes: what is exported holds
-    operations that every server loads. A program that XLA compiles as a whole
-    fuses a sparse sum with what comes next; on GPU a deterministic one would
-    bring everything to the host.
+    operations that every server loads.
     """
-    if static_only() or not few_shapes():
-        return False
-    return not tf.config.list_logical_devices("GPU")
+    return scatters() and few_shapes()
 
 
 def _fresh(x: tf.Tensor) -> bool:
