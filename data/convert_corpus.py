@@ -89,6 +89,7 @@ def wikiextractor_paragraphs(
 
     Args:
       lines: of a file, JSON objects or `<doc>` blocks.
+      path: for messages.
 
     Raises:
       CorpusError: a line that is neither.
@@ -133,6 +134,7 @@ def cirrussearch_paragraphs(
 
     Args:
       lines: of a file: `{"index": ...}` and the page's fields, in turn.
+      path: for messages.
 
     Raises:
       CorpusError: a line is no JSON object, or a page has no text.
@@ -181,12 +183,13 @@ def _convert_file(path: str, options: ConvertOptions, out) -> int:
         "cirrussearch": lambda lines: cirrussearch_paragraphs(lines, path),
         "wikipedia": lambda lines: wikipedia.paragraphs(lines, path),
     }[options.layout]
-    documents, ends, begun = 0, 0, False
+    documents, begun = 0, False
     with _open(path) as f:
-        text = corpus.decode_lines(path, corpus.read_line_bytes(f, path))
+        text = _Watched(
+            corpus.decode_lines(path, corpus.read_line_bytes(f, path))
+        )
         for paragraph in read(text):
             if paragraph is None:
-                ends += 1
                 if begun:
                     out.write("\n")
                     documents += 1
@@ -196,12 +199,7 @@ def _convert_file(path: str, options: ConvertOptions, out) -> int:
             end = f" {EOP}\n" if options.paragraphs else "\n"
             out.write("\n".join(paragraph_sentences) + end)
             begun = True
-    if options.layout == "wikitext" and documents and ends == 1:
-        print(
-            f"warning: {path}: no line ` = Title = ` between empty lines was "
-            "found, so the whole file is one document; is it another layout?",
-            file=sys.stderr,
-        )
+    _say_what_looks_wrong(path, options.layout, text)
     return documents
 
 
@@ -211,6 +209,47 @@ def _open(path: str) -> IO[bytes]:
         return corpus.open_text(path)
     remote = files.is_remote(path)
     return bz2.open(files.open_binary(path) if remote else path)
+
+
+class _Watched:
+    """Lines as they pass; counts WikiText's."""
+
+    def __init__(self, lines: Iterator[str]):
+        self._lines = lines
+        self.count = self.titles = self.marks = 0
+        self._last = ("", "")
+
+    def __iter__(self) -> Iterator[str]:
+        for line in self._lines:
+            self.count += 1
+            bare = line.rstrip("\r\n")
+            self.titles += _is_title(*self._last, bare)
+            self._last = self._last[1], bare
+            self.marks += bool(_HEADING.match(bare) or _JOINED.search(bare))
+            yield line
+
+
+def _say_what_looks_wrong(path: str, layout: str, text: _Watched) -> None:
+    message = ""
+    if layout == "wikitext" and text.count and not text.titles:
+        message = (
+            "no line ` = Title = ` between empty lines was found, so the "
+            "whole file is one document; is it another layout?"
+        )
+        if text.marks:
+            message = (
+                f"{text.marks} lines look like WikiText, but no line "
+                "` = Title = ` between empty lines was found, so the whole "
+                "file is one document"
+            )
+    elif layout == "book" and text.titles:
+        message = (
+            f"{text.titles} lines look like WikiText's titles ` = Title = `, "
+            "but --layout=book makes the file one document; give "
+            "--layout=wikitext?"
+        )
+    if message:
+        print(f"warning: {path}: {message}", file=sys.stderr)
 
 
 def main() -> None:

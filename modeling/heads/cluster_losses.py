@@ -121,7 +121,9 @@ def _less_targets(probabilities, targets):
         return probabilities - tf.one_hot(targets, probabilities.shape[1])
     shape = tf.shape(probabilities)
     rows = tf.range(shape[0])
-    if not tied.adds_in_place():
+    # Places in the flat array are int32.
+    fits = (probabilities.shape.num_elements() or 0) < 2**31
+    if not (fits and tied.adds_in_place()):
         places = tf.stack([rows, targets], 1)
         ones = tf.ones_like(targets, probabilities.dtype)
         return tf.tensor_scatter_nd_sub(probabilities, places, ones)

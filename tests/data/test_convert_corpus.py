@@ -104,9 +104,11 @@ def test_the_600_articles_of_wikitext_2(tmp_path, shared):
 def test_a_file_without_titles_is_said_to_be_one_document(tmp_path, capsys):
     lines = " A @-@ b .\n == Red Mill ==\n Two @,@ three .\n"
     assert convert(tmp_path, lines.encode(), "wikitext")[0] == 1
+    assert "in.txt: 2 lines look like WikiText, but" in capsys.readouterr().err
+    convert(tmp_path, b"Plain text.\n", "wikitext")
     assert "is it another layout?" in capsys.readouterr().err
-    assert convert(tmp_path, WIKI.encode(), "wikitext")[0] == 2
-    assert capsys.readouterr().err == ""
+    convert(tmp_path, WIKI.encode(), "book")
+    assert "2 lines look like WikiText's titles" in capsys.readouterr().err
     convert(tmp_path, b"Plain text.\n", "book")
     assert capsys.readouterr().err == ""
 

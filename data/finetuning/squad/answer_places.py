@@ -1,11 +1,15 @@
-"""Whether an answer's text stands where `answer_start` says.
+"""Whether an answer's text stands where `answer_start` says, and if not, why (L1).
 
 Case, white space, accents and Unicode's ways to write one character do not
-matter: the place is the same. Files made by other tools may count in other
-units (bytes of UTF-8, UTF-16 as JavaScript and Java do).
+matter: the place is the same. Files made by other tools count in other units
+(bytes of UTF-8, UTF-16 as JavaScript and Java do); their answers would be other
+words, in paragraphs that are not ASCII alone.
 """
 
 import unicodedata
+from collections.abc import Iterator
+
+from data.text.normalization import unicode_form
 
 _SHOWN = 60  # characters of a text in a message
 
@@ -14,19 +18,21 @@ def end_of(context: str, text: str, start: int) -> int | None:
     """One past the last character of `text` at `start`, None if it is not there.
 
     Args:
+      context: the paragraph.
+      text: of the answer.
       start: character of the paragraph; any number.
     """
     if start < 0:
         return None
     if text and context.startswith(text, start):
         return start + len(text)
-    wanted, position = "".join(map(_folded, text)), 0
+    wanted, place = "".join(map(_folded, text)), 0
     for end in range(start, len(context)):
         part = _folded(context[end])
-        if not wanted.startswith(part, position):
+        if not wanted.startswith(part, place):
             return None
-        position += len(part)
-        if position == len(wanted):
+        place += len(part)
+        if place == len(wanted):
             return end + 1 if wanted else None
     return None
 
@@ -62,10 +68,49 @@ def problem(context: str, text: str, start: int) -> str | None:
             f"'answer_start' {start} and the answer's {len(text)} characters "
             f"do not fit the paragraph's {len(context)}"
         )
-    if text not in context:
-        return f"{what}; the paragraph holds this text nowhere"
-    return f"{what}; wanted characters (code points) from 0"
+    return f"{what}; {_cause(context, text, start)}"
 
 
 def _shown(text: str) -> str:
     return repr(text if len(text) <= _SHOWN else text[:_SHOWN] + "...")
+
+
+def _cause(context: str, text: str, start: int) -> str:
+    for unit, place in _other_counts(context, start):
+        if place != start and end_of(context, text, place) is not None:
+            return (
+                f"it is at {place}: 'answer_start' seems to count {unit}, "
+                "where characters (code points) from 0 are wanted"
+            )
+    places = [at for at in range(len(context)) if context.startswith(text, at)]
+    if not places:
+        return "the paragraph holds this text nowhere"
+    nearest = min(places, key=lambda at: abs(at - start))
+    return f"the nearest place of this text is {nearest}"
+
+
+def _other_counts(context: str, start: int) -> Iterator[tuple[str, int]]:
+    """(unit, character) that `start` means where it counts such units."""
+    if start < 0:
+        return
+    for unit, coding, size in (
+        ("bytes of UTF-8", "utf-8", 1),
+        ("UTF-16 units", "utf-16-le", 2),
+    ):
+        content = context.encode(coding, "surrogatepass")[: start * size]
+        yield unit, len(content.decode(coding, "ignore"))
+    for unit, form, other in (
+        ("composed characters (NFC)", "NFC", "NFD"),
+        ("characters and marks taken apart (NFD)", "NFD", "NFC"),
+    ):
+        before = unicode_form(form, context)[:start]
+        yield unit, len(unicode_form(other, before))
+    pairs, single = context.replace("\n", "\r\n"), context.replace("\r\n", "\n")
+    yield "\\r\\n as two characters", len(pairs[:start].replace("\r\n", "\n"))
+    yield (
+        "\\r\\n as one character",
+        len(single[:start].replace("\n", "\r\n")),
+    )
+    yield "from 1 (or a byte order mark)", start - 1
+    if context.startswith("\ufeff"):
+        yield "from behind the byte order mark", start + 1

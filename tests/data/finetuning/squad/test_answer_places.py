@@ -54,14 +54,23 @@ def test_composed_and_decomposed_words_of_nine_languages(language):
 @pytest.mark.parametrize(
     "context, text, start, words",
     [
-        (CONTEXT, "London", 41, "'answer_start' 41 .*code points"),
+        (CONTEXT, "London", 41, "at 37: .* count bytes of UTF-8"),
+        (CONTEXT, "London", 38, "at 37: .* count UTF-16 units"),
+        ("Cafe\u0301 end", "nd", 6, "at 7: .* count composed characters"),
+        ("a\nb\nthe end", "end", 10, "at 8: .* as two characters"),
+        ("a\r\nb\r\nthe end", "end", 8, "at 10: .* as one character"),
+        ("the end", "end", 5, "at 4: .* count from 1"),
+        ("\ufeffthe end", "nd", 5, "at 6: .* behind the byte order mark"),
+        ("end, the end", "end", 7, "nearest place of this text is 9"),
         ("the end", "stop", 1, "holds this text nowhere"),
         ("the end", "stop", 900, "do not fit the paragraph's 7; .* nowhere"),
-        ("the end", "end", -1, "do not fit the paragraph's 7; .*from 0"),
+        ("the end", "end", -1, "do not fit the paragraph's 7; .* is 4"),
         ("the end", " \n", 3, "the answer is empty"),
     ],
 )
-def test_other_words_are_refused(context, text, start, words):
+def test_other_words_are_refused_with_the_likely_cause(
+    context, text, start, words
+):
     assert answer_places.problem(context, text, start) is not None
     with pytest.raises(UserError, match=words):
         raise UserError(answer_places.problem(context, text, start))
@@ -93,7 +102,7 @@ def test_shifted_answers_are_bad_rows(tmp_path):
     file = examples.read_squad(path, True, bad)
     assert [q.answer for q in file.questions] == ["Caf\u00e9"]
     assert bad.count == len(words) - 1
-    with pytest.raises(UserError, match=r"question 1: '1': .*code points"):
+    with pytest.raises(UserError, match=r"question 1: '1': .* bytes of UTF-8"):
         examples.read_squad(path, True, BadRows())
     # Evaluation compares texts, not places.
     assert len(examples.read_squad(path, False, BadRows()).questions) == 9
