@@ -22,6 +22,7 @@ from modeling.encoders.registry import (
 )
 from training import loop
 from training.checkpointing.checkpoints import weights_to_read
+from training.reporting import loss_log
 from training.run import run_training
 from training.run_options import RunOptions
 
@@ -181,6 +182,8 @@ def _report(
     options, say = request.options, request.say
     if result.last:
         say(loss_line(result.last, options.iterations, baselines))
+        if "unigram entropy" in baselines:
+            say(_plateau_line(options, baselines["unigram entropy"]))
     if len(result.evaluations) > 1:
         (first, before), *_, (last, after) = result.evaluations
         name = request.objective.perplexity
@@ -209,6 +212,17 @@ def loss_line(
     pair = means["loss"] - tokens
     return (
         f"{line} = lm_loss {tokens:.4f} + pair {pair:.4f}; of lm_loss: {known}"
+    )
+
+
+def _plateau_line(options: RunOptions, unigram_entropy: float) -> str:
+    """Whether the model knows more than how frequent each piece is."""
+    step = loss_log.plateau_end(options.model_dir, unigram_entropy)
+    if step:
+        return f"left the unigram plateau by step {step}"
+    return (
+        "the model is still on the unigram plateau: give it more --train_steps; "
+        "docs/explanation/small_models.md shows which settings leave it early"
     )
 
 
