@@ -1,4 +1,4 @@
-"""The one way from queries to attention vectors, whatever the keys are.
+"""What queries attend to: keys, whatever they are, and streams.
 
   vector_i = sum_j dropout(softmax_j(score_ij + mask_ij)) v_j
 
@@ -68,30 +68,15 @@ class AttendedKeys(Protocol):
         self,
         queries: Any,
         stream: Stream,
-        seed: tf.Tensor | None,
-        rate: float,
+        seed: tf.Tensor | None = None,
+        rate: float = 0.0,
     ) -> tf.Tensor:
-        """See the function `attend`."""
+        """Attention vectors [N, B, Q, H] of the rows of one stream.
+
+        Args:
+          queries: `relative.Queries`, or [N, B, Q, H] for scores of content.
+          stream: what the rows may see, and which rows they are.
+          seed: int32 [2] of the dropout site, or None.
+          rate: of dropout on the probabilities.
+        """
         ...
-
-
-def attend(
-    queries: Any,
-    keys: AttendedKeys,
-    stream: Stream = ALL,
-    seed: tf.Tensor | None = None,
-    rate: float = 0.0,
-) -> tf.Tensor:
-    """Attention vectors of the rows of one stream.
-
-    Args:
-      queries: `relative.Queries`, or [N, B, Q, H] for scores of content.
-      keys: what the rows attend to.
-      stream: what they may see, and which rows they are.
-      seed: int32 [2] of the dropout site, or None.
-      rate: of dropout on the probabilities.
-
-    Returns:
-      [N, B, Q, H].
-    """
-    return keys.attend(queries, stream, seed, rate)

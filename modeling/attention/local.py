@@ -43,8 +43,7 @@ class LocalKeys:
     """Keys and values, of which a row sees the near ones.
 
     Attributes:
-      k: [N, B, T, H].
-      v: [N, B, T, H].
+      k, v: [N, B, T, H].
       mask: of `make_mask`; it takes the place of a stream's.
     """
 
@@ -53,9 +52,33 @@ class LocalKeys:
     mask: LocalMask
 
     def attend(self, queries, stream, seed=None, rate=0.0):
-        """See `modeling.attention.attend`; queries [N, B, T, H]."""
+        """See `AttendedKeys`; queries [N, B, T, H].
+
+        Rows that see no key get the mean of those at hand. The plain form:
+
+          far = abs(i - j) > half  # [T, T]
+          vector = plain.attend(q, k, v, bias(far | blocked))
+        """
         del stream
-        return attend(queries, self.k, self.v, self.mask, seed, rate)
+        mask, how = self.mask.mask, (seed, rate)
+        if not self.mask.blocks:
+            return plain.attend(queries, self.k, self.v, mask, *how)
+        n, batch, length, h = sizes(queries)
+        width, blocks = self.mask.half, self.mask.blocks
+        gap = blocks * width - length
+
+        def neighbours(x):  # [N, B, T, H] -> [N, B*C, 3W, H]
+            x = tf.pad(x, [[0, 0], [0, 0], [width, width + gap], [0, 0]])
+            x = tf.reshape(x, [n, batch, blocks + 2, width, h])
+            parts = [x[:, :, i : i + blocks] for i in range(3)]
+            return tf.reshape(tf.concat(parts, 3), [n, -1, 3 * width, h])
+
+        rows = tf.pad(queries, [[0, 0], [0, 0], [0, gap], [0, 0]])
+        rows = tf.reshape(rows, [n, -1, width, h])  # [N, B*C, W, H]
+        near = neighbours(self.k), neighbours(self.v)
+        vectors = plain.attend(rows, *near, mask, *how)
+        vectors = tf.reshape(vectors, [n, batch, blocks * width, h])
+        return vectors[:, :, :length]
 
 
 def make_mask(
@@ -99,50 +122,6 @@ def make_mask(
         blocked |= other
     blocked = tf.reshape(blocked, [-1, half, 3 * half])
     return LocalMask(half, masks.bias(blocked), blocks, length)
-
-
-def attend(
-    q: tf.Tensor,
-    k: tf.Tensor,
-    v: tf.Tensor,
-    mask: LocalMask,
-    seed: tf.Tensor | None = None,
-    rate: float = 0.0,
-) -> tf.Tensor:
-    """`plain.attend` to the near keys.
-
-    The plain form:
-
-      far = abs(i - j) > half  # [T, T]
-      vector = plain.attend(q, k, v, bias(far | blocked))
-
-    Args:
-      q, k, v: [N, B, T, H].
-      mask: of `make_mask`.
-      seed, rate: see `plain.attend`.
-
-    Returns:
-      [N, B, T, H]; rows that see no key get the mean of those at hand.
-    """
-    if not mask.blocks:
-        return plain.attend(q, k, v, mask.mask, seed, rate)
-    n, batch, length, h = sizes(q)
-    width, blocks = mask.half, mask.blocks
-    gap = blocks * width - length
-
-    def neighbours(x):  # [N, B, T, H] -> [N, B*C, 3W, H]
-        x = tf.pad(x, [[0, 0], [0, 0], [width, width + gap], [0, 0]])
-        x = tf.reshape(x, [n, batch, blocks + 2, width, h])
-        parts = [x[:, :, i : i + blocks] for i in range(3)]
-        return tf.reshape(tf.concat(parts, 3), [n, -1, 3 * width, h])
-
-    rows = tf.pad(q, [[0, 0], [0, 0], [0, gap], [0, 0]])
-    rows = tf.reshape(rows, [n, -1, width, h])  # [N, B*C, W, H]
-    vectors = plain.attend(
-        rows, neighbours(k), neighbours(v), mask.mask, seed, rate
-    )
-    vectors = tf.reshape(vectors, [n, batch, blocks * width, h])
-    return vectors[:, :, :length]
 
 
 def _windows(x, blocks, width):

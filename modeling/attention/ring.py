@@ -9,10 +9,10 @@ scores are made by distance, 0..M, and taken in the order of the slots.
 
 import dataclasses
 
-import numpy as np
 import tensorflow as tf
 
 from modeling.attention import relative
+from modeling.attention.cached import written
 from modeling.attention.relative_attention import RelativeAttention
 from modeling.ops.context import LayerContext
 
@@ -37,7 +37,6 @@ class Place:
         """The place of token number `token` (int32 scalar) of a text.
 
         Args:
-          token: its number.
           slots: M.
           hide: slots that are not yet filled; else they are seen as zeros.
         """
@@ -85,14 +84,7 @@ class RingKeys:
 
     def written(self) -> tf.Tensor:
         """The cache with the token in its slot."""
-        lead = self.cache.shape[:3]
-        index = np.indices(lead).reshape(3, -1).T  # [2*N*B, 3]
-        where = tf.fill([len(index), 1], self.place.slot)
-        return tf.tensor_scatter_nd_update(
-            self.cache,
-            tf.concat([tf.constant(index, tf.int32), where], 1),
-            tf.reshape(self.new, [len(index), -1]),
-        )
+        return written(self.cache, self.new, self.place.slot)
 
     def attend(self, queries, stream, seed=None, rate=0.0):
         """Attention vectors [N, B, 1, H]; without gradient and dropout.

@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from modeling.attention.attend import Stream, attend
+from modeling.attention.attend import Stream
 from modeling.attention.plain import PlainKeys
 from modeling.encoders.base import ConfiguredLayer
 from modeling.encoders.bert.config import BertConfig
@@ -60,9 +60,8 @@ class BertAttention(ConfiguredLayer):
     def call(self, x, mask=None, context=INFERENCE):
         """x [B, T, D], mask float32 [B or 1, T or 1, T] or None -> [B, T, D]."""
         q, k, v = self.heads(x, context)
-        vector = attend(
+        vector = PlainKeys(k, v, context.training).attend(
             q,
-            PlainKeys(k, v, context.training),
             Stream(mask),
             context.site_seed(context.sites.probabilities),
             self.config.dropatt,

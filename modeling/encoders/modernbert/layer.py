@@ -10,7 +10,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from modeling.attention import local, rotary
-from modeling.attention.attend import ALL, Stream, attend
+from modeling.attention.attend import ALL, Stream
 from modeling.attention.plain import PlainKeys
 from modeling.encoders.base import ConfiguredLayer
 from modeling.encoders.modernbert.config import ModernBertConfig
@@ -118,9 +118,8 @@ class ModernBertLayer(ConfiguredLayer):
         stream = Stream(around.mask)
         if isinstance(around.mask, local.LocalMask):
             keys, stream = local.LocalKeys(k, v, around.mask), ALL
-        vector = attend(
+        vector = keys.attend(
             q,
-            keys,
             stream,
             context.site_seed(context.sites.probabilities),
             self.config.dropatt,
