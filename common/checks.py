@@ -37,7 +37,6 @@ def within(
     Args:
       interval: "> 0", ">= 1", or "[0, 1)" with either bracket at either end.
       form: how the message writes a name.
-      whole: only whole numbers.
 
     Raises:
       UserError: names the first value outside.

@@ -117,7 +117,6 @@ def atomic_open(path: str, mode: str = "wb") -> Iterator[IO[Any]]:
     """Opens a temporary sibling and renames it to `path` when all went well.
 
     Args:
-      path: destination, local or `tf.io.gfile`.
       mode: "wb" or "w" (UTF-8).
 
     Yields:
@@ -161,9 +160,6 @@ def atomic_path(path: str) -> Iterator[str]:
 
     For libraries that take a name and no open file. Some make their files for
     the owner alone; `path` gets the mode that `open` would have given it.
-
-    Args:
-      path: destination, local or `tf.io.gfile`.
 
     Yields:
       A local name. After an exception nothing is left and `path` is as it was.

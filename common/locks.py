@@ -53,8 +53,6 @@ def held(
     """Holds an output for this process, which may hold it several times.
 
     Args:
-      output: a folder, which is made, or a file.
-      is_folder: which of both.
       wait: wait for the process that holds it; else that is an error.
       say: takes lines for the user; standard error if not given.
 
@@ -94,7 +92,6 @@ def remove_leftovers(folder: str, name: str) -> None:
 
     Args:
       folder: with the output; of remote ones nothing is removed.
-      name: regular expression of the output's name.
     """
     if files.is_remote(folder):
         return

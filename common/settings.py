@@ -46,7 +46,6 @@ class Setting:
     Attributes:
       help: what the value means, for `--help` and the documentation.
       bounds: interval as `checks.within` takes it; "" = any number.
-      choices: the values that a string may have; () = any.
       flag: name of the flag; "" = that of the field.
       kept: where a trained model keeps it; None = it does not.
       often: most people who use the command need it: `--help` shows it.
@@ -71,8 +70,6 @@ def setting(default: Any, help: str, **more: Any) -> Any:
 
     Args:
       default: of the field; `REQUIRED` = it has none.
-      help: see `Setting`.
-      **more: other attributes of `Setting`.
     """
     if "choices" in more:
         more["choices"] = tuple(more["choices"])

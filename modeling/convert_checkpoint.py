@@ -38,9 +38,6 @@ def write_text(folder, config, head, longest: int | None = None):
     """A `conversion.TextWriter`.
 
     Args:
-      folder: with the vocabulary.
-      config: of the encoder.
-      head: of the model.
       longest: rows of the task; None = what the encoder has places for.
     """
     kinds = getattr(config, "type_vocab_size", None)

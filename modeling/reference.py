@@ -67,7 +67,6 @@ def xlnet(
 
     Args:
       config: `XLNetConfig`.
-      weights: see above.
       input_ids: int [B, T].
       segment_ids: int [B, T]; None = one segment.
       input_mask: [B, T], 1 = real token.
@@ -113,7 +112,6 @@ def transformer_xl(
     Args:
       config: `TransformerXLConfig` with encoding "relative", E = D and one
         softmax.
-      weights, input_ids, memory, memory_length: see `xlnet`.
 
     Returns:
       The encoder's output, and logits [B, T, V] of each token's successor.
@@ -173,7 +171,6 @@ def _layers(
 
     Args:
       config, weights, memory, targets: see `xlnet`.
-      scope: of the variables.
       h, g: [B, T, D], and [B, P, D] or None.
       rows: R, whether segments differ, what is hidden; [B or 1, T, K, ...].
     """

@@ -54,10 +54,6 @@ class SavedModel:
       directory: a version folder, or its parent (the highest number is taken).
       trust: load what `serving.exported.graph_check` would refuse.
 
-    Attributes:
-      version_dir: the folder that was loaded.
-      description: content of `signature.json`.
-
     Raises:
       UserError: no SavedModel of ours is there, it is damaged, or it holds
         what our exports do not.
@@ -141,8 +137,6 @@ class SavedModel:
 
         Args:
           inputs: name -> nested lists or arrays, batch first.
-          signature: which function.
-          stop: ends the run from another thread.
 
         Returns:
           Output name -> array; strings are bytes objects.

@@ -44,9 +44,7 @@ def train(
     """Trains up to `options.train_steps`, resuming where `model_dir` is.
 
     Args:
-      objective: from `objectives.build.build_objective`.
       input_fn: endless global batches from `params["start_step"]` on.
-      **more: further fields of `TrainRequest`.
 
     Raises:
       UserError: anything that the user can put right; the last good
@@ -60,9 +58,7 @@ class _Evaluation:
 
     Args:
       input_fn: finite global batches.
-      options: `eval_batch_size`, `model_dir`, `strategy` count.
       model: has the weights; None = a new one, for `restore`.
-      **how: `with_loss` and `metric_fn` of `Evaluator`.
     """
 
     def __init__(
@@ -121,10 +117,7 @@ def evaluate(
     """Evaluates a checkpoint on a whole labelled set.
 
     Args:
-      objective: from `objectives.build.build_objective`.
       input_fn: finite global batches with labels.
-      options: `eval_batch_size`, `eval_steps`, `model_dir`, `strategy` count.
-      metric_fn: more metrics from the predictions and labels.
       checkpoint: default: `checkpoints.weights_to_read`.
       model: use this model's weights instead (`TrainResult.model`).
 
@@ -147,10 +140,7 @@ def predict(
     """Per-example outputs in input order, each once.
 
     Args:
-      objective: from `objectives.build.build_objective`.
       input_fn: finite global batches; labels are not needed.
-      options: `eval_batch_size`, `model_dir`, `strategy` count.
-      checkpoint: as for `evaluate`.
       model: as for `evaluate`.
 
     Returns:
@@ -186,13 +176,9 @@ def evaluate_continuously(
     timeout: float | None = None,
     say: Callable[[str], None] = print,
 ) -> list[tuple[int, dict[str, float]]]:
-    """Evaluates every new checkpoint of another job's `model_dir`.
+    """Evaluates every new checkpoint of another job, up to step `train_steps`.
 
     Args:
-      objective: as for `evaluate`.
-      input_fn: as for `evaluate`.
-      options: as for `evaluate`; it ends at step `train_steps`.
-      metric_fn: as for `evaluate`.
       timeout: seconds without a new checkpoint after which it ends; None =
         wait for ever.
       say: takes a line per evaluation.

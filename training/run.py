@@ -45,9 +45,7 @@ class TrainRequest:
         `eval_input_fn`: its `run(steps)` gives an object with `metrics`.
       warm_start: see `training.checkpointing.run_state.open_run`.
       must_match: facts about the data that a resumed run cannot change.
-      flags: for `run.json`.
       notes: more lines for the start-up summary.
-      say: takes every line of the report.
 
     Raises:
       UserError: averaging waits for evaluations, and there are none.
@@ -82,10 +80,7 @@ class TrainResult:
     Attributes:
       finished: False when it was stopped on request.
       reason: why it stopped, None when finished.
-      last: statistics of the last host loop, means by name.
       evaluations: (step, metrics) of every evaluation of this process.
-      checkpoint: prefix of the newest checkpoint.
-      model: the model, with the final weights.
       trace_count: traces of the host loop (1 unless shapes change).
       writes_files: this process is the chief.
     """

@@ -65,9 +65,7 @@ class TaskSpec:
       task_name: e.g. "tsv", "mnli", "squad", "race".
       head: a key of `common.contract.schema.HEAD_FIELDS`.
       labels: class names in the order of the logits; empty when not used.
-      max_seq_length: T of the training batches.
       text: how text is handled before tokenization; the vocabulary's.
-      spiece_sha256: of `spiece.model`, checked on load.
       head_options: keyword arguments of the head (e.g. `summary_type`).
       data_options: how examples become features (e.g. `doc_stride`).
     """

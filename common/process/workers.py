@@ -41,7 +41,6 @@ def open_pool(
 
     Args:
       make: called once in every process with `arguments`; all picklable.
-      arguments: of `make`.
     """
     return concurrent.futures.ProcessPoolExecutor(
         num_workers,

@@ -42,9 +42,7 @@ def as_json(
 
     Args:
       path: names the file, and by its name the form.
-      content: its bytes.
       config: `tokenizer_config.json` of the same folder, {} without one.
-      merges: `merges.txt` of the same folder.
 
     Raises:
       UserError: a `vocab.txt` that is not UTF-8 or lacks a symbol, a

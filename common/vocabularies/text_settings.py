@@ -90,12 +90,7 @@ class TextSettings:
 
 @dataclasses.dataclass(frozen=True)
 class TextChoice:
-    """What a user said about them; None = nothing.
-
-    Attributes:
-      rule: one of `RULES`.
-      remove_space: strip text and collapse its white space.
-    """
+    """What a user said about them; None = nothing."""
 
     rule: str | None = None
     uncased: bool | None = None

@@ -52,8 +52,6 @@ def with_class(value: dict[str, Any], kind: str, config: Mapping) -> None:
 
     Args:
       value: the file; changed.
-      kind: of `class_of`.
-      config: `tokenizer_config.json`.
     """
     model = value.get("model")
     if kind not in _CLASSES.values() or not isinstance(model, dict):

@@ -42,7 +42,6 @@ class Vocabulary:
     Attributes:
       content: all its bytes; of released files the `tokenizer.json` that
         they stand for.
-      sha256: hex digest of the content.
       recorded: the stored text settings; None = nowhere.
       source: where they are stored: "in the file", a file's name, or "".
     """
@@ -97,7 +96,6 @@ def check_rows(path: str, pieces: int, rows: int, where: str) -> None:
     Args:
       path: of the vocabulary; "" = not known.
       rows: of the table; released weights may have more than pieces.
-      where: names the model.
     """
     if pieces == rows or (is_released(path) and pieces < rows):
         return
@@ -189,7 +187,6 @@ def copy(vocabulary: Vocabulary, settings: TextSettings, folder: str) -> str:
 
     Args:
       settings: resolved; stored in `spiece.json`.
-      folder: exists.
     """
     path = os.path.join(folder, copy_name(vocabulary.path))
     if _maybe(path) != vocabulary.content:

@@ -21,7 +21,6 @@ class Recipe:
     Attributes:
       flags: flag -> value, from the paper.
       assumed: flag -> value that the paper does not give.
-      source: where the values stand.
     """
 
     command: str

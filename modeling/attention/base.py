@@ -24,7 +24,6 @@ class Attention(saving.Layer):
       d_model: D.
       n_head: N.
       d_head: H.
-      dropout_rate: on the output projection.
       dropatt: on the attention probabilities.
       initializer: of every variable but LayerNorm's, serialised.
     """

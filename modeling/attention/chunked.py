@@ -98,9 +98,6 @@ def by_heads(tensors: list, groups: int, run: Callable) -> tf.Tensor:
 
     Two groups at a time: one is ready after the one before the last, and its
     gradients come before those of that one.
-
-    Args:
-      tensors: [N, ...] each.
     """
     results: list = []
     split = zip(*(tf.split(x, groups, 0) for x in tensors), strict=True)
@@ -212,7 +209,6 @@ def chunks_for(shape: tuple, for_tpu: bool, training: bool) -> Chunks:
 
     Args:
       shape: N, B, T, K, R.
-      for_tpu: rows are shifted by tiles.
       training: gradients will be asked for; those of blocks of rows have to be
         summed, which only pays where blocks have fewer keys.
     """

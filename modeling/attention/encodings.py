@@ -27,7 +27,6 @@ class ShawAttention(RelativeAttention):
     """Learned keys of distances; longer distances have the longest one's.
 
     Args:
-      *sizes, **kwargs: see `Attention`.
       rows: distances that have a key of their own, 0 to rows - 1.
       clamp_len: c > 0 keeps those of the distances 0 to c - 1 only.
       released: with u (`r_w_bias` [N, H]) and b (`r_bias` [rows, N]).

@@ -103,8 +103,6 @@ def attention_masks(
     query stream takes the permutation mask as given.
 
     Args:
-      query_len: T.
-      memory_len: M.
       attn_type: "uni" adds the causal mask.
       same_length: see `causal_mask`; "uni" only.
       perm_mask: bool [B, T, T], True = i may not see j.
@@ -112,7 +110,6 @@ def attention_masks(
       memory_length: int [B], so many slots at the right end of the memory
         are valid; None = all.
       target_positions: int [B, P], the query rows; None = all T.
-      two_streams: whether there is a query stream.
     """
     pad = None
     if input_mask is not None:
@@ -167,9 +164,6 @@ def segment_difference(
 
     Args:
       segment_ids: int [B, T], or None for no segment term.
-      memory_len: M.
-      target_positions: int [B, P], the query rows; None = all T.
-      dtype: of the result.
 
     Returns:
       [B, T or P, K], or None.

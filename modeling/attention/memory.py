@@ -48,11 +48,6 @@ def update_length(
 
     Args:
       memory_length: int32 [B], valid slots of the old one; None = all.
-      batch_size: B.
-      memory_len: M of the old memory.
-      query_len: T.
-      mem_len: as for `update_memory`.
-      reuse_len: as for `update_memory`.
 
     Returns:
       int32 [B], or None where there is no memory.

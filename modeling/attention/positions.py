@@ -36,8 +36,6 @@ def sinusoid_table(
     T = 2, K = 3 gives the distances 3 2 1 0 -1 for "bi" and 3 2 1 0 for "uni".
 
     Args:
-      query_len: T.
-      key_len: K.
       d_model: D, even.
       attn_type: "bi" or "uni".
       clamp_len: distances are clipped to +- this when > 0.
@@ -73,7 +71,6 @@ def shift_all(
 
     Args:
       scores: [..., T, R] by table column.
-      key_len: K.
       method: "radix" moves whole tiles of rows on TPU, where that fixed stride
         is a slow way through memory; equal results but for columns ahead. Known
         sizes only.
@@ -102,7 +99,6 @@ def shift_from(
     Args:
       scores: [N, B, Q, R] by table column.
       first: int scalar, the column of key 0 in row 0.
-      key_len: K.
 
     Returns:
       [N, B, Q, K] by key.
@@ -174,8 +170,6 @@ def shift_at(
     Args:
       scores: [N, B, P, R] by table column.
       positions: int32 [B, P], the place i of each row in the segment.
-      query_len: T.
-      key_len: K.
       method: "gather" (fast on CPU and GPU) or "radix" (fast on TPU); equal
         results.
 
@@ -227,7 +221,6 @@ class _Digit:
     """One digit of a shift.
 
     Attributes:
-      base: of the number.
       step: what one unit of the digit shifts.
       largest: value of the digit.
       width: columns before the first digit's shift, then what was left.

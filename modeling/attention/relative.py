@@ -131,15 +131,7 @@ def attend(
       p = softmax(scores + mask)
       vector = einsum("nbqk,nbkh->nbqh", dropout(p), v)
 
-    Args:
-      queries: of one stream.
-      keys: of the layer.
-      stream: what the rows may see, and which rows they are.
-      seed: int32 [2] of the dropout site, or None.
-      rate: of dropout on the probabilities.
-
-    Returns:
-      [N, B, Q, H].
+    Arguments and result are those of `AttendedKeys.attend`.
     """
 
     @tf.custom_gradient
@@ -179,7 +171,6 @@ def value_gradients(p, v, out, d_out, seed, rate):
       p: probabilities [N, B, Q, K], before dropout.
       v: [N, B, K, H].
       out, d_out: the attention vectors [N, B, Q, H] and their gradient.
-      seed, rate: of dropout on the probabilities.
     """
     d_dropped = tf.matmul(d_out, v, transpose_b=True)  # [N, B, Q, K]
     again = not_before(d_out, seed)

@@ -18,7 +18,6 @@ class RelativeAttention(Attention):
     """Transformer-XL section 3.3; `modeling.attention.relative` has the scores.
 
     Args:
-      *sizes, **kwargs: see `Attention`.
       untie_r: the layer owns u, v, s (`r_w_bias`, `r_r_bias`, `r_s_bias`);
         else they come with `shared`, after the position table.
       segments: there are segments to tell apart; else the layer has neither
@@ -78,8 +77,6 @@ class RelativeAttention(Attention):
           keys: of the prompt [1, P, D]; its table holds the distances C..0.
           x: [B, 1, D], the content of the token at P + `slot`.
           cache: [2, N, B, G, H], keys and values of the tokens before.
-          slot: int scalar.
-          context: how the layer is run.
         """
         new = context.matmul.heads([x], [self.kernels[n] for n in "kv"])
         return CachedKeys(keys, cache, slot).write(tf.stack(new))

@@ -37,7 +37,6 @@ class Place:
         """The place of token number `token` (int32 scalar) of a text.
 
         Args:
-          slots: M.
           hide: slots that are not yet filled; else they are seen as zeros.
         """
         back = tf.math.floormod(token - tf.range(slots) - 1, slots) + 1  # [M]
@@ -54,7 +53,6 @@ class RingKeys:
       cache: [2, N, B, M, H], keys and values of the slots.
       new: [2, N, B, 1, H], those of the token itself.
       r: [N, M + 1, H], projected positions of the distances 0..M.
-      place: of the token.
       biases: (u, v), each [N, H].
     """
 
@@ -117,8 +115,6 @@ def fill(memory: tf.Tensor, count: int, slots: int) -> tf.Tensor:
 
     Args:
       memory: [2, N, B, m, H], keys and values of its last m <= M tokens.
-      count: tokens of the text.
-      slots: M.
 
     Returns:
       [2, N, B, M, H]; slots that hold nothing are zeros.

@@ -51,7 +51,6 @@ class Weights:
 
     Attributes:
       head: as `heads.find` gives it.
-      config: of the encoder.
       model: with the weights in its variables.
       tasks: "classification" or "regression" -> the original's task name.
       notes: lines for the report.
@@ -77,7 +76,6 @@ def convert(
     """Converts a checkpoint and returns the report, a line per variable.
 
     Args:
-      options: what, from where, to where.
       write_text: for "hf"; None = the folder's tokenizer stays as it is.
 
     Raises:
@@ -248,13 +246,8 @@ def write(
     """Writes a model in a format; returns report lines.
 
     Args:
-      weights: the model.
       to_format: "native", "hf" or "tf1".
       output: see `ConvertOptions`.
-      source: where it was read; its vocabulary goes along.
-      labels: names of the outputs, for "hf".
-      task, head_options: see `ConvertOptions`, for "hf".
-      write_text: see `convert`.
     """
     config, extra = weights.config, dict(weights.config.extra)
     arrays = {

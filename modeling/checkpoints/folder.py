@@ -34,7 +34,6 @@ class Newest:
     """The newest whole checkpoint of a folder.
 
     Attributes:
-      prefix: of its files.
       why: one line where it is not what the `checkpoint` file names, or where
         newer files are not whole; else empty.
     """
@@ -79,7 +78,6 @@ def newest_prefix(
     """`newest`'s prefix, after its line was said.
 
     Args:
-      folder, base: see `newest`.
       say: takes the line; standard error if not given, once per process.
 
     Raises:

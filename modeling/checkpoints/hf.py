@@ -73,9 +73,6 @@ def write_config(
     """Writes `config.json`; returns lines for the report.
 
     Args:
-      folder: existing.
-      config: ours.
-      head: as `find_head` gives it.
       arrays: weights by canonical name, which tell the number of labels.
       names: of the labels, in order; () = those that the configuration has,
         where they are as many, else `LABEL_0`, ...
@@ -147,8 +144,6 @@ class Found(NamedTuple):
     """What a folder holds.
 
     Attributes:
-      arrays: by canonical name.
-      head: as `find_head` gives it.
       left_out: names of tensors that were not wanted.
     """
 
@@ -203,11 +198,6 @@ def read_weights(folder: str, config: EncoderConfig, part: str = "") -> Found:
     """The tensors, in one file or in shards, by canonical name.
 
     A pooler that the head does not read is left out.
-
-    Args:
-      folder: with `config.json` and weights.
-      config: of the encoder.
-      part: `heads.ENCODER` leaves every head out.
 
     Raises:
       UserError: unreadable, a tensor that no name takes, or untied weights

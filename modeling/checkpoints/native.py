@@ -167,8 +167,6 @@ def by_name(
     """Renames from attribute paths to canonical names.
 
     Args:
-      arrays: as `read` returns them.
-      paths: `variables.variable_paths` of the model.
       elsewhere: attribute paths of models with other heads -> canonical names,
         for names that no path of its own gives; the first one counts.
 
@@ -200,8 +198,6 @@ def write(
 
     Args:
       folder: must not exist or be empty.
-      model: task model.
-      config: of its encoder, written beside it.
       add: puts more files into the folder that it is given.
     """
     with new_folder(folder) as temporary:

@@ -66,7 +66,6 @@ class RestoreReport:
     """What a restore did, by canonical name (surplus: by its own name).
 
     Attributes:
-      source: the checkpoint.
       restored: variables that got their value from it.
       fresh: variables of the model that it lacks; they keep their value.
       unused: what it holds and the model does not take.
@@ -138,9 +137,6 @@ def resolve(path: str, choice: str = AUTO, part: str = "") -> Source:
 
 def content_digest(path: str | Source) -> str:
     """SHA-256 over the files of a checkpoint's weights, wherever they lie.
-
-    Args:
-      path: as for `resolve`, or what it gave.
 
     Raises:
       UserError: see `resolve`.
@@ -246,7 +242,6 @@ def restore(
     holds them.
 
     Args:
-      model: backbone or task model.
       path: see `resolve`, or what it gave.
       require: "all": every variable must be there; "encoder": every variable
         of the encoder, the head may start fresh.

@@ -93,9 +93,7 @@ def write(
 
     Args:
       prefix: of the checkpoint; its folder is made.
-      arrays: canonical name -> array.
       tasks: "classification" or "regression" -> task name for the scope.
-      config: of the encoder.
 
     Raises:
       UserError: of an encoder that has no such files.

@@ -56,7 +56,6 @@ def grow(
 
     Args:
       arrays: of the smaller one, by canonical name.
-      config: of the smaller one.
       model: the larger one, same encoder and head.
 
     Returns:

@@ -24,9 +24,6 @@ class Best(NamedTuple):
     """What `best/` of a folder holds.
 
     Attributes:
-      path: prefix.
-      step: of the training.
-      value: of the metric.
       metric: its name; None in folders of versions that did not save it.
     """
 

@@ -65,11 +65,7 @@ class HuggingFaceNames:
         raise NotImplementedError
 
     def head_names(self, head: str) -> Names:
-        """Of the variables of a head; those that a model lacks do not matter.
-
-        Args:
-          head: as `modeling.heads.table.find` gives it.
-        """
+        """Of the variables of a head; those that a model lacks do not matter."""
         return {} if head == ENCODER else HEADS[head].hf_names
 
     def class_kinds(self, head: str) -> tuple[str, ...]:
@@ -107,7 +103,6 @@ class HuggingFaceNames:
         """Puts ids of symbols into their `config.json`, where it is wrong.
 
         Args:
-          theirs: with `vocab_size`.
           symbols: name -> id, below 0 = none; {} = no vocabulary is known.
         """
         for key, (name, default) in self.token_ids.items():
@@ -142,11 +137,7 @@ class HuggingFaceNames:
 
 
 class FileNames(HuggingFaceNames):
-    """Base of those whose configuration file is Hugging Face's own.
-
-    Attributes:
-      config_class: of the encoder, a `FileConfig`.
-    """
+    """Base of those whose configuration file is Hugging Face's own."""
 
     config_class: type
 

@@ -24,7 +24,6 @@ class EncoderSpec:
       groups: "module:name" of its rules for the optimizer's groups.
       hugging_face: "module:class" of its names in Hugging Face folders; "" =
         there are none.
-      config_file: name of its configuration file.
       original: "module" that stacks and unstacks its arrays for TF1
         checkpoints; "" = there are none.
       state_dict: "module" that reads the `state_dict` of its PyTorch release;
@@ -176,8 +175,6 @@ def new_config(
     """The configuration of a new model.
 
     Args:
-      model_type: key of `ENCODERS`.
-      vocab_size: V.
       values: fields by name; what is not given is that of the base size.
 
     Raises:
@@ -287,7 +284,6 @@ def build_encoder(config: EncoderConfig, **options) -> Any:
     """A `modeling.encoders.base.Encoder` with all of its variables.
 
     Args:
-      config: of one of `ENCODERS`.
       **options: its own (`Encoder.options`), and those of `tf_keras.Model`.
 
     Raises:

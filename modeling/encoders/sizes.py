@@ -40,7 +40,6 @@ def check(config: EncoderConfig, copies: int = 1, path: str = "") -> None:
 
     Args:
       copies: of every weight: 3 with the slots of an optimizer.
-      path: the configuration's file, for the message.
 
     Raises:
       UserError: they do not; names the field that is to blame.

@@ -30,7 +30,6 @@ class Rows(NamedTuple):
     """What came of all layers.
 
     Attributes:
-      streams: of the last layer.
       inputs: [B, T, D] of each of the L layers, its first stream.
       outputs: [B, T, D] of each of the L layers.
     """
@@ -48,7 +47,6 @@ class Stack(Encoder):
 
     Args:
       config: the architecture, see `modeling.encoders.contract`.
-      recompute: see `modeling.ops.rematerialization`.
     """
 
     def __init__(
@@ -99,8 +97,6 @@ class Stack(Encoder):
         """How the layers of a call are run.
 
         Args:
-          training: gradients will be asked for, dropout is applied.
-          seed: int32 [2] of the call.
           packed: rows are packed ones, of a few numbers of rows.
           texts: see `LayerContext`.
 
@@ -135,8 +131,6 @@ class Stack(Encoder):
           layers: from a layer's streams to the next one's. Tensors that they
             read beside their arguments get no gradient.
           streams: of the first layer; the content [B, T, D] comes first.
-          context: of the call.
-          shared: tensors that all layers read, with a gradient.
         """
         inputs, outputs, count = [], [], len(streams)
         for number, layer in enumerate(layers):
@@ -182,7 +176,6 @@ class RecurrentStack(Stack):
     """With memory, relative positions, and biases that all layers may share.
 
     Args:
-      config, recompute: see `Stack`.
       query_shift: how position scores are aligned with keys: "gather" (CPU,
         GPU), "radix" (TPU) or "auto" (by the strategy in scope).
 
@@ -269,7 +262,6 @@ class RecurrentStack(Stack):
 
         Args:
           inputs: [B, T, D] of each layer.
-          memory: `memory_of_layers` of this segment.
           reuse_len: see `modeling.attention.memory`.
         """
         if not self.config.mem_len:

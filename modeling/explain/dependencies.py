@@ -39,7 +39,6 @@ class Dependencies:
     """A sentence with its targets.
 
     Attributes:
-      tokens: T words.
       order: places of the targets, from 0, the first predicted first.
     """
 
@@ -114,7 +113,6 @@ def parse(text: str, targets: Sequence[str]) -> Dependencies:
     """Words and targets of the command line.
 
     Args:
-      text: words, divided by blanks.
       targets: words of it, or places from 1, the first predicted first.
 
     Raises:

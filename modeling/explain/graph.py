@@ -50,7 +50,6 @@ def arrows(
 
     Args:
       order: a permutation of 1..T.
-      n_layer: L.
       memory: M slots before the segment, seen by all.
       stream: "content", "query" or "both"; "query" has the content arrows that it stands
         on, too, in the layers below the last.
@@ -142,9 +141,7 @@ def draw(
     """Draws the views beside each other, atomically.
 
     Args:
-      shown: from `views`.
       tokens: T words, under their places.
-      path: ends in .png or .svg.
 
     Raises:
       UserError: another ending, or no such folder.

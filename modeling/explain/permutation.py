@@ -18,7 +18,6 @@ class Explanation:
     """One sentence under one order.
 
     Attributes:
-      tokens: T texts.
       order: places from 1, first predicted first.
       query: int [T, T], 1 = i may see j in the query stream.
       content: int [T, T], the same for the content stream.
@@ -76,7 +75,6 @@ def explain(tokens: list[str], order: tuple[int, ...]) -> Explanation:
     """The masks that the model uses for an order, every token a target.
 
     Args:
-      tokens: T texts.
       order: a permutation of 1..T.
 
     Raises:

@@ -122,7 +122,6 @@ class AdaptiveSoftmax(saving.Layer):
         Args:
           hidden: float32 [n, D].
           targets: int [n].
-          embedding: the encoder's `AdaptiveEmbedding`.
           chunk_size: rows of logits alive at a time; None = all of the
             head's, `cluster_losses.CHUNK` of a tail's.
           read: the tables of `AdaptiveEmbedding.read`, in training.

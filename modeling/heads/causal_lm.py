@@ -14,11 +14,6 @@ class CausalLanguageModel(TaskModel):
 
     A call is the encoder's: `sequence_output` [B, T, D] goes to
     `token_losses` or `log_probs`.
-
-    Args:
-      config: a configuration whose encoder has an adaptive embedding, or its
-        `to_dict()`.
-      **kwargs: of `TaskModel`.
     """
 
     def __init__(self, config, **kwargs):
@@ -81,7 +76,6 @@ class CausalLanguageModel(TaskModel):
           chunk_size: rows of logits alive at a time, made again in the
             backward pass; None = all of the head's, a fixed number of a tail
             cluster's.
-          tables: of the encoder's output, in training.
 
         Returns:
           float32 [B, T].

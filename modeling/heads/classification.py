@@ -36,14 +36,12 @@ class ClassificationModel(TaskModel):
     """Logits of a whole sequence: classes, labels or one value.
 
     Args:
-      config: an `EncoderConfig`, or its `to_dict()`.
       num_labels: Y; 1 for regression.
       summary_type: "last", "first", "mean" or "attn"; None = where CLS is.
       use_proj: tanh projection of the summary.
       regression: name the head so in checkpoints.
       cls_index: fixed position of CLS for "last"; None = last real token.
       pooling: "masked", or "original" (padding included).
-      **kwargs: of `TaskModel`.
 
     Call: the backbone's arguments and `cls_index` -> float32 [B, Y].
     """
@@ -119,11 +117,9 @@ class MultipleChoiceModel(TaskModel):
     """One logit per option (RACE): each option is a row of its own.
 
     Args:
-      config: an `EncoderConfig`, or its `to_dict()`.
       summary_type: "last", "first", "mean" or "attn"; None = where CLS is.
       use_proj: tanh projection of the summary.
       pooling: "masked", or "original" (padding included).
-      **kwargs: of `TaskModel`.
 
     Call: ids, segment ids and input mask [B, C, T] -> float32 [B, C].
     """
@@ -194,11 +190,9 @@ class TokenClassificationModel(TaskModel):
     """One label per token.
 
     Args:
-      config: an `EncoderConfig`, or its `to_dict()`.
       num_labels: Y.
       use_proj: the logits read the pooler's projection of every token, as
         Hugging Face's ModernBERT has it.
-      **kwargs: of `TaskModel`.
 
     Call: the backbone's arguments -> float32 [B, T, Y].
     """

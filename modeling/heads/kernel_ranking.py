@@ -23,10 +23,8 @@ class KernelRankingModel(TaskModel):
     subtracted from vectors, and `kernel_piece_weights` [V] of query pieces.
 
     Args:
-      config: an `EncoderConfig`, or its `to_dict()`.
       layer: hidden state that is read, 0 = the embeddings.
       with_candidate_score: one more feature, the candidates' score.
-      **kwargs: of `TaskModel`.
     """
 
     def __init__(

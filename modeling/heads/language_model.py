@@ -23,9 +23,6 @@ class LanguageModelHead(ConfiguredLayer):
 
     Encoders may have another (`EncoderSpec.lm_head`), a subclass that does
     something before the decoder.
-
-    Args:
-      config: an `EncoderConfig`, or its `to_dict()`.
     """
 
     def __init__(self, config: EncoderConfig | dict, **kwargs):
@@ -66,10 +63,8 @@ class PretrainingModel(TaskModel):
     `sequence_output` at the targets.
 
     Args:
-      config: an `EncoderConfig`, or its `to_dict()`.
       next_sentence: add the head for pairs of segments: that of the paper's
         ablation (Table 6), BERT's NSP, ALBERT's SOP.
-      **kwargs: of `TaskModel`.
     """
 
     def __init__(self, config, next_sentence: bool = False, **kwargs):

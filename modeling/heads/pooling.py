@@ -71,10 +71,8 @@ class SequenceSummary(ConfiguredLayer):
     or the position that the caller gives; padding may lie on either side.
 
     Args:
-      config: an `EncoderConfig`, or its `to_dict()`.
       summary_type: "last", "first", "mean" or "attn"; None = where CLS is:
         "first" or "last".
-      use_proj: apply tanh(W x + b).
       pooling: "masked" looks at real tokens only; "original" takes the first
         or last position and the mean over all, padding included.
     """
@@ -185,9 +183,6 @@ class SequenceSummary(ConfiguredLayer):
 
 class AttentionPooling(ConfiguredLayer):
     """LayerNorm(O attention) of one learned query, no residual, float32.
-
-    Args:
-      config: an `EncoderConfig`, or its `to_dict()`.
 
     Call: [B, T, D] -> [B, D].
     """

@@ -60,12 +60,10 @@ class SpanModel(TaskModel):
     """Question answering as in the original's SQuAD head.
 
     Args:
-      config: an `EncoderConfig`, or its `to_dict()`.
       start_n_top: S, start beam.
       end_n_top: E, end beam.
       independent: start and end have a logit each, and nothing else.
       use_proj: those logits read the pooler's projection of every token.
-      **kwargs: of `TaskModel`.
     """
 
     def __init__(

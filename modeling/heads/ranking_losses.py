@@ -23,7 +23,6 @@ def pairwise(scores: tf.Tensor, grades: tf.Tensor, loss) -> tf.Tensor:
       scores: float32 [B, C].
       grades: float32 [B, C]; the higher should score higher. A query whose
         grades are all equal has loss 0.
-      loss: `hinge` or `ranknet`.
     """
     above = grades[:, :, tf.newaxis] > grades[:, tf.newaxis, :]  # [B, C, C]
     above = tf.cast(above, tf.float32)

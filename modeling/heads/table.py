@@ -16,7 +16,6 @@ def find(names: Mapping | Sequence, source: str, wanted: str | None) -> str:
     """The head that canonical names or attribute paths belong to.
 
     Args:
-      source: for messages.
       wanted: `ENCODER`, a head with weights, or None for the only one there.
 
     Raises:
@@ -52,8 +51,6 @@ def build(
     The plain form: `HEADS[head].model(config, **sizes of the weights)`.
 
     Args:
-      head: as `find` gives it.
-      shapes: canonical name or attribute path -> shape.
       **more: arguments of the model that weights do not tell.
     """
 

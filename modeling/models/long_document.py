@@ -23,7 +23,6 @@ class LongDocument:
     Args:
       model: a task model over `input_ids`, `segment_ids` and `input_mask`
         whose config has `mem_len` = T or more.
-      segment_len: T.
 
     Raises:
       ValueError: the model keeps less memory than a segment.

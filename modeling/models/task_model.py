@@ -123,7 +123,6 @@ class TaskModel(saving.Model):
 
         Args:
           width: of the input; None = D.
-          **more: other arguments of `saving.Dense`.
         """
         layer = saving.dense_of(self.config, units, name, **more)
         layer.build([None, width or self.config.d_model])

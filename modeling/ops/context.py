@@ -13,9 +13,7 @@ class LayerContext:
     """Belongs to the call, not to the layer: a layer may be called twice.
 
     Attributes:
-      training: gradients will be asked for, dropout is applied.
       seed: int32 [2] of this call, or None = no dropout.
-      matmul: how activations meet kernels.
       sites: numbers of the dropout sites of the stream.
       texts: B with variational dropout: the rows of a text, whatever their
         shape, have one mask; None = every row its own.

@@ -56,12 +56,10 @@ def dropout(
     """Zeroes a share `rate` of `x` and scales the rest by 1 / (1 - rate).
 
     Args:
-      x: float tensor of any shape.
       rate: probability in [0, 1).
       seed: int32 [2], or None for no dropout.
       site: number of the place, added to the second half of the seed; the
         seeds of layers are `_SITES` apart, so sites never meet.
-      texts: see `masked`.
 
     Returns:
       A tensor like `x`; `x` itself without a seed or rate.
@@ -117,9 +115,7 @@ def masked(
     the same mask.
 
     Args:
-      x: float tensor.
       seed: int32 [2] of the site, or None.
-      rate: probability.
       texts: variational dropout (Gal and Ghahramani 2016): the rows of `x`
         are those of so many texts, one text after the other, and all rows of
         a text have one mask; None = every row has its own.

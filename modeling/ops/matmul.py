@@ -38,7 +38,6 @@ class Matmul:
 
         Args:
           pieces: [B, T_i, D], T rows together.
-          kernels: each with a result of its own.
         """
         product = self.joined(pieces, kernels)  # [B, T, N*H of all]
         tail = [len(kernels), *kernels[0].shape[1:]]
@@ -63,12 +62,6 @@ class Matmul:
         """function(*tensors) [rows, F] and a kernel [F, D] -> [rows, D].
 
         The function's result is not kept: the backward pass recomputes it.
-
-        Args:
-          function: from `fusion.fused`.
-          tensors: its arguments.
-          kernel: what its result is multiplied with.
-          **static: its other arguments.
         """
         # A cast that changes nothing leaves a variable a variable.
         tensors = [t if t is None else tf.convert_to_tensor(t) for t in tensors]
@@ -97,13 +90,7 @@ class Matmul:
 
 
 class PreparedMatmul(Matmul):
-    """With kernels read, cast and flattened before a loop that uses them.
-
-    Args:
-      kernels: those that are used one at a time.
-      groups: those that `heads` takes together.
-      dtype: of the activations.
-    """
+    """With kernels read, cast and flattened before a loop that uses them."""
 
     def __init__(self, kernels: list, groups: list, dtype: tf.DType):
         flat = super().flat

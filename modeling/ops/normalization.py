@@ -62,9 +62,6 @@ class LayerNorm(saving.Layer):
           x: [..., D].
           residual: [..., D].
           bias: [D] or None.
-          context: `LayerContext`.
-          site: number of the dropout site.
-          rate: of dropout.
         """
         return _residual(
             x,

@@ -81,8 +81,6 @@ def best_fit(
 
     Args:
       lengths: int32 [N].
-      rows: R.
-      width: tokens of a packed row.
 
     Returns:
       int32 [N] twice: packed row and first place in it, -1 where none has room.

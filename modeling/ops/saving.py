@@ -102,9 +102,6 @@ def dense_of(config, units: int, name: str, **more) -> Dense:
 
     Args:
       config: of the encoder; its first weights are of its kind.
-      units: width of the output.
-      name: of the layer.
-      **more: other arguments of `Dense`.
     """
     initializer = initializers.fresh(initializers.from_config(config))
     how = {"kernel_initializer": initializer, "dtype": "float32"}

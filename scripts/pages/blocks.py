@@ -10,7 +10,6 @@ class Block:
     """One table of a file.
 
     Attributes:
-      name: as in the page.
       facts: "command", and "since" when the pages have the numbers -> text.
       rows: cells; the first row is the head.
     """

@@ -22,7 +22,6 @@ def export_embedding(
     """Writes a new version folder, as `exporter.export_model` does.
 
     Args:
-      output_dir: parent of the version folders.
       options: `pooling`, or else what a sentence-transformers folder says.
       source: any checkpoint with an encoder that reads rows with CLS.
 

@@ -61,11 +61,9 @@ def export_model(
 
     Args:
       output_dir: parent of the version folders 1, 2, ...
-      model: a task model of `modeling` with its weights.
       spec: the task; `spec.head` picks the signatures.
       spiece_path: the SentencePiece file that the model was trained with.
       model_name: in the warm-up requests; TF-Serving's `--model_name`.
-      check: reload in a fresh process and compare.
       weights: what `modeling.checkpoints.restore.description` says of them.
 
     Raises:
@@ -104,12 +102,8 @@ def publish(
     """Writes a new version folder of signatures, complete or not at all.
 
     Args:
-      output_dir: parent of the version folders.
       root: holds all variables and resources that the signatures use.
-      signatures: name -> `Signature`.
-      assets: file name -> content.
       about: what `signature.json` says besides the signatures.
-      check: reload in a fresh process and compare.
 
     Raises:
       UserError: the reloaded model answers differently.

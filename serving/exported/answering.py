@@ -36,7 +36,6 @@ def answer(model: SavedModel, options: PredictOptions) -> None:
 
     Args:
       model: a `SavedModel`, or what is asked like one.
-      options: rows in, where answers go.
 
     Raises:
       UserError: a row or a file that is not what was wanted.

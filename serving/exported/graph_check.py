@@ -129,10 +129,6 @@ def check_files(version_dir: str) -> None:
 def check(version_dir: str, proto: saved_model_pb2.SavedModel) -> None:
     """Everything that a SavedModel holds is listed above.
 
-    Args:
-      version_dir: for messages.
-      proto: as `read` gives it.
-
     Raises:
       UserError: something is not; or there is no object graph, without which
         loading runs an operation that the file names.

@@ -14,7 +14,6 @@ def check_text(text: object, where: str, max_chars: int) -> str:
     Args:
       text: a decoded value, of any type.
       where: names the place in the message, e.g. "instances[3].text".
-      max_chars: longest text in characters.
 
     Raises:
       UserError: one line: no string, empty, too long, NUL, lone surrogates.

@@ -42,7 +42,6 @@ def problem(graph, nodes: list) -> str:
 
     Args:
       graph: MetaGraphDef whose operations and constants' sizes are checked.
-      nodes: of the graph and of every function.
     """
     if not any(node.op == TOKENIZE for node in nodes):
         return ""

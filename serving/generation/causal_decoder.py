@@ -28,7 +28,6 @@ class CausalGenerator:
 
     Args:
       model: with all weights; its `mem_len` is M.
-      banned: ids that are never picked.
       end: the id that ends a line or a text; None = there is none.
       stop_count: so many `end`s end a sample; 0 = none does.
 

@@ -100,7 +100,6 @@ def parse_order(name: str, count: int, seed: int) -> np.ndarray:
 
     Args:
       name: one of `ORDERS`, or a permutation such as "2,0,1".
-      count: P.
       seed: of "random".
     """
     if name == "left_to_right":

@@ -57,9 +57,6 @@ def load_model(
 ) -> LanguageModel:
     """A language model with its head; every weight must be restored.
 
-    Args:
-      masked_too: one that predicts hidden places only will do.
-
     Raises:
       UserError: see `modeling.checkpoints.restore.restore`; or the vocabulary is of
         another size than the model.

@@ -57,7 +57,6 @@ def pick(
 
     Args:
       logits: float32 [B, V].
-      temperature, top_k, top_p: see `filter_logits`.
       seed: int32 [2]; equal seeds give equal tokens.
     """
     if temperature == 0.0:

@@ -37,7 +37,6 @@ def score_lines(
 
     Args:
       lines: without their ends; a blank one is a line as every other.
-      line_end: the end of a line is scored, too.
     """
     rows = [vocabulary.encode_line(line, line_end) for line in lines]
     scores = scorer.score([ids for ids, _ in rows])

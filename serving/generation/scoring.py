@@ -40,7 +40,6 @@ class Scorer:
 
     Args:
       model: with all weights, built without memory of its own.
-      segment_len: T.
       memory_len: M kept from segment to segment; 0 = none.
     """
 
@@ -62,7 +61,6 @@ class Scorer:
         Args:
           ids: int32 [n].
           order: "left_to_right", "right_to_left" or "random".
-          seed: of "random".
           context: so many first tokens are given, not scored (they must lie
             in the first segment).
         """
@@ -97,7 +95,6 @@ class Scorer:
 
         Args:
           ids: int32 [n].
-          context: so many first tokens are given, not scored.
 
         Returns:
           float32 [k!, k], k = n - context tokens, in text order; orders as

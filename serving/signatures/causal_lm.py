@@ -32,7 +32,6 @@ def causal_signatures(
 
     Args:
       context: model, and what reads raw text (None: ids alone).
-      banned: ids that are never picked.
     """
     config = context.model.config
     slots = config.mem_len or 0
@@ -222,7 +221,6 @@ def read(model, input_ids, memory, memory_length):
     """A segment after memory.
 
     Args:
-      model: `CausalLanguageModel`.
       input_ids: int32 [B, T].
       memory: float32 [B, L, M, D].
       memory_length: int32 [B].

@@ -84,7 +84,6 @@ def join_segments(
 
     Args:
       parts: int32 [B, (pieces)] per segment.
-      max_length: most tokens of a row.
       pad_to: T; None = the longest row.
       keep_blank: an empty segment after the first keeps its SEP; else see
         `data.finetuning.features.pair_features.without_blank`.
@@ -140,7 +139,6 @@ def doc_windows(counts: tf.Tensor, room: tf.Tensor, doc_stride: int) -> Windows:
     Args:
       counts: int32 [B] paragraph tokens.
       room: int32 [B] paragraph tokens per window.
-      doc_stride: tokens between the starts of windows.
     """
     stride = tf.minimum(room, doc_stride)
     more = tf.maximum(counts - room, 0)

@@ -47,11 +47,7 @@ def _after(first: int | None, ids: tf.RaggedTensor) -> tf.RaggedTensor:
 
 
 class GraphSymbols(tf.Module):
-    """Texts -> ids and back.
-
-    Args:
-      vocabulary: see `tokenizer_of`.
-    """
+    """Texts -> ids and back."""
 
     def __init__(self, vocabulary: SymbolVocabulary):
         super().__init__(name="symbols")

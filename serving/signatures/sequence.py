@@ -34,7 +34,6 @@ class Signature(NamedTuple):
 
     Attributes:
       function: keyword tensors -> dict of tensors, batch first.
-      inputs: the keyword tensors.
       example: a small request, values that `tf.constant` takes.
       meaning: one line for `signature.json`.
     """
@@ -49,10 +48,7 @@ class Context(NamedTuple):
     """What every builder gets.
 
     Attributes:
-      model: a task model of `modeling`.
-      spec: the task.
       tokenizer: raw text -> ids in the graph (`data.text.opening`).
-      ids: the special ids of the vocabulary.
     """
 
     model: object
@@ -69,7 +65,6 @@ class Context(NamedTuple):
         """Rows as in training, of the pieces int32 [B, (n)] of each segment.
 
         Args:
-          parts, keep_blank: see `graph_features.join_segments`.
           longest: most tokens of a row; None = the task's.
         """
         return graph_features.join_segments(
@@ -278,7 +273,6 @@ def answers_of(head: str, logits, labels, data_options) -> dict:
       head: classification, multi_label or regression.
       logits: of any number type.
       labels: names in the order of the logits; () for none.
-      data_options: of the task.
     """
     return _ANSWERS[head](
         tf.cast(logits, tf.float32),
@@ -298,7 +292,6 @@ def _of_pieces(
       logits: float; those at padded positions are undefined.
       lengths: int32 [B], of rows with CLS and SEP.
       real: bool [B, pieces].
-      layout: of the rows.
     """
     # Rows are padded on the left: their pieces begin there.
     begin = tf.shape(logits)[1] - lengths

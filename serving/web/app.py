@@ -40,7 +40,6 @@ def build_app(
     model's name in its calls.
 
     Args:
-      model: the version to begin with.
       load: version folder -> model, for versions that appear later.
 
     Raises:

@@ -47,7 +47,6 @@ def model_size(
     """Sizes that decide the memory of a run; None for an unknown model.
 
     Args:
-      description: content of `signature.json`, which tells them.
       shapes: of the variables by name; older exports of XLNet have no more.
     """
     sizes = description.get("sizes", {})
@@ -98,10 +97,8 @@ class Budget:
     """How much one run and one request may take.
 
     Args:
-      description: content of `signature.json`.
       size: of the model; None = unknown.
       options: `max_tokens`, 0 = from the free memory; `max_cost`.
-      free: bytes that are free.
 
     Attributes:
       row_tokens: of the longest text that the model reads at once.

@@ -232,8 +232,6 @@ class Lanes:
         """The outputs of `rows`; who cancels the call stops the work.
 
         Args:
-          signature: which function.
-          tokens: of the longest row.
           weight: time of the longest row, as that of so many tokens.
           alone: no other request's rows in its runs.
 

@@ -94,7 +94,6 @@ class Versions:
     """The versions of a server.
 
     Args:
-      model: the version to begin with.
       scheduler: runs them; `poll_s` of its options above 0 = look for newer
         versions so often.
       load: version folder -> a model that has been warmed up; called in a

@@ -19,11 +19,6 @@ class BestCheckpoint:
     """Keeps the weights with the best value of a metric in `best/`.
 
     Args:
-      model_dir: parent of `best/`.
-      model: saved as attribute `model`.
-      metric: its name.
-      higher: a higher value is better.
-      chief: this process writes.
       start_step: that the run goes on from; 0 = it begins, and what is there
         is of another run.
 

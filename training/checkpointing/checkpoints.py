@@ -42,7 +42,6 @@ class RunCheckpoints:
     making this and the first of them: the chief removes what it finds.
 
     Args:
-      model_dir: holds the files.
       items: attribute name -> trackable; `model` among them.
       max_save: checkpoints kept; 0 = all.
       chief: this process writes weights and `checkpoint`.
@@ -88,7 +87,6 @@ class RunCheckpoints:
         """Restores all items from `path`, all of them or none.
 
         Args:
-          path: prefix of a checkpoint.
           items: those that are restored; all if not given.
 
         Raises:
@@ -305,9 +303,6 @@ def restore_weights(strategy, model, path, require: str) -> None:
     """Weights from any checkpoint that `modeling.checkpoints` reads.
 
     Args:
-      strategy: of the variables.
-      model: gets them.
-      path: as for `restore.restore`.
       require: as there.
     """
     with strategy.scope():

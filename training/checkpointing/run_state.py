@@ -27,10 +27,6 @@ class RunState:
     """Everything a training run holds between host loops.
 
     Attributes:
-      options: of the run.
-      learner: model, optimizer, memory.
-      checkpoints: which save the learner's state.
-      chief: this process writes.
       meeting: of several processes, else None.
       start_step: updates that the restored checkpoint has made.
       restored_from: that checkpoint, or the one of a warm start, or None.
@@ -60,8 +56,6 @@ def open_run(
     weights.
 
     Args:
-      objective: what is learned.
-      options: the run.
       warm_start: model -> None, what `init_checkpoint` alone does not give.
 
     Raises:

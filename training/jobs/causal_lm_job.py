@@ -18,7 +18,6 @@ def evaluate(
     """Evaluates the folder's weights on a split and prints the units.
 
     Args:
-      request: with the objective and `eval_input_fn` of the split.
       rates: nats per predicted token -> unit -> value.
 
     Returns:
@@ -47,9 +46,7 @@ def evaluation_lines(
     """A loss in every unit that the split counts.
 
     Args:
-      loss: nats per predicted token.
       predicted: tokens that have a loss.
-      rates: see `evaluate`.
 
     Returns:
       (unit -> value, lines to print).

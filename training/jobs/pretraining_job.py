@@ -87,8 +87,6 @@ def memory_defaults(
     """`mem_len` and `reuse_len` where the user gives none.
 
     Args:
-      known: see `known_config`.
-      seq_len: T of the data.
       own: `known` is `model_dir`'s: without `mem_len` it had no memory.
     """
     if known and not spec_of(known.model_type).capabilities.memory:
@@ -120,7 +118,6 @@ def check_vocabulary(
     """The weights must be of the vocabulary and text settings of the data.
 
     Args:
-      of_data: hash and settings that the data were built with.
       options: of the run; `init_checkpoint` counts.
       reads: `model_dir` is read, too.
 
@@ -197,7 +194,6 @@ def loss_line(
 
     Args:
       means: `loss` and its parts, over the last steps.
-      steps: at most so many of them.
       baselines: name -> loss of the tokens; where pairs have a loss, too
         (next sentence, sentence order), they stand beside `lm_loss`.
     """

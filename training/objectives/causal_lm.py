@@ -15,11 +15,8 @@ class CausalLMObjective(LanguageModelObjective):
 
     Args:
       config: the architecture; its `mem_len` and `memory_start` count.
-      loss_chunk_size: see `CausalLanguageModel.token_losses`.
-      recompute_layers: trade time for memory in the backward pass.
       half_loss: train on the later half of every segment only, the last
         ceil(T / 2) positions (the ablation of Table 5).
-      **model_options: more keyword arguments of the model.
     """
 
     name = "language_model"

@@ -55,8 +55,6 @@ class Objective:
     """One head with its loss. See `training.objectives.build.build_objective`.
 
     Attributes:
-      name: key of `common.heads.HEADS`.
-      config: the architecture.
       saved_config: what is written beside the weights; None = `config`.
       row_groups: 2 when the first half of the rows is forward and the second
         backward, and every replica must get both halves; else 1.
@@ -66,7 +64,6 @@ class Objective:
       label_fields: batch entries that are returned with the predictions.
       evaluates_loss: False where the labels' loss would need a second pass of
         the model.
-      static_lengths: see `training.step.static_lengths`.
       task_lengths: T of every task, where a batch is of one of several and
         its `task` [B] says which; see there, too.
       pads_left: where padding is.

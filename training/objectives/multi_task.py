@@ -21,9 +21,7 @@ class TaskPart:
     """One of the tasks.
 
     Attributes:
-      name: unique.
       objective: of the task alone.
-      length: T of its batches.
       weight: of its loss.
     """
 

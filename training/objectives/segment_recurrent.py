@@ -19,9 +19,7 @@ class RecurrentObjective(FinetuneObjective):
     """Reads S segments where `FinetuneObjective` reads one.
 
     Args:
-      num_segments: S.
       segment_len: T; the memory keeps so many slots.
-      **options: of the head's own objective.
     """
 
     def __init__(

@@ -37,8 +37,6 @@ class AdamW:
     float32, and the step. `state` is what a `tf.train.Checkpoint` saves.
 
     Args:
-      options: see `OptimizerOptions`.
-      schedule: step -> rate.
       variables: canonical name -> variable, frozen ones included.
       groups: canonical name -> group, for every name of `variables`.
     """
@@ -154,7 +152,6 @@ class AdamW:
         """Updates one variable and its slots; the squares of the difference.
 
         Args:
-          name: canonical.
           factor: of the gradient, before the group's.
           rate: of the step, before the group's multiplier.
           step: int64 scalar, updates of this variable made so far.

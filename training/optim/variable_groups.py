@@ -47,7 +47,6 @@ class Group:
     """How one variable is updated.
 
     Attributes:
-      name: canonical name of the variable.
       decayed: decoupled weight decay applies.
       layer: layer number from 0, `EMBEDDING`, or `TOP` (heads and what all
         layers share).
@@ -131,8 +130,6 @@ def build_groups(
     """The group of every variable, in the order of `names`.
 
     Args:
-      names: canonical names.
-      n_layer: L.
       tasks: name -> `Group.task`, for variables of one of several tasks.
 
     Raises:

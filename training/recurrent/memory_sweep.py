@@ -35,14 +35,10 @@ class Point:
     """One evaluation.
 
     Attributes:
-      mem_len: M.
       attention_len: keys that a token sees at most: M + 1 with `same_length`,
         else M + T.
       clamp_len, same_length: as evaluated.
-      nats: loss per predicted token.
-      perplexity: exp(nats).
       seconds_per_token: median step over its tokens.
-      predicted: tokens.
     """
 
     mem_len: int

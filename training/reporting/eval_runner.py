@@ -78,12 +78,7 @@ class EvaluatorRunner(orbit.AbstractEvaluator):
 
 
 def single_evaluator(input_fn, metric_fn):
-    """Run -> the `Evaluator` of its objective.
-
-    Args:
-      input_fn: finite global batches.
-      metric_fn: see `training.run.TrainRequest`.
-    """
+    """Run -> the `Evaluator` of its objective."""
 
     def make(run: RunState) -> Evaluator:
         learner = run.learner

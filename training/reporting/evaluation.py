@@ -50,7 +50,6 @@ class Evaluator:
     Args:
       input_fn: `params -> tf.data.Dataset` of global batches; finite, or
         `steps` must be given.
-      batch_size: rows of the global batch.
       metric_fn: more metrics, of the predictions and labels.
     """
 

@@ -32,7 +32,6 @@ class LossLog:
 
         Args:
           first_step: number of the first step (the first of a run is 1).
-          names: columns of `rows`.
           rows: float32 [steps, columns].
 
         Raises:

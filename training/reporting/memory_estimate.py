@@ -21,9 +21,6 @@ def activation_bytes(
     """Bytes that the backward pass keeps of one micro-batch.
 
     Args:
-      config: an `EncoderConfig`.
-      rows: rows of the micro-batch.
-      length: T.
       targets: P of the query stream, 0 without one.
       element: bytes of an activation.
       recompute: only layer inputs are kept, and one layer's insides.
@@ -55,8 +52,6 @@ def logit_count(config, rows: int, chunk_size: int | None) -> int:
     tail.
 
     Args:
-      config: an `EncoderConfig`.
-      rows: predicted tokens.
       chunk_size: `loss_chunk_size`; None = all at once, of tails as many as
         `modeling.heads.cluster_losses` takes.
     """

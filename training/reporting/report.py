@@ -119,7 +119,6 @@ class Progress:
 
         Args:
           values: means over the loop, `loss` first.
-          wait: seconds that it waited for input.
           seconds: of its steps alone; saves and evaluations between loops
             count for the time that is left, not for the speed.
 

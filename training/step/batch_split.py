@@ -22,7 +22,6 @@ class BatchSplit:
     """How a global batch divides.
 
     Attributes:
-      batch_size: rows of the global batch.
       accumulation_steps: micro-batches of each replica's share.
       groups: 2 with bi_data, else 1.
 
@@ -82,7 +81,6 @@ def distribute(
         global batch, `params["start_step"]` the first batch. With
         `params["rows"]`, global rows, it may give batches of those only, in
         that order; the static size of its batches says whether it did.
-      start_step: number of the first batch.
 
     Returns:
       (a `tf.distribute.DistributedDataset`, or the plain dataset where one

@@ -28,9 +28,6 @@ class BatchWarmup:
     """From `smallest` rows per step to `batch_size`.
 
     Attributes:
-      batch_size: rows of a whole step.
-      accumulation_steps: micro-batches of a whole step.
-      smallest: rows of the first step.
       tokens: positions after which steps are whole.
 
     Raises:

@@ -21,9 +21,6 @@ class Learner:
     """A model with all that its training steps read and write.
 
     Attributes:
-      model: of the objective, in the strategy's scope.
-      variables: canonical name -> variable.
-      groups: canonical name -> optimizer group.
       memory: recurrent memory; None for an objective without.
       loss_scale: for float16, else None.
     """
@@ -47,9 +44,6 @@ def build_learner(
     train_steps: int,
 ) -> Learner:
     """New weights, slots and memory.
-
-    Args:
-      strategy: from `strategy.setup`.
 
     Raises:
       UserError: weights and slots do not fit into the memory that is left.

@@ -56,10 +56,7 @@ class Trainer(orbit.AbstractTrainer):
     updates its copy.
 
     Args:
-      learner: what the steps change.
       dataset: from `batch_split.distribute`.
-      seed: of dropout.
-      jit_compile: compile both halves of the step with XLA.
       warmup: of the batch size; None = every step is whole.
     """
 

@@ -9,11 +9,7 @@ from modeling.ops.normalization import LayerNorm
 
 
 class BertEmbeddings(ConfiguredLayer):
-    """dropout(LayerNorm(word + segment + position)), tables E wide.
-
-    Args:
-      config: `BertConfig` or `AlbertConfig`, or its `to_dict()`.
-    """
+    """dropout(LayerNorm(word + segment + position)), tables E wide."""
 
     def __init__(self, config: BertConfig | dict, **kwargs):
         super().__init__(config, **kwargs)

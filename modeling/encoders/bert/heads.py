@@ -10,11 +10,7 @@ from modeling.ops.normalization import LayerNorm
 
 
 class BertLanguageModelHead(LanguageModelHead):
-    """LayerNorm(act(W x + b)) D -> E, then the tied decoder and its bias.
-
-    Args:
-      config: `BertConfig` or `AlbertConfig`, or its `to_dict()`.
-    """
+    """LayerNorm(act(W x + b)) D -> E, then the tied decoder and its bias."""
 
     def __init__(self, config: BertConfig | dict, **kwargs):
         super().__init__(config, **kwargs)

@@ -14,11 +14,7 @@ from modeling.ops.shapes import sizes
 
 
 class BertAttention(ConfiguredLayer):
-    """LayerNorm(x + dropout(O attention(x) + b)).
-
-    Args:
-      config: `BertConfig` or `AlbertConfig`, or its `to_dict()`.
-    """
+    """LayerNorm(x + dropout(O attention(x) + b))."""
 
     def __init__(self, config: BertConfig | dict, **kwargs):
         super().__init__(config, **kwargs)
@@ -86,11 +82,7 @@ class BertAttention(ConfiguredLayer):
 
 
 class BertLayer(ConfiguredLayer):
-    """Attention and feed-forward; may be applied more than once (ALBERT).
-
-    Args:
-      config: `BertConfig` or `AlbertConfig`, or its `to_dict()`.
-    """
+    """Attention and feed-forward; may be applied more than once (ALBERT)."""
 
     def __init__(self, config: BertConfig | dict, **kwargs):
         super().__init__(config, **kwargs)

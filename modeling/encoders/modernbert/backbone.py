@@ -16,9 +16,6 @@ from modeling.ops.shapes import sizes
 class ModernBertEmbeddings(ConfiguredLayer):
     """dropout(LayerNorm(word)); positions enter the attention only.
 
-    Args:
-      config: `ModernBertConfig`, or its `to_dict()`.
-
     Call: ids int [B, T] -> float32 [B, T, D], the residual stream of
     `modeling.encoders.modernbert.layer`.
     """

@@ -18,9 +18,6 @@ SCOPE = "model/lm_loss"
 class PredictionHead(ConfiguredLayer):
     """LayerNorm(act(W x)), without biases, float32.
 
-    Args:
-      config: `ModernBertConfig`, or its `to_dict()`.
-
     Call: [..., D] -> [..., D].
     """
 
@@ -53,11 +50,7 @@ class PredictionHead(ConfiguredLayer):
 
 
 class ModernBertLanguageModelHead(LanguageModelHead):
-    """`PredictionHead`, then the tied decoder and its bias.
-
-    Args:
-      config: `ModernBertConfig`, or its `to_dict()`.
-    """
+    """`PredictionHead`, then the tied decoder and its bias."""
 
     def __init__(self, config: ModernBertConfig | dict, **kwargs):
         super().__init__(config, **kwargs)

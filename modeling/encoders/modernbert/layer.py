@@ -51,7 +51,6 @@ class ModernBertLayer(ConfiguredLayer):
     """Attention and gated feed-forward, no biases.
 
     Args:
-      config: `ModernBertConfig`, or its `to_dict()`.
       number: of the layer, from 0; the first has no norm before its
         attention, for the embeddings have one.
     """

@@ -34,7 +34,6 @@ class TransformerXLModel(RecurrentStack):
       memory_length: int [B], the last so many slots are valid; None = all.
         `memory_start` of the configuration is for who keeps the memory: with
         "zeros" it gives zero vectors and no length.
-      training: apply dropout.
       seed: int [2], needed for dropout.
       output_hidden_states: also return every layer's input.
     """
@@ -181,7 +180,6 @@ class TransformerXLModel(RecurrentStack):
 
         Args:
           slots: M.
-          matmul: how the table meets the kernels.
         """
         if self.config.encoding != "relative":
             distances = tf.range(slots + 1)

@@ -15,11 +15,7 @@ from modeling.ops.shapes import sizes
 
 
 class CausalLayer(ConfiguredLayer):
-    """Transformer-XL, section 3.3: h' = FF(attention(h; [memory, h])).
-
-    Args:
-      config: `TransformerXLConfig`, or its `to_dict()`.
-    """
+    """Transformer-XL, section 3.3: h' = FF(attention(h; [memory, h]))."""
 
     def __init__(self, config: TransformerXLConfig | dict, **kwargs):
         super().__init__(config, **kwargs)
@@ -98,9 +94,6 @@ class CausalLayer(ConfiguredLayer):
           memory: [B, M, D] or None.
           shared: the position table [1, K + 1, D], then (u, v) without
             `untie_r`; () for other encodings than "relative".
-          stream: what the rows may see.
-          shift: see `modeling.attention.attend.Streams`.
-          context: `LayerContext`.
 
         Returns:
           [B, T, D].

@@ -36,7 +36,6 @@ class TransformerLayer(ConfiguredLayer):
       g' = FF(attention(g; [memory, h]))    the query stream
 
     Args:
-      config: `XLNetConfig`, or its `to_dict()`.
       attention: a key of `ATTENTION`.
     """
 
@@ -88,8 +87,6 @@ class TransformerLayer(ConfiguredLayer):
           memory: [B, M, D] or None.
           shared: the position table [S, R, D], then (u, v, s) without
             `untie_r`.
-          streams: `Streams`.
-          context: `LayerContext`.
 
         Returns:
           (h', g'), g' None without a query stream.

@@ -30,7 +30,6 @@ class Embeddings(NamedTuple):
 
     Attributes:
       rows: one per text, of equal shapes.
-      model: the name that was asked for.
       as_base64: vectors as bytes of little-endian float32.
     """
 
@@ -73,10 +72,6 @@ def parse_embeddings(
     body: bytes, description: Mapping, limit: ServerOptions
 ) -> Embeddings:
     """OpenAI's form, checked.
-
-    Args:
-      description: content of `signature.json`.
-      limit: see `ServerOptions`.
 
     Raises:
       UserError: one line that begins with the wrong member.
@@ -179,10 +174,6 @@ def parse_rerank(
     body: bytes, description: Mapping, limit: ServerOptions
 ) -> Rerank:
     """text-embeddings-inference's form, checked.
-
-    Args:
-      description: content of `signature.json`.
-      limit: see `ServerOptions`.
 
     Raises:
       UserError: one line that begins with the wrong member.

@@ -15,7 +15,6 @@ class Request(NamedTuple):
     """A checked request.
 
     Attributes:
-      signature: which function.
       rows: one dict of input values per instance.
       row_format: "instances" in, "predictions" out; else "inputs", "outputs".
     """
@@ -50,10 +49,6 @@ def parse_request(
     body: bytes, description: Mapping, limit: ServerOptions
 ) -> Request:
     """A predict request, checked against `signature.json`.
-
-    Args:
-      description: content of `signature.json`.
-      limit: see `ServerOptions`.
 
     Raises:
       UserError: one line that says what is wrong.
