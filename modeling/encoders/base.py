@@ -71,3 +71,36 @@ class ConfiguredLayer(saving.Layer):
     def __init__(self, config: EncoderConfig | dict, **kwargs):
         super().__init__(**kwargs)
         self.config = config_from_dict(config)
+
+
+class Sublayers(ConfiguredLayer):
+    """A layer of layers, each below its own name.
+
+    Attributes:
+      parts: attributes that hold them, in the order in which they are built.
+    """
+
+    parts: ClassVar[tuple[str, ...]]
+
+    def build(self, input_shape):
+        for part in self.parts:
+            with tf.name_scope(part):
+                getattr(self, part).build(input_shape)
+        super().build(input_shape)
+
+    def variable_paths(self) -> dict[str, str]:
+        """Canonical names below the layer's scope -> attribute paths."""
+        paths = {}
+        for part in self.parts:
+            paths |= saving.paths_below(self, part, part)
+        return paths
+
+
+def with_memory(
+    h: tf.Tensor, memory: tf.Tensor | None
+) -> tuple[list[tf.Tensor], int | tf.Tensor]:
+    """[memory [B, M, D] if any, h [B, T, D]] of one dtype, and T."""
+    pieces = [h]
+    if memory is not None:
+        pieces.insert(0, tf.cast(memory, h.dtype))
+    return pieces, tf.shape(h)[1] if h.shape[1] is None else h.shape[1]

@@ -44,7 +44,10 @@ class HuggingFaceNames:
     """Base of the encoders' `HuggingFace` classes.
 
     Attributes:
+      ours: scope of our encoder.
       scope: of their encoder in a model with a head.
+      around, layer: names below these two scopes, and below those of a layer.
+      layer_scope: of a layer of theirs, by its number.
       ties: (a stored copy, what it must be equal to), their names.
       buffers: ends of names that hold no weights.
       projection: canonical name of a weight that only a summary with a
@@ -54,7 +57,11 @@ class HuggingFaceNames:
     """
 
     class_prefix: str
+    ours: str
     scope: str
+    around: Names
+    layer: Names
+    layer_scope: str
     ties: tuple[tuple[str, str], ...] = ()
     buffers: tuple[str, ...] = ()
     projection: str = f"{SUMMARY_SCOPE}/summary/kernel"
@@ -62,7 +69,21 @@ class HuggingFaceNames:
 
     def names(self, config: Any) -> Names:
         """Of the encoder's variables."""
-        raise NotImplementedError
+        tables = [("", "", self.around)]
+        tables += [(*pair, self.layer) for pair in self.layer_scopes(config)]
+        return {
+            f"{self.ours}{ours}{name}": (
+                f"{self.scope}{theirs}{their_name}",
+                flip,
+            )
+            for ours, theirs, table in tables
+            for name, (their_name, flip) in table.items()
+        }
+
+    def layer_scopes(self, config: Any) -> Iterator[tuple[str, str]]:
+        """(ours, theirs) of every layer that has weights."""
+        for i in range(config.n_layer):
+            yield f"layer_{i}/", self.layer_scope.format(i)
 
     def head_names(self, head: str) -> Names:
         """Of the variables of a head; those that a model lacks do not matter."""
@@ -170,9 +191,11 @@ class FileNames(HuggingFaceNames):
         return json.loads(config.to_json())
 
 
-def dense(scope: str, theirs: str, bias: bool = True) -> Names:
+def dense(
+    scope: str, theirs: str, bias: bool = True, flip: bool = True
+) -> Names:
     """Kernel and bias of a dense layer."""
-    names = {f"{scope}/kernel": (f"{theirs}.weight", True)}
+    names = {f"{scope}/kernel": (f"{theirs}.weight", flip)}
     if bias:
         names[f"{scope}/bias"] = (f"{theirs}.bias", False)
     return names
